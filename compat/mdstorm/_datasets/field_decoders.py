@@ -19,23 +19,11 @@ from mdstorm._rows import ArrayColumn
 from mdstorm._schema import UnischemaField
 from mdstorm.errors import UnsupportedTypeError
 from mdstorm.unischema import Unischema
-from mdstorm_backend.format import (
-    DTYPES,
-    Bytes,
-    Column,
-    SparkType,
-    Values,
-    as_arrow,
-    decimals_to_floats,
-    holds_decimals,
-    is_number,
-    numpy_dtype,
-    with_nan_elements,
-)
+from mdstorm_backend import format as mds
 from mdstorm_backend.read import column_to_numpy, objects
 
 #: From values as stored, nulls exact, to what the reading core delivers for the field.
-Decode: TypeAlias = Callable[[Values], Values]
+Decode: TypeAlias = Callable[[mds.Values], mds.Values]
 
 #: Codecs whose values are decoded a column at a time; subclasses may do anything.
 _KNOWN = {
@@ -47,9 +35,9 @@ _KNOWN = {
 }
 
 _IMAGE_ENCODINGS = {"jpeg": "jpeg", "jpg": "jpeg", "jpe": "jpeg"}
-_BOOLEANS: SparkType = {"type": "array", "elementType": "boolean", "containsNull": False}
+_BOOLEANS: mds.SparkType = {"type": "array", "elementType": "boolean", "containsNull": False}
 #: Scalars: kind of the dtype → encoding and Spark type; numbers are encoded as their dtype.
-_SCALARS: dict[str, tuple[str, SparkType]] = {
+_SCALARS: dict[str, tuple[str, mds.SparkType]] = {
     "b": ("uint8", "boolean"),
     "M": ("int64", "timestamp_ntz"),
     "S": ("bytes", "binary"),
@@ -69,11 +57,11 @@ class DecodedField:
         Makes its values; None where the stored ones are it.
     """
 
-    column: Column
+    column: mds.Column
     decode: Decode | None
 
 
-def decoded_field(field: UnischemaField, stored: Column) -> DecodedField:
+def decoded_field(field: UnischemaField, stored: mds.Column) -> DecodedField:
     """Plan how a field is decoded.
 
     Parameters
@@ -97,15 +85,15 @@ def decoded_field(field: UnischemaField, stored: Column) -> DecodedField:
         # Those of no dimensions are stored in MDS as what they are.
         return (
             _files_of_arrays(field, column)
-            if isinstance(stored.parsed_encoding, Bytes)
+            if isinstance(stored.parsed_encoding, mds.Bytes)
             else DecodedField(column, None)
         )
     return _scalars(field, column)
 
 
-def array_column(column: Column, dtype: np.dtype[Any], shape: Shape) -> Column:
+def array_column(column: mds.Column, dtype: np.dtype[Any], shape: Shape) -> mds.Column:
     """Return the column as a column of arrays, or of scalars if the shape is empty."""
-    if dtype.name not in DTYPES and dtype.kind != "b":
+    if dtype.name not in mds.DTYPES and dtype.kind != "b":
         return replace(column, encoding="bytes", spark_type=None)
     stored = "uint8" if dtype.kind == "b" else dtype.name
     if not shape:
@@ -119,24 +107,24 @@ def array_column(column: Column, dtype: np.dtype[Any], shape: Shape) -> Column:
     return replace(general, encoding=f"{general.encoding}:{','.join(map(str, shape))}")
 
 
-def is_untyped(column: Column) -> bool:
+def is_untyped(column: mds.Column) -> bool:
     """Whether MDS has no type for the values of an array column."""
     return column.encoding == "bytes" and column.spark_type is None
 
 
-def _files_of_arrays(field: UnischemaField, column: Column) -> DecodedField:
+def _files_of_arrays(field: UnischemaField, column: mds.Column) -> DecodedField:
     dtype = np.dtype(field.numpy_dtype)
     is_compressed = type(field.codec) is codecs.CompressedNdarrayCodec
     has_nulls = column.null_count > 0
 
-    def decode(values: Values) -> Values:
+    def decode(values: mds.Values) -> mds.Values:
         files = inflate_npz(values, field.shape) if is_compressed else values
         return decode_npy(files, dtype, field.shape, has_nulls=has_nulls)
 
     return DecodedField(array_column(column, dtype, field.shape), decode)
 
 
-def _arrays_of_numbers(field: UnischemaField, column: Column) -> DecodedField:
+def _arrays_of_numbers(field: UnischemaField, column: mds.Column) -> DecodedField:
     """Decode columns that are stored as arrays: by mdstorm, or by Spark without a codec."""
     dtype = np.dtype(field.numpy_dtype)
     stored = column.parsed_encoding
@@ -154,7 +142,7 @@ def _arrays_of_numbers(field: UnischemaField, column: Column) -> DecodedField:
     return DecodedField(column, partial(_shaped, dtype=dtype, shape=stored.shape))
 
 
-def _cast_arrays(values: Values, dtype: np.dtype[Any]) -> Values:
+def _cast_arrays(values: mds.Values, dtype: np.dtype[Any]) -> mds.Values:
     if not isinstance(values, np.ndarray):
         return values.cast(pa.list_(pa.from_numpy_dtype(dtype)))
     if values.dtype == object:
@@ -162,7 +150,7 @@ def _cast_arrays(values: Values, dtype: np.dtype[Any]) -> Values:
     return values.astype(dtype)
 
 
-def _shaped(values: Values, dtype: np.dtype[Any], shape: tuple[int, ...] | None) -> Values:
+def _shaped(values: mds.Values, dtype: np.dtype[Any], shape: tuple[int, ...] | None) -> mds.Values:
     """Restore what the engine does not store of arrays: booleans, and shapes beside nulls."""
     if isinstance(values, np.ndarray) or shape is None:
         return _cast_arrays(values, dtype)
@@ -170,7 +158,7 @@ def _shaped(values: Values, dtype: np.dtype[Any], shape: tuple[int, ...] | None)
     return objects([None if row is None else row.reshape(shape).astype(dtype) for row in rows])
 
 
-def _scalars(field: UnischemaField, column: Column) -> DecodedField:
+def _scalars(field: UnischemaField, column: mds.Column) -> DecodedField:
     target = _scalar_column(field, column)
     if field.numpy_dtype is Decimal:
         if column.encoding == "str_decimal":
@@ -184,7 +172,7 @@ def _scalars(field: UnischemaField, column: Column) -> DecodedField:
     return DecodedField(target, partial(cast_scalars, type_=target.arrow_type))
 
 
-def _scalar_column(field: UnischemaField, column: Column) -> Column:
+def _scalar_column(field: UnischemaField, column: mds.Column) -> mds.Column:
     """Return the column as scalars of the field's type; untyped if MDS has no such type."""
     dtype = np.dtype(field.numpy_dtype)
     encoding, spark_type = _SCALARS.get(dtype.kind, (dtype.name, None))
@@ -195,7 +183,7 @@ def _scalar_column(field: UnischemaField, column: Column) -> Column:
     return replace(column, encoding=encoding, spark_type=spark_type)
 
 
-def _by_codec(field: UnischemaField, column: Column) -> DecodedField:
+def _by_codec(field: UnischemaField, column: mds.Column) -> DecodedField:
     """Decode with a user-defined codec, which takes one value."""
     if field.shape:
         target = array_column(column, np.dtype(field.numpy_dtype), field.shape)
@@ -208,14 +196,14 @@ def _by_codec(field: UnischemaField, column: Column) -> DecodedField:
         )
     join = _arrays if field.shape else _scalar_values
 
-    def decode(values: Values) -> Values:
+    def decode(values: mds.Values) -> mds.Values:
         found = column_to_numpy(values, None)
         return join([None if v is None else field.codec.decode(field, v) for v in found], target)
 
     return DecodedField(target, decode)
 
 
-def _arrays(rows: list[Any], column: Column) -> Values:
+def _arrays(rows: list[Any], column: mds.Column) -> mds.Values:
     """Return arrays as a column of the reading core."""
     if column.is_numpy() and rows:
         stacked: npt.NDArray[Any] = np.stack(rows)
@@ -225,7 +213,7 @@ def _arrays(rows: list[Any], column: Column) -> Values:
     return objects(rows)
 
 
-def _scalar_values(rows: list[Any], column: Column) -> pa.Array:
+def _scalar_values(rows: list[Any], column: mds.Column) -> pa.Array:
     values: Any = rows
     if column.encoding == "str_decimal":
         values = [None if row is None else str(row) for row in rows]
@@ -239,7 +227,7 @@ def _scalar_values(rows: list[Any], column: Column) -> pa.Array:
     return pa.array(values, column.arrow_type)
 
 
-def cast_scalars(values: Values, type_: pa.DataType) -> Values:
+def cast_scalars(values: mds.Values, type_: pa.DataType) -> mds.Values:
     """Return scalars as `type_`.
 
     Fractions are truncated when casting to integers, as in NumPy; strings are parsed.
@@ -263,9 +251,9 @@ def cast_scalars(values: Values, type_: pa.DataType) -> Values:
     """
     if not isinstance(values, np.ndarray):
         return _cast_arrow(values, type_)
-    if values.dtype.kind in "biuf" and is_number(type_):
-        return _cast_numbers(values, numpy_dtype(type_))
-    return _cast_arrow(as_arrow(values), type_)
+    if values.dtype.kind in "biuf" and mds.is_number(type_):
+        return _cast_numbers(values, mds.numpy_dtype(type_))
+    return _cast_arrow(mds.as_arrow(values), type_)
 
 
 def _cast_arrow(values: pa.Array, type_: pa.DataType) -> pa.Array:
@@ -275,7 +263,7 @@ def _cast_arrow(values: pa.Array, type_: pa.DataType) -> pa.Array:
     cuts_off = types.is_floating(values.type) and types.is_integer(type_)
     if cuts_off:
         found = np.asarray(values.drop_null()) if values.null_count else np.asarray(values)
-        _cast_numbers(found, numpy_dtype(type_))
+        _cast_numbers(found, mds.numpy_dtype(type_))
     to_float = types.is_integer(values.type) and types.is_floating(type_)
     return values.cast(type_, safe=not (cuts_off or to_float))
 
@@ -308,22 +296,22 @@ def with_floats(field: DecodedField, dtype: str) -> DecodedField:
     """
     column, decode = field.column, field.decode
     is_text = column.encoding == "str_decimal" and column.spark_type is None
-    if column.parsed_encoding.is_opaque or not (is_text or holds_decimals(column.arrow_type)):
+    if column.parsed_encoding.is_opaque or not (is_text or mds.holds_decimals(column.arrow_type)):
         return field
     target = _float_column(column, dtype)
 
-    def to_floats(values: Values) -> Values:
-        found = as_arrow(values if decode is None else decode(values))
+    def to_floats(values: mds.Values) -> mds.Values:
+        found = mds.as_arrow(values if decode is None else decode(values))
         if is_text:
             return found.cast(pa.float64()).cast(target.arrow_type)
-        floats = decimals_to_floats(found, target.arrow_type)
-        return with_nan_elements(floats) if target.is_array else floats
+        floats = mds.decimals_to_floats(found, target.arrow_type)
+        return mds.with_nan_elements(floats) if target.is_array else floats
 
     convert: Decode = to_floats
     return DecodedField(target, convert)
 
 
-def _float_column(column: Column, dtype: str) -> Column:
+def _float_column(column: mds.Column, dtype: str) -> mds.Column:
     if pa.types.is_list(column.arrow_type):
         # Only the arrays of a batch tell whether they have one length.
         origin = replace(column.origin, lengths="unknown")

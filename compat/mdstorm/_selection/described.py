@@ -7,7 +7,6 @@ not cost a run, so what it does is not compared.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ def described_filters(filters: Filters) -> str:
         " and ".join(
             sorted(
                 f"{term.column} {'=' if term.operator == '==' else term.operator} "
-                f"{_value(term.value)}"
+                f"{_value(set(term.value) if isinstance(term.value, list) else term.value)}"
                 for term in terms
             )
         )
@@ -36,9 +35,7 @@ def described_filters(filters: Filters) -> str:
 
 def described_predicate(predicate: predicates.PredicateBase) -> str:
     """Return the text of a predicate; the name of the class of one that is not ours."""
-    describe = _DESCRIBED.get(type(predicate))
-    name = type(predicate).__qualname__
-    return _short(f"{name}({describe(predicate)})" if describe else name)
+    return _short(_value(predicate))
 
 
 def name_of(function: Any) -> str:
@@ -50,10 +47,17 @@ def name_of(function: Any) -> str:
 
 def _value(value: Any) -> str:
     """Return the text of a value, the same for equal numbers and for sets in any order."""
+    if isinstance(value, predicates.PredicateBase):
+        name = type(value).__qualname__
+        is_ours = type(value).__module__ == predicates.__name__
+        return f"{name}({', '.join(map(_value, vars(value).values()))})" if is_ours else name
+    if callable(value):
+        return name_of(value)
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, (set, frozenset, list, tuple)):
-        return f"[{', '.join(sorted(map(_value, value)))}]"
+        texts = map(_value, value)
+        return f"[{', '.join(texts if isinstance(value, (list, tuple)) else sorted(texts))}]"
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     # The address of an object would be another one in the next process.
@@ -65,19 +69,3 @@ def _short(text: str) -> str:
     if len(text) <= _LONGEST:
         return text
     return f"{text[:_LONGEST]}… {hashlib.sha256(text.encode()).hexdigest()[:16]}"
-
-
-_DESCRIBED: dict[type, Callable[[Any], str]] = {
-    predicates.in_set: lambda p: f"{_value(p._inclusion_values)}, {p._predicate_field}",
-    predicates.in_intersection: lambda p: f"{_value(p._inclusion_values)}, {p._predicate_field}",
-    predicates.in_lambda: lambda p: (
-        f"{p._predicate_fields}, {name_of(p._predicate_func)}, {_value(p._state_arg)}"
-    ),
-    predicates.in_negate: lambda p: described_predicate(p._predicate),
-    predicates.in_reduce: lambda p: (
-        f"{', '.join(map(described_predicate, p._predicate_list))}, {name_of(p._reduce_func)}"
-    ),
-    predicates.in_pseudorandom_split: lambda p: (
-        f"{p._bucket_low}, {p._bucket_high}, {p._predicate_field}"
-    ),
-}

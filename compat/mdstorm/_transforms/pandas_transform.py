@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import decimal
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,7 +31,9 @@ class PandasTransform(DeclaredTransform):
 
     def __init__(self, spec: TransformSpec, schema: mds.Schema, names: Sequence[str]) -> None:
         super().__init__(spec, schema, names)
-        self._expected = {name: self._expect(name) for name in self.columns}
+        #: Types as declared or stored. Each shard is converted by itself: without them, one whose
+        #: values are all null or empty would get another type than the others.
+        self._types = {name: self._type_of(name) for name in self.columns}
         self.keeps_rows = spec.func is None
 
     def __call__(self, batch: mds.Batch) -> mds.Batch:
@@ -49,11 +50,11 @@ class PandasTransform(DeclaredTransform):
         columns = self._select(frame)
         return {name: self._to_values(name, frame[name]) for name in columns}
 
-    def _expect(self, name: str) -> Expected:
+    def _type_of(self, name: str) -> pa.DataType | None:
         if name in self.edited:
-            return Expected.of_field(self.edited[name])
+            return _declared_type(self.edited[name])
         column = self.schema.get(name)
-        return Expected(pa.bool_()) if column is None else Expected.of_column(column)
+        return pa.bool_() if column is None else column.arrow_type
 
     def _select(self, frame: pd.DataFrame) -> tuple[str, ...]:
         if not hasattr(frame, "columns"):
@@ -88,8 +89,10 @@ class PandasTransform(DeclaredTransform):
         try:
             if field is not None and len(field[2]) > 1:
                 values = _stack(name, series.tolist(), tuple(field[2]), declared_dtype(field[1]))
+            elif self._is_nested(name):
+                values = objects(series.tolist())
             else:
-                values = series_to_values(series, self._expected[name])
+                values = series_to_values(series, self._types[name])
             return self.enforce(name, values)
         except TransformError:
             raise
@@ -99,6 +102,10 @@ class PandasTransform(DeclaredTransform):
                 f"cannot be delivered: {error}. Return values of one type, and arrays as one "
                 "numpy.ndarray per cell, or leave the column out with removed_fields"
             ) from error
+
+    def _is_nested(self, name: str) -> bool:
+        """Whether a column passes through as Python objects."""
+        return name not in self.edited and name in self.schema and self.schema[name].is_nested
 
 
 def _stack(
@@ -120,58 +127,27 @@ def _stack(
     return np.stack(cells) if cells else np.empty((0, *map(int, shape)), dtype)  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True)
-class Expected:
-    """What is known about a column before the function returns it.
-
-    Each shard is converted by itself; without this, one whose values are all null or empty would
-    get another type than the others.
-
-    Attributes
-    ----------
-    type : pyarrow.DataType or None
-        Type as stored, or as declared in ``edit_fields``.
-    nested : bool
-        Whether it passes through as Python objects.
-    """
-
-    type: pa.DataType | None = None
-    nested: bool = False
-
-    @classmethod
-    def of_column(cls, column: mds.Column) -> Expected:
-        """Return what is known about a stored column that the transform does not declare."""
-        return cls(column.arrow_type, column.is_nested)
-
-    @property
-    def is_array_of_lists(self) -> bool:
-        """Whether a cell may be a list of arrays, since inner arrays have several lengths."""
-        return self.type is not None and mds.depth_of(self.type) > 1
-
-    @classmethod
-    def of_field(cls, field: EditedField) -> Expected:
-        """Return what a declaration says, as a hint: values of other types stay unchanged."""
-        type_ = _declared_type(field[1])
-        return cls(pa.list_(type_) if type_ is not None and len(field[2]) == 1 else type_)
-
-
-def _declared_type(numpy_type: Any) -> pa.DataType | None:
-    if numpy_type is datetime.date:
-        return pa.date32()
+def _declared_type(field: EditedField) -> pa.DataType | None:
+    """Return what a declaration says, as a hint: values of other types stay unchanged."""
+    _, numpy_type, shape, _ = field
     dtype = declared_dtype(numpy_type)
-    if dtype.kind in "US":
-        return pa.string() if dtype.kind == "U" else pa.binary()
-    return pa.from_numpy_dtype(dtype) if dtype.kind in "biuf" else None
+    if numpy_type is datetime.date:
+        type_ = pa.date32()
+    elif dtype.kind in "US":
+        type_ = pa.string() if dtype.kind == "U" else pa.binary()
+    elif dtype.kind in "biuf":
+        type_ = pa.from_numpy_dtype(dtype)
+    else:
+        return None
+    return pa.list_(type_) if len(shape) == 1 else type_
 
 
-def series_to_values(series: pd.Series[Any], expected: Expected) -> mds.Values:
+def series_to_values(series: pd.Series[Any], expected: pa.DataType | None) -> mds.Values:
     """Return a DataFrame's column as NumPy if all values have one size, otherwise as Arrow.
 
     Always a copy. Nulls of extension types become NaN, except for booleans, whose nulls are kept;
     timedeltas become microseconds.
     """
-    if expected.nested:
-        return objects(series.tolist())
     series = _plain(series)
     dtype: Any = series.dtype
     kind = getattr(dtype, "kind", "O")
@@ -180,8 +156,8 @@ def series_to_values(series: pd.Series[Any], expected: Expected) -> mds.Values:
     if kind == "m":
         return _microseconds(series.to_numpy("timedelta64[ns]"))
     if isinstance(dtype, np.dtype) and kind != "O":
-        if kind == "f" and not _holds_nan(expected.type) and series.isna().all():
-            return _all_missing(len(series), expected.type)
+        if kind == "f" and not _holds_nan(expected) and series.isna().all():
+            return _all_missing(len(series), expected)
         return np.array(series.to_numpy(), copy=True)
     if kind in "iuf":
         if series.isna().any():
@@ -222,12 +198,12 @@ def _all_missing(rows: int, type_: pa.DataType | None) -> mds.Values:
     return pa.nulls(rows, type_)
 
 
-def _cells_to_values(cells: list[Any], expected: Expected) -> mds.Values:
+def _cells_to_values(cells: list[Any], expected: pa.DataType | None) -> mds.Values:
     """Return a column of Python objects: arrays of one shape stacked, others as Arrow."""
     cells = [None if is_missing(cell) else cell for cell in cells]
     sample = next((cell for cell in cells if cell is not None), None)
     if sample is None:
-        return _all_missing(len(cells), expected.type)
+        return _all_missing(len(cells), expected)
     if isinstance(sample, _ARRAYS):
         return _arrays_to_values(cells, expected)
     if isinstance(sample, datetime.timedelta):
@@ -241,7 +217,7 @@ def _cells_to_values(cells: list[Any], expected: Expected) -> mds.Values:
     if pa.types.is_timestamp(values.type):
         micros = values.cast(pa.timestamp("us", values.type.tz), safe=False)
         return scalars_to_numpy(micros, has_nulls=True)
-    return _adopt(values, expected.type)
+    return _adopt(values, expected)
 
 
 def _numbers(cells: list[Any]) -> npt.NDArray[Any]:
@@ -266,7 +242,7 @@ def _adopt(values: pa.Array, type_: pa.DataType | None) -> pa.Array:
     return values
 
 
-def _arrays_to_values(cells: list[Any], expected: Expected) -> mds.Values:
+def _arrays_to_values(cells: list[Any], expected: pa.DataType | None) -> mds.Values:
     """Return arrays, lists and None as a matrix, as an Arrow list, or as objects.
 
     Arrays that have one length in this shard are a matrix, as in Petastorm: a function that pads
@@ -274,28 +250,31 @@ def _arrays_to_values(cells: list[Any], expected: Expected) -> mds.Values:
     """
     if not all(cell is None or isinstance(cell, _ARRAYS) for cell in cells):
         raise TypeError("some of its cells are arrays and some are not")
-    if expected.is_array_of_lists and any(isinstance(cell, list) for cell in cells):
-        return _adopt(pa.array([_nested_list(cell) for cell in cells]), expected.type)
+    depth = 0 if expected is None else mds.depth_of(expected)
+    # A cell may be a list of arrays, since inner arrays have several lengths.
+    if depth > 1 and any(isinstance(cell, list) for cell in cells):
+        return _adopt(pa.array([_nested_list(cell) for cell in cells]), expected)
     arrays = [None if cell is None else np.asarray(cell) for cell in cells]
     present = [array for array in arrays if array is not None]
     if any(array.ndim != 1 for array in present):
         same = len({array.shape for array in present}) == 1 and len(present) == len(arrays)
-        return np.stack(present) if same else _nested(arrays, expected.type)
+        return np.stack(present) if same else _nested(arrays, expected, depth)
     if any(array.dtype.kind not in "biufM" for array in present if array.size):
         # From the cells themselves: NumPy drops NUL characters at the end of a string.
-        lists = _adopt(pa.array([_listed(cell) for cell in cells]), expected.type)
+        lists = _adopt(pa.array([_listed(cell) for cell in cells]), expected)
         return _matrix(lists)
     lengths = [0 if array is None else len(array) for array in arrays]
-    flat = _joined([array for array in present if array.size], expected.type)
+    flat = _joined([array for array in present if array.size], expected)
     same = len(present) == len(arrays) and len(set(lengths)) == 1
     if same and isinstance(flat, np.ndarray):
         return flat.reshape(len(arrays), lengths[0])
     return row_transform.lists_of(mds.as_arrow(flat), lengths, [array is None for array in arrays])
 
 
-def _nested(arrays: list[npt.NDArray[Any] | None], type_: pa.DataType | None) -> mds.Values:
+def _nested(
+    arrays: list[npt.NDArray[Any] | None], type_: pa.DataType | None, depth: int
+) -> mds.Values:
     """Return arrays of several shapes as nested lists if the column holds such, or as objects."""
-    depth = 0 if type_ is None else mds.depth_of(type_)
     present = [array for array in arrays if array is not None]
     if depth < 2 or any(array.ndim != depth or array.dtype.kind not in "biuf" for array in present):
         return objects(arrays)

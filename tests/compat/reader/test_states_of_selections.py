@@ -156,7 +156,7 @@ def test_a_set_has_one_text_in_every_process(tmp_path: Path) -> None:
         ).stdout
         for seed in range(3)
     }
-    assert texts == {"in_set(['a', 'b', 'c', 'd', 'e'], x)\n"}
+    assert texts == {"in_set(['a', 'b', 'c', 'd', 'e'], 'x')\n"}
 
 
 def test_an_array_predicate_is_known_by_its_values() -> None:
