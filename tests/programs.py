@@ -16,19 +16,22 @@ builder = SparkSession.builder.master("local[2]")
 _TIMEOUT_SECONDS = 180
 
 
+def without_session() -> dict[str, str]:
+    """Return the environment without what PySpark leaves there in a process with a session."""
+    left = ("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT", "PYSPARK_SUBMIT", "PYSPARK_GATE")
+    return {key: value for key, value in os.environ.items() if not key.startswith(left)}
+
+
 def run_program(
     source: str, *args: object, cwd: Path, expect_success: bool = True
 ) -> subprocess.CompletedProcess[str]:
     """Run the source of a program with `args` in the directory `cwd`, with this Python."""
     program = cwd / "program.py"
     program.write_text(source)
-    # What PySpark leaves behind in the environment of a process with a Connect session.
-    left = ("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT")
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(left)}
     done = subprocess.run(
         [sys.executable, program, *map(str, args)],
         cwd=cwd,
-        env=environment,
+        env=without_session(),
         capture_output=True,
         text=True,
         check=False,

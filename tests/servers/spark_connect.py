@@ -1,15 +1,14 @@
 """A Spark Connect server in a process of its own, with its own working directory and mounts."""
 
-import os
 import re
 import shutil
 import subprocess
-import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from tests.programs import run_program, without_session
 
 _STARTED = re.compile(r"Spark Connect server started at: .*:(\d+)")
 _CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
@@ -44,10 +43,9 @@ class SparkConnectServer:
         conf = " ".join(f"--conf {key}={value}" for key, value in _CONF.items())
         submit = f"{home}/bin/spark-submit --master 'local[2]' --class {_CLASS} {conf} _"
         command = ["sh", "-c", " && ".join([*mounts, f"cd {directory}", f"exec {submit}"])]
-        env = {key: value for key, value in os.environ.items() if key not in _FOREIGN}
         self._process = subprocess.Popen(
             [*(_unshare() if mounts else ()), *command],
-            env={**env, "SPARK_HOME": str(home), **(environment or {})},
+            env={**without_session(), "SPARK_HOME": str(home), **(environment or {})},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
@@ -76,17 +74,7 @@ class SparkConnectServer:
             "from pyspark.sql import SparkSession\n"
             f"spark = SparkSession.builder.remote({self.url!r}).getOrCreate()\n"
         )
-        env = {key: value for key, value in os.environ.items() if key not in _FOREIGN}
-        done = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", head + program],
-            cwd=directory,
-            env=env,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        return run_program(head + program, cwd=directory).stdout
 
     def close(self) -> None:
         """End the server."""
@@ -95,13 +83,6 @@ class SparkConnectServer:
         self._drain.join()
         assert self._process.stderr is not None
         self._process.stderr.close()
-
-
-#: What the session of this process leaves in the environment.
-_FOREIGN = (
-    *("PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED"),
-    *("SPARK_CONNECT_AUTHENTICATE_TOKEN", "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"),
-)
 
 
 def _home_of_pyspark() -> Path:

@@ -137,14 +137,6 @@ class TestInstalled:
         error = b"cpetastorm.errors\nNoDataAvailableError\n(S'none'\ntR."
         assert isinstance(pickle.loads(error), mdstorm.NoDataAvailableError)  # noqa: S301
 
-    def test_installing_again_changes_nothing(self) -> None:
-        import petastorm
-
-        before = (list(sys.meta_path), list(sys.path))
-        mdstorm.install_as_petastorm()
-        assert (list(sys.meta_path), list(sys.path)) == before
-        assert sys.modules["petastorm"] is petastorm
-
 
 def test_the_real_petastorm_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     real = types.ModuleType("petastorm")

@@ -1,7 +1,6 @@
 """`DataLoader` over readers of ours: whole blocks, complete passes, states."""
 
 import datetime
-import logging
 import threading
 from decimal import Decimal
 from itertools import islice
@@ -136,18 +135,6 @@ class TestPasses:
         loader.reader.stop()
         with pytest.raises(RuntimeError, match="Trying to read a sample after"):
             next(batches)
-
-    def test_one_line_says_that_epochs_never_end(
-        self, thousand: str, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        loader = DataLoader(batch_reader(thousand, num_epochs=None), 500)
-        with caplog.at_level(logging.INFO):
-            list(islice(loader, 2))
-            assert not caplog.records
-            list(islice(loader, 9))
-            list(islice(loader, 9))
-        (record,) = caplog.records
-        assert "num_epochs=1" in record.getMessage()
 
 
 class TestStates:

@@ -186,22 +186,6 @@ def test_readers_count_live_rows(table: Path) -> None:
         ]
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"shuffle_row_groups": True, "seed": 3},
-        {"shuffle_rows": True, "seed": 3},
-        {"shuffle_row_drop_partitions": 3},
-        {"order": "elastic", "seed": 3},
-        {"workers_count": 2, "reader_pool_type": "dummy"},
-    ],
-)
-def test_any_order_has_all_live_rows(table: Path, options: dict[str, Any]) -> None:
-    with make_batch_reader(url(table), num_epochs=2, **options) as reader:
-        found = [int(n) for batch in reader for n in batch.id]
-    assert sorted(found) == sorted(2 * ALIVE)
-
-
 def test_predicates_and_filters_see_live_rows(table: Path) -> None:
     assert ids(table, predicate=in_set([5, 21, 25, 26, 59, 58], "id")) == [25, 26, 58]
     odd = in_lambda(["id"], lambda number: number % 2 == 1)

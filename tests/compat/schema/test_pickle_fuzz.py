@@ -47,12 +47,6 @@ def load(data: bytes) -> None:
         assert isinstance(found, (Unischema, dict))
 
 
-@settings(deadline=None, max_examples=200)
-@given(st.binary(max_size=200))
-def test_any_bytes_are_refused_or_read(data: bytes) -> None:
-    load(data)
-
-
 #: Where a pickle is changed, how many bytes are cut out there, and what takes their place: bytes,
 #: or as many bytes of another pickle.
 CHANGES = st.lists(

@@ -39,14 +39,26 @@ def test_one_batch_of_everything_holds_what_a_transform_makes(ten: SparkDatasetC
     assert len(batch["number"]) == 60
 
 
+def rows(batches: Any) -> list[list[int]]:
+    columns = [b["number"] if isinstance(b, dict) else b.number.numpy() for b in batches]
+    return [column.tolist() for column in columns]
+
+
+@pytest.mark.parametrize(
+    ("make", "arguments"),
+    [("make_torch_dataloader", (5, 1, 2, 0, None)), ("make_tf_dataset", (5, 1, 1, 2, 0))],
+)
+def test_positional_arguments_are_those_of_petastorm(
+    ten: SparkDatasetConverter, make: str, arguments: Any
+) -> None:
+    loader = getattr(ten, make)(*arguments, shuffle_row_groups=False)
+    assert rows(loader) == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
+
+
 @pytest.mark.parametrize("make", ["make_torch_dataloader", "make_tf_dataset"])
 def test_each_pass_is_complete_without_a_context_and_after_one(
     ten: SparkDatasetConverter, make: str
 ) -> None:
-    def rows(batches: Any) -> list[list[int]]:
-        columns = [b["number"] if isinstance(b, dict) else b.number.numpy() for b in batches]
-        return [column.tolist() for column in columns]
-
     loader = getattr(ten, make)(batch_size=4, **IN_ORDER)
     expected = [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
     assert rows(loader) == expected

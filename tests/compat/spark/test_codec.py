@@ -1,14 +1,12 @@
 """`compression_codec`: Petastorm's names, and what they become."""
 
 import logging
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mdstorm._spark.make_converter import mds_compression
 from mdstorm.errors import CompressionCodecError
-from mdstorm.spark import make_spark_converter
 
 
 @pytest.mark.parametrize(
@@ -48,9 +46,3 @@ def test_a_codec_without_a_counterpart_is_logged(
     with caplog.at_level(logging.INFO):
         mds_compression(codec)
     assert [r.levelname for r in caplog.records] == ["INFO"] * logs
-
-
-def test_a_wrong_codec_writes_nothing(spark: Any, cache_dir: Path) -> None:
-    with pytest.raises(CompressionCodecError):
-        make_spark_converter(spark.range(3), compression_codec="zstd")
-    assert not cache_dir.exists()

@@ -155,10 +155,3 @@ def test_an_empty_file_is_no_null(tmp_path: Path) -> None:
     assert not torch_pixels(empty, decode="image", size=16, null_masks=["image"]).any()
     with pytest.raises(InvalidArgumentError, match=r"'image' is null in all rows .* give size="):
         torch_pixels(empty, decode="image", null_masks=["image"])
-
-
-def test_a_column_that_is_not_read_is_an_error_when_the_data_are_opened(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgumentError, match="'image', which is not read"):
-        torch_pixels(converter(tmp_path), schema_fields=["id"], decode="image")
-    with pytest.raises(InvalidArgumentError, match="size must be"):
-        converter(tmp_path).make_tf_dataset(decode="image", size=-1)

@@ -1,7 +1,6 @@
 """`stack=True`: columns of one dtype as one tensor, by every way to it."""
 
 from collections.abc import Callable
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
-import torch
 from tests.compat.spark.converters import converter_of
 
 from mdstorm import TransformSpec
@@ -133,21 +131,6 @@ def test_all_other_columns_are_the_matrix_of_features(converter: SparkDatasetCon
         assert y.tolist() == COLUMNS["label"][:64]
 
 
-def test_a_column_that_is_named_alone_has_one_dimension(converter: SparkDatasetConverter) -> None:
-    assert with_torch(converter, features="a", stack=True)[0].shape == (64,)
-
-
-def test_states_go_on_with_matrices(converter: SparkDatasetConverter) -> None:
-    arguments: dict[str, Any] = {"features": ["a", "d"], "stack": True, "seed": 3}
-    whole = with_torch(converter, shuffle_rows=True, **arguments)
-    loader = converter.make_torch_dataloader(64, 1, shuffle_rows=True, **arguments)
-    begun = list(islice(loader, 3))
-    other = converter.make_torch_dataloader(64, 1, shuffle_rows=True, **arguments)
-    other.load_state_dict(loader.state_dict())
-    found = [x.tolist() for x in [*begun, *other]]
-    assert found == [x.tolist() for x in whole]
-
-
 @pytest.mark.parametrize("batches", [with_torch, with_tf])
 def test_what_a_transform_makes_can_be_stacked(
     converter: SparkDatasetConverter, batches: Batches
@@ -242,9 +225,3 @@ def test_columns_that_cannot_be_stacked_are_named(
 def test_tensorflow_knows_the_shape_of_a_matrix(converter: SparkDatasetConverter) -> None:
     made: Any = converter.make_tf_dataset(64, num_epochs=1, features=["a", "b"], stack=True)
     assert made.element_spec == tf.TensorSpec((None, 2), tf.float32)
-
-
-def test_a_device_and_a_pickle_take_matrices(converter: SparkDatasetConverter) -> None:
-    x = next(iter(converter.make_torch_dataloader(8, 1, features=["a"], stack=True, device="meta")))
-    assert isinstance(x, torch.Tensor)
-    assert (x.device.type, tuple(x.shape)) == ("meta", (8, 1))

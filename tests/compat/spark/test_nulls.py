@@ -80,11 +80,20 @@ def _is_null(cell: Any) -> bool:
     return cell is None or cell != cell if not hasattr(cell, "__len__") else False
 
 
-@pytest.mark.parametrize("name", ["byte", "boolean", "string"])
-def test_a_transform_sees_what_petastorm_shows_it(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "masks", "expected"),
+    [
+        ("byte", [], {"v": [-1.0, NAN]}),
+        ("boolean", [], {"v": [True, None]}),
+        ("string", [], {"v": ["a", None]}),
+        ("boolean", ["v"], {"v": [True, False], "v_is_null": [False, True]}),
+    ],
+)
+def test_a_transform_sees_what_petastorm_shows_it_and_masks(
+    tmp_path: Path, name: str, masks: list[str], expected: dict[str, list[Any]]
+) -> None:
     seen = []
-    spec = TransformSpec(lambda frame: seen.append(frame.copy()) or frame.dropna())
-    list(nulls(tmp_path, name).make_torch_dataloader(num_epochs=1, transform_spec=spec))
-    (frame,) = seen
-    expected = {"byte": [-1.0, NAN], "boolean": [True, None], "string": ["a", None]}[name]
-    assert repr(frame["v"].tolist()) == repr(expected)
+    spec = TransformSpec(lambda frame: seen.append(frame.to_dict("list")) or frame.dropna())
+    options: dict[str, Any] = {"num_epochs": 1, "null_masks": masks, "transform_spec": spec}
+    list(nulls(tmp_path, name).make_torch_dataloader(**options))
+    assert repr(seen) == repr([expected])

@@ -6,7 +6,6 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 from tests.compat.spark.converters import IN_ORDER, converter_of
 from tests.mds_backend.small_datasets import array_of
 
@@ -54,24 +53,6 @@ def test_a_batch_is_a_namedtuple_in_the_order_of_the_frame(mixed: SparkDatasetCo
 def test_prefetch_changes_no_batch(ten: SparkDatasetConverter, prefetch: int | None) -> None:
     with ten.make_tf_dataset(batch_size=4, prefetch=prefetch, **IN_ORDER) as dataset:
         assert [len(batch.number) for batch in dataset] == [4, 4, 2]
-
-
-def test_positional_arguments_are_those_of_petastorm(ten: SparkDatasetConverter) -> None:
-    dataset = ten.make_tf_dataset(5, 1, 1, 2, 0, shuffle_row_groups=False)
-    assert [b.number.numpy().tolist() for b in dataset] == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
-
-
-def test_a_graph_and_a_session_take_its_batches(ten: SparkDatasetConverter) -> None:
-    with (
-        tf.Graph().as_default(),
-        ten.make_tf_dataset(batch_size=4, **IN_ORDER) as dataset,
-        tf.compat.v1.Session() as session,
-    ):
-        batch = tf.compat.v1.data.make_one_shot_iterator(dataset).get_next()
-        found = [session.run(batch).number.tolist() for _ in range(3)]
-        with pytest.raises(tf.errors.OutOfRangeError):
-            session.run(batch)
-    assert found == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
 
 
 def test_columns_are_named_for_a_model(mixed: SparkDatasetConverter) -> None:
