@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mdstorm._selection.row_group_index import load_row_group_index
-from mdstorm._selection.shard_views import SomeShards
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.parquet import ParquetDataset
@@ -147,4 +146,4 @@ def select_row_groups(
     numbers = [number for number in range(len(source.shard_sizes)) if number in chosen]
     if isinstance(source, ParquetDataset):
         return source.with_row_groups(numbers)
-    return SomeShards(source, numbers)
+    return source.with_shards(numbers)

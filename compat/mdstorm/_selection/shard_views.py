@@ -138,15 +138,6 @@ class RankShare(ShardView):
         super().__init__(source, owners, starts, stops - starts, rank)
 
 
-class SomeShards(ShardView):
-    """Some of the shards, in the order of `numbers`."""
-
-    def __init__(self, source: SampleSource, numbers: Sequence[int]) -> None:
-        owners = np.array(numbers, np.int64)
-        sizes = np.array(source.shard_sizes, np.int64)[owners]
-        super().__init__(source, owners, np.zeros_like(owners), sizes, f"of {owners.tolist()}")
-
-
 class _ShardPiece(Shard):
     """The rows `start` to `stop` of a shard, as a shard."""
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.compat.selection.parquet_files import column, read_all, write
+from tests.compat.selection.parquet_files import column, write
 from tests.mds_backend.small_datasets import write_dataset
 
-from mdstorm._selection.shard_views import SomeShards, SplitShards
+from mdstorm._selection.shard_views import SplitShards
 from mdstorm_backend.read.shard import SampleSource
 
 TABLE = pa.table({"id": pa.array(range(30), pa.int64()), "s": [f"t{i}" for i in range(30)]})
@@ -67,12 +67,3 @@ def test_a_piece_reads_rows_and_samples_of_its_own(source: SampleSource) -> None
     decoded = piece.decoded(["id"])
     own = list(range(start, start + piece.num_samples))
     assert decoded is None or decoded["id"].tolist() == own
-
-
-def test_some_shards(source: SampleSource) -> None:
-    batches = read_all(source)
-    some = SomeShards(source, [1, 0])
-    expected = [*batches[1]["id"].tolist(), *batches[0]["id"].tolist()]
-    assert column(some, "id") == expected
-    assert [some.sample(i, ["id"])["id"] for i in range(len(some))] == expected
-    assert len(SomeShards(source, [])) == 0
