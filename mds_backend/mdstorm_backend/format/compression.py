@@ -9,8 +9,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import hashlib
-import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -23,8 +22,6 @@ from mdstorm_backend.storage import Buffer
 #: decompressed a piece at a time, so that what comes out is what is allocated.
 _LARGEST_RATIO = {"zstd": 1 << 15, "snappy": 64}
 _PIECE = 1 << 22
-#: Of a file whose size is not known, as much is decompressed at a time.
-_SIZING_PIECE = 1 << 20
 
 #: Name in the format → pyarrow's name, lowest, highest and default level (None: no levels).
 _CODECS: dict[str, tuple[str, tuple[int, int, int] | None]] = {
@@ -98,7 +95,7 @@ def decompress(compression: str, data: Buffer, size: int) -> Buffer:
         raise ValueError(f"a shard cannot hold {size} bytes")
     if size > _LARGEST_RATIO.get(name, size) * (len(data) + 4):
         raise ValueError(f"a {name} file of {len(data)} bytes cannot hold {size} bytes")
-    unpacked = _DECOMPRESS[name](data, size)
+    unpacked = _unpacked(name, data, size)
     if len(unpacked) != size:
         raise ValueError(
             f"a {name} file holds {len(unpacked)} bytes or more, where {size} were expected"
@@ -109,23 +106,29 @@ def decompress(compression: str, data: Buffer, size: int) -> Buffer:
 def decompress_unsized(extension: str, data: Buffer, most: int) -> Buffer:
     """Decompress a shard of which no index says how large it is.
 
-    Its size is found by decompressing it once before, a piece at a time, so that no file makes this
-    allocate more than it holds.
-
     Raises
     ------
     ValueError, OSError
         If `data` is damaged, or holds more than `most` bytes.
     """
-    return decompress(extension, data, _found_size(extension, data, most))
+    if extension == "snappy":  # states its size, and no stream of Arrow's understands it
+        size = _snappy_size(data)
+        if size > min(most, _LARGEST_RATIO["snappy"] * len(data)):
+            raise ValueError(f"it states {size} bytes, which cannot lie in {len(data)}")
+        return decompress(extension, data, size)
+    unpacked = _in_pieces(extension, data, most)
+    if len(unpacked) > most:
+        raise ValueError(f"it holds more than {most} bytes")
+    return unpacked
 
 
-def _unsnappy(data: Buffer, size: int) -> Buffer:
+def _unpacked(name: str, data: Buffer, size: int) -> Buffer:
+    if name not in _LARGEST_RATIO:
+        return _in_pieces(name, data, size)
     # Arrow asks for a length that suffices, and leaves what it does not fill as it finds it.
-    stated = _snappy_size(data)
-    if stated != size:
+    if name == "snappy" and (stated := _snappy_size(data)) != size:
         raise ValueError(f"a snappy file states {stated} bytes, where {size} were expected")
-    return memoryview(pa.Codec("snappy").decompress(data, size))
+    return memoryview(pa.Codec(name).decompress(data, size))
 
 
 def _snappy_size(data: Buffer) -> int:
@@ -138,42 +141,16 @@ def _snappy_size(data: Buffer) -> int:
     return size
 
 
-def _unbrotli(data: Buffer, size: int) -> Buffer:
+def _in_pieces(name: str, data: Buffer, most: int) -> Buffer:
+    """Decompress a file, or several one behind the other; of too large a one only the beginning."""
     pieces: list[memoryview] = []
-    left = size + 1  # one byte more than expected shows that there is too much
-    with pa.CompressedInputStream(pa.BufferReader(data), "brotli") as stream:
+    left = most + 1  # one byte more than expected shows that there is too much
+    with pa.CompressedInputStream(pa.BufferReader(data), _CODECS[name][0]) as stream:
         # Not by `read`, which never gives back the memory of a read that failed.
         while left and (piece := stream.read_buffer(min(left, _PIECE))).size:
             pieces.append(memoryview(piece))
             left -= piece.size
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-
-def _in_members(data: Buffer, size: int, decompressor: Callable[[], Any]) -> Buffer:
-    """Decompress a file that may consist of several, one behind the other."""
-    members: list[bytes] = []
-    left, rest = size, data
-    while rest and left >= 0:
-        member = decompressor()
-        try:
-            # One byte more than expected shows that there is too much.
-            members.append(member.decompress(rest, left + 1))
-        except zlib.error as error:
-            raise ValueError(str(error)) from error
-        left -= len(members[-1])
-        if left >= 0 and not member.eof:
-            raise ValueError("the file was cut off")
-        rest = member.unused_data
-    return members[0] if len(members) == 1 else b"".join(members)
-
-
-_DECOMPRESS: dict[str, Callable[[Buffer, int], Buffer]] = {
-    "zstd": lambda data, size: memoryview(pa.Codec("zstd").decompress(data, size)),
-    "gz": lambda data, size: _in_members(data, size, lambda: zlib.decompressobj(wbits=31)),
-    "bz2": lambda data, size: _in_members(data, size, bz2.BZ2Decompressor),
-    "br": _unbrotli,
-    "snappy": _unsnappy,
-}
 
 
 def _parse(compression: str) -> tuple[str, int | None]:
@@ -185,25 +162,9 @@ def _parse(compression: str) -> tuple[str, int | None]:
         if levels and text.isascii() and text.isdigit() and levels[0] <= int(text) <= levels[1]:
             return name, int(text)
     raise InvalidArgumentError(
-        f"compression {compression!r} is unknown: use None or one of "
+        f"compression {compression[:80]!r} is unknown: use None or one of "
         + ", ".join(n if not lv else f"{n}:{lv[0]}…{lv[1]}" for n, (_, lv) in _CODECS.items())
     )
-
-
-def _found_size(extension: str, data: Buffer, most: int) -> int:
-    if extension == "snappy":  # states its size, and no stream of Arrow's understands it
-        size = _snappy_size(data)
-        if size > min(most, _LARGEST_RATIO["snappy"] * len(data)):
-            raise ValueError(f"it states {size} bytes, which cannot lie in {len(data)}")
-        return size
-    size = 0
-    with pa.CompressedInputStream(pa.BufferReader(data), _CODECS[extension][0]) as stream:
-        # Not by `read`, which never gives back the memory of a read that failed.
-        while piece := stream.read_buffer(_SIZING_PIECE).size:
-            size += piece
-            if size > most:
-                raise ValueError(f"it holds more than {most} bytes")
-    return size
 
 
 _XXHASH = ("xxh128", "xxh32", "xxh3_128", "xxh3_64", "xxh64")

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 from mdstorm_backend.base.checks import parse_json
 from mdstorm_backend.errors import CorruptDatasetError, CorruptIndexError
@@ -128,21 +128,11 @@ def _parse(data: bytes) -> tuple[tuple[ShardInfo, ...], dict[str, Any]]:
 
 
 _FILE_KEYS = {"basename", "bytes", "hashes"}
-_SHARD_KEYS = {
-    "column_encodings",
-    "column_names",
-    "column_sizes",
-    "compression",
-    "format",
-    "hashes",
-    "raw_data",
-    "samples",
-    "size_limit",
-    "version",
-    "zip_data",
-}
-
-_Columns: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], tuple[int | None, ...]]
+_SHARED_KEYS = (
+    *("column_names", "column_encodings", "column_sizes"),
+    *("compression", "hashes", "size_limit"),
+)
+_SHARD_KEYS = {*_SHARED_KEYS, "format", "raw_data", "samples", "version", "zip_data"}
 
 
 def parse_shard(value: dict[str, Any]) -> ShardInfo:
@@ -175,9 +165,10 @@ class ShardParser:
     """Reads shard objects. Those of one dataset say much the same, so it is checked once."""
 
     def __init__(self) -> None:
-        self._columns: tuple[tuple[Any, Any, Any], _Columns, int] | None = None
-        self._hashes: tuple[Any, tuple[str, ...]] = ([], ())
-        self._compressions: set[str] = set()
+        self._found: list[Any] = []
+        self._shared: dict[str, Any] = {}
+        #: Bytes that a sample takes at least.
+        self._least = 0
 
     def parse(self, value: Any) -> ShardInfo:
         """Read one shard object; raises KeyError, TypeError or ValueError if it is not one."""
@@ -189,15 +180,15 @@ class ShardParser:
                 f"shard format {shown(value['format'])} version {shown(value['version'])} is not "
                 f"MDS version {INDEX_VERSION}"
             )
-        columns, least = self._parse_columns(value)
+        shared = self._parse_shared(value)
         raw_data = _parse_file(value["raw_data"], MAX_SHARD_BYTES)
         zip_data = _parse_file(value["zip_data"], 2**63 - 1) if value["zip_data"] else None
         samples = check_count(value["samples"], "samples", MAX_SHARD_BYTES)
-        if 4 * (samples + 2) + least * samples > raw_data.bytes:
+        if 4 * (samples + 2) + self._least * samples > raw_data.bytes:
             raise ValueError(
                 f"{samples} samples of its columns cannot lie in {raw_data.bytes} bytes"
             )
-        compression = self._parse_compression(value["compression"])
+        compression = shared["compression"]
         if (compression is None) != (zip_data is None):
             raise ValueError(
                 f"compression {shown(compression)} and zip_data "
@@ -205,39 +196,28 @@ class ShardParser:
             )
         if zip_data is not None and zip_data.basename == raw_data.basename:
             raise ValueError(f"raw_data and zip_data are one file, {shown(raw_data.basename)}")
-        return ShardInfo(
-            *columns,
-            samples=samples,
-            raw_data=raw_data,
-            zip_data=zip_data,
-            compression=compression,
-            hashes=self._parse_hashes(value["hashes"]),
-            size_limit=_parse_size_limit(value["size_limit"]),
-        )
+        return ShardInfo(samples=samples, raw_data=raw_data, zip_data=zip_data, **shared)
 
-    def _parse_columns(self, value: dict[str, Any]) -> tuple[_Columns, int]:
-        """Return names, encodings and sizes, and the bytes that a sample takes at least."""
-        found = (value["column_names"], value["column_encodings"], value["column_sizes"])
-        if self._columns is None or self._columns[0] != found:
-            names = check_texts(found[0], "column_names")
-            encodings = check_texts(found[1], "column_encodings")
-            sizes = check_sizes(found[2], names, encodings)
-            self._columns = (found, (names, encodings, sizes), fixed_bytes(sizes))
-        return self._columns[1], self._columns[2]
-
-    def _parse_hashes(self, value: Any) -> tuple[str, ...]:
-        if value != self._hashes[0]:
-            self._hashes = (value, check_texts(value, "hashes"))
-        return self._hashes[1]
-
-    def _parse_compression(self, value: Any) -> str | None:
-        if value is None or value == "":
-            return None
-        text = check_text(value, "compression")
-        if text not in self._compressions:
-            check_compression(text)
-            self._compressions.add(text)
-        return text
+    def _parse_shared(self, value: dict[str, Any]) -> dict[str, Any]:
+        """Return what the shards of a dataset have in common."""
+        found = [value[key] for key in _SHARED_KEYS]
+        if found != self._found:
+            names = check_texts(value["column_names"], "column_names")
+            encodings = check_texts(value["column_encodings"], "column_encodings")
+            sizes = check_sizes(value["column_sizes"], names, encodings)
+            compression = None if value["compression"] == "" else value["compression"]
+            if compression is not None:
+                check_compression(check_text(compression, "compression"))
+            self._shared = {
+                "column_names": names,
+                "column_encodings": encodings,
+                "column_sizes": sizes,
+                "compression": compression,
+                "hashes": check_texts(value["hashes"], "hashes"),
+                "size_limit": _parse_size_limit(value["size_limit"]),
+            }
+            self._found, self._least = found, fixed_bytes(sizes)
+        return self._shared
 
 
 def _parse_file(value: Any, limit: int) -> FileInfo:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import operator
+from collections.abc import Callable
 from decimal import Decimal
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -55,10 +56,25 @@ class String(Encoding):
         return lambda start, stop: str(data[start:stop], "utf-8")
 
 
-class _NumberText(Encoding):
-    """A number as a text."""
+class _ParsedText(Encoding):
+    """A value as a text that a function of Python's parses."""
 
     is_text = True
+    #: Returns the value of a text.
+    parser: ClassVar[Callable[[str], Any]]
+
+    def decode(self, stored: Any) -> Any:
+        """Return the value that the text stands for."""
+        return type(self).parser(stored)
+
+    def decoder(self, form: Form = "object") -> Decode:
+        """Return the function that `decode` calls: values are many."""
+        return type(self).parser
+
+
+class _NumberText(_ParsedText):
+    """A number as a text."""
+
     rows_per_batch = 10_000
 
     def to_logical(self, values: pa.Array, type_: pa.DataType) -> pa.Array:
@@ -70,6 +86,7 @@ class IntegerText(_NumberText):
     """The encoding ``str_int``: an integer of any size."""
 
     names = ("str_int",)
+    parser = int
     late = "never"
     carries = (pa.types.is_integer,)
     stores = (pa.types.is_integer, pa.types.is_boolean)
@@ -94,14 +111,6 @@ class IntegerText(_NumberText):
         is_integer = pa.types.is_integer(values.type)
         return super().encode_values(values.cast(pa.string()) if is_integer else values)
 
-    def decode(self, stored: Any) -> Any:
-        """Return a Python integer."""
-        return int(stored)
-
-    def decoder(self, form: Form = "object") -> Decode:
-        """Return the function that `decode` calls."""
-        return int
-
     def parse_texts(self, texts: pa.StringArray) -> Values:
         """Return int64, or Python integers where one is larger."""
         return parse_integers(texts)
@@ -111,6 +120,7 @@ class FloatText(_NumberText):
     """The encoding ``str_float``: a float64 that reads back exactly."""
 
     names = ("str_float",)
+    parser = float
     late = "never"
     carries = (pa.types.is_floating,)
     stores = (pa.types.is_float64,)
@@ -130,14 +140,6 @@ class FloatText(_NumberText):
             )
         return float.__repr__(value).encode()
 
-    def decode(self, stored: Any) -> Any:
-        """Return a Python float."""
-        return float(stored)
-
-    def decoder(self, form: Form = "object") -> Decode:
-        """Return the function that `decode` calls."""
-        return float
-
     def parse_texts(self, texts: pa.StringArray) -> Values:
         """Return float64."""
         return parse_floats(texts)
@@ -147,6 +149,7 @@ class DecimalText(_NumberText):
     """The encoding ``str_decimal``: a decimal, whose digits only a Spark type states."""
 
     names = ("str_decimal",)
+    parser = Decimal
     late = "untyped"
     carries = (pa.types.is_decimal,)
     stores = (pa.types.is_decimal, pa.types.is_integer)
@@ -162,14 +165,6 @@ class DecimalText(_NumberText):
         """Encode decimals."""
         is_stored = pa.types.is_binary(values.type)
         return super().encode_values(values if is_stored else values.cast(pa.string()))
-
-    def decode(self, stored: Any) -> Any:
-        """Return a decimal."""
-        return Decimal(stored)
-
-    def decoder(self, form: Form = "object") -> Decode:
-        """Return the function that `decode` calls."""
-        return Decimal
 
 
 def parse_integers(texts: pa.StringArray) -> pa.Int64Array | npt.NDArray[np.object_]:
@@ -217,11 +212,11 @@ def _holds(texts: pa.StringArray, characters: bytes) -> bool:
     return any(bool((content == character).any()) for character in characters)
 
 
-class Json(Encoding):
+class Json(_ParsedText):
     """The encoding ``json``: nested values, of a Spark type or any that JSON has."""
 
     names = ("json",)
-    is_text = True
+    parser = json.loads
     late = "untyped"
 
     def can_store(self, type_: pa.DataType) -> bool:
@@ -245,14 +240,6 @@ class Json(Encoding):
     def encode_values(self, values: pa.Array) -> pa.LargeBinaryArray:
         """Encode nested values; also binaries are values here, and a null is one."""
         return json_text(values).cast(pa.large_binary())
-
-    def decode(self, stored: Any) -> Any:
-        """Return what the text stands for."""
-        return json.loads(stored)
-
-    def decoder(self, form: Form = "object") -> Decode:
-        """Return the function that `decode` calls: values are many."""
-        return json.loads
 
     def to_logical(self, values: pa.Array, type_: pa.DataType) -> pa.Array:
         """Return the values of their Spark type."""
