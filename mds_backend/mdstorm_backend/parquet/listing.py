@@ -24,7 +24,7 @@ from mdstorm_backend.errors import (
 )
 from mdstorm_backend.parquet.footers import ParquetFileInfo, PartitionValue
 from mdstorm_backend.storage import Location, modification_of
-from mdstorm_backend.tables import check_layout
+from mdstorm_backend.tables.layouts import check_layout
 
 _PATTERN = re.compile(r"[*?\[]")
 #: Files beside the data that never belong to it.

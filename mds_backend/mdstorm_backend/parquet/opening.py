@@ -27,7 +27,6 @@ from mdstorm_backend.parquet.footers import (
     read_metadata,
 )
 from mdstorm_backend.parquet.listing import (
-    FoundFiles,
     check_one_storage,
     common_directory,
     find_files,
@@ -40,20 +39,11 @@ from mdstorm_backend.parquet.parquet_dataset import ParquetDataset
 from mdstorm_backend.parquet.parquet_files import missing_file
 from mdstorm_backend.parquet.stored_columns import StoredColumns
 from mdstorm_backend.storage import Location
-from mdstorm_backend.tables import (
-    AsOf,
-    DeadRows,
-    LiveFile,
-    TableSnapshot,
-    check_as_of,
-    check_no_part_of_a_table,
-    is_absolute,
-    is_delta,
-    is_iceberg,
-    may_be_part_of_a_table,
-    open_delta,
-    open_iceberg,
-)
+from mdstorm_backend.tables.delta import check_as_of, is_delta, open_delta
+from mdstorm_backend.tables.delta_log import is_absolute
+from mdstorm_backend.tables.iceberg import is_iceberg, open_iceberg
+from mdstorm_backend.tables.layouts import check_no_part_of_a_table
+from mdstorm_backend.tables.snapshot import AsOf, DeadRows, LiveFile, TableSnapshot
 
 
 def open_parquet(
@@ -116,7 +106,9 @@ def open_parquet(
                 return open_table(locations[0], table, cache, keep_row_groups=keep_row_groups)
     check_as_of(as_of, shown(locations))
     found = find_files(locations, check=not may_be_unfinished)
-    _check_no_part_of_a_table(found)
+    check_no_part_of_a_table(
+        found.url, found.location, None if found.is_directory else [f.name for f in found.files]
+    )
     footers = read_footers(found.location, found.files, cache or CacheOptions())
     names = [file.name for file in found.files]
     partitions = partition_values(names, found.url) if found.is_directory else [{} for _ in names]
@@ -148,17 +140,6 @@ def open_parquet(
 #: TensorFlow's AutoGraph leaves what has this attribute alone. Readers are opened inside of its
 #: functions, too, and what it rewrites takes hundreds of times as long.
 open_parquet.autograph_info__ = None  # type: ignore[attr-defined]
-
-
-def _check_no_part_of_a_table(found: FoundFiles) -> None:
-    """Refuse files and partitions of a table, in which rows may be dead."""
-    urls = [found.location.file_url(file.name) for file in found.files]
-    above = {found.url} if found.is_directory else {url.rpartition("/")[0] for url in urls}
-    if found.is_directory and not may_be_part_of_a_table(found.url):
-        return
-    one = found.location
-    directories = (Location(url, one.storage_options, one.filesystem) for url in above)
-    check_no_part_of_a_table(found.url, directories)
 
 
 def _fingerprint(files: Sequence[ParquetFileInfo], footers: Sequence[Footer]) -> str:

@@ -29,7 +29,7 @@ from mdstorm_backend.parquet.parquet_shard import ParquetShard
 from mdstorm_backend.parquet.stored_columns import StoredColumns
 from mdstorm_backend.read.open_shards import OpenShards
 from mdstorm_backend.storage import Location
-from mdstorm_backend.tables import TableField
+from mdstorm_backend.tables.snapshot import TableField
 
 #: Bytes of decoded row groups that are kept when they are not in use; at least one is kept. An
 #: order that mixes more row groups than fit decodes them again and again.

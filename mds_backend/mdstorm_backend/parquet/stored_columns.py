@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.format.values.arrow_types import plain_type, plain_values
-from mdstorm_backend.tables import TableField
+from mdstorm_backend.tables.snapshot import TableField
 
 _FIELD_ID = b"PARQUET:field_id"
 

@@ -10,6 +10,8 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from mdstorm_backend.base.checks import parse_json
@@ -65,24 +67,31 @@ def check_layout(location: Location, names: Sequence[str]) -> None:
         _check_markers(location, names)
 
 
-def check_no_part_of_a_table(url: str, directories: Iterable[Location]) -> None:
+def check_no_part_of_a_table(
+    url: str, location: Location, files: Iterable[str] | None = None
+) -> None:
     """Refuse files and partitions of a table, whose rows may be dead.
 
     Parameters
     ----------
     url : str
         What is to be read, for messages.
-    directories : iterable of Location
-        Directories that hold it.
+    location : Location
+        The directory that holds it, which is no table itself.
+    files : iterable of str, optional
+        What is read of it, by their names; by default everything.
 
     Raises
     ------
     UnsupportedTableError
-        If one of them is a table, or in one, in any depth.
+        If a directory of a file, or one above, in any depth, is a table.
     """
-    above = {found: each for each in directories for found in _with_those_above(each.url)}
-    for found, one in above.items():
-        table = Location(found, one.storage_options, one.filesystem)
+    if files is None:
+        directories = {location.url} if _may_be_part_of_a_table(location.url) else set()
+    else:
+        directories = {location.file_url(name).rpartition("/")[0] for name in files}
+    for found in dict.fromkeys(chain.from_iterable(map(_with_those_above, directories))):
+        table = replace(location, url=found)
         if is_delta(table):
             raise _part_of(url, "a Delta", found)
         # Tables of other formats have partitions in directories, and are in none.
@@ -95,7 +104,7 @@ def check_no_part_of_a_table(url: str, directories: Iterable[Location]) -> None:
             raise _part_of(url, "an Iceberg", found)
 
 
-def may_be_part_of_a_table(directory: str) -> bool:
+def _may_be_part_of_a_table(directory: str) -> bool:
     """Whether the URL of a directory ends like those in which a table's files are kept."""
     return _PART.fullmatch(directory.rpartition("/")[2]) is not None
 
@@ -103,7 +112,7 @@ def may_be_part_of_a_table(directory: str) -> bool:
 def _with_those_above(directory: str) -> Iterator[str]:
     """Yield the URL of a directory, and those above it as far as it may be part of a table."""
     yield directory
-    while may_be_part_of_a_table(directory):
+    while _may_be_part_of_a_table(directory):
         directory = directory.rpartition("/")[0]
         if directory.endswith("/"):  # of the scheme
             return
