@@ -11,7 +11,7 @@ import pytest
 from mdstorm_backend.errors import UnsupportedTableError
 from mdstorm_backend.parquet import open_parquet
 from mdstorm_backend.storage import Location
-from mdstorm_backend.tables import check_layout
+from mdstorm_backend.tables.layouts import check_layout
 
 
 def write(folder: Path, *names: str) -> None:
