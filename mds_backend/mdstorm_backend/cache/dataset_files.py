@@ -6,9 +6,8 @@ import logging
 import os
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any, Protocol, overload
+from typing import Any, TypeAlias
 
-from mdstorm_backend.base.checks import parse_json
 from mdstorm_backend.cache.directory import CacheDirectory, FileIdentity, Record, default_directory
 from mdstorm_backend.cache.download import (
     check_content,
@@ -34,56 +33,8 @@ from mdstorm_backend.errors import (
 )
 from mdstorm_backend.format.index import INDEX_NAME, FileInfo, ShardInfo
 from mdstorm_backend.format.shard_info import CLAIM_NAME, MARKER_NAME
-from mdstorm_backend.storage import Arrival, Buffer, Location
+from mdstorm_backend.storage import Buffer, Location
 from mdstorm_backend.tables import other_format
-
-
-class ShardFiles(Protocol):
-    """Where the bytes of shards come from. Safe to share between threads, to pickle and to fork."""
-
-    @property
-    def directory(self) -> str | None:
-        """Directory for copies of shards; None if there are never any."""
-
-    @overload
-    def open(self, info: ShardInfo) -> Buffer: ...
-    @overload
-    def open(self, info: ShardInfo, *, stream: bool) -> Buffer | Arrival: ...
-    def open(self, info: ShardInfo, *, stream: bool = False) -> Buffer | Arrival:
-        """Open a shard.
-
-        Parameters
-        ----------
-        info : ShardInfo
-            The shard.
-        stream : bool
-            Whether its first bytes may be read before its last ones are here.
-
-        Returns
-        -------
-        bytes-like or Arrival
-            Its bytes, uncompressed; memory-mapped where possible. With `stream` the file on its
-            way, of which at least a byte is there, if it is worth not to wait for the whole.
-
-        Raises
-        ------
-        DatasetNotFoundError
-            If its file is missing.
-        CorruptDatasetError
-            If it does not hold what the index says.
-        CredentialsError, StorageError
-            If the storage denies access or fails, or the cache directory cannot be used.
-        """
-
-    def discard(self, info: ShardInfo) -> bool:
-        """Forget the copy of a shard whose content turned out to be damaged.
-
-        Returns
-        -------
-        bool
-            Whether `open` downloads it again. If not, there is no copy, or it is not ours to
-            remove.
-        """
 
 
 def shard_files(
@@ -180,7 +131,7 @@ def _state_of(fingerprint: str, written: str) -> str:
     return f"{fingerprint} {written}".rstrip()
 
 
-class DirectFiles(ShardFiles):
+class DirectFiles:
     """Shards on a local disk or in memory.
 
     Compressed ones on a disk are decompressed once, into a cache; those in memory each time.
@@ -213,14 +164,14 @@ class DirectFiles(ShardFiles):
 
     @property
     def directory(self) -> str | None:
-        """Directory for decompressed shards, as `ShardFiles` says."""
+        """Directory for decompressed shards; None if there are never any."""
         return self._copies().directory if self._location.is_local_disk else None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return DirectFiles, (self._location, self._fingerprint, self._options, self._written)
 
     def open(self, info: ShardInfo, *, stream: bool = False) -> Buffer:
-        """Return the bytes of a shard, as `ShardFiles` says."""
+        """Return the bytes of a shard, as `ShardCache.open`; all of them are there."""
         check_hash_is_recorded(info, self._options.validate_hash)
         packed, file = info.zip_data, info.raw_data
         try:
@@ -236,7 +187,7 @@ class DirectFiles(ShardFiles):
         return self._copies().open(info)
 
     def discard(self, info: ShardInfo) -> bool:
-        """Forget a decompressed copy, as `ShardFiles` says."""
+        """Forget a decompressed copy, as `ShardCache.discard`."""
         if info.zip_data is None or not self._location.is_local_disk:
             return False
         return self._copies().discard(info)
@@ -293,6 +244,9 @@ class DirectFiles(ShardFiles):
         return decompressed(info, packed, url)
 
 
+#: Where the bytes of shards come from. Safe to share between threads, to pickle and to fork.
+ShardFiles: TypeAlias = DirectFiles | ShardCache
+
 _logger = logging.getLogger(__name__)
 
 
@@ -328,7 +282,7 @@ def read_index(location: Location, options: CacheOptions | None = None) -> tuple
     """
     options = options or CacheOptions()
     named = options.directory
-    if named is None or (location.is_local_disk and os.path.abspath(location.path) == named):
+    if named is None or named == _local_directory(location):
         return _read(location, options)
     directory = CacheDirectory(named)
     try:
@@ -381,10 +335,10 @@ def _unfinished(location: Location) -> str | None:
 
 
 def _keep(directory: CacheDirectory, url: str, content: bytes) -> None:
-    """Keep a copy in the directory, unless one of the same meaning is there."""
+    """Keep a copy in the directory, unless it is there."""
     path = directory.file(INDEX_NAME)
     present = _content(path)
-    if present is not None and _same(present, content):
+    if present == content:
         return
     if present is not None and FileIdentity.at(path) != Record.at(directory.index_note).files.get(
         INDEX_NAME
@@ -405,12 +359,3 @@ def _content(path: str) -> bytes | None:
             return file.read()
     except FileNotFoundError:
         return None
-
-
-def _same(first: bytes, second: bytes) -> bool:
-    if first == second:
-        return True
-    try:
-        return bool(parse_json(first) == parse_json(second))
-    except ValueError:
-        return False

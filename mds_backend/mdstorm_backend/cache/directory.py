@@ -105,7 +105,8 @@ class CacheDirectory:
 
     def record(self, basename: str) -> str:
         """Path of the record of the shard whose uncompressed file is `basename`."""
-        return os.path.join(self.notes, record_name(basename))
+        # Of fixed length, whatever the index calls the shard.
+        return os.path.join(self.notes, _key(basename) + _RECORD_SUFFIX)
 
     @property
     def index_bytes(self) -> int:
@@ -189,18 +190,15 @@ class CacheDirectory:
     def replace(self, path: str, data: bytes) -> None:
         """Write a small file that is seen whole or not at all."""
         with self.lock_ledger():
-            self._replace(path, data)
+            os.replace(self._write_part(data), path)
 
     def keep_index(self, path: str, content: bytes) -> None:
         """Write the copy of an index, and note that it is ours."""
         with self.lock_ledger():
             part = self._write_part(content)
             record = Record(files={os.path.basename(path): FileIdentity.of(os.stat(part))})
-            self._replace(self.index_note, record.to_bytes())
+            os.replace(self._write_part(record.to_bytes()), self.index_note)
             os.replace(part, path)
-
-    def _replace(self, path: str, data: bytes) -> None:
-        os.replace(self._write_part(data), path)
 
     def _write_part(self, data: bytes) -> str:
         """Write a temporary file, which belongs to the ledger."""
@@ -245,11 +243,6 @@ class CacheDirectory:
 
 _RECORD_SUFFIX = ".shard"
 _VERSION = 1
-
-
-def record_name(basename: str) -> str:
-    """Name of the record of a shard: of fixed length, whatever the index calls the shard."""
-    return hashlib.blake2s(basename.encode(), digest_size=12).hexdigest() + _RECORD_SUFFIX
 
 
 def is_record(name: str) -> bool:

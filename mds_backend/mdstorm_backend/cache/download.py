@@ -79,9 +79,7 @@ def download(
         path = new_path() if arrival is None else arrival.path
         try:
             _copy(location, file, path, timeout, arrival)
-            check_size(file, os.path.getsize(path), url)
-            if hash_name is not None:
-                check_hash(file, mapped(path), hash_name, url)
+            check_content(file, mapped(path), hash_name, url)
         except BaseException:
             with suppress(OSError):
                 if arrival is None:
@@ -137,24 +135,14 @@ def check_content(file: FileInfo, data: Buffer, hash_name: str | None, url: str)
     CorruptDatasetError
         If they differ.
     """
-    check_size(file, len(data), url)
-    if hash_name is not None:
-        check_hash(file, data, hash_name, url)
-
-
-def check_size(file: FileInfo, size: int, url: str) -> None:
-    """Compare the size of a file with the one in the index.
-
-    Raises
-    ------
-    CorruptDatasetError
-        If they differ.
-    """
-    if size != file.bytes:
+    if len(data) != file.bytes:
         raise CorruptDatasetError.of_file(
             url,
-            f"holds {size} bytes, but the index says {file.bytes}: it was truncated or replaced",
+            f"holds {len(data)} bytes, but the index says {file.bytes}: it was truncated or "
+            "replaced",
         )
+    if hash_name is not None:
+        check_hash(file, data, hash_name, url)
 
 
 def check_hash(file: FileInfo, data: Buffer, hash_name: str, url: str) -> None:

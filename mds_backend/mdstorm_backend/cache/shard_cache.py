@@ -68,7 +68,21 @@ class ShardCache:
     @overload
     def open(self, info: ShardInfo, *, stream: bool) -> Buffer | Arrival: ...
     def open(self, info: ShardInfo, *, stream: bool = False) -> Buffer | Arrival:
-        """Return the content of a shard, as `ShardFiles` says; mapped, also when it is removed.
+        """Open a shard.
+
+        Parameters
+        ----------
+        info : ShardInfo
+            The shard.
+        stream : bool
+            Whether its first bytes may be read before its last ones are here.
+
+        Returns
+        -------
+        bytes-like or Arrival
+            Its bytes, uncompressed; memory-mapped where possible, also when the file is removed.
+            With `stream` the file on its way, of which at least a byte is there, if it is worth not
+            to wait for the whole.
 
         Raises
         ------
@@ -113,7 +127,14 @@ class ShardCache:
             return content
 
     def discard(self, info: ShardInfo) -> bool:
-        """Forget a shard that turned out to be damaged, as `ShardFiles` says."""
+        """Forget the copy of a shard whose content turned out to be damaged.
+
+        Returns
+        -------
+        bool
+            Whether `open` downloads it again. If not, there is no copy, or it is not ours to
+            remove.
+        """
         path = self._directory.file(info.raw_data.basename)
         try:
             with self._lock(info) as lock:
@@ -294,10 +315,10 @@ class ShardCache:
         then it was cut off, or copied in part.
         """
         path = self._directory.file(name)
-        present = _size(path)
-        if present < 0:
+        identity = FileIdentity.at(path)
+        if identity is None:
             return
-        size = _size(part)
+        present, size = identity.size, os.path.getsize(part)
         if present == size or self._is_ours(name, record):
             return
         if present > size or mapped(part)[:present] != mapped(path):
@@ -306,10 +327,3 @@ class ShardCache:
                 "create this file: remove it, or choose another directory",
                 url=path,
             )
-
-
-def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return -1

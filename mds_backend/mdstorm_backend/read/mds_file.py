@@ -77,7 +77,7 @@ class MDSFile(Shard):
         Raises
         ------
         MDStormError
-            If they cannot be downloaded, see `ShardFiles.open`.
+            If they cannot be downloaded, see `ShardCache.open`.
         """
         arrival = self.arrival
         if arrival is not None:

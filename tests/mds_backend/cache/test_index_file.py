@@ -1,13 +1,12 @@
 """The index is read with patience, and a copy of it stays beside the shards."""
 
-import json
 import logging
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mds_backend.cache.shards import Fault, Storage, disconnected, files_in, refused, remote
+from tests.mds_backend.cache.shards import Fault, Storage, disconnected, refused, remote
 from tests.mds_backend.small_datasets import write_ints
 
 from mdstorm_backend import StreamingDataset
@@ -98,12 +97,3 @@ def test_the_index_of_another_dataset_that_somebody_put_there_stays(
     with pytest.raises(InvalidArgumentError, match=r"another dataset.*Choose another directory"):
         read(index.parent, directory=str(local))
     assert (local / "index.json").read_text() == text
-
-
-def test_the_same_index_in_another_spelling_is_left_as_it_is(index: Path, local: Path) -> None:
-    local.mkdir()
-    text = json.dumps(json.loads(index.read_text()), indent=2)
-    (local / "index.json").write_text(text)
-    assert read(index.parent, directory=str(local)) == index.read_bytes()
-    assert (local / "index.json").read_text() == text
-    assert files_in(local) == ["index.json"]
