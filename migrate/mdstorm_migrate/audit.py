@@ -86,7 +86,7 @@ FEATURES = tuple(sorted({CONF, INTERNALS, *_PATH_FEATURES.values(), *_KIND_FEATU
 
 
 def features_of(data: bytes, path: PurePath) -> Counter[tuple[str, str]]:
-    """Return how often a file uses each feature, by the names through which it does.
+    """Return how often a file uses each feature, and by which names.
 
     An imported name counts once for each use, and once if it is only imported. A file that cannot
     be parsed uses nothing, as far as known.

@@ -79,7 +79,7 @@ class Needs:
         The index on which pip also finds mdstorm.
     extras : tuple of str
         Extras that the code needs and that no other requirement brings in.
-    beside : tuple of str
+    transitive : tuple of str
         Distributions that Petastorm brought in and that the code imports itself.
     importers : tuple of str
         Files that continue to import Petastorm, so that the requirement has to stay.
@@ -97,7 +97,7 @@ class Needs:
     wanted: Wanted = ANY
     index: str | None = None
     extras: tuple[str, ...] = ()
-    beside: tuple[str, ...] = ()
+    transitive: tuple[str, ...] = ()
     importers: tuple[str, ...] = ()
     moved: bool = True
     is_unused: bool = False

@@ -114,7 +114,7 @@ def find_requirements(text: str, start: int = 0, stop: int | None = None) -> Ite
 
 
 def find_addresses(text: str, start: int = 0, stop: int | None = None) -> Iterator[Requirement]:
-    """Yield the repositories, folders and archives of Petastorm that are installed."""
+    """Yield the repositories, folders and archives from which Petastorm is installed."""
     for match in _ADDRESS.finditer(text, start, len(text) if stop is None else stop):
         yield Requirement(*match.span(), is_copy=True)
 

@@ -46,14 +46,14 @@ def rewrite_requirement(
         yield refusal
         return
     new = requirement_of(document, found.extras)
-    beside = brought_in_by(needs.beside, found.extras)
+    additions = brought_in_by(needs.transitive, found.extras)
     message = "require the packages that Petastorm installed and the code needs"
     if needs.importers:
         yield Finding(rule, "note", found.start, found.stop, needs.why_petastorm_stays)
         if not needs.moved or _names_mdstorm(document, found, place):
             return
         marker = _MARKER.match(document.text, found.stop) if place in _LISTS else None
-        beside = [f"{new}{marker[0] if marker else ''}", *beside]
+        additions = [f"{new}{marker[0] if marker else ''}", *additions]
         message = "require mdstorm beside Petastorm, which code still imports"
     elif _follows_mdstorm(document, found, place):
         at, end = removal(document, found)
@@ -64,24 +64,24 @@ def rewrite_requirement(
         yield Edit(rule, "exact", found.start, found.stop, text, MESSAGE, topic="install")
     if needs.index is not None and needs.index not in document.text:
         yield from name_index(document, found, rule, place)
-    if beside:
-        edit = list_beside(document, found, rule, place, beside, message)
-        yield edit or _no_room(found, rule, beside)
+    if additions:
+        edit = list_beside(document, found, rule, place, additions, message)
+        yield edit or _no_room(found, rule, additions)
 
 
 def copy_finding(found: Requirement, rule: str) -> Finding:
-    """Report a requirement of a copy: ``petastorm @ https://…`` or ``petastorm==0.9+acme``."""
+    """Return the finding about a copy: ``petastorm @ https://…`` or ``petastorm==0.9+acme``."""
     remedy = "require mdstorm, after reviewing any changes made to the copy"
     return Finding(rule, "manual", found.start, found.stop, _COPY, remedy, topic="install")
 
 
 def conda_finding(found: Requirement, rule: str, remedy: str) -> Finding:
-    """Report a requirement that conda installs."""
+    """Return the finding about a requirement that conda installs."""
     return Finding(rule, "manual", found.start, found.stop, _CONDA, remedy, topic="install")
 
 
 def old_python_finding(found: Requirement, rule: str) -> Finding:
-    """Report a requirement for Python versions that mdstorm does not support."""
+    """Return the finding about a requirement for Python versions that mdstorm does not support."""
     remedy = "require mdstorm for newer Pythons, and keep this while code runs on the old ones"
     return Finding(rule, "manual", found.start, found.stop, _OLD_PYTHON, remedy, topic="install")
 
@@ -96,10 +96,10 @@ def requirement_of(document: Document, extras: Iterable[str]) -> str:
     return f"mdstorm{f'[{listed}]' if listed else ''}{needs.wanted.version}"
 
 
-def brought_in_by(beside: Iterable[str], extras: Iterable[str]) -> list[str]:
-    """Return the distributions of `beside` that a requirement with these extras installed."""
+def brought_in_by(transitive: Iterable[str], extras: Iterable[str]) -> list[str]:
+    """Return the distributions of `transitive` that a requirement with these extras installed."""
     own = {BROUGHT_BY_EXTRAS.get(extra) for extra in extras}
-    return [one for one in beside if one in own or one not in BROUGHT_BY_EXTRAS.values()]
+    return [one for one in transitive if one in own or one not in BROUGHT_BY_EXTRAS.values()]
 
 
 def _refusal(document: Document, found: Requirement, rule: str, place: Place) -> Finding | None:
@@ -120,7 +120,7 @@ def _refusal(document: Document, found: Requirement, rule: str, place: Place) ->
 
 
 def _quoted(document: Document, found: Requirement, place: Place, new: str) -> str:
-    """Return a requirement as it has to be quoted in a place."""
+    """Return a requirement with the quotes that its place needs."""
     if place == "word":
         return quoted_word(document.text, found.start, found.stop, new)
     # In YAML, brackets without quotes mean something else.
@@ -130,8 +130,8 @@ def _quoted(document: Document, found: Requirement, place: Place, new: str) -> s
     return new
 
 
-def _no_room(found: Requirement, rule: str, beside: list[str]) -> Finding:
-    names = ", ".join(f"`{name}`" for name in beside)
+def _no_room(found: Requirement, rule: str, additions: list[str]) -> Finding:
+    names = ", ".join(f"`{name}`" for name in additions)
     what = f"the code also needs {names}, for which there is no room here"
     remedy = f"add an entry like this one, with {names} in the place of Petastorm"
     return Finding(rule, "manual", found.start, found.stop, what, remedy, topic="install")

@@ -227,12 +227,12 @@ def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[
         yield Finding(rule, "note", key.start, key.stop, rewriting.UNUSED, topic="install")
         return
     names = [name for extras in _EXTRAS.finditer(value) for name in _names_in(extras["extras"])]
-    beside = rewriting.brought_in_by(needs.beside, names)
+    transitive = rewriting.brought_in_by(needs.transitive, names)
     is_named = any((one.table, one.name) == (key.table, "mdstorm") for one in toml_keys(text))
     if needs.importers:
         yield Finding(rule, "note", key.start, key.stop, needs.why_petastorm_stays)
         if needs.moved and not is_named:
-            items = [rewriting.requirement_of(document, names), *beside]
+            items = [rewriting.requirement_of(document, names), *transitive]
             yield from _add_beside(document, key, rule, items)
         return
     if is_named:
@@ -250,7 +250,7 @@ def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[
         return
     yield Edit(rule, "exact", key.start, key.stop, "mdstorm", rewriting.MESSAGE, topic="install")
     yield from _value_edits(document, key, rule, start, value)
-    yield from _add_beside(document, key, rule, beside)
+    yield from _add_beside(document, key, rule, transitive)
 
 
 def rewrite_extras(text: str, rule: str) -> Iterator[Edit]:

@@ -1,1 +1,1 @@
-"""Analysis of Python code: its scopes, and what it imports and uses of Petastorm."""
+"""Analysis of Python code: scopes, imports from Petastorm and their uses."""

@@ -82,7 +82,7 @@ class GivenArguments:
 
 @lru_cache(maxsize=1)
 def given_arguments(module: PythonModule) -> Sequence[GivenArguments]:
-    """Return the arguments of all calls of names that Petastorm offers, in textual order."""
+    """Return the arguments of all calls of Petastorm's functions, in textual order."""
     direct = dict(module.calls)
     found = []
     for call in module.scopes.calls:
@@ -96,7 +96,7 @@ def given_arguments(module: PythonModule) -> Sequence[GivenArguments]:
 
 
 def keywords_of_call(module: PythonModule, call: ast.Call) -> Iterator[tuple[str, ast.AST]]:
-    """Yield the keywords of a call, with the nodes that give them.
+    """Yield the keywords of a call, each with its node.
 
     ``**arguments`` is followed to a literal, directly or through a name that is bound once,
     including keys that are added later and not removed.

@@ -1,4 +1,4 @@
-"""Names that a Python file offers to and imports from other files, and which meet in its calls."""
+"""Names that a Python file offers to and takes from others, and combines in its calls."""
 
 from __future__ import annotations
 
@@ -66,8 +66,9 @@ class Exchange:
         from Petastorm appear as ``petastorm``.
     needs_root : bool
         Whether the file uses a name ``petastorm`` that it does not bind.
-    met : tuple of frozenset of str
-        Imported names that meet in a call. Only for files that do not mention Petastorm.
+    combined : tuple of frozenset of str
+        Imported names that are combined in one call or expression. Only for files that do not
+        mention Petastorm.
     is_known : bool
         False if the file could not be parsed, or creates objects by names in strings, so that its
         names do not tell what they hold.
@@ -80,18 +81,18 @@ class Exchange:
     takes: tuple[Take, ...] = ()
     roots: tuple[tuple[str, frozenset[str]], ...] = ()
     needs_root: bool = False
-    met: tuple[frozenset[str], ...] = ()
+    combined: tuple[frozenset[str], ...] = ()
     is_known: bool = True
     resolves: bool = False
     owners: frozenset[str] = frozenset()
 
-    def meetings(self, names: Collection[str]) -> Iterator[frozenset[str]]:
-        """Yield the subsets of `names` that meet in one call."""
-        return (found for one in self.met if len(found := one.intersection(names)) > 1)
+    def combinations(self, names: Collection[str]) -> Iterator[frozenset[str]]:
+        """Yield the subsets of `names` that are combined in one call or expression."""
+        return (found for one in self.combined if len(found := one.intersection(names)) > 1)
 
 
-def exchange_of(module: PythonModule, is_ours: bool = True) -> Exchange:
-    """Return the exchange of a module, with `Exchange.met` only if it is not `is_ours`."""
+def exchange_of(module: PythonModule, mentions_petastorm: bool = True) -> Exchange:
+    """Return the exchange of a module; `combined` is left empty if it mentions Petastorm."""
     references = module.scopes.references.get(OLD_ROOT, ())
     runs = (Take(match["path"], -1, "*", "*") for match in RUN.finditer(module.text))
     takes = (*takes_of(module.tree), *runs)
@@ -103,7 +104,7 @@ def exchange_of(module: PythonModule, is_ours: bool = True) -> Exchange:
         takes,
         tuple(_roots(module).items()),
         any(one.scope.home(OLD_ROOT) is None for one in references),
-        () if is_ours else tuple(set(_meetings(module.tree, names))),
+        () if mentions_petastorm else tuple(set(_combinations(module.tree, names))),
         resolves=resolves(module),
         owners=frozenset(_OWNER.findall(module.text)),
     )
@@ -180,8 +181,8 @@ def _names(nodes: Iterable[ast.AST]) -> Iterator[str]:
                     yield _IMPORTED + OLD_ROOT
 
 
-def _meetings(tree: ast.Module, names: Iterable[str]) -> Iterator[frozenset[str]]:
-    """Yield the sets of names that meet in a call.
+def _combinations(tree: ast.Module, names: Iterable[str]) -> Iterator[frozenset[str]]:
+    """Yield the sets of names that are combined in a call or an expression.
 
     Variables and attributes are identified by name alone, across the whole file.
     """
@@ -203,15 +204,15 @@ def _meetings(tree: ast.Module, names: Iterable[str]) -> Iterator[frozenset[str]
         return {name for node in nodes for one in _named(node) for name in reached.get(one, ())}
 
     for node in ast.walk(tree):
-        for given, receiver in _combined(node):
-            met = found(given)
-            met |= found(receiver) if met else set()
-            if len(met) > 1:
-                yield frozenset(met)
+        for given, receiver in _operands(node):
+            combined = found(given)
+            combined |= found(receiver) if combined else set()
+            if len(combined) > 1:
+                yield frozenset(combined)
 
 
-def _combined(node: ast.AST) -> Iterator[tuple[list[ast.AST], list[ast.AST]]]:
-    """Yield pairs of nodes: those that are combined, and the receiver that they are given to."""
+def _operands(node: ast.AST) -> Iterator[tuple[list[ast.AST], list[ast.AST]]]:
+    """Yield the nodes that are combined, and the receiver that they are given to."""
     match node:
         case ast.Call(func=func, args=args, keywords=keywords):
             yield [*args, *keywords], [func]

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from mdstorm_migrate.petastorm import names as petastorm
-from mdstorm_migrate.petastorm.lacked import incidental_of
+from mdstorm_migrate.petastorm.absent import incidental_of
 from mdstorm_migrate.python.calls import IMPORTING
 from mdstorm_migrate.python.imports import (
     ImportedName,
@@ -107,12 +107,12 @@ def _action_for_root(module: PythonModule, name: ImportedName) -> Action:
     named = any(isinstance(one.node, ast.alias) and one.node.asname for one in name.imports)
     plain = only_imports and not named and _can_rename(module, name)
     if any(lacking) or not all(map(petastorm.is_module, targets)):
-        return "both" if some and plain and not _is_looked_up(module, name) else "keep"
+        return "both" if some and plain and not _needs_one_name(module, name) else "keep"
     return "move" if plain and not _is_exported(module, name) else "alias"
 
 
-def _is_looked_up(module: PythonModule, name: ImportedName) -> bool:
-    """Whether the uses that are left under the old name may still be needed as such."""
+def _needs_one_name(module: PythonModule, name: ImportedName) -> bool:
+    """Whether all uses must share one name: it is deleted, or code in strings may use it."""
     if any(isinstance(use.name.ctx, ast.Del) for use in name.uses):
         return True
     # Code in strings sees a name of an enclosing function only if the code beside it names it.
@@ -142,7 +142,7 @@ def _is_taken(name: str, scope: Scope) -> bool:
 def _is_ambiguous(name: ImportedName, scope: Scope) -> bool:
     """Whether the name in `scope` may belong to a class or to the module."""
     is_either = name.scope in (scope, scope.module)
-    return is_either and scope.sees_two(name.name)
+    return is_either and scope.shadows_global(name.name)
 
 
 def _is_exported(module: PythonModule, name: ImportedName) -> bool:
@@ -181,7 +181,7 @@ def _is_in_all(module: PythonModule, string: ast.Constant) -> bool:
 
 
 def is_fallback_import(module: PythonModule, binding: Binding) -> bool:
-    """Whether an import is only a fallback for mdstorm, which a branch or an import above tries."""
+    """Whether an import is only a fallback for mdstorm, in another branch or further down."""
     if is_fallback(module, binding.node, binding.name):
         return True
     others = binding.scope.bindings.get(binding.name, ())

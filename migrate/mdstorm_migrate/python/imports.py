@@ -164,7 +164,7 @@ def _use(module: PythonModule, name: ast.Name, target: str, depth: int) -> Use:
 
 
 def _other_names(module: PythonModule, node: ast.expr) -> Iterator[ast.Name]:
-    """Yield the reads of a name that an expression, and nothing else, is bound to."""
+    """Yield the reads of a name that is bound to an expression and to nothing else."""
     function = module.scopes.parents.get(node)
     match function:
         case (

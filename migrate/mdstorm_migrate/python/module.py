@@ -208,7 +208,7 @@ class PythonModule:
 
     @cached_property
     def calls(self) -> list[tuple[ast.Call, str]]:
-        """Calls of names that Petastorm offers, each with its dotted path.
+        """Calls of Petastorm's functions and classes, each with its dotted path.
 
         The two methods of converters are recognised by their names, on any object.
         """

@@ -108,13 +108,13 @@ class Scope:
                 return scope
         return None
 
-    def sees_two(self, name: str) -> bool:
+    def shadows_global(self, name: str) -> bool:
         """Whether this class owns `name`, but reads the module's until its body binds it."""
         return self.is_class and self.owns(name) and self.module.owns(name)
 
     def may_see(self, name: str, owner: Scope) -> bool:
         """Whether `name`, read in this scope, may be the one that `owner` owns."""
-        return owner is self.home(name) or (owner is self.module and self.sees_two(name))
+        return owner is self.home(name) or (owner is self.module and self.shadows_global(name))
 
 
 @dataclass

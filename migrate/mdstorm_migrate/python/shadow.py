@@ -148,7 +148,7 @@ def _is_empty(package: Path) -> bool:
 
 
 def _own_part(package: Path, path: str, name: str | None) -> str | None:
-    """Return how to call the part of the file's own package that an import means; None if none."""
+    """Return the path, for messages, of the part of its own package that a file imports."""
     first = next(iter([*path.split(".")[1:], *([name] if name else [])]), None)
     if first is None:
         above = package.parent
@@ -164,7 +164,7 @@ def _own_part(package: Path, path: str, name: str | None) -> str | None:
 
 
 def is_in_project(path: PurePath | None, *parts: str) -> bool:
-    """Whether a module or package lies where a file's code may find it."""
+    """Whether the project has a module or package that a file's code may find."""
     if path is None:
         return False
     above = Path(os.path.abspath(path)).parents[:ABOVE]

@@ -50,9 +50,9 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
 
 
 def _imported_from_both(module: PythonModule) -> tuple[Binding, str] | None:
-    """Return an import that would move, and its path, if mdstorm is imported for the same.
+    """Return an import, and its path, of something that the file also imports from mdstorm.
 
-    Fallbacks do not count, because only one of the libraries is used.
+    Only imports that would move count, and no fallbacks, of which only one library is used.
     """
     if NEW_ROOT not in module.imported_roots:
         return None
@@ -98,8 +98,8 @@ def _import(
     else:
         new = re.sub(r"^[\w.]+", renamed(alias.name), module.text[start:stop])
     old = " ".join(module.text[start:stop].split())
-    said = ", ".join(" ".join(one.split()) for one in re.split(r";?\s+import\s", new))
-    message = f"`import {old}` becomes `import {said}`"
+    shown = ", ".join(" ".join(one.split()) for one in re.split(r";?\s+import\s", new))
+    message = f"`import {old}` becomes `import {shown}`"
     if action == "both":
         message = (
             f"`import {renamed(alias.name)}` is added beside `import {old}`, which some uses need"

@@ -60,18 +60,18 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
             why = module.around.stays and f"only --unsafe applies it, because {module.around.stays}"
             if value not in _SAME_LOGGERS:
                 why = "mdstorm logs different messages under that name"
-            lacked = None if names.is_module(value) else value
-            yield _renamed(module, string, value, lacked, why, None)
+            absent = None if names.is_module(value) else value
+            yield _renamed(module, string, value, absent, why, None)
         elif call := _version_call(module, string):
-            lacked = lacking(module, call, names.VERSION)
-            yield _renamed(module, string, value, lacked, None, None)
+            absent = lacking(module, call, names.VERSION)
+            yield _renamed(module, string, value, absent, None, None)
         elif _is_resolved(module, string):
             if local := shadowing(module, value):
                 what = f"this may mean `{local.name}`, not the library"
                 yield Finding(CODE, "note", *module.span(string), what)
             else:
-                lacked = names.missing(value) or _lacking_of_module(module, string, value)
-                yield _renamed(module, string, value, lacked, _why(module, string, value), NAMES)
+                absent = names.missing(value) or _lacking_of_module(module, string, value)
+                yield _renamed(module, string, value, absent, _why(module, string, value), NAMES)
         elif _may_be_resolved(module, string):
             yield _unknown(module, string, value)
 
@@ -87,23 +87,23 @@ def _renamed(
     module: PythonModule,
     string: ast.Constant,
     value: str,
-    lacked: str | None,
+    absent: str | None,
     why: str | None,
     group: str | None,
 ) -> Edit | Finding:
     """Return the edit of a string, for review if there is a reason why, or a finding."""
     inner, new = inner_span(module, string), names.renamed(value)
     is_both = re.search(rf"[\"']{re.escape(new)}[\"']", module.text) is not None
-    if lacked is None and inner is not None and not is_both:
+    if absent is None and inner is not None and not is_both:
         message = f'"{value}" becomes "{new}"' + (f"; {why}" if why else "")
         cls: Class = "review" if why else CLASS
         stop = inner[0] + len(names.OLD_ROOT)
         return Edit(CODE, cls, inner[0], stop, names.NEW_ROOT, message, group)
     what, advice = f'"{value}" names a part of Petastorm', "change it by hand"
-    if lacked == names.VERSION:
+    if absent == names.VERSION:
         what, advice = "Petastorm's version is compared here", names.REMOVED[names.VERSION]
-    elif lacked is not None:
-        what += f"; `{lacked}` is not in mdstorm"
+    elif absent is not None:
+        what += f"; `{absent}` is not in mdstorm"
     elif is_both:
         what = f'this file names both "{value}" and "{new}"'
     return Finding(CODE, "manual", *module.span(string), what, f"{what}; {advice}", holds=value)

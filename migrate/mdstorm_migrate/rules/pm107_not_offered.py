@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from mdstorm_migrate.base.edits import Class, Finding
 from mdstorm_migrate.petastorm import names as petastorm
-from mdstorm_migrate.petastorm.lacked import home_of, is_unknown, section_of
+from mdstorm_migrate.petastorm.absent import home_of, is_unknown, section_of
 from mdstorm_migrate.python.calls import given_arguments
 from mdstorm_migrate.python.import_actions import incidental_names, moved
 from mdstorm_migrate.python.imports import PIN, Use, imported_names
@@ -101,7 +101,7 @@ def _without_holds(found: Iterable[Finding]) -> Iterator[Finding]:
 
 
 def _lacking(module: PythonModule, binding: Binding) -> str | None:
-    """Return what mdstorm lacks of what an import names; None if nothing."""
+    """Return the prefix of an imported path that mdstorm lacks; None if it has the path."""
     alias, old = binding.node, binding.imported_module
     assert isinstance(alias, ast.alias)
     if not isinstance(binding.statement, ast.ImportFrom):

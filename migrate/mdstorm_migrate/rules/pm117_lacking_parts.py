@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.base.edits import Class, Finding
-from mdstorm_migrate.petastorm import lacked
+from mdstorm_migrate.petastorm import absent
 from mdstorm_migrate.python.calls import bases_of, given_arguments, name_of, objects_made
 from mdstorm_migrate.python.imports import imported_names
 from mdstorm_migrate.python.module import PythonModule, dotted, last_name
@@ -27,7 +27,7 @@ _OWNERS = {
 _READERS = frozenset({"Reader", "make_batch_reader", "make_reader"})
 #: How people name a reader that a function gets as an argument.
 _READER = re.compile(r"(?:^|_)reader$", re.IGNORECASE)
-_PARTS = frozenset().union(*lacked.LACKING.values(), *lacked.LACKING_BEHIND.values())
+_PARTS = frozenset().union(*absent.LACKING.values(), *absent.LACKING_BEHIND.values())
 #: A codec used without a dataset, which works the same with any codec.
 _CODEC_CALL = re.compile(r"\.codec\.(?:de|en)code\(")
 _DATASET_USE = re.compile(r"materialize_dataset|make_(?:batch_)?reader|get_schema")
@@ -47,7 +47,7 @@ def check(module: PythonModule) -> Iterable[Finding]:
             yield from _overridden(module, node, own)
         elif isinstance(node, ast.Attribute) and node.attr in _PARTS:
             yield from _lacking_attribute(module, node, made, behind)
-        elif isinstance(node, ast.Constant) and node.value in lacked.UNMISTAKABLE:  # in `getattr`
+        elif isinstance(node, ast.Constant) and node.value in absent.UNMISTAKABLE:  # in `getattr`
             yield _finding(module, node, "Reader", str(node.value))
     for given in given_arguments(module):
         if given.function == "UnischemaField" and not _uses_codecs_only(module):
@@ -57,17 +57,17 @@ def check(module: PythonModule) -> Iterable[Finding]:
 def _lacking_attribute(
     module: PythonModule, node: ast.Attribute, made: dict[str, set[str]], behind: dict[str, str]
 ) -> Iterator[Finding]:
-    """Yield a finding if every known maker's objects lack an attribute in mdstorm."""
+    """Yield a finding if the object of an attribute is known to lack it in mdstorm."""
     if not isinstance(node.ctx, ast.Load):
         return
     kinds = made.get(name_of(node.value)) or _class_of(module, node.value)
-    lacking = [kind for kind in sorted(kinds) if node.attr in lacked.LACKING.get(kind, ())]
+    lacking = [kind for kind in sorted(kinds) if node.attr in absent.LACKING.get(kind, ())]
     kind = _behind(module, node.value, behind)
     if lacking and len(lacking) == len(kinds):
         yield _finding(module, node, lacking[0], node.attr)
-    elif kind is not None and node.attr in lacked.LACKING_BEHIND[kind]:
+    elif kind is not None and node.attr in absent.LACKING_BEHIND[kind]:
         yield _finding(module, node, kind, node.attr)
-    elif node.attr in lacked.UNMISTAKABLE and not kinds:
+    elif node.attr in absent.UNMISTAKABLE and not kinds:
         yield _finding(module, node, "Reader", node.attr)
 
 
@@ -96,7 +96,7 @@ def _behind_readers(module: PythonModule) -> dict[str, str]:
 
 
 def _makers(module: PythonModule, node: ast.expr) -> set[str]:
-    """Return the names of the makers of an object, given by its name or in place."""
+    """Return the names of the functions and classes that may have made an object."""
     here = {path.rpartition(".")[2] for call, path in module.calls if call is node}
     return here | objects_made(module).get(name_of(node), set())
 
@@ -132,13 +132,13 @@ def _is_passed(module: PythonModule, node: ast.expr) -> bool:
 def _overridden(module: PythonModule, node: ast.ClassDef, own: set[str]) -> Iterator[Finding]:
     """Yield findings for a class that mdstorm rejects, or that overrides or uses what it lacks."""
     bases = bases_of(module, node)
-    final = sorted(bases & lacked.FINAL.keys())
-    if final and not bases & lacked.OPEN and not _uses_codecs_only(module):
+    final = sorted(bases & absent.FINAL.keys())
+    if final and not bases & absent.OPEN and not _uses_codecs_only(module):
         own.add(node.name)
         start = module.text.index(node.name, module.span(node)[0])
         yield _own_class((start, start + len(node.name)), node.name, final[0])
     for base in sorted(bases):
-        lacking = lacked.LACKING.get(base, frozenset()) - lacked.UNMISTAKABLE
+        lacking = absent.LACKING.get(base, frozenset()) - absent.UNMISTAKABLE
         for one in ast.walk(node):
             if isinstance(one, ast.FunctionDef) and one.name in lacking:
                 yield _finding(module, one, base, one.name)
@@ -162,7 +162,7 @@ def _own_codec(module: PythonModule, call: ast.Call, own: set[str]) -> Iterator[
     for codec in given:
         function = codec.func if isinstance(codec, ast.Call) else None
         found = None if function is None else dotted(function)
-        if function is None or found is None or last_name(function) in own | lacked.FINAL.keys():
+        if function is None or found is None or last_name(function) in own | absent.FINAL.keys():
             continue
         bindings = module.bindings(found[0].id, module.scope_of(found[0]))
         is_class = last_name(function).lstrip("_")[:1].isupper()
@@ -176,7 +176,7 @@ def _own_class(span: tuple[int, int], name: str, base: str) -> Finding:
     what = f"`{name}` is {kind}, which mdstorm rejects"
     because = f"mdstorm reads and writes no dataset with {kind}"
     return Finding(
-        CODE, CLASS, *span, what, f"{what}: {lacked.FINAL[base]}", holds=name, because=because
+        CODE, CLASS, *span, what, f"{what}: {absent.FINAL[base]}", holds=name, because=because
     )
 
 
@@ -185,9 +185,9 @@ def _finding(module: PythonModule, node: ast.AST, kind: str, attribute: str) -> 
     if isinstance(node, ast.FunctionDef):
         start = module.text.index(attribute, start)
         stop = start + len(attribute)
-    is_made = kind in lacked.LACKING and kind[0].islower()
+    is_made = kind in absent.LACKING and kind[0].islower()
     owner = f"what {kind}() returns" if is_made else _OWNERS.get(kind, f"`{kind}`")
     what = f"{owner} has no `{attribute}` in mdstorm"
     advice = "use its public methods, or keep the file on Petastorm"
-    remedy = f"{what}: {lacked.INSTEAD.get((kind, attribute), advice)}"
+    remedy = f"{what}: {absent.INSTEAD.get((kind, attribute), advice)}"
     return Finding(CODE, CLASS, start, stop, what, remedy, holds=f"{kind}.{attribute}")

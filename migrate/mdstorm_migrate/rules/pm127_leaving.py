@@ -24,7 +24,7 @@ _PICKLE = "a pickle names the library that wrote it"
 
 
 def check(module: PythonModule) -> Iterable[Finding]:
-    """Yield a finding for each; a note for packages that only seem to be made for Petastorm."""
+    """Yield findings for such objects, and notes for packages that seem made for Petastorm."""
     given = list(_passed_on(module))
     for binding, name in _companions(module):
         if name not in {root for _, root in given}:
@@ -140,7 +140,7 @@ def _gets_object(module: PythonModule, call: ast.Call) -> bool:
 
 
 def _module_of(module: PythonModule, node: ast.expr, depth: int = _LEVELS) -> str | None:
-    """Return the module that a function comes from, or the object on which it is called."""
+    """Return the module that a function, or the object that it is called on, comes from."""
     while not isinstance(node, ast.Name):
         match node:
             case ast.Attribute(value=inner) | ast.Subscript(value=inner) | ast.Call(func=inner):
@@ -157,7 +157,7 @@ def _module_of(module: PythonModule, node: ast.expr, depth: int = _LEVELS) -> st
 
 
 def _pickles(module: PythonModule) -> Iterator[tuple[ast.Call, str]]:
-    """Yield calls that load or write pickles of Petastorm's objects, and which of both they do.
+    """Yield the calls that load or write pickles of Petastorm's objects, each with its verb.
 
     What is dumped to memory and loaded in the same file is no concern of others. What is loaded is
     only known by the names around it.

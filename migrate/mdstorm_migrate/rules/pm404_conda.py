@@ -63,8 +63,8 @@ def _move_to_pip(
     """Yield the edits that require mdstorm from pip instead of an item that conda installs."""
     text, needs = document.text, document.needs
     index = [f"--extra-index-url {needs.index}"] if needs.index else []
-    beside = rewriting.brought_in_by(needs.beside, item.extras)
-    required = [*index, rewriting.requirement_of(document, item.extras), *beside]
+    transitive = rewriting.brought_in_by(needs.transitive, item.extras)
+    required = [*index, rewriting.requirement_of(document, item.extras), *transitive]
     listed = [Requirement(start, stop) for start, stop, of_pip in items if of_pip]
     if not listed:
         indent = text[document.lines.start_of(item.start) : item.start].partition("-")[0]

@@ -84,7 +84,7 @@ def _is_page(one: FileOutcome) -> bool:
 
 
 def _lacking_uses(paths: Iterable[Path]) -> Iterator[Condition]:
-    """Yield uses of such attributes in code that does not mention Petastorm."""
+    """Yield uses of attributes in `_MEANINGS` in code that does not mention Petastorm."""
     for path in sorted(path for path in paths if path.suffix == ".py"):
         try:
             data = path.read_bytes()

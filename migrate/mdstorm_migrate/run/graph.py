@@ -173,7 +173,7 @@ def _closure(paths: Iterable[Path], edges: Mapping[Path, Collection[Path]]) -> s
 
 
 #: For each name of a file, the files that create the Petastorm objects it may hold.
-Given: TypeAlias = Mapping[str, frozenset[Path]]
+OriginsByName: TypeAlias = Mapping[str, frozenset[Path]]
 
 
 @dataclass(frozen=True)
@@ -184,8 +184,8 @@ class FileFacts:
     ----------
     exchange : Exchange
         The names that it offers to other files and takes from them.
-    is_ours : bool
-        Whether it uses Petastorm itself.
+    mentions_petastorm : bool
+        Whether it mentions Petastorm itself.
     stays : str or None
         What in it still needs Petastorm.
     names_wait : bool
@@ -195,7 +195,7 @@ class FileFacts:
     """
 
     exchange: Exchange
-    is_ours: bool = True
+    mentions_petastorm: bool = True
     stays: str | None = None
     names_need_review: bool = False
     naming: Naming = ""
@@ -209,7 +209,7 @@ class FileFacts:
     def uses(self) -> bool:
         """Whether it does more than mention Petastorm."""
         is_used = any(OLD_ROOT in roots for _, roots in self.exchange.roots)
-        return self.is_ours and (is_used or self.holds is not None or self.naming != "")
+        return self.mentions_petastorm and (is_used or self.holds is not None or self.naming != "")
 
 
 class Origins:
@@ -221,7 +221,7 @@ class Origins:
     ----------
     facts : dict of Path to FileFacts
         The facts about the files that were added.
-    given : dict of Path to Given
+    offered : dict of Path to OriginsByName
         For each file, the names that hold objects of Petastorm's or lead to some.
     graph : ImportGraph
         The imports of all files that may be added.
@@ -229,13 +229,13 @@ class Origins:
 
     def __init__(self, graph: ImportGraph) -> None:
         self.facts: dict[Path, FileFacts] = {}
-        self.given: dict[Path, Given] = {}
+        self.offered: dict[Path, OriginsByName] = {}
         self.graph = graph
 
     def add(self, facts: Mapping[Path, FileFacts]) -> set[Path]:
         """Add files; return them and the files that now offer more than before."""
         self.facts.update(facts)
-        self.given.update({path: {} for path in facts})
+        self.offered.update({path: {} for path in facts})
         changed = set(facts)
         todo = deque(facts)
         todo += {user for one in facts for user in self._users(one)} - changed
@@ -243,9 +243,9 @@ class Origins:
         while todo:
             path = todo.popleft()
             waiting.remove(path)
-            new = self._given_by(path)
-            if new != self.given[path]:
-                self.given[path] = new
+            new = self._offered_by(path)
+            if new != self.offered[path]:
+                self.offered[path] = new
                 changed.add(path)
                 again = self._users(path) - waiting
                 todo += again
@@ -260,33 +260,33 @@ class Origins:
         for take, files in self.graph.targets.get(path, ()):
             yield from self._from(take, files)
 
-    def _given_by(self, path: Path) -> Given:
+    def _offered_by(self, path: Path) -> OriginsByName:
         one = self.facts[path]
         bound: dict[str, set[Path]] = defaultdict(set)
-        given: dict[str, set[Path]] = defaultdict(set)
+        offered: dict[str, set[Path]] = defaultdict(set)
         for take, files in self.graph.targets.get(path, ()):
             for name, origins in self._from(take, files):
                 bound[name] |= origins
                 if take.name == "*":
-                    given[name] |= origins
+                    offered[name] |= origins
         for name, roots in one.exchange.roots:
             for root in roots:
                 if root == OLD_ROOT:
-                    given[name].add(path)
+                    offered[name].add(path)
                 else:
                     reached = set(bound.get(root.removeprefix("?"), ()))
                     if root.startswith("?"):
                         reached |= bound.get("*", set())
-                    given[name] |= reached
-                    if reached and one.is_ours and root != name:
-                        given[name].add(path)
-        return {name: frozenset(origins) for name, origins in given.items() if origins}
+                    offered[name] |= reached
+                    if reached and one.mentions_petastorm and root != name:
+                        offered[name].add(path)
+        return {name: frozenset(origins) for name, origins in offered.items() if origins}
 
     def _from(self, take: Take, files: Iterable[Path]) -> Iterator[tuple[str, frozenset[Path]]]:
         for file in files:
             if file not in self.facts:
                 continue
-            origins = self.given[file]
+            origins = self.offered[file]
             if not self.facts[file].exchange.is_known:
                 yield take.bound, frozenset([file])
             elif take.name == "*":

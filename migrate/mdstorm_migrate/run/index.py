@@ -26,14 +26,14 @@ class RunIndex:
     ----------
     origins : Origins
         The origins of names in all files that use Petastorm or pass its objects on.
-    reaching : mapping of Path to collection of Path
+    affected_by : mapping of Path to collection of Path
         Files whose strings name modules, and the files that these strings affect.
     resolving : collection of Path
         Files that resolve names that are given elsewhere.
     """
 
     origins: Origins
-    reaching: Mapping[Path, Collection[Path]] = field(default_factory=dict)
+    affected_by: Mapping[Path, Collection[Path]] = field(default_factory=dict)
     resolving: Collection[Path] = frozenset()
     facts: Mapping[Path, FileFacts] = field(init=False)
 
@@ -53,7 +53,7 @@ class RunIndex:
         group = self._groups.get(path, [])
         held = self._other(path, (one for one in group if self.facts[one].holds is not None))
         staying = self._other(path, self._staying)
-        naming, reached = self.facts[path].naming, self.reaching.get(path, ())
+        naming, reached = self.facts[path].naming, self.affected_by.get(path, ())
         is_shown = len(reached) > 1 and not any(one in self.resolving for one in reached)
         anything = self._other(path, self._held) if naming == "patches" and not is_shown else None
         found = Surroundings(
@@ -82,16 +82,16 @@ class RunIndex:
 
     def _links(self) -> Iterable[tuple[Path, ...]]:
         """Yield files that exchange objects of Petastorm's, or name each other's modules."""
-        for path, reached in self.reaching.items():
+        for path, reached in self.affected_by.items():
             found = ((one, self.facts[one]) for one in reached if one in self.facts)
-            yield path, *(one for one, said in found if said.uses or not said.exchange.is_known)
+            yield path, *(one for one, known in found if known.uses or not known.exchange.is_known)
         for path, one in self.facts.items():
             origins = dict(self.origins.taken(path))
-            if one.is_ours:
+            if one.mentions_petastorm:
                 yield path, *(file for reached in origins.values() for file in reached)
             else:
-                for meeting in one.exchange.meetings(origins):
-                    yield tuple(file for name in meeting for file in origins[name])
+                for names in one.exchange.combinations(origins):
+                    yield tuple(file for name in names for file in origins[name])
 
     def _sharing_root(self) -> set[Path]:
         """Return the files whose name ``petastorm`` others take by name, star or ``%run``."""
@@ -149,17 +149,17 @@ def index_of(outcomes: Sequence[FileOutcome], paths: Sequence[Path], jobs: int =
     graph = ImportGraph(takes | {path: one.exchange.takes for path, one in facts.items()})
     resolving = {one.path for one in read if one.resolves}
     resolving |= {path for path, one in facts.items() if one.exchange.resolves}
-    reaching = {}
+    affected_by = {}
     for path in naming:
         if facts[path].naming == "patches":
-            reaching[path] = graph.reached_by_patch(path)
+            affected_by[path] = graph.reached_by_patch(path)
         else:  # it creates objects by names in strings, so what it offers is unknown
-            reaching[path] = graph.imported([path])
+            affected_by[path] = graph.imported([path])
             unknown = replace(facts[path].exchange, is_known=False)
             facts[path] = replace(facts[path], exchange=unknown)
     origins = Origins(graph)
-    _add_importers(origins, facts, is_waiting or bool(reaching), jobs)
-    return RunIndex(origins, reaching, resolving)
+    _add_importers(origins, facts, is_waiting or bool(affected_by), jobs)
+    return RunIndex(origins, affected_by, resolving)
 
 
 def _facts(one: FileOutcome) -> FileFacts:
@@ -182,10 +182,10 @@ def _add_importers(
     while new:
         importing: set[Path] = set()
         for path in origins.add(new):
-            if is_waiting and (origins.given[path] or not origins.facts[path].exchange.is_known):
+            if is_waiting and (origins.offered[path] or not origins.facts[path].exchange.is_known):
                 importing |= origins.graph.importers.get(path, set()) - origins.facts.keys()
         new = {
-            path: FileFacts(exchange, is_ours=False)
+            path: FileFacts(exchange, mentions_petastorm=False)
             for path, exchange in map_files(_exchange_of, sorted(importing), jobs)
         }
 
@@ -200,6 +200,6 @@ def _exchange_of(path: Path) -> tuple[Path, Exchange] | None:
         documents = source.read(data, path).documents
         code = next(one for one in documents if one.kind == "python")
         module = PythonModule(code, parse_python(code.code))
-        return path, exchange_of(module, is_ours=False)
+        return path, exchange_of(module, mentions_petastorm=False)
     except (OSError, SourceError, StopIteration, RecursionError):
         return path, Exchange(is_known=False)

@@ -116,11 +116,11 @@ def _needs(path: Path, use: CodeUse, project: _Project, plain: Needs) -> Needs:
         brought |= {"pandas"}
     is_constraint = "constraint" in path.name
     imported = dict.fromkeys(name for module, name in _INSTALLED.items() if module in use.imports)
-    beside = () if is_constraint else tuple(name for name in imported if name not in brought)
+    transitive = () if is_constraint else tuple(name for name in imported if name not in brought)
     return replace(
         plain,
         extras=tuple(sorted(named)),
-        beside=beside,
+        transitive=transitive,
         importers=use.keeps,
         moved=use.moved or not use.keeps,
         is_constraint=is_constraint,
@@ -165,7 +165,7 @@ class _Project:
         self._own = self._aggregated({path.parent for path in requiring if not is_code(path)})
 
     def use(self, path: Path, running: Iterable[Path] = ()) -> CodeUse:
-        """Return what the code imports and uses that a list or an installing notebook serves."""
+        """Return the use of the code that a list, or a notebook with install commands, serves."""
         own = self._code.get(path, CodeUse())
         for runner in running:
             own |= self._code[runner]
@@ -207,7 +207,7 @@ class _Project:
         return None, CodeUse()
 
     def _aggregated(self, ends: set[Path]) -> dict[Path, CodeUse]:
-        """Return the combined use of the code below each directory; none passes `ends`."""
+        """Return the use of all code below each directory; those in `ends` pass nothing up."""
         found: defaultdict[Path, CodeUse] = defaultdict(CodeUse)
         own: defaultdict[Path, CodeUse] = defaultdict(CodeUse)
         for path, use in self._code.items():

@@ -18,7 +18,7 @@ _CHUNK = 200
 def map_files(
     function: Callable[[Path], _Result | None], paths: Sequence[Path], jobs: int = 1
 ) -> Iterator[_Result]:
-    """Yield the results of `function` for all paths, in order, except None.
+    """Yield the results of `function` for all paths, in order; None is left out.
 
     Parameters
     ----------

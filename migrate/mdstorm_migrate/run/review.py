@@ -60,39 +60,39 @@ def todos_of(
     insert : bool
         Whether to insert comments.
     """
-    there = {comment.start: comment for comment in todo_comments(document)}
+    existing = {comment.start: comment for comment in todo_comments(document)}
     found = Todos()
-    said: set[Hashable] = set()
+    covered: set[Hashable] = set()
     claimed: set[int] = set()
     ordered = sorted(findings, key=lambda one: one.start)
-    told = [one for one in ordered if not one.is_open_todo]
-    places = {id(one): _place(document, module, one) for one in told if one.remedy is not None}
-    standing: dict[int, TodoComment] = {}
-    for in_other_words, one in product((False, True), told):
+    reported = [one for one in ordered if not one.is_open_todo]
+    places = {id(one): _place(document, module, one) for one in reported if one.remedy is not None}
+    matched: dict[int, TodoComment] = {}
+    for any_text, one in product((False, True), reported):
         place = places.get(id(one))
-        above = [] if place is None else _comments_above(document, place, there)
-        for comment in above if id(one) not in standing else ():
-            is_its = comment.rule == one.rule and (in_other_words or comment.text == one.remedy)
+        above = [] if place is None else _comments_above(document, place, existing)
+        for comment in above if id(one) not in matched else ():
+            is_its = comment.rule == one.rule and (any_text or comment.text == one.remedy)
             if is_its and comment.start not in claimed:
                 claimed.add(comment.start)
-                standing[id(one)] = comment
-                said.add(_cause(one))
+                matched[id(one)] = comment
+                covered.add(_cause(one))
                 break
-    if any(one.rule in _HOLDING for one in there.values()):
-        said.add(_HOLDS)  # even if its cause is settled, the comment is still there
-    for one in told:
+    if any(one.rule in _HOLDING for one in existing.values()):
+        covered.add(_HOLDS)  # even if its cause is settled, the comment is still there
+    for one in reported:
         place, cause = places.get(id(one)), _cause(one)
-        is_new = place is not None and insert and cause not in said
+        is_new = place is not None and insert and cause not in covered
         if place is not None and is_new:
-            said.add(cause)
+            covered.add(cause)
             found.edits.append(_inserted(document, one, place))
-        found.findings.append(replace(one, is_marked=is_new or id(one) in standing))
+        found.findings.append(replace(one, is_marked=is_new or id(one) in matched))
     found.findings += [one for one in ordered if one.is_open_todo and one.start not in claimed]
     return found
 
 
 def _cause(found: Finding) -> Hashable:
-    """Return what findings have in common that share a comment."""
+    """Return the key that is equal for findings that share a comment."""
     if found.holds:
         return _HOLDS
     remedy = found.remedy or ""
@@ -116,7 +116,7 @@ def _inserted(document: Document, found: Finding, place: int) -> Edit:
 
 
 def _comments_above(
-    document: Document, place: int, there: dict[int, TodoComment]
+    document: Document, place: int, existing: dict[int, TodoComment]
 ) -> list[TodoComment]:
     """Return the comments directly above the line that begins at `place`."""
     found = []
@@ -127,8 +127,8 @@ def _comments_above(
         if not text.lstrip().startswith("#"):
             break
         at = starts[line] + len(text) - len(text.lstrip())
-        if at in there:
-            found.append(there[at])
+        if at in existing:
+            found.append(existing[at])
         line -= 1
     return found
 
@@ -200,13 +200,13 @@ def without_covered_mentions(
         return document.lines.place(offset)[0]
 
     spans = [(one.start, one.stop) for one in others] + [(one.start, one.stop) for one in edits]
-    told = {
+    reported = {
         number
         for start, stop in spans
         for number in range(line(start), line(max(start, stop - 1)) + 1)
     }
-    told |= {line(found.start()) for found in re.finditer(NEW_ROOT, document.text)}
-    left = {line(one.start): one for one in mentions if line(one.start) not in told}
+    reported |= {line(found.start()) for found in re.finditer(NEW_ROOT, document.text)}
+    left = {line(one.start): one for one in mentions if line(one.start) not in reported}
     return [*others, *left.values()]
 
 

@@ -71,13 +71,13 @@ def examine(
     around = {one.path: index.around(one.path) for one in outcomes}
     found = {}
     for one in outcomes:
-        said = around[one.path]
-        again = examine_file(one.path, settings, said) if _is_affected(said, one) else None
-        found[one.path] = replace(again or one, group=said.group)
+        context = around[one.path]
+        again = examine_file(one.path, settings, context) if _is_affected(context, one) else None
+        found[one.path] = replace(again or one, group=context.group)
     for path, needs in _needs(list(found.values()), paths, settings, jobs, others).items():
-        said = around[path]
-        if again := examine_file(path, settings, said, needs):
-            found[path] = replace(again, group=said.group)
+        context = around[path]
+        if again := examine_file(path, settings, context, needs):
+            found[path] = replace(again, group=context.group)
     return [found[path] for path in paths if path in found]
 
 

@@ -178,7 +178,7 @@ def whole_or_cells(
 
 
 def _in_file(error: SourceError, cell: Cell) -> SourceError:
-    """Return an error of a cell with its line in the file, or else in the cell."""
+    """Return an error of a cell with its line in the file or, in Jupyter, in the cell."""
     line = None if error.line is None else error.line + (cell.first_line or 0)
     imports = _IMPORTS.search(cell.text) is not None
     return SourceError(f"this cell was left as it is: {error}", line, cell.number, imports)

@@ -85,7 +85,7 @@ def _magic_cells(text: str) -> Iterator[list[re.Match[str]]]:
 
 
 def _prefixes(cell: list[re.Match[str]]) -> Iterator[tuple[int, int]]:
-    """Yield the spans that make a ``%python`` cell a comment, which may hold a lone magic line."""
+    """Yield the comment prefixes of a ``%python`` cell; a magic alone on a line stays as it is."""
     first = _PYTHON_CELL.match(cell[0]["text"])
     if first is None:
         return

@@ -6,7 +6,7 @@ import importlib.util
 
 import pytest
 
-from mdstorm_migrate.petastorm.lacked import SECTIONS, is_unknown, section_of
+from mdstorm_migrate.petastorm.absent import SECTIONS, is_unknown, section_of
 from mdstorm_migrate.petastorm.names import (
     CONF_KEY,
     HOMES,

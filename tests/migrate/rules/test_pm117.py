@@ -11,7 +11,7 @@ from mdstorm import make_batch_reader
 from mdstorm.fs_utils import FilesystemResolver
 from mdstorm.local_disk_cache import LocalDiskCache
 from mdstorm.reader_impl.shuffling_buffer import RandomShufflingBuffer
-from mdstorm_migrate.petastorm.lacked import LACKING, LACKING_BEHIND
+from mdstorm_migrate.petastorm.absent import LACKING, LACKING_BEHIND
 
 READER = (
     "from petastorm import make_reader\n"

@@ -173,9 +173,9 @@ def test_work_grows_as_the_number_of_files_does(
 ) -> None:
     looks: list[Path] = []
     parsed: list[Path] = []
-    given_by, exchange_of = Origins._given_by, index._exchange_of
+    offered_by, exchange_of = Origins._offered_by, index._exchange_of
     monkeypatch.setattr(
-        Origins, "_given_by", lambda self, path: looks.append(path) or given_by(self, path)
+        Origins, "_offered_by", lambda self, path: looks.append(path) or offered_by(self, path)
     )
     monkeypatch.setattr(
         index, "_exchange_of", lambda path: parsed.append(path) or exchange_of(path)

@@ -122,7 +122,7 @@ _SECTION_OF = {
 
 
 def section_of(path: str) -> str | None:
-    """Return page and anchor about a dotted path below ``petastorm``; None if there is none."""
+    """Return the page and anchor about a dotted path below ``petastorm``; None if there is none."""
     parts = path.split(".")
     for stop in range(len(parts), 1, -1):
         section = _SECTION_OF.get(".".join(parts[:stop]))
@@ -191,7 +191,7 @@ _INCIDENTAL: dict[str, frozenset[str]] = {
 
 
 def incidental_of(module: str) -> frozenset[str]:
-    """Return the names that a module of Petastorm's leaks through a star import."""
+    """Return the names that a star import leaks from a module of Petastorm's."""
     return _INCIDENTAL.get(module, frozenset()).union(HOMES.get(module, ()))
 
 
