@@ -18,6 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from mdstorm_backend import errors
 from mdstorm_backend.base.threads import OnProgress, map_files
 from mdstorm_backend.convert.finished_tasks import (
     ConversionId,
@@ -28,12 +29,6 @@ from mdstorm_backend.convert.finished_tasks import (
 )
 from mdstorm_backend.convert.row_batches import Recode, RowBatches
 from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.errors import (
-    CredentialsError,
-    MDStormError,
-    StorageError,
-    WriteError,
-)
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.commit import (
@@ -49,7 +44,7 @@ from mdstorm_backend.write.shard_buffer import ShardFormat, ShardReport
 from mdstorm_backend.write.shard_writer import write_shards
 
 #: Errors that may not recur when the conversion is run again; our other errors are in the data.
-_PASSING = (WriteError, StorageError, CredentialsError)
+_PASSING = (errors.WriteError, errors.StorageError, errors.CredentialsError)
 
 _logger = logging.getLogger(__name__)
 
@@ -300,4 +295,4 @@ class _StoppedError(Exception):
 
 def _is_in_the_data(error: BaseException) -> bool:
     """Whether the same conversion would fail again, which makes its finished parts useless."""
-    return isinstance(error, MDStormError) and not isinstance(error, _PASSING)
+    return isinstance(error, errors.MDStormError) and not isinstance(error, _PASSING)

@@ -17,18 +17,8 @@ from typing import Any
 
 from mdstorm_backend.base.checks import parse_json
 from mdstorm_backend.errors import CorruptDatasetError, CorruptIndexError
+from mdstorm_backend.format import index_checks as checks
 from mdstorm_backend.format.compression import check_compression
-from mdstorm_backend.format.index_checks import (
-    check_basename,
-    check_count,
-    check_depth,
-    check_object,
-    check_sizes,
-    check_text,
-    check_texts,
-    fixed_bytes,
-    shown,
-)
 from mdstorm_backend.format.shard_info import (
     INDEX_NAME,
     INDEX_VERSION,
@@ -118,12 +108,12 @@ def _share(last: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
 
 def _parse(data: bytes) -> tuple[tuple[ShardInfo, ...], dict[str, Any]]:
     """Parse an index, and let go of its JSON objects before the garbage collector sees them."""
-    value = check_object(parse_json(data, object_hook=partial(_share, {})), "the index")
+    value = checks.check_object(parse_json(data, object_hook=partial(_share, {})), "the index")
     if value["version"] != INDEX_VERSION:
-        raise ValueError(f"version {shown(value['version'])}, expected {INDEX_VERSION}")
+        raise ValueError(f"version {checks.shown(value['version'])}, expected {INDEX_VERSION}")
     shards = parse_shards(value["shards"])
-    extra = check_object(value.get("mdstorm", {}), "the entry 'mdstorm'")
-    check_depth(extra, "the entry 'mdstorm'")
+    extra = checks.check_object(value.get("mdstorm", {}), "the entry 'mdstorm'")
+    checks.check_depth(extra, "the entry 'mdstorm'")
     return shards, extra
 
 
@@ -143,7 +133,7 @@ def parse_shard(value: dict[str, Any]) -> ShardInfo:
 def parse_shards(value: Any) -> tuple[ShardInfo, ...]:
     """Read the list of shards; raises TypeError or ValueError, which names the shard."""
     if type(value) is not list:
-        raise TypeError(f"shards is {shown(value)} and not a list")
+        raise TypeError(f"shards is {checks.shown(value)} and not a list")
     parser, shards = ShardParser(), []
     names: dict[str, int] = {}
     for number, entry in enumerate(value):
@@ -155,7 +145,7 @@ def parse_shards(value: Any) -> tuple[ShardInfo, ...]:
             if file is not None and names.setdefault(file.basename, number) != number:
                 raise ValueError(
                     f"shards {names[file.basename]} and {number} are one file, "
-                    f"{shown(file.basename)}"
+                    f"{checks.shown(file.basename)}"
                 )
         shards.append(shard)
     return tuple(shards)
@@ -172,18 +162,18 @@ class ShardParser:
 
     def parse(self, value: Any) -> ShardInfo:
         """Read one shard object; raises KeyError, TypeError or ValueError if it is not one."""
-        value = check_object(value, "the entry of a shard")
+        value = checks.check_object(value, "the entry of a shard")
         if len(value) > len(_SHARD_KEYS):
             raise TypeError(f"it has keys that the format does not know: {_unknown(value)}")
         if value["format"] != "mds" or value["version"] != INDEX_VERSION:
             raise ValueError(
-                f"shard format {shown(value['format'])} version {shown(value['version'])} is not "
-                f"MDS version {INDEX_VERSION}"
+                f"shard format {checks.shown(value['format'])} version "
+                f"{checks.shown(value['version'])} is not MDS version {INDEX_VERSION}"
             )
         shared = self._parse_shared(value)
         raw_data = _parse_file(value["raw_data"], MAX_SHARD_BYTES)
         zip_data = _parse_file(value["zip_data"], 2**63 - 1) if value["zip_data"] else None
-        samples = check_count(value["samples"], "samples", MAX_SHARD_BYTES)
+        samples = checks.check_count(value["samples"], "samples", MAX_SHARD_BYTES)
         if 4 * (samples + 2) + self._least * samples > raw_data.bytes:
             raise ValueError(
                 f"{samples} samples of its columns cannot lie in {raw_data.bytes} bytes"
@@ -191,45 +181,47 @@ class ShardParser:
         compression = shared["compression"]
         if (compression is None) != (zip_data is None):
             raise ValueError(
-                f"compression {shown(compression)} and zip_data "
-                f"{'null' if zip_data is None else shown(zip_data.basename)} contradict each other"
+                f"compression {checks.shown(compression)} and zip_data "
+                f"{checks.shown(zip_data and zip_data.basename)} contradict each other"
             )
         if zip_data is not None and zip_data.basename == raw_data.basename:
-            raise ValueError(f"raw_data and zip_data are one file, {shown(raw_data.basename)}")
+            raise ValueError(
+                f"raw_data and zip_data are one file, {checks.shown(raw_data.basename)}"
+            )
         return ShardInfo(samples=samples, raw_data=raw_data, zip_data=zip_data, **shared)
 
     def _parse_shared(self, value: dict[str, Any]) -> dict[str, Any]:
         """Return what the shards of a dataset have in common."""
         found = [value[key] for key in _SHARED_KEYS]
         if found != self._found:
-            names = check_texts(value["column_names"], "column_names")
-            encodings = check_texts(value["column_encodings"], "column_encodings")
-            sizes = check_sizes(value["column_sizes"], names, encodings)
+            names = checks.check_texts(value["column_names"], "column_names")
+            encodings = checks.check_texts(value["column_encodings"], "column_encodings")
+            sizes = checks.check_sizes(value["column_sizes"], names, encodings)
             compression = None if value["compression"] == "" else value["compression"]
             if compression is not None:
-                check_compression(check_text(compression, "compression"))
+                check_compression(checks.check_text(compression, "compression"))
             self._shared = {
                 "column_names": names,
                 "column_encodings": encodings,
                 "column_sizes": sizes,
                 "compression": compression,
-                "hashes": check_texts(value["hashes"], "hashes"),
+                "hashes": checks.check_texts(value["hashes"], "hashes"),
                 "size_limit": _parse_size_limit(value["size_limit"]),
             }
-            self._found, self._least = found, fixed_bytes(sizes)
+            self._found, self._least = found, checks.fixed_bytes(sizes)
         return self._shared
 
 
 def _parse_file(value: Any, limit: int) -> FileInfo:
     """Read the entry of a file; `limit` is the largest size in bytes that is believed."""
-    value = check_object(value, "the entry of a file")
+    value = checks.check_object(value, "the entry of a file")
     if len(value) > len(_FILE_KEYS):
         raise TypeError(f"a file has keys that the format does not know: {_unknown(value)}")
-    hashes = check_object(value["hashes"], "the hashes of a file")
+    hashes = checks.check_object(value["hashes"], "the hashes of a file")
     return FileInfo(
-        check_basename(value["basename"], reserved=INDEX_NAME),
-        check_count(value["bytes"], "the size of a file", limit),
-        {check_text(k, "a hash"): check_text(v, "a hash") for k, v in hashes.items()},
+        checks.check_basename(value["basename"], reserved=INDEX_NAME),
+        checks.check_count(value["bytes"], "the size of a file", limit),
+        {checks.check_text(k, "a hash"): checks.check_text(v, "a hash") for k, v in hashes.items()},
     )
 
 
@@ -237,12 +229,12 @@ def _parse_size_limit(value: Any) -> int | str | None:
     if value is None:
         return None
     if type(value) is str:
-        return check_text(value, "size_limit")
-    return check_count(value, "size_limit")
+        return checks.check_text(value, "size_limit")
+    return checks.check_count(value, "size_limit")
 
 
 def _unknown(value: dict[str, Any]) -> str:
-    return ", ".join(shown(key) for key in sorted(set(value) - _SHARD_KEYS - _FILE_KEYS)[:5])
+    return ", ".join(checks.shown(key) for key in sorted(set(value) - _SHARD_KEYS - _FILE_KEYS)[:5])
 
 
 def describe(error: Exception) -> str:

@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from mdstorm_backend.errors import UnsupportedEncodingError
 from mdstorm_backend.format import compression as codecs
 from mdstorm_backend.format.compression import HASH_NAMES, digest
-from mdstorm_backend.format.encodings.registry import (
-    kind_of,
-    known_names,
-    parse_encoding,
-    register_encoding,
-    unregister_encoding,
-)
+from mdstorm_backend.format.encodings import registry
 from mdstorm_backend.format.encodings.user_encoding import UserKind
 from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
 from mdstorm_backend.mosaic.encoding_classes import FORMAT_CLASSES, OfFormat
@@ -27,7 +21,7 @@ class _Encodings(MutableMapping[str, Any]):
     """The names of all encodings and their classes, as the engine has them at this moment."""
 
     def __getitem__(self, name: str) -> Any:
-        kind = kind_of(name)
+        kind = registry.kind_of(name)
         if kind is None:
             raise KeyError(name)
         if isinstance(kind, UserKind):
@@ -35,19 +29,19 @@ class _Encodings(MutableMapping[str, Any]):
         return FORMAT_CLASSES.get(name) or type(kind.__name__, (OfFormat,), {"_text": name})
 
     def __setitem__(self, name: str, make: Any) -> None:
-        if isinstance(kind_of(name), UserKind) and FORMAT_CLASSES.get(name) is make:
-            unregister_encoding(name)
+        if isinstance(registry.kind_of(name), UserKind) and FORMAT_CLASSES.get(name) is make:
+            registry.unregister_encoding(name)
         elif FORMAT_CLASSES.get(name) is not make:
-            register_encoding(name, make)
+            registry.register_encoding(name, make)
 
     def __delitem__(self, name: str) -> None:
-        unregister_encoding(name)
+        registry.unregister_encoding(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(known_names())
+        return iter(registry.known_names())
 
     def __len__(self) -> int:
-        return len(known_names())
+        return len(registry.known_names())
 
 
 #: Programs set a name to a class to define an encoding, or to redefine one, as `register_encoding`
@@ -85,7 +79,7 @@ def is_mds_encoding(encoding: str) -> bool:
 
 def is_mds_encoding_safe(encoding: str) -> bool:
     """Return whether decoding a value cannot run a program in it."""
-    return not parse_encoding(encoding).is_unsafe
+    return not registry.parse_encoding(encoding).is_unsafe
 
 
 def mds_encode(encoding: str, obj: Any) -> bytes:

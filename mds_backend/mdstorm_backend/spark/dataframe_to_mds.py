@@ -12,25 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from mdstorm_backend import errors
 from mdstorm_backend.base.checks import warn_user
 from mdstorm_backend.base.optional import require
 from mdstorm_backend.base.threads import map_files
-from mdstorm_backend.errors import (
-    ArgumentTypeError,
-    InvalidArgumentError,
-    UnsupportedTypeError,
-    WriteError,
-)
-from mdstorm_backend.executors.tasks import (
-    REPORT_SCHEMA,
-    PartitionJob,
-    ToSamples,
-    directory_name,
-    make_task,
-    reports_by_partition,
-    write_batches,
-    write_frames,
-)
+from mdstorm_backend.executors import tasks
 from mdstorm_backend.format.compression import check_hashes
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.format.schema import Column, Schema
@@ -114,7 +100,7 @@ def dataframe_to_mds(
         wrote.
     """
     if dataframe is None:
-        raise InvalidArgumentError(
+        raise errors.InvalidArgumentError(
             "Input dataframe is None or Empty! Give it a DataFrame with rows"
         )
     check_dataframe(dataframe)
@@ -136,9 +122,9 @@ def dataframe_to_mds(
         clear_target(
             location,
             exist_ok=bool(options.get("exist_ok")),
-            first_shard=posixpath.join(directory_name(0), INDEX_NAME),
+            first_shard=posixpath.join(tasks.directory_name(0), INDEX_NAME),
         )
-    job = PartitionJob(
+    job = tasks.PartitionJob(
         secrets.token_hex(4),
         targets.to_write,
         format_,
@@ -158,24 +144,24 @@ def dataframe_to_mds(
 def _checked_options(mds_kwargs: Mapping[str, Any] | None, has_function: bool) -> dict[str, Any]:
     """Return a copy of the arguments, checked for what `MDSWriter` does not check."""
     if not isinstance(mds_kwargs, (Mapping, type(None))):
-        raise ArgumentTypeError(
+        raise errors.ArgumentTypeError(
             f"mds_kwargs is a dict of the arguments of MDSWriter, found {mds_kwargs!r}"
         )
     options = dict(mds_kwargs or {})
     unknown = sorted(set(options) - set(_KNOWN))
     if unknown:
-        raise InvalidArgumentError(
+        raise errors.InvalidArgumentError(
             f"mds_kwargs holds the unknown argument {unknown}: use {', '.join(_KNOWN)}"
         )
     if not options.get("out"):
-        raise InvalidArgumentError(
+        raise errors.InvalidArgumentError(
             "`out` and `columns` need to be specified in mds_kwargs: out is the directory for the "
             "dataset, and columns the encodings, which may be left out without udf_iterable"
         )
     check_counts(options.get("max_workers"), options.get("retry", 2))
     if has_function:
         if not options.get("columns"):
-            raise InvalidArgumentError(
+            raise errors.InvalidArgumentError(
                 "`out` and `columns` need to be specified in mds_kwargs: with udf_iterable nothing "
                 "else says what the samples hold. Give columns={…}, a dict from column to encoding"
             )
@@ -185,10 +171,10 @@ def _checked_options(mds_kwargs: Mapping[str, Any] | None, has_function: bool) -
 
 def _run(
     dataframe: DataFrame,
-    job: PartitionJob,
+    job: tasks.PartitionJob,
     schema: Schema | None,
     options: dict[str, Any],
-    to_samples: ToSamples | None,
+    to_samples: tasks.ToSamples | None,
     arguments: dict[str, Any],
 ) -> list[str]:
     """Run the job and return its reports."""
@@ -203,12 +189,12 @@ def _run(
             stack.enter_context(write_progress(session, job.locations[-1]))
         if schema is not None:
             chosen = plain.select(*(f"c{names.index(name)}" for name in schema.names))
-            task = make_task(write_batches, {"job": job, "schema": schema})
-            mapped = chosen.mapInArrow(task, REPORT_SCHEMA)
+            task = tasks.make_task(tasks.write_batches, {"job": job, "schema": schema})
+            mapped = chosen.mapInArrow(task, tasks.REPORT_SCHEMA)
         else:
             require("pandas")
-            task = make_task(
-                write_frames,
+            task = tasks.make_task(
+                tasks.write_frames,
                 {
                     "job": job,
                     "names": names,
@@ -217,14 +203,14 @@ def _run(
                     "arguments": arguments,
                 },
             )
-            mapped = plain.mapInPandas(task, REPORT_SCHEMA)
+            mapped = plain.mapInPandas(task, tasks.REPORT_SCHEMA)
         return collect_reports(mapped)
 
 
 def _planned_if_possible(dataframe: DataFrame) -> Schema | None:
     try:
         return plan_types(dataframe.schema.jsonValue()["fields"], None)
-    except (InvalidArgumentError, UnsupportedTypeError):
+    except (errors.InvalidArgumentError, errors.UnsupportedTypeError):
         return None  # a user's function may take columns that no shard can
 
 
@@ -251,7 +237,7 @@ def plan_columns(fields: list[dict[str, Any]], columns: Mapping[str, str] | None
     check_columns(columns)
     unknown = sorted(set(columns) - {field["name"] for field in fields})
     if unknown:
-        raise InvalidArgumentError(
+        raise errors.InvalidArgumentError(
             f"{unknown[0]!r} is not a column of input dataframe: it has "
             f"{[field['name'] for field in fields]}. Leave it out of columns, or add it"
         )
@@ -272,7 +258,7 @@ def _planned(field: dict[str, Any], text: str) -> Column:
         raise
     column = fitted_column(pa.field(name, type_, nullable), text, spark_type)
     if column is None:
-        raise InvalidArgumentError(
+        raise errors.InvalidArgumentError(
             f"Mismatched types: column name {name!r} is {simple_name(spark_type)}, which cannot be "
             f"stored as {text!r}. Convert the column first, or choose another encoding"
         )
@@ -283,7 +269,7 @@ _logger = logging.getLogger(__name__)
 
 
 def publish_partitions(
-    job: PartitionJob, schema: Schema | None, reports: Sequence[str], *, merged: bool
+    job: tasks.PartitionJob, schema: Schema | None, reports: Sequence[str], *, merged: bool
 ) -> None:
     """Write the index of every partition and, last, the one over all of them.
 
@@ -307,11 +293,11 @@ def publish_partitions(
         directory in the meantime.
     """
     parts = [
-        Part(directory_name(number), build_index(schema, found))
-        for number, found in reports_by_partition(reports).items()
+        Part(tasks.directory_name(number), build_index(schema, found))
+        for number, found in tasks.reports_by_partition(reports).items()
     ]
     if not parts:
-        raise InvalidArgumentError(
+        raise errors.InvalidArgumentError(
             "Input dataframe is None or Empty! There are no samples to write, and a dataset "
             "without any cannot be opened by MosaicML Streaming: give it rows, or use "
             "mdstorm_backend.materialize, which writes an empty dataset"
@@ -322,7 +308,7 @@ def publish_partitions(
     for copy in copies:
         try:
             _check_seen(copy, parts)
-        except WriteError:
+        except errors.WriteError:
             warn_user(
                 f"{copy.url} has no index: it holds only what was written on this machine, and "
                 f"executors ran elsewhere. {target.url} has everything"
@@ -331,7 +317,7 @@ def publish_partitions(
             _publish(job, copy, parts, merged)
 
 
-def abandon_partitions(job: PartitionJob, made: Sequence[Location]) -> None:
+def abandon_partitions(job: tasks.PartitionJob, made: Sequence[Location]) -> None:
     """Remove what a failed job wrote; failures are logged, since its error is being raised."""
     for location in job.locations:
         try:
@@ -353,7 +339,9 @@ def _check_seen(location: Location, parts: Sequence[Part]) -> None:
     check_seen(location, [shard for part in parts for shard in part.shards], indexes)
 
 
-def _publish(job: PartitionJob, location: Location, parts: Sequence[Part], merged: bool) -> None:
+def _publish(
+    job: tasks.PartitionJob, location: Location, parts: Sequence[Part], merged: bool
+) -> None:
     won = {shard.stored.basename for part in parts for shard in part.shards}
     for name in shards_of(job.job, location.list_names()):
         if name not in won:
@@ -368,5 +356,5 @@ def _publish(job: PartitionJob, location: Location, parts: Sequence[Part], merge
         raise
 
 
-def _write_part(job: PartitionJob, location: Location, part: Part) -> None:
+def _write_part(job: tasks.PartitionJob, location: Location, part: Part) -> None:
     write_index(location.child(part.directory), part.index, retry=job.retry)

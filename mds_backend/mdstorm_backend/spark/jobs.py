@@ -11,13 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from mdstorm_backend import errors
 from mdstorm_backend.display import Drawn, counted, human_bytes, open_line
-from mdstorm_backend.errors import (
-    CredentialsError,
-    MissingDependencyError,
-    StorageError,
-    WriteError,
-)
 from mdstorm_backend.executors.tasks import PROBE_NAME, REPORT_SCHEMA, make_task, write_probe
 from mdstorm_backend.format.shard_info import parse_shard_name
 from mdstorm_backend.spark.session import is_local, read_conf, short_reason
@@ -36,7 +31,7 @@ _SPARKS = re.compile(
     r"|PACKAGE_NOT_INSTALLED\] (PyArrow|Pandas)"
 )
 #: How Python names our error of a task that cannot write, and characters to repeat of its message.
-_OF_TASKS = f"{WriteError.__module__}.{WriteError.__name__}: "
+_OF_TASKS = f"{errors.WriteError.__module__}.{errors.WriteError.__name__}: "
 _LONGEST_OF_OURS = 2000
 
 
@@ -58,10 +53,10 @@ def collect_reports(mapped: DataFrame) -> list[str]:
         _check_interrupted(error)
         lacking = _lacking(error, mapped.sparkSession)
         if lacking:
-            raise MissingDependencyError(lacking) from error
+            raise errors.MissingDependencyError(lacking) from error
         _, is_ours, text = short_reason(error, longest=_LONGEST_OF_OURS).partition(_OF_TASKS)
         if is_ours:
-            raise WriteError(text) from None  # Spark's error repeats it below two tracebacks
+            raise errors.WriteError(text) from None  # Spark's error repeats it below two tracebacks
         raise
 
 
@@ -139,7 +134,7 @@ def why_not_writable(session: SparkSession, location: Location) -> str:
         try:
             mapped = session.range(0, 1, 1, 1).mapInArrow(task, REPORT_SCHEMA)
             (refused,) = collect_reports(mapped)
-        except MissingDependencyError:
+        except errors.MissingDependencyError:
             raise
         except Exception as error:  # each kind of session raises errors of its own
             return short_reason(error)
@@ -157,7 +152,7 @@ def _probe_directory(location: Location) -> Iterator[Location]:
     try:
         directory.make_directory()  # as the driver does for a dataset
         directory.write(_DRIVER_NAME, [b"The driver can write here.\n"])
-    except (CredentialsError, StorageError) as error:
+    except (errors.CredentialsError, errors.StorageError) as error:
         raise error from None
     except OSError as error:
         _remove(directory)

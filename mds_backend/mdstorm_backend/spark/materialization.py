@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.executors.tasks import (
-    REPORT_SCHEMA,
-    make_task,
-    reports_by_partition,
-    write_partition,
-)
+from mdstorm_backend.executors import tasks
 from mdstorm_backend.format.compression import check_hashes
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
@@ -152,9 +147,9 @@ def materialize(
         ):
             # mapInArrow looks columns up by name, and reads a dot in a name as a field access.
             plain = df.toDF(*(f"c{i}" for i in range(len(df.columns))))
-            task = make_task(write_partition, task_arguments)
-            texts = collect_reports(plain.mapInArrow(task, REPORT_SCHEMA))
-        partitions = reports_by_partition(texts)
+            task = tasks.make_task(tasks.write_partition, task_arguments)
+            texts = collect_reports(plain.mapInArrow(task, tasks.REPORT_SCHEMA))
+        partitions = tasks.reports_by_partition(texts)
         reports = [report for found in partitions.values() for report in found]
         index = commit(location, schema, reports, job, extra, replaced=replaced)
     except BaseException:

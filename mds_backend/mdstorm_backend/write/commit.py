@@ -18,25 +18,15 @@ from functools import partial
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
+from mdstorm_backend import errors
 from mdstorm_backend.base.threads import map_files
-from mdstorm_backend.errors import (
-    CredentialsError,
-    DatasetExistsError,
-    MDStormError,
-    WriteError,
-)
 from mdstorm_backend.format.compression import EXTENSIONS
 from mdstorm_backend.format.index import INDEX_NAME, Index, ShardInfo
 from mdstorm_backend.format.schema import FORMAT_VERSION, Column, Schema
 from mdstorm_backend.format.shard_info import CLAIM_NAME, MARKER_NAME
 from mdstorm_backend.format.stored_schema import with_form
 from mdstorm_backend.storage import Location, seconds_of
-from mdstorm_backend.write.directories import (
-    DEFAULT_RETRY,
-    check_free,
-    retried,
-    unwritable,
-)
+from mdstorm_backend.write import directories
 from mdstorm_backend.write.shard_buffer import ShardReport
 
 if TYPE_CHECKING:
@@ -64,7 +54,7 @@ def mark_directory(location: Location) -> None:
         location.make_directory()
         location.write(MARKER_NAME, [b"This directory was made by mdstorm.\n"])
     except OSError as error:
-        raise unwritable(location, error) from error
+        raise directories.unwritable(location, error) from error
 
 
 def commit(
@@ -118,20 +108,20 @@ def index_to_replace(location: Location, *, overwrite: bool) -> bytes:
     if not location.exists(INDEX_NAME):
         return b""
     if not overwrite:
-        raise DatasetExistsError(
+        raise errors.DatasetExistsError(
             f"Directory is not empty: {location.url} already holds a dataset. Choose another "
             "directory, or replace it with overwrite=True (--overwrite)"
         )
     if not location.exists(MARKER_NAME):
-        raise DatasetExistsError(
+        raise errors.DatasetExistsError(
             f"{location.url} holds a dataset that was written by neither a converter nor `mdstorm "
             "convert`, so it is not replaced: remove it yourself, or choose another directory"
         )
     return bytes(location.read(INDEX_NAME))
 
 
-def _published_meanwhile(location: Location) -> DatasetExistsError:
-    return DatasetExistsError(
+def _published_meanwhile(location: Location) -> errors.DatasetExistsError:
+    return errors.DatasetExistsError(
         f"another job has written a dataset to {location.url} in the meantime. It is left as it "
         "is; write to another directory"
     )
@@ -168,7 +158,7 @@ def check_seen(
     sizes.update(zip(unlisted, map_files(location.size, unlisted), strict=True))
     missing = [name for name, size in unlisted.items() if sizes[name] != size]
     if missing:
-        raise WriteError(
+        raise errors.WriteError(
             f"{len(missing)} of {len(expected)} shards that were written to {location.url} "
             f"cannot be seen from here ({missing[0]} is the first). If Spark executors wrote them, "
             "choose a directory that the driver and all executors share, such as a mounted volume "
@@ -197,7 +187,9 @@ def build_index(schema: Schema | None, reports: Sequence[ShardReport]) -> Index:
     return Index(shards, extra)
 
 
-def write_index(location: Location, index: Index | bytes, *, retry: int = DEFAULT_RETRY) -> None:
+def write_index(
+    location: Location, index: Index | bytes, *, retry: int = directories.DEFAULT_RETRY
+) -> None:
     """Write the index, which makes the directory a dataset, and read it back.
 
     Raises
@@ -207,17 +199,17 @@ def write_index(location: Location, index: Index | bytes, *, retry: int = DEFAUL
     """
     content = index.to_bytes() if isinstance(index, Index) else index
     try:
-        retried(location, partial(location.write, INDEX_NAME, [content]), retry)
-        found = retried(location, partial(location.read, INDEX_NAME), retry)
-    except CredentialsError:
+        directories.retried(location, partial(location.write, INDEX_NAME, [content]), retry)
+        found = directories.retried(location, partial(location.read, INDEX_NAME), retry)
+    except errors.CredentialsError:
         raise
     except OSError as error:
-        raise WriteError(
+        raise errors.WriteError(
             f"{location.file_url(INDEX_NAME)} could not be written ({error!r}), and without it "
             "nothing there counts as a dataset. Check the storage, and try again"
         ) from error
     if bytes(found) != content:
-        raise WriteError(
+        raise errors.WriteError(
             f"{location.file_url(INDEX_NAME)} does not read back as it was written. Another "
             "process writes to the same directory, or its storage is at fault: choose another "
             "directory"
@@ -269,7 +261,7 @@ def remove_dataset(location: Location) -> list[str]:
 
 def _names_in(index: bytes, location: Location) -> list[str]:
     """Return the names of the shards in an index; none if it cannot be parsed."""
-    with suppress(MDStormError):
+    with suppress(errors.MDStormError):
         shards = Index.from_bytes(index, url=location.url).shards
         return [shard.stored.basename for shard in shards]
     return []
@@ -342,13 +334,13 @@ def remove_unfinished(location: Location) -> None:
 def _left_in(location: Location) -> CachedDataset | None:
     from mdstorm_backend.cache import CachedDataset  # which executors do without
 
-    with suppress(DatasetExistsError, OSError):  # a writer has it, or has removed it
+    with suppress(errors.DatasetExistsError, OSError):  # a writer has it, or has removed it
         files = dict(location.list_files())
         if INDEX_NAME in files or MARKER_NAME not in files:
             return None
         last = max(seconds_of(info) for name, info in files.items() if name != CLAIM_NAME)
         if location.is_local_disk:
-            check_free(location)
+            directories.check_free(location)
         elif time.time() - last < _PATIENCE:
             return None
         sizes = [info["size"] for name, info in files.items() if name.startswith("part-")]

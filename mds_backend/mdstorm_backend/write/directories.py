@@ -20,15 +20,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
+from mdstorm_backend import errors
 from mdstorm_backend.base.locks import NO_LOCKS, FileLock, try_lock
-from mdstorm_backend.errors import (
-    CorruptDatasetError,
-    DatasetExistsError,
-    InvalidArgumentError,
-    MDStormError,
-    StorageError,
-    WriteError,
-)
 from mdstorm_backend.format.compression import EXTENSIONS, extension
 from mdstorm_backend.format.index import INDEX_NAME, Index
 from mdstorm_backend.format.shard_info import CLAIM_NAME, MARKER_NAME
@@ -63,9 +56,9 @@ def make_directory(location: Location) -> bool:
     return True
 
 
-def unwritable(location: Location, error: OSError) -> WriteError:
+def unwritable(location: Location, error: OSError) -> errors.WriteError:
     """Return the error that a directory cannot be written to."""
-    return WriteError(
+    return errors.WriteError(
         f"{location.url} cannot be written to ({error}). Choose a directory that this process, and "
         "every Spark executor that takes part, may write to"
     )
@@ -93,17 +86,17 @@ def file_errors(location: Location, name: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if isinstance(error, MDStormError) and not isinstance(error, StorageError):
+        if isinstance(error, errors.MDStormError) and not isinstance(error, errors.StorageError):
             raise
-        raise WriteError(
+        raise errors.WriteError(
             f"{location.file_url(name)} could not be written ({error!r}). No index is written, so "
             "nothing there counts as a dataset; check the storage, and write again"
         ) from error
 
 
 def _may_get_better(error: Exception) -> bool:
-    if isinstance(error, MDStormError):
-        return isinstance(error, StorageError)
+    if isinstance(error, errors.MDStormError):
+        return isinstance(error, errors.StorageError)
     return not isinstance(error, (FileNotFoundError, PermissionError))
 
 
@@ -174,11 +167,11 @@ def _lock(location: Location) -> FileLock | None:
     return lock
 
 
-def _taken_error(location: Location) -> DatasetExistsError:
+def _taken_error(location: Location) -> errors.DatasetExistsError:
     holder = ""
     with suppress(OSError):
         holder = f" by {bytes(location.read(CLAIM_NAME)).decode().strip()}"
-    return DatasetExistsError(
+    return errors.DatasetExistsError(
         f"another writer has the same directory, {location.url}: {CLAIM_NAME} in it is locked"
         f"{holder}. Write to a directory of your own, from one process only, or finish that writer "
         "before"
@@ -248,7 +241,7 @@ def find_targets(
         local = tempfile.mkdtemp(prefix="mdstorm-")
     here = (Location.of(local),)
     if here[0].url == there.url:
-        raise InvalidArgumentError(
+        raise errors.InvalidArgumentError(
             f"Invalid `out` argument: both of {out!r} are the same directory. Pass only one of them"
         )
     return Targets((*here, there) if keep_local else (there,), (*here, there), local, remote)
@@ -260,7 +253,7 @@ def _local_and_remote(out: Path | tuple[Path, Path]) -> tuple[str | None, str | 
         return (path, None) if _is_local(path) else (None, path)
     if isinstance(out, (tuple, list)) and len(out) == 2 and out[0] and _is_local(out[0]):
         return os.fspath(out[0]), os.fspath(out[1]) if out[1] else None
-    raise InvalidArgumentError(
+    raise errors.InvalidArgumentError(
         f"Invalid `out` argument: it must be a path or a URL, or a pair of a local path and a URL, "
         f"found {out!r}"
     )
@@ -292,7 +285,9 @@ def clear_target(location: Location, *, exist_ok: bool, first_shard: str) -> Non
         If something is in the way.
     """
     if location.is_local_disk and os.path.isfile(location.path):
-        raise DatasetExistsError(f"{location.url} is a file: choose a directory for the dataset")
+        raise errors.DatasetExistsError(
+            f"{location.url} is a file: choose a directory for the dataset"
+        )
     if not location.is_local_disk and not any(map(location.exists, (INDEX_NAME, first_shard))):
         return
     names = location.list_names()
@@ -307,7 +302,7 @@ def clear_target(location: Location, *, exist_ok: bool, first_shard: str) -> Non
         own += [name for name in names if name not in own and _OF_A_WRITER.fullmatch(name)]
     foreign = [name for name in names if name not in own and name != CLAIM_NAME]
     if foreign if location.is_local_disk else first_shard in foreign:
-        raise DatasetExistsError(
+        raise errors.DatasetExistsError(
             f"Directory is not empty: {location.url} holds {_some(foreign)}, which no dataset "
             "there owns. exist_ok=True replaces a dataset and removes nothing else, so nothing was "
             "removed; remove these files yourself, or choose another directory"
@@ -318,7 +313,7 @@ def clear_target(location: Location, *, exist_ok: bool, first_shard: str) -> Non
             if unfinished
             else "already holds a dataset"
         )
-        raise DatasetExistsError(
+        raise errors.DatasetExistsError(
             f"Directory is not empty: {location.url} {what}. Choose another directory, or replace "
             "it with exist_ok=True"
         )
@@ -338,7 +333,7 @@ def _own_files(location: Location, names: list[str]) -> list[str]:
     try:
         url = location.file_url(INDEX_NAME)
         index = Index.from_bytes(bytes(location.read(INDEX_NAME)), url=url)
-    except CorruptDatasetError:
+    except errors.CorruptDatasetError:
         return []
     listed = set()
     for shard in index.shards:

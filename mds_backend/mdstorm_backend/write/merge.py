@@ -9,14 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from mdstorm_backend import errors
 from mdstorm_backend.base.checks import warn_user
 from mdstorm_backend.base.threads import map_files
-from mdstorm_backend.errors import (
-    CorruptDatasetError,
-    DatasetNotFoundError,
-    InvalidArgumentError,
-    WriteError,
-)
 from mdstorm_backend.format.index import INDEX_NAME, FileInfo, Index, ShardInfo
 from mdstorm_backend.format.schema import FORMAT_VERSION, Column, Schema
 from mdstorm_backend.format.stored_schema import joined_form, schema_of, without_form
@@ -90,7 +85,7 @@ def _merge_root(
         if directories:
             break
     else:
-        raise InvalidArgumentError(
+        raise errors.InvalidArgumentError(
             f"there is nothing to merge: no directory below {targets.all[-1].url} has an "
             f"{INDEX_NAME}. Pass the directory that contains the parts"
         )
@@ -125,7 +120,7 @@ def _find(
     """Return the directory of an index, and its path relative to the merged dataset."""
     files = [os.fspath(file) for file in (item if isinstance(item, tuple) else (item,)) if file]
     if not files or not all(posixpath.basename(file) == INDEX_NAME for file in files):
-        raise InvalidArgumentError(
+        raise errors.InvalidArgumentError(
             f"each part is the path or URL of an {INDEX_NAME}, or a pair of them, found {item!r}"
         )
     directories = [Location.of(posixpath.dirname(file) or ".", storage_options) for file in files]
@@ -136,7 +131,7 @@ def _find(
                 return chosen, directory.url[len(root.url) + 1 :]
     if not chosen.exists(INDEX_NAME):
         raise _missing(chosen.file_url(INDEX_NAME))
-    raise InvalidArgumentError(
+    raise errors.InvalidArgumentError(
         f"{files[0]} does not lie in a directory below {' or '.join(r.url for r in roots)}, so the "
         "merged index could not name its shards. Merge into a directory above all parts"
     )
@@ -151,8 +146,8 @@ def _read(directory: Location) -> Index:
     return Index.from_bytes(data, url=url)
 
 
-def _missing(url: str) -> DatasetNotFoundError:
-    return DatasetNotFoundError(
+def _missing(url: str) -> errors.DatasetNotFoundError:
+    return errors.DatasetNotFoundError(
         f"there is no {url}, so it cannot be merged. Check the path; if the dataset was deleted or "
         "its job failed, write it again",
         url=url,
@@ -178,7 +173,7 @@ def _check_replaceable(location: Location, index: Index) -> None:
     for shard in _read(location).shards:
         stored = shard.stored
         if shard.raw_data.basename not in merged and location.exists(stored.basename):
-            raise WriteError(
+            raise errors.WriteError(
                 f"{location.url} has a dataset of its own: its index lists {stored.basename}, "
                 "which the merged index would not list. It is left as it is; move that dataset "
                 "to a directory below, and merge again"
@@ -232,7 +227,7 @@ def merge_parts(parts: Sequence[Part], url: str) -> Index:
         for shard in part.shards:
             name = shard.raw_data.basename
             if shards.setdefault(name, shard) != shard:
-                raise CorruptDatasetError(
+                raise errors.CorruptDatasetError(
                     f"the indexes in {first[name]!r} and in {part.directory!r} below {url} "
                     f"contradict each other about the shard {name}. Remove the one that is out of "
                     "date, and merge again",

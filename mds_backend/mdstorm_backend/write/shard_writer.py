@@ -15,14 +15,8 @@ from mdstorm_backend.base.checks import is_integer
 from mdstorm_backend.errors import DatasetExistsError, InvalidArgumentError
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.storage import Buffer, Location
+from mdstorm_backend.write import directories
 from mdstorm_backend.write.batch_shards import BatchShards
-from mdstorm_backend.write.directories import (
-    DEFAULT_RETRY,
-    Claim,
-    file_errors,
-    make_directory,
-    retried,
-)
 from mdstorm_backend.write.shard_buffer import FullShard, ShardFormat, ShardReport
 
 
@@ -69,8 +63,8 @@ def write_shards(
 
     def store(shard: FullShard) -> None:
         report, name, content = shard.pack(f"{prefix}.{len(reports):05}.mds", format_)
-        with file_errors(location, name):
-            retried(location, partial(location.write, name, content))
+        with directories.file_errors(location, name):
+            directories.retried(location, partial(location.write, name, content))
         reports.append(report)
 
     shards = BatchShards(schema, format_, store, as_given)
@@ -124,7 +118,7 @@ class ShardStore:
         name: Callable[[int], str],
         *,
         max_workers: int | None = None,
-        retry: int = DEFAULT_RETRY,
+        retry: int = directories.DEFAULT_RETRY,
         exclusive: bool = False,
         on_file: Callable[[int], None] = lambda size: None,
     ) -> None:
@@ -141,13 +135,13 @@ class ShardStore:
         self._reports: list[ShardReport] = []
         self._written: list[tuple[Location, str]] = []
         self._made: list[Location] = []
-        self._claims: list[Claim] = []
+        self._claims: list[directories.Claim] = []
         try:
             for location in self._locations:
-                if make_directory(location):
+                if directories.make_directory(location):
                     self._made.append(location)
                 if exclusive:
-                    self._claims.append(Claim(location))
+                    self._claims.append(directories.Claim(location))
         except BaseException:
             self.remove_all()
             raise
@@ -228,15 +222,15 @@ class ShardStore:
         return report
 
     def _write_one(self, location: Location, name: str, content: Sequence[Buffer]) -> None:
-        with file_errors(location, name):
-            if retried(location, partial(location.exists, name), self._retry):
+        with directories.file_errors(location, name):
+            if directories.retried(location, partial(location.exists, name), self._retry):
                 raise DatasetExistsError(
                     f"{location.file_url(name)} appeared while this dataset was being written: "
                     "another writer has the same directory. It is left as it is; write to "
                     "another directory"
                 )
             self._written.append((location, name))
-            retried(location, partial(location.write, name, content), self._retry)
+            directories.retried(location, partial(location.write, name, content), self._retry)
 
 
 def check_counts(max_workers: object, retry: object) -> None:

@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm_backend.errors import UnsupportedEncodingError
+from mdstorm_backend.format.encodings import numbers
 from mdstorm_backend.format.encodings.encode_arrays import (
     array_encoder,
     encode_arrays,
@@ -39,29 +40,8 @@ from mdstorm_backend.format.encodings.encoding import (
     stored_bytes,
     validity,
 )
-from mdstorm_backend.format.encodings.numbers import (
-    ARRAY_CODES,
-    DTYPES,
-    array_encoding,
-    fit_numbers,
-    is_stored_as,
-    to_numpy,
-)
-from mdstorm_backend.format.values.arrow_types import (
-    arrow_type_of,
-    holds_vectors,
-    is_number,
-    plain_values,
-    vectors_to_lists,
-)
+from mdstorm_backend.format.values import arrow_types, nested_lists
 from mdstorm_backend.format.values.batch import Values
-from mdstorm_backend.format.values.nested_lists import (
-    MOST_EMPTY_LISTS,
-    depth_of,
-    element_type,
-    list_type,
-    lists_of_shapes,
-)
 
 #: Offsets in a shard have 32 bits, and NumPy's dtypes no more than 31.
 _LARGEST_VALUE = np.iinfo(np.int32).max
@@ -80,9 +60,9 @@ class Array(Encoding):
         if not parameters:
             return cls(text)
         dtype, _, shape = parameters.partition(":")
-        if dtype not in DTYPES:
+        if dtype not in numbers.DTYPES:
             return None
-        encoding = cls(text, DTYPES[dtype], _parse_shape(text, shape))
+        encoding = cls(text, numbers.DTYPES[dtype], _parse_shape(text, shape))
         if (encoding.size or 0) > _LARGEST_VALUE:
             raise UnsupportedEncodingError(
                 f"encoding {text!r} has no valid shape: a value would take {encoding.size} "
@@ -95,7 +75,7 @@ class Array(Encoding):
         if not all(isinstance(encoding, Array) for encoding in encodings):
             return None
         same_dtype = {encoding.dtype for encoding in encodings} == {self.dtype}
-        return array_encoding(self.dtype, None) if same_dtype and self.dtype else "ndarray"
+        return numbers.array_encoding(self.dtype, None) if same_dtype and self.dtype else "ndarray"
 
     def is_form_of(self, general: Encoding) -> bool:
         """Whether a shard may store arrays of the encoding `general` in this one."""
@@ -108,22 +88,24 @@ class Array(Encoding):
     @property
     def arrow_type(self) -> pa.DataType:
         """Lists, of an unknown type, ``list<null>``, where values state their own dtype."""
-        return pa.list_(pa.null() if self.dtype is None else arrow_type_of(self.dtype))
+        return pa.list_(pa.null() if self.dtype is None else arrow_types.arrow_type_of(self.dtype))
 
     def delivered_type(self, declared: pa.DataType) -> pa.DataType:
         """Return the Spark type, but that floating-point numbers may have been cast."""
-        if self.dtype is None or not pa.types.is_floating(element_type(declared)):
+        if self.dtype is None or not pa.types.is_floating(nested_lists.element_type(declared)):
             return declared
-        return list_type(arrow_type_of(self.dtype), depth_of(declared))
+        return nested_lists.list_type(
+            arrow_types.arrow_type_of(self.dtype), nested_lists.depth_of(declared)
+        )
 
     def can_carry(self, declared: pa.DataType) -> bool:
         """Whether it is an array of values that are stored as the dtype."""
         if not pa.types.is_list(declared) or not self._has_depth(declared):
             return False
-        element = element_type(declared)
-        if depth_of(declared) > 1 and not is_number(element):
+        element = nested_lists.element_type(declared)
+        if nested_lists.depth_of(declared) > 1 and not arrow_types.is_number(element):
             return False
-        return self.dtype is None or is_stored_as(element, self.dtype.name)
+        return self.dtype is None or numbers.is_stored_as(element, self.dtype.name)
 
     def can_store(self, type_: pa.DataType) -> bool:
         """Whether they are lists of numbers, or stored arrays."""
@@ -131,14 +113,14 @@ class Array(Encoding):
             return self.size is None and super().can_store(type_)
         if not self._has_depth(type_):
             return False
-        element = element_type(type_)
+        element = nested_lists.element_type(type_)
         if pa.types.is_boolean(element):
             return self.dtype is not None
-        return any(element == arrow_type_of(dtype) for dtype in DTYPES.values())
+        return any(element == arrow_types.arrow_type_of(dtype) for dtype in numbers.DTYPES.values())
 
     def _has_depth(self, type_: pa.DataType) -> bool:
         """Whether lists are as deep as a shape that is stated, or flat."""
-        depth = depth_of(type_)
+        depth = nested_lists.depth_of(type_)
         return depth == 1 or self.shape is None or depth == len(self.shape)
 
     def encode(self, value: Any) -> bytes:
@@ -156,22 +138,22 @@ class Array(Encoding):
 
         With a Spark type, which `cast` implies, nested lists that are not arrays become JSON.
         """
-        if not holds_vectors(values.type):
-            values = plain_values(values)
+        if not arrow_types.holds_vectors(values.type):
+            values = arrow_types.plain_values(values)
         valid = validity(values)
-        if holds_vectors(values.type):
-            values = vectors_to_lists(values)
+        if arrow_types.holds_vectors(values.type):
+            values = arrow_types.vectors_to_lists(values)
         if pa.types.is_binary(values.type):
             stored = stored_bytes(values, self.encode(np.empty(0, self.dtype or np.uint8)))
             return EncodedColumn(name, self.text, parts=[stored], valid=valid)
-        convert = to_numpy if cast else fit_numbers
+        convert = numbers.to_numpy if cast else numbers.fit_numbers
         return encode_arrays(
             name, self, values, valid, ragged=ragged, as_json=cast, convert=convert
         )
 
     def encode_column_as_json(self, name: str, values: pa.Array) -> EncodedColumn:
         """Encode nested lists of numbers as JSON, even if all rows here are arrays."""
-        values = plain_values(values)
+        values = arrow_types.plain_values(values)
         assert self.dtype is not None
         return encode_as_json(name, values, validity(values), self.dtype)
 
@@ -247,7 +229,9 @@ def decode_arrays(
         If a header contradicts the size of its value.
     """
     if len(starts) == 0:
-        return pa.array([], pa.list_(pa.null() if dtype is None else arrow_type_of(dtype)))
+        return pa.array(
+            [], pa.list_(pa.null() if dtype is None else arrow_types.arrow_type_of(dtype))
+        )
     code_size = int(dtype is None)
     if (lengths <= code_size).any():
         raise ValueError("an array of no bytes")
@@ -295,7 +279,7 @@ def _lists(
             return None
     counts = sizes[:, 0]
     for level in range(1, depth):
-        if counts.sum() > max(int(lengths.sum()), MOST_EMPTY_LISTS):
+        if counts.sum() > max(int(lengths.sum()), nested_lists.MOST_EMPTY_LISTS):
             return None
         counts = counts * sizes[:, level]
         if (counts >= _MOST_ELEMENTS).any():
@@ -304,9 +288,9 @@ def _lists(
         raise ValueError("an array of another shape than its header says")
     raw = gather_binary(data, starts + headers, lengths - headers, pa.binary())
     elements = pa.Array.from_buffers(
-        arrow_type_of(dtype), int(counts.sum()), [None, raw.buffers()[2]]
+        arrow_types.arrow_type_of(dtype), int(counts.sum()), [None, raw.buffers()[2]]
     )
-    return lists_of_shapes(elements, sizes)
+    return nested_lists.lists_of_shapes(elements, sizes)
 
 
 def _common_dtype(codes: npt.NDArray[np.uint8]) -> np.dtype[Any] | None:
@@ -315,9 +299,9 @@ def _common_dtype(codes: npt.NDArray[np.uint8]) -> np.dtype[Any] | None:
 
 
 def _dtype_of(code: int) -> np.dtype[Any]:
-    if code not in ARRAY_CODES:
+    if code not in numbers.ARRAY_CODES:
         raise ValueError(f"an array with the unknown dtype code {code}")
-    return DTYPES[ARRAY_CODES[code]]
+    return numbers.DTYPES[numbers.ARRAY_CODES[code]]
 
 
 def array_decoder(
