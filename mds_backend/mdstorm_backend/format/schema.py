@@ -320,6 +320,7 @@ def _merge_encodings(name: str, found: set[str]) -> Column:
         return Column(name, general_encoding(sorted(found)))
     text = found.pop()
     encoding = parse_encoding(text)
-    if encoding.dtype is not None and encoding.shape is not None and len(encoding.shape) == 1:
-        return Column(name, array_encoding(encoding.dtype, None), length=encoding.shape[0])
+    dtype, shape = encoding.dtype, encoding.shape
+    if encoding.kind == "ndarray" and dtype is not None and shape is not None and len(shape) == 1:
+        return Column(name, array_encoding(dtype, None), length=shape[0])
     return Column(name, text)

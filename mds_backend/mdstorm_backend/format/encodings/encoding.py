@@ -71,9 +71,10 @@ class Encoding(EncodingTraits, ABC):
     """One encoding: the types of its values, and how they are written, read, checked and shown.
 
     A kind of encoding is a subclass, which `registry` lists. It has to say how one value is encoded
-    and decoded. The defaults of everything else are those of values of varying size which the
-    reading core delivers as they are stored, bytes or text, and which are decoded for those who
-    want the objects. The attributes of `EncodingTraits` say what the values are.
+    and decoded. By default, values of varying size are delivered as they are stored, bytes or text,
+    and decoded for those who want the objects. Values of one size are those for which `parse` gives
+    a dtype and a shape; they are delivered as arrays of these. The attributes of `EncodingTraits`
+    say what the values are.
     """
 
     @classmethod
@@ -153,22 +154,26 @@ class Encoding(EncodingTraits, ABC):
             If a value does not fit.
         """
         values = plain_values(values)
-        return EncodedColumn(
-            name, self.text, parts=[self.encode_values(values)], valid=validity(values)
-        )
+        stored, valid = self.encode_values(values), validity(values)
+        if self.size is None:
+            return EncodedColumn(name, self.text, parts=[stored], valid=valid)
+        if (pc.binary_length(stored).to_numpy() != self.size).any():
+            raise ValueError(f"a value of {self.text!r} has {self.size} bytes, found another size")
+        rows = np.frombuffer(b"".join(stored.to_pylist()), f"V{self.size}")
+        return EncodedColumn(name, self.text, fixed=rows, valid=valid)
 
     def encode_values(self, values: pa.Array) -> pa.LargeBinaryArray:
         """Return the bytes of values of a type that `plain_type` returns; binaries are bytes."""
         if pa.types.is_temporal(values.type):
             values = values.cast(pa.string())
         if pa.types.is_string(values.type) or pa.types.is_binary(values.type):
-            return stored_bytes(values, self.placeholder)
+            return stored_bytes(values, self.null_bytes)
         return self.encode_each(values)
 
     def encode_each(self, values: pa.Array) -> pa.LargeBinaryArray:
         """Encode values that only Python can encode."""
-        encode, placeholder = self.encoder(), self.placeholder
-        stored = [placeholder if value is None else encode(value) for value in values.to_pylist()]
+        encode, null = self.encoder(), self.null_bytes
+        stored = [null if value is None else encode(value) for value in values.to_pylist()]
         return pa.array(stored, pa.large_binary())
 
     # Reading

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from mdstorm_backend.format.values.arrow_types import is_number, numpy_dtype
+from mdstorm_backend.format.values.arrow_types import arrow_type_of, is_number, numpy_dtype
 
 #: Of an Arrow type.
 _Check: TypeAlias = Callable[[pa.DataType], bool]
@@ -57,8 +57,8 @@ class EncodingTraits:
     stores : tuple of callable
         Checks of Arrow types whose values have a form in it; bytes always have.
     placeholder : bytes
-        What stands in the place of a null. No image is empty, so that readers that do not know of
-        nulls refuse it.
+        What is stored for a null where sizes vary. No image is empty, so that readers that do not
+        know of nulls refuse it.
     holds : frozenset of str
         Further kinds of encodings whose values it holds without loss.
     rows_per_batch : int
@@ -101,6 +101,11 @@ class EncodingTraits:
         return self.dtype.itemsize * math.prod(self.shape)
 
     @property
+    def null_bytes(self) -> bytes:
+        """What is stored for a null: the placeholder, or zeros if all values have one size."""
+        return self.placeholder or bytes(self.size or 0)
+
+    @property
     def is_viewed(self) -> bool:
         """Whether stored bytes are just values of `dtype` and `shape`, with nothing to decode."""
         return self.dtype is not None and self.shape is not None
@@ -113,6 +118,9 @@ class EncodingTraits:
     @property
     def arrow_type(self) -> pa.DataType:
         """Arrow type of the values as they are delivered, where no Spark type is known."""
+        if self.dtype is not None and self.shape is not None:
+            number = arrow_type_of(self.dtype)
+            return pa.list_(number) if self.shape else number
         return pa.string() if self.is_text else pa.binary()
 
     def delivered_type(self, declared: pa.DataType) -> pa.DataType:

@@ -84,11 +84,6 @@ class Number(Encoding):
         same_kind = {dtype.kind == "f" for dtype in dtypes} == {common.kind == "f"}
         return str(common.name) if same_kind else None
 
-    @property
-    def arrow_type(self) -> pa.DataType:
-        """Arrow type of the dtype."""
-        return arrow_type_of(self.stored)
-
     def delivered_type(self, declared: pa.DataType) -> pa.DataType:
         """Return the Spark type, but that floating-point numbers may have been cast."""
         return self.arrow_type if pa.types.is_floating(declared) else declared

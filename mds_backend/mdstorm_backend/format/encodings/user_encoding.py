@@ -19,14 +19,7 @@ import pyarrow as pa
 
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedEncodingError
 from mdstorm_backend.format.encodings.binary import Opaque
-from mdstorm_backend.format.encodings.encoding import (
-    EncodedColumn,
-    Encoding,
-    Positions,
-    gather_binary,
-    validity,
-)
-from mdstorm_backend.format.values.arrow_types import plain_values
+from mdstorm_backend.format.encodings.encoding import Encoding, Positions, gather_binary
 from mdstorm_backend.format.values.batch import Values
 
 #: A class, or whatever else makes a coder when it is called without arguments.
@@ -86,18 +79,9 @@ class UserEncoding(Encoding):
             )
         return bytes(stored)
 
-    def encode_column(
-        self, name: str, values: pa.Array, *, cast: bool = False, ragged: bool = False
-    ) -> EncodedColumn:
-        """Encode a column one value after the other; a null is stored as zeros, or as nothing."""
-        values = plain_values(values)
-        encode, null, valid = self.encoder(), bytes(self.size or 0), validity(values)
-        stored = [null if value is None else encode(value) for value in values.to_pylist()]
-        if self.size is None:
-            parts = [pa.array(stored, pa.large_binary())]
-            return EncodedColumn(name, self.text, parts=parts, valid=valid)
-        fixed = np.frombuffer(b"".join(stored), np.uint8).view(f"V{self.size}")
-        return EncodedColumn(name, self.text, fixed=fixed, valid=valid)
+    def encode_values(self, values: pa.Array) -> pa.LargeBinaryArray:
+        """Encode values of any type one after the other."""
+        return self.encode_each(values)
 
     def decode(self, stored: Any) -> Any:
         """Return the value that the coder makes of its bytes."""

@@ -1,0 +1,130 @@
+"""An encoding takes one class: what it does not say has defaults."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from mdstorm_backend import MDSWriter, StreamingDataLoader, StreamingDataset, open_dataset
+from mdstorm_backend.errors import EncodingError
+from mdstorm_backend.format.encodings import registry
+from mdstorm_backend.format.encodings.encoding import Encoding
+from mdstorm_backend.maintenance import inspect, reindex, verify
+
+
+class Rgb(Encoding):
+    """A colour: three bytes, a value of one size."""
+
+    names = ("rgb",)
+    is_array = True
+    late = "never"
+    stores = (pa.types.is_string,)
+
+    @classmethod
+    def parse(cls, text: str, parameters: str) -> Encoding | None:
+        return None if parameters else cls(text, np.dtype(np.uint8), (3,))
+
+    def encode(self, value: Any) -> bytes:
+        return bytes.fromhex(value[1:])
+
+    def encode_values(self, values: pa.Array) -> pa.LargeBinaryArray:
+        return self.encode_each(values)
+
+    def decode(self, stored: Any) -> Any:
+        return np.frombuffer(stored, np.uint8).copy()
+
+
+class TextUuid(Encoding):
+    """A UUID as text: a value of varying size."""
+
+    names = ("str_uuid",)
+    is_text = True
+    stores = (pa.types.is_string,)
+    placeholder = str(UUID(int=0)).encode()
+
+    def encode(self, value: Any) -> bytes:
+        return str(value).encode()
+
+    def decode(self, stored: Any) -> Any:
+        return UUID(stored)
+
+
+@pytest.fixture(autouse=True)
+def known(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for kind in (Rgb, TextUuid):
+        monkeypatch.setitem(registry._classes, kind.names[0], kind)
+        monkeypatch.setitem(registry._FORMAT, kind.names[0], kind)
+    registry.parse_encoding.cache_clear()
+    yield
+    registry.parse_encoding.cache_clear()
+
+
+ROWS = 40
+COLOURS = [f"#{i:02x}0a{255 - i:02x}" for i in range(ROWS)]
+UUIDS = [UUID(int=i) for i in range(ROWS)]
+ENCODINGS = {"colour": "rgb", "key": "str_uuid", "n": "int64"}
+
+
+def write(directory: Path, *, by_batch: bool, nulls: bool = False) -> str:
+    with MDSWriter(columns=ENCODINGS, out=str(directory), size_limit=600) as writer:
+        if by_batch:
+            colours = [None if nulls and i == 3 else c for i, c in enumerate(COLOURS)]
+            keys = [None if nulls and i == 5 else str(u) for i, u in enumerate(UUIDS)]
+            writer.write_batch(pa.table({"colour": colours, "key": keys, "n": range(ROWS)}))
+        else:
+            for i in range(ROWS):
+                writer.write({"colour": COLOURS[i], "key": UUIDS[i], "n": i})
+    return str(directory)
+
+
+def expected(i: int) -> list[int]:
+    return [i, 10, 255 - i]
+
+
+@pytest.mark.parametrize("by_batch", [False, True])
+def test_a_new_encoding_is_written_and_read_everywhere(by_batch: bool, tmp_path: Path) -> None:
+    url = write(tmp_path, by_batch=by_batch)
+    dataset = open_dataset(url)
+    assert {column.name: column.encoding for column in dataset.schema} == ENCODINGS
+    assert dataset[7]["colour"].tolist() == expected(7)
+    assert dataset[7]["key"] == UUIDS[7]
+    (batch,) = dataset.batches(ROWS)
+    assert batch["colour"].tolist() == [expected(i) for i in range(ROWS)]
+    (arrow,) = dataset.batches(ROWS, format="arrow")
+    assert arrow["colour"].to_pylist() == batch["colour"].tolist()
+    assert arrow["key"].to_pylist() == [str(uuid) for uuid in UUIDS]
+    loader = StreamingDataLoader(StreamingDataset(local=url, batch_size=ROWS), batch_size=ROWS)
+    (tensors,) = loader
+    assert tensors["colour"].tolist() == [expected(i) for i in range(ROWS)]
+    assert tensors["key"] == UUIDS
+    assert [column.name for column in inspect(url).columns] == sorted(ENCODINGS)
+    assert verify(url).is_good
+    before = (tmp_path / "index.json").read_bytes()
+    (tmp_path / "index.json").unlink()
+    reindex(url)
+    assert (tmp_path / "index.json").read_bytes() == before
+
+
+def test_nulls_of_a_new_encoding_are_kept(tmp_path: Path) -> None:
+    url = write(tmp_path, by_batch=True, nulls=True)
+    dataset = open_dataset(url)
+    assert dataset[3]["colour"] is None
+    assert dataset[5]["key"] is None
+    (arrow,) = dataset.batches(ROWS, format="arrow")
+    assert arrow["colour"].to_pylist()[2:5] == [expected(2), None, expected(4)]
+    (frame,) = dataset.batches(ROWS, format="pandas")
+    assert frame["colour"].isna().tolist() == [i == 3 for i in range(ROWS)]
+    assert verify(url).is_good
+
+
+def test_a_value_of_another_size_than_the_encoding_is_refused(tmp_path: Path) -> None:
+    data = pa.table({"colour": ["#0000"], "key": [str(UUIDS[0])], "n": [0]})
+    with (
+        MDSWriter(columns=ENCODINGS, out=str(tmp_path)) as writer,
+        pytest.raises(EncodingError, match=r"'colour'.*has 3 bytes"),
+    ):
+        writer.write_batch(data)
