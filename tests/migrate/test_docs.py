@@ -61,7 +61,6 @@ def test_the_hooks_are_those_of_the_repository() -> None:
     assert all(hook in MANUAL for hook in hooks)
 
 
-@pytest.mark.long
 def test_the_table_is_that_of_the_corpus() -> None:
     script = runpy.run_path(str(ROOT / "scripts" / "count_automatic.py"))
     written = script["TARGET"].read_text("utf-8")
