@@ -145,7 +145,7 @@ def migrate(ctx: click.Context, /, paths: tuple[Path, ...], **options: Any) -> N
     """
     roots = paths or (Path(),)
     _check_usage(roots, options)
-    interrupted = "interrupted: what was written is complete"
+    interrupted = "interrupted: every file written so far is complete"
     ctx.exit(common.exit_code(partial(_migrate, roots, options), interrupted))
 
 

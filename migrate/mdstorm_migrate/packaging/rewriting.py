@@ -28,7 +28,7 @@ _LISTS = ("line", "string", "ini")
 _MARKER = re.compile(r"""[ \t]*;(?:\\?(?P<quote>["'])[\w. ]*\\?(?P=quote)|[^"'#\\\r\n])*(?<!\s)""")
 _COPY = "Petastorm comes from a repository, a file or a changed copy"
 _CONDA = "there is no conda package of mdstorm"
-_OPEN = "this requirement is put together from several strings"
+_OPEN = "this requirement is assembled from several strings"
 _OLD_PYTHON = "this requires Petastorm for Python versions that mdstorm does not support"
 UNUSED = (
     "nothing here imports Petastorm: another library may need it, such as Horovod's Spark "

@@ -21,7 +21,7 @@ TITLE = "Import from mdstorm"
 CLASS: Class = "exact"
 KIND = "python"
 
-_BOTH = "both libraries would be one"
+_BOTH = "mdstorm would stand for both libraries"
 _FROM = re.compile(r"from[\s\\]+([\w.]+)")
 
 

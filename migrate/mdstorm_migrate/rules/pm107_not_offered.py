@@ -24,10 +24,10 @@ KIND = "python"
 #: Why a file that compares Petastorm's version stays.
 _DECIDES = "its branches depend on Petastorm's version"
 _PATCHED = "the patch is made for Petastorm's code"
-_MADE = "mdstorm's `Reader` raises an error if it is made by hand"
+_MADE = "mdstorm's `Reader` raises an error if it is constructed directly"
 _BY_HAND = (
-    "a `Reader` of mdstorm is made by make_reader or make_batch_reader alone: call one of them "
-    "with the URL: see mdstorm's docs/differences.md#workers-and-their-queues"
+    "only make_reader and make_batch_reader make a `Reader` of mdstorm: call one of them with the "
+    "URL: see mdstorm's docs/differences.md#workers-and-their-queues"
 )
 
 
@@ -75,7 +75,7 @@ def _readers_by_hand(module: PythonModule) -> Iterator[Finding]:
     """Yield a finding for each `Reader` that code constructs itself."""
     for given in given_arguments(module):
         if given.function == "Reader":
-            what = "this makes a `Reader` by hand"
+            what = "this constructs a `Reader` directly"
             span = module.span(given.call)
             remedy = f"{what}: {_BY_HAND}"
             yield Finding(CODE, CLASS, *span, what, remedy, holds="Reader()", because=_MADE)
@@ -169,7 +169,7 @@ def _advice(lacking: str) -> str:
         home = home_of(name)
         old = "perhaps from an older version or a fork: replace this use"
         return old if home is None else f"{petastorm.renamed(home)} has one"
-    kept = "it is still imported from Petastorm until you replace it"
+    kept = "the import from Petastorm stays until you replace it"
     advice = petastorm.REMOVED.get(lacking, kept)
     section = section_of(lacking)
     return advice if section is None else f"{advice}: see mdstorm's {section}"

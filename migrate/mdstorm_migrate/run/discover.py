@@ -151,7 +151,7 @@ class _Walk:
         yield from self._below(root, root, rules)
         failure = rules.tracked.failure
         if failure is not None:
-            yield Skipped(root, f"git cannot say which ignored files it tracks: {failure}")
+            yield Skipped(root, f"git cannot list the ignored files it tracks: {failure}")
 
     def _below(self, directory: Path, root: Path, rules: IgnoreRules) -> Iterator[Path | Skipped]:
         try:

@@ -132,7 +132,7 @@ def _write_all(outcomes: Sequence[FileOutcome], backup: str | None) -> Iterator[
         elif reason is not None:
             yield _not_written(one, reason)
         elif other is not None:
-            yield _not_written(one, f"{other}, which must move together with it, cannot be")
+            yield _not_written(one, f"{other}, which must move together with it, cannot be written")
         else:
             yield _write(one, backup)
 

@@ -159,7 +159,7 @@ def decode(data: bytes, encoding: str = "utf-8") -> tuple[str, bytes]:
     """
     mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
     if b"\0" in data:
-        raise SourceError("a binary file: it holds null bytes")
+        raise SourceError("a binary file: it contains null bytes")
     try:
         text = data[len(mark) :].decode(encoding)
         b" ".decode(encoding, "surrogateescape")  # reports decode like this
@@ -169,7 +169,7 @@ def decode(data: bytes, encoding: str = "utf-8") -> tuple[str, bytes]:
     except (LookupError, ValueError) as error:  # codecs such as rot13 and idna
         raise SourceError(f"cannot be decoded as {encoding}: {error}") from None
     if _encoded(text, encoding) != data[len(mark) :]:
-        raise SourceError(f"{encoding} does not give back the bytes that were read")
+        raise SourceError(f"decoding and encoding it as {encoding} changes its bytes")
     return text, mark
 
 

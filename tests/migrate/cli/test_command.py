@@ -200,7 +200,7 @@ def test_an_interrupt_ends_it_between_two_files(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert errors == "interrupted: what was written is complete\n"
+    assert errors == "interrupted: every file written so far is complete\n"
     assert sorted(os.listdir(tmp_path)) == ["a.py", "b.py"]
 
 

@@ -42,7 +42,7 @@ def test_the_comment_names_it_once_in_a_statement() -> None:
     comments = [one for one in migrate(twice).output.splitlines() if one.startswith("#")]
     what = "`petastorm.tf_utils._flatten` is private to Petastorm"
     assert comments == [
-        f"# TODO(mdstorm): PM107: {what}; it is still imported from Petastorm until you replace it"
+        f"# TODO(mdstorm): PM107: {what}; the import from Petastorm stays until you replace it"
     ]
 
 
@@ -68,7 +68,7 @@ def test_names_that_petastorm_has_not_either_are_said_to_be_so() -> None:
         "`petastorm.reader._x` and `Ventilator` are in neither mdstorm nor Petastorm 0.13.1; "
         "perhaps from an older version or a fork",
         "`petastorm.reader.ArrowReaderWorker` is not in mdstorm; "
-        "it is still imported from Petastorm until you replace it",
+        "the import from Petastorm stays until you replace it",
     ]
     (found,) = migrate("from petastorm.unischema import decode_row\n").findings
     assert found.text.endswith("nor Petastorm 0.13.1; mdstorm.utils has one")

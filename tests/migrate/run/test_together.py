@@ -195,7 +195,7 @@ def test_a_group_is_written_as_a_whole(tmp_path: Path) -> None:
     assert [one.written for one in found] == [False, False, True]
     assert [str(problem) for one in found for problem in one.outcome.problems] == [
         "not written: the file is read-only",
-        f"not written: {tmp_path}/schema.py, which must move together with it, cannot be",
+        f"not written: {tmp_path}/schema.py, which must move together with it, cannot be written",
     ]
     assert (tmp_path / "train.py").read_text() == files["train.py"]
 

@@ -1,4 +1,4 @@
-# TODO(mdstorm): PM107: `petastorm.reader.ArrowReaderWorker` and `ThreadPool` are not in mdstorm; it is still imported from Petastorm until you replace it: see mdstorm's docs/differences.md#workers-and-their-queues
+# TODO(mdstorm): PM107: `petastorm.reader.ArrowReaderWorker` and `ThreadPool` are not in mdstorm; the import from Petastorm stays until you replace it: see mdstorm's docs/differences.md#workers-and-their-queues
 from petastorm.reader import (  # the readers
     ArrowReaderWorker,  # only there by accident
     Reader,
