@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -290,7 +290,22 @@ class ElasticSampler(Sampler):
         self, place: Place, part: int = 0, skipped: int = 0
     ) -> tuple[Iterator[Chunk], Iterator[int]]:
         """Return the numbers of the samples of a part from a place on, and its batches' sizes."""
-        return self.chunks(place, part, skipped), self.sizes(place, part, skipped)
+        dealt = self._dealt(place)
+        ids = dealt.ids[part].reshape(-1)
+        if len(ids) > dealt.counts[part]:
+            ids = ids[ids >= 0]
+        full, rest = divmod(len(ids) - skipped, self.batch_size)
+        last = [rest] if rest and not self.drop_last else []
+        return self._halves(place, ids[skipped:]), chain(repeat(self.batch_size, full), last)
+
+    def _halves(self, place: Place, ids: Ids) -> Iterator[Chunk]:
+        """Yield samples, and begin to work out the next epoch in the middle of them."""
+        middle = len(ids) // 2
+        if middle:
+            yield ids[:middle]
+        self.prepare(place)
+        if len(ids):
+            yield ids[middle:]
 
     def after_part(
         self, place: Place, skipped: int, part: int, mark: int
@@ -322,29 +337,6 @@ class ElasticSampler(Sampler):
     def rows_per_epoch(self) -> int:
         """Samples of this rank in one epoch, as MosaicML Streaming counts them."""
         return ceil_div(self.num_samples, self.share.num_ranks)
-
-    def chunks(self, place: Place, part: int = 0, skipped: int = 0) -> Iterator[Chunk]:
-        """Yield the numbers of the samples of a part, from a place on."""
-        ids = self._of_part(place, part)[skipped:]
-        middle = len(ids) // 2
-        if middle:
-            yield ids[:middle]
-        self.prepare(place)
-        if len(ids):
-            yield ids[middle:]
-
-    def sizes(self, place: Place, part: int = 0, skipped: int = 0) -> Iterator[int]:
-        """Yield the samples of each batch of a part, from a place on."""
-        full, rest = divmod(len(self._of_part(place, part)) - skipped, self.batch_size)
-        yield from repeat(self.batch_size, full)
-        if rest and not self.drop_last:
-            yield rest
-
-    def _of_part(self, place: Place, part: int) -> Ids:
-        dealt = self._dealt(place)
-        ids = dealt.ids[part].reshape(-1)
-        padded: Ids = ids if len(ids) == dealt.counts[part] else ids[ids >= 0]
-        return padded
 
 
 class _Dealt(NamedTuple):

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from mdstorm_backend.base.checks import check_list, is_integer
+from mdstorm_backend.base.checks import check_list
 from mdstorm_backend.datasets.open_streams import streams_registry
 from mdstorm_backend.datasets.stream import Stream
 from mdstorm_backend.datasets.stream_files import StreamDefaults
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
+from mdstorm_backend.elastic.sampling import as_integer
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.format.encodings.decode_images import MAX_IMAGE_BYTES
 from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder
@@ -71,16 +72,24 @@ class DatasetSettings(StreamDefaults):
             check_batch_size(self.batch_size)
         check_num_epochs(self.num_epochs)
         check_decode(self.decode, self.size, self.max_image_bytes)
-        check_read_options(
-            columns=self.columns,
-            null_masks=self.null_masks,
-            transform=self.transform,
-            workers=self.workers,
-            prefetch=self.prefetch,
-            predownload=self.predownload,
-        )
+        self._check_read_options()
         super().__post_init__()
         self.new_order()
+
+    def _check_read_options(self) -> None:
+        """Refuse what would fail far from where it was said, if at all."""
+        check_list("columns", self.columns)
+        check_list("null_masks", self.null_masks)
+        transform = self.transform
+        if transform is not None and not (callable(transform) and hasattr(transform, "columns")):
+            raise ArgumentTypeError(
+                "transform must be callable and have an attribute `columns`, the names of the "
+                f"columns that it returns; found {transform!r}"
+            )
+        as_integer("workers", self.workers, 0)
+        as_integer("prefetch", self.prefetch, 0)
+        if self.predownload is not None:
+            as_integer("predownload", self.predownload, 0)
 
     def new_order(self) -> ExactOrder | ElasticShare:
         """Return the order to read in, and the share of it; a seed that was not given is drawn."""
@@ -222,37 +231,3 @@ def _check_unweighted(streams: Sequence[Stream]) -> None:
             f"{weighted[0]!r} has a weight, and in the exact order every sample comes once: leave "
             "proportion, repeat and choose out, or read in the elastic order"
         )
-
-
-def check_read_options(
-    *,
-    columns: Sequence[str] | None = None,
-    null_masks: Sequence[str] = (),
-    transform: object = None,
-    workers: int = 0,
-    prefetch: int = 0,
-    predownload: int | None = None,
-) -> None:
-    """Refuse what would fail far from where it was said, if at all.
-
-    Raises
-    ------
-    ArgumentTypeError
-        If an argument has another type.
-    InvalidArgumentError
-        If a number is negative.
-    """
-    for name, names in (("columns", columns), ("null_masks", null_masks)):
-        check_list(name, names)
-    if transform is not None and not (callable(transform) and hasattr(transform, "columns")):
-        raise ArgumentTypeError(
-            f"transform must be callable and have an attribute `columns`, the names of the columns "
-            f"that it returns; found {transform!r}"
-        )
-    for name, count in (("workers", workers), ("prefetch", prefetch), ("predownload", predownload)):
-        if name == "predownload" and count is None:
-            continue
-        if not is_integer(count):
-            raise ArgumentTypeError(f"{name} must be an integer, found {count!r}")
-        if count < 0:
-            raise InvalidArgumentError(f"{name} must be at least 0, found {count}")

@@ -80,7 +80,10 @@ class Epochs:
 
     def set_next(self, epoch: int, num_epochs: int | None) -> None:
         """Let the next pass begin with an epoch, unless that belongs to one that is to go on."""
-        check_epoch(epoch)
+        if not is_integer(epoch) or epoch < 0:
+            raise InvalidArgumentError(
+                f"an epoch must be an integer of at least 0, found {epoch!r}"
+            )
         self._before = None
         with self._own_record.changing() as record:
             following = self._next(record)
@@ -182,18 +185,6 @@ class Epochs:
 
 def _place(found: Mapping[str, Any]) -> Place:
     return Place(**{**found, "lanes": tuple(Lanes(*lanes) for lanes in found["lanes"])})
-
-
-def check_epoch(epoch: object) -> None:
-    """Refuse what numbers no epoch.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If it is not an integer of at least 0.
-    """
-    if not is_integer(epoch) or epoch < 0:
-        raise InvalidArgumentError(f"an epoch must be an integer of at least 0, found {epoch!r}")
 
 
 #: Seconds after which a thread goes on though another one of a forked process held the lock.

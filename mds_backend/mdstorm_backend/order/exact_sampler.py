@@ -183,7 +183,10 @@ class ExactSampler(Sampler):
         self, place: Place, part: int = 0, skipped: int = 0
     ) -> tuple[Iterator[Chunk], Iterator[int]]:
         """Return the numbers of the samples of a part from a place on, and its batches' sizes."""
-        return self.chunks(place, part), self.sizes(place, part)
+        chunks = self._chunks(place)
+        if self.num_parts > 1:
+            chunks = cut(chunks, self._sizes(place), part, self.num_parts)
+        return chunks, islice(self._sizes(place), part, None, self.num_parts)
 
     def after_part(
         self, place: Place, skipped: int, part: int, mark: int
@@ -209,10 +212,6 @@ class ExactSampler(Sampler):
         left = self._stop - self.position(place)
         return left // self._step if self.drop_last else ceil_div(left, self._step)
 
-    def sizes(self, place: Place, part: int = 0) -> Iterator[int]:
-        """Yield the samples of each batch of a part, from a place on."""
-        return islice(self._sizes(place), part, None, self.num_parts)
-
     def _sizes(self, place: Place) -> Iterator[int]:
         if self._stop is None:
             return repeat(self.batch_size)
@@ -237,18 +236,8 @@ class ExactSampler(Sampler):
         epoch = position // max(self.num_samples, 1)
         is_begun = epoch + begun.pass_epoch == begun.epoch
         lanes = (begun.lanes if is_begun else ()) or (self._own_lanes,)
-        return self._epoch_lanes(epoch * self.num_samples, lanes)
-
-    def _epoch_lanes(self, first_place: int, lanes: tuple[Lanes, ...]) -> EpochLanes:
         stop = self._stop if self._own_lanes.padded_to else None
-        return EpochLanes(self.num_samples, first_place, stop, lanes)
-
-    def chunks(self, place: Place, part: int = 0) -> Iterator[Chunk]:
-        """Yield the numbers of the samples of a part, from a place on."""
-        chunks = self._chunks(place)
-        if self.num_parts == 1:
-            return chunks
-        return cut(chunks, self._sizes(place), part, self.num_parts)
+        return EpochLanes(self.num_samples, epoch * self.num_samples, stop, lanes)
 
     def _chunks(self, begun: Place) -> Iterator[Chunk]:
         position, rank = self.position(begun), self.order.rank

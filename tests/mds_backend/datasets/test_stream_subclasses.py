@@ -207,8 +207,3 @@ def test_kinds_of_streams_have_names(remote: str, registered: str) -> None:
     assert len(dataset) == ROWS // 2
     with pytest.raises(InvalidArgumentError, match=r"not a registered kind of stream: register it"):
         StreamingDataset(remote=remote, stream_name="none")
-
-
-def test_arguments_of_the_only_stream_can_be_given(remote: str) -> None:
-    dataset = StreamingDataset(remote=remote, split="train", stream_config={"choose": 10})
-    assert (len(dataset), dataset.streams[0].choose) == (10, 10)

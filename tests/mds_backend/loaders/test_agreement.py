@@ -446,11 +446,3 @@ def test_a_rank_asks_the_store_three_times_an_epoch(pair: World) -> None:
     pair.store = Counting()
     pair.told(lambda loader, rank: [rows(loader) for _ in range(3)])
     assert len(pair.store.asked) == 3 * 2 * 3
-
-
-@pytest.mark.long
-def test_five_hundred_ranks_ask_one_store(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
-    store = dist.TCPStore("127.0.0.1", free_port(), 1, is_master=True)
-    world = World(monkeypatch, url, store, 512)
-    told = world.told(lambda loader, rank: rows(loader), "elastic", 1)
-    assert all("samples are repeated" in text for text in told)

@@ -223,14 +223,6 @@ def test_what_mosaic_cannot_resume_is_the_end_of_the_epoch(tmp_path: Path, done:
     assert column(second) == (epochs[0][done:] or epochs[1])
 
 
-def test_a_collate_function_that_returns_lists_is_counted_right(numbers: Dataset) -> None:
-    loader = make(numbers, loader={"collate_fn": list})
-    iterator = iter(loader)
-    assert [len(batch) for batch in islice(iterator, 3)] == [4, 4, 4]
-    assert (loader.num_samples_yielded, loader.state_dict()["sample_in_epoch"]) == (12, 12)
-    iterator.close()
-
-
 def test_a_state_of_another_dataset_is_refused(numbers: Dataset, tmp_path: Path) -> None:
     other = make(write_numbers(tmp_path, ROWS))
     with pytest.raises(StateMismatchError, match=r"dataset: '\w+' there, '\w+' here"):

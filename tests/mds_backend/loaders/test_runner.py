@@ -1,14 +1,10 @@
 """The loop that runs passes, without any framework: what it counts, copies and closes."""
 
-import copy
-import pickle
 from collections.abc import Callable, Generator, Iterator
-from itertools import islice
 from typing import Any
 
 import pytest
 
-from mdstorm_backend.base.threads import PassThreads
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.loaders.passes import Schedule
@@ -89,20 +85,6 @@ def test_epochs_whose_rows_are_all_left_out_count_as_well(numbers: Dataset) -> N
     other = runner_of(numbers, batch_size=30, num_epochs=4, drop_last=True)
     other.schedule.next_epoch = 4
     assert flat(read_by(runner)) == flat(read_by(other))
-
-
-@in_either_order
-@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])  # noqa: S301
-@pytest.mark.parametrize("batches", [7, None], ids=["last batch", "end"])
-def test_a_copy_made_after_the_end_of_a_pass_begins_the_next_one(
-    numbers: Dataset, order: str, duplicate: Callable[[Any], PassRunner], batches: int | None
-) -> None:
-    runner = runner_of(numbers, order)
-    assert len(flat(islice(read_by(runner), batches))) == ROWS
-    other = duplicate(runner.to_continue(PassThreads()))
-    following = flat(read_by(other))
-    assert sorted(following) == list(range(ROWS))
-    assert following == flat(read_by(runner))
 
 
 def test_blocks_are_closed_after_what_is_made_of_them(numbers: Dataset) -> None:

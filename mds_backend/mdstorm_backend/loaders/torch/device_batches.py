@@ -13,7 +13,7 @@ from __future__ import annotations
 import copy
 from collections import deque
 from collections.abc import Callable, Mapping, MutableMapping
-from contextlib import AbstractContextManager, closing
+from contextlib import closing
 from typing import Any
 
 import torch
@@ -23,44 +23,6 @@ from mdstorm_backend.loaders.runner import Delivered
 
 #: Batches that are on their way, beside the one that is used.
 _AHEAD = 1
-
-
-class Streams:
-    """Copies to one device, on streams: by ``torch.cuda``, or the module of another accelerator.
-
-    Parameters
-    ----------
-    device : torch.device
-        Where to; without an index the current one of its kind.
-    module : module
-        PyTorch's module for such devices, which has streams.
-    """
-
-    def __init__(self, device: torch.device, module: Any) -> None:
-        index = module.current_device() if device.index is None else device.index
-        self.device = torch.device(device.type, index)
-        self._module = module
-
-    def new_stream(self) -> Any:
-        """Return a stream for copies, whose ``record_event()`` returns an event."""
-        return self._module.Stream(self.device)
-
-    def current_stream(self) -> Any:
-        """Return the stream on which the caller computes; it has ``wait_event(event)``."""
-        return self._module.current_stream(self.device)
-
-    def on(self, stream: Any) -> AbstractContextManager[Any]:
-        """Let what the caller's thread starts run on `stream`, and on its device."""
-        context: AbstractContextManager[Any] = self._module.stream(stream)
-        return context
-
-    def pin(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return the tensor in pinned memory; one that is on a device stays there."""
-        return tensor if tensor.device.type != "cpu" else tensor.pin_memory()
-
-    def copy(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Begin to copy a pinned tensor to the device, on the current stream."""
-        return tensor.to(self.device, non_blocking=True)
 
 
 def check_device(device: torch.device | str | int | None) -> torch.device | None:
@@ -100,21 +62,16 @@ def on_device(delivered: Delivered, device: torch.device) -> Delivered:
     InvalidArgumentError
         If PyTorch finds no such device.
     """
-    streams = _streams_of(device)
-    if streams is not None:
-        return copied_ahead(delivered, streams)
-    return _copied(delivered, device)
-
-
-def _streams_of(device: torch.device) -> Streams | None:
-    """Return the streams of a device; None if it has none, as that of Apple."""
     if device.type == "cuda" and not torch.cuda.is_available():
         raise InvalidArgumentError(
             f"device={str(device)!r}: PyTorch {torch.__version__} finds no CUDA device here. Leave "
             "device out, or install PyTorch for CUDA on a machine that has one"
         )
     module = getattr(torch, device.type, None)
-    return Streams(device, module) if hasattr(module, "Stream") else None
+    if not hasattr(module, "Stream"):  # as that of Apple
+        return _copied(delivered, device)
+    index = module.current_device() if device.index is None else device.index
+    return _copied_ahead(delivered, torch.device(device.type, index), module)
 
 
 def _copied(delivered: Delivered, device: torch.device) -> Delivered:
@@ -123,37 +80,42 @@ def _copied(delivered: Delivered, device: torch.device) -> Delivered:
             yield map_tensors(lambda tensor: tensor.to(device), batch), mark, size
 
 
-def copied_ahead(delivered: Delivered, streams: Streams) -> Delivered:
-    """Copy each batch while the one before it is used: see the module.
+def _copied_ahead(delivered: Delivered, device: torch.device, module: Any) -> Delivered:
+    """Copy each batch while the one before it is used: see above.
 
-    What is on its way is not delivered yet: only what is yielded counts.
+    What is on its way is not delivered yet: only what is yielded counts. `module` is
+    ``torch.cuda``, or that of another accelerator.
     """
-    stream = streams.new_stream()
+    stream = module.Stream(device)
     waiting: deque[tuple[Any, list[torch.Tensor], Any, Any, int]] = deque()
     with closing(delivered):
         for batch, mark, size in delivered:
             copies: list[torch.Tensor] = []
 
             def copied(tensor: torch.Tensor, copies: list[torch.Tensor] = copies) -> torch.Tensor:
-                copies.append(streams.copy(streams.pin(tensor)))
+                copies.append(_copy(tensor, device))
                 return copies[-1]
 
-            with streams.on(stream):
+            with module.stream(stream):
                 moved = map_tensors(copied, batch)
                 event = stream.record_event()
             waiting.append((moved, copies, event, mark, size))
             if len(waiting) > _AHEAD:
-                yield _ready(waiting.popleft(), streams)
+                yield _ready(*waiting.popleft(), module.current_stream(device))
         while waiting:
-            yield _ready(waiting.popleft(), streams)
+            yield _ready(*waiting.popleft(), module.current_stream(device))
+
+
+def _copy(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Begin to copy a tensor to a device, on the current stream; pinned, if it is on none yet."""
+    pinned = tensor.pin_memory() if tensor.device.type == "cpu" else tensor
+    return pinned.to(device, non_blocking=True)
 
 
 def _ready(
-    copied: tuple[Any, list[torch.Tensor], Any, Any, int], streams: Streams
+    batch: Any, copies: list[torch.Tensor], event: Any, mark: Any, size: int, current: Any
 ) -> tuple[Any, Any, int]:
     """Let the stream that computes wait for a batch, and say that it uses its memory."""
-    batch, copies, event, mark, size = copied
-    current = streams.current_stream()
     current.wait_event(event)
     for tensor in copies:
         tensor.record_stream(current)

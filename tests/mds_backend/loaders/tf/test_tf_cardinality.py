@@ -80,21 +80,3 @@ def test_a_share_smaller_than_the_one_it_was_made_for_is_read(
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert rows(dataset) == list(range(50, 100))
-
-
-@pytest.mark.parametrize("ranks", [1, 3])
-def test_a_state_resumes_in_another_world(numbers: Dataset, ranks: int) -> None:
-    def share(rank: int, size: int) -> Any:
-        return make(numbers, 7, shuffle={"seed": 5, "window": 30, "rank": rank, "world_size": size})
-
-    found = []
-    for rank in range(2):
-        dataset = share(rank, 2)
-        iterator = iter(dataset)
-        found += rows(next(iterator) for _ in range(3))
-        state = dataset.state_dict()
-    for rank in range(ranks):
-        dataset = share(rank, ranks)
-        dataset.load_state_dict(state)
-        found += rows(dataset)
-    assert sorted(found) == list(range(100))

@@ -123,12 +123,6 @@ def test_nulls_are_filled_and_masked(tmp_path: Path) -> None:
     assert batch.c_is_null.numpy().tolist() == [True, False]
 
 
-def test_null_arrays_are_filled_to_the_length_of_the_others(tmp_path: Path) -> None:
-    rows, fields = {"a": [None, [1.0, 2.0]]}, {"a": array_of("double")}
-    (batch,) = make(write_dataset(tmp_path, rows, fields, tasks=2), fill_nulls={"a": 0})
-    assert batch.a.numpy().tolist() == [[0.0, 0.0], [1.0, 2.0]]
-
-
 def test_damage_reaches_the_caller(tmp_path: Path) -> None:
     dataset = write_numbers(tmp_path, 20, tasks=2)
     Path(dataset.location.path, dataset.index.shards[1].raw_data.basename).write_bytes(b"damaged")

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -45,30 +44,32 @@ class Stream:
 
 
 class Device:
-    """A device whose copies are made at once, and which notes in which order it is asked."""
+    """Stands in for ``torch.cuda``: copies are made at once, and it notes what it is asked."""
 
     def __init__(self) -> None:
         self.log: list[tuple[str, Any]] = []
-        self.stream = Stream("compute", self.log)
+        self.now = Stream("compute", self.log)
 
-    def new_stream(self) -> Stream:
-        return Stream("copies", self.log)
+    def current_device(self) -> int:
+        return 0
 
-    def current_stream(self) -> Stream:
-        return self.stream
+    def _is_in_bad_fork(self) -> bool:
+        return True  # so that PyTorch does not seed it in worker processes
+
+    def Stream(self, device: torch.device) -> Stream:  # noqa: N802
+        return Stream(f"copies to {device}", self.log)
+
+    def current_stream(self, device: torch.device) -> Stream:
+        return self.now
 
     @contextmanager
-    def on(self, stream: Stream) -> Iterator[None]:
-        before, self.stream = self.stream, stream
+    def stream(self, stream: Stream) -> Iterator[None]:
+        before, self.now = self.now, stream
         yield
-        self.stream = before
+        self.now = before
 
-    def pin(self, tensor: torch.Tensor) -> torch.Tensor:
-        self.log.append(("pinned", tensor.tolist()))
-        return tensor
-
-    def copy(self, tensor: torch.Tensor) -> torch.Tensor:
-        self.log.append((f"copied on {self.stream.name}", tensor.tolist()))
+    def copy(self, tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+        self.log.append((f"copied on {self.now.name}", tensor.tolist()))
         found = tensor.clone().as_subclass(OnDevice)
         found.log = self.log
         return found
@@ -77,7 +78,8 @@ class Device:
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> Device:
     found = Device()
-    monkeypatch.setattr(device_batches, "_streams_of", lambda _: found)
+    monkeypatch.setattr(torch, "xpu", found, raising=False)
+    monkeypatch.setattr(device_batches, "_copy", found.copy)
     return found
 
 
@@ -97,26 +99,27 @@ def numbers(batches: Any) -> list[list[int]]:
     return [batch["n"].tolist() for batch in batches]
 
 
-def test_a_batch_is_copied_while_the_one_before_is_used(device: Device) -> None:
+@pytest.mark.parametrize(("name", "found"), [("xpu", "xpu:0"), ("xpu:1", "xpu:1")])
+def test_a_batch_is_copied_while_the_one_before_is_used(
+    device: Device, name: str, found: str
+) -> None:
     batches = ((torch.tensor([n]), n, 1) for n in range(3))
-    delivered = on_device(batches, torch.device("cuda"))
+    delivered = on_device(batches, torch.device(name))
     next(delivered)
+    copies = f"copies to {found}"
     first = [
-        ("pinned", [0]),
-        ("copied on copies", [0]),
-        ("recorded on", "copies"),
-        ("pinned", [1]),
-        ("copied on copies", [1]),
-        ("recorded on", "copies"),
+        (f"copied on {copies}", [0]),
+        ("recorded on", copies),
+        (f"copied on {copies}", [1]),
+        ("recorded on", copies),
         ("compute waits for", "event 0"),
         ("used on", "compute"),
     ]
     assert device.log == first
     next(delivered)
     assert device.log[len(first) :] == [
-        ("pinned", [2]),
-        ("copied on copies", [2]),
-        ("recorded on", "copies"),
+        (f"copied on {copies}", [2]),
+        ("recorded on", copies),
         ("compute waits for", "event 1"),
         ("used on", "compute"),
     ]
@@ -133,7 +136,7 @@ def test_what_is_on_its_way_is_not_counted(
     options = {
         "num_workers": num_workers,
         "persistent_workers": persistent and num_workers > 0,
-        "device": "cuda",
+        "device": "xpu",
     }
     loader = loader_of(url, order, **options)
     expected = numbers(loader_of(url, order, num_workers=num_workers))
@@ -153,7 +156,7 @@ def test_tensors_are_copied_wherever_they_are_and_nothing_else_is(url: str, devi
     def nested(batch: dict[str, Any]) -> Any:
         return ({"n": batch["n"], "text": batch["text"]}, [batch["n"], None], "name")
 
-    (features, pair, name), *_ = loader_of(url, batch_map=nested, device="cuda")
+    (features, pair, name), *_ = loader_of(url, batch_map=nested, device="xpu")
     assert type(features["n"]) is type(pair[0]) is OnDevice
     assert (features["text"][:2], pair[1], name) == (["0", "1"], None, "name")
 
@@ -169,7 +172,7 @@ def test_an_error_comes_after_the_batches_before_it(device: Device) -> None:
         finally:
             closed.append(True)
 
-    delivered = on_device(batches(), torch.device("cuda"))
+    delivered = on_device(batches(), torch.device("xpu"))
     assert next(delivered)[1] == 0
     with pytest.raises(RuntimeError, match="broken"):
         list(delivered)
@@ -186,7 +189,7 @@ def test_a_loader_that_is_left_ends_what_it_reads(device: Device) -> None:
         finally:
             closed.append(True)
 
-    delivered = on_device(batches(), torch.device("cuda"))
+    delivered = on_device(batches(), torch.device("xpu"))
     next(delivered)
     delivered.close()
     assert closed == [True]
@@ -206,9 +209,9 @@ def test_containers_keep_their_kinds() -> None:
     assert batch[0].x.tolist() == [1]
 
 
-def test_on_the_cpu_nothing_happens(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device_batches, "_streams_of", None)
+def test_on_the_cpu_nothing_happens(url: str, device: Device) -> None:
     assert numbers(loader_of(url, device="cpu")) == numbers(loader_of(url))
+    assert not device.log
 
 
 @pytest.mark.parametrize("kind", [StreamingDataset, Own])
@@ -229,30 +232,3 @@ def test_a_gpu_gets_every_row(url: str, order: str, tmp_path: Path) -> None:
     found = list(loader_of(url, order, device="cuda"))
     assert all(batch["n"].is_cuda for batch in found)
     assert numbers(found) == numbers(loader_of(url, order))
-
-
-@pytest.mark.parametrize(("name", "expected"), [("cuda", "cuda:2"), ("cuda:1", "cuda:1")])
-def test_copies_go_to_the_device_that_is_named_or_current(
-    monkeypatch: pytest.MonkeyPatch, name: str, expected: str
-) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: 2)
-    found = device_batches._streams_of(torch.device(name))
-    assert found is not None
-    assert found.device == torch.device(expected)
-
-
-def test_another_accelerator_is_used_by_its_own_module(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Any] = []
-    module = SimpleNamespace(
-        Stream=lambda device: asked.append(device) or "copies",
-        current_stream=lambda device: asked.append(device) or "compute",
-        current_device=lambda: 0,
-        stream=lambda stream: asked.append(stream),
-    )
-    monkeypatch.setattr(torch, "xpu", module)
-    found = device_batches._streams_of(torch.device("xpu"))
-    assert found is not None
-    assert (found.new_stream(), found.current_stream()) == ("copies", "compute")
-    found.on("copies")
-    assert asked == [torch.device("xpu:0"), torch.device("xpu:0"), "copies"]

@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,8 @@ import torch
 from tests.mds_backend.clocks import Clock
 
 from mdstorm_backend import StreamingDataLoader, StreamingDataset
-from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.loaders import reader_options
 from mdstorm_backend.loaders.loader_statistics import PassRecorders, Statistics
-from mdstorm_backend.order.exact import ExactOrder
-from mdstorm_backend.read import open_shards
-from mdstorm_backend.storage import Location
 
 ROWS, SHARDS, BATCH = 60, 6, 10
 
@@ -51,51 +45,6 @@ def waited_for(found: Statistics) -> float:
     )
 
 
-def test_a_slow_remote_is_told_from_training(
-    remote: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each download takes ten seconds, and begins once somebody waits for it."""
-    is_awaited = threading.Event()
-
-    class Awaited:
-        def __init__(self, future: Any) -> None:
-            self._future = future
-
-        def result(self) -> Any:
-            # A thread that fills a block waits as well, and may say so when the download has begun.
-            is_consumer = threading.current_thread() is threading.main_thread()
-            if is_consumer and not self._future.done():
-                is_awaited.set()
-            return self._future.result()
-
-    def slow(location: Location, name: str, path: str) -> None:
-        assert is_awaited.wait(60)
-        is_awaited.clear()
-        clock.advance(10)
-        download(location, name, path)
-
-    result, download = Recorder.result, Location.download
-    monkeypatch.setattr(
-        Recorder, "result", lambda recorder, future: result(recorder, Awaited(future))
-    )
-    monkeypatch.setattr(Location, "download", slow)
-    monkeypatch.setattr(reader_options, "BLOCK_ROWS", BATCH)  # one block for each shard
-    monkeypatch.setattr(open_shards, "OPENING_THREADS", 1)
-    order = ExactOrder(seed=1)
-    loader = with_clock(StreamingDataLoader(remote(order=order, workers=1), BATCH), clock)
-    for _ in loader:
-        clock.advance(5)  # training
-    found = loader.statistics()
-    assert (found.batches, found.rows, found.downloads) == (SHARDS, ROWS, SHARDS)
-    assert found.startup_seconds == 10
-    assert found.training_seconds == 5 * SHARDS
-    assert found.waited_seconds == 10 * (SHARDS - 1)
-    # A thread that is about to download while training goes on takes that time for its own.
-    assert found.waited_for_downloads > found.waited_seconds / 2
-    assert found.verdict.cause == "downloads"
-    assert str(found.verdict).startswith("training waits 62 % of the time, ")
-
-
 def test_a_slow_function_is_told_from_training(remote: Any, clock: Clock) -> None:
     def slow(batch: Any) -> Any:
         clock.advance(4)
@@ -109,18 +58,6 @@ def test_a_slow_function_is_told_from_training(remote: Any, clock: Clock) -> Non
     assert found.waited_seconds == found.waited_for_transforms == 4 * (SHARDS - 1)
     assert found.transform_seconds == 4 * SHARDS
     assert found.verdict.cause == "transforms"
-
-
-def test_a_slow_getitem_is_decoding(numbers: Dataset, clock: Clock) -> None:
-    class Slow(StreamingDataset):
-        def __getitem__(self, at: Any) -> Any:
-            clock.advance(1)
-            return super().__getitem__(at)
-
-    loader = with_clock(StreamingDataLoader(Slow(local=numbers.url, batch_size=10), 10), clock)
-    assert len(list(loader)) == SHARDS
-    found = loader.statistics()
-    assert found.waited_for_decoding == 10 * (SHARDS - 1)
 
 
 def test_passes_are_summed_and_the_last_one_is_there_alone(remote: Any) -> None:

@@ -1,8 +1,5 @@
-import sys
-from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -113,38 +110,3 @@ def test_tensors_are_pinned_where_there_is_a_gpu(
 def test_without_a_gpu_nothing_is_pinned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert [batch["number"].item() for batch in pinning_loader(tmp_path)] == [1, 2]
-
-
-def our_frames(act: Callable[[], object], called: str) -> list[str]:
-    """Our frames when a function is called last, while `act` runs: the outermost first."""
-    stacks: list[list[str]] = []
-    folder = str(Path(mdstorm_backend.__file__).parent)
-
-    def note(frame: FrameType | None, event: str, argument: object) -> None:
-        if event == "call" and frame is not None and frame.f_code.co_qualname == called:
-            stack: list[str] = []
-            while frame is not None:
-                if frame.f_code.co_filename.startswith(folder):
-                    stack.insert(0, frame.f_code.co_qualname)
-                frame = frame.f_back
-            stacks.append(stack)
-
-    before = sys.getprofile()
-    sys.setprofile(note)
-    try:
-        act()
-    finally:
-        sys.setprofile(before)
-    return stacks[-1]
-
-
-@pytest.mark.parametrize("shuffle", [{}, {"seed": 3, "shuffle_rows": True}])
-def test_few_frames_lie_between_a_batch_and_its_bytes(
-    numbers: Dataset, shuffle: dict[str, Any]
-) -> None:
-    loader = torch_loader(numbers, shuffle=shuffle, workers=0)
-    frames = our_frames(lambda: next(iter(loader)), "Strip.fill")
-    assert len(frames) <= 10, frames
-    opened = mdstorm_backend.open_dataset(numbers.url)
-    frames = our_frames(lambda: opened.shard(SHARDS - 1), "Location.read")
-    assert len(frames[frames.index("OpenShards.get") :]) <= 4, frames
