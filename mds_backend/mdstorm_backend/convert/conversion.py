@@ -120,7 +120,7 @@ class Conversion:
         The source.
     location : Location
         Directory of the dataset.
-    schema, format_, as_given
+    schema, format_
         How it is written, see `write_shards`.
     recode : callable or None
         Called with every batch before writing it.
@@ -135,7 +135,6 @@ class Conversion:
     location: Location
     schema: Schema
     format_: ShardFormat
-    as_given: frozenset[str]
     recode: Recode | None
     tasks: list[ConversionTask]
     extra: Mapping[str, Any]
@@ -242,9 +241,7 @@ class Conversion:
                 yield self.recode(batch) if self.recode else batch
                 rows.add(batch.num_rows)
 
-        reports = write_shards(
-            batches(), self.location, self.schema, self.format_, prefix, self.as_given
-        )
+        reports = write_shards(batches(), self.location, self.schema, self.format_, prefix)
         if notes:
             note_finished(self.location, self.id, prefix, reports)
         return reports

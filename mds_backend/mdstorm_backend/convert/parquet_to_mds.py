@@ -16,11 +16,11 @@ from mdstorm_backend.convert.row_batches import Recode, RowBatches
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.display import Progress
 from mdstorm_backend.display import progress as show_progress
-from mdstorm_backend.errors import InvalidArgumentError, MissingColumnError
+from mdstorm_backend.errors import MissingColumnError
 from mdstorm_backend.format.compression import check_hashes
 from mdstorm_backend.format.schema import FORMAT_VERSION, Schema
 from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
-from mdstorm_backend.format.type_plan import check_columns, plan_batch
+from mdstorm_backend.format.type_plan import plan_batch
 from mdstorm_backend.format.values.arrow_types import holds_vectors
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.spark.materialization import checked_shard_size
@@ -40,10 +40,8 @@ def convert_parquet(
     url: str | Location,
     *,
     columns: Sequence[str] | None = None,
-    plan: Schema | Mapping[str, str] | None = None,
+    plan: Schema | None = None,
     recode: Recode | None = None,
-    dtype: str | None = None,
-    decimals: str | None = None,
     shard_size: int | None = None,
     compression: str | None = None,
     hashes: Iterable[str] = (),
@@ -57,8 +55,8 @@ def convert_parquet(
 ) -> Dataset:
     """Write the rows of Parquet files as an MDS dataset, in their order.
 
-    The values are those of the files, unless `dtype` or `decimals` says otherwise, and types, nulls
-    and column order read back as from Parquet. Row groups are converted in threads, each of which
+    The values are those of the files, unless the plan says otherwise, and types, nulls and column
+    order read back as from Parquet. Row groups are converted in threads, each of which
     holds one shard and one batch of rows in memory; the resulting files are the same for any number
     of threads. The index is written last, so an unfinished conversion is not a dataset.
 
@@ -74,17 +72,11 @@ def convert_parquet(
         Directory for the dataset, which must not hold one yet. Other files in it are left alone.
     columns : sequence of str, optional
         Columns to convert, in this order; all of them by default.
-    plan : Schema or dict of str to str, optional
-        How columns are stored: a plan, or the encoding of each. By default each column gets the
-        encoding that keeps its type.
+    plan : Schema, optional
+        How columns are stored, see `plan_parquet`; by default in the encodings that keep their
+        types.
     recode : callable, optional
         Called in the threads with every record batch; returns one with the columns of `plan`.
-    dtype : {"float32", "float64", None}
-        What floating-point scalars and the elements of arrays become; None keeps them. Not with
-        `plan`.
-    decimals : {"float64", "float32", "decimal", None}
-        What decimals and arrays of them become; None and ``"decimal"`` keep every digit. Not with
-        `plan`.
     shard_size : int, optional
         Largest size of an uncompressed shard in bytes, at most 4 GiB. None or 0: 64 MiB, or with
         ``cut_at="row_groups"`` what the row group takes.
@@ -131,56 +123,32 @@ def convert_parquet(
     WriteError
         If it cannot be written.
     """
-    for name, value in (("dtype", dtype), ("decimals", decimals)):
-        if plan is not None and value is not None:
-            raise InvalidArgumentError(
-                f"{name}={value!r} cannot be combined with a plan, which states the dtypes: leave "
-                "it out"
-            )
     check_integer("workers", workers, lowest=1)
     location = url if isinstance(url, Location) else Location.of(url, storage_options)
     of_groups = cut_at == "row_groups" and not shard_size
     limit = MAX_SHARD_BYTES if of_groups else checked_shard_size(shard_size)
     format_ = ShardFormat(limit, compression, check_hashes(hashes))
     fields = chosen_fields(source.arrow_schema, columns)
-    schema = _planned(fields, plan, recode, dtype, decimals)
-    as_given = frozenset(plan) if isinstance(plan, Mapping) else frozenset()
+    schema = plan_parquet(fields) if plan is None else plan
     size = row_bytes(schema, source.nbytes / max(len(source), 1))
     if cut_at == "files":
         tasks = tasks_by_file(source.shard_sizes, [group.path for group in source.row_groups])
     else:
         tasks = cut_tasks(source.shard_sizes, 0 if cut_at else limit / size)
-    writing = [schema.to_json(), sorted(as_given), asdict(format_), dict(extra or {}), cut_at]
+    # The empty list is in the identities of conversions that earlier versions began.
+    writing = [schema.to_json(), [], asdict(format_), dict(extra or {}), cut_at]
     conversion = Conversion(
         ConversionId(_VERSION, FORMAT_VERSION, source.fingerprint, fields.names, writing),
         RowBatches(source, fields, size),
         location,
         schema,
         format_,
-        as_given,
         recode,
         tasks,
         dict(extra or {}),
     )
     with show_progress("Converting", "rows", progress) as shown:
         return conversion.run(num_threads(workers), shown, resume=resume, overwrite=overwrite)
-
-
-def _planned(
-    fields: pa.Schema,
-    plan: Schema | Mapping[str, str] | None,
-    recode: Recode | None,
-    dtype: str | None,
-    decimals: str | None,
-) -> Schema:
-    if isinstance(plan, Schema):
-        return plan
-    if recode is not None:
-        fields = recode(pa.RecordBatch.from_pylist([], fields)).schema
-    if plan is None:
-        return plan_parquet(fields, dtype, decimals)
-    check_columns(plan)
-    return plan_batch(fields, plan)
 
 
 #: Every value has an entry in the shard's table of offsets.

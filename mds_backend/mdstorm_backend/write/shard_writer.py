@@ -26,7 +26,6 @@ def write_shards(
     schema: Schema,
     format_: ShardFormat,
     prefix: str,
-    as_given: frozenset[str] = frozenset(),
 ) -> list[ShardReport]:
     """Write record batches as shards of at most the size limit of their format.
 
@@ -44,8 +43,6 @@ def write_shards(
         What all shards have in common.
     prefix : str
         Start of the shards' names, unique to this call: ``<prefix>.<sequence>.mds``.
-    as_given : frozenset of str
-        Columns whose encoding is written exactly as planned, including arrays of one length.
 
     Returns
     -------
@@ -67,7 +64,7 @@ def write_shards(
             directories.retried(location, partial(location.write, name, content))
         reports.append(report)
 
-    shards = BatchShards(schema, format_, store, as_given)
+    shards = BatchShards(schema, format_, store)
     for batch in batches:
         shards.write(batch)
     shards.flush()

@@ -33,6 +33,7 @@ from mdstorm.unischema import Unischema, UnischemaField
 from mdstorm.utils import add_to_dataset_metadata
 from mdstorm_backend.convert import convert_parquet
 from mdstorm_backend.datasets.dataset import open_dataset
+from mdstorm_backend.format import Column, Schema
 from mdstorm_backend.parquet import open_parquet
 
 PARTS = Unischema(
@@ -143,7 +144,8 @@ def test_the_schema_that_is_there_is_kept(tmp_path: Path) -> None:
 
 def test_a_schema_is_added_to_mds(plain: Path, tmp_path: Path) -> None:
     mds = str(tmp_path / "mds")
-    plan = {"id": "int32", "vec": "bytes", "split": "str"}
+    encodings = {"id": "int32", "vec": "bytes", "split": "str"}
+    plan = Schema(tuple(Column(*column) for column in encodings.items()))
     before = convert_parquet(open_parquet(str(plain)), mds, plan=plan)
     generate_petastorm_metadata(None, f"file://{mds}", f"{__name__}.PARTS")
     assert str(get_schema(open_dataset(mds))) == str(PARTS)

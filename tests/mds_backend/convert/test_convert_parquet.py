@@ -9,18 +9,18 @@ import pytest
 from tests.mds_backend.convert.parquet_files import every_type, numbers, write
 from tests.mds_backend.small_datasets import same_values
 
-from mdstorm_backend.convert import compare, convert_parquet
+from mdstorm_backend.convert import compare, convert_parquet, plan_parquet
 from mdstorm_backend.convert.row_batches import RowBatches
 from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.errors import (
     CorruptDatasetError,
     DatasetExistsError,
     EncodingError,
-    InvalidArgumentError,
     MissingColumnError,
     UnsupportedTypeError,
     WriteError,
 )
+from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values.arrow_types import plain_type
 from mdstorm_backend.parquet import open_parquet
 
@@ -92,7 +92,8 @@ def test_floats_are_cast_on_request(tmp_path: Path, dtype: str) -> None:
         }
     )
     source = write(tmp_path / "source", table)
-    dataset = convert_parquet(source, str(tmp_path / "mds"), dtype=dtype)
+    plan = plan_parquet(source.arrow_schema, dtype)
+    dataset = convert_parquet(source, str(tmp_path / "mds"), plan=plan)
     wanted: Any = pa.float32() if dtype == "float32" else pa.float64()
     for name in ("single", "double"):
         found = dataset.to_table().column(name)
@@ -127,7 +128,7 @@ def test_a_plan_and_a_function_make_other_columns(tmp_path: Path) -> None:
     dataset = convert_parquet(
         source,
         str(tmp_path / "mds"),
-        plan={"raw": "png", "number": "int16"},
+        plan=Schema((Column("raw", "png"), Column("number", "int16"))),
         recode=recode,
         extra={"note": [1], "columns": "not these"},
     )
@@ -164,13 +165,6 @@ def test_a_dataset_is_never_replaced_and_other_files_are_left_alone(tmp_path: Pa
     with pytest.raises(DatasetExistsError, match="already holds a dataset"):
         convert_parquet(source, dataset.url)
     assert files(tmp_path / "source") == before
-
-
-def test_a_plan_and_a_dtype_do_not_go_together(tmp_path: Path) -> None:
-    source = write(tmp_path / "source", numbers(3))
-    with pytest.raises(InvalidArgumentError):
-        convert_parquet(source, str(tmp_path / "mds"), dtype="float32", plan={"id": "int64"})
-    assert not (tmp_path / "mds").exists()
 
 
 def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
