@@ -103,7 +103,7 @@ def migrate(
     outcome = migrate_alone(data, None if path is None else name, kind, settings)
     before, after = outcome.texts()
     if isinstance(source, str) and outcome.before == outcome.after:
-        before = after = source  # it may not have been decoded at all
+        before = after = source  # files that do not mention Petastorm are not decoded
     return Result(
         before,
         after,

@@ -188,7 +188,7 @@ class Document:
                 if token.type == tokenize.COMMENT:
                     yield starts[token.start[0] - 1] + token.start[1], token.string
         except (tokenize.TokenError, SyntaxError):
-            return  # the parser has accepted it: what has been seen so far counts
+            return  # the parser has accepted the code: keep the comments found so far
 
     def in_file(self, found: _Found, file: Lines) -> _Found:
         """Return an edit or a finding with its span, line and column in the file.
@@ -199,7 +199,7 @@ class Document:
             If the span crosses cells or covers text that is not in the file.
         """
         segment, first = self.segment_at(found.start)
-        if segment.placement is None and found.stop == first > 0:  # it is the end of a cell
+        if segment.placement is None and found.stop == first > 0:  # the end of a cell
             segment, first = self.segment_at(first - 1)
         start, stop = found.start - first, found.stop - first
         if segment.placement is None or stop > len(segment.text):

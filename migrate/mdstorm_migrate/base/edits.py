@@ -186,10 +186,10 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
 
 def unified_diff(before: str, after: str, path: str) -> str:
     """Return a unified diff with paths as git writes them; empty if the texts are equal."""
-    import difflib  # which takes a while, and only diffs need
+    import difflib  # slow to import, and only needed for diffs
 
     name = path.lstrip("/")
-    old, new = (list(io.StringIO(text)) for text in (before, after))  # at line feeds alone
+    old, new = (list(io.StringIO(text)) for text in (before, after))  # split at line feeds only
     lines = difflib.unified_diff(old, new, f"a/{name}", f"b/{name}", lineterm="\n")
     return "".join(
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines

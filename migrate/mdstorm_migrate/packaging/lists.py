@@ -18,7 +18,7 @@ _LINE = re.compile(r"^[ \t]*(?:-[ \t]+[\"']?)?(?:[\w-]+::)?(?P<name>[A-Za-z][\w.
 _QUOTED = re.compile(r"""["']([A-Za-z][\w.-]*)[^"'\n]*["']""")
 _PACKAGE = re.compile(r"""["'\s]([A-Za-z][\w.-]*)[=<>~\[]=?[\w.\[]""")
 #: conda's names for the same distributions, and other builds of a distribution.
-_SAME = {
+_ALIASES = {
     **dict.fromkeys(("pytorch", "pytorch-gpu"), "torch"),
     **dict.fromkeys(("databricks-connect", "pyspark-client", "pyspark-connect"), "pyspark"),
     **dict.fromkeys(("tensorflow-cpu", "tensorflow-gpu", "tf-nightly"), "tensorflow"),
@@ -35,7 +35,7 @@ _HASH = re.compile(r"\s--hash=")
 def normalised(name: str) -> str:
     """Return the name of a distribution as indexes compare it, with one name for all its builds."""
     plain = re.sub(r"[-_.]+", "-", name).lower()
-    return _SAME.get(plain, plain)
+    return _ALIASES.get(plain, plain)
 
 
 def required_names(documents: Iterable[Document]) -> set[str]:

@@ -82,9 +82,9 @@ def toml_strings(text: str) -> Iterator[TomlString]:
     for match in _tokens(text):
         found = match.groupdict()
         if found.get("table") is not None:
-            table, key = _plain(match["table"]), ""
+            table, key = _unquoted(match["table"]), ""
         elif found.get("key") is not None:
-            key = _plain(match["key"])
+            key = _unquoted(match["key"])
         else:
             yield from _string(match, table, key)
 
@@ -95,12 +95,12 @@ def toml_keys(text: str) -> Iterator[TomlKey]:
     for match in _tokens(text):
         found = match.groupdict()
         if found.get("table") is not None:
-            table = _plain(match["table"])
+            table = _unquoted(match["table"])
             above, _, name = table.rpartition(".")
             start = match.start("table") + match["table"].rfind(name)
             yield TomlKey(above, name, start, start + len(name), match.end(), match.end())
         elif found.get("key") is not None:
-            name = _plain(match["key"])
+            name = _unquoted(match["key"])
             start = match.start("key") + match["key"].find(name)
             end = text.find("\n", match.end())
             stop = len(text) if end < 0 else end
@@ -134,7 +134,7 @@ def _string(match: re.Match[str], table: str, key: str) -> Iterator[TomlString]:
             yield TomlString(table, key, *match.span(group), match[group])
 
 
-def _plain(name: str) -> str:
+def _unquoted(name: str) -> str:
     return name.replace('"', "").replace("'", "").strip()
 
 
@@ -236,7 +236,7 @@ def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[
             yield from _add_beside(document, key, rule, items)
         return
     if is_named:
-        is_table = key.value_start == key.value_stop  # which ends where the next one begins
+        is_table = key.value_start == key.value_stop  # it ends where the next table begins
         end = document.lines.start_of(stop) if is_table else text.find("\n", stop) + 1 or len(text)
         yield Edit(
             rule,

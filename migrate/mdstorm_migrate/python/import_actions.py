@@ -43,7 +43,7 @@ def _actions(module: PythonModule) -> dict[ImportedName, Action]:
     return {name: _action(module, name) for name in imported_names(module)}
 
 
-def moved(module: PythonModule, binding: Binding) -> petastorm.Counterpart | None:
+def moved_to(module: PythonModule, binding: Binding) -> petastorm.Counterpart | None:
     """Return mdstorm's counterpart of what ``from … import name`` binds; None if there is none."""
     assert isinstance(binding.statement, ast.ImportFrom)
     assert isinstance(binding.node, ast.alias)
@@ -93,7 +93,7 @@ def _can_move(module: PythonModule, name: ImportedName, binding: Binding) -> boo
         return petastorm.is_module(target) and not incidental_names(module, name.scope, target)
     if isinstance(binding.statement, ast.ImportFrom) and not petastorm.is_module(target):
         is_compared = target == petastorm.VERSION and any(use.lacks for use in name.uses)
-        return moved(module, binding) is not None and not is_compared
+        return moved_to(module, binding) is not None and not is_compared
     return petastorm.is_module(target) and not any(use.lacks for use in name.uses)
 
 

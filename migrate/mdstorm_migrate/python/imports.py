@@ -23,7 +23,7 @@ from mdstorm_migrate.python.scopes import Binding, Reference, Scope
 #: Through how many assignments a module is followed.
 _DEPTH = 3
 #: Functions and methods that convert a version, and functions that decide by one.
-_FORMS = re.compile(
+_CONVERSIONS = re.compile(
     r"(?:V|(?:Loose|Strict)?Version|parse|parse_version|float|getattr|int|list|map|str|tuple"
     r"|r?partition|replace|r?split|strip)\Z"
 )
@@ -224,7 +224,7 @@ def _is_compared(module: PythonModule, node: ast.AST, depth: int = _DEPTH) -> bo
             case ast.Call(func=function):
                 if _DECIDING.search(last_name(function)):
                     return True
-                if function is not node and not _FORMS.match(last_name(function)):
+                if function is not node and not _CONVERSIONS.match(last_name(function)):
                     return False
             case ast.Assign(targets=targets) if depth:
                 names = {last_name(one) for target in targets for one in ast.walk(target)

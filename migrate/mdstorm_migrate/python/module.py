@@ -31,7 +31,7 @@ def parse_python(code: str) -> ast.Module:
     """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # such as those of escapes in strings
+            warnings.simplefilter("ignore")  # such as invalid escapes in strings
             return ast.parse(code)
     except SyntaxError as error:
         version = f"{sys.version_info.major}.{sys.version_info.minor}"

@@ -53,11 +53,11 @@ def shadowed(module: PythonModule, binding: Binding) -> Local | None:
     name = None
     if binding.target and binding.target.startswith(f"{binding.imported_module}."):
         name = binding.target.rpartition(".")[2]
-    return shadowing(module, binding.imported_module, name)
+    return shadow_of(module, binding.imported_module, name)
 
 
 @lru_cache(maxsize=256)
-def shadowing(module: PythonModule, path: str, name: str | None = None) -> Local | None:
+def shadow_of(module: PythonModule, path: str, name: str | None = None) -> Local | None:
     """Return the user code that a dotted path, and a name in it, may mean; None for the library.
 
     A script finds the modules beside it before the library; a module of a package does not. From a

@@ -58,8 +58,7 @@ class Printer:
         if one.changed and self.diff:
             self._diff(one)
         if not self.quiet:
-            # An edit of the class `manual` inserts the comment for a finding, which is printed
-            # itself.
+            # Edits of the class `manual` are TODO comments; their findings are printed instead.
             edits = [edit for edit in one.outcome.edits if edit.cls != "manual"]
             places: list[Edit | Finding] = [*one.outcome.findings, *(edits if self.verbose else ())]
             self._places(one, sorted(places, key=lambda place: place.start))
@@ -164,7 +163,7 @@ def _next(totals: Totals, settings: Settings, write: bool) -> str:
     if totals.pending and not settings.unsafe:
         steps.append("review `mdstorm migrate --unsafe`")
     if totals.manual:
-        steps.append(_by_hand(totals))
+        steps.append(_manual_step(totals))
     if steps:
         return f"next: {', then '.join(steps)}"
     return (
@@ -172,7 +171,7 @@ def _next(totals: Totals, settings: Settings, write: bool) -> str:
     )
 
 
-def _by_hand(totals: Totals) -> str:
+def _manual_step(totals: Totals) -> str:
     """Return how to find the places that need manual review."""
     grep = '`grep -rn "TODO(mdstorm)"`'
     if totals.unmarked == totals.manual:
@@ -214,12 +213,12 @@ def _to_review(audit: Audit) -> str:
         if file.problems:
             lines += [f"  {file.path.as_posix()}: {problem}" for problem in file.problems]
         elif file.effort in ("manual", "review"):
-            lines.append(f"  {file.path.as_posix()}: {_what(file)}")
+            lines.append(f"  {file.path.as_posix()}: {_places_text(file)}")
     lines += [f"  {one.path.as_posix()}: {one.reason}" for one in audit.errors]
     return "\n".join(["files to review", *lines, ""]) if lines else ""
 
 
-def _what(file: FileAudit) -> str:
+def _places_text(file: FileAudit) -> str:
     found = ((code, cls, n) for (code, cls), n in sorted(file.found.items()))
     return ", ".join(
         f"{code} {cls}" + (f" ({n:,} places)" if n > 1 else "")

@@ -11,7 +11,7 @@ import libcst as cst
 
 from mdstorm_migrate.base.edits import Class, Edit, EditError, Finding
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, is_mdstorm, is_module, renamed
-from mdstorm_migrate.python.import_actions import Action, action_for, is_fallback_import, moved
+from mdstorm_migrate.python.import_actions import Action, action_for, is_fallback_import, moved_to
 from mdstorm_migrate.python.imports import ImportedName, imported_names, references_of
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Binding
@@ -192,7 +192,7 @@ def _source(module: PythonModule, binding: Binding, action: Action) -> tuple[str
         return old, binding.node.name
     if binding.name == "*":
         return renamed(old), "*"
-    return moved(module, binding) or (old, binding.node.name)
+    return moved_to(module, binding) or (old, binding.node.name)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from mdstorm_migrate.python.exchange import resolves
 from mdstorm_migrate.python.import_actions import has_fallback, is_fallback
 from mdstorm_migrate.python.imports import lacking
 from mdstorm_migrate.python.module import PythonModule, inner_span, string_value
-from mdstorm_migrate.python.shadow import shadowing
+from mdstorm_migrate.python.shadow import shadow_of
 
 CODE = "PM103"
 TITLE = "Module paths in strings name mdstorm"
@@ -66,7 +66,7 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
             absent = lacking(module, call, names.VERSION)
             yield _renamed(module, string, value, absent, None, None)
         elif _is_resolved(module, string):
-            if local := shadowing(module, value):
+            if local := shadow_of(module, value):
                 what = f"this may mean `{local.name}`, not the library"
                 yield Finding(CODE, "note", *module.span(string), what)
             else:
@@ -120,7 +120,7 @@ def _why(module: PythonModule, string: ast.Constant, value: str) -> str | None:
     if module.around.names is not None:
         return f"only --unsafe applies it, because {module.around.names}"
     is_patch = function_of(module, call_with_first(module, string)) in _PATCHES
-    if is_patch and not (names.is_module(value) or _reaches_callers(value)):
+    if is_patch and not (names.is_module(value) or _is_for_programs(value)):
         return "mdstorm does not look it up there: check that your own code does"
     return None
 
@@ -235,7 +235,7 @@ def _may_be_resolved(module: PythonModule, string: ast.Constant) -> bool:
     return string.value != names.OLD_ROOT or isinstance(parent, ast.Assign | ast.AnnAssign)
 
 
-def _reaches_callers(path: str) -> bool:
+def _is_for_programs(path: str) -> bool:
     """Whether a mock of a name is meant for programs, which find it there with both libraries.
 
     Names that the package itself offers are: Petastorm's own code takes them from its modules.

@@ -10,7 +10,7 @@ from mdstorm_migrate.base.edits import Class, Finding
 from mdstorm_migrate.petastorm import names as petastorm
 from mdstorm_migrate.petastorm.absent import home_of, is_unknown, section_of
 from mdstorm_migrate.python.calls import given_arguments
-from mdstorm_migrate.python.import_actions import incidental_names, moved
+from mdstorm_migrate.python.import_actions import incidental_names, moved_to
 from mdstorm_migrate.python.imports import PIN, Use, imported_names
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Binding
@@ -48,7 +48,7 @@ def check(module: PythonModule) -> Iterable[Finding]:
             yield from _leaked_names(module, binding)
         yield from (_replaced(module, use) for use in name.all_uses if use.is_assigned)
         target = name.imports[0].target or ""
-        if petastorm.is_module(target) or target == petastorm.VERSION:  # else the import has told
+        if petastorm.is_module(target) or target == petastorm.VERSION:  # else reported above
             for use in name.all_uses:
                 if use.is_assigned:
                     continue
@@ -108,7 +108,7 @@ def _lacking(module: PythonModule, binding: Binding) -> str | None:
         return petastorm.missing(old)
     if binding.name == "*":
         return petastorm.missing(old)
-    if (old, alias.name) in petastorm.RENAMED or moved(module, binding) is not None:
+    if (old, alias.name) in petastorm.RENAMED or moved_to(module, binding) is not None:
         return None
     return petastorm.missing(f"{old}.{alias.name}")
 

@@ -40,13 +40,13 @@ def check(module: PythonModule) -> Iterable[Finding]:
     if not imported_names(module) and not module.calls:
         return
     made = objects_made(module)
-    behind = _behind_readers(module)
+    taken = _taken_from_readers(module)
     own: set[str] = set()
     for node in module.scopes.parents:
         if isinstance(node, ast.ClassDef):
             yield from _overridden(module, node, own)
         elif isinstance(node, ast.Attribute) and node.attr in _PARTS:
-            yield from _lacking_attribute(module, node, made, behind)
+            yield from _lacking_attribute(module, node, made, taken)
         elif isinstance(node, ast.Constant) and node.value in absent.UNMISTAKABLE:  # in `getattr`
             yield _finding(module, node, "Reader", str(node.value))
     for given in given_arguments(module):
@@ -55,14 +55,14 @@ def check(module: PythonModule) -> Iterable[Finding]:
 
 
 def _lacking_attribute(
-    module: PythonModule, node: ast.Attribute, made: dict[str, set[str]], behind: dict[str, str]
+    module: PythonModule, node: ast.Attribute, made: dict[str, set[str]], taken: dict[str, str]
 ) -> Iterator[Finding]:
     """Yield a finding if the object of an attribute is known to lack it in mdstorm."""
     if not isinstance(node.ctx, ast.Load):
         return
     kinds = made.get(name_of(node.value)) or _class_of(module, node.value)
     lacking = [kind for kind in sorted(kinds) if node.attr in absent.LACKING.get(kind, ())]
-    kind = _behind(module, node.value, behind)
+    kind = _source_attribute(module, node.value, taken)
     if lacking and len(lacking) == len(kinds):
         yield _finding(module, node, lacking[0], node.attr)
     elif kind is not None and node.attr in absent.LACKING_BEHIND[kind]:
@@ -77,7 +77,7 @@ def _class_of(module: PythonModule, node: ast.expr) -> set[str]:
     return {path.rpartition(".")[2]} if path else set()
 
 
-def _behind_readers(module: PythonModule) -> dict[str, str]:
+def _taken_from_readers(module: PythonModule) -> dict[str, str]:
     """Return the names that hold objects taken from readers, with the attribute they come from."""
     found: dict[str, str] = {}
     for node in ast.walk(module.tree):
@@ -90,7 +90,7 @@ def _behind_readers(module: PythonModule) -> dict[str, str]:
                 | ast.For(target=target, iter=value)
                 | ast.comprehension(target=target, iter=value)
             ):
-                if name_of(target) and (kind := _behind(module, value, found)):
+                if name_of(target) and (kind := _source_attribute(module, value, found)):
                     found[name_of(target)] = kind
     return found
 
@@ -101,7 +101,7 @@ def _makers(module: PythonModule, node: ast.expr) -> set[str]:
     return here | objects_made(module).get(name_of(node), set())
 
 
-def _behind(module: PythonModule, node: ast.expr, known: dict[str, str]) -> str | None:
+def _source_attribute(module: PythonModule, node: ast.expr, known: dict[str, str]) -> str | None:
     """Return the attribute of a reader from which an object, or a list of objects, is taken."""
     match node:
         case ast.Attribute(attr="dataset", value=owner):
@@ -109,15 +109,15 @@ def _behind(module: PythonModule, node: ast.expr, known: dict[str, str]) -> str 
             is_called_so = not made and _READER.search(name_of(owner)) and _is_passed(module, owner)
             return "dataset" if made & _READERS or is_called_so else None
         case ast.Attribute(attr="pieces", value=owner):
-            return "pieces" if _behind(module, owner, known) == "dataset" else None
+            return "pieces" if _source_attribute(module, owner, known) == "dataset" else None
         case ast.Call(func=ast.Attribute(attr="filesystem", value=owner)):
             return "filesystem" if "FilesystemResolver" in _makers(module, owner) else None
         case ast.Call(func=ast.Name("list" | "sorted" | "reversed"), args=[first, *_]):
-            return _behind(module, first, known)
+            return _source_attribute(module, first, known)
         case ast.Call():
             return "load_row_groups" if "load_row_groups" in _makers(module, node) else None
         case ast.Subscript(value=owner):
-            return _behind(module, owner, known)
+            return _source_attribute(module, owner, known)
     return known.get(name_of(node))
 
 

@@ -72,7 +72,7 @@ _LIBRARIES = r"(?:pickle|cloudpickle|dill|joblib|cPickle|pkl|torch)"
 _LOADING = re.compile(rf"{_LIBRARIES}\.loads?")
 _DUMPING = re.compile(rf"{_LIBRARIES}\.(?:dumps?|save)")
 #: How code names the objects of Petastorm's that people pickle.
-_CALLED = re.compile(r"schema|ROWGROUPS_INDEX|petastorm|converter|ngram", re.IGNORECASE)
+_OBJECT_NAMES = re.compile(r"schema|ROWGROUPS_INDEX|petastorm|converter|ngram", re.IGNORECASE)
 #: The makers of such objects.
 _PICKLED = frozenset(
     [
@@ -165,7 +165,7 @@ def _pickles(module: PythonModule) -> Iterator[tuple[ast.Call, str]]:
     calls = [call for call in module.scopes.calls if call.args]
     loading = [call for call in calls if _LOADING.fullmatch(ast.unparse(call.func))]
     for call in loading:
-        if any(_CALLED.search(ast.unparse(one)) for one in _context(module, call)):
+        if any(_OBJECT_NAMES.search(ast.unparse(one)) for one in _context(module, call)):
             yield call, "loads"
     is_of_memory = any(last_name(call.func) == "loads" for call in loading)
     for call in calls:

@@ -35,9 +35,9 @@ _MEANINGS = {
     b"file_urls": "a converter's are MDS shards now, not Parquet files",
 }
 #: Rules that report lines which mention Petastorm and stay.
-_NAMED = frozenset({"PM001", "PM410"})
+_MENTION_RULES = frozenset({"PM001", "PM410"})
 _EXTRAS = re.compile(rb"\bmdstorm\[([\w,-]+)\]")
-_TAKEN = re.compile(rb"\.(%s)\b" % b"|".join(_MEANINGS))
+_LACKING = re.compile(rb"\.(%s)\b" % b"|".join(_MEANINGS))
 #: Folders whose files belong to the folder above.
 _SUBFOLDERS = frozenset({"ci", "conda", "deploy", "docker", "env", "envs", "jobs", "requirements"})
 
@@ -90,7 +90,7 @@ def _lacking_uses(paths: Iterable[Path]) -> Iterator[Condition]:
             data = path.read_bytes()
         except OSError:
             continue
-        if found := _TAKEN.search(data):
+        if found := _LACKING.search(data):
             line = data.count(b"\n", 0, found.start()) + 1
             yield Condition("names", f"`{found[1].decode()}`: {_MEANINGS[found[1]]}", path, line)
 
@@ -133,7 +133,7 @@ def _remaining_mentions(outcomes: Iterable[FileOutcome]) -> Iterator[Condition]:
 
 
 def _is_mention(found: Finding) -> bool:
-    return found.rule in _NAMED and not found.is_open_todo
+    return found.rule in _MENTION_RULES and not found.is_open_todo
 
 
 class _Folders:

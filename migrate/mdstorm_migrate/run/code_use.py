@@ -24,9 +24,9 @@ _IMPORT = re.compile(
     re.MULTILINE,
 )
 #: Code that uses pandas without importing it.
-_WITH_PANDAS = re.compile(rb"\b(?:TransformSpec|toPandas|pandas_udf|\w+InPandas)\b")
+_USES_PANDAS = re.compile(rb"\b(?:TransformSpec|toPandas|pandas_udf|\w+InPandas)\b")
 #: Imports of Horovod's Spark estimators, which import Petastorm themselves.
-_THROUGH = re.compile(
+_HOROVOD = re.compile(
     rb'(?:^|["n>])[ \t]*(?:from|import)[ \t]+horovod\.spark'
     rb"(?:\.(?:keras|torch|lightning|common\.(?:store|estimator|backend))\b"
     rb"|[ \t]+import[ \t][^\n]*\b(?:keras|torch|lightning)\b)",
@@ -86,9 +86,9 @@ class CodeUse:
 def use_of(path: Path, data: bytes) -> CodeUse:
     """Return what a file of code imports and uses, given its bytes."""
     imports = frozenset(_imports(data))
-    if _WITH_PANDAS.search(data):
+    if _USES_PANDAS.search(data):
         imports |= {"pandas"}
-    is_through = b"horovod.spark" in data and _THROUGH.search(data) is not None
+    is_through = b"horovod.spark" in data and _HOROVOD.search(data) is not None
     moved = NEW_ROOT in imports
     scopes = _scopes(path, data) if moved or OLD_ROOT in imports else []
     keeps = OLD_ROOT in imports and (scopes is None or any(map(_imports_petastorm, scopes)))

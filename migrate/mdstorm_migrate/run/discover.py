@@ -222,7 +222,7 @@ def head_of(path: Path) -> bytes:
 def _is_directory(link: Path) -> bool:
     try:
         return link.is_dir()
-    except OSError:  # a link to itself
+    except OSError:  # such as a link to itself
         return False
 
 

@@ -68,8 +68,8 @@ def migrate_bytes(
         file = source.read(data, path)
         for document in file.documents:
             document.needs = needs or Needs(settings.wanted, settings.index)
-        kept = _check_documents(file, settings, around)
-        edits: Sequence[Edit] = kept.to_apply()
+        results = _check_documents(file, settings, around)
+        edits: Sequence[Edit] = results.to_apply()
         after = file.encode(apply_edits(file.text, edits)) if edits else data
         if after != data:
             _verify(file, after, path, source)
@@ -80,7 +80,7 @@ def migrate_bytes(
     except RecursionError:
         return Outcome(data, data, problems=[Problem("nested too deeply")])
     problems = [_problem(error) for error in file.broken]
-    findings = [] if kept.is_ignored else sorted(kept.findings, key=_position)
+    findings = [] if results.is_ignored else sorted(results.findings, key=_position)
     return Outcome(
         data,
         after,
@@ -88,10 +88,10 @@ def migrate_bytes(
         edits,
         findings,
         problems,
-        kept.exchange,
-        kept.stays,
-        kept.names_need_review,
-        kept.naming,
+        results.exchange,
+        results.stays,
+        results.names_need_review,
+        results.naming,
     )
 
 
@@ -115,15 +115,17 @@ def _verify(file: DecodedFile, after: bytes, path: PurePath | None, source: Sour
 
 def _check_documents(file: DecodedFile, settings: Settings, around: Surroundings) -> _Results:
     """Run the rules on all documents; return the results in characters of the file."""
-    kept = _Results()
+    results = _Results()
     if importing := next((error for error in file.broken if error.imports), None):
         what = f"cell {importing.cell}, which cannot be parsed, imports Petastorm"
         around = replace(around, waits_for=f"{what}: the objects of the two libraries do not mix")
     for document in file.documents:
         if is_relevant(document.text.encode(errors="replace")):
-            _migrate_document(document, file, settings, around, kept)
-    kept.stays = "`# mdstorm: ignore-file`" if kept.is_ignored else review.remaining(kept.findings)
-    return kept
+            _migrate_document(document, file, settings, around, results)
+    results.stays = (
+        "`# mdstorm: ignore-file`" if results.is_ignored else review.remaining(results.findings)
+    )
+    return results
 
 
 @dataclass
@@ -156,13 +158,13 @@ def _migrate_document(
     file: DecodedFile,
     settings: Settings,
     around: Surroundings,
-    kept: _Results,
+    results: _Results,
 ) -> None:
     module = _parsed(document, settings, around) if document.kind == "python" else None
-    if module is not None and kept.exchange is None:  # the others are files that it writes
-        kept.exchange = exchange_of(module)
+    if module is not None and results.exchange is None:  # further ones are files that cells write
+        results.exchange = exchange_of(module)
     suppressions = review.Suppressions.of(document, module)
-    kept.is_ignored |= suppressions.whole_file
+    results.is_ignored |= suppressions.whole_file
     found: list[Edit | Finding] = []
     for rule in all_rules():
         if document.kind in rule.kinds:
@@ -177,18 +179,18 @@ def _migrate_document(
         and (one.is_open_todo or not suppressions.cover(one))
     ]
     findings = review.without_covered_mentions(document, findings, edits)
-    edits = review.with_review(edits, [*kept.findings, *findings], around)
+    edits = review.with_review(edits, [*results.findings, *findings], around)
     applied, pending = _choose(edits, suppressions, settings)
-    kept.names_need_review |= review.names_need_review(edits, pending)
-    kept.naming = kept.naming or _naming_of(module, edits, findings)
+    results.names_need_review |= review.names_need_review(edits, pending)
+    results.naming = results.naming or _naming_of(module, edits, findings)
     todos = review.todos_of(document, module, [*findings, *pending], settings.todo)
-    kept.edits += [document.in_file(edit, file.lines) for edit in applied]
-    kept.todos += [document.in_file(edit, file.lines) for edit in todos.edits]
+    results.edits += [document.in_file(edit, file.lines) for edit in applied]
+    results.todos += [document.in_file(edit, file.lines) for edit in todos.edits]
     comments = {
         document.in_file(Finding(CODE, "note", one.start, one.stop, ""), file.lines).start
         for one in todo_comments(document)
     }
-    kept.add_findings((document.in_file(one, file.lines) for one in todos.findings), comments)
+    results.add_findings((document.in_file(one, file.lines) for one in todos.findings), comments)
 
 
 #: Names of functions and settings that replace parts of modules, which strings name.

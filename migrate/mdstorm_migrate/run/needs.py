@@ -79,7 +79,7 @@ def needs_of(
     plain = Needs(settings.wanted, settings.index)
     if not asking:
         return {}
-    if not settings.selects("PM101"):  # who only moves requirements moves the code elsewhere
+    if not settings.selects("PM101"):  # the code was or will be moved in another run
         return {one.path: plain for one in asking}
     code = {one.path: use_after(one) for one in outcomes if is_code(one.path)}
     left = [path for path in paths if is_code(path) and path not in code]
@@ -92,7 +92,7 @@ def needs_of(
     is_unused = bool(code) and not any(use.uses_either for use in code.values())
     found = {}
     for one in asking:
-        use = project.use(one.path, _running(one.path, outcomes))
+        use = project.use(one.path, _runners(one.path, outcomes))
         if any(mark in one.outcome.before for mark in _FOR_DATABRICKS):
             use = replace(use, on_databricks=True)
         is_record = _is_record(one, paths, code)
@@ -174,13 +174,13 @@ class _Project:
     def listed(self, path: Path) -> set[str]:
         """Return the distributions that a list, and other lists for the same code, require."""
         found = set().union(*(self._names[one] for one in self._included(path)))
-        if is_code(path) or self._is_whole(path):
+        if is_code(path) or self._is_complete(path):
             return found
         anchor, _ = self._anchor(path)
         lists = (one for one in self._names if anchor in one.parents and not is_code(one))
         return found.union(*(self._names[one] for one in lists))
 
-    def _is_whole(self, path: Path) -> bool:
+    def _is_complete(self, path: Path) -> bool:
         """Whether the commands of a file install packages, but not from a list."""
         text = "".join(document.text for document in self._lists.get(path, ()))
         return any(True for _ in install_commands(text)) and _BY_LIST.search(text) is None
@@ -231,7 +231,7 @@ def _lists(
     return found
 
 
-def _running(path: Path, outcomes: Iterable[FileOutcome]) -> Iterator[Path]:
+def _runners(path: Path, outcomes: Iterable[FileOutcome]) -> Iterator[Path]:
     """Yield the notebooks that ``%run`` a notebook, which also installs for them."""
     run = re.compile(rb"%run[ \t]+[^\r\n]*?(?<!\w)" + re.escape(path.stem.encode()) + rb"(?![\w-])")
     for one in outcomes if is_code(path) else ():

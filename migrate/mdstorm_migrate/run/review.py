@@ -85,7 +85,7 @@ def todos_of(
         is_new = place is not None and insert and cause not in covered
         if place is not None and is_new:
             covered.add(cause)
-            found.edits.append(_inserted(document, one, place))
+            found.edits.append(_insertion(document, one, place))
         found.findings.append(replace(one, is_marked=is_new or id(one) in matched))
     found.findings += [one for one in ordered if one.is_open_todo and one.start not in claimed]
     return found
@@ -106,7 +106,7 @@ def _place(document: Document, module: PythonModule | None, found: Finding) -> i
     return document.lines.start_of(found.start) if document.kind in COMMENTED else None
 
 
-def _inserted(document: Document, found: Finding, place: int) -> Edit:
+def _insertion(document: Document, found: Finding, place: int) -> Edit:
     rest = document.text[place:]
     indent = rest[: len(rest) - len(rest.lstrip(" \t"))]
     comment = todo_text(found.rule, found.remedy or "")
@@ -134,7 +134,7 @@ def _comments_above(
 
 
 #: Why edits wait for what stays, unless the finding gives another reason.
-_MIX = "the objects of the two libraries do not mix"
+_NO_MIXING = "the objects of the two libraries do not mix"
 
 
 def with_review(
@@ -154,14 +154,14 @@ def with_review(
     held = min((one for one in findings if one.holds), key=lambda one: one.start, default=None)
     reason = around.waits_for
     if held is not None:
-        what = f"{held.rule} in this file must be resolved first ({_named(held.holds or '')})"
-        reason = f"{what}: {held.because or _MIX}"
+        what = f"{held.rule} in this file must be resolved first ({_quoted(held.holds or '')})"
+        reason = f"{what}: {held.because or _NO_MIXING}"
     if any(edit.group == NAMES and edit.cls == "review" for edit in edits):
         reason = reason or "strings in this file that name modules need review as well"
     return [_for_review(edit, reason) for edit in edits]
 
 
-def _named(held: str) -> str:
+def _quoted(held: str) -> str:
     """Return what stays as text for a message: paths as code, words as they are."""
     return held if " " in held else f"`{held}`"
 
@@ -182,7 +182,7 @@ def names_need_review(edits: Iterable[Edit], pending: Iterable[Finding]) -> bool
 
 def remaining(findings: Iterable[Finding]) -> str | None:
     """Return what in a file still needs Petastorm; None if all of it may move."""
-    return next((_named(one.holds) for one in findings if one.holds), None)
+    return next((_quoted(one.holds) for one in findings if one.holds), None)
 
 
 def without_covered_mentions(

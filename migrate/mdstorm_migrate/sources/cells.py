@@ -28,7 +28,7 @@ from mdstorm_migrate.python.module import parse_python
 from mdstorm_migrate.sources.plain import kind_of
 
 #: What mentions Petastorm in code rather than prose, or is a TODO comment.
-_NAMED = re.compile(
+_MENTION = re.compile(
     rf"\b(?:from|import)[ \t]+{OLD_ROOT}\b|\b{OLD_ROOT}\.\w|\binstall\b[^\r\n]*\b{OLD_ROOT}\b"
     rf"|{re.escape(MARK)}"
 )
@@ -129,7 +129,7 @@ def documents_of(cells: Iterable[Cell], path: PurePath | None) -> CellDocuments:
         else:
             others.append(Document(_KINDS[language], [cell.segment(body, len(cell.text))], path))
     python = Document("python", segments, path, code="".join(code))
-    broken = [_in_file(error, cell) for cell, error in failed if _NAMED.search(cell.text)]
+    broken = [_in_file(error, cell) for cell, error in failed if _MENTION.search(cell.text)]
     return CellDocuments([python, *others], broken, len(failed))
 
 

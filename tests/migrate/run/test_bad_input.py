@@ -89,7 +89,7 @@ def test_an_edit_that_would_break_a_cell_is_not_applied(
 ) -> None:
     monkeypatch.setattr("mdstorm_migrate.rules.pm101_imports.renamed", lambda old: "mdstorm (")
     monkeypatch.setattr(
-        "mdstorm_migrate.rules.pm101_imports.moved",
+        "mdstorm_migrate.rules.pm101_imports.moved_to",
         lambda module, binding: ("mdstorm (", binding.name),
     )
     result = migrate(text, path=path)
