@@ -3,7 +3,6 @@
 import pickle
 from collections.abc import Iterator
 from contextlib import suppress
-from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +29,8 @@ from mdstorm_backend.errors import (
     UnsupportedEncodingError,
 )
 from mdstorm_backend.format.encodings import parse_encoding, unregister_encoding
-from mdstorm_backend.format.encodings.registry import adopt, foreign_encodings, kind_of, register
-from mdstorm_backend.format.encodings.user_encoding import LostKind, UserKind
+from mdstorm_backend.format.encodings.registry import adopt, foreign_encodings, kind_of
+from mdstorm_backend.format.encodings.user_encoding import UserKind
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
@@ -270,20 +269,3 @@ def test_what_is_no_encoding_is_refused() -> None:
     with pytest.raises(UnsupportedEncodingError, match=r"'square:x'.*invalid literal"):
         parse_encoding("square:x")
     assert parse_encoding("words:x").is_opaque
-
-
-def test_a_class_that_cannot_be_imported_is_missed_only_where_it_is_needed() -> None:
-    class Local(Words):
-        pass
-
-    kind = ForkingPickler.loads(ForkingPickler.dumps(UserKind("local", Local)))
-    assert isinstance(kind, LostKind)
-    register(kind)
-    with pytest.raises(
-        UnsupportedEncodingError, match=r"'u' .*Local of the module tests\..* import"
-    ):
-        parse_encoding("local").check_decodable("u")
-    register_encoding("local", Local)
-    assert parse_encoding("local").encode(["a"]) == b"a"
-    unregister_encoding("local")
-    assert parse_encoding("local").is_opaque

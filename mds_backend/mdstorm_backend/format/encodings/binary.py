@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -70,17 +70,8 @@ class Pickle(Encoding):
         return pickle.loads(stored)  # noqa: S301  # only where the caller allowed it by name
 
 
-@dataclass(frozen=True)
 class Opaque(Encoding):
-    """An encoding of a later version, or of somebody else's.
-
-    Attributes
-    ----------
-    reason : str
-        Why it is not known, where there is more to say than that it is not.
-    """
-
-    reason: str = ""
+    """An encoding of a later version, or of somebody else's."""
 
     is_opaque = True
     late = "never"
@@ -108,11 +99,10 @@ class Opaque(Encoding):
     def check_decodable(self, column: str) -> None:
         """Raise UnsupportedEncodingError."""
         raise UnsupportedEncodingError(
-            f"column {column!r} has encoding {self.text!r}, which is not known in this process"
-            f"{self.reason and ': '}{self.reason}. If somebody defined it, register the class that "
-            f"decodes it: mdstorm_backend.register_encoding({self.kind!r}, TheClass). Otherwise "
-            "leave the column out with columns=[…]. Known are "
-            f"{', '.join(type(self).known_names())}"
+            f"column {column!r} has encoding {self.text!r}, which is not known in this process. "
+            "If somebody defined it, register the class that decodes it: "
+            f"mdstorm_backend.register_encoding({self.kind!r}, TheClass). Otherwise leave the "
+            f"column out with columns=[…]. Known are {', '.join(type(self).known_names())}"
         )
 
     def encode(self, value: Any) -> bytes:

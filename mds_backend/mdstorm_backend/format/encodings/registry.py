@@ -14,17 +14,10 @@ from mdstorm_backend.format.encodings.encoding import Encoding
 from mdstorm_backend.format.encodings.images import IMAGE_ENCODINGS
 from mdstorm_backend.format.encodings.numbers import Number, PythonInteger
 from mdstorm_backend.format.encodings.texts import DecimalText, FloatText, IntegerText, Json, String
-from mdstorm_backend.format.encodings.user_encoding import (
-    LostKind,
-    MakeCoder,
-    UserKind,
-    send_by_name,
-    value_size,
-)
+from mdstorm_backend.format.encodings.user_encoding import MakeCoder, UserKind, value_size
 
-#: What users register: the encodings of the format are classes.
-_Foreign: TypeAlias = UserKind | LostKind
-_Kind: TypeAlias = type[Encoding] | _Foreign
+#: The encodings of the format are classes.
+_Kind: TypeAlias = type[Encoding] | UserKind
 
 _BUILT_IN: tuple[type[Encoding], ...] = (
     Number,
@@ -47,7 +40,7 @@ _FORMAT = {name: kind for kind in _BUILT_IN for name in (*kind.names, *kind.alia
 _classes: dict[str, _Kind] = dict(_FORMAT)
 
 #: What another process has told this one, by name.
-_told: dict[str, _Foreign] = {}
+_told: dict[str, UserKind] = {}
 
 
 def register_encoding(name: str, make: MakeCoder) -> None:
@@ -91,7 +84,6 @@ def register_encoding(name: str, make: MakeCoder) -> None:
             "it after a colon"
         )
     value_size(make())
-    send_by_name()
     _classes[name] = UserKind(name, make, is_unsafe=name in Pickle.names)
     parse_encoding.cache_clear()
 
@@ -119,7 +111,7 @@ def _forget(name: str) -> None:
 def kind_of(name: str) -> type[Encoding] | UserKind | None:
     """Return what is known under a name, if its values can be encoded and decoded."""
     kind = _classes.get(name)
-    return None if kind is None or isinstance(kind, LostKind) or kind.is_opaque else kind
+    return None if kind is None or kind.is_opaque else kind
 
 
 def known_names() -> list[str]:
@@ -134,7 +126,7 @@ def format_encoding(text: str) -> Encoding | None:
     return None if kind is None else kind.parse(text, parameters)
 
 
-def register(*kinds: _Foreign) -> None:
+def register(*kinds: UserKind) -> None:
     """Know the kinds that users registered in another process.
 
     What a user registered in this process stays.
@@ -145,7 +137,7 @@ def register(*kinds: _Foreign) -> None:
     parse_encoding.cache_clear()
 
 
-def adopt(*kinds: _Foreign) -> None:
+def adopt(*kinds: UserKind) -> None:
     """Know the kinds that another process has registered, and no longer what it told before.
 
     A process that Spark reuses gets those of one job after the other. What was registered in this
@@ -159,12 +151,12 @@ def adopt(*kinds: _Foreign) -> None:
     _told.update((kind.name, kind) for kind in kinds if _classes[kind.name] is kind)
 
 
-def foreign_encodings() -> tuple[_Foreign, ...]:
+def foreign_encodings() -> tuple[UserKind, ...]:
     """Return the kinds that were registered: what other processes have to be told."""
     return tuple(kind for kind in _classes.values() if not isinstance(kind, type))
 
 
-def foreign_encodings_of(text: str) -> tuple[_Foreign, ...]:
+def foreign_encodings_of(text: str) -> tuple[UserKind, ...]:
     """Return those that the values of a column with the encoding `text` may need."""
     return tuple(
         kind

@@ -1,24 +1,19 @@
 """Encodings that users define, as for MosaicML Streaming: a class with `encode` and `decode`.
 
 Pickled by reference or, by cloudpickle, by value, the class arrives in other processes as every
-class does. In processes of `multiprocessing` one that cannot be imported, as one of a notebook,
-must not end the process: it may not be needed there, and otherwise an error that says so arrives
-where the values are used.
+class does.
 """
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from multiprocessing.reduction import ForkingPickler
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedEncodingError
-from mdstorm_backend.format.encodings.binary import Opaque
 from mdstorm_backend.format.encodings.encoding import Encoding, Positions, gather_binary
 from mdstorm_backend.format.values.batch import Values
 
@@ -171,51 +166,3 @@ class UserKind:
             ) from error
         kind = UnsafeUserEncoding if self.is_unsafe else UserEncoding
         return kind(text, coder=coder, value_size=size)
-
-
-@dataclass(frozen=True)
-class LostKind:
-    """A name whose class another process has, and this one cannot import.
-
-    Attributes
-    ----------
-    name : str
-        The encoding, without parameters.
-    reason : str
-        Why, for the message to whoever reads such a column.
-    """
-
-    name: str
-    reason: str
-
-    is_opaque: ClassVar[bool] = True
-
-    def parse(self, text: str, parameters: str) -> Encoding | None:
-        """Return an opaque encoding that knows the reason."""
-        return Opaque(text, reason=self.reason)
-
-
-def send_by_name() -> None:
-    """Let `multiprocessing` send the classes by their names."""
-    ForkingPickler.register(UserKind, _reduce)
-
-
-def _reduce(kind: UserKind) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    if not isinstance(kind.make, type):
-        return UserKind, (kind.name, kind.make, kind.is_unsafe)
-    return _find, (kind.name, kind.is_unsafe, kind.make.__module__, kind.make.__qualname__)
-
-
-def _find(name: str, is_unsafe: bool, module: str, qualname: str) -> UserKind | LostKind:
-    try:
-        found: Any = importlib.import_module(module)
-        for part in qualname.split("."):
-            found = getattr(found, part)
-    except Exception as error:  # a module may raise whatever it likes
-        return LostKind(
-            name,
-            f"its class {qualname} of the module {module} cannot be imported by worker processes "
-            f"({type(error).__name__}: {error}); define it at the top of a module of yours, or let "
-            "the workers be forked",
-        )
-    return UserKind(name, found, is_unsafe)
