@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from mdstorm_backend.base.checks import check_integer, check_list, choose_among
 from mdstorm_backend.base.threads import num_threads
-from mdstorm_backend.convert.conversion import Conversion, cut_tasks, tasks_by_file
-from mdstorm_backend.convert.finished_tasks import ConversionId
+from mdstorm_backend.convert.conversion import Conversion, ConversionId, cut_tasks, tasks_by_file
 from mdstorm_backend.convert.row_batches import Recode, RowBatches
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.display import Progress

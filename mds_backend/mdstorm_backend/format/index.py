@@ -9,16 +9,21 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from mdstorm_backend.base.checks import parse_json
-from mdstorm_backend.errors import CorruptDatasetError, CorruptIndexError
-from mdstorm_backend.format import index_checks as checks
+from mdstorm_backend.errors import (
+    CorruptDatasetError,
+    CorruptIndexError,
+    UnsupportedEncodingError,
+)
 from mdstorm_backend.format.compression import check_compression
+from mdstorm_backend.format.encodings import parse_encoding
 from mdstorm_backend.format.shard_info import (
     INDEX_NAME,
     INDEX_VERSION,
@@ -30,6 +35,14 @@ from mdstorm_backend.format.shard_info import (
 __all__ = ["INDEX_NAME", "FileInfo", "Index", "ShardInfo"]
 
 _OF_COLUMNS = {"column_encodings", "column_names", "column_sizes"}
+
+
+#: NumPy's limit for one element, of which a sample of fixed-size columns is one.
+_MAX_FIXED_BYTES = 2**31 - 1
+#: The longest names that file systems and object stores take, in bytes.
+_MAX_COMPONENT_BYTES, _MAX_PATH_BYTES = 255, 1024
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9_\-][A-Za-z0-9_.\-]*(/[A-Za-z0-9_\-][A-Za-z0-9_.\-]*)*")
+_DRIVE = re.compile(r"[A-Za-z]:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +121,12 @@ def _share(last: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
 
 def _parse(data: bytes) -> tuple[tuple[ShardInfo, ...], dict[str, Any]]:
     """Parse an index, and let go of its JSON objects before the garbage collector sees them."""
-    value = checks.check_object(parse_json(data, object_hook=partial(_share, {})), "the index")
+    value = check_object(parse_json(data, object_hook=partial(_share, {})), "the index")
     if value["version"] != INDEX_VERSION:
-        raise ValueError(f"version {checks.shown(value['version'])}, expected {INDEX_VERSION}")
+        raise ValueError(f"version {shown(value['version'])}, expected {INDEX_VERSION}")
     shards = parse_shards(value["shards"])
-    extra = checks.check_object(value.get("mdstorm", {}), "the entry 'mdstorm'")
-    checks.check_depth(extra, "the entry 'mdstorm'")
+    extra = check_object(value.get("mdstorm", {}), "the entry 'mdstorm'")
+    check_depth(extra, "the entry 'mdstorm'")
     return shards, extra
 
 
@@ -133,7 +146,7 @@ def parse_shard(value: dict[str, Any]) -> ShardInfo:
 def parse_shards(value: Any) -> tuple[ShardInfo, ...]:
     """Read the list of shards; raises TypeError or ValueError, which names the shard."""
     if type(value) is not list:
-        raise TypeError(f"shards is {checks.shown(value)} and not a list")
+        raise TypeError(f"shards is {shown(value)} and not a list")
     parser, shards = ShardParser(), []
     names: dict[str, int] = {}
     for number, entry in enumerate(value):
@@ -145,7 +158,7 @@ def parse_shards(value: Any) -> tuple[ShardInfo, ...]:
             if file is not None and names.setdefault(file.basename, number) != number:
                 raise ValueError(
                     f"shards {names[file.basename]} and {number} are one file, "
-                    f"{checks.shown(file.basename)}"
+                    f"{shown(file.basename)}"
                 )
         shards.append(shard)
     return tuple(shards)
@@ -162,18 +175,18 @@ class ShardParser:
 
     def parse(self, value: Any) -> ShardInfo:
         """Read one shard object; raises KeyError, TypeError or ValueError if it is not one."""
-        value = checks.check_object(value, "the entry of a shard")
+        value = check_object(value, "the entry of a shard")
         if len(value) > len(_SHARD_KEYS):
             raise TypeError(f"it has keys that the format does not know: {_unknown(value)}")
         if value["format"] != "mds" or value["version"] != INDEX_VERSION:
             raise ValueError(
-                f"shard format {checks.shown(value['format'])} version "
-                f"{checks.shown(value['version'])} is not MDS version {INDEX_VERSION}"
+                f"shard format {shown(value['format'])} version "
+                f"{shown(value['version'])} is not MDS version {INDEX_VERSION}"
             )
         shared = self._parse_shared(value)
         raw_data = _parse_file(value["raw_data"], MAX_SHARD_BYTES)
         zip_data = _parse_file(value["zip_data"], 2**63 - 1) if value["zip_data"] else None
-        samples = checks.check_count(value["samples"], "samples", MAX_SHARD_BYTES)
+        samples = check_count(value["samples"], "samples", MAX_SHARD_BYTES)
         if 4 * (samples + 2) + self._least * samples > raw_data.bytes:
             raise ValueError(
                 f"{samples} samples of its columns cannot lie in {raw_data.bytes} bytes"
@@ -181,47 +194,45 @@ class ShardParser:
         compression = shared["compression"]
         if (compression is None) != (zip_data is None):
             raise ValueError(
-                f"compression {checks.shown(compression)} and zip_data "
-                f"{checks.shown(zip_data and zip_data.basename)} contradict each other"
+                f"compression {shown(compression)} and zip_data "
+                f"{shown(zip_data and zip_data.basename)} contradict each other"
             )
         if zip_data is not None and zip_data.basename == raw_data.basename:
-            raise ValueError(
-                f"raw_data and zip_data are one file, {checks.shown(raw_data.basename)}"
-            )
+            raise ValueError(f"raw_data and zip_data are one file, {shown(raw_data.basename)}")
         return ShardInfo(samples=samples, raw_data=raw_data, zip_data=zip_data, **shared)
 
     def _parse_shared(self, value: dict[str, Any]) -> dict[str, Any]:
         """Return what the shards of a dataset have in common."""
         found = [value[key] for key in _SHARED_KEYS]
         if found != self._found:
-            names = checks.check_texts(value["column_names"], "column_names")
-            encodings = checks.check_texts(value["column_encodings"], "column_encodings")
-            sizes = checks.check_sizes(value["column_sizes"], names, encodings)
+            names = check_texts(value["column_names"], "column_names")
+            encodings = check_texts(value["column_encodings"], "column_encodings")
+            sizes = check_sizes(value["column_sizes"], names, encodings)
             compression = None if value["compression"] == "" else value["compression"]
             if compression is not None:
-                check_compression(checks.check_text(compression, "compression"))
+                check_compression(check_text(compression, "compression"))
             self._shared = {
                 "column_names": names,
                 "column_encodings": encodings,
                 "column_sizes": sizes,
                 "compression": compression,
-                "hashes": checks.check_texts(value["hashes"], "hashes"),
+                "hashes": check_texts(value["hashes"], "hashes"),
                 "size_limit": _parse_size_limit(value["size_limit"]),
             }
-            self._found, self._least = found, checks.fixed_bytes(sizes)
+            self._found, self._least = found, fixed_bytes(sizes)
         return self._shared
 
 
 def _parse_file(value: Any, limit: int) -> FileInfo:
     """Read the entry of a file; `limit` is the largest size in bytes that is believed."""
-    value = checks.check_object(value, "the entry of a file")
+    value = check_object(value, "the entry of a file")
     if len(value) > len(_FILE_KEYS):
         raise TypeError(f"a file has keys that the format does not know: {_unknown(value)}")
-    hashes = checks.check_object(value["hashes"], "the hashes of a file")
+    hashes = check_object(value["hashes"], "the hashes of a file")
     return FileInfo(
-        checks.check_basename(value["basename"], reserved=INDEX_NAME),
-        checks.check_count(value["bytes"], "the size of a file", limit),
-        {checks.check_text(k, "a hash"): checks.check_text(v, "a hash") for k, v in hashes.items()},
+        check_basename(value["basename"], reserved=INDEX_NAME),
+        check_count(value["bytes"], "the size of a file", limit),
+        {check_text(k, "a hash"): check_text(v, "a hash") for k, v in hashes.items()},
     )
 
 
@@ -229,14 +240,138 @@ def _parse_size_limit(value: Any) -> int | str | None:
     if value is None:
         return None
     if type(value) is str:
-        return checks.check_text(value, "size_limit")
-    return checks.check_count(value, "size_limit")
+        return check_text(value, "size_limit")
+    return check_count(value, "size_limit")
 
 
 def _unknown(value: dict[str, Any]) -> str:
-    return ", ".join(checks.shown(key) for key in sorted(set(value) - _SHARD_KEYS - _FILE_KEYS)[:5])
+    return ", ".join(shown(key) for key in sorted(set(value) - _SHARD_KEYS - _FILE_KEYS)[:5])
 
 
 def describe(error: Exception) -> str:
     """Return what an error of these functions says, with its kind where that says something."""
     return str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"
+
+
+# Checks of what may come from anywhere. Each returns the value it was given, with the type that it
+# has then been found to have, or raises TypeError or ValueError with a text that names the entry.
+
+
+def shown(value: object) -> str:
+    """Return a short form of `value` for a message: what is wrong may also be large."""
+    text = repr(value) if isinstance(value, (str, int, float, type(None))) else ""
+    if not text:
+        return f"of type {type(value).__name__}"
+    return text if len(text) <= 80 else text[:77] + "…"
+
+
+def check_object(value: Any, what: str) -> dict[str, Any]:
+    """Require a JSON object."""
+    if type(value) is not dict:
+        raise TypeError(f"{what} is {shown(value)} and not an object")
+    return value
+
+
+def check_text(value: Any, what: str) -> str:
+    """Require a text that can be written as UTF-8: JSON can say what Unicode cannot."""
+    if type(value) is not str:
+        raise TypeError(f"{what} is {shown(value)} and not a text")
+    if not value.isascii():
+        value.encode("utf-8")
+    return value
+
+
+def check_texts(value: Any, what: str) -> tuple[str, ...]:
+    """Require a list of texts."""
+    if type(value) is not list:
+        raise TypeError(f"{what} is {shown(value)} and not a list")
+    return tuple([check_text(item, what) for item in value])
+
+
+def check_count(value: Any, what: str, limit: int = 2**63 - 1) -> int:
+    """Require an integer from 0 to `limit`; a truth value is none."""
+    if type(value) is not int:
+        raise TypeError(f"{what} is {shown(value)} and not an integer")
+    if not 0 <= value <= limit:
+        raise ValueError(f"{what} is not between 0 and {limit}")
+    return value
+
+
+def check_basename(value: Any, reserved: str) -> str:
+    """Require the path of a file below the directory of the dataset.
+
+    Raises
+    ------
+    ValueError
+        If it leads elsewhere: it is empty or absolute, has an empty, ``.`` or ``..`` component, a
+        drive letter, a backslash or a NUL, or is the name `reserved`; or if it is too long to be
+        the name of a file.
+    """
+    name = check_text(value, "a basename")
+    size = len(name) if name.isascii() else len(name.encode("utf-8"))
+    components = name.split("/")
+    if not _PLAIN_PATH.fullmatch(name) and (
+        any(component in ("", ".", "..") for component in components)
+        or "\\" in name
+        or "\0" in name
+        or _DRIVE.match(name)
+    ):
+        raise ValueError(
+            f"the basename {shown(name)} is not the name of a file inside the directory of the "
+            "dataset"
+        )
+    if size > _MAX_PATH_BYTES or (
+        size > _MAX_COMPONENT_BYTES
+        and any(len(part.encode("utf-8")) > _MAX_COMPONENT_BYTES for part in components)
+    ):
+        raise ValueError(f"the basename {shown(name)} is longer than a file's name can be")
+    if name == reserved:
+        raise ValueError(f"the basename {name!r} is the index itself")
+    return name
+
+
+def check_sizes(
+    value: Any, names: tuple[str, ...], encodings: tuple[str, ...]
+) -> tuple[int | None, ...]:
+    """Require one size per column, None where it varies.
+
+    It need not be that of the encoding, whose name the writer may have given another meaning.
+    """
+    if type(value) is not list:
+        raise TypeError(f"column_sizes is {shown(value)} and not a list")
+    if not len(names) == len(encodings) == len(value):
+        raise ValueError("column_names, column_encodings and column_sizes differ in length")
+    if len(set(names)) < len(names):
+        raise ValueError("column_names holds one name twice")
+    for name, encoding, size in zip(names, encodings, value, strict=True):
+        if size is not None:
+            check_count(size, "a size in column_sizes", _MAX_FIXED_BYTES)
+        if size == 0:
+            raise ValueError(f"column {shown(name)} has values of 0 bytes")
+        try:
+            parse_encoding(encoding)
+        except UnsupportedEncodingError as error:
+            raise ValueError(f"column {shown(name)}: {error}") from error
+    if fixed_bytes(value) > _MAX_FIXED_BYTES:
+        raise ValueError("the fixed-size columns of a sample take 2 GiB and more")
+    return tuple(value)
+
+
+def fixed_bytes(sizes: Sequence[int | None]) -> int:
+    """Bytes that a sample takes at least: its fixed-size columns, and a word for each other one."""
+    return sum([4 if size is None else size for size in sizes])
+
+
+def check_depth(value: Any, what: str, limit: int = 200) -> None:
+    """Require that objects and lists are nested less than `limit` deep, for those who recurse."""
+    level = [value]
+    for _ in range(limit):
+        level = [
+            child
+            for item in level
+            if isinstance(item, (dict, list))
+            for child in (item.values() if isinstance(item, dict) else item)
+        ]
+        if not level:
+            return
+    raise ValueError(f"{what} is nested more than {limit} deep")

@@ -11,8 +11,14 @@ import pyarrow as pa
 from mdstorm_backend.errors import CorruptDatasetError, UnsupportedEncodingError
 from mdstorm_backend.format.encodings import parse_encoding, sized_encoding
 from mdstorm_backend.format.encodings.arrays import Array
-from mdstorm_backend.format.index import Index, ShardInfo
-from mdstorm_backend.format.index_checks import check_count, check_object, check_text, shown
+from mdstorm_backend.format.index import (
+    Index,
+    ShardInfo,
+    check_count,
+    check_object,
+    check_text,
+    shown,
+)
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values.arrow_types import arrow_type
 from mdstorm_backend.format.values.nested_lists import depth_of
