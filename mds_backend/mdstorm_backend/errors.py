@@ -32,9 +32,9 @@
     ├── MissingAttributeError     also AttributeError
     └── AlreadyImportedError      also ImportError
 
-Each class is also the builtin that code written before mdstorm already catches. Each message says
+Each class also derives from the built-in exception that existing code catches. Each message says
 what was found, where, and what to do about it. Attributes have defaults because pickle, and the
-worker processes of PyTorch, make an error of its message alone.
+worker processes of PyTorch, construct an error from its message alone.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ __all__ = [
 ]
 
 
-#: Where the site of `make docs` is, such as ``https://example.org/mdstorm``. Messages then end with
-#: the place of their class in its page about errors. Empty until there is one.
+#: The URL at which the output of `make docs` is published, such as ``https://example.org/mdstorm``.
+#: Messages then end with a link to the section about their class. Empty until there is one.
 SITE_URL = ""
 
 
@@ -90,14 +90,14 @@ class MDStormError(Exception):
         return self._with_place(super().__str__())
 
     def _with_place(self, message: str) -> str:
-        if not SITE_URL or SITE_URL in message:  # it may repeat another error's
+        if not SITE_URL or SITE_URL in message:  # it may quote another error with a link
             return message
         ours = next(c for c in type(self).__mro__ if c.__module__.endswith(".errors"))
         return f"{message}\n{SITE_URL}/troubleshooting.html#{ours.__name__.lower()}"
 
 
 class _PlaceError(MDStormError):
-    """Base of errors that know the URL at fault."""
+    """Base of errors with the URL at fault."""
 
     def __init__(self, message: str, *, url: str = "") -> None:
         super().__init__(message)
@@ -110,7 +110,7 @@ class DatasetNotFoundError(_PlaceError, FileNotFoundError, RuntimeError):
     Attributes
     ----------
     url : str
-        Where the dataset was looked for.
+        The URL where a dataset was expected.
     """
 
 
@@ -130,7 +130,7 @@ class CorruptDatasetError(_PlaceError, ValueError):
 
 
 class CorruptIndexError(CorruptDatasetError, json.JSONDecodeError):
-    """An index is empty, truncated, or not JSON for another reason.
+    """An index is empty, truncated, or otherwise not valid JSON.
 
     Attributes
     ----------
@@ -174,7 +174,7 @@ class UnsupportedTypeError(MDStormError, TypeError, ValueError):
     Attributes
     ----------
     columns : dict of str to str
-        The refused columns, each with the reason.
+        The columns that cannot be stored, each with the reason.
     """
 
     def __init__(self, message: str, *, columns: dict[str, str] | None = None) -> None:
@@ -282,7 +282,7 @@ class StorageError(_PlaceError, OSError):
     Attributes
     ----------
     url : str
-        What was to be read or written.
+        The URL that could not be read or written.
     """
 
 
@@ -296,19 +296,19 @@ class CredentialsError(_PlaceError, PermissionError):
     Attributes
     ----------
     url : str
-        What was to be read or written.
+        The URL that could not be read or written.
     """
 
 
 class MissingDependencyError(MDStormError, ModuleNotFoundError):
-    """An optional library, or Java, is needed and is not installed.
+    """An optional library, or Java, is needed but not installed.
 
     Attributes
     ----------
     extra : str
         The pip extra that installs the library; empty if it has none.
     name : str or None
-        The module that cannot be imported, as in every ImportError; None if it is unknown.
+        The module that cannot be imported, as in every ImportError; None if unknown.
     """
 
     def __init__(self, message: str, *, extra: str = "", name: str | None = None) -> None:
@@ -318,15 +318,15 @@ class MissingDependencyError(MDStormError, ModuleNotFoundError):
 
 
 class MissingNameError(MDStormError, ImportError):
-    """A program imports a name that mdstorm lacks from a library that mdstorm replaces."""
+    """A program imports a name from a library that mdstorm replaces, but mdstorm lacks it."""
 
 
 class MissingModuleError(MDStormError, ModuleNotFoundError):
-    """A program imports a module that mdstorm lacks from a library that mdstorm replaces."""
+    """A program imports a module of a library that mdstorm replaces, but mdstorm lacks it."""
 
 
 class MissingAttributeError(MDStormError, AttributeError):
-    """A program uses an attribute that mdstorm lacks of a library that mdstorm replaces."""
+    """A program uses an attribute of a library that mdstorm replaces, but mdstorm lacks it."""
 
 
 class AlreadyImportedError(MDStormError, ImportError):

@@ -1,4 +1,4 @@
-"""Threads, optional libraries and checks of arguments: helpers that know nothing of data."""
+"""Helpers that know nothing about data: threads, optional libraries, checks of arguments."""
 
 from __future__ import annotations
 

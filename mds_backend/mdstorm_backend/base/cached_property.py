@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from functools import cached_property
 else:
 
-    class cached_property:  # noqa: N801  # the name of the one it stands in for
+    class cached_property:  # noqa: N801  # the name of the class it replaces
         """`functools.cached_property`, safe to share between threads and to fork.
 
         Before Python 3.12 the standard one has a lock, shared by all instances: a process that is
@@ -30,9 +30,9 @@ else:
             if instance is None:
                 return self
             value = self._function(instance)
-            # Python 3.11 makes the dictionary of an instance when somebody first asks for it, and
-            # may collect garbage meanwhile. A finalizer that lets another thread ask leaves two
-            # dictionaries of the same values, one of which outlives them: memory is corrupted.
-            # With the memory of this one at hand nothing is collected, and no thread comes between.
+            # Python 3.11 creates the dictionary of an instance on first use, and may collect
+            # garbage meanwhile. If a finalizer then lets another thread use the instance, there are
+            # two dictionaries of the same values, one of which outlives them: memory is corrupted.
+            # This dictionary leaves memory for that one, so that nothing is collected in between.
             {}  # noqa: B018
             return instance.__dict__.setdefault(self._name, value)

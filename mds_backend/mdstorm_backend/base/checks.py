@@ -21,16 +21,16 @@ _Result = TypeVar("_Result")
 
 
 def did_you_mean(name: str, known: Collection[str]) -> str:
-    """Return the end of a message about an unknown name: the known one that is most like it."""
+    """Return the end of a message about an unknown name: the most similar known one, if any."""
     folded = {one.lower(): one for one in known}
-    # A long name may be meant by a part of it that is less like it than a short one is.
+    # Names that contain it come first: a short name may be more similar than the long one meant.
     parts = [one for one in folded if len(name) > 4 and name.lower() in one]
     nearest = sorted(parts, key=len) or get_close_matches(name.lower(), folded, cutoff=0.65)
     return f": did you mean {folded[nearest[0]]}?" if nearest else ""
 
 
 def choose_among(name: str, known: Collection[str]) -> str:
-    """Return the end of a message about an unknown name: `did_you_mean`, and all known ones."""
+    """Return the end of a message about an unknown name: `did_you_mean`, and the choices."""
     nearest = did_you_mean(name, known)
     return f"{f'{nearest} Choose' if nearest else ': choose'} among {list(known)}"
 
@@ -38,13 +38,13 @@ def choose_among(name: str, known: Collection[str]) -> str:
 def unknown_keyword(
     function: str, name: str, known: Collection[str], instead: str = ""
 ) -> ArgumentTypeError:
-    """Return the error for a keyword that a function does not have, and what to use `instead`."""
+    """Return the error for an unknown keyword: `instead`, or a similar keyword, is the remedy."""
     remedy = instead or did_you_mean(name, known) or f". Keywords are {', '.join(sorted(known))}"
     return ArgumentTypeError(f"{function}() got an unexpected keyword argument {name!r}{remedy}")
 
 
 def suggests_keywords(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """Let a function, or a constructor, say which keyword an unknown one is most like.
+    """Decorate a function or constructor to suggest the keyword that an unknown one resembles.
 
     The error is an ArgumentTypeError, a TypeError like Python's own.
     """
@@ -63,32 +63,32 @@ def suggests_keywords(function: Callable[_Arguments, _Result]) -> Callable[_Argu
 
 
 def suggests_fields(dataclass: type[_Result]) -> type[_Result]:
-    """Let a dataclass say which field an unknown keyword is most like: see `suggests_keywords`."""
+    """Decorate a dataclass as `suggests_keywords` decorates a function."""
     made: Any = dataclass
     made.__init__ = suggests_keywords(made.__init__)
     return dataclass
 
 
 def check_flag(name: str, value: object) -> None:
-    """Raise ArgumentTypeError if a string stands for True or False: every string would be true."""
+    """Raise ArgumentTypeError if `value` is a string: any non-empty string would be true."""
     if isinstance(value, str):
         raise ArgumentTypeError(f"{name} must be True or False, found {value!r}")
 
 
 def check_function(name: str, value: object) -> None:
-    """Raise ArgumentTypeError unless `value` is None or can be called."""
+    """Raise ArgumentTypeError unless `value` is None or callable."""
     if value is not None and not callable(value):
         raise ArgumentTypeError(f"{name} must be a function, found {value!r}")
 
 
 def check_list(name: str, value: object) -> None:
-    """Raise ArgumentTypeError unless `value` is None or several values, which a string is not."""
+    """Raise ArgumentTypeError unless `value` is None or an iterable other than str or bytes."""
     if value is not None and (isinstance(value, (str, bytes)) or not isinstance(value, Iterable)):
         raise ArgumentTypeError(f"{name} must be a list, found {value!r}: put it in a list")
 
 
 def check_text(name: str, value: object) -> None:
-    """Raise ArgumentTypeError unless `value` is None or a string that is not empty."""
+    """Raise ArgumentTypeError unless `value` is None or a non-empty string."""
     if value is not None and not (isinstance(value, str) and value):
         raise ArgumentTypeError(f"{name} must be a non-empty string, found {value!r}")
 
@@ -123,17 +123,18 @@ def check_mapping(name: str, value: object) -> None:
 
 
 def is_integer(value: object) -> TypeGuard[int]:
-    """Whether it is an integer of Python or NumPy, and no boolean."""
+    """Whether `value` is an integer of Python or NumPy, and not a boolean."""
     return isinstance(value, (int, Integral)) and not isinstance(value, bool)
 
 
 def parse_json(text: bytes | bytearray | memoryview | str, **options: Any) -> Any:
-    """Parse JSON as `json.loads` does; whatever is wrong with it is a ValueError.
+    """Parse JSON like `json.loads`, but raise ValueError for everything that is invalid.
 
     Raises
     ------
     ValueError
-        If it is not JSON, too deeply nested, or holds a number that is not finite, such as 1e400.
+        If `text` is not JSON, is nested too deeply, or holds a number that is not finite, such as
+        1e400.
     """
     if isinstance(text, memoryview):
         text = bytes(text)
@@ -154,7 +155,7 @@ _OURS = frozenset({"mdstorm", "mdstorm_backend", "mdstorm_migrate"})
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the first frame outside our packages, however deep in them it comes from."""
+    """Issue a warning that points to the innermost frame outside mdstorm's packages."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and is_ours(frame.f_globals.get("__name__", "")):
         frame, level = frame.f_back, level + 1
@@ -162,5 +163,5 @@ def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
 
 
 def is_ours(module: str) -> bool:
-    """Whether a module is one of our packages, by its name."""
+    """Whether the module of this name belongs to one of mdstorm's packages."""
     return module.partition(".")[0] in _OURS

@@ -15,17 +15,17 @@ from contextlib import suppress
 from mdstorm_backend.base.threads import OwnContext
 from mdstorm_backend.errors import StorageError
 
-#: What file systems without locks say, as mounts of remote storage.
+#: Error numbers of file systems without locks, such as mounts of remote storage.
 NO_LOCKS = frozenset({errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP})
 
-#: Shortest and longest pause, in seconds, between two attempts at a lock that is held.
+#: Shortest and longest pause, in seconds, between two attempts at a held lock.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
 
 
 class FileLock(OwnContext):
-    """An exclusive lock that is held, on a file whose content only the holder changes.
+    """A held lock on a file whose content only the holder of an exclusive lock changes.
 
-    The content is one line; anything after it was left by a holder that was killed, and is ignored.
+    The content is one line. A holder that was killed may have left more, which is ignored.
     """
 
     def __init__(self, fd: int, path: str) -> None:
@@ -38,20 +38,20 @@ class FileLock(OwnContext):
         return os.pread(self._fd, os.fstat(self._fd).st_size, 0)
 
     def write(self, line: bytes) -> None:
-        """Replace the content of the file; `line` has no newline in it."""
+        """Replace the content of the file with `line`, which must not contain a newline."""
         data = line + b"\n" if line else b""
         if os.pwrite(self._fd, data, 0) != len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
         os.ftruncate(self._fd, len(data))
 
     def remove_file(self) -> None:
-        """Remove the file, unless another is there; those who wait for the lock make a new one."""
+        """Remove the file, unless another replaced it; waiting processes create a new one."""
         if _is_at(self.path, self._fd):
             os.unlink(self.path)
 
     def release(self) -> None:
         """Release the lock."""
-        # A forked child may hold a copy of the descriptor: closing alone would leave it locked.
+        # A forked child may hold a copy of the descriptor: closing alone would keep the lock.
         if _held.pop(self._fd, None) is self:
             with suppress(OSError):
                 fcntl.flock(self._fd, fcntl.LOCK_UN)
@@ -62,14 +62,14 @@ class FileLock(OwnContext):
 
 
 def try_lock(path: str, *, shared: bool = False) -> FileLock | None:
-    """Lock the file `path`, which is made if there is none; None if it is locked already.
+    """Lock the file `path`, creating it if necessary; return None if it is already locked.
 
-    A shared lock is for those who change nothing: any number of them may have it at a time.
+    A shared lock is for readers: any number of them may hold it at the same time.
 
     Raises
     ------
     OSError
-        If the file cannot be made, or its file system has no locks.
+        If the file cannot be created, or its file system has no locks.
     """
     while True:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -102,14 +102,14 @@ def wait_for_lock(
     patience : float
         Seconds to wait for a holder that makes no progress.
     progress : callable
-        Returns something that changes while the holder makes progress.
+        Returns a value that changes while the holder makes progress.
     shared : bool
         As for `try_lock`.
 
     Raises
     ------
     StorageError
-        If the patience runs out.
+        If the holder makes no progress for `patience` seconds.
     """
     lock = try_lock(path, shared=shared)
     if lock is not None:
@@ -131,17 +131,17 @@ def wait_for_lock(
 
 
 def share_lock(path: str) -> int:
-    """Take a shared lock on the file `path`, which keeps `try_lock` from locking it.
+    """Wait for a shared lock on the file `path`, which prevents exclusive locks on it.
 
     Returns
     -------
     int
-        A descriptor; the lock is held until it, and its copies in forked children, are closed.
+        A descriptor. The lock is held until it and its copies in forked children are closed.
 
     Raises
     ------
     OSError
-        If the file cannot be made, its file system has no locks, or it was removed meanwhile.
+        If the file cannot be created, its file system has no locks, or it was removed meanwhile.
     """
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
@@ -166,7 +166,7 @@ _held: dict[int, FileLock] = {}
 
 
 def _drop_copies() -> None:
-    """In a forked child: a lock belongs to the parent, which alone may keep it."""
+    """Close the copies of locks in a forked child: the locks belong to the parent."""
     for fd in list(_held):
         os.close(fd)
     _held.clear()

@@ -1,7 +1,7 @@
 """Import optional libraries on first use, and act on modules when they are loaded.
 
-What waits for modules has none of the bases of `importlib.abc`, which takes longer to import than
-all else that is.
+The finder and the loader do not derive from the classes of `importlib.abc`, which takes longer to
+import than everything else here.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def require(module: str) -> ModuleType:
     Raises
     ------
     MissingDependencyError
-        If it is not installed; the message says what to install.
+        If the library is not installed; the message says how to install it.
     """
     purpose, extra = _EXTRAS[module]
     try:
@@ -72,14 +72,14 @@ Done: TypeAlias = Callable[[ModuleType], object]
 
 
 def when_loaded(names: Iterable[str], function: Done) -> None:
-    """Call a function with each of some modules: now if it is loaded, else when it is.
+    """Call a function with each named module: now if the module is loaded, or when it is.
 
     Parameters
     ----------
     names : iterable of str
-        Complete names of modules, which need not exist.
+        Full names of modules, which need not exist.
     function : callable
-        Is given the module. It may be given one again.
+        Called with the module, possibly more than once.
     """
     finder = next((each for each in sys.meta_path if isinstance(each, _Finder)), None)
     if finder is None:
@@ -94,9 +94,9 @@ def when_loaded(names: Iterable[str], function: Done) -> None:
 
 
 def wrap(owner: object, name: str, make: Callable[[Any], Any]) -> None:
-    """Replace a function of a module or class by what `make` makes of it, once.
+    """Replace a function of a module or class with the wrapper that `make` returns for it.
 
-    Nothing happens where there is no such function.
+    Does nothing if there is no such function, or if it is already wrapped.
     """
     function = getattr(owner, name, None)
     if function is None or hasattr(function, "_is_wrapped_by_mdstorm"):
@@ -107,12 +107,12 @@ def wrap(owner: object, name: str, make: Callable[[Any], Any]) -> None:
 
 
 class _Finder:
-    """Notices when modules are loaded; finds what the other finders find.
+    """A finder that delegates to the other finders, and notices when modules are loaded.
 
     Attributes
     ----------
     functions : dict
-        What to call with a module, by its name.
+        The functions to call with each module, by its name.
     """
 
     def __init__(self) -> None:
@@ -140,14 +140,14 @@ class _Finder:
 
 
 class _Loader:
-    """Loads a module with its own loader, then calls a function."""
+    """Loads a module with its original loader, then calls a function."""
 
     def __init__(self, loader: Any, done: Done) -> None:
         self._loader = loader
         self._done = done
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._loader, name)  # as for its source, where a module is found only
+        return getattr(self._loader, name)  # for example get_source of a module that is only found
 
     def exec_module(self, module: ModuleType) -> None:
         module.__loader__ = self._loader

@@ -27,11 +27,11 @@ class Prefetcher(PoolContext):
     Parameters
     ----------
     workers : int
-        Number of threads; with 0 everything happens in the caller's thread, on demand.
+        Number of threads. With 0, results are computed in the caller's thread, on demand.
     depth : int
         Results that may be in progress or ready at a time.
     recorder : Recorder, optional
-        Records what is done, and what the consumer waits for.
+        Records the work of the threads, and the waits of the consumer.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Prefetcher(PoolContext):
         self._recorder = recorder
         #: Whether the consumer found its last result ready.
         self._is_ahead = False
-        #: As long as there are calls under way.
+        #: One element per call in progress: a deque changes safely without a lock.
         self._under_way: deque[None] = deque()
         if workers:
             _make_forks_safe()
@@ -57,9 +57,9 @@ class Prefetcher(PoolContext):
     ) -> Iterator[_Out]:
         """Apply `function` to each item and yield the results in order.
 
-        `items` is advanced in the consumer's thread. Errors, also those of `items` itself, are
-        raised in order: after the results that come before them. With `first_here`, the first item
-        is taken care of at once, before a second one is asked for.
+        `items` is advanced in the consumer's thread. Errors, including those of `items` itself, are
+        raised in order, after the preceding results. With `first_here`, the first item is processed
+        in the consumer's thread before the second one is requested.
         """
         items = iter(items)
         for item in islice(items, None if self._pool is None else int(first_here)):
@@ -79,8 +79,8 @@ class Prefetcher(PoolContext):
         for item in _until_failure(items, failure):
             pending.append(self._pool.submit(call, item))
             submitted += 1
-            # A result that is ready does not wait until all allowed work is submitted: submitting
-            # two items for each result reaches the full depth soon enough.
+            # A finished result is not held back until the full depth is submitted: submitting two
+            # items for each result reaches the full depth soon enough.
             if len(pending) >= self._depth or (submitted >= 2 and pending[0].done()):
                 submitted = 0
                 self._count(pending)
@@ -98,10 +98,10 @@ class Prefetcher(PoolContext):
             self._recorder.results_ready += sum(map(Future.done, pending))
 
     def share_of(self, threads: int) -> int:
-        """Return how many of some threads a call may use: those that other calls leave.
+        """Return how many of `threads` one call may use: they are divided among current calls.
 
-        It is one while results are ready when they are asked for. More threads take more processor
-        time, and nobody waits for them.
+        It is one while results are ready when the consumer requests them. More threads would take
+        more processor time and save no wait.
         """
         return 1 if self._is_ahead else max(threads // max(len(self._under_way), 1), 1)
 
@@ -119,7 +119,7 @@ class Prefetcher(PoolContext):
 
 
 def _until_failure(items: Iterable[_In], failure: list[Exception]) -> Iterator[_In]:
-    """Yield the items up to an error, which is appended to `failure`."""
+    """Yield items until `items` raises an error, which is appended to `failure`."""
     try:
         yield from items
     except Exception as error:
@@ -128,14 +128,14 @@ def _until_failure(items: Iterable[_In], failure: list[Exception]) -> Iterator[_
 
 @lru_cache(maxsize=1)
 def _make_forks_safe() -> None:
-    """Keep forks from copying Arrow while a thread sets it up.
+    """Make forks wait until Arrow is initialised.
 
-    Arrow imports pandas when it first converts Python objects, in whichever thread, under a lock. A
+    When Arrow first converts Python objects, it imports pandas under a lock, in whichever thread. A
     process forked in the meantime would wait forever for a thread that it does not have.
     """
     os.register_at_fork(before=set_up_arrow)
 
 
 def set_up_arrow() -> None:
-    """Wait until Arrow is set up, by this thread or another; it imports pandas where that is."""
+    """Initialise Arrow, or wait for the thread that does; it imports pandas if installed."""
     pa.array([0])

@@ -1,8 +1,8 @@
 """Record what a consumer of batches waits for, and what threads do for it meanwhile.
 
-Whatever takes time runs in a span, ``with work(Cause.DOWNLOADS)``, in any thread. A piece of work
-that a thread does ahead of use keeps its spans for its consumer. Where the consumer has to wait for
-it, the seconds of the wait are divided in proportion to those spans.
+Whatever takes time runs in a span, ``with work(Cause.DOWNLOADS)``, in any thread. A task that a
+thread runs ahead of use returns its spans with its result. If the consumer has to wait for the
+result, the seconds of the wait are divided in proportion to those spans.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _Out = TypeVar("_Out")
 
 
 class Cause(IntEnum):
-    """What a thread may be busy with, and a consumer wait for."""
+    """The kinds of work that keep a thread busy, and that a consumer waits for."""
 
     DOWNLOADS = 0
     CACHE = 1
@@ -33,14 +33,14 @@ class Cause(IntEnum):
 _REST, _CAUSES = int(Cause.BATCHING), len(Cause)
 #: Seconds by `Cause`.
 Spans: TypeAlias = list[float]
-#: What a thread leaves for whoever waits: the result, and what it took.
+#: The result of a task and its spans.
 Made: TypeAlias = tuple[_Out, Spans]
 
-#: Names of the seconds of the consumer by cause, from the first batch on.
+#: Names of the seconds that the consumer waits after the first batch, by cause.
 WAITED = tuple(f"waited_for_{cause.name.lower()}" for cause in Cause)
-#: Names of the seconds of threads by cause; the rest has none.
+#: Names of the seconds that threads are busy, by cause; `BATCHING` has none.
 BUSY = ("download_seconds", "cache_seconds", "decode_seconds", "transform_seconds")
-#: What threads count, beside those seconds.
+#: Names of the other numbers that threads count.
 _COUNTED = (
     "downloading_seconds",
     "downloads",
@@ -54,13 +54,13 @@ _COUNTED = (
     "results_ready",
 )
 _ZERO: dict[str, float] = dict.fromkeys((*BUSY, *_COUNTED), 0)
-#: Seconds below which a result was there, and only handed over.
+#: A result received within so many seconds was ready: no wait is counted.
 _HANDED_OVER = 20e-6
 _END: Any = object()
 
 
 class _Here(threading.local):
-    #: For which recorder this thread works, and the spans of what it does.
+    #: The recorder for which this thread works, and the spans of its current task.
     task: tuple[Recorder, Spans] | None = None
 
 
@@ -68,27 +68,28 @@ here = _Here()
 
 
 class Recorder:
-    """Records one iteration over batches. It pickles as None: another process has its own.
+    """Records one iteration over batches. It pickles as None: each process has its own.
 
     Parameters
     ----------
     clock : callable
         Returns seconds.
     since : float, optional
-        When the consumer asked for the first batch; now by default.
+        When the consumer requested the first batch; by default now.
 
     Attributes
     ----------
     is_over : bool
         Whether the iteration has ended.
     since : float
-        When the consumer asked or got something last.
+        When the consumer last requested or received a batch.
     batches, rows : int
-        What it has got.
+        Batches and rows delivered.
     startup, trained : float
-        Seconds that it waited for the first batch, and seconds between a batch and its next asking.
+        Seconds that the consumer waited for the first batch, and seconds between its batches and
+        its next requests.
     results, results_ready : int
-        Results of threads that it took, and how many were ready each time.
+        Results taken from threads, and the sum of the results that were ready each time.
     """
 
     def __init__(
@@ -100,13 +101,13 @@ class Recorder:
         self.batches = self.rows = 0
         self.startup = self.trained = 0.0
         self.results = self.results_ready = 0
-        #: When the first batch was there.
+        #: When the first batch was delivered.
         self._started = 0.0
-        #: What the consumer has waited for since then.
+        #: The consumer's waits since then, by cause.
         self._spans = _no_spans()
-        #: Each thread counts for itself, so that nobody waits for a lock.
+        #: One set of counts per thread, so that no thread waits for a lock.
         self._counts: dict[int, dict[str, float]] = {}
-        #: Downloads that are under way, and since when there are any.
+        #: The number of downloads in progress, and the start of the first of them.
         self._downloads, self._downloading_since = 0, 0.0
         self._lock = threading.Lock()
 
@@ -117,7 +118,7 @@ class Recorder:
 
     @property
     def consumer(self) -> str:
-        """Who takes the batches."""
+        """What consumes the batches, as named in messages."""
         return "training"
 
     @property
@@ -126,9 +127,9 @@ class Recorder:
         return self.since - self._started - self.trained if self.batches else 0.0
 
     def deliver(self, rows: int, batches: int = 1) -> None:
-        """Note that the consumer gets what it has asked for."""
+        """Record that the consumer receives the batches it requested."""
         now = self.clock()
-        if not self.batches:  # what was recorded so far was for the start
+        if not self.batches:  # waits so far belong to the startup
             self.startup, self._started = now - self.since, now
             self._spans = _no_spans()
         self.since = now
@@ -136,7 +137,7 @@ class Recorder:
         self.rows += rows
 
     def ask(self) -> None:
-        """Note that the consumer asks for more."""
+        """Record that the consumer requests the next batch."""
         now = self.clock()
         if self.batches:
             self.trained += now - self.since
@@ -145,11 +146,11 @@ class Recorder:
             self.since = now - self.startup
 
     def begun(self) -> None:
-        """Note that what has passed so far was for the start, whenever the consumer will ask."""
+        """Count the time so far as startup; time until the consumer's first request is not."""
         self.startup = self.clock() - self.since
 
     def end(self, *, is_waiting: bool) -> None:
-        """Note that the iteration is over, while the consumer waits for more or does not."""
+        """Record the end of the iteration; `is_waiting` if the consumer had requested a batch."""
         if is_waiting and not self.is_over:
             now = self.clock()
             if not self.batches:
@@ -158,7 +159,7 @@ class Recorder:
         self.is_over = True
 
     def wait(self, seconds: float, spans: Spans) -> None:
-        """Divide a wait in proportion to what the awaited result took."""
+        """Divide a wait among causes in proportion to the spans of the awaited result."""
         task, total = here.task, sum(spans)
         mine = task[1] if task is not None and task[0] is self else self._spans
         if total <= 0:
@@ -168,7 +169,7 @@ class Recorder:
             mine[cause] += seconds * span / total
 
     def consumed(self, items: Iterable[_Out]) -> Iterator[_Out]:
-        """Yield items, in whose making this thread works for the recorder."""
+        """Yield items; this thread's work on producing them is recorded."""
         following: Callable[[Any], Any] = self.called(partial(next, iter(items)))
         while (item := following(_END)) is not _END:
             yield item
@@ -176,7 +177,7 @@ class Recorder:
     def called(
         self, function: Callable[[_In], _Out], cause: Cause | None = None
     ) -> Callable[[_In], _Out]:
-        """Return a function for the consumer's thread, which counts as `cause`, if any."""
+        """Wrap a function for the consumer's thread: its work is recorded, as `cause` if given."""
 
         def counted(value: _In) -> _Out:
             with working_for(self):
@@ -190,7 +191,7 @@ class Recorder:
     # Threads that work ahead
 
     def task(self, function: Callable[[_In], _Out]) -> Callable[[_In], Made[_Out]]:
-        """Return what a thread is to call: it gives what the function does, for `result`."""
+        """Wrap a function for a worker thread: its result comes with its spans, for `result`."""
 
         def counted(item: _In) -> Made[_Out]:
             spans, start = _no_spans(), self.clock()
@@ -205,7 +206,7 @@ class Recorder:
         return counted
 
     def result(self, future: Future[Made[_Out]]) -> _Out:
-        """Return the result of a task, waited for if need be."""
+        """Return the result of a task, and record the wait for it."""
         start = self.clock()
         result, spans = future.result()
         seconds = self.clock() - start
@@ -214,19 +215,19 @@ class Recorder:
         return result
 
     def counts_of_thread(self) -> dict[str, float]:
-        """Return the numbers of this thread, to be added to."""
+        """Return the counts of this thread, to which the caller adds."""
         number = threading.get_ident()
         return self._counts.get(number) or self._counts.setdefault(number, dict(_ZERO))
 
     def begin_download(self, now: float) -> None:
-        """Note that one more download is under way."""
-        with self._lock:  # twice a file, of which the network takes far longer
+        """Record that a download starts."""
+        with self._lock:  # taken twice a file, and short compared with the network
             if not self._downloads:
                 self._downloading_since = now
             self._downloads += 1
 
     def end_download(self, now: float) -> float:
-        """Return the seconds since there was no download, once there is none again."""
+        """Record that a download ends; if it is the last, return the seconds since the first."""
         with self._lock:
             self._downloads -= 1
             return 0.0 if self._downloads else now - self._downloading_since
@@ -234,13 +235,13 @@ class Recorder:
     # Sums
 
     def add(self, totals: Mapping[str, float]) -> None:
-        """Add what a recorder in a worker process has counted."""
+        """Add the counts of a recorder in a worker process."""
         counts = self.counts_of_thread()
         for name in counts.keys() & totals.keys():
             counts[name] += totals[name]
 
     def totals(self) -> dict[str, float]:
-        """Return all numbers so far, by the names of the fields of `Statistics`."""
+        """Return all numbers so far, keyed by the fields of `Statistics`."""
         spans = self._spans if self.batches else _no_spans()
         totals: dict[str, float] = {
             "passes": 1,
@@ -262,7 +263,7 @@ class Recorder:
 
 
 class working_for:  # noqa: N801  # as `work`
-    """A ``with`` block in which the consumer's thread works for a recorder, if there is one."""
+    """A ``with`` block in which this thread works for the consumer's recorder, if there is one."""
 
     __slots__ = ("_outer", "_recorder")
 
@@ -279,9 +280,9 @@ class working_for:  # noqa: N801  # as `work`
 
 
 class work:  # noqa: N801  # reads as a statement, and is quicker than a generator
-    """A ``with`` block in which this thread is busy with something.
+    """A ``with`` block that counts its seconds as a cause, for the recorder of this thread.
 
-    Of blocks within blocks each counts its own seconds.
+    The seconds of a nested block count for that block only.
     """
 
     __slots__ = ("_cause", "_start", "_task")
@@ -311,19 +312,19 @@ class work:  # noqa: N801  # reads as a statement, and is quicker than a generat
 
 
 def count(name: str, number: float = 1) -> None:
-    """Add to a count of the recorder for which this thread works, if there is one."""
+    """Add to a count of this thread's recorder, if there is one."""
     if here.task is not None:
         here.task[0].counts_of_thread()[name] += number
 
 
 def count_download(size: int) -> None:
-    """Count a file of `size` bytes that this thread has brought here."""
+    """Count a file of `size` bytes that this thread has downloaded."""
     count("downloads")
     count("downloaded_bytes", size)
 
 
 def of_this_task(function: Callable[[], object]) -> Callable[[], None]:
-    """Return a function for another thread, which works for the recorder of this one."""
+    """Wrap a function for another thread, which then works for the recorder of this one."""
     task = here.task and (here.task[0], _no_spans())
 
     def called() -> None:
@@ -334,12 +335,12 @@ def of_this_task(function: Callable[[], object]) -> Callable[[], None]:
 
 
 def current_recorder() -> Recorder | None:
-    """Return the recorder for which this thread works."""
+    """Return the recorder for which this thread works, or None."""
     return None if here.task is None else here.task[0]
 
 
 def spans_of(totals: Mapping[str, float]) -> Spans:
-    """Return what a consumer has waited for."""
+    """Return the seconds that a consumer has waited, by cause."""
     return [totals.get(name, 0.0) for name in WAITED]
 
 

@@ -1,9 +1,9 @@
-"""Threads: pools for several kinds of work, the end of those of a generator, and forks.
+"""Pools of threads, the end of a generator's threads, and forks.
 
-A suspended generator is closed when its last reference goes away. The garbage collector may do so
-in any thread and at any point: in one of the generator's own threads, or while a lock is held that
-one of them waits for, such as those with which `threading` starts and ends threads. So closing a
-generator does not wait for its threads: they finish what they are doing, and the owner of the
+A suspended generator is closed when its last reference goes away. The garbage collector may close
+it in any thread and at any point: in one of the generator's own threads, or while a lock is held
+that one of them waits for, such as those with which `threading` starts and ends threads. So closing
+a generator does not wait for its threads: they finish their current work, and the owner of the
 generator waits for them later, with `PassThreads`.
 """
 
@@ -32,7 +32,7 @@ _here = threading.local()
 
 
 class RenewedInForks:
-    """Begins anew in a forked child: a thread that is not there may hold a lock."""
+    """Base of objects that are reset in a forked child, which lacks the threads that hold locks."""
 
     def __init__(self) -> None:
         self._renew()
@@ -54,36 +54,36 @@ os.register_at_fork(after_in_child=_renew_all)
 
 
 class OrderedPool(ThreadPoolExecutor):
-    """A pool whose threads can ask for the `place` of what they do, and have others `go_on`."""
+    """A pool whose threads know the `place` of their work, and can leave work to `hand_off`."""
 
     def __init__(self, max_workers: int, thread_name_prefix: str = "") -> None:
         super().__init__(max_workers, thread_name_prefix)
         self._others = ThreadPoolExecutor(max_workers, thread_name_prefix)
 
     def submit(self, fn: Callable[..., _Out], /, *args: Any, **kwargs: Any) -> Future[_Out]:
-        """Have a thread call `fn`."""
+        """Call `fn` in a thread of the pool."""
         return super().submit(_called, self._others, next(_places), fn, *args, **kwargs)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """End the threads, and those that go on with their work."""
+        """End the threads, and those to which they handed off work."""
         super().shutdown(wait, cancel_futures=cancel_futures)
         self._others.shutdown(wait)
 
 
 def place() -> int:
-    """Return a number that is less than that of all work submitted after this thread's."""
+    """Return the number of this thread's work; work that is submitted later has a greater one."""
     found: int = getattr(_here, "place", -1)
     return next(_places) if found < 0 else found
 
 
-def go_on(function: Callable[[], object]) -> bool:
-    """Have another thread call `function`, as part of the work of this one.
+def hand_off(function: Callable[[], object]) -> bool:
+    """Call `function` in another thread, as part of the work of this one.
 
     Returns
     -------
     bool
-        False if this is no thread of an `OrderedPool`, with which the other one would end; then
-        nothing is called.
+        False if this is not a thread of an `OrderedPool`, whose shutdown would end the other
+        thread. `function` is not called then.
     """
     others: ThreadPoolExecutor | None = getattr(_here, "others", None)
     if others is None:
@@ -99,7 +99,7 @@ def _called(
     return fn(*args, **kwargs)
 
 
-#: Called with the number that is done, and the number of all.
+#: Called with the number of finished items, and the total.
 OnProgress: TypeAlias = Callable[[int, int], None]
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -108,7 +108,7 @@ _Result = TypeVar("_Result")
 _MAX_THREADS = 8
 
 
-#: Requests to a storage that only look at files, or write small ones, at a time.
+#: Limits concurrent requests to a storage that only check files, or write small ones.
 _MOST_REQUESTS = 16
 
 
@@ -118,7 +118,7 @@ def num_threads(threads: int | None) -> int:
 
 
 def map_files(call: Callable[[_Item], _Result], items: Collection[_Item]) -> list[_Result]:
-    """Call `call` in threads for each of some small files, and return the results in their order.
+    """Call `call` for each of some small files, in threads, and return the results in order.
 
     The first error is raised once all calls have ended.
     """
@@ -151,13 +151,13 @@ _Made = TypeVar("_Made")
 
 
 class WorkAhead(Generic[_Made]):
-    """The result that was asked for last, and one that a thread makes. Pickles have neither.
+    """Keeps the latest result, and one that a thread computes ahead of its use.
 
-    A fork has those that were finished.
+    Pickles hold no results. A forked child keeps those that were finished.
     """
 
     def __init__(self) -> None:
-        #: Replaced at once, for other threads: of which key, in which process, the result.
+        #: Key, process and result, in a tuple that other threads see replaced as a whole.
         self._kept: tuple[object, int, Future[_Made]] | None = None
         self._ahead: tuple[object, int, Future[_Made]] | None = None
 
@@ -165,14 +165,14 @@ class WorkAhead(Generic[_Made]):
         return WorkAhead, ()
 
     def begin(self, key: object, make: Callable[[], _Made]) -> None:
-        """Have a thread call `make`, unless that was done."""
+        """Compute the result of `key` in a thread, with `make`, unless that was begun before."""
         if self._find(key) is None:
             result: Future[_Made] = Future()
             self._ahead = key, os.getpid(), result
             threading.Thread(target=_fill, args=(result, make), daemon=True).start()
 
     def get(self, key: object, make: Callable[[], _Made]) -> _Made:
-        """Return the result of a key, by `make` if there is none; it is kept until the next."""
+        """Return the result of `key`, from `make` if there is none; keep it until the next key."""
         found, ahead = self._find(key), self._ahead
         if ahead is not None and ahead[2] is found:
             self._ahead = None
@@ -198,9 +198,9 @@ def _fill(result: Future[Any], make: Callable[[], Any]) -> None:
 
 
 class OwnContext:
-    """A context manager that ``with … as`` gets itself, and that calls `_mdstorm_leave` at the end.
+    """A context manager that returns itself, and calls `_mdstorm_leave` at the end of the block.
 
-    Subclasses are what users make subclasses of: the method's name leaves all others to them.
+    Users derive from its subclasses, and are unlikely to have a method of that name.
     """
 
     def __enter__(self) -> Self:
@@ -215,7 +215,7 @@ class OwnContext:
         self._mdstorm_leave(kind)
 
     def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
-        """End what is under way; `kind` is that of the error that ends the block, if one does."""
+        """Clean up; `kind` is the class of the error that ended the block, if one did."""
         raise NotImplementedError(f"{type(self).__name__} has to define _mdstorm_leave")
 
 
@@ -223,7 +223,7 @@ _Generator = TypeVar("_Generator", bound=Generator[object, None, None])
 
 
 class _Closing(threading.local):
-    """Where this thread records the pools of generators that it closes; None for nowhere."""
+    """The list to which this thread adds the pools of generators that it closes, or None."""
 
     pools: list[ThreadPoolExecutor] | None = None
 
@@ -232,14 +232,15 @@ _closing = _Closing()
 
 
 def end_pool(pool: ThreadPoolExecutor, kind: type[BaseException] | None) -> None:
-    """End the threads of a pool whose generator ends.
+    """Shut down the pool of a generator that ends.
 
     Parameters
     ----------
     pool : ThreadPoolExecutor
         The pool. Work that has not started is cancelled.
     kind : type of exception or None
-        What ends the generator. Unless the generator is closed, its threads are waited for.
+        The exception that ends the generator. A generator that is closed, with GeneratorExit, does
+        not wait for its threads.
     """
     is_closed = kind is not None and issubclass(kind, GeneratorExit)
     pool.shutdown(wait=not is_closed, cancel_futures=True)
@@ -248,7 +249,7 @@ def end_pool(pool: ThreadPoolExecutor, kind: type[BaseException] | None) -> None
 
 
 class PassThreads:
-    """The threads of a loader's passes that have not been waited for."""
+    """The threads of a loader's passes that still have to be waited for."""
 
     def __init__(self) -> None:
         self._pools: list[ThreadPoolExecutor] = []
@@ -258,12 +259,12 @@ class PassThreads:
         return PassThreads, ()  # copies have passes of their own
 
     def follow(self, iteration: _Generator) -> _Generator:
-        """Note an iteration, which `end` closes, and return it."""
+        """Register an iteration, for `end` to close, and return it."""
         self._running.add(iteration)
         return iteration
 
     def end(self) -> None:
-        """Close the iterations that are running, and wait for their threads."""
+        """Close the running iterations, and wait for their threads."""
         for iteration in list(self._running):
             iteration.close()
         self.wait()
@@ -272,8 +273,8 @@ class PassThreads:
     def closing(self, generator: _Generator) -> Iterator[_Generator]:
         """Close `generator`, part of a pass, at the end of a block in another generator.
 
-        Its threads are waited for at once, or by `wait` if the outer generator is itself closed.
-        Those of earlier passes are waited for first.
+        The block waits for its threads, unless the outer generator is itself closed: then `wait`
+        does. Threads of earlier passes are waited for first.
         """
         self.wait()
         is_closed = False
@@ -298,7 +299,7 @@ class PassThreads:
 
 
 class PoolContext(OwnContext):
-    """A context manager whose pool of threads, if it has one, ends with the ``with`` block."""
+    """A context manager whose pool of threads, if it has one, is shut down at the end."""
 
     _pool: ThreadPoolExecutor | None
 

@@ -12,7 +12,7 @@ from typing import Any, overload
 
 from mdstorm_backend.base.locks import FileLock, share_lock, wait_for_lock
 from mdstorm_backend.base.recorder import Cause, count, work
-from mdstorm_backend.base.threads import go_on
+from mdstorm_backend.base.threads import hand_off
 from mdstorm_backend.cache.directory import FileIdentity, Record
 from mdstorm_backend.cache.download import check_hash, mapped
 from mdstorm_backend.cache.shard_source import ShardSource, check_hash_is_recorded, origin, room_for
@@ -97,7 +97,7 @@ class ShardCache:
         """
         if stream and self._is_worth_streaming(info):
             arrival = Arrival()
-            if go_on(partial(arrival.make, partial(self._open, info, arrival))):
+            if hand_off(partial(arrival.make, partial(self._open, info, arrival))):
                 with work(Cause.DOWNLOADS):
                     arrival.wait_for(1)
                 return arrival

@@ -1,4 +1,4 @@
-"""What runs on the executors of Spark, where each worker imports it anew.
+"""Code that runs on Spark's executors, where every worker process imports it.
 
-It needs pyarrow and NumPy there, and neither PyTorch, TensorFlow nor what reads datasets.
+It needs pyarrow and NumPy there, but not PyTorch, TensorFlow or the modules that read datasets.
 """

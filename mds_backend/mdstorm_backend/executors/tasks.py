@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-#: Spark schema of what a task returns: one JSON text per shard.
+#: Spark schema of a task's result: one JSON text per shard.
 REPORT_SCHEMA = "report string"
 
 #: Small record batches are joined to this many rows or bytes before they are encoded.
@@ -36,7 +36,7 @@ Batches = Iterator[pa.RecordBatch]
 def make_task(
     function: Callable[..., Iterator[Any]], arguments: dict[str, Any]
 ) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """Return the function for ``df.mapInArrow`` or ``df.mapInPandas``.
+    """Return a function for ``df.mapInArrow`` or ``df.mapInPandas``.
 
     It is a closure, pickled by value, so that an executor without mdstorm can run it far enough to
     report what is missing.
@@ -44,14 +44,14 @@ def make_task(
     Parameters
     ----------
     function : callable
-        A function of a module in this folder, which takes the batches of a partition.
+        A function of this package, which takes the batches of a partition first.
     arguments : dict
-        Its other arguments.
+        The other arguments of `function`.
     """
     from pyspark import cloudpickle
 
     module, name = function.__module__, function.__name__
-    # Pickled apart: they are made from classes of mdstorm, which the executor may lack.
+    # Pickled separately: unpickling needs mdstorm, which the executor may lack.
     foreign, sent = map(cloudpickle.dumps, (foreign_encodings(), arguments))
 
     def write_shards(batches: Iterator[Any]) -> Iterator[Any]:
@@ -87,9 +87,10 @@ def write_partition(
 ) -> Batches:
     """Write the batches of one partition as shards.
 
-    The columns of `batches` are those of `schema`, in its order and under any names; with `recode`,
-    which converts them, they are those of `names`. Shards are named after the partition and the
-    attempt, so that an attempt that Spark abandons cannot interfere with the successful one.
+    The batches have the columns of `schema` in order, under any names. With `recode`, which
+    converts batches to `schema`, they have the columns `names` instead. Shards are named after the
+    partition and the attempt, so that an attempt that Spark abandons cannot interfere with the
+    successful one.
 
     Yields
     ------
@@ -105,7 +106,7 @@ def write_partition(
 
 
 def this_task(job: str) -> tuple[int, str]:
-    """Return the number of this task's partition, and the start of the names of its shards."""
+    """Return this task's partition number, and the prefix of its shards' names."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -124,7 +125,7 @@ def report_texts(partition: int, reports: Sequence[ShardReport]) -> list[str]:
 
 
 def reports_by_partition(texts: Sequence[str]) -> dict[int, list[ShardReport]]:
-    """Parse the results of a job's tasks, in the order of partitions and shards."""
+    """Parse the results of a job's tasks; partitions and their shards are in order."""
     partitions: dict[int, list[ShardReport]] = {}
     for value in sorted(map(json.loads, texts), key=lambda v: (v["partition"], v["sequence"])):
         partitions.setdefault(value["partition"], []).append(ShardReport.from_json(value))
@@ -161,12 +162,12 @@ PROBE_NAME = "probe"
 def write_probe(
     batches: Iterator[pa.RecordBatch], *, url: str, storage_options: dict[str, Any]
 ) -> Iterator[pa.RecordBatch]:
-    """Write one small file, to try whether executors can.
+    """Write one small file, to test whether executors can write to `url`.
 
     Yields
     ------
     pyarrow.RecordBatch
-        One text: what went wrong, or nothing.
+        One text: the error, or an empty string.
     """
     for _ in batches:
         pass
@@ -176,7 +177,7 @@ def write_probe(
         location.write(PROBE_NAME, [b"Executors can write here.\n"])
     except FileNotFoundError as error:
         refused = f"the directory that the driver has made is not there on executors: {error}"
-    except Exception as error:  # whatever a storage raises, it cannot be written to
+    except Exception as error:  # each storage has errors of its own
         refused = f"{type(error).__name__}: {error}"
     yield pa.RecordBatch.from_arrays([pa.array([refused], pa.string())], names=["report"])
 
@@ -186,22 +187,22 @@ ToSamples: TypeAlias = Callable[..., Iterable[dict[str, Any]]]
 
 
 def directory_name(partition: int) -> str:
-    """Name of a partition's directory; names sort by number up to 100,000 partitions."""
+    """Return the name of a partition's directory; up to 100,000 partitions sort by number."""
     return f"{partition:05}"
 
 
 @dataclass(frozen=True)
 class PartitionJob:
-    """What all tasks of a job have in common. Sent to the executors.
+    """The settings that all tasks of a job share. Sent to the executors.
 
     Attributes
     ----------
     job : str
-        Identity of the job, in the name of every shard.
+        Identifier of the job, part of every shard's name.
     locations : tuple of Location
-        Directories that every file is written to.
+        Directories to which every file is written.
     format_ : ShardFormat
-        What the shards have in common.
+        Size limit, compression and hashes of the shards.
     max_workers, retry : int
         Threads per task, and retries when writing a file.
     """
@@ -216,8 +217,8 @@ class PartitionJob:
 class _PartitionStore(OwnContext):
     """Stores the shards of this task's partition, or none if the block raises.
 
-    Shards are named after the attempt, so that one that Spark abandons cannot interfere with the
-    successful one.
+    Shards are named after the attempt, so that an attempt that Spark abandons cannot interfere with
+    the successful one.
     """
 
     def __init__(self, job: PartitionJob) -> None:
@@ -251,7 +252,7 @@ class _PartitionStore(OwnContext):
 
 
 def write_batches(batches: Batches, *, job: PartitionJob, schema: Schema) -> Batches:
-    """Write the record batches of a partition, whose columns are those of `schema` in its order.
+    """Write the record batches of a partition, which have the columns of `schema` in order.
 
     Yields
     ------
@@ -280,15 +281,15 @@ def write_frames(
     Parameters
     ----------
     frames : iterator of pandas.DataFrame
-        The rows, under any names.
+        The rows, with any column names.
     job : PartitionJob
-        What all tasks have in common.
+        The settings that all tasks share.
     names : list of str
-        Names of the columns of the frames.
+        Names that the columns of the frames are given.
     columns : dict of str to str
-        The encodings of what comes out.
+        Encodings of the samples' columns.
     to_samples : callable
-        Makes an iterable of samples from a DataFrame, given `arguments`.
+        Called with a DataFrame and `arguments`; returns an iterable of samples.
 
     Yields
     ------
