@@ -91,26 +91,20 @@ def find_files(locations: Sequence[Location], *, check: bool = True) -> FoundFil
         If some of the files may not belong to the data.
     """
     found = map_files(partial(_behind, check=check), locations)
-    if len(locations) == 1 and found[0].is_directory:
+    is_directory = len(locations) == 1 and found[0][1]
+    if is_directory:
         base = locations[0]
     else:
-        base = common_directory([url for one in found for url, _ in one.files], locations[0])
-    files = tuple(_info(url, info, base) for one in found for url, info in one.files)
-    return FoundFiles(shown(locations), base, files, len(locations) == 1 and found[0].is_directory)
+        base = common_directory([url for files, _ in found for url, _ in files], locations[0])
+    infos = tuple(_info(url, info, base) for files, _ in found for url, info in files)
+    return FoundFiles(shown(locations), base, infos, is_directory)
 
 
-@dataclass(frozen=True)
-class _Behind:
-    """What is behind one URL."""
-
-    files: list[_Found]
-    is_directory: bool
-
-
-def _behind(location: Location, *, check: bool) -> _Behind:
+def _behind(location: Location, *, check: bool) -> tuple[list[_Found], bool]:
+    """Return the files behind one URL, and whether they are those of a directory."""
     url, info = location.url, location.describe()
     if info is None and _PATTERN.search(url):
-        files = [file for match in _matches(location) for file in _behind(match, check=check).files]
+        files = [file for match in _matches(location) for file in _behind(match, check=check)[0]]
     elif info is None:
         raise DatasetNotFoundError(
             f"there is neither a Parquet file nor a directory of them at {url} (Passed non-file "
@@ -130,7 +124,7 @@ def _behind(location: Location, *, check: bool) -> _Behind:
             "the URL, and whether the job that wrote them has ended",
             url=url,
         )
-    return _Behind(files, info is not None and info["type"] == "directory")
+    return files, info is not None and info["type"] == "directory"
 
 
 def _matches(location: Location) -> Iterable[Location]:

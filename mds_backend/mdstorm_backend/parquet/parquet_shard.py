@@ -8,7 +8,6 @@ from operator import index
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -254,15 +253,12 @@ def array_of(column: Column, row: pa.ListArray) -> Any:
 
     Nested lists of various lengths are lists of arrays.
     """
-    (array,) = rows_of(row, _numbers(column, elements_of(row)), split_array)
-    return array
-
-
-def _numbers(column: Column, elements: pa.Array) -> npt.NDArray[Any]:
     dtype, viewed = column.parsed_encoding.dtype, view_dtype(column)
     assert dtype is not None
-    stored = to_numpy(elements, dtype)
-    return stored.astype("datetime64[D]") if viewed is None else stored.view(viewed).copy()
+    stored = to_numpy(elements_of(row), dtype)
+    numbers = stored.astype("datetime64[D]") if viewed is None else stored.view(viewed).copy()
+    (array,) = rows_of(row, numbers, split_array)
+    return array
 
 
 def _arrays(column: Column, lists: pa.Array, *, exact_nulls: bool) -> Values:

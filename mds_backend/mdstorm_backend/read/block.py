@@ -145,13 +145,8 @@ class Located:
         MDStormError
             If one cannot be opened.
         """
-        return [self._result(shard) for shard in self.shards]
-
-    def _result(self, shard: Shard | Future[Any]) -> Shard:
-        if not isinstance(shard, Future):
-            return shard
-        found: Shard = shard.result() if self.recorder is None else self.recorder.result(shard)
-        return found
+        take = Future.result if self.recorder is None else self.recorder.result
+        return [take(shard) if isinstance(shard, Future) else shard for shard in self.shards]
 
     @cached_property
     def record_dtype(self) -> np.dtype[np.void] | None:

@@ -64,7 +64,8 @@ class Gatherer:
         """
         if not parts:
             return {c.name: no_values(c, exact_nulls=self._exact_nulls) for c in self._schema}
-        dtype = _common_record(parts)
+        dtypes = {part.record_dtype for part in parts}
+        dtype = dtypes.pop() if len(dtypes) == 1 else None
         gather = None if dtype is None else self._of_records.get(dtype)
         if gather is None:
             names, exact_nulls = self._schema.names, self._exact_nulls
@@ -74,12 +75,6 @@ class Gatherer:
                 self._schema, dtype, exact_nulls=exact_nulls, outputs=self._outputs
             )
         return gather(parts)
-
-
-def _common_record(parts: Sequence[Located]) -> np.dtype[np.void] | None:
-    """Return the dtype of a record if all shards share one, else None."""
-    dtypes = {part.record_dtype for part in parts}
-    return dtypes.pop() if len(dtypes) == 1 else None
 
 
 @cache
@@ -127,7 +122,7 @@ def _gather_read(
     for selection in selections:
         rows = _as_array(selection.rows)
         found = np.arange(len(rows))
-        if not isinstance(selection.rows, slice) and not _ascends(rows):
+        if not isinstance(selection.rows, slice) and not (rows[1:] > rows[:-1]).all():
             # A shard reads ascending rows, each of them once.
             rows, found = np.unique(rows, return_inverse=True)
             in_order = False
@@ -144,10 +139,6 @@ def _gather_read(
     for selection, found in places:
         chosen[selection.positions] = found
     return {name: take_values(values, chosen) for name, values in joined.items()}
-
-
-def _ascends(rows: npt.NDArray[np.int64]) -> bool:
-    return bool((rows[1:] > rows[:-1]).all())
 
 
 def _gather_decoded(

@@ -42,7 +42,7 @@ def to_logical(
     exact_nulls : bool
         Deliver nulls of floating-point columns as nulls, not as NaN.
     """
-    if column.is_array and _are_texts(stored):
+    if column.is_array and isinstance(stored, pa.StringArray):
         return _parsed(column, stored, valid, exact_nulls=exact_nulls)
     if column.spark_type is None:
         stored = _in_general_form(column, stored)
@@ -95,10 +95,6 @@ def view_dtype(column: Column) -> np.dtype[Any] | None:
         return np.dtype("datetime64[us]")
     stored = column.parsed_encoding.dtype
     return None if stored is None else stored.newbyteorder("=")
-
-
-def _are_texts(stored: Values) -> bool:
-    return not isinstance(stored, np.ndarray) and bool(pa.types.is_string(stored.type))
 
 
 def _parsed(column: Column, texts: pa.Array, valid: Mask | None, *, exact_nulls: bool) -> pa.Array:

@@ -115,15 +115,12 @@ class OpenShards(RenewedInForks, Generic[_Shard]):
         kept = self._in_memory if shard.memory else self._mapped
         kept[number] = shard.memory
         self._bytes += shard.memory
-        while self._are_too_many(kept):
+        is_in_memory = kept is self._in_memory
+        most = self._kept if is_in_memory else self._kept_mapped
+        while len(kept) > most and (not is_in_memory or self._bytes > self._kept_bytes):
             oldest, memory = kept.popitem(last=False)
             self._bytes -= memory
             del self._at_hand[oldest]
-
-    def _are_too_many(self, kept: OrderedDict[int, int]) -> bool:
-        if kept is self._mapped:
-            return len(kept) > self._kept_mapped
-        return len(kept) > self._kept and self._bytes > self._kept_bytes
 
 
 #: Threads that open shards: most of their time they wait for a disk or a network.

@@ -274,17 +274,15 @@ class PieceReader(Reader):
 
     def _of_part(self, cuts: Iterator[_Cut], part: int, parts: int) -> Iterator[Block]:
         """Join batches to blocks of 1, 2, 4 … of them."""
-        most = 1 if self.by_shard else self._transformed_per_block
+        # The transform has been called: it does not limit what a block has.
+        most = batches_per_block(self.dataset, self.block_rows, self.batch_size)
+        most = 1 if self.by_shard else most
         mine, batches = islice(cuts, part, None, parts), 1
         while found := list(islice(mine, min(batches, most))):
             sizes = [sum(map(len, located)) for located, _ in found]
             marks = [mark for _, mark in found]
             yield Block(sizes, marks, [one for located, _ in found for one in located])
             batches *= 2
-
-    @property
-    def _transformed_per_block(self) -> int:
-        return batches_per_block(self.dataset, self.block_rows, self.batch_size)
 
     def _join(self, block: Block) -> Block:
         assert self.transform is not None

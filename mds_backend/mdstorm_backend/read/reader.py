@@ -114,7 +114,8 @@ class Reader:
             return
         # Of threads that only copy, more than one would wait for the interpreter's lock.
         threads, depth = self.workers, self.prefetch
-        if only_copies := self.transform is None and self._only_copies:
+        is_numpy = all(column.is_numpy() for column in self.schema)
+        if only_copies := self.transform is None and self.prepare is None and is_numpy:
             threads, depth = min(threads, 1), 2
         with (
             self._ahead(self._make_ready) as ahead,
@@ -134,10 +135,6 @@ class Reader:
                 for part in block.parts:
                     _ = part.opened
                 yield block
-
-    @property
-    def _only_copies(self) -> bool:
-        return self.prepare is None and all(column.is_numpy() for column in self.schema)
 
     def _plan(self, chunks: Iterator[Chunk], sizes: Iterator[int]) -> Iterator[Block]:
         """Cut the samples into blocks of 1, 2, 4 … batches, so that the first one is soon there."""

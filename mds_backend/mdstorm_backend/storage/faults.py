@@ -27,6 +27,7 @@ class _Lookup:
     name: str
     variables: tuple[str, ...]
     elsewhere: str
+    to_set: str
 
 
 _AZURE = _Lookup(
@@ -43,21 +44,25 @@ _AZURE = _Lookup(
         "AZURE_ACCOUNT_ACCESS_KEY",
     ),
     "the identity of this machine or of `az login`",
+    "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY, or AZURE_STORAGE_CONNECTION_STRING",
 )
 _GOOGLE = _Lookup(
     "Google Cloud Storage",
     ("GOOGLE_APPLICATION_CREDENTIALS", "GCS_KEY", "GCS_SECRET"),
     "`gcloud auth application-default login`, the service account of this machine",
+    "GOOGLE_APPLICATION_CREDENTIALS, or GCS_KEY and GCS_SECRET",
 )
 _S3 = _Lookup(
     "S3",
     ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"),
     "~/.aws, the role of this machine",
+    "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
 )
 _DATABRICKS = _Lookup(
     "the Databricks workspace",
     ("DATABRICKS_HOST", "DATABRICKS_TOKEN", "DATABRICKS_CONFIG_PROFILE"),
     "~/.databrickscfg",
+    "DATABRICKS_HOST and DATABRICKS_TOKEN, and nothing else or DATABRICKS_AUTH_TYPE=pat",
 )
 _LOOKUPS = {
     "s3": _S3,
@@ -167,19 +172,9 @@ def _refusal(url: str, text: str) -> str:
     return (
         f"{where} gives no access ({text}). Credentials were looked for in storage_options, "
         f"in the environment ({', '.join(lookup.variables)}; set: {', '.join(found) or 'none'}) "
-        f"and in {lookup.elsewhere}. Set {_what_to_set(lookup)}, with rights for this path; "
+        f"and in {lookup.elsewhere}. Set {lookup.to_set}, with rights for this path; "
         "distributed workers (Spark executors, training processes on other machines) need them too"
     )
-
-
-def _what_to_set(lookup: _Lookup) -> str:
-    if lookup is _AZURE:
-        return f"{lookup.variables[1]} and {lookup.variables[2]}, or {lookup.variables[0]}"
-    if lookup is _GOOGLE:
-        return f"{lookup.variables[0]}, or {lookup.variables[1]} and {lookup.variables[2]}"
-    if lookup is _DATABRICKS:
-        return "DATABRICKS_HOST and DATABRICKS_TOKEN, and nothing else or DATABRICKS_AUTH_TYPE=pat"
-    return " and ".join(lookup.variables[:2])
 
 
 #: Seconds after which a host is only slow, for which the client has time limits of its own.

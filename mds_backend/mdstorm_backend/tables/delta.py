@@ -150,7 +150,7 @@ def of_delta_rs(location: Location) -> tuple[str, dict[str, str]]:
     scheme, options = options_in_use(location.url, location.storage_options)
     rest = location.url.partition("://")[2]
     if scheme in ("s3", "s3a"):
-        return f"s3://{rest}", _of_s3(options)
+        return f"s3://{rest}", _renamed({**options.get("client_kwargs", {}), **options}, _S3)
     if scheme in ("abfs", "abfss", "az"):
         return location.url, _of_azure(options)
     if scheme in ("gs", "gcs"):
@@ -160,10 +160,6 @@ def of_delta_rs(location: Location) -> tuple[str, dict[str, str]]:
         f"Azure and Google Cloud Storage. {read_by_spark(location.url)}",
         url=location.url,
     )
-
-
-def _of_s3(options: Mapping[str, Any]) -> dict[str, str]:
-    return _renamed({**options.get("client_kwargs", {}), **options}, _S3)
 
 
 def _of_azure(options: Mapping[str, Any]) -> dict[str, str]:
