@@ -33,15 +33,6 @@ def quick() -> Slow:
     return slow
 
 
-def test_another_instance_need_not_wait() -> None:
-    slow = Slow()
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(lambda: slow.value)
-        slow.begun.wait()
-        assert quick().value is not None
-        slow.may_end.set()
-
-
 def test_instances_have_one_dictionary_if_garbage_is_collected_while_it_is_made() -> None:
     """A dictionary of an instance that is not the instance's is freed too late: a crash."""
 

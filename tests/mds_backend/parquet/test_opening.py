@@ -78,12 +78,6 @@ def test_a_pattern_finds_files_and_directories(tmp_path: Path) -> None:
         open_parquet(f"{tmp_path}/x*")
 
 
-def test_paths_are_taken_literally(tmp_path: Path) -> None:
-    path = write(tmp_path / "a%20b [1]" / "c d%2F.parquet", [1])
-    assert numbers(open_parquet(f"file://{path}")) == [1]
-    assert numbers(open_parquet(str(tmp_path / "a%20b [1]"))) == [1]
-
-
 @pytest.mark.parametrize(
     ("partitions", "values", "type_"),
     [

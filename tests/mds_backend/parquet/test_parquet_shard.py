@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.mds_backend.read.readers import exact, flat, numbered
+from tests.mds_backend.read.readers import exact, flat
 
 from mdstorm_backend.errors import ArgumentTypeError, CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.order.exact import ExactOrder
@@ -59,12 +59,6 @@ def test_a_shuffled_window_decodes_each_row_group_once(
     found = flat(exact(dataset, order, 3, columns=["n"], block_rows=6), "n")
     assert sorted(found) == list(range(ROWS))
     assert found != sorted(found)
-    assert sorted(decoded) == [(group, ("n",)) for group in range(ROWS // PER_GROUP)]
-
-
-def test_samples_by_number_decode_small_row_groups_once(path: Path, decoded: list[Any]) -> None:
-    ids = np.random.default_rng(0).permutation(ROWS).tolist()
-    assert flat(numbered(open_parquet(str(path)), ids, columns=["n"]), "n") == ids
     assert sorted(decoded) == [(group, ("n",)) for group in range(ROWS // PER_GROUP)]
 
 

@@ -124,15 +124,6 @@ def test_a_shuffle_moves_rows_within_their_shard_or_window(datasets: dict[int, D
     assert set(read(window=60)[:20]) - set(range(20))
 
 
-def test_epochs_differ_and_a_seed_repeats_them(datasets: dict[int, Dataset]) -> None:
-    first, second, other = (
-        values(exact(datasets[60], ExactOrder(seed=seed, window=60), 60, 3)) for seed in (7, 7, 8)
-    )
-    assert first == second
-    assert len({tuple(epoch) for epoch in first}) == 3
-    assert other[0] != first[0]
-
-
 @pytest.mark.parametrize("parts", [1, 2, 3, 5])
 def test_parts_deal_out_the_batches_in_turn(datasets: dict[int, Dataset], parts: int) -> None:
     def read(part: tuple[int, int]) -> list[list[int]]:

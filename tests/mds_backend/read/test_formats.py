@@ -11,7 +11,7 @@ from tests.mds_backend.small_datasets import array_of, map_of, struct_of, write_
 
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.format.values.arrow_types import SparkType
-from mdstorm_backend.read.batch_formats import column_to_numpy, objects
+from mdstorm_backend.read.batch_formats import column_to_numpy
 
 UTC = timezone.utc
 
@@ -92,12 +92,6 @@ def test_nulls_decide_the_dtype_for_the_whole_dataset(
         assert whole.dtype == np.float64
 
 
-def test_arrays_of_one_length_are_a_matrix(tmp_path: Path) -> None:
-    (found,) = read(write(tmp_path, array_of("integer"), [[1, 2], [3, 4]]))
-    assert found.dtype == np.int32
-    assert found.tolist() == [[1, 2], [3, 4]]
-
-
 @pytest.mark.parametrize("element", ["integer", "float", "boolean"])
 def test_null_elements_are_nan_in_every_batch(element: str, tmp_path: Path) -> None:
     one, zero = (True, False) if element == "boolean" else (1, 0)
@@ -140,13 +134,6 @@ def test_nested_values_are_python_objects(
     (found,) = read(write(tmp_path, spark_type, values))
     assert found.dtype == object
     assert list(found) == values
-
-
-def test_objects_stay_one_per_row_whatever_they_are() -> None:
-    for values in ([[1, 2], [3, 4]], [np.zeros(2), np.zeros(2)], [], [None], ["ab"]):
-        found = objects(values)  # type: ignore[arg-type]
-        assert found.shape == (len(values),)  # type: ignore[arg-type]
-        assert all(a is b for a, b in zip(found, values, strict=True))  # type: ignore[call-overload]
 
 
 def test_arrow_batches_have_nulls_and_the_types_of_spark(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +14,6 @@ from mdstorm_backend.read import record_gather
 from mdstorm_backend.read.block import Located
 from mdstorm_backend.read.gather_rows import Gatherer, gather_columns
 from mdstorm_backend.read.packing import record_view, strips_of
-from mdstorm_backend.read.shard import MemoryShard
 
 #: Four layouts: all fixed, fixed with nulls, with a variable-size column, arrays in two forms.
 LAYOUTS: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
@@ -107,18 +105,6 @@ def test_gathered_arrays_are_writable_and_of_their_own(dataset: Dataset) -> None
         if isinstance(column, np.ndarray):
             assert column.flags.writeable
             assert not np.shares_memory(column, second[name])
-
-
-def test_samples_in_memory_are_gathered_too() -> None:
-    shards = [
-        MemoryShard({"n": np.arange(3), "w": pa.array(["a", None, "c"])}),
-        MemoryShard({"n": np.arange(3, 5), "w": pa.array(["d", "e"])}),
-    ]
-    part = Located(np.array([4, 0, 2, 1]), np.array([0, 3, 5]))
-    part.shards = shards
-    batch = gather_columns([part], ["w", "n"])
-    assert as_arrow(batch["n"]).to_pylist() == [4, 0, 2, 1]
-    assert as_arrow(batch["w"]).to_pylist() == ["e", "a", "c", None]
 
 
 def test_one_form_of_arrays_keeps_null_elements_beside_another_form(tmp_path: Path) -> None:

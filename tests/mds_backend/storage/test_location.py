@@ -1,4 +1,3 @@
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -73,46 +72,6 @@ def test_mounts_of_remote_storage_are_not_local_disks(url: str, local: bool) -> 
     assert Location.of(url).is_local_disk is local
 
 
-def test_files_are_replaced_as_a_whole_read_and_listed_below_sub_directories_too(
-    tmp_path: Path,
-) -> None:
-    location = Location.of(str(tmp_path / "data"))
-    location.child("b").make_directory()
-    location.write("c", [b"a longer text"])
-    location.write("c", [b"ab", memoryview(b"cd"), bytearray(b"e")])
-    location.child("b").write("a", [b"1"])
-    assert bytes(location.read("c")) == b"abcde"
-    assert location.exists("c")
-    assert location.stat("c")["size"] == 5
-    assert location.list_sizes() == [("b/a", 1), ("c", 5)]
-    assert Location(f"{location.url}/c").list_sizes() == [(".", 5)]
-    assert location.list_names() == ["b/a", "c"]
-
-
-def test_a_file_tells_when_it_was_written_where_that_is_known(tmp_path: Path) -> None:
-    location = Location.of(str(tmp_path))
-    (tmp_path / "x").write_bytes(b"1")
-    os.utime(tmp_path / "x", (7, 7))
-    before = location.modified("x")
-    assert before
-    os.utime(tmp_path / "x", (8, 8))
-    assert location.modified("x") != before
-    with pytest.raises(FileNotFoundError):
-        location.modified("y")
-
-
-def test_only_an_empty_directory_is_removed(tmp_path: Path) -> None:
-    location = Location.of(str(tmp_path / "data"))
-    location.make_directory()
-    location.write("x", [b"1"])
-    location.remove_directory_if_empty()
-    assert location.exists("x")
-    location.remove("x")
-    location.remove_directory_if_empty()
-    assert not (tmp_path / "data").exists()
-    location.remove_directory_if_empty()
-
-
 def test_a_file_that_appears_while_its_directory_is_removed_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,17 +101,6 @@ def test_a_write_that_fails_leaves_no_file_or_the_one_that_was_there(tmp_path: P
     with pytest.raises(RuntimeError):
         location.write("x", failing())
     assert location.list_sizes() == [("x", 6)]
-
-
-def test_what_was_read_from_a_disk_survives_the_file_and_cannot_be_written_to(
-    tmp_path: Path,
-) -> None:
-    location = Location.of(str(tmp_path))
-    location.write("x", [b"abc"])
-    buffer = location.read("x")
-    location.remove("x")
-    assert bytes(buffer) == b"abc"
-    assert memoryview(buffer).readonly
 
 
 @pytest.mark.parametrize("name", ["with blank", "per%20cent", "hash#mark", "question?", "naïve"])
