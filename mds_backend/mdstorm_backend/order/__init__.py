@@ -1,4 +1,13 @@
-"""The ``exact`` order, and the ranks that share it."""
+"""The ``exact`` order: every row once per epoch, shared out among the ranks of the world.
+
+`find_world` finds this process's rank. An `ExactOrder` holds the settings: seed, shuffling, rank.
+An `ExactSampler` turns them into the sample numbers and batches of one rank, from any `Place` of a
+pass on. It is a `Sampler`, the interface through which loaders read in any order; the ``elastic``
+order has its own in `mdstorm_backend.elastic`.
+
+All of this is computed from a few numbers, without reading data and without communication, so that
+every rank can work out where the whole world is.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Chunks: samples in the order of reading; and windows of shards, whose rows are permuted."""
+"""Chunks of samples in reading order, and windows of shards whose rows are permuted together.
+
+A sampler yields chunks, which readers cut into batches. A `Chunk` is a range of sample numbers
+where rows are read in stored order, an array of numbers, or `RowsOnDemand`, whose order is computed
+when a block is filled. Such rows come from a `Window`: consecutive shards of a lane, few enough to
+be kept open together, whose rows are shuffled by one `Permutation`.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +17,9 @@ import numpy.typing as npt
 
 from mdstorm_backend.base.cached_property import cached_property
 
-#: Up to so many numbers, a permutation is drawn as a whole: it takes a millisecond or two.
+#: Up to this many numbers, a permutation is drawn as a whole, in a millisecond or two.
 _FEW = 1 << 17
-#: Each round replaces both coordinates of a number.
+#: Rounds of the Feistel network, each of which replaces both coordinates of a number.
 _ROUNDS = 3
 
 _Numbers = npt.NDArray[np.int64]
@@ -21,19 +27,19 @@ _Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class ShardRows:
-    """Where samples lie that come in any order.
+    """The shard and the row of each of some samples, in any order.
 
     Attributes
     ----------
     shards : numpy.ndarray
-        int64, numbers of the shards.
+        int64, numbers of the shards that hold the samples.
     firsts : numpy.ndarray
-        int64, number of the first sample of each.
+        int64, number of the first sample of each shard.
     owners : numpy.ndarray
-        Position in `shards` of the shard that holds each sample; unsigned where a short type is
-        enough, whose stable sort is a radix sort.
+        For each sample, the position of its shard in `shards`. Of a short unsigned type if that
+        is enough, because NumPy's stable sort is a radix sort then.
     rows : numpy.ndarray
-        int64, its row there.
+        int64, for each sample, its row within the shard.
     """
 
     shards: npt.NDArray[np.int64]
@@ -46,26 +52,26 @@ class ShardRows:
 
     @property
     def numbers(self) -> npt.NDArray[np.int64]:
-        """Numbers of the samples in the dataset, int64."""
+        """The sample numbers in the dataset, int64."""
         found: npt.NDArray[np.int64] = self.firsts[self.owners] + self.rows
         return found
 
 
 def short_type(count: int) -> np.dtype[Any]:
-    """Return a dtype for numbers below `count`, the shortest one whose stable sort is fast."""
+    """Return the dtype for numbers below `count` with the fastest stable sort."""
     return np.dtype(np.uint8 if count <= 1 << 8 else np.uint16 if count <= 1 << 16 else np.int64)
 
 
 @dataclass(frozen=True)
 class RowsOnDemand:
-    """Samples in an order that is worked out when they are read.
+    """Samples whose order is computed when they are read.
 
     Attributes
     ----------
     find : callable
-        Returns where the samples at some positions lie.
+        Returns the shards and rows of the samples at some positions.
     part : range
-        The positions.
+        The positions of these samples.
     """
 
     find: Callable[[range], ShardRows]
@@ -78,17 +84,16 @@ class RowsOnDemand:
         return RowsOnDemand(self.find, self.part[chosen])
 
     def found(self) -> ShardRows:
-        """Return where the samples lie."""
+        """Return the shards and rows of the samples."""
         return self.find(self.part)
 
 
-#: Samples in the order in which they are read, by their numbers, or as rows of shards. A range is
-#: read at memory speed.
+#: Samples in reading order, by number or as rows of shards. A range is read at memory speed.
 Chunk: TypeAlias = range | npt.NDArray[np.int64] | RowsOnDemand
 
 
 def numbers_of(chunk: Chunk) -> list[int]:
-    """Return the numbers of the samples of a chunk."""
+    """Return the sample numbers of a chunk."""
     if isinstance(chunk, range):
         return list(chunk)
     found = chunk.found().numbers if isinstance(chunk, RowsOnDemand) else chunk
@@ -97,21 +102,21 @@ def numbers_of(chunk: Chunk) -> list[int]:
 
 
 class Permutation:
-    """A permutation of the numbers below `size`, of which any part can be worked out by itself.
+    """A permutation of the numbers below `size`, any part of which can be computed on its own.
 
-    Few numbers are drawn at once. Many are the cells of a grid with about as many rows as columns,
-    and go through a Feistel network: in turn each row of the grid is rotated, by as much as a table
-    of random numbers says, and each column. Six steps with random tables are hard to tell from a
-    permutation that is drawn (Patarin, "Security of random Feistel schemes with 5 or more rounds",
-    2004). A table is as long as a side of the grid and stays in the processor's cache, so that this
-    takes half of the time of drawing, or less.
+    Small permutations are drawn as a whole. In large ones the numbers are the cells of a grid with
+    about as many rows as columns, and go through a Feistel network: each row of the grid is rotated
+    by a random distance from a table, then each column, and so on. Six such steps are hard to tell
+    from a permutation drawn at random (Patarin, "Security of random Feistel schemes with 5 or more
+    rounds", 2004). A table is as long as a side of the grid and stays in the processor's cache, so
+    this takes at most half the time of drawing.
 
     Parameters
     ----------
     size : int
-        How many numbers.
+        How many numbers are permuted.
     generator : numpy.random.Generator
-        Draws the numbers, or the tables.
+        Draws the permutation, or the tables.
     """
 
     def __init__(self, size: int, generator: np.random.Generator) -> None:
@@ -125,15 +130,15 @@ class Permutation:
             (generator.integers(columns, size=rows), generator.integers(rows, size=columns))
             for _ in range(_ROUNDS)
         ]
-        #: A row after rotating: faster than comparing and subtracting.
+        #: Wraps a row that was rotated past the end: faster than comparing and subtracting.
         self._wrapped = np.tile(np.arange(rows), 2)
 
     def numbers(self, part: range) -> _Numbers:
-        """Return the permuted numbers at some positions; int64, and not to be written to."""
+        """Return the permuted numbers at some positions: int64, do not write to them."""
         if self._drawn is not None:
             return self._drawn[part.start : part.stop]
         numbers = self._permuted(np.arange(part.start, part.stop))
-        # The grid has up to a row more than there are numbers.
+        # The grid has up to one row more than there are numbers.
         while len(outside := np.flatnonzero(numbers >= self._size)):
             numbers[outside] = self._permuted(numbers[outside])
         return numbers
@@ -153,18 +158,18 @@ class Permutation:
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """Parts of shards, one after the other, whose rows are permuted together.
+    """Consecutive parts of shards whose rows are permuted together.
 
     Attributes
     ----------
     begin : int
-        Rows of the lane before it.
+        Number of rows of the lane before the window.
     shards : numpy.ndarray
         int64, number of the shard of each part.
     firsts : numpy.ndarray
         int64, number of the first sample of that shard.
     starts, sizes : numpy.ndarray
-        int64, number of the first sample of the part, and how many it has.
+        int64, number of the first sample of each part, and how many samples it has.
     seed : tuple of int
         Seeds the permutation.
     """
@@ -191,7 +196,7 @@ class Window:
 
     @cached_property
     def _offsets(self) -> _Numbers:
-        """What a row of the window is more than the row of its shard."""
+        """For each part, a row's number in the window minus its number in the shard."""
         return self._ends - self.sizes + self.firsts - self.starts
 
     @cached_property
@@ -199,7 +204,7 @@ class Window:
         return Permutation(len(self), np.random.default_rng(self.seed))
 
     def _owners(self, rows: _Numbers) -> npt.NDArray[np.integer[Any]]:
-        """Return in which of the parts some rows are."""
+        """Return which part each of some rows belongs to."""
         shift, owners_of = self._coarse
         if not shift:
             return owners_of.take(rows, mode="clip")
@@ -210,7 +215,7 @@ class Window:
 
     @cached_property
     def _coarse(self) -> tuple[int, npt.NDArray[np.integer[Any]]]:
-        """For every so many rows, as a power of two, the part that has the first of them."""
+        """A coarse index: a shift, and for every 2^shift rows the part that holds the first."""
         most = max(_FEW, 4 * len(self.shards))
         shift = max((len(self) - 1).bit_length() - most.bit_length() + 1, 0)
         every = np.arange(0, len(self), 1 << shift)

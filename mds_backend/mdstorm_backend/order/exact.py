@@ -1,8 +1,10 @@
-"""`ExactOrder`: every row exactly once per epoch, over all ranks together.
+"""`ExactOrder`: settings of the order in which the ranks together read each row once per epoch.
 
 Each rank reads a contiguous lane of the stored order, whatever the seed: see
-`mdstorm_backend.order.lanes`. Within a lane, shards can be shuffled, and rows within windows of
-whole shards, both differently in each epoch.
+`mdstorm_backend.order.lanes`. Within a lane, shards can be shuffled, and rows can be shuffled
+within windows of whole shards. Both are shuffled differently in each epoch.
+
+Users pass an `ExactOrder` to readers. `ExactSampler` calls `chunks` to read the lane of a rank.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ from mdstorm_backend.order.lanes import EpochLanes, Lanes
 from mdstorm_backend.order.sampler import Place
 from mdstorm_backend.order.world import World
 
-#: The seed of all ranks if none is given: all must permute by the same one, or a state taken on one
-#: rank would lose and repeat rows on another. MosaicML Streaming has the same default.
+#: The seed of all ranks if none is given. They must share it, or a state taken on one rank would
+#: lose and repeat rows on another. MosaicML Streaming has the same default.
 DEFAULT_SEED = 9176
 
 _SHARDS, _ROWS = 0, 1
@@ -39,7 +41,7 @@ class ExactOrder:
     Attributes
     ----------
     seed : int or None
-        Seed of all permutations. None and 0: see `resolved`.
+        Seed of all permutations. For None and 0, see `resolved`.
     shuffle_shards : bool
         Whether to shuffle the shards of the rank.
     shuffle_rows : bool
@@ -48,14 +50,14 @@ class ExactOrder:
         Rows are shuffled within windows of whole shards with at least this many rows. 0 means no
         windows.
     rank, world_size : int
-        Select the share of the rows to read.
+        Rank of this process and number of ranks, which select the rows to read.
     follows_world : bool or None
         Whether the share is determined when a pass begins: see `share_of`. None, the default, means
         yes for a `StreamingDataset` unless `world_size` is passed, and no for everything else.
     padded_to : int
-        Rows per batch if, in passes of one epoch, only the last batch of all ranks together is to
-        need padding: its rows fill the batch of one rank after the other. 0: ranks have equal
-        numbers of rows, or one more.
+        Batch size if only the last global batch of a one-epoch pass may need padding: its rows
+        fill the batch of one rank after the other. 0: the ranks' numbers of rows differ by at most
+        one.
 
     Examples
     --------
@@ -87,18 +89,18 @@ class ExactOrder:
                 object.__setattr__(self, name, int(value))
         World(self.rank, self.world_size)  # which checks them
 
-    #: Its name in states and messages.
+    #: Name of the order in states and messages.
     name: ClassVar[str] = "exact"
-    #: What states say that were taken before the first epoch.
+    #: The epoch in states that were taken before the first epoch.
     before_first_epoch: ClassVar[int] = 0
-    #: Whether states are refused by any other way of reading, also between epochs.
+    #: Whether a state must match all settings of the reader even between epochs.
     is_strict: ClassVar[bool] = True
-    #: Whether the seed decides which samples a rank has in an epoch.
+    #: Whether the seed decides which samples a rank reads in an epoch, not only their order.
     deals_by_seed: ClassVar[bool] = False
 
     @property
     def world(self) -> World:
-        """The rank, and how many there are."""
+        """The rank and the number of ranks, as a `World`."""
         return World(self.rank, self.world_size)
 
     @property
@@ -108,7 +110,7 @@ class ExactOrder:
 
     @property
     def sequence(self) -> str:
-        """What it does, in a few words."""
+        """A short description, such as ``exact order, rows shuffled, seed 7``."""
         shuffles = (("shards", self.shuffle_shards), ("rows", self.shuffles))
         shuffled = [what for what, is_shuffled in shuffles if is_shuffled]
         if not shuffled:
@@ -117,11 +119,11 @@ class ExactOrder:
         return f"exact order, {' and '.join(shuffled)} shuffled, seed {seed}"
 
     def rows_of_rank(self, num_rows: int) -> int | None:
-        """Return how many rows this rank has; None where there are too few for all ranks."""
+        """Return how many rows this rank reads, or None if there are fewer rows than ranks."""
         return None if num_rows < self.world_size else len(self.rows(num_rows))
 
     def state_keys(self, place: Place) -> dict[str, Any]:
-        """Return MosaicML Streaming's keys of a state, as they say most here."""
+        """Return MosaicML Streaming's keys of a state, with their nearest equivalents here."""
         size, seed = self.world_size, self.seed if place.seed is None else place.seed
         return {
             "num_canonical_nodes": size,
@@ -130,7 +132,7 @@ class ExactOrder:
         }
 
     def settings(self, shard_sizes: Sequence[int]) -> dict[str, Any]:
-        """Return what else decides the samples of an epoch, in plain values."""
+        """Return the settings besides seed and world that decide an epoch's samples."""
         return {
             "shuffle_shards": self.shuffle_shards,
             "shuffle_rows": self.shuffles,
@@ -144,30 +146,30 @@ class ExactOrder:
 
     @property
     def is_share(self) -> bool:
-        """Whether other processes are known to read other rows."""
+        """Whether other processes are known to read the other rows."""
         return self.follows_world or self.world_size > 1
 
     def share_of(self, world: World) -> ExactOrder:
-        """Return the same order with the share of a process in `world`."""
+        """Return the same order for the rank and size of `world`."""
         return replace(self, rank=world.rank, world_size=world.size, follows_world=False)
 
     def resolved(self) -> ExactOrder:
         """Return the same order with a fixed seed.
 
-        Without one, a share of the rows has `DEFAULT_SEED`, the same on all ranks; otherwise one is
-        drawn from the operating system.
+        If none was given, it is `DEFAULT_SEED` where several ranks share the rows, which must all
+        have the same one; otherwise it is drawn from the operating system.
         """
         if self.seed:
             return self
         return replace(self, seed=DEFAULT_SEED if self.is_share else secrets.randbits(63) | 1)
 
     def rows(self, num_rows: int, first_place: int = 0) -> range:
-        """Return this rank's rows of an epoch that begins at a place of its pass.
+        """Return this rank's rows of an epoch that begins at `first_place` of its pass.
 
         Raises
         ------
         NoDataAvailableError
-            If there are fewer rows than ranks, but some.
+            If there are rows, but fewer than ranks.
         """
         if 0 < num_rows < self.world_size:
             raise NoDataAvailableError(
@@ -180,14 +182,14 @@ class ExactOrder:
         return EpochLanes(num_rows, first_place, stop, (lanes,)).first_lane(self.rank)
 
     def pieces(self, bounds: _Numbers, rows: range, epoch: int) -> list[range]:
-        """Return the part of each shard among some rows, in the order of `epoch`.
+        """Return the part of `rows` in each shard, with the shards in the order of `epoch`.
 
         Parameters
         ----------
         bounds : numpy.ndarray
-            int64, number of the first row of each shard, and of all rows.
+            int64, number of the first row of each shard, then the number of all rows.
         rows : range
-            The rows, as `rows` returns them.
+            The rows of the rank, as the method `rows` returns them.
         epoch : int
             Number of the epoch.
         """
@@ -197,7 +199,7 @@ class ExactOrder:
     def _pieces(
         self, bounds: _Numbers, rows: range, epoch: int
     ) -> tuple[_Numbers, _Numbers, _Numbers]:
-        """Return the shards of `pieces`, and where each piece begins and ends."""
+        """Return the shard, the start and the stop of each of the `pieces`."""
         first = max(int(np.searchsorted(bounds, rows.start, side="right")) - 1, 0)
         last = int(np.searchsorted(bounds, rows.stop, side="left"))
         cuts = np.clip(bounds[first : last + 1], rows.start, rows.stop)
@@ -208,14 +210,14 @@ class ExactOrder:
         return shards + first, cuts[shards], cuts[shards + 1]
 
     def chunks(self, bounds: _Numbers, rows: range, epoch: int, used: range) -> Iterator[Chunk]:
-        """Yield some rows in the order of `epoch`, a window at a time.
+        """Yield the used ones of `rows` in the order of `epoch`, one window or shard at a time.
 
         Parameters
         ----------
         bounds, rows, epoch
             See `pieces`.
         used : range
-            Which of them, by their position in that order.
+            Which of the rows to yield, by position in that order.
         """
         if not self.shuffles and not self.shuffle_shards:
             yield range(rows.start + used.start, rows.start + used.stop)
@@ -230,7 +232,7 @@ class ExactOrder:
                 yield range(start + part.start, start + part.stop)
 
     def _windows(self, bounds: _Numbers, rows: range, epoch: int, used: range) -> Iterator[Window]:
-        """Yield the windows that hold used rows; without shuffled rows, each shard is one."""
+        """Yield the windows that contain used rows; if `window` is 0, each shard is one."""
         shards, starts, stops = self._pieces(bounds, rows, epoch)
         sizes = stops - starts
         ends = np.cumsum(sizes)

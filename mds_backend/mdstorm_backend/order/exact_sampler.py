@@ -1,4 +1,12 @@
-"""`ExactSampler`: the samples of one rank in the exact order, batch by batch."""
+"""`ExactSampler`: the samples of one rank in the ``exact`` order, batch by batch.
+
+A position of this sampler is a place in the sense of `mdstorm_backend.order.lanes`: how many
+samples of the pass the whole world has consumed. In one *step* each rank reads one batch, so each
+batch advances the position by the samples of a step. Batches may span epochs; only the last ones of
+a pass may be smaller than the others.
+
+Nothing here is as long as an epoch: chunks, sizes and lengths are computed lazily from a place.
+"""
 
 from __future__ import annotations
 
@@ -24,22 +32,22 @@ _Numbers = npt.NDArray[np.int64]
 class ExactSampler(Sampler):
     """The samples of one rank in the exact order: a `Sampler`.
 
-    Its positions are places of the pass, see `mdstorm_backend.order.lanes`.
+    Positions are places of the pass, see `mdstorm_backend.order.lanes`.
 
     Attributes
     ----------
     order : ExactOrder
         The order, with a fixed seed, and the rank.
     bounds : numpy.ndarray
-        int64, number of the first sample of each shard, and of all samples.
+        int64, number of the first sample of each shard, then the number of all samples.
     batch_size : int
-        Samples of a batch of one rank.
+        Samples in a batch of one rank.
     num_epochs : int or None
-        Epochs of a pass; None never ends.
+        Epochs of a pass; None for a pass that never ends.
     drop_last : bool
         Leave out batches that are not full.
     num_parts : int
-        Processes that share the batches: part k has the batches k, k + n, …
+        Number n of processes that share the batches: part k reads batches k, k + n, …
     """
 
     order: ExactOrder
@@ -52,17 +60,17 @@ class ExactSampler(Sampler):
 
     @cached_property
     def num_samples(self) -> int:
-        """Samples of an epoch."""
+        """Samples of an epoch over the whole world."""
         return int(self.bounds[-1])
 
     @cached_property
     def _stop(self) -> int | None:
-        """The place after the last one of a pass."""
+        """The position at the end of a pass; None if it never ends."""
         return None if self.num_epochs is None else self.num_epochs * self.num_samples
 
     @cached_property
     def _step(self) -> int:
-        """Samples that all ranks together have in a full batch of each."""
+        """Samples of a step in which every rank has a full batch."""
         return self.order.world_size * self.batch_size
 
     @cached_property
@@ -71,24 +79,24 @@ class ExactSampler(Sampler):
         return Lanes(0, self.order.world_size, padded_to)
 
     def begun(self, place: Place) -> Place:
-        """Return the same place for a pass that goes on there in this world.
+        """Return `place`, with this world's lanes, for a pass that begins or resumes there.
 
         Raises
         ------
         NoDataAvailableError
-            If too few rows are left for its ranks.
+            If too few rows are left for the ranks.
         """
         self.order.rows(self.num_samples)  # checks the number of ranks
         lanes, own = place.lanes, self._own_lanes
         is_cut_anew = bool(lanes) and lanes[-1][1:] != own[1:]
-        if is_cut_anew:  # lanes of which nobody has read do not count
+        if is_cut_anew:  # drop lanes that nobody has read from
             read = (one for one in lanes if one.consumed < place.consumed)
             lanes = (*read, own._replace(consumed=place.consumed))
         begun = replace(place, first_epoch=place.pass_epoch, lanes=lanes, seed=self.order.seed)
         if begun.is_end or self._stop is None:
             return begun
         left, size = self._stop - self.position(begun), self.order.world_size
-        # In batches of one row, a pass comes there by itself: some of the last ones are empty.
+        # Any pass in batches of one row gets here: the last batch of some ranks is empty.
         is_refused = is_cut_anew or self.batch_size > 1
         if 0 < left < size and is_refused and not own.padded_to and not self.drop_last:
             raise NoDataAvailableError(
@@ -98,11 +106,11 @@ class ExactSampler(Sampler):
         return begun
 
     def position(self, place: Place) -> int:
-        """Return how many samples of its pass the world has had at a place."""
+        """Return how many samples of the pass the world has consumed at a place."""
         return (place.epoch - place.pass_epoch) * self.num_samples + place.consumed
 
     def place(self, begun: Place, position: int) -> Place:
-        """Return the place of a position in a pass that has begun at another place."""
+        """Return the place of a position in a pass that began at `begun`."""
         first_epoch, num_samples = begun.pass_epoch, max(self.num_samples, 1)
         passed = max(position - 1, 0) // num_samples
         epoch, consumed = first_epoch + passed, position - passed * num_samples
@@ -115,10 +123,10 @@ class ExactSampler(Sampler):
         )
 
     def advanced(self, position: int, mark: object = None) -> int:
-        """Return the position after a batch of each rank.
+        """Return the position after one more batch on each rank.
 
-        Where the samples after the last full batch are fewer than ranks, all ranks halve that
-        batch, so that none of them is empty.
+        If fewer samples than ranks would be left after the last full batch, all ranks halve that
+        batch, so that no rank has an empty one.
         """
         after, stop, size = position + self._step, self._stop, self.order.world_size
         if stop is None or after + size <= stop:
@@ -130,16 +138,16 @@ class ExactSampler(Sampler):
         return position + size * ceil_div(self.batch_size, 2)
 
     def end(self, begun: Place) -> int:
-        """Return the position of the end of a pass."""
+        """Return the position at the end of a pass; that of `begun` if it never ends."""
         return self.position(begun) if self._stop is None else self._stop
 
     @property
     def rows_per_epoch(self) -> int:
-        """Samples of this rank in the first epoch of a pass; in others one more or less."""
+        """Samples of this rank in the first epoch; other epochs may have one more or less."""
         return len(self.order.rows(self.num_samples))
 
     def length(self) -> int:
-        """Batches of a whole pass.
+        """Return the number of batches of a whole pass.
 
         Raises
         ------
@@ -159,22 +167,22 @@ class ExactSampler(Sampler):
         return not self.has_batches(place)
 
     def milestone(self, begun: Place, position: int) -> int:
-        """Return the position from which on another epoch is read."""
+        """Return the position after the first sample of the next epoch."""
         num_samples = max(self.num_samples, 1)
         return max(ceil_div(position, num_samples), 1) * num_samples + 1
 
     @property
     def num_ranks(self) -> int:
-        """Number of ranks that see different samples."""
+        """Number of ranks that read different samples."""
         return self.order.world_size
 
     def after_samples(self, begun: Place, samples: int) -> int:
-        """Return the position after so many samples of this rank, and of each other."""
+        """Return the position after every rank has read so many samples."""
         position, stop = self.position(begun), self._stop
         after = position + samples * self.order.world_size
         if stop is None:
             return after
-        # The last step may have a sample for some ranks only.
+        # In the last step, some ranks may have fewer samples than others.
         deal = self._lanes_at(begun, position).deal
         is_end = samples and samples >= deal.num_places(self.order.rank, position, stop)
         return stop if is_end else min(after, stop)
@@ -182,7 +190,7 @@ class ExactSampler(Sampler):
     def part(
         self, place: Place, part: int = 0, skipped: int = 0
     ) -> tuple[Iterator[Chunk], Iterator[int]]:
-        """Return the numbers of the samples of a part from a place on, and its batches' sizes."""
+        """Return the chunks of a part from a place on, and the sizes of its batches."""
         chunks = self._chunks(place)
         if self.num_parts > 1:
             chunks = cut(chunks, self._sizes(place), part, self.num_parts)
@@ -191,14 +199,14 @@ class ExactSampler(Sampler):
     def after_part(
         self, place: Place, skipped: int, part: int, mark: int
     ) -> tuple[Place, int, int]:
-        """Return where a part goes on after its first batch: the others' come before its next."""
+        """Return where a part resumes after a batch: a batch of each other part comes first."""
         position = self.position(place)
         for _ in range(part + 1):
             position = self.advanced(position, mark)
         return self.place(place, position), 0, self.num_parts - 1
 
     def num_batches(self, place: Place) -> int:
-        """Batches from a place up to the end of the pass, the same number on every rank.
+        """Return the number of batches from a place to the end of the pass, equal on all ranks.
 
         Raises
         ------
@@ -219,7 +227,7 @@ class ExactSampler(Sampler):
         full = (self._stop - position) // self._step
         if self.drop_last:
             return repeat(self.batch_size, full)
-        full = max(full - 1, 0)  # the last one may be halved
+        full = max(full - 1, 0)  # the last full one may be halved
         last = self._last_sizes(place, position + full * self._step)
         return chain(repeat(self.batch_size, full), last)
 
@@ -232,7 +240,7 @@ class ExactSampler(Sampler):
             position = after
 
     def _lanes_at(self, begun: Place, position: int) -> EpochLanes:
-        """Return the lanes of the epoch in which the sample of a position is."""
+        """Return the lanes of the epoch that contains the sample at a position."""
         epoch = position // max(self.num_samples, 1)
         is_begun = epoch + begun.pass_epoch == begun.epoch
         lanes = (begun.lanes if is_begun else ()) or (self._own_lanes,)
@@ -253,7 +261,7 @@ class ExactSampler(Sampler):
 
 
 def cut(chunks: Iterator[Chunk], sizes: Iterator[int], part: int, parts: int) -> Iterator[Chunk]:
-    """Yield what belongs to every so many-th of some batches, beginning with number `part`."""
+    """Yield the samples of every `parts`-th batch, beginning with batch number `part`."""
     chunk: Chunk = range(0)
     for number, size in enumerate(sizes):
         while size:

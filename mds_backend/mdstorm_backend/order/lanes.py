@@ -1,16 +1,18 @@
-"""The places of a pass, the ranks that take them, and the lanes in which an epoch lies.
+"""How the samples of a pass are dealt out to ranks, and the lanes of an epoch that ranks read.
 
-The samples of a pass are numbered through all of its epochs: sample number K stands at *place* K,
-and of W ranks, rank r takes the places K with ``K mod W == r·g mod W``, where g is coprime to W and
-near 0.618 W. An epoch lies in as many contiguous *lanes* as there were ranks when its first sample
-was taken, and places belong to lanes as they belong to ranks. So each rank reads a lane of its own,
-and where the world stands is one number: how many samples it has consumed.
+The samples of a pass are numbered through all of its epochs; such a number is a *place*. Places are
+dealt out to the ranks in turn, so that the progress of the whole world is a single number: how many
+samples it has consumed. Each epoch is cut into contiguous *lanes*, one for each rank that began it,
+and a rank takes its samples from its own lane, in reading order. If a pass resumes in the middle of
+an epoch on another number of ranks, the unread ends of all lanes are joined, one after the other,
+and cut into lanes for the new ranks.
 
-If another number of ranks goes on in the middle of an epoch, what is left of all lanes, one after
-the other, is cut anew into as many lanes as there are ranks now.
+Of W ranks, rank r takes the places K with ``K mod W == r·g mod W``. The stride g is coprime to W
+and near 0.618 W, which spreads out the ranks that have one sample more than others. So the borders
+of lanes move by only a few samples from epoch to epoch, and hosts keep reading the same shards.
 
-The stride g spreads the ranks that have a sample more than others, so that the borders of lanes
-move by a few samples from epoch to epoch, and hosts do not need each other's shards.
+`Deal` says which places belong to which rank or lane, `Layout` cuts samples into lanes, and
+`EpochLanes` follows one epoch through all changes of the world.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ Counts = npt.NDArray[np.int64]
 
 
 class Lanes(NamedTuple):
-    """How an epoch, or what was left of one, was laid out.
+    """The layout of an epoch, or of its unread rest, as a state records it.
 
     Attributes
     ----------
@@ -37,8 +39,8 @@ class Lanes(NamedTuple):
     size : int
         Number of lanes: as many as there were ranks.
     padded_to : int
-        Rows of a batch if only the last step of all ranks is to need padding, whose places then
-        fill the batch of one rank after the other; 0 if they belong to ranks as all others do.
+        Batch size if only the last step of the pass may need padding: its places then fill the
+        batch of one rank after the other. 0 if its places are dealt out like all others.
     """
 
     consumed: int
@@ -47,7 +49,7 @@ class Lanes(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """The samples `start` to `stop` of lane number `lane` of the first layout, as that is read."""
+    """Samples `start` to `stop` of a lane of the epoch's first layout, in reading order."""
 
     lane: int
     start: int
@@ -69,16 +71,17 @@ def stride(count: int) -> int:
 
 @dataclass(frozen=True)
 class Deal:
-    """Which places belong to which of `count` ranks, or lanes.
+    """Which places belong to which of `count` members, that is, ranks or lanes.
 
     Attributes
     ----------
     count : int
-        How many there are.
+        Number of members.
     tail : int or None
-        From this place on, the places fill the batches of one rank after the other.
+        First place of the last step, if its places fill the batch of one member after the other;
+        None if they are dealt out like all others.
     padded_to : int
-        Rows of these batches.
+        Rows of a batch of that step.
     """
 
     count: int
@@ -87,7 +90,7 @@ class Deal:
 
     @classmethod
     def of(cls, lanes: Lanes, first_place: int, stop: int | None) -> Deal:
-        """Return the deal of lanes in an epoch that begins at a place, in a pass up to `stop`."""
+        """Return the deal of `lanes` in an epoch from `first_place` on, in a pass up to `stop`."""
         count, padded_to = lanes.size, lanes.padded_to
         if not padded_to or stop is None:
             return cls(count)
@@ -95,14 +98,14 @@ class Deal:
         return cls(count, start + (stop - start) // step * step, padded_to)
 
     def num_places(self, member: int, start: int, stop: int) -> int:
-        """Return how many of the places `start` to `stop` belong to one of them."""
+        """Return how many of the places `start` to `stop` belong to one member."""
         if self.tail is None:
             residue = member * stride(self.count) % self.count
             return ceil_div(max(stop - start - (residue - start) % self.count, 0), self.count)
         return int(self.all_places(start, stop)[member])
 
     def all_places(self, start: int, stop: int) -> Counts:
-        """Return how many of the places `start` to `stop` belong to each: int64 of `count`."""
+        """Return how many of the places `start` to `stop` belong to each member, as int64."""
         regular = stop if self.tail is None else min(stop, self.tail)
         members = np.arange(self.count)
         residues = members * stride(self.count) % self.count
@@ -117,14 +120,14 @@ class Deal:
 
 
 class Layout:
-    """What is left of an epoch when lanes begin: stretches, one after the other, cut into lanes.
+    """The unread samples of an epoch when lanes begin: consecutive stretches, cut into lanes.
 
     Parameters
     ----------
     lanes, starts, stops : numpy.ndarray
-        int64, the stretches: see `Stretch`.
+        int64, the fields of each `Stretch`.
     sizes : numpy.ndarray
-        int64, the samples of each lane.
+        int64, number of samples of each new lane.
     """
 
     def __init__(self, lanes: Counts, starts: Counts, stops: Counts, sizes: Counts) -> None:
@@ -133,21 +136,21 @@ class Layout:
         self.bounds = np.concatenate(([0], np.cumsum(sizes)))
 
     def rest(self, lane: int, taken: int) -> Iterator[Stretch]:
-        """Yield what is left of a lane after `taken` of its samples."""
+        """Yield the stretches of a lane after the first `taken` of its samples."""
         lows = self.bounds[[lane]] + taken
         found = self._chosen(lows, self.bounds[[lane + 1]])
         for stretch in zip(*(values.tolist() for values in found), strict=True):
             yield Stretch(*stretch)
 
     def after(self, taken: Counts, sizes: Counts) -> Layout:
-        """Return the layout of what is left after some samples of each lane, in lanes anew."""
+        """Return the layout of what each lane has left after `taken` samples, in new lanes."""
         return Layout(*self._chosen(self.bounds[:-1] + taken, self.bounds[1:]), sizes)
 
     def _chosen(self, lows: Counts, highs: Counts) -> tuple[Counts, Counts, Counts]:
-        """Return the stretches within some ranges of samples, which ascend."""
+        """Return the stretches that make up some ascending ranges of samples, neighbours joined."""
         inner = self._ends[(self._ends > lows[0]) & (self._ends < highs[-1])]
         edges = np.concatenate((lows, highs, inner))
-        edges.sort(kind="stable")  # fast on runs that ascend
+        edges.sort(kind="stable")  # fast on ascending runs
         begins, ends = edges[:-1], edges[1:]
         owners = np.searchsorted(highs, begins, side="right")
         is_in = (begins >= lows[np.minimum(owners, len(lows) - 1)]) & (begins < ends)
@@ -164,18 +167,18 @@ class Layout:
 
 @dataclass(frozen=True)
 class EpochLanes:
-    """The lanes of one epoch, from its first sample on.
+    """The lanes of one epoch, through all changes of the world within it.
 
     Attributes
     ----------
     num_samples : int
         Samples of the epoch.
     first_place : int
-        Place of the first of them in the pass.
+        Place of the epoch's first sample.
     stop : int or None
-        The place after the last one of the pass; None if it never ends.
+        The place after the last one of the pass; None if the pass never ends.
     lanes : tuple of Lanes
-        The first ones, and those of each change of the world within the epoch.
+        The first layout, then one for each change of the world. The last one is current.
     """
 
     num_samples: int
@@ -185,21 +188,21 @@ class EpochLanes:
 
     @property
     def deal(self) -> Deal:
-        """Which places belong to which of the last lanes."""
+        """Which places belong to which of the current lanes."""
         return Deal.of(self.lanes[-1], self.first_place, self.stop)
 
     def first_lane(self, lane: int) -> range:
-        """Return the samples of a lane of the first layout, by their position in the epoch."""
+        """Return the samples of a lane of the first layout, as positions in the epoch."""
         bounds = _first_layout(self.num_samples, self.first_place, self.stop, self.lanes[0]).bounds
         return range(int(bounds[lane]), int(bounds[lane + 1]))
 
     def taken(self, lane: int, consumed: int) -> int:
-        """Return the samples of one of the last lanes after so many of the epoch."""
+        """Return how many samples were read of a current lane once `consumed` of the epoch were."""
         place = self.first_place
         return self.deal.num_places(lane, place + self.lanes[-1].consumed, place + consumed)
 
     def rest(self, lane: int, consumed: int) -> Iterator[Stretch]:
-        """Yield what is left of one of the last lanes after so many samples of the epoch."""
+        """Yield what is left of a current lane once `consumed` samples of the epoch were read."""
         return _layout(self).rest(lane, self.taken(lane, consumed))
 
 
@@ -212,7 +215,7 @@ def _first_layout(num_samples: int, first_place: int, stop: int | None, lanes: L
 
 @lru_cache(maxsize=16)
 def _layout(epoch: EpochLanes) -> Layout:
-    """Return what was left of an epoch when its last lanes began."""
+    """Return the layout of the samples that were unread when the current lanes began."""
     place, stop = epoch.first_place, epoch.first_place + epoch.num_samples
     layout = _first_layout(epoch.num_samples, place, epoch.stop, epoch.lanes[0])
     for before, lanes in zip(epoch.lanes[:-1], epoch.lanes[1:], strict=True):

@@ -1,4 +1,13 @@
-"""`Sampler`: an order as the numbers of a rank's samples, and `Place`: where a world stands."""
+"""`Sampler`, the interface of all orders, and `Place`, how far the world has read in a pass.
+
+A sampler yields the sample numbers of one rank and the sizes of its batches, from any place on. It
+also does the arithmetic of progress: a pass keeps an opaque *position*, asks the sampler to advance
+it by each batch, and converts it to a `Place` when a state is requested. States hold places, which
+are the same on all ranks, so that another number of ranks can resume from them.
+
+`ExactSampler` and `ElasticSampler` implement it, and `PieceSampler` of the loaders for samples that
+cannot be numbered. Passes use only this interface, whatever the order.
+"""
 
 from __future__ import annotations
 
@@ -12,27 +21,28 @@ from mdstorm_backend.order.lanes import Lanes
 
 @dataclass(frozen=True)
 class Place:
-    """Where a world stands in a pass, the same on all of its ranks.
+    """How far the world has read in a pass; the same on all ranks, except for `row`.
 
     Attributes
     ----------
     epoch : int
         Number of the epoch, from 0.
     consumed : int
-        Samples of the epoch that all ranks together have had. At an end, all of them.
+        Samples of the epoch that all ranks together have read. At the end of an epoch, all of them.
     first_epoch : int or None
-        Epoch with which the pass began; None if one is to begin here.
+        Epoch with which the pass began; None if a pass is to begin here.
     lanes : tuple of Lanes
-        How the epoch lies in the ``exact`` order. Empty at a beginning or an end.
+        Layouts of the epoch in the ``exact`` order, one for each world that has read some of it.
+        Empty at the beginning or end of an epoch.
     seed : int or None
-        Seed of the order; None for the one of its arguments.
+        Seed that a state has given; None for that of the order.
     num_canonical_nodes, initial_physical_nodes : int or None
-        What a state says of the ``elastic`` order; None for what arguments and world say.
+        Values of the ``elastic`` order from a state; None for those of the order and the world.
     end : int or None
-        What `consumed` is where nothing is left of the epoch, padding included; in the ``exact``
-        order, of the pass, and known at its end alone.
+        Value of `consumed` at the end of the epoch, padding included; None if not known. In the
+        ``exact`` order it is set only at the end of a pass.
     row : int
-        Rows of its own share of the epoch that the rank has had, where no number of samples tells.
+        Rows of this rank's share that it has read in the epoch, if samples cannot be numbered.
     """
 
     epoch: int = 0
@@ -52,28 +62,29 @@ class Place:
 
     @property
     def is_end(self) -> bool:
-        """Whether nothing is left, as far as the place itself knows."""
+        """Whether the end is known and has been reached."""
         return self.end is not None and self.consumed >= self.end
 
     def beginning_of(self, epoch: int) -> Place:
-        """Return the beginning of a pass with that epoch, in the same order."""
+        """Return the beginning of a pass that starts with `epoch`, in the same order."""
         return replace(self, epoch=epoch, consumed=0, first_epoch=None, lanes=(), end=None, row=0)
 
 
 class Sampler(Protocol):
-    """The samples of one rank: in which batches, and with which numbers. Pure; it pickles.
+    """The samples of one rank: their numbers, and the batches into which they are cut.
 
-    A position is what advances with each batch of a pass, and opaque to others. Parts are the
-    shares of worker processes.
+    Results depend only on the arguments, and samplers can be pickled. A *position* advances with
+    each batch of a pass; only the sampler knows what it contains. A *part* is the share of one
+    worker process.
 
     Attributes
     ----------
     spans_epochs : bool
-        Whether batches span epochs, so that a pass is read in one go.
+        Whether batches may span epochs, so that a pass is read without interruption.
     has_windows : bool
-        Whether a chunk is a window, which is read out of few shards.
+        Whether each chunk is read from few shards, which are worth keeping open meanwhile.
     has_numbers : bool
-        Whether samples are numbered, so that a position is how many of them were consumed.
+        Whether samples are numbered, so that a position is a number of consumed samples.
     """
 
     spans_epochs: ClassVar[bool]
@@ -82,12 +93,12 @@ class Sampler(Protocol):
 
     @property
     def has_equal_batches(self) -> bool:
-        """Whether all ranks surely have the same number of batches."""
+        """Whether all ranks are certain to have the same number of batches."""
         return True
 
     @property
     def ends_alone(self) -> bool:
-        """Whether a pass may be over on this rank, and go on elsewhere, for what it leaves out."""
+        """Whether a pass may end earlier on this rank than on others, because rows are left out."""
         return False
 
     @property
@@ -96,75 +107,75 @@ class Sampler(Protocol):
 
     @property
     def rows_per_epoch(self) -> int:
-        """Samples of this rank in one epoch, or one more or less."""
+        """Samples of this rank in one epoch; other epochs may have one more or less."""
 
     @property
     def num_ranks(self) -> int:
-        """Number of ranks that see different samples."""
+        """Number of ranks that read different samples."""
 
     @property
     def needs_batch_size(self) -> bool:
-        """Whether the samples depend on batches of a size that nobody has said."""
+        """Whether the samples depend on a batch size that was not given."""
         return False
 
     def begun(self, place: Place) -> Place:
-        """Return the same place for a pass that goes on there in this sampler's world.
+        """Return `place` completed for a pass that begins or resumes there in this world.
 
         Raises
         ------
         StateMismatchError, NoDataAvailableError
-            If it cannot.
+            If a pass cannot resume there.
         """
 
     def has_batches(self, place: Place) -> bool:
         """Whether there are batches from a place on."""
 
     def is_over(self, place: Place) -> bool:
-        """Whether nothing is left of the pass, or of the epoch if no batch spans two."""
+        """Whether the pass has been read, or the epoch if no batch spans two."""
 
     def length(self) -> int:
-        """Batches of a whole pass.
+        """Return the number of batches of a whole pass.
 
         Raises
         ------
         TypeError
-            If nobody knows.
+            If the number is not known.
         """
 
     def position(self, place: Place) -> Any:
         """Return the position of a place."""
 
     def advanced(self, position: Any, mark: Any) -> Any:
-        """Return the position after a batch, by the mark of its block for it."""
+        """Return the position after a batch, given the mark that its block has for it."""
 
     def milestone(self, begun: Place, position: Any) -> Any:
-        """Return the next position from which on a pass has something to note."""
+        """Return the next position at which the pass records an epoch or prepares the next one."""
 
     def prepare(self, place: Place) -> None:
-        """Begin to work out the epoch after that of a place, if that takes long."""
+        """Start computing the epoch after that of a place in the background, if that takes long."""
         return
 
     def place(self, begun: Place, position: Any) -> Place:
-        """Return the place of a position in a pass that has begun at another place."""
+        """Return the place of a position in a pass that began at `begun`."""
 
     def end(self, begun: Place) -> Any:
-        """Return the position of the end of what has begun at a place."""
+        """Return the end of the pass begun at `begun`, or of its epoch if no batch spans two."""
 
     def after_samples(self, begun: Place, samples: int) -> Any:
-        """Return the position after so many samples of this rank, and of each other.
+        """Return the position after every rank has read so many samples.
 
         Raises
         ------
         StateMismatchError
-            If nobody knows.
+            If numbers of samples do not determine a position.
         """
 
     def part(
         self, place: Place, part: int = 0, skipped: int = 0
     ) -> tuple[Iterator[Chunk], Iterator[int]]:
-        """Return the numbers of the samples of a part from a place on, and its batches' sizes."""
+        """Return a part's chunks after a place and `skipped` samples, and its batch sizes."""
 
     def after_part(
         self, place: Place, skipped: int, part: int, mark: Any
     ) -> tuple[Place, int, int]:
-        """Return where a part goes on after its first batch: place, samples skipped, and part."""
+        """Return the place, skipped samples and part with which a part resumes after one batch."""

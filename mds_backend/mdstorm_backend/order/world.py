@@ -1,4 +1,9 @@
-"""Find the rank and world size that the launcher assigned to this process."""
+"""`World`: the rank of this process and the number of processes that train together.
+
+`find_world` takes them from the launcher (torchrun, Horovod, MPI, SLURM, TensorFlow …) through its
+process group or environment variables; `given_world` takes them from an argument or a device mesh.
+Orders use them to select the rows of this rank.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +19,7 @@ from mdstorm_backend.errors import InvalidArgumentError
 
 
 class _Pair(NamedTuple):
-    """A launcher's variables for rank and world size, and possibly ranks per node."""
+    """Environment variables of a launcher: rank, world size and, if any, ranks per node."""
 
     launcher: str
     rank: str
@@ -26,7 +31,7 @@ class _Pair(NamedTuple):
         return f"{self.launcher}'s variables {self.rank} and {self.size}"
 
 
-#: torchrun's, which others set as well: TorchDistributor, Accelerate, DeepSpeed, Ray Train.
+#: Also set by TorchDistributor, Accelerate, DeepSpeed and Ray Train.
 _TORCH = _Pair("torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
 _MPI = (
     _Pair("Horovod", "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_SIZE"),
@@ -39,7 +44,7 @@ _MPI = (
     _Pair("PMI", "PMI_RANK", "PMI_SIZE"),
 )
 _SLURM = _Pair("SLURM", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS")
-#: Higher step ids are not ``srun`` steps, but the batch script, interactive shells and others.
+#: Higher step ids are not ``srun`` steps: they are batch scripts, interactive shells and others.
 _LAST_STEP_OF_SRUN = 0xFFFFFFF0
 
 
@@ -47,14 +52,14 @@ _LAST_STEP_OF_SRUN = 0xFFFFFFF0
 class World:
     """Rank of this process among `size` processes, `local_size` of them on each node.
 
-    Ranks are numbered node by node. Only the ``elastic`` order looks at nodes.
+    Ranks are numbered node by node. Only the ``elastic`` order depends on nodes.
 
     Attributes
     ----------
     rank, size, local_size : int
-        `local_size` divides `size`.
+        `local_size` must divide `size`.
     source : str
-        Where this comes from, for messages, such as ``torchrun's variables RANK and WORLD_SIZE``;
+        Origin of these values, for messages, such as ``torchrun's variables RANK and WORLD_SIZE``;
         empty if there is no launcher.
 
     Raises
@@ -87,7 +92,7 @@ class World:
 
     @property
     def node(self) -> int:
-        """The node of this rank."""
+        """Number of the node of this rank."""
         return self.rank // self.local_size
 
     @property
@@ -98,8 +103,8 @@ class World:
     def replicated(self, replication: int | None) -> World:
         """Return the world in which every `replication` consecutive ranks count as one.
 
-        Nodes keep their number of ranks if that divides the remaining ranks; otherwise one node has
-        them all. None and 1 change nothing.
+        Nodes keep their number of ranks if that divides the remaining world size; otherwise all
+        ranks count as one node. None and 1 change nothing.
 
         Raises
         ------
@@ -119,13 +124,13 @@ class World:
 
 
 def given_world(world: object) -> World:
-    """Return the world that a user has given, as `StreamingDataset` takes it.
+    """Return the world that a user has passed, as to `StreamingDataset`.
 
     Parameters
     ----------
     world : World, (int, int), DeviceMesh or (DeviceMesh, str or sequence of str)
-        Rank and size; or a ``DeviceMesh`` of PyTorch with one dimension; or one with several, and
-        the names of those along which processes read different rows, such as
+        Rank and size; or a ``DeviceMesh`` of PyTorch with one dimension; or one with several
+        dimensions, and the names of those along which processes read different rows, such as
         ``(mesh, "dp")`` and ``(mesh, ("dp_replicate", "dp_shard"))``.
 
     Raises
@@ -147,7 +152,7 @@ def given_world(world: object) -> World:
 
 
 def _of_mesh(mesh: Any, names: Any) -> World:
-    """Return this process's place in some dimensions of a mesh."""
+    """Return the world of this process along the named dimensions of a mesh."""
     dimensions = list(mesh.mesh_dim_names or range(mesh.ndim))
     wanted = [names] if isinstance(names, str) else list(dimensions if names is None else names)
     unknown = [name for name in wanted if name not in dimensions]
@@ -172,11 +177,11 @@ def _of_mesh(mesh: Any, names: Any) -> World:
 
 
 def find_world() -> World:
-    """Ask the innermost launcher.
+    """Return the rank and world size that the innermost launcher assigned to this process.
 
-    In this order: an initialised ``torch.distributed``; the variables of torchrun, Horovod, Open
-    MPI and PMI; those of SLURM within an ``srun`` step of more than one task; ``TF_CONFIG``.
-    Nothing is imported and no process group is created.
+    The first of these that is present decides: an initialised ``torch.distributed``; the variables
+    of torchrun, Horovod, Open MPI and PMI; those of SLURM within an ``srun`` step of more than one
+    task; ``TF_CONFIG``. Nothing is imported and no process group is created.
 
     ``WORLD_SIZE`` alone is ignored: Lightning sets it in processes that get their rank later, with
     their process group. The number of ranks per node is the launcher's, or 1 if it gives none.
@@ -203,7 +208,7 @@ def find_world() -> World:
 
 def _of_group(rank: int, size: int) -> World:
     source, local_size = "the process group of torch.distributed", 1
-    # The variables may belong to an outer world, one of whose processes started this one.
+    # The variables may describe an outer world, one of whose processes started this one.
     if os.environ.get(_TORCH.size, str(size)) == str(size) and _TORCH.local_size in os.environ:
         local_size = _integer(_TORCH.local_size)
     return _checked(source, _TORCH.local_size, rank, size, local_size)
@@ -233,14 +238,14 @@ def _checked(source: str, variables: str, rank: int, size: int, local_size: int)
 
 
 def _is_in_step_of_srun() -> bool:
-    """Whether SLURM started several processes like this one, rather than a shell for them."""
+    """Whether SLURM started this process as one of several tasks, not as a shell for them."""
     step, tasks = (os.environ.get(name, "") for name in ("SLURM_STEP_ID", _SLURM.size))
     is_of_srun = step.isdecimal() and int(step) <= _LAST_STEP_OF_SRUN
     return is_of_srun and tasks.isdecimal() and int(tasks) > 1
 
 
 def _tasks_per_node() -> int:
-    """Tasks of this step on each node; 1 where nodes have different numbers of them."""
+    """Return the tasks of this step on each node; 1 if nodes have different numbers of them."""
     found = re.fullmatch(r"(\d+)(\(x\d+\))?", os.environ.get("SLURM_STEP_TASKS_PER_NODE", ""))
     return 1 if found is None else int(found[1])
 
@@ -256,7 +261,7 @@ def _integer(variable: str) -> int:
 
 
 def _from_tf_config(text: str) -> World:
-    """Number the workers of TensorFlow's ``TF_CONFIG``, the chief first."""
+    """Return the world of TensorFlow's ``TF_CONFIG``, in which the chief has rank 0."""
     if not text:
         return World()
     try:
