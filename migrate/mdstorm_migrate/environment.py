@@ -1,6 +1,6 @@
 """Conditions for running migrated code, each with the place that violates it.
 
-They hold back no edit and make none: a person reads the list before running the code.
+They neither change nor block edits: a person reads the list before running the code.
 """
 
 from __future__ import annotations

@@ -55,8 +55,8 @@ class Edit:
         binds. If one of them is suppressed, not selected or not safe enough, none is applied.
     topic : Topic, optional
     line, column, cell : int
-        Where the span begins in the file, both from 1, the column in characters. In a notebook,
-        they count within the cell, and `cell` counts from 1. Filled in by `run.migration`.
+        Where the span begins in the file, counted from 1; columns count characters. In a notebook,
+        lines and columns count within the cell `cell`. Filled in by `run.migration`.
     """
 
     rule: str
@@ -83,8 +83,8 @@ class Finding:
     message : str
         What was found.
     remedy : str, optional
-        What to do, in one line. Where the kind of file allows it, a comment ``# TODO(mdstorm):
-        PM107: <remedy>`` is inserted above the statement.
+        What to do, in one line. Where the kind of file allows it, a comment
+        ``# TODO(mdstorm): PM107: <remedy>`` is inserted above the statement.
     is_all : bool
         Whether nothing else is reported for the document, because it uses another library.
     is_open_todo : bool
@@ -135,8 +135,8 @@ class Lines:
     starts : sequence of int
         Where each line begins, in characters from 0.
     newline : str
-        The first line ending other than ``\r``, which only some kinds of files treat as one. If all
-        are ``\r``, that; ``"\n"`` if the text has only one line.
+        The first line ending other than ``\r``, which only some kinds of files treat as one;
+        ``\r`` if there is no other, ``"\n"`` if the text has only one line.
     """
 
     text: str

@@ -80,7 +80,7 @@ class Needs:
     extras : tuple of str
         Extras that the code needs and that no other requirement brings in.
     transitive : tuple of str
-        Distributions that Petastorm brought in and that the code imports itself.
+        Dependencies of Petastorm's that the code imports itself.
     importers : tuple of str
         Files that continue to import Petastorm, so that the requirement has to stay.
     moved : bool
@@ -121,7 +121,7 @@ class Surroundings:
     waits_for : str or None
         Why no edit of the file is exact: another file that it exchanges objects with still uses
         Petastorm.
-    hands_on_root : bool
+    shares_root : bool
         Whether another file uses the name ``petastorm`` that this one imports.
     stays : str or None
         Why names of loggers may not change without review: another file of the run still uses

@@ -1,8 +1,7 @@
 """Names of Petastorm 0.13.1, and attributes of its objects, that mdstorm lacks.
 
 They are the names that Petastorm's modules define or import at their top level, apart from those in
-`names` and in `_INCIDENTAL`. Only for names that Petastorm has may a user be told to keep
-Petastorm.
+`names` and in `_INCIDENTAL`. Users are told to keep Petastorm only for names that Petastorm has.
 """
 
 from __future__ import annotations

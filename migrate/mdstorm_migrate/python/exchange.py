@@ -71,7 +71,7 @@ class Exchange:
         mention Petastorm.
     is_known : bool
         False if the file could not be parsed, or creates objects by names in strings, so that its
-        names do not tell what they hold.
+        names do not reveal what they hold.
     resolves : bool
         Whether the file resolves names that are given elsewhere, as in configuration.
     owners : frozenset of str

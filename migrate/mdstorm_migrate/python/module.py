@@ -238,8 +238,7 @@ class PythonModule:
     def logical_line(self, offset: int) -> tuple[int, int]:
         """Return the span of the statement around a character; only its head if it has a body.
 
-        Only statements that begin their line count: for ``if x: y``, that is the ``if`` in both
-        cases.
+        Only statements that begin their line count: for both of ``if x: y``, it is the ``if``.
         """
         number = bisect.bisect_right(self._heads, (offset, len(self.text))) - 1
         return self._heads[number] if number >= 0 else (offset, offset)

@@ -238,7 +238,7 @@ def _may_be_resolved(module: PythonModule, string: ast.Constant) -> bool:
 def _is_for_programs(path: str) -> bool:
     """Whether a mock of a name is meant for programs, which find it there with both libraries.
 
-    Names that the package itself offers are: Petastorm's own code takes them from its modules.
+    Names of the package `petastorm` itself are: Petastorm's own code imports them from its modules.
     """
     owner, _, name = path.rpartition(".")
     is_of_package = owner == names.OLD_ROOT and names.missing(path) is None

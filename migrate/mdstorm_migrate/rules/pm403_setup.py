@@ -155,7 +155,7 @@ def _versions_beside(module: PythonModule, string: ast.Constant) -> Iterator[Edi
 def _holder(module: PythonModule, node: ast.AST) -> str:
     """Return the name of the argument, key or call that holds a value; empty if there is none.
 
-    A ``package`` is replaced by its own holder: ``{"pypi": {"package": "petastorm"}}``.
+    The holder of a ``package`` is the next one: ``pypi`` in ``{"pypi": {"package": "petastorm"}}``.
     """
     child, name = node, ""
     for owner in module.ancestors(node):

@@ -188,7 +188,7 @@ class FileFacts:
         Whether it mentions Petastorm itself.
     stays : str or None
         What in it still needs Petastorm.
-    names_wait : bool
+    names_need_review : bool
         Whether strings in it that name modules need review.
     naming : Naming
         What strings in it that name modules do.

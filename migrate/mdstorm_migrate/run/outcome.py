@@ -106,7 +106,7 @@ class Outcome:
         The names that its Python code offers to other files and takes from them.
     stays : str or None
         What in the file still needs Petastorm.
-    names_wait : bool
+    names_need_review : bool
         Whether strings in the file that name modules need review.
     naming : Naming
         What strings in the file that name modules do.

@@ -188,7 +188,7 @@ def remaining(findings: Iterable[Finding]) -> str | None:
 def without_covered_mentions(
     document: Document, findings: Sequence[Finding], edits: Sequence[Edit]
 ) -> list[Finding]:
-    """Return the findings without mentions on lines that another finding or an edit covers."""
+    """Return the findings, except mentions on lines that name mdstorm or are covered otherwise."""
     mentions = [one for one in findings if one.rule == CODE and not one.is_open_todo]
     if not mentions:
         return list(findings)
