@@ -5,7 +5,7 @@
   const one = (id) => document.getElementById(id);
   document.documentElement.classList.add("js");
 
-  // The filter: what is shown has a class and a rule that are ticked, in a file of that name.
+  // The filter shows items with a ticked class and rule, in files whose path matches.
   const boxes = all("#filters input[type=checkbox]");
   const files = all("details.file").map((element) => ({
     element,
@@ -57,14 +57,14 @@
     filter();
   }
 
-  // The checklist: what is done stays ticked in this browser, also on the page of the next run.
+  // The checklist: this browser keeps ticks, also for the report of the next run.
   const KEY = "mdstorm-migrate-checklist";
   const ticks = all(".todo input");
   function load() {
     try {
       return new Set(JSON.parse(localStorage.getItem(KEY) || "[]"));
     } catch {
-      return new Set(); // a browser may refuse, and then the list works until it is closed
+      return new Set(); // without storage, ticks last until the page is closed
     }
   }
   function save() {
@@ -139,7 +139,7 @@
       setTimeout(() => URL.revokeObjectURL(link.href), 1000);
     });
   }
-  // A link to a rule opens what it leads to.
+  // A link to a rule unfolds the rule.
   window.addEventListener("hashchange", () => {
     const target = one(location.hash.slice(1));
     if (target && target.tagName === "DETAILS") target.open = true;
