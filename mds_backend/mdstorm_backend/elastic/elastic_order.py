@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mdstorm_backend.base.checks import check_flag, check_one_of, suggests_fields, warn_user
+from mdstorm_backend.elastic import sampling
 from mdstorm_backend.elastic.partitions import PARTITION_ALGORITHMS
 from mdstorm_backend.elastic.sampling import (
     Ids,
@@ -21,11 +22,6 @@ from mdstorm_backend.elastic.sampling import (
     ShardSample,
     StreamShape,
     StreamWeight,
-    as_integer,
-    parse_epoch_size,
-    resample,
-    samples_per_shard,
-    weigh,
 )
 from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS, block_range, permutation
 from mdstorm_backend.order.exact import DEFAULT_SEED
@@ -125,8 +121,8 @@ class ElasticOrder:
         ):
             value = getattr(self, name)
             if value is not None or name in _REQUIRED:
-                object.__setattr__(self, name, as_integer(name, value, least))
-        object.__setattr__(self, "epoch_size", parse_epoch_size(self.epoch_size))
+                object.__setattr__(self, name, sampling.as_integer(name, value, least))
+        object.__setattr__(self, "epoch_size", sampling.parse_epoch_size(self.epoch_size))
         for name, choices in _CHOICES.items():
             check_one_of(name, getattr(self, name), choices)
         if self.shuffle and self.shuffle_block_size is not None:
@@ -147,7 +143,9 @@ class ElasticOrder:
 
     def weights(self, streams: Sequence[StreamShape]) -> tuple[StreamWeight, ...]:
         """Each stream's part of an epoch: see `mdstorm_backend.elastic.sampling.weigh`."""
-        return weigh(streams, parse_epoch_size(self.epoch_size), self.shuffle_seed)
+        return sampling.weigh(
+            streams, sampling.parse_epoch_size(self.epoch_size), self.shuffle_seed
+        )
 
     def num_samples(self, streams: Sequence[StreamShape]) -> int:
         """Samples of an epoch over the whole world, without repetitions."""
@@ -161,7 +159,7 @@ class ElasticOrder:
         first_id = 0
         for stream, weight in zip(streams, weights, strict=True):
             sizes = np.array(stream.shard_sizes, np.int64)
-            counts = samples_per_shard(
+            counts = sampling.samples_per_shard(
                 sizes, weight.choose, self.sampling_granularity, self.shuffle_seed, epoch, anew
             )
             yield ShardSample(first_id, sizes, counts)
@@ -234,7 +232,7 @@ class Epoch:
         order = self.order
         assert order.shuffle_block_size is not None, "resolved() has not been called"
         balanced = order.sampling_method == "balanced"
-        samples = resample(streams, order.shuffle_seed + (self.epoch if balanced else 0))
+        samples = sampling.resample(streams, order.shuffle_seed + (self.epoch if balanced else 0))
         if not order.shuffle:
             return StreamIds(samples, None)
         nodes, total = self.canonical_nodes, samples.num_samples

@@ -204,9 +204,6 @@ class SharedRecord:
     """
 
     def __init__(self, content: dict[str, Any]) -> None:
-        self._make(content)
-
-    def _make(self, content: dict[str, Any]) -> None:
         self._open(None, os.getpid(), content)
 
     def _open(self, handle: int | None, owner: int, content: dict[str, Any]) -> None:
@@ -242,7 +239,7 @@ class SharedRecord:
         if self._owner == os.getpid() or _is_worker():
             return
         self._close()
-        self._make(self._content)
+        self._open(None, os.getpid(), self._content)
 
     def pass_on(self) -> None:
         """Note the content for a process that is going to inherit it."""

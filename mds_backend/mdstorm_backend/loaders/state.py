@@ -200,11 +200,19 @@ def _check_selection(
     check_equal(there, here, options.dataset.url)
     if not is_begun or not order.shuffles_anything or flag(ours, "finished"):
         return
-    seed = order.state_keys(Place())["shuffle_seed"]
-    if wrong := other_seed(ours, state.get("shuffle_seed"), seed, order.world.rank):
-        if order.is_strict:
-            raise StateMismatchError(wrong)
-        warn_user(wrong)
+    seed, seed_there = order.state_keys(Place())["shuffle_seed"], state.get("shuffle_seed")
+    # States that name no rank are the same on all, and taken on the first one as a rule.
+    rank, rank_there = order.world.rank, ours.get("rank", 0)
+    if rank == rank_there or seed in (seed_there, DEFAULT_SEED):
+        return
+    wrong = (
+        f"the state was taken by rank {rank_there} with seed {seed_there}, and rank {rank} was "
+        f"given seed {seed}: where each rank has a seed of its own, rows are lost and repeated. "
+        "Give all ranks the one of the state, without adding the rank"
+    )
+    if order.is_strict:
+        raise StateMismatchError(wrong)
+    warn_user(wrong)
 
 
 def _lanes(ours: Mapping[str, Any]) -> tuple[Lanes, ...]:
@@ -285,23 +293,6 @@ def _nodes(state: Mapping[str, Any], key: str) -> int | None:
     if nodes > _MOST_NODES:
         raise damaged(f"{key!r} is {nodes}, and nobody has more than {_MOST_NODES} nodes")
     return nodes
-
-
-def other_seed(
-    ours: Mapping[str, Any], seed_there: int | None, seed_here: int | None, rank: int
-) -> str:
-    """Say that this rank was given another seed than the one that took a state; empty if not.
-
-    States that name no rank are the same on all, and taken on the first one as a rule.
-    """
-    rank_there = ours.get("rank", 0)
-    if rank_there == rank or seed_here in (seed_there, DEFAULT_SEED):
-        return ""
-    return (
-        f"the state was taken by rank {rank_there} with seed {seed_there}, and rank {rank} was "
-        f"given seed {seed_here}: where each rank has a seed of its own, rows are lost and "
-        "repeated. Give all ranks the one of the state, without adding the rank"
-    )
 
 
 def state_mapping(state: object) -> Mapping[str, Any]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from inspect import Parameter, Signature, signature
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -24,24 +23,8 @@ _NO_LABEL = -100
 class FormerDefaults(StreamingDataset):
     """A dataset with the former defaults, for the classes of named datasets."""
 
-    __signature__: ClassVar[Signature] = signature(StreamingDataset)
-
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{**_DEFAULTS, **settings})
-
-    def __init_subclass__(cls, **keywords: Any) -> None:
-        """Show what ``**settings`` may be where a signature is shown."""
-        super().__init_subclass__(**keywords)
-        own = [one for one in signature(cls.__init__).parameters.values() if one.name != "self"]
-        shown = [one for one in own if one.kind is not Parameter.VAR_KEYWORD]
-        if len(shown) < len(own):
-            names = {one.name for one in shown}
-            shown += [
-                one.replace(default=_DEFAULTS.get(one.name, one.default))
-                for one in signature(cls.__mro__[1]).parameters.values()
-                if one.name not in names and one.kind is Parameter.KEYWORD_ONLY
-            ]
-        cls.__signature__ = Signature(shown)
 
 
 class TokenizedTexts(FormerDefaults):

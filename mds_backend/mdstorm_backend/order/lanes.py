@@ -196,14 +196,11 @@ class EpochLanes:
         bounds = _first_layout(self.num_samples, self.first_place, self.stop, self.lanes[0]).bounds
         return range(int(bounds[lane]), int(bounds[lane + 1]))
 
-    def taken(self, lane: int, consumed: int) -> int:
-        """Return how many samples were read of a current lane once `consumed` of the epoch were."""
-        place = self.first_place
-        return self.deal.num_places(lane, place + self.lanes[-1].consumed, place + consumed)
-
     def rest(self, lane: int, consumed: int) -> Iterator[Stretch]:
         """Yield what is left of a current lane once `consumed` samples of the epoch were read."""
-        return _layout(self).rest(lane, self.taken(lane, consumed))
+        place = self.first_place
+        taken = self.deal.num_places(lane, place + self.lanes[-1].consumed, place + consumed)
+        return _layout(self).rest(lane, taken)
 
 
 @lru_cache(maxsize=64)

@@ -150,18 +150,3 @@ def test_what_nobody_has_is_an_attribute_error() -> None:
     for module in ("streaming", "streaming.base", "streaming.base.storage"):
         with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
             _ = importlib.import_module(f"mdstorm_backend.{module}").nothing
-
-
-def test_signatures_of_named_datasets_show_every_argument() -> None:
-    from mdstorm_backend.streaming.text import StreamingC4
-    from mdstorm_backend.streaming.vision import StreamingCIFAR10
-
-    class OwnC4(StreamingC4):
-        def __init__(self, remote: str) -> None:
-            super().__init__(remote=remote, tokenizer_name="x", max_seq_len=8, group_method="x")
-
-    shown = inspect.signature(StreamingC4).parameters
-    assert [*shown][:4] == ["tokenizer_name", "max_seq_len", "group_method", "streams"]
-    assert shown["shuffle_algo"].default == "py1s"
-    assert {"remote", "local", "transform"} <= {*inspect.signature(StreamingCIFAR10).parameters}
-    assert [*inspect.signature(OwnC4).parameters] == ["remote"]

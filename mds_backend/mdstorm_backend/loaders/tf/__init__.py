@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from mdstorm_backend.loaders.tf.tf_batches import (
-    check_nulls_of,
-    make_tf_dataset,
-    stored_specs,
-)
+from mdstorm_backend.loaders.tf.tf_batches import check_nulls_of, make_tf_dataset, stored_specs
 from mdstorm_backend.loaders.tf.tf_specs import (
     ColumnSpec,
     in_cluster,

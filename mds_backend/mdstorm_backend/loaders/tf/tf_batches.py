@@ -20,24 +20,11 @@ from mdstorm_backend.format.values.batch import Batch, num_rows, slice_batch
 from mdstorm_backend.loaders.loader_statistics import Statistics
 from mdstorm_backend.loaders.nulls import refuse_nulls
 from mdstorm_backend.loaders.passes import Schedule
-from mdstorm_backend.loaders.reader_options import (
-    ReaderOptions,
-    describe_data,
-    in_order,
-)
+from mdstorm_backend.loaders.reader_options import ReaderOptions, describe_data, in_order
 from mdstorm_backend.loaders.rest import Batching
+from mdstorm_backend.loaders.tf import tf_specs
 from mdstorm_backend.loaders.tf.tf_runs import TFRun, TFRuns
-from mdstorm_backend.loaders.tf.tf_specs import (
-    ColumnSpec,
-    arranged_specs,
-    needs_value,
-    num_workers,
-    row_type,
-    spec_of_column,
-    v1_class,
-    with_cardinality,
-    without_sharding,
-)
+from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec
 from mdstorm_backend.loaders.tf.tf_tensors import to_tf
 from mdstorm_backend.order.lanes import ceil_div
 from mdstorm_backend.read.block import Block
@@ -96,17 +83,17 @@ def make_tf_dataset(
     def build() -> Any:
         runs = opened()
         options = runs.schedule.options
-        columns = arranged_specs((specs or stored_specs)(options), options.outputs)
+        columns = tf_specs.arranged_specs((specs or stored_specs)(options), options.outputs)
         names = tuple(spec.name for spec in columns)
         made = _namedtuples(type_name, names) if element is None else element
         is_share = options.order.is_share
         # A strategy splits the batches of a share among all its workers, and reads the parts here.
-        claim = runs.claim(num_workers() if is_share else 1)
+        claim = runs.claim(tf_specs.num_workers() if is_share else 1)
         dataset = _batches(runs, columns, batch_size, made)
         dataset = dataset.prefetch(tf.data.AUTOTUNE if prefetch is None else prefetch)
         end = tf.data.Dataset.from_generator(runs.end, output_signature=dataset.element_spec)
-        dataset = with_cardinality(dataset.concatenate(end), claim)
-        return without_sharding(dataset) if is_share else dataset
+        dataset = tf_specs.with_cardinality(dataset.concatenate(end), claim)
+        return tf_specs.without_sharding(dataset) if is_share else dataset
 
     return _dataset_class()(build, opened)
 
@@ -122,18 +109,18 @@ def stored_specs(options: ReaderOptions, names: Sequence[str] | None = None) -> 
         if column is None:
             specs.append(ColumnSpec(name, "bool"))
             continue
-        specs.append(spec_of_column(column, options.images))
+        specs.append(tf_specs.spec_of_column(column, options.images))
     check_nulls_of(options)
     return specs
 
 
 def check_nulls_of(options: ReaderOptions) -> None:
     """Refuse stored columns with nulls that have no value in TensorFlow."""
-    refuse_nulls(options.null_checked, "TensorFlow", needs_value)
+    refuse_nulls(options.null_checked, "TensorFlow", tf_specs.needs_value)
 
 
 def _namedtuples(type_name: str, names: tuple[str, ...]) -> Callable[[Mapping[str, Any]], Any]:
-    row = row_type(type_name, names)
+    row = tf_specs.row_type(type_name, names)
     return lambda columns: row(*columns.values())
 
 
@@ -285,7 +272,7 @@ class ContextDataset(Described, OwnContext):
 @lru_cache(maxsize=1)
 def _dataset_class() -> Any:
     """Return the class of what is made, which is also one of the ``tf.compat.v1`` datasets."""
-    return type(ContextDataset.__name__, (ContextDataset, v1_class()), {})
+    return type(ContextDataset.__name__, (ContextDataset, tf_specs.v1_class()), {})
 
 
 @lru_cache(maxsize=8)

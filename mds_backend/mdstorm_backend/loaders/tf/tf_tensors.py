@@ -11,18 +11,8 @@ import tensorflow as tf
 
 from mdstorm_backend.errors import TransformError, UnsupportedTypeError
 from mdstorm_backend.format.schema import Column
+from mdstorm_backend.format.values import nested_lists
 from mdstorm_backend.format.values.batch import Values, as_arrow
-from mdstorm_backend.format.values.nested_lists import (
-    depth_of,
-    elements_of,
-    ends_of,
-    levels_of,
-    list_type,
-    lists_of_array,
-    lists_of_arrays,
-    null_lists_in,
-    shapes_of,
-)
 from mdstorm_backend.loaders.nulls import nanoseconds, null_error
 from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec
 from mdstorm_backend.read.batch_formats import scalars_to_numpy
@@ -71,13 +61,15 @@ def _as_lists(values: npt.NDArray[Any], spec: ColumnSpec) -> Values:
             _check_dimensions(values, spec)
             return values
         try:
-            type_ = list_type(pa.from_numpy_dtype(np.dtype(spec.dtype)), spec.dimensions)
-            return lists_of_arrays(list(values), type_)
+            type_ = nested_lists.list_type(
+                pa.from_numpy_dtype(np.dtype(spec.dtype)), spec.dimensions
+            )
+            return nested_lists.lists_of_arrays(list(values), type_)
         except ValueError as error:
             raise _shape_error(spec, error) from error
     if values.ndim != spec.dimensions + 1:
         return values
-    return as_arrow(values) if values.ndim == 2 else lists_of_array(values)
+    return as_arrow(values) if values.ndim == 2 else nested_lists.lists_of_array(values)
 
 
 def _check_dimensions(arrays: npt.NDArray[Any], spec: ColumnSpec) -> None:
@@ -123,21 +115,21 @@ def _shape_error(spec: ColumnSpec, found: object) -> TransformError:
 
 
 def _ragged(lists: pa.Array, spec: ColumnSpec) -> Any:
-    nulls = null_lists_in(lists)
+    nulls = nested_lists.null_lists_in(lists)
     if nulls:
         raise null_error(spec.name, nulls, "TensorFlow", inside=True)
-    if depth_of(lists.type) != spec.dimensions:
-        raise _shape_error(spec, f"arrays of {depth_of(lists.type)} dimensions")
-    flat = _flat(elements_of(lists), spec)
-    splits = [ends_of(lengths) for lengths in levels_of(lists)]
+    if nested_lists.depth_of(lists.type) != spec.dimensions:
+        raise _shape_error(spec, f"arrays of {nested_lists.depth_of(lists.type)} dimensions")
+    flat = _flat(nested_lists.elements_of(lists), spec)
+    splits = [nested_lists.ends_of(lengths) for lengths in nested_lists.levels_of(lists)]
     return tf.RaggedTensor.from_nested_row_splits(flat, splits, validate=False)
 
 
 def _dense(lists: pa.Array, spec: ColumnSpec) -> npt.NDArray[Any]:
-    nulls = null_lists_in(lists)
+    nulls = nested_lists.null_lists_in(lists)
     if nulls:
         raise null_error(spec.name, nulls, "TensorFlow", inside=True)
-    shapes = shapes_of(lists)
+    shapes = nested_lists.shapes_of(lists)
     shape = shapes.common() if len(lists) else tuple(size or 0 for size in spec.shape)
     if shape is None:
         lengths = np.unique(shapes.sizes[:, 0])
@@ -147,7 +139,7 @@ def _dense(lists: pa.Array, spec: ColumnSpec) -> npt.NDArray[Any]:
             if len(lengths) > 1
             else "arrays of various lengths inside of others",
         )
-    return _flat(elements_of(lists), spec).reshape(len(lists), *shape)
+    return _flat(nested_lists.elements_of(lists), spec).reshape(len(lists), *shape)
 
 
 def _flat(values: Values, spec: ColumnSpec) -> npt.NDArray[Any]:

@@ -29,11 +29,7 @@ from mdstorm_backend.loaders.passes import SAMPLES_AT_A_TIME, Schedule
 from mdstorm_backend.loaders.reader_options import ReaderOptions, describe_data, in_order
 from mdstorm_backend.loaders.rest import Batching
 from mdstorm_backend.loaders.sample_maker import SampleMaker
-from mdstorm_backend.loaders.torch.worker_part import (
-    WorkerPart,
-    end_with_parent,
-    is_of_worker,
-)
+from mdstorm_backend.loaders.torch.worker_part import WorkerPart, end_with_parent, is_of_worker
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.world import World, find_world
 from mdstorm_backend.read.decoded_images import ImageDecoder
