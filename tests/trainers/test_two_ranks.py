@@ -36,27 +36,11 @@ def test_a_rank_that_looks_first_loses_nothing(
 
 @pytest.mark.long
 @in_either_order
-def test_a_rank_that_looks_at_three_batches_is_told(url: str, tmp_path: Path, order: str) -> None:
-    found = run("looks_at_three", url, order, tmp_path, told="with batches of the epoch before")
-    assert "set_epoch(epoch)" in found.output
-
-
-@pytest.mark.long
-@in_either_order
 def test_a_rank_that_reads_training_data_alone_is_told(
     url: str, tmp_path: Path, order: str
 ) -> None:
     found = run("reads_alone", url, order, tmp_path, told="with epoch number")
     assert "make the same loaders on all ranks" in found.output
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("order", ["exact", "elastic"])
-def test_a_seed_for_each_rank_is_told_or_refused(url: str, tmp_path: Path, order: str) -> None:
-    if order == "elastic":
-        assert "with seed 4" in run("seeds", url, order, tmp_path, fails=True).output
-    else:
-        run("seeds", url, order, tmp_path, told="with seed 4")
 
 
 @in_either_order

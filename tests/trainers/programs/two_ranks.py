@@ -74,25 +74,11 @@ def looks_with_a_loader_of_its_own(converter: Any, order: str, rank: int) -> Non
         train(loader_of(converter, order), epoch)
 
 
-def looks_at_three(converter: Any, order: str, rank: int) -> None:
-    loader = loader_of(converter, order)
-    if rank == 1:
-        list(islice(loader, 3))
-    for epoch in range(2):
-        train(loader, epoch)
-
-
 def reads_alone(converter: Any, order: str, rank: int) -> None:
     for epoch in range(2):
         train(loader_of(converter, order), epoch)
         if rank == 0:
             list(loader_of(converter, order))
-
-
-def seeds(converter: Any, order: str, rank: int) -> None:
-    for epoch in range(2):
-        for batch in loader_of(converter, order, seed=42 + rank):
-            record(batch["number"], f"epoch{epoch}")
 
 
 def transforms(converter: Any, order: str, rank: int) -> None:
@@ -188,9 +174,7 @@ PROGRAMS = {
     for each in (
         looks_first,
         looks_with_a_loader_of_its_own,
-        looks_at_three,
         reads_alone,
-        seeds,
         transforms,
         is_started_again,
     )

@@ -3,12 +3,10 @@
 from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.mds_backend.loaders.loaders import Where, in_either_order
-from tests.mds_backend.small_datasets import write_numbers
 from torch.utils.data import DataLoader, get_worker_info
 
 from mdstorm_backend import ExactOrder, StreamingDataset
@@ -123,17 +121,6 @@ def test_the_state_of_a_worker_is_refused_by_others(url: str, order: str) -> Non
     del states[0]["mdstorm"]["worker"]["part"]
     with pytest.raises(StateMismatchError, match="part"):
         read(dataset_of(url, order), states)
-
-
-@pytest.mark.long
-@in_either_order
-def test_the_state_of_a_worker_of_other_data_is_refused(
-    url: str, order: str, tmp_path: Path
-) -> None:
-    states = {w: its[5][1] for w, its in read(dataset_of(url, order)).items()}
-    other = write_numbers(tmp_path / "data", ROWS + 1, tasks=4).url
-    with pytest.raises(StateMismatchError, match="dataset"):
-        read(dataset_of(other, order), states)
 
 
 @pytest.mark.long
