@@ -35,7 +35,7 @@ def _handing_over(prepare: Callable[..., Any]) -> Callable[..., Any]:
     signature = inspect.signature(prepare)
 
     def prepare_data_loader(*args: Any, **kwargs: Any) -> Any:
-        from mdstorm_backend.integrations.accelerate_share import prepared
+        from mdstorm_backend.integrations.prepared_loader import prepared
 
         wanted = signature.bind(*args, **kwargs)
         wanted.apply_defaults()
