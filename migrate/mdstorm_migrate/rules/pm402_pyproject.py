@@ -8,15 +8,10 @@ from dataclasses import replace
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.packaging import toml
 from mdstorm_migrate.packaging.commands import rewrite_commands
 from mdstorm_migrate.packaging.requirement import find_requirements, is_requirement
 from mdstorm_migrate.packaging.rewriting import copy_finding, rewrite_requirement
-from mdstorm_migrate.packaging.toml import (
-    dependency_keys,
-    requirement_strings,
-    rewrite_dependency,
-    rewrite_extras,
-)
 
 CODE = "PM402"
 TITLE = "pyproject.toml and Pipfile name mdstorm"
@@ -32,7 +27,7 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     text = document.text
     has_source = "[tool.uv.sources" in text and _SOURCE.search(text) is not None
     constraining = replace(document, needs=replace(document.needs, is_constraint=True))
-    for string in requirement_strings(text):
+    for string in toml.requirement_strings(text):
         if is_requirement(string.value):
             of = constraining if string.key.startswith(("constraint", "override")) else document
             for found in find_requirements(text, string.start, string.stop):
@@ -40,9 +35,9 @@ def check(document: Document) -> Iterator[Edit | Finding]:
                     yield copy_finding(found, CODE)
                 else:
                     yield from rewrite_requirement(of, found, CODE, "string")
-    keys = [key for key in dependency_keys(text) if key.name.lower() == "petastorm"]
-    results = [one for key in keys for one in rewrite_dependency(document, key, CODE)]
+    keys = [key for key in toml.dependency_keys(text) if key.name.lower() == "petastorm"]
+    results = [one for key in keys for one in toml.rewrite_dependency(document, key, CODE)]
     yield from results
     if not document.needs.importers and any(isinstance(one, Edit) for one in results):
-        yield from rewrite_extras(text, CODE)
+        yield from toml.rewrite_extras(text, CODE)
     yield from rewrite_commands(document, CODE)  # in scripts of environments and task runners

@@ -11,13 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mdstorm_migrate.petastorm.names import OLD_ROOT
-from mdstorm_migrate.run.ignored import (
-    IgnoreRules,
-    is_foreign,
-    is_vendored,
-    may_hold_project_code,
-    rules_of,
-)
+from mdstorm_migrate.run import ignored
 from mdstorm_migrate.sources import HEAD, find_source
 from mdstorm_migrate.sources.plain import may_be_text
 
@@ -147,13 +141,15 @@ class _Walk:
 
     def below(self, root: Path) -> Iterator[Path | Skipped]:
         """Yield the files below a directory."""
-        rules = rules_of(root.resolve())
+        rules = ignored.rules_of(root.resolve())
         yield from self._below(root, root, rules)
         failure = rules.tracked.failure
         if failure is not None:
             yield Skipped(root, f"git cannot list the ignored files it tracks: {failure}")
 
-    def _below(self, directory: Path, root: Path, rules: IgnoreRules) -> Iterator[Path | Skipped]:
+    def _below(
+        self, directory: Path, root: Path, rules: ignored.IgnoreRules
+    ) -> Iterator[Path | Skipped]:
         try:
             entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
         except OSError as error:
@@ -168,11 +164,11 @@ class _Walk:
                     continue
                 if rules.ignore(here / entry.name, True):
                     continue
-                is_others = is_foreign(path)
+                is_others = ignored.is_foreign(path)
                 is_kept = is_others and entry.name != ".git" and rules.tracks(here / entry.name)
-                if not is_others or (is_kept and may_hold_project_code(path)):
+                if not is_others or (is_kept and ignored.may_hold_project_code(path)):
                     yield from self._below(path, root, rules.within(here / entry.name))
-                elif is_kept or (is_vendored(path) and not rules.in_repository):
+                elif is_kept or (ignored.is_vendored(path) and not rules.in_repository):
                     yield from _skipped_vendored(path, rules)
                 continue
             is_link = entry.is_symlink() and _is_directory(path)
@@ -190,7 +186,7 @@ class _Walk:
         return may_be_text(path)
 
 
-def _skipped_vendored(directory: Path, rules: IgnoreRules) -> Iterator[Skipped]:
+def _skipped_vendored(directory: Path, rules: ignored.IgnoreRules) -> Iterator[Skipped]:
     """Yield a skipped directory of third-party code if code in it mentions Petastorm."""
     code = (path for path in sorted(directory.rglob("*")) if is_code(path) and path.is_file())
     files = tuple(path for path in code if _may_use(path, rules))
@@ -201,7 +197,7 @@ def _skipped_vendored(directory: Path, rules: IgnoreRules) -> Iterator[Skipped]:
         yield Skipped(directory, reason, files=files)
 
 
-def _may_use(path: Path, rules: IgnoreRules) -> bool:
+def _may_use(path: Path, rules: ignored.IgnoreRules) -> bool:
     if rules.in_repository and not rules.tracks(path.resolve()):
         return False
     try:
