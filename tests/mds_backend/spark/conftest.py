@@ -1,14 +1,14 @@
 """DataFrames of single columns, and where they are written."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mds_backend.spark.columns import MakeFrame
 
 
 @pytest.fixture
-def frame(spark: Any) -> MakeFrame:
+def frame(spark: Any) -> Callable[..., Any]:
     """Make a DataFrame with the column `v` from SQL literals, in two partitions if it can."""
 
     def make(*literals: str) -> Any:

@@ -1,6 +1,8 @@
 """What goes into a dataset comes out of it, for every Spark type and from real DataFrames."""
 
 import datetime as dt
+import json
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -8,9 +10,31 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.conftest import of_values
-from tests.mds_backend.spark.columns import UTC, WALL_CLOCK, MakeFrame, assert_column, case, utc
 
+from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.spark.materialization import materialize
+
+MakeFrame = Callable[..., Any]
+
+UTC = pa.timestamp("us", tz="UTC")
+WALL_CLOCK = pa.timestamp("us")
+
+
+def utc(*args: int) -> dt.datetime:
+    return dt.datetime(*args, tzinfo=dt.timezone.utc)
+
+
+def case(name: str, type_: pa.DataType, literals: list[str], expected: list[Any]) -> Any:
+    """SQL literals, and the values of an Arrow type that come out for them."""
+    return pytest.param(literals, type_, expected, id=name)
+
+
+def assert_column(dataset: Dataset, expected: list[Any], type_: pa.DataType) -> None:
+    """Compare the column `v` by type and values, NaN being equal to NaN."""
+    column = dataset.to_table().column("v")
+    assert column.type == type_
+    assert repr(column.to_pylist()) == repr(pa.array(expected, type_).to_pylist())
+
 
 INF, NAN = float("inf"), float("nan")
 FLOAT_1_1 = 1.100000023841858
@@ -155,3 +179,118 @@ def test_collated_strings(frame: MakeFrame, target: Path) -> None:
     pytest.importorskip("pyspark", "4.0", reason="Spark 3.5 has no collations")
     dataset = materialize(frame("'Ab' COLLATE UTF8_LCASE", "NULL"), str(target))
     assert_column(dataset, ["Ab", None], pa.string())
+
+
+# Arrays and vectors: their values, and the form in which shards hold them.
+
+ARRAYS = [
+    case(
+        "ragged with both kinds of nulls",
+        pa.int64(),
+        ["array(1L, 2L)", "array()", "NULL", "array(5L, NULL, 7L)"],
+        [[1, 2], [], None, [5, None, 7]],
+    ),
+    case(
+        "string",
+        pa.string(),
+        [
+            "array('a', 'quote \" back \\\\ line \\n')",
+            "array()",
+            "NULL",
+            "array('', NULL, 'ü\\u0000')",
+        ],
+        [["a", 'quote " back \\ line \n'], [], None, ["", None, "ü\0"]],
+    ),
+]
+
+
+@pytest.mark.parametrize(("literals", "element", "expected"), ARRAYS)
+def test_arrays(
+    frame: MakeFrame, target: Path, literals: list[str], element: pa.DataType, expected: list[Any]
+) -> None:
+    dataset = materialize(frame(*literals), str(target))
+    assert_column(dataset, expected, pa.list_(element))
+    arrays = [row for row in expected if row is not None]
+    assert dataset.schema["v"].null_count == len(expected) - len(arrays)
+    if dataset.schema["v"].is_array:
+        missing = sum(row.count(None) for row in arrays)
+        assert dataset.schema["v"].element_null_count == missing
+
+
+def vectors(spark: Any, library: str, rows: list[Any]) -> Any:
+    """A frame of vectors: a list is dense, a dict from index to value sparse of size 3."""
+    linalg = pytest.importorskip(f"pyspark.{library}.linalg")
+    from pyspark.sql.types import StructField, StructType
+
+    def make(row: Any) -> Any:
+        if isinstance(row, dict):
+            return linalg.Vectors.sparse(3, row)
+        return row if row is None else linalg.Vectors.dense(row)
+
+    schema = StructType([StructField("v", linalg.VectorUDT())])
+    return spark.createDataFrame([(make(row),) for row in rows], schema)
+
+
+@pytest.mark.parametrize("library", ["ml", "mllib"])
+def test_dense_sparse_and_null_vectors(spark: Any, target: Path, library: str) -> None:
+    rows = [{1: 5.0}, None, [6, 7, 8], [], {2: 9.0}]
+    expected = [[0.0, 5.0, 0.0], None, [6.0, 7.0, 8.0], [], [0.0, 0.0, 9.0]]
+    dataset = materialize(vectors(spark, library, rows), str(target))
+    assert_column(dataset, expected, pa.list_(pa.float32()))
+
+
+# Structs, maps and deeper nesting, which are stored as JSON text.
+
+#: Name of a field, SQL literal, Arrow type, value that comes out.
+FIELDS = [
+    ("boolean", "true", pa.bool_(), True),
+    ("long", "9223372036854775807L", pa.int64(), 2**63 - 1),
+    ("float", "float('1.1')", pa.float32(), 1.100000023841858),
+    ("double", "1.1D", pa.float64(), 1.1),
+    ("infinity", "double('-inf')", pa.float64(), -INF),
+    ("nan", "double('nan')", pa.float64(), NAN),
+    ("decimal", "CAST('1.50' AS DECIMAL(38,2))", pa.decimal128(38, 2), Decimal("1.50")),
+    ("string", "'quote \" back \\\\ bell \\u0007 ü'", pa.string(), 'quote " back \\ bell \a ü'),
+    ("binary", "X'00FF'", pa.binary(), b"\x00\xff"),
+    ("date", "DATE'9999-12-31'", pa.date32(), dt.date.max),
+    ("timestamp", "TIMESTAMP'2020-01-01 00:00:00.000001'", UTC, utc(2020, 1, 1, 5, 0, 0, 1)),
+    (
+        "timestamp_ntz",
+        "TIMESTAMP_NTZ'2020-01-01 00:00:00'",
+        WALL_CLOCK,
+        dt.datetime(2020, 1, 1),
+    ),
+    ("interval", "INTERVAL '-1' DAY", pa.duration("us"), dt.timedelta(-1)),
+    ("array", "array('x', NULL)", pa.list_(pa.string()), ["x", None]),
+    ("rows", "array(named_struct('a', 1), NULL)", pa.list_(pa.struct([("a", pa.int32())])),
+     [{"a": 1}, None]),
+    ("uneven", "array(array(1), array(), NULL)", pa.list_(pa.list_(pa.int32())), [[1], [], None]),
+    ("map", "map(DATE'9999-12-31', X'00', DATE'2020-01-01', NULL)",
+     pa.map_(pa.date32(), pa.binary()), [(dt.date.max, b"\x00"), (dt.date(2020, 1, 1), None)]),
+]  # fmt: skip
+
+
+def test_structs_of_every_type(frame: MakeFrame, target: Path) -> None:
+    pairs = ", ".join(f"'{name}', {literal}" for name, literal, _, _ in FIELDS)
+    nulls = ", ".join(f"'{name}', NULL" for name, *_ in FIELDS)
+    df = frame(f"named_struct({pairs})", f"named_struct({nulls})", "NULL")
+    type_ = pa.struct([(name, type_) for name, _, type_, _ in FIELDS])
+    full = {name: value for name, _, _, value in FIELDS}
+    empty = {name: None for name, *_ in FIELDS}
+    assert_column(materialize(df, str(target)), [full, empty, None], type_)
+
+
+def test_the_stored_text_is_json_for_anybody(frame: MakeFrame, target: Path) -> None:
+    df = frame(
+        "named_struct('when', TIMESTAMP'2020-01-01 00:00:00', 'pairs', map('k', 1),"
+        " 'price', CAST('1.50' AS DECIMAL(4,2)), 'bytes', X'00FF')"
+    )
+    dataset = materialize(df, str(target))
+    content = (target / dataset.index.shards[0].raw_data.basename).read_bytes()
+    text = content[content.rindex(b'{"when"') :]
+    assert json.loads(text) == {
+        "when": "2020-01-01 05:00:00.000000Z",
+        "price": "1.50",
+        "bytes": "AP8=",
+        "pairs": [["k", 1]],
+    }

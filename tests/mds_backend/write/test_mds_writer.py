@@ -28,7 +28,6 @@ from mdstorm_backend.errors import (
     UnsupportedTypeError,
     WriteError,
 )
-from mdstorm_backend.format.compression import digest
 from mdstorm_backend.storage import Location
 
 
@@ -54,24 +53,6 @@ def test_samples_read_back_in_order(
     write_numbers(out, compression=compression, max_workers=max_workers)
     assert len(index_of(out)["shards"]) > 5
     assert numbers_in(out) == list(range(300))
-
-
-def test_the_index_and_nothing_else_is_beside_the_shards(out: Path) -> None:
-    write_numbers(out, hashes=["md5", "xxh64"])
-    shards = index_of(out)["shards"]
-    names = [f"shard.{number:05}.mds" for number in range(len(shards))]
-    assert sorted(path.name for path in out.iterdir()) == ["index.json", *names]
-    for shard, name in zip(shards, names, strict=True):
-        assert shard["raw_data"]["basename"] == name
-        content = (out / name).read_bytes()
-        assert shard["raw_data"]["bytes"] == len(content) <= 500
-        assert shard["raw_data"]["hashes"] == {h: digest(h, [content]) for h in ("md5", "xxh64")}
-    assert set(index_of(out)) == {"shards", "version"}
-
-
-def test_without_samples_there_is_an_index_without_shards(out: Path) -> None:
-    write_numbers(out, numbers=range(0))
-    assert (out / "index.json").read_text() == '{"shards": [], "version": 2}'
 
 
 def test_finish_may_be_called_twice_and_within_the_block(out: Path) -> None:
@@ -316,31 +297,6 @@ def test_a_writer_has_samples_or_batches_and_goes_on_with_the_same(out: Path) ->
         with pytest.raises(InvalidArgumentError, match=r"has Arrow data, .* call write_batch with"):
             writer.write({"n": 3})
     assert numbers_in(out / "samples") == numbers_in(out / "batches") == [1, 2]
-
-
-@pytest.mark.parametrize(
-    ("encoding", "values"),
-    [
-        ("uint8", pa.array([300])),
-        ("uint8", pa.array([-1])),
-        ("int32", pa.array([3.9])),
-        ("int32", pa.array([float("nan")])),
-        ("int64", pa.array([2.0**63])),
-        ("float32", pa.array([1e300])),
-        ("int8", pa.array([Decimal("1.5")])),
-        ("ndarray:uint8", pa.array([[1], [256]])),
-        ("ndarray:int8:2", pa.array([[1, 2], [1]], pa.list_(pa.int8()))),
-    ],
-    ids=value_id,
-)
-def test_values_that_do_not_fit_are_refused(out: Path, encoding: str, values: pa.Array) -> None:
-    with (
-        pytest.raises(EncodingError, match="column 'v'") as caught,
-        MDSWriter(columns={"v": encoding}, out=out) as writer,
-    ):
-        writer.write_batch(pa.table({"v": values}))
-    assert (caught.value.column, caught.value.encoding) == ("v", encoding)
-    assert not out.exists()
 
 
 @pytest.mark.parametrize(

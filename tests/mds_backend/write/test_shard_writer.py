@@ -13,7 +13,6 @@ from tests.mds_backend.small_datasets import Huge, array_of, plan, to_table, wri
 from tests.mds_backend.strategies import Data, data, moderate
 
 from mdstorm_backend.errors import EncodingError, WriteError
-from mdstorm_backend.format.compression import decompress, digests
 from mdstorm_backend.format.values.arrow_types import arrow_type
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write import sample_shards, shard_writer
@@ -171,25 +170,6 @@ def test_a_write_that_fails_leaves_no_part_of_a_shard(tmp_path: Path) -> None:
         shard_writer.write_shards([batch], disk, plan({"a": "long"}), ShardFormat(1), "p")
     assert sorted(file.name for file in tmp_path.iterdir()) == ["p.00000.mds", "p.00001.mds"]
     assert [row["a"] for shard in decode_files(tmp_path) for row in shard.rows] == [0, 1]
-
-
-@pytest.mark.parametrize("compression", [None, "zstd"])
-def test_the_hashes_are_those_of_the_files(tmp_path: Path, compression: str | None) -> None:
-    hashes = ("md5", "xxh64")
-    batch = pa.record_batch([pa.array(range(500), pa.int64())], ["n"])
-    format_ = ShardFormat(2000, compression, hashes)
-    location, schema = Location.of(tmp_path), plan({"n": "long"})
-    reports = shard_writer.write_shards([batch], location, schema, format_, "shard")
-    infos = [report.info for report in reports]
-    assert len(infos) > 1
-    for info in infos:
-        assert info.hashes == hashes
-        stored = info.zip_data or info.raw_data
-        content = (tmp_path / stored.basename).read_bytes()
-        assert stored.hashes == digests(hashes, [content])
-        raw = decompress(compression, content, info.raw_data.bytes) if compression else content
-        assert info.raw_data.hashes == digests(hashes, [raw])
-        assert DecodedShard(bytes(raw)).header["hashes"] == list(hashes)
 
 
 def test_the_header_is_that_of_the_format() -> None:

@@ -58,11 +58,6 @@ def test_values_of_another_type_are_refused(encoding: str, value: Any) -> None:
         encoder(encoding)(value)
 
 
-def test_half_a_character_is_refused() -> None:
-    with pytest.raises(ValueError, match="surrogates"):
-        encoder("str")("\ud800")
-
-
 def strings(texts: list[str]) -> pa.Array:
     return pa.array(texts, pa.string())
 
