@@ -1,4 +1,4 @@
-"""What people are shown: sizes, descriptions of objects, and progress."""
+"""Output for people: sizes, descriptions of objects, and progress."""
 
 from __future__ import annotations
 

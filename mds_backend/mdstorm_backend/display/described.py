@@ -1,4 +1,4 @@
-"""Objects that describe themselves in a line or a table, and quantities as people read them."""
+"""Objects that describe themselves in a line or a table, and readable quantities."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from reprlib import repr as shortened
 
 from mdstorm_backend.storage.urls import redact
 
-#: Rows of a table in a notebook; what is left out is counted.
+#: The most rows of a table in a notebook; the number of further rows is shown below it.
 _MOST_ROWS = 200
 _CELL = ' style="text-align:left"'
 
 
 @dataclass(frozen=True)
 class Description:
-    """What an object tells of itself.
+    """The description of an object, for its repr and for notebooks.
 
     Attributes
     ----------
     line : sequence of str
-        What stands in the brackets of the one line, in order.
+        The parts between the parentheses of the repr, in order.
     facts : sequence of (str, str)
-        Names and values of the table in a notebook, in order.
+        Names and values of the first table in a notebook, in order.
     headings : sequence of str
-        Those of a second table.
+        Headings of the second table.
     rows : sequence of sequence of str
-        Its rows.
+        Rows of the second table.
     """
 
     line: Sequence[str]
@@ -39,19 +39,19 @@ class Description:
 
 
 class Described:
-    """Shows itself as its description says, and never raises.
+    """Base of objects whose repr and notebook output come from a description, and never raise.
 
-    A subclass overrides `_mdstorm_description`, unless it is what it was made with.
+    A subclass overrides `_mdstorm_description`, unless its constructor arguments describe it.
     """
 
     def _mdstorm_description(self, *, full: bool) -> Description:
-        """Return what is shown: by default the arguments that are kept in attributes.
+        """Return the description: by default the constructor arguments that are attributes.
 
         Parameters
         ----------
         full : bool
-            Whether a notebook asks, which shows the tables as well. An index on a local disk may be
-            read for it; nothing is ever downloaded, and no data are read.
+            Whether it is for a notebook, which shows the tables as well. An index on a local disk
+            may be read then; nothing is ever downloaded, and no data are read.
         """
         return Description(list(_arguments(self)))
 
@@ -60,7 +60,7 @@ class Described:
         return f"{type(self).__name__}({', '.join(found.line)})"
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: plain tables, in the colours of its theme."""
+        """Return HTML for a notebook: plain tables, in the colours of its theme."""
         found = _description(self, full=True)
         title = f"<p><b>{escape(type(self).__name__)}</b></p>"
         facts = "".join(_row([name, value], head=1) for name, value in found.facts)
@@ -75,17 +75,17 @@ class Described:
 
 
 def _description(value: Described, *, full: bool) -> Description:
-    """Return what an object tells, whatever state it is in: closed, deleted or half made."""
+    """Return the description of an object in any state: closed, deleted or half constructed."""
     for in_full in (full, False):
         try:
             return value._mdstorm_description(full=in_full)
-        except Exception:  # debuggers and logs ask in the middle of failures
+        except Exception:  # debuggers and logs show objects in the middle of failures
             continue
     return Description(["cannot be described now"])
 
 
 def _arguments(value: Described) -> Iterator[str]:
-    """Yield arguments of the constructor by name, but defaults; "…" for those that are not kept."""
+    """Yield the constructor's arguments except defaults; "…" for those that are not attributes."""
     for name, parameter in signature(type(value)).parameters.items():
         found = getattr(value, name, getattr(value, f"_{name}", value))
         if found is value:
@@ -109,7 +109,7 @@ def _row(cells: Sequence[str], head: int = 0) -> str:
 _UNITS = ("kB", "MB", "GB", "TB", "PB")
 #: Everything before the last ``@`` may belong to a password.
 _PASSWORD = re.compile(r"(://[^/:@]*:)[^\s,]*(?=@)")
-#: The values of a query: which of them are secret, each storage decides.
+#: The values of a query: any of them may be secret, depending on the storage.
 _QUERY_VALUE = re.compile(r"([?&][^=&#\s/]+=)[^&#\s,]+")
 _HIDDEN = r"\1***"
 
@@ -120,17 +120,17 @@ def counted(count: int, one: str, many: str | None = None) -> str:
 
 
 def human_bytes(size: float) -> str:
-    """Return a number of bytes for people, in powers of 1,000: ``"1.2 GB"``."""
+    """Return a readable number of bytes, in powers of 1,000: ``"1.2 GB"``."""
     if size < 1000:
         return f"{size:.0f} B"
     for unit in _UNITS:
         size /= 1000
-        if size < 999.95:  # 1,000.0 of the next unit are shown as 1.0
+        if size < 999.95:  # from 999.95 on it would be shown as 1,000.0
             return f"{size:,.1f} {unit}"
     return f"{size:,.1f} {_UNITS[-1]}"
 
 
 def shown_place(url: str) -> str:
-    """Return a URL without what may be secret in it: passwords, and the values of queries."""
+    """Return a URL with its possible secrets hidden: passwords, and the values of queries."""
     shown = redact(_PASSWORD.sub(_HIDDEN, url))
     return _QUERY_VALUE.sub(_HIDDEN, shown) if "://" in shown else shown

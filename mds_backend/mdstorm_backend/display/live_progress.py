@@ -1,4 +1,4 @@
-"""How far a piece of work is: on a terminal, or in the output of a notebook's cell."""
+"""Progress of some work, on a terminal or in the output of a notebook cell."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from typing import Any, TypeAlias
 from mdstorm_backend.base.threads import OnProgress
 from mdstorm_backend.display.described import counted, human_bytes
 
-#: A function to call; False for silence, and None or True for what `progress` decides.
+#: A function to call, False to show nothing, or None or True to let `progress` decide.
 Progress: TypeAlias = OnProgress | bool | None
 #: Seconds between two drawings.
 _INTERVAL = 0.1
-#: Turns progress off, for all of this package: ``off``, ``0``, ``false`` or ``no``.
+#: The environment variable that turns all progress off: ``off``, ``0``, ``false`` or ``no``.
 VARIABLE = "MDSTORM_PROGRESS"
 _OFF = frozenset({"off", "0", "false", "no"})
-#: Held by the line on the terminal: there is one at a time.
+#: Held by the line on the terminal: only one is shown at a time.
 _terminal = threading.Lock()
 
 #: A line that is being shown.
@@ -32,22 +32,22 @@ LiveLine: TypeAlias = "_TerminalLine | _NotebookLine"
 
 @contextmanager
 def progress(what: str, unit: str, given: Progress = None) -> Iterator[OnProgress | None]:
-    """Show how far the work in a block is: on a terminal, or in a notebook.
+    """Show the progress of the work in a block, on a terminal or in a notebook.
 
     Parameters
     ----------
     what : str
-        What is being done: ``"Checking shards"``.
+        Description of the work: ``"Checking shards"``.
     unit : str
-        What is counted, in the plural.
+        Name of the items, in the plural.
     given : callable or bool, optional
-        What a caller of the package has asked for instead.
+        The choice of the package's user, see `Progress`.
 
     Yields
     ------
     callable or None
-        To be called with the number done and the number of all, from any thread; None if nothing
-        is shown.
+        To be called with the number of finished items and the total, from any thread; None if
+        nothing is shown.
     """
     if callable(given):
         yield given
@@ -73,7 +73,7 @@ def progress(what: str, unit: str, given: Progress = None) -> Iterator[OnProgres
 
 
 class FileProgress:
-    """Shows files and bytes, if it is `shown` and somebody looks."""
+    """Shows the number and the size of written files, if `shown` and `open_line` returns a line."""
 
     def __init__(self, *, shown: bool) -> None:
         self._files = self._bytes = 0
@@ -98,14 +98,14 @@ class FileProgress:
 
 
 class Drawn:
-    """Draws a line no more often than anybody sees, from any thread, and never raises.
+    """Draws a line at most ten times a second, from any thread, and never raises.
 
     Parameters
     ----------
     line : LiveLine
         The line.
     what : str
-        What the line is about.
+        Description of the work, with which the line begins.
     """
 
     def __init__(self, line: LiveLine, what: str) -> None:
@@ -116,7 +116,7 @@ class Drawn:
         self._lock = threading.Lock()
 
     def draw(self, text: str, done: int | None = None, total: int | None = None) -> None:
-        """Show a text, unless another has just been drawn."""
+        """Show a text, unless another was drawn just before."""
         now = time.monotonic()
         if now - self._drawn < _INTERVAL or not self._lock.acquire(blocking=False):
             return
@@ -124,13 +124,13 @@ class Drawn:
             if self._line is not None:
                 self._drawn = now
                 self._line.draw(f"{self._what}: {text}", done, total)
-        except Exception:  # a terminal that is gone: the work goes on without it
+        except Exception:  # the terminal may be gone: the work continues without it
             self._close("")
         finally:
             self._lock.release()
 
     def close(self, text: str = "") -> None:
-        """End the line; may be repeated."""
+        """End the line, with `text` if it is given; may be called again."""
         with self._lock:
             seconds = time.monotonic() - self._begun
             self._close(f"{self._what}: {text}, {seconds:,.1f} s" if text else "")
@@ -145,15 +145,15 @@ class Drawn:
 
 
 def open_line(*, in_terminal: bool = True) -> LiveLine | None:
-    """Return a new line, or None where nobody looks, or somebody else shows one.
+    """Return a new line, or None if none should be shown.
 
-    It is None in logs, which are neither terminals nor notebooks; on all ranks but the first, in
-    worker processes, and where `VARIABLE` says so.
+    It is None in logs, which are neither terminals nor notebooks; if the terminal shows another
+    line; on all ranks but the first; in worker processes; and if `VARIABLE` turns progress off.
 
     Parameters
     ----------
     in_terminal : bool
-        Whether a terminal may show it.
+        Whether a terminal may show the line.
     """
     if os.environ.get(VARIABLE, "").strip().lower() in _OFF:
         return None
@@ -175,7 +175,7 @@ def open_line(*, in_terminal: bool = True) -> LiveLine | None:
 
 
 def _is_notebook() -> bool:
-    """Whether this process is a kernel of IPython, which a notebook is in front of."""
+    """Whether this process is an IPython kernel, as behind a notebook."""
     ipython: Any = sys.modules.get("IPython")
     try:
         return getattr(ipython.get_ipython(), "kernel", None) is not None
@@ -191,19 +191,19 @@ def _is_terminal() -> bool:
 
 
 def _is_first() -> bool:
-    """Whether this process shows progress for all ranks, and for its workers."""
+    """Whether this is the main process of the first rank, which shows progress for all others."""
     if parent_process() is not None:
         return False
-    from mdstorm_backend.order import find_world  # for whoever shows progress alone
+    from mdstorm_backend.order import find_world  # needed only if progress is shown
 
     try:
         return find_world().rank == 0
-    except Exception:  # variables that do not make sense: whoever needs the world will say so
+    except Exception:  # invalid variables: code that needs the world reports them
         return False
 
 
 class _TerminalLine:
-    """Drawn by rich on standard error, by whoever calls: there is no thread."""
+    """A line on standard error, drawn by rich in the caller's thread."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -221,19 +221,19 @@ class _TerminalLine:
             console=Lenient(stderr=True),
             transient=True,
             auto_refresh=False,
-            redirect_stdout=False,  # it would go to standard error
+            redirect_stdout=False,  # output would go to standard error
         )
         self._bar.start()
         self._task = self._bar.add_task("", total=None, text="")
 
     def draw(self, text: str, done: int | None = None, total: int | None = None) -> None:
-        """Show a text, and a bar if the share that is done is known."""
+        """Show a text and a bar, which shows the finished share if the total is known."""
         what, _, rest = text.partition(": ")
         self._bar.update(self._task, description=what, text=rest, completed=done or 0, total=total)
         self._bar.refresh()
 
     def close(self, text: str = "") -> None:
-        """End it. A notebook keeps the text, if there is one; a terminal is cleaned."""
+        """Remove the line from the terminal. Only notebooks keep `text`."""
         try:
             self._bar.stop()
         finally:
@@ -257,7 +257,7 @@ class _NotebookLine:
 
 
 class _Shown:
-    """What a notebook is given to show."""
+    """A text, and a bar if the total is known, as a notebook displays them."""
 
     def __init__(self, text: str, done: int | None = None, total: int | None = None) -> None:
         self._text, self._done, self._total = text, done, total

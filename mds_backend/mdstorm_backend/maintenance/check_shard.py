@@ -25,7 +25,7 @@ _REPEATED = ("column_names", "column_encodings", "column_sizes", "format", "vers
 
 @dataclass(frozen=True, order=True)
 class Problem:
-    """Something that is wrong, or was not checked.
+    """A problem with a file, or a note that something was not checked.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Problem:
 
 @dataclass
 class ShardCheck:
-    """What was found in one shard.
+    """The findings in one shard.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class ShardCheck:
 
 
 def check_shard(location: Location, info: ShardInfo, schema: Schema) -> ShardCheck:
-    """Read a whole shard and check everything that the index and the format say about it."""
+    """Read a whole shard, and check it against the index and the format."""
     return _Checker(location, info, schema).run()
 
 
@@ -110,7 +110,7 @@ class _Checker:
             self._found.notes.append(note)
 
     def _check_file(self, file: FileInfo, data: Buffer, what: str) -> None:
-        """Compare the size and every recorded hash."""
+        """Compare the size and every recorded hash of a file with its content."""
         if len(data) != file.bytes:
             self._add(f"{what}holds {len(data)} bytes, and the index says {file.bytes}")
             return
@@ -191,7 +191,7 @@ class _Checker:
         return not (encoding.is_opaque or encoding.is_unsafe)
 
     def _decode(self, shard: MDSShard, columns: list[Column]) -> None:
-        """Decode every value of some columns, one part of the shard at a time."""
+        """Decode every value of some columns, one chunk of rows at a time."""
         names = [column.name for column in columns]
         size = max(1, self._info.samples * _CHUNK_BYTES // max(self._info.raw_data.bytes, 1))
         for start in range(0, self._info.samples, size):
@@ -206,7 +206,7 @@ class _Checker:
 
 
 def _own_schema(schema: Schema, info: ShardInfo) -> Schema:
-    """Return the columns as this shard stores them; those with a Spark type as in all shards."""
+    """Return the schema with this shard's encodings; columns with a Spark type are unchanged."""
     own = Schema.from_shards([info])
 
     def as_stored(column: Column) -> Column:

@@ -23,7 +23,7 @@ class Spread:
 
     @classmethod
     def of(cls, numbers: Iterable[int]) -> Spread:
-        """Describe `numbers`."""
+        """Return the spread of `numbers`."""
         found = list(numbers)
         if not found:
             return cls()
@@ -37,13 +37,13 @@ class ColumnSummary:
     Attributes
     ----------
     name : str
-        Its name.
+        Name of the column.
     encodings : dict of str to int
-        MDS encodings in which it is stored, with their numbers of shards.
+        MDS encodings in which the column is stored, each with the number of shards.
     spark_type : str or None
         Spark type, if the dataset was written from a DataFrame.
     nullable : bool
-        Whether the DataFrame declared it nullable.
+        Whether the DataFrame declared the column nullable.
     null_count, element_null_count : int
         Rows, and elements inside arrays, that are null.
     """
@@ -58,7 +58,7 @@ class ColumnSummary:
 
 @dataclass(frozen=True)
 class Inspection:
-    """What `inspect` found.
+    """The description of a dataset that `inspect` returns.
 
     Attributes
     ----------
@@ -67,13 +67,13 @@ class Inspection:
     rows : int
         Samples in all shards.
     shards : int
-        Their number.
+        Number of shards.
     columns : tuple of ColumnSummary
         The columns in order.
     shard_rows, shard_bytes : Spread
-        Samples of a shard, and bytes of an uncompressed one.
+        Samples per shard, and bytes per uncompressed shard.
     stored_bytes : Spread
-        Bytes of a shard file as it is stored, compressed or not.
+        Bytes per shard file as stored, compressed or not.
     compressions, hashes, size_limits : dict of str to int
         Compressions, hashes and size limits of the shards, each with the number of shards that have
         it; ``"none"`` for none.
@@ -104,7 +104,7 @@ class Inspection:
 def inspect(url: str, *, storage_options: dict[str, Any] | None = None) -> Inspection:
     """Describe the dataset at `url`.
 
-    Only its index is read, and a shard's header if the index lost the schema.
+    Only the index is read, and a shard's header if the index has lost the schema.
 
     Parameters
     ----------

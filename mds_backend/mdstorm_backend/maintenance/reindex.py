@@ -38,7 +38,7 @@ from mdstorm_backend.write.shard_buffer import ShardReport
 
 @dataclass(frozen=True)
 class ReindexReport:
-    """What `reindex` did.
+    """The result of `reindex`.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class ReindexReport:
     replaced : bool
         Whether there was an index before.
     notes : tuple of Problem
-        What looks suspicious: files left out, shards that seem to be missing.
+        Suspicious findings: files left out, shards that seem to be missing.
     """
 
     url: str
@@ -83,7 +83,7 @@ def reindex(
     """Rebuild the ``index.json`` of the directory at `url`.
 
     Every shard is read completely: its header describes its columns, its bitmaps give the null
-    counts, and the hashes that its header names are computed again. Shards are ordered by
+    counts, and the hashes named in its header are computed again. Shards are ordered by
     directory, partition and number. Only the index is written, and nothing is removed. Each thread
     holds one uncompressed shard in memory.
 
@@ -93,8 +93,8 @@ def reindex(
         Directory of the dataset: a URL or a local path.
     force : bool
         Whether to replace an existing index. Shards that were left out of it on purpose are
-        included again. What else it says stays, such as the `Unischema` of Petastorm. If it is lost
-        or damaged, nothing else has that.
+        included again. Its other entries are kept, such as the `Unischema` of Petastorm. If the
+        index is lost or damaged, they cannot be restored.
     storage_options : dict, optional
         Options of the fsspec file system.
     threads : int, optional
@@ -147,7 +147,7 @@ def reindex(
 
 
 def _shard_files(paths: list[str]) -> tuple[list[ShardName], list[Problem]]:
-    """Return the files to index, in order, and notes on the others."""
+    """Return the files to index, in order, and notes on files that are left out or missing."""
     parsed = {path: parse_shard_name(path) for path in paths}
     shards = [name for name in parsed.values() if name is not None]
     packed = {name.raw_path for name in shards if name.extension}
@@ -231,7 +231,7 @@ def _index_of(location: Location, names: list[ShardName], found: list[_Found]) -
 
 
 def _bare(columns: Schema | None) -> Schema | None:
-    """Return the schema without what differs between the shards of one dataset."""
+    """Return the schema without the parts that may differ between the shards of one dataset."""
     if columns is None:
         return None
     return Schema(

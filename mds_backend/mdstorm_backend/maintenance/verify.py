@@ -1,4 +1,4 @@
-"""Verify that a dataset is as it was written: every file, hash and value."""
+"""Verify every file, hash and value of a dataset."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SHARD = re.compile(r".*\.mds(\.[a-z0-9]+)?")
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """What `verify` found.
+    """The findings of `verify`.
 
     Attributes
     ----------
@@ -35,8 +35,8 @@ class VerifyReport:
     problems : tuple of Problem
         The problems found.
     notes : tuple of Problem
-        What could not be checked, listed once if it is the same in many shards, and files that do
-        not belong to the dataset.
+        Checks that were not possible, each listed once even if it concerns many shards, and files
+        that do not belong to the dataset.
     has_hashes : bool
         Whether the index holds hashes of every file. Without them changed values cannot be
         detected.
@@ -74,7 +74,7 @@ def verify(
     threads: int | None = None,
     on_progress: Progress = None,
 ) -> VerifyReport:
-    """Check the dataset at `url` and report everything that is wrong with it.
+    """Check the dataset at `url` and report every problem.
 
     The files themselves are read, not their copies in the shard cache. Each thread holds one
     uncompressed shard in memory.
@@ -142,7 +142,7 @@ def verify(
 
 
 def _schema(dataset: Dataset) -> Schema:
-    """Return the columns; if the index lost them, those in a header, if one is readable."""
+    """Return the schema; derive it from the encodings if neither index nor header holds it."""
     try:
         return dataset.schema
     except MDStormError:
@@ -154,7 +154,7 @@ def _schema(dataset: Dataset) -> Schema:
 def _check_files(
     location: Location, shards: Iterable[ShardInfo]
 ) -> tuple[list[Problem], list[Problem]]:
-    """Check that every file exists with its size, and find shards that are not listed."""
+    """Check that every file exists with its size, and find shards that are not in the index."""
     expected = {shard.stored.basename: shard.stored.bytes for shard in shards}
     try:
         listed = dict(location.list_sizes())
@@ -179,7 +179,7 @@ def _check_files(
 
 
 class _Tally:
-    """The summed results of the shards' checks: there may be very many shards."""
+    """The combined results of the shards' checks, since there may be very many shards."""
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
@@ -198,7 +198,7 @@ class _Tally:
 
     @property
     def notes(self) -> list[Problem]:
-        """Return one note for all shards with the same note."""
+        """Return one note for all shards that share it."""
         others = {text: count - 1 for text, count in self._notes.items()}
         return [
             Problem(file, f"{text} (also in {others[text]:,} more)" if others[text] else text)
@@ -207,7 +207,7 @@ class _Tally:
 
 
 def _check_counts(dataset: Dataset, tally: _Tally) -> list[Problem]:
-    """Compare the counts in the index with the shards."""
+    """Compare the counts in the index with those of the shards."""
     problems = []
     extra = dataset.index.extra
     if not extra.get("columns"):

@@ -142,7 +142,7 @@ def dataframe_to_mds(
 
 
 def _checked_options(mds_kwargs: Mapping[str, Any] | None, has_function: bool) -> dict[str, Any]:
-    """Return a copy of the arguments, checked for what `MDSWriter` does not check."""
+    """Return a copy of `mds_kwargs`, after the checks that `MDSWriter` does not make."""
     if not isinstance(mds_kwargs, (Mapping, type(None))):
         raise errors.ArgumentTypeError(
             f"mds_kwargs is a dict of the arguments of MDSWriter, found {mds_kwargs!r}"
@@ -211,7 +211,7 @@ def _planned_if_possible(dataframe: DataFrame) -> Schema | None:
     try:
         return plan_types(dataframe.schema.jsonValue()["fields"], None)
     except (errors.InvalidArgumentError, errors.UnsupportedTypeError):
-        return None  # a user's function may take columns that no shard can
+        return None  # a user's function may take columns that cannot be stored
 
 
 def plan_columns(fields: list[dict[str, Any]], columns: Mapping[str, str] | None) -> Schema:
@@ -271,26 +271,26 @@ _logger = logging.getLogger(__name__)
 def publish_partitions(
     job: tasks.PartitionJob, schema: Schema | None, reports: Sequence[str], *, merged: bool
 ) -> None:
-    """Write the index of every partition and, last, the one over all of them.
+    """Write the index of every partition and, last, the one over all partitions.
 
-    What unsuccessful attempts wrote is removed.
+    Files of unsuccessful attempts are removed.
 
     Parameters
     ----------
     schema : Schema or None
         Plan of the columns; None if samples were written one at a time.
     reports : sequence of str
-        What the tasks returned.
+        The reports of the tasks.
     merged : bool
-        Write the index over all partitions.
+        Whether to write the index over all partitions.
 
     Raises
     ------
     InvalidArgumentError
         If there are no samples.
     WriteError
-        If the driver does not see what the executors wrote, or another job has written to the same
-        directory in the meantime.
+        If the driver cannot see the files that the executors wrote, or another job has written to
+        the same directory in the meantime.
     """
     parts = [
         Part(tasks.directory_name(number), build_index(schema, found))
@@ -318,7 +318,7 @@ def publish_partitions(
 
 
 def abandon_partitions(job: tasks.PartitionJob, made: Sequence[Location]) -> None:
-    """Remove what a failed job wrote; failures are logged, since its error is being raised."""
+    """Remove the files of a failed job, whose error is being raised; only log further errors."""
     for location in job.locations:
         try:
             names = location.list_names()

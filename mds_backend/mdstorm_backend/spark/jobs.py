@@ -1,4 +1,4 @@
-"""Run jobs: what their tasks report, what workers lack, and what is written so far."""
+"""Run Spark jobs: collect reports, explain what workers lack, and show progress."""
 
 from __future__ import annotations
 
@@ -23,29 +23,30 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-#: How `make_task` begins to say that workers cannot import mdstorm.
+#: The error of a `make_task` function if workers cannot import mdstorm.
 _OURS = re.compile(r"ImportError: (mdstorm cannot be imported on the Spark worker .+)")
-#: How Spark's workers say that they lack what any task needs.
+#: The errors of Spark's workers that lack a library which every task needs.
 _SPARKS = re.compile(
     r"ModuleNotFoundError: No module named '(pyarrow|pandas)'"
     r"|PACKAGE_NOT_INSTALLED\] (PyArrow|Pandas)"
 )
-#: How Python names our error of a task that cannot write, and characters to repeat of its message.
+#: How a traceback begins the line of a task's WriteError, and the most characters to repeat of it.
 _OF_TASKS = f"{errors.WriteError.__module__}.{errors.WriteError.__name__}: "
 _LONGEST_OF_OURS = 2000
 
 
 def collect_reports(mapped: DataFrame) -> list[str]:
-    """Run the job of a frame that `make_task` maps, and return its reports in order.
+    """Run the job of a frame that is mapped with `make_task`, and return its reports in order.
 
     Raises
     ------
     MissingDependencyError
-        If Python on the workers lacks mdstorm, or what Spark and mdstorm need there.
+        If Python on the workers lacks mdstorm, or a library that Spark or mdstorm needs there.
     WriteError
         If a task could not write a file, as on a full disk. Every other error is Spark's own.
     KeyboardInterrupt
-        Also where Spark's own clean-up fails at it, over the connection that was in use.
+        If the user interrupts the job, even if Spark's clean-up then fails with another error,
+        since its connection was in use.
     """
     try:
         return [row["report"] for row in mapped.collect()]
@@ -61,7 +62,7 @@ def collect_reports(mapped: DataFrame) -> list[str]:
 
 
 def _check_interrupted(error: BaseException | None) -> None:
-    """Raise KeyboardInterrupt if an error came up while one was on its way."""
+    """Raise the KeyboardInterrupt in the context of an error, if there is one."""
     while error is not None:
         if isinstance(error, KeyboardInterrupt):
             raise error
@@ -69,7 +70,7 @@ def _check_interrupted(error: BaseException | None) -> None:
 
 
 def _lacking(error: Exception, session: SparkSession) -> str:
-    """Return what an error of Spark says of libraries that workers lack; empty if nothing."""
+    """Return a message if a Spark error means that workers lack a library; otherwise empty."""
     reason = short_reason(error)
     if ours := _OURS.match(reason):
         return ours[1]
@@ -92,34 +93,34 @@ _DRIVER_NAME = "driver"
 
 
 def check_driver_writes(location: Location) -> None:
-    """Let this process write a small file, and remove it.
+    """Write a small file from this process, and remove it.
 
     Raises
     ------
     CredentialsError, StorageError
-        If the storage refuses it. What its library raised is not chained: the message says it.
+        If the storage refuses the file. Its library's error is not chained: the message quotes it.
     WriteError
-        If it cannot be written on a disk of this machine.
+        If the file cannot be written to a disk of this machine.
     """
     with _probe_directory(location):
         pass
 
 
 def why_not_writable(session: SparkSession, location: Location) -> str:
-    """Let an executor write a small file, and check that this process sees it.
+    """Write a small file from an executor, and check that this process sees it.
 
     Parameters
     ----------
     session : pyspark.sql.SparkSession
-        Of either kind; runs a job of one task.
+        A classic or a Spark Connect session; runs a job of one task.
     location : Location
         The directory.
 
     Returns
     -------
     str
-        Why executors cannot write there, in one line; empty if they can. A job that fails is a
-        reason like any other: the session may refuse Python code.
+        Why executors cannot write there, in one line; empty if they can. A failed job is a reason
+        too, since the session may refuse Python code.
 
     Raises
     ------
@@ -147,7 +148,7 @@ def why_not_writable(session: SparkSession, location: Location) -> str:
 
 @contextmanager
 def _probe_directory(location: Location) -> Iterator[Location]:
-    """Make a directory that this process can write to, and remove it at the end."""
+    """Create a directory, check that this process can write to it, and remove it at the end."""
     directory = location.child(f"_mdstorm_probe_{secrets.token_hex(8)}")
     try:
         directory.make_directory()  # as the driver does for a dataset
@@ -170,12 +171,12 @@ def _remove(directory: Location) -> None:
         directory.remove_directory_if_empty()
 
 
-#: Seconds between two looks at the directory.
+#: Seconds between two listings of the directory.
 _INTERVAL_SECONDS = 1.0
-#: Looking at it takes at most this part of the time: on remote storage it may be slow.
+#: Largest share of the time that is spent on listings, which may be slow on remote storage.
 _SHARE_OF_LISTING = 0.1
 
-#: A session's first job starts the workers, which may take longer than all else.
+#: A session's first job starts the workers, which may take longer than the rest of the job.
 _NO_SHARDS = "no shards yet: Python starts first"
 
 
@@ -187,20 +188,20 @@ def write_progress(
     *,
     shown: bool = True,
 ) -> Iterator[None]:
-    """Show the time that a job in this block takes, and the shards and bytes written.
+    """Show the time that the job in a block takes, and the shards and bytes written so far.
 
-    It looks at the directory, which works on every kind of session.
+    The numbers come from listing the directory, which works with every kind of session.
 
     Parameters
     ----------
     session : pyspark.sql.SparkSession
         The session of the job.
     location : Location, optional
-        Where shards are written.
+        Where shards are written; without it, only the time is shown.
     what : str
-        What the job does.
+        Description of the job.
     shown : bool
-        False for silence.
+        Whether to show anything.
     """
     has_own_bar = read_conf(session, "spark.ui.showConsoleProgress") == "true"
     line = open_line(in_terminal=not has_own_bar) if shown else None
@@ -231,7 +232,7 @@ def _watch(location: Location | None, drawn: Drawn, done: threading.Event) -> No
 
 
 def _written(location: Location | None) -> str:
-    """Say which shards are there; empty if that cannot be known."""
+    """Return a text with the number and the size of the written shards; empty if unknown."""
     if location is None:
         return ""
     try:

@@ -83,16 +83,16 @@ def materialize(
         Options of the fsspec file system. They are sent to the executors, so credentials in them
         are refused.
     plan : Schema, optional
-        How to store columns, instead of by their types, `dtype` and `decimals`.
+        How to store the columns, instead of the plan made from their types, `dtype` and `decimals`.
     recode : callable, optional
         Called on the executors with every record batch; returns a batch with the columns of `plan`.
     extra : dict, optional
-        Further entries, as JSON, beside the schema under the key ``"mdstorm"`` of the index.
+        Further JSON entries to store beside the schema, under the key ``"mdstorm"`` of the index.
     progress : bool
         Whether to show progress in a terminal or a notebook.
     overwrite : bool
-        Whether to replace a dataset that mdstorm wrote to `url`. It stays until the new one is
-        complete.
+        Whether to replace a dataset that mdstorm wrote to `url`. The old dataset stays until the
+        new one is complete.
 
     Returns
     -------
@@ -162,7 +162,7 @@ def materialize(
 
 
 def _clean_up(location: Location, job: str) -> None:
-    """Remove what a job has written whose error is being raised."""
+    """Remove the files of a failed job, whose error is being raised; only log further errors."""
     try:
         abandon(location, job)
     except Exception:
@@ -170,12 +170,12 @@ def _clean_up(location: Location, job: str) -> None:
 
 
 def checked_shard_size(shard_size: int | None) -> int:
-    """Return the shard size in bytes that an argument means.
+    """Return a shard size in bytes, limited to 4 GiB; None and 0 mean the default.
 
     Raises
     ------
     InvalidArgumentError
-        If it is negative or not a whole number; numeric strings are accepted.
+        If `shard_size` is negative or not a whole number; numeric strings are accepted.
     """
     try:
         size = int(shard_size or DEFAULT_SHARD_SIZE)

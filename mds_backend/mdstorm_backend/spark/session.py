@@ -1,8 +1,9 @@
-"""Spark sessions: their start, configuration, Arrow batches, URLs, and what they refuse.
+"""Spark sessions: their start, configuration, Arrow batches, URLs and refusals.
 
-Serverless compute refuses to tell what is not on a short list, also if a default is given, and to
-change it. It and shared compute refuse the JVM and RDDs, too. Each version of Spark and each kind
-of session has errors of its own for that, with the same error conditions.
+Serverless compute refuses to read or change configuration values that are not on a short list, even
+if a default is given. Like shared compute, it also refuses access to the JVM and to RDDs. Each
+version of Spark and each kind of session raises its own errors then, with the same error
+conditions.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from mdstorm_backend.format.schema import Schema
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Volumes and DBFS, for which Spark does not use file paths.
+#: Paths of volumes and of DBFS, and the URLs that Spark uses for them.
 _MOUNTS = {"file:///Volumes/": "dbfs:/Volumes/", "file:///dbfs/": "dbfs:/"}
 
 _logger = logging.getLogger(__name__)
@@ -33,17 +34,17 @@ _INSTALL = (
     "conda install openjdk=17) and, if it is not on the PATH, let JAVA_HOME name its directory"
 )
 
-#: Arrow batches are limited by rows, and one whose buffers exceed 2 GiB kills the job: columns of
-#: unbounded size need smaller ones. Spark 4 can limit bytes too, but not all releases do so.
+#: Limits the rows of Arrow batches. A batch whose buffers exceed 2 GiB kills the job, so columns of
+#: unbounded size need fewer rows. Spark 4 can limit bytes too, but not in all releases.
 _BATCH_CONF = "spark.sql.execution.arrow.maxRecordsPerBatch"
-#: As many rows as Spark puts into a batch by default.
+#: The rows that Spark puts into a batch by default.
 _DEFAULT_ROWS = 10_000
 
 _setting = threading.RLock()
 
 
 def check_dataframe(df: object) -> None:
-    """Raise ArgumentTypeError unless `df` is a DataFrame of Spark."""
+    """Raise ArgumentTypeError unless `df` is a Spark DataFrame."""
     if not hasattr(df, "sparkSession"):
         raise ArgumentTypeError(
             f"the data to write must be a Spark DataFrame, found {type(df).__name__}: make one "
@@ -52,12 +53,12 @@ def check_dataframe(df: object) -> None:
 
 
 def read_conf(session: Any, key: str) -> str | None:
-    """Return a configuration value; None if it is not set, or if the session refuses to tell.
+    """Return a configuration value; None if it is not set, or if the session refuses to read it.
 
     Parameters
     ----------
     session : pyspark.sql.SparkSession or None
-        Of either kind. None, and the mock of a test, have no values.
+        A classic or a Spark Connect session. None, and a mock in a test, have no values.
     key : str
         The name of the value.
     """
@@ -79,7 +80,7 @@ def session_conf(session: Any, values: Mapping[str, str]) -> Iterator[frozenset[
     Yields
     ------
     frozenset of str
-        The keys that it refuses: the block has to do without them.
+        The keys that the session refuses to set.
     """
     conf = getattr(session, "conf", None)
     if conf is None:
@@ -102,7 +103,7 @@ def session_conf(session: Any, values: Mapping[str, str]) -> Iterator[frozenset[
 
 
 def _restore(conf: Any, key: str, was: str | None) -> None:
-    """Set a value as it was; a failure is only logged, so that it does not hide that of a job."""
+    """Restore a value; a failure is only logged, so that it does not hide the error of a job."""
     try:
         if was is None:
             conf.unset(key)
@@ -115,21 +116,21 @@ def _restore(conf: Any, key: str, was: str | None) -> None:
 
 
 def _check_refused(error: Exception, key: str) -> None:
-    """Log that a session refuses a value; raise the error if it is another one."""
+    """Log the error if it is the session's refusal of a value, and raise any other error."""
     if not is_refusal(error):
         raise error
     _logger.debug("this session refuses the conf %s", key, exc_info=error)
 
 
 def is_connect(session: Any) -> bool:
-    """Whether it is a session of Spark Connect."""
+    """Whether `session` is a Spark Connect session."""
     return type(session).__module__.startswith("pyspark.sql.connect.")
 
 
 def is_local(session: Any) -> bool:
-    """Whether executors are children of this process, on its disk; False if it cannot be known."""
-    # A Spark Connect server has a machine, or a working directory and mounts, of its own, unless
-    # PySpark has started it in this process.
+    """Whether executors are children of this process, with its disk; False if unknown."""
+    # A Spark Connect server may have its own machine, working directory and mounts, unless PySpark
+    # has started it in this process.
     if is_connect(session) and "SPARK_LOCAL_REMOTE" not in os.environ:
         return False
     return (read_conf(session, "spark.master") or "").lower().startswith("local")
@@ -149,7 +150,7 @@ def start_session(builder: Any = None) -> SparkSession:
     Parameters
     ----------
     builder : pyspark.sql.SparkSession.Builder, optional
-        Says how; by default Spark's own settings.
+        Settings of a new session; by default Spark's own.
 
     Raises
     ------
@@ -162,7 +163,7 @@ def start_session(builder: Any = None) -> SparkSession:
     try:
         return (SparkSession.builder if builder is None else builder).getOrCreate()
     except Exception as error:
-        if "DatabricksSession" in str(error):  # databricks-connect starts sessions by its own
+        if "DatabricksSession" in str(error):  # databricks-connect has sessions of its own
             sessions = import_module("databricks.connect").DatabricksSession
             return cast("SparkSession", sessions.builder.getOrCreate())
         if "JAVA_GATEWAY_EXITED" not in str(error):
@@ -174,10 +175,10 @@ def start_session(builder: Any = None) -> SparkSession:
 
 
 def rows_per_batch(schema: Schema) -> int:
-    """Most rows that an Arrow batch of these columns may have: the widest kind of column decides.
+    """Return the most rows that an Arrow batch of these columns may have.
 
-    The executor joins small batches again, so the price of a small number is a few microseconds a
-    row.
+    The column that allows the fewest rows decides. Executors join small batches again, so a small
+    number costs only a few microseconds a row.
     """
     rows = (column.parsed_encoding.rows_per_batch for column in schema)
     return min(rows, default=_DEFAULT_ROWS)
@@ -187,8 +188,8 @@ def rows_per_batch(schema: Schema) -> int:
 def sized_arrow_batches(session: SparkSession, schema: Schema) -> Iterator[None]:
     """Limit the rows of Arrow batches while a DataFrame of `schema` is written.
 
-    A smaller limit that the user has set is kept. The previous setting is restored at the end. It
-    belongs to the whole session, so blocks that change it run one at a time. Where the session
+    A smaller limit that the user has set is kept. The previous limit is restored at the end. The
+    setting belongs to the whole session, so blocks that change it run one at a time. If the session
     refuses it, batches are as large as Spark makes them.
     """
     wanted = rows_per_batch(schema)
@@ -199,7 +200,7 @@ def sized_arrow_batches(session: SparkSession, schema: Schema) -> Iterator[None]
             yield
 
 
-#: Error conditions that mean: not here, rather than: not now.
+#: Error conditions of features that this compute does not offer.
 _CONDITIONS = frozenset(
     {
         "CANNOT_MODIFY_CONFIG",
@@ -210,33 +211,33 @@ _CONDITIONS = frozenset(
         "NOT_SUPPORTED_WITH_SERVERLESS",
     }
 )
-#: What is said where there are no conditions: on clusters with table access control, and of
-#: configuration before Spark had conditions for it.
+#: Texts of such errors without a condition: on clusters with table access control, and about
+#: configuration in older releases of Spark.
 _NOT_ALLOWED = ("Py4JSecurityException", "Cannot modify the value of a")
 
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+)[\].]")
-#: The last line of a traceback of Python, which Spark puts in the middle of one of Java.
+#: The last line of a Python traceback, which Spark puts in the middle of a Java one.
 _RAISED = re.compile(r"(?!java|org\.|py4j)[A-Za-z_][\w.]*(Error|Exception): .+")
 _JAVA_TRACE = "JVM stacktrace:"
-#: What Py4J says before the error itself.
+#: The words that Py4J puts before an error.
 _CALLING = re.compile(r"An error occurred while calling [\w.:]+\s+: *")
-#: Characters of an error that a message repeats.
+#: The most characters of an error that a message repeats.
 _LONGEST = 400
 
 
 def is_refusal(error: Exception) -> bool:
-    """Whether an error says that this compute does not offer what was asked for.
+    """Whether an error means that this compute does not offer the requested feature.
 
-    A lost connection, a wrong value and everything else are no refusals.
+    Lost connections, wrong values and all other errors are not refusals.
     """
     text = _text(error)
     return _condition(error) in _CONDITIONS or any(words in text for words in _NOT_ALLOWED)
 
 
 def short_reason(error: Exception, *, longest: int = _LONGEST) -> str:
-    """Return the one line of an error that says what happened.
+    """Return the line of an error that says what happened.
 
-    That of a Spark task is the error of Python in it; no line of Java's stack is returned.
+    For a failed Spark task it is the Python error. It is never a line of Java's stack.
     """
     text = _CALLING.sub("", _text(error).partition(_JAVA_TRACE)[0])
     lines = [line.strip() for line in text.splitlines()]
@@ -248,10 +249,10 @@ def short_reason(error: Exception, *, longest: int = _LONGEST) -> str:
 
 
 def reason_among(error: Exception, name: str, texts: Iterable[str]) -> str:
-    """Return, of an error or its causes in Java, the line with a name and one of some texts.
+    """Return the line of an error, or of its Java causes, that holds `name` and one of `texts`.
 
-    It begins with that text, or before it, where Java begins to say what happened. It is empty if
-    there is none.
+    What Java puts before its message, such as the name of a class, is cut off. The result is empty
+    if there is no such line.
     """
     for line in _text(error).splitlines():
         for text in texts:
