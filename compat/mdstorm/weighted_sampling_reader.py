@@ -10,12 +10,11 @@ import numpy as np
 from mdstorm._readers.arguments import check_reader
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import OwnContext
-from mdstorm_backend.display import Described, Description
 
 __all__ = ["WeightedSamplingReader"]
 
 
-class WeightedSamplingReader(Described, OwnContext):
+class WeightedSamplingReader(OwnContext):
     """Yields rows or batches from several readers, each drawn with a given probability.
 
     It ends when the first of the readers ends, until that reader is reset. The signature is that of
@@ -84,17 +83,6 @@ class WeightedSamplingReader(Described, OwnContext):
         self.is_batched_reader = bool(self.batched_output)
         self.ngram = readers[0].ngram
         self.schema = readers[0].schema
-
-    def _mdstorm_description(self, *, full: bool) -> Description:
-        weights = [f"{weight:.4g}" for weight in np.diff(self._cum_prob, prepend=0)]
-        delivers = "batches" if self.is_batched_reader else "rows"
-        readers = list(map(repr, self._readers)) if full else []
-        return Description(
-            [f"{len(self._readers)} readers", f"probabilities {', '.join(weights)}", delivers],
-            [("readers", str(len(self._readers))), ("yields", delivers)],
-            ["probability", "reader"],
-            list(zip(weights, readers, strict=True)) if full else [],
-        )
 
     def __len__(self) -> int:
         return sum(len(reader) for reader in self._readers)

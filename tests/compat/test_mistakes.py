@@ -174,7 +174,6 @@ MISTAKES: list[Row] = [
     (lambda p, m: StreamingDataset(local=m, columns=["idd"]), TypeError, "mean id? Choose among"),
     (lambda p, m: len(lazy(m, columns=["no"])), TypeError, "['no']: choose among ['id', 'x', 's']"),
     (lambda p, m: StreamingDataset(local=m, split="val"), OSError, "has no index.json"),
-    (lambda p, m: convert("db.table"), OSError, "such as 'spark_catalog.db.table'"),
     (
         lambda p, m: StreamingDataset(**{"local": m, "shufle": True}),
         TypeError,

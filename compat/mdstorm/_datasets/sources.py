@@ -26,14 +26,13 @@ from mdstorm_backend.storage import Location, has_scheme, normalize_url, open_fi
 from mdstorm_backend.tables import AsOf, check_as_of, check_no_table_name
 
 if TYPE_CHECKING:
-    from pyarrow.dataset import ParquetFileFragment
+    pass
 
 
 #: What makes a pattern of a path.
 _PATTERN = frozenset("*?[")
 _SCHEMA = "mdstorm.etl.dataset_metadata.get_schema_from_dataset_url(url)"
 #: What takes the place of attributes of Petastorm's dataset, whose class pyarrow has removed.
-#: Shards of MDS have no fragments.
 _INSTEAD = {
     "common_metadata_path": _SCHEMA,
     "fragments": "pieces, or file_urls",
@@ -321,24 +320,6 @@ class ReadDataset(Described):
         return [Piece(path, None, keys.get(path.removeprefix(root), [])) for path in self.files]
 
     @property
-    def fragments(self) -> list[ParquetFileFragment]:
-        """The files as pyarrow fragments.
-
-        Raises
-        ------
-        MissingAttributeError
-            If the dataset consists of MDS shards, or is a Delta table, in whose files rows may be
-            dead; also AttributeError.
-        """
-        stored = self._stored
-        if not isinstance(stored, ParquetDataset) or stored.table_version is not None:
-            raise _missing("fragments")
-        from pyarrow.dataset import ParquetFileFormat
-
-        format_, filesystem = ParquetFileFormat(), self._filesystem_of_pyarrow()
-        return [format_.make_fragment(path, filesystem) for path in self.files]
-
-    @property
     def fs(self) -> Any:
         """The file system, one of fsspec."""
         location = self._stored.location
@@ -350,13 +331,6 @@ class ReadDataset(Described):
     def filesystem(self) -> Any:
         """The file system, as `fs`."""
         return self.fs
-
-    def _filesystem_of_pyarrow(self) -> Any:
-        from pyarrow.fs import FSSpecHandler, LocalFileSystem, PyFileSystem
-
-        if self._stored.location.is_local_disk:
-            return LocalFileSystem()
-        return PyFileSystem(FSSpecHandler(self.fs))
 
     @cached_property
     def _stored(self) -> Any:

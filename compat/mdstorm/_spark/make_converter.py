@@ -22,7 +22,7 @@ from mdstorm_backend.datasets import Dataset, open_dataset
 from mdstorm_backend.format import become_floats, check_decimals, check_float_dtype, plan_types
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.storage import Location, url_of
-from mdstorm_backend.tables import AsOf, is_table_name, is_table_without_catalog
+from mdstorm_backend.tables import AsOf, check_no_table_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -74,8 +74,7 @@ def make_spark_converter(
         The frame, from a classic or a Spark Connect session. Or the path or URL of Parquet files, a
         Delta table or an MDS dataset, on Databricks on DBFS: the files are read in place, only
         `decimals`, `version` and `timestamp` apply, and `SparkDatasetConverter.delete` removes
-        nothing. Or the name of a table, ``catalog.schema.table``, which the session of this process
-        reads.
+        nothing.
     parquet_row_group_size_bytes : int, optional
         Largest size of an uncompressed shard in bytes, by default 32 MiB; None or 0 mean 64 MiB.
     compression_codec : str, optional
@@ -122,13 +121,13 @@ def make_spark_converter(
     UnsupportedTypeError
         If columns cannot be stored; raised before anything is written.
     NotADataFrameError
-        If `df` is neither a DataFrame nor a path nor the name of a table.
+        If `df` is neither a DataFrame nor a path.
     DatasetNotFoundError
-        If `df` is a path or the name of a table, and there is no data.
+        If `df` is a path, and there is no data.
     UnsupportedTableError
         If `df` is the path of a table of an unsupported kind.
     UnsupportedURLError
-        If `df` is a path on Databricks, and not on DBFS.
+        If `df` is a path on Databricks, and not on DBFS, or is the name of a table.
 
     Notes
     -----
@@ -153,7 +152,7 @@ def make_spark_converter(
     check_text("cache_key", cache_key)
     if isinstance(df, os.PathLike):
         df = str(url_of(df))
-    if isinstance(df, str) and not (is_table_name(df) and not os.path.exists(df)):
+    if isinstance(df, str):
         return _converter_of_path(df, decimals, as_of)
     session = session_of(df)
     parent = copies.parent_cache_dir(session, parent_cache_dir_url)
@@ -162,8 +161,6 @@ def make_spark_converter(
             f"{as_of} chooses a version of a Delta table, but df is not a table's path: use "
             "Spark, spark.read.option('versionAsOf', …) or spark.sql('SELECT … VERSION AS OF …')"
         )
-    if isinstance(df, str):
-        df = named_table(session, df)
     compression = mds_compression(compression_codec)
     check_float_dtype(dtype)
     plan = plan_types(df.schema.jsonValue()["fields"], dtype, decimals)
@@ -210,12 +207,8 @@ def _tell_of_dtype(dtype: str) -> None:
 
 def _converter_of_path(path: str, decimals: str | None, as_of: AsOf) -> SparkDatasetConverter:
     """Return a converter over existing data."""
-    if is_table_without_catalog(path) and not os.path.exists(path):
-        raise errors.DatasetNotFoundError(
-            f"there is no file or directory {path!r}. If it is a table, pass its catalog as well, "
-            f"such as 'spark_catalog.{path}', or the DataFrame spark.table({path!r})",
-            url=path,
-        )
+    if not os.path.exists(path):
+        check_no_table_name(path)
     url = databricks_path(path)
     dataset = open_stored(url, as_of=as_of)
     version = dataset.table_version if isinstance(dataset, ParquetDataset) else None
@@ -293,17 +286,13 @@ def check_driver() -> None:
 
 
 def session_of(df: Any) -> SparkSession:
-    """Return the session of a DataFrame, classic or Connect; for a table name, the active one.
+    """Return the session of a DataFrame, classic or Connect.
 
     Raises
     ------
     NotADataFrameError
         If `df` is anything else, or a stream.
-    MissingDependencyError
-        If a session has to be started, and pyspark or Java is not installed.
     """
-    if isinstance(df, str):
-        return jobs.start_session()
     if not hasattr(type(df), "sparkSession") or not hasattr(type(df), "mapInArrow"):
         raise errors.NotADataFrameError(
             f"{type(df).__name__!r} object has no attribute '_jdf': make_spark_converter needs a "
@@ -315,28 +304,6 @@ def session_of(df: Any) -> SparkSession:
             "convert the table"
         )
     return cast("SparkSession", df.sparkSession)
-
-
-def named_table(session: SparkSession, name: str) -> DataFrame:
-    """Return the table of a catalog as a frame.
-
-    Raises
-    ------
-    DatasetNotFoundError
-        If the session finds none of that name.
-    """
-    from pyspark.errors import AnalysisException
-
-    try:
-        frame = session.table(name)
-        _ = frame.schema  # Spark Connect looks for the table when it has to
-    except AnalysisException as error:
-        raise errors.DatasetNotFoundError(
-            f"Spark finds no table {name!r} ({str(error).splitlines()[0]}). Check the name, and "
-            "whether this session may read it; the path of a directory needs a slash",
-            url=name,
-        ) from error
-    return frame
 
 
 def directory_name(session: SparkSession) -> str:

@@ -8,7 +8,6 @@ from mdstorm_backend.tables.snapshot import (
     AsOf,
     check_no_table_name,
     is_table_name,
-    is_table_without_catalog,
 )
 
 __all__ = [
@@ -16,6 +15,5 @@ __all__ = [
     "check_as_of",
     "check_no_table_name",
     "is_table_name",
-    "is_table_without_catalog",
     "other_format",
 ]

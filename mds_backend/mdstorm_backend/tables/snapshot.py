@@ -145,17 +145,11 @@ DeadRows = npt.NDArray[np.int64]
 
 _PART = r"(?:`(?:[^`]|``)+`|[A-Za-z_][A-Za-z0-9_-]*)"
 _NAME = re.compile(rf"{_PART}\.{_PART}\.{_PART}")
-_WITHOUT_CATALOG = re.compile(rf"{_PART}\.{_PART}")
 
 
 def is_table_name(text: str) -> bool:
     """Whether a text has the form ``catalog.schema.table``; parts may be quoted by backticks."""
     return _NAME.fullmatch(text) is not None
-
-
-def is_table_without_catalog(text: str) -> bool:
-    """Whether a text has the form ``schema.table``, and is not the name of a Parquet file."""
-    return _WITHOUT_CATALOG.fullmatch(text) is not None and not text.endswith(".parquet")
 
 
 def check_no_table_name(text: str) -> None:

@@ -21,7 +21,6 @@ from mdstorm._datasets.petastorm_metadata import write_petastorm_metadata
 from mdstorm.codecs import NdarrayCodec
 from mdstorm.errors import (
     InvalidArgumentError,
-    MissingAttributeError,
     UnsupportedArgumentError,
     UnsupportedTableError,
     UnsupportedURLError,
@@ -177,8 +176,6 @@ def test_readers_count_live_rows(table: Path) -> None:
         assert reader.diagnostics["table_version"] == 0
         assert "version 0 of a table" in repr(reader.dataset)
         assert [len(batch.id) for batch in reader] == [15, 18]
-        with pytest.raises(MissingAttributeError, match="fragments"):
-            _ = reader.dataset.fragments
         assert [Path(piece.path).name for piece in reader.dataset.pieces] == [
             "a.parquet",
             "b.parquet",

@@ -38,8 +38,6 @@ def test_its_files(directory: Path) -> None:
         assert [piece.path for piece in dataset.pieces] == files
         assert [piece.partition_keys for piece in dataset.pieces] == [[("day", 1)], [("day", 2)]]
         assert {piece.row_group for piece in dataset.pieces} == {None}
-        assert [fragment.path for fragment in dataset.fragments] == files
-        assert [fragment.count_rows() for fragment in dataset.fragments] == [10, 20]
         assert dataset.fs.exists(files[0])
         assert dataset.schema.names == ["day", "id"]
         assert dataset.schema.field("id").type == pa.int64()
@@ -89,7 +87,5 @@ def test_another_file_system(directory: Path) -> None:
     memory = fsspec.filesystem("memory")
     memory.pipe("/read-dataset/0.parquet", (directory / "day=1" / "part.parquet").read_bytes())
     with make_batch_reader("memory://read-dataset") as reader:
-        (fragment,) = reader.dataset.fragments
-        assert fragment.count_rows() == 10
         assert pq.read_table(reader.dataset.files[0], filesystem=reader.dataset.fs).num_rows == 10
     memory.rm("/read-dataset", recursive=True)

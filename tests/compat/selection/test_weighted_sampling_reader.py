@@ -76,14 +76,6 @@ def test_it_has_the_attributes_of_its_readers() -> None:
     assert [each.calls for each in readers] == [["stop", "join"]] * 2
 
 
-def test_it_shows_its_readers_and_how_likely_each_is() -> None:
-    reader = WeightedSamplingReader([Rows("<a>"), Rows("b")], [1, 3])
-    assert repr(reader) == "WeightedSamplingReader(2 readers, probabilities 0.25, 0.75, rows)"
-    shown = reader._repr_html_()
-    assert shown.index("0.25") < shown.index("0.75")
-    assert shown.count("Rows object") == 2
-
-
 @pytest.mark.parametrize(
     ("readers", "weights", "message"),
     [

@@ -1,7 +1,6 @@
-"""Converters over Delta tables, and over tables that a session knows by name."""
+"""Converters over Delta tables."""
 
 import pickle
-import uuid
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 from tests.compat.spark.converters import IN_ORDER, Read, with_either, with_torch
 from tests.delta_tables import kill, two_versions
 
-from mdstorm.errors import ArgumentTypeError, DatasetNotFoundError, InvalidArgumentError
+from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm.reader import make_batch_reader
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 
@@ -71,23 +70,6 @@ def test_the_version_belongs_to_the_converter(table: Path) -> None:
             make(version=0)
     with make_batch_reader(f"file://{table}", version=0) as reader:
         assert len(reader.dataset) == 5
-
-
-@pytest.mark.usefixtures("cache_dir")
-def test_tables_are_found_by_name_in_the_session(spark: Any) -> None:
-    name = f"t{uuid.uuid4().hex[:8]}"
-    spark.range(7).write.saveAsTable(name)
-    try:
-        converter = make_spark_converter(f"spark_catalog.default.{name}")
-        (batch,) = with_torch(converter, **IN_ORDER)
-        assert sorted(batch["id"]) == list(range(7))
-        converter.delete()
-        with pytest.raises(InvalidArgumentError, match="version=1 chooses a version"):
-            make_spark_converter(f"spark_catalog.default.{name}", version=1)
-    finally:
-        spark.sql(f"DROP TABLE {name}")
-    with pytest.raises(DatasetNotFoundError, match="Spark finds no table"):
-        make_spark_converter(f"spark_catalog.default.{name}")
 
 
 @pytest.mark.usefixtures("cache_dir")

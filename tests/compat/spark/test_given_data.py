@@ -3,7 +3,6 @@
 import logging
 import pickle
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.compat.spark.converters import IN_ORDER, TABLE, Read, with_either, with_torch
@@ -11,7 +10,7 @@ from tests.mds_backend.convert.parquet_files import write
 from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm._datasets.sources import open_stored
-from mdstorm._spark.make_converter import databricks_path, session_of
+from mdstorm._spark.make_converter import databricks_path
 from mdstorm.errors import UnsupportedURLError
 from mdstorm.spark import make_spark_converter
 from mdstorm.spark.spark_dataset_converter import register_delete_dir_handler
@@ -86,12 +85,6 @@ def test_neither_a_session_nor_a_conf_is_needed(
 
     monkeypatch.delattr(make_converter, "session_of")
     assert len(make_spark_converter(str(data))) == 6
-
-
-def test_the_session_is_that_of_the_process(spark: Any, cache_dir: Path, data: Path) -> None:
-    spark.range(3).createOrReplaceTempView("of_this_session")
-    assert session_of("file:///data").table("of_this_session").count() == 3
-    assert len(make_spark_converter(f"file://{data}")) == 6
 
 
 @pytest.mark.parametrize(
