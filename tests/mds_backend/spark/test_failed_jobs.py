@@ -14,7 +14,7 @@ from tests.programs import SESSION, run_program
 
 from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.errors import WriteError
-from mdstorm_backend.spark import materialization
+from mdstorm_backend.executors import tasks
 from mdstorm_backend.spark.jobs import collect_reports
 from mdstorm_backend.spark.materialization import materialize
 
@@ -98,7 +98,7 @@ def test_a_directory_that_cannot_be_made_is_an_error_before_the_job(
 def test_shards_that_the_driver_cannot_see_are_an_error(
     spark: Any, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make_task = materialization.make_task
+    make_task = tasks.make_task
 
     def make_task_on_a_disk_of_its_own(write: Any, job: dict[str, Any]) -> Any:
         write_shards, directory = make_task(write, job), str(target)
@@ -112,7 +112,7 @@ def test_shards_that_the_driver_cannot_see_are_an_error(
 
         return write_and_lose
 
-    monkeypatch.setattr(materialization, "make_task", make_task_on_a_disk_of_its_own)
+    monkeypatch.setattr(tasks, "make_task", make_task_on_a_disk_of_its_own)
     with pytest.raises(WriteError, match="cannot be seen from here") as caught:
         materialize(spark.range(0, 10, 1, 1), str(target))
     assert "1 of 1 shards" in str(caught.value)
@@ -125,9 +125,10 @@ RETRY = (
 import sys
 from pathlib import Path
 from pyspark import TaskContext
-from mdstorm_backend.spark import materialization as module
+from mdstorm_backend.executors import tasks
+from mdstorm_backend.spark.materialization import materialize
 
-make_task = module.make_task
+make_task = tasks.make_task
 
 def make_flaky_task(write, job):
     write_shards, directory = make_task(write, job), sys.argv[1]
@@ -143,8 +144,8 @@ def make_flaky_task(write, job):
 
     return fail_at_first
 
-module.make_task = make_flaky_task
-module.materialize(builder.getOrCreate().range(0, 3000, 1, 3), sys.argv[1], shard_size=4000)
+tasks.make_task = make_flaky_task
+materialize(builder.getOrCreate().range(0, 3000, 1, 3), sys.argv[1], shard_size=4000)
 """
 )
 
