@@ -8,28 +8,15 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, TypeAlias
 
+from mdstorm_backend import errors
+from mdstorm_backend.cache import download
 from mdstorm_backend.cache.directory import CacheDirectory, FileIdentity, Record, default_directory
-from mdstorm_backend.cache.download import (
-    check_content,
-    decompressed,
-    missing,
-    try_again,
-    watched,
-)
 from mdstorm_backend.cache.shard_cache import ShardCache
 from mdstorm_backend.cache.shard_source import (
     CacheOptions,
     ShardSource,
     check_hash_is_recorded,
     origin,
-)
-from mdstorm_backend.errors import (
-    CorruptDatasetError,
-    CredentialsError,
-    DatasetNotFoundError,
-    InvalidArgumentError,
-    MDStormError,
-    StorageError,
 )
 from mdstorm_backend.format.index import INDEX_NAME, FileInfo, ShardInfo
 from mdstorm_backend.format.shard_info import CLAIM_NAME, MARKER_NAME
@@ -111,12 +98,14 @@ def _state(
     A dataset that is rewritten with the same sizes has the same index, unless it has hashes.
     """
     try:
-        modified = try_again(
-            lambda: watched(lambda: location.modified(INDEX_NAME), timeout=options.timeout),
+        modified = download.try_again(
+            lambda: download.watched(
+                lambda: location.modified(INDEX_NAME), timeout=options.timeout
+            ),
             url=location.file_url(INDEX_NAME),
             attempts=options.retry,
         )
-    except (CredentialsError, FileNotFoundError, StorageError) as error:
+    except (errors.CredentialsError, FileNotFoundError, errors.StorageError) as error:
         # The storage has no index, or cannot be asked: use what a named directory holds.
         known = CacheDirectory(directory).described().get("fingerprint") if directory else None
         if known is not None and known.startswith(fingerprint):
@@ -181,7 +170,7 @@ class DirectFiles:
                 return content
         except FileNotFoundError as error:
             if packed is None:
-                raise missing(self._location.file_url(file.basename)) from error
+                raise download.missing(self._location.file_url(file.basename)) from error
         if not self._location.is_local_disk:
             return self._decompressed(info, packed)
         return self._copies().open(info)
@@ -210,7 +199,7 @@ class DirectFiles:
         """Verify the size of a file each time, and its hash once."""
         url = self._location.file_url(file.basename)
         is_new = file.basename not in self._checked
-        check_content(file, content, self._options.validate_hash if is_new else None, url)
+        download.check_content(file, content, self._options.validate_hash if is_new else None, url)
         self._checked.add(file.basename)
         return content
 
@@ -228,7 +217,7 @@ class DirectFiles:
         now = location.modified(INDEX_NAME) if location.exists(INDEX_NAME) else ""
         if now != opened:
             url = location.file_url(file.basename)
-            raise CorruptDatasetError(
+            raise errors.CorruptDatasetError(
                 f"{url} was written anew after the dataset was opened, so that old and new rows "
                 "would be mixed. Open the dataset again, and write the next one to a directory of "
                 "its own",
@@ -240,8 +229,8 @@ class DirectFiles:
         try:
             packed = self._verified(file, self._location.read(file.basename))
         except FileNotFoundError as error:
-            raise missing(url) from error
-        return decompressed(info, packed, url)
+            raise download.missing(url) from error
+        return download.decompressed(info, packed, url)
 
 
 #: Where the bytes of shards come from. Safe to share between threads, to pickle and to fork.
@@ -287,7 +276,7 @@ def read_index(location: Location, options: CacheOptions | None = None) -> tuple
     directory = CacheDirectory(named)
     try:
         content, written = _read(location, options)
-    except (CredentialsError, DatasetNotFoundError, StorageError) as error:
+    except (errors.CredentialsError, errors.DatasetNotFoundError, errors.StorageError) as error:
         copy = _content(directory.file(INDEX_NAME))
         if copy is None or directory.described().get("url", location.url) != location.url:
             raise
@@ -307,13 +296,13 @@ def _read(location: Location, options: CacheOptions) -> tuple[bytes, str | None]
             with suppress(OSError):  # to read it says what is wrong
                 written = location.modified(INDEX_NAME)
             return bytes(location.read(INDEX_NAME)), written
-        return watched(lambda: location.read_dated(INDEX_NAME), timeout=options.timeout)
+        return download.watched(lambda: location.read_dated(INDEX_NAME), timeout=options.timeout)
 
     try:
-        return try_again(attempt, url=url, attempts=options.retry)
+        return download.try_again(attempt, url=url, attempts=options.retry)
     except (FileNotFoundError, NotADirectoryError) as error:
         found = "" if location.is_local_disk else f" ({error})"
-        raise DatasetNotFoundError(
+        raise errors.DatasetNotFoundError(
             _unfinished(location)
             or other_format(location)
             or f"there is no dataset at {location.url}: it has no {INDEX_NAME}{found}. Check the "
@@ -324,7 +313,7 @@ def _read(location: Location, options: CacheOptions) -> tuple[bytes, str | None]
 
 def _unfinished(location: Location) -> str | None:
     """Return what there is to say of a directory in which a job has begun to write a dataset."""
-    with suppress(MDStormError, OSError):
+    with suppress(errors.MDStormError, OSError):
         if location.exists(MARKER_NAME) or location.exists(CLAIM_NAME):
             return (
                 f"there is no dataset at {location.url} yet: the job that writes it is not "
@@ -343,7 +332,7 @@ def _keep(directory: CacheDirectory, url: str, content: bytes) -> None:
     if present is not None and FileIdentity.at(path) != Record.at(directory.index_note).files.get(
         INDEX_NAME
     ):
-        raise InvalidArgumentError(
+        raise errors.InvalidArgumentError(
             f"{path} is not the index of {url}, but of another dataset or another state of it, "
             "and this cache did not put it there. Choose another directory, or remove the files "
             "in this one"

@@ -14,13 +14,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
+from mdstorm_backend import errors
 from mdstorm_backend.base.recorder import Cause, work
-from mdstorm_backend.errors import (
-    CorruptDatasetError,
-    CredentialsError,
-    DatasetNotFoundError,
-    StorageError,
-)
 from mdstorm_backend.format.compression import decompress, digest
 from mdstorm_backend.format.index import FileInfo, ShardInfo
 from mdstorm_backend.storage import Arrival, Buffer, Location, map_file
@@ -93,9 +88,9 @@ def download(
         raise missing(url) from error
 
 
-def missing(url: str) -> DatasetNotFoundError:
+def missing(url: str) -> errors.DatasetNotFoundError:
     """Return the error for a file that is not there."""
-    return DatasetNotFoundError(
+    return errors.DatasetNotFoundError(
         f"shard {url} is gone, but the index lists it. Restore it, or write the dataset again",
         url=url,
     )
@@ -136,7 +131,7 @@ def check_content(file: FileInfo, data: Buffer, hash_name: str | None, url: str)
         If they differ.
     """
     if len(data) != file.bytes:
-        raise CorruptDatasetError.of_file(
+        raise errors.CorruptDatasetError.of_file(
             url,
             f"holds {len(data)} bytes, but the index says {file.bytes}: it was truncated or "
             "replaced",
@@ -155,7 +150,7 @@ def check_hash(file: FileInfo, data: Buffer, hash_name: str, url: str) -> None:
     """
     found, expected = digest(hash_name, [data]), file.hashes[hash_name]
     if found != expected.lower():
-        raise CorruptDatasetError.of_file(
+        raise errors.CorruptDatasetError.of_file(
             url,
             f"has the {hash_name} {found}, but the index says {expected}: it was damaged or "
             "replaced",
@@ -175,7 +170,7 @@ def decompressed(info: ShardInfo, packed: Buffer, url: str) -> Buffer:
             return decompress(info.compression or "", packed, info.raw_data.bytes)
     except (OSError, ValueError) as error:
         what = f"cannot be decompressed as {info.compression} ({error})"
-        raise CorruptDatasetError.of_file(url, what) from error
+        raise errors.CorruptDatasetError.of_file(url, what) from error
 
 
 def mapped(path: str) -> Buffer:
@@ -189,7 +184,7 @@ T = TypeVar("T")
 #: Longest pause between two attempts, in seconds.
 LONGEST_PAUSE = 30.0
 #: Trying again does not help.
-_FINAL = (FileNotFoundError, NotADirectoryError, CredentialsError, ReplacedError)
+_FINAL = (FileNotFoundError, NotADirectoryError, errors.CredentialsError, ReplacedError)
 _DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 
 _logger = logging.getLogger(__name__)
@@ -230,7 +225,7 @@ def try_again(action: Callable[[], T], *, url: str, attempts: int) -> T:
             return action()
         except (*_FINAL, LocalDiskError):
             raise
-        except (CorruptDatasetError, OSError) as error:
+        except (errors.CorruptDatasetError, OSError) as error:
             if attempt >= attempts:
                 raise _given_up(error, url, attempts) from error
             pause = min(2.0 ** (attempt - 1), LONGEST_PAUSE) * (1 + random.random() / 2)
@@ -248,9 +243,9 @@ def try_again(action: Callable[[], T], *, url: str, attempts: int) -> T:
 
 def _given_up(error: Exception, url: str, attempts: int) -> Exception:
     count = f"{attempts} attempts" if attempts > 1 else "1 attempt"
-    if isinstance(error, CorruptDatasetError):
-        return CorruptDatasetError(f"{error} ({count})", url=url)
-    return StorageError(
+    if isinstance(error, errors.CorruptDatasetError):
+        return errors.CorruptDatasetError(f"{error} ({count})", url=url)
+    return errors.StorageError(
         f"{url} cannot be read after {count} ({_reason(error)}). Check that this machine can reach "
         "the storage, or allow more attempts (download_retry) or time (download_timeout)",
         url=url,
@@ -259,7 +254,7 @@ def _given_up(error: Exception, url: str, attempts: int) -> Exception:
 
 def _reason(error: Exception) -> str:
     """Return what went wrong, without the advice that an error of ours already gives."""
-    cause = error.__cause__ if isinstance(error, StorageError) else None
+    cause = error.__cause__ if isinstance(error, errors.StorageError) else None
     return f"{type(cause).__name__}: {cause}" if cause else str(error)
 
 
@@ -297,5 +292,5 @@ def watched(
         if found != seen:
             seen, since = found, now
         elif now - since >= timeout:
-            raise StorageError(f"no data was received for {timeout:g} s")
+            raise errors.StorageError(f"no data was received for {timeout:g} s")
     return result.result()

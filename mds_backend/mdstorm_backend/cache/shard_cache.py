@@ -13,15 +13,10 @@ from typing import Any, overload
 from mdstorm_backend.base.locks import FileLock, share_lock, wait_for_lock
 from mdstorm_backend.base.recorder import Cause, count, work
 from mdstorm_backend.base.threads import hand_off
+from mdstorm_backend.cache import space
 from mdstorm_backend.cache.directory import FileIdentity, Record
 from mdstorm_backend.cache.download import check_hash, mapped
 from mdstorm_backend.cache.shard_source import ShardSource, check_hash_is_recorded, origin, room_for
-from mdstorm_backend.cache.space import (
-    clear_former_states,
-    remove_files,
-    remove_stale_parts,
-    reserve,
-)
 from mdstorm_backend.errors import CorruptDatasetError, StorageError
 from mdstorm_backend.format.index import ShardInfo
 from mdstorm_backend.storage import Arrival, Buffer, map_file
@@ -138,7 +133,7 @@ class ShardCache:
         path = self._directory.file(info.raw_data.basename)
         try:
             with self._lock(info) as lock:
-                remove_files(self._directory, lock)
+                space.remove_files(self._directory, lock)
                 if self._exclusive:
                     with suppress(FileNotFoundError):
                         os.unlink(path)
@@ -201,7 +196,7 @@ class ShardCache:
                     raise
         with lock:
             if not self._swept:
-                remove_stale_parts(self._directory)
+                space.remove_stale_parts(self._directory)
                 self._swept = True
             yield lock
 
@@ -211,7 +206,7 @@ class ShardCache:
         is_new = self._directory.make(url, self.source.fingerprint)
         self._join()
         if is_new and self._exclusive:
-            clear_former_states(self._directory, url)
+            space.clear_former_states(self._directory, url)
         self._is_made = True
 
     def _check(self, info: ShardInfo, lock: FileLock) -> Buffer | None:
@@ -295,7 +290,7 @@ class ShardCache:
     def _reserve(self, info: ShardInfo, record: Record, lock: FileLock) -> None:
         self.source.check_limit([info])
         with work(Cause.CACHE):
-            reserve(
+            space.reserve(
                 self._directory,
                 lock,
                 record,

@@ -15,13 +15,8 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
+from mdstorm_backend import errors
 from mdstorm_backend.base.threads import map_files
-from mdstorm_backend.errors import (
-    ArgumentTypeError,
-    CorruptDatasetError,
-    DatasetNotFoundError,
-    InvalidArgumentError,
-)
 from mdstorm_backend.parquet.footers import ParquetFileInfo, PartitionValue
 from mdstorm_backend.storage import Location, modification_of
 from mdstorm_backend.tables.layouts import check_layout
@@ -72,9 +67,9 @@ def locate(
     """
     given = [urls] if isinstance(urls, str) else list(urls)
     if not given:
-        raise InvalidArgumentError("dataset url list must be non-empty.")
+        raise errors.InvalidArgumentError("dataset url list must be non-empty.")
     if not all(isinstance(url, str) for url in given):
-        raise ArgumentTypeError(f"URLs of Parquet files must be strings, found {given!r}")
+        raise errors.ArgumentTypeError(f"URLs of Parquet files must be strings, found {given!r}")
     locations = [Location.of(url, storage_options, filesystem) for url in given]
     check_one_storage(locations)
     return locations
@@ -106,7 +101,7 @@ def _behind(location: Location, *, check: bool) -> tuple[list[_Found], bool]:
     if info is None and _PATTERN.search(url):
         files = [file for match in _matches(location) for file in _behind(match, check=check)[0]]
     elif info is None:
-        raise DatasetNotFoundError(
+        raise errors.DatasetNotFoundError(
             f"there is neither a Parquet file nor a directory of them at {url} (Passed non-file "
             "path): check the URL, and whether this machine sees the storage",
             url=url,
@@ -119,7 +114,7 @@ def _behind(location: Location, *, check: bool) -> tuple[list[_Found], bool]:
     else:
         files = [(url, info)]
     if not files:
-        raise DatasetNotFoundError(
+        raise errors.DatasetNotFoundError(
             f"{url} has no Parquet files (names that begin with '_' or '.' are ignored). Check "
             "the URL, and whether the job that wrote them has ended",
             url=url,
@@ -152,7 +147,7 @@ def check_one_storage(locations: Sequence[Location]) -> None:
     """Raise InvalidArgumentError unless all URLs lead to one storage."""
     storages = sorted({_storage(location.url) for location in locations})
     if len(storages) > 1:
-        raise InvalidArgumentError(
+        raise errors.InvalidArgumentError(
             f"a list must contain url with the same scheme and netloc, found {storages}: read "
             "each of them as a dataset of its own"
         )
@@ -212,7 +207,7 @@ def partition_values(names: Sequence[str], url: str) -> list[dict[str, Partition
     first = list(texts[0])
     for name, found in zip(names, texts, strict=True):
         if list(found) != first:
-            raise CorruptDatasetError(
+            raise errors.CorruptDatasetError(
                 f"{url}/{name} is partitioned by {list(found)}, but {url}/{names[0]} by {first}: "
                 "all files of a dataset need the same partition columns. Move it, or pass the "
                 "files as a list to read them without partition columns",

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from mdstorm_backend.base.threads import map_files
 from mdstorm_backend.cache.shard_source import CacheOptions
 from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
+from mdstorm_backend.parquet import listing
 from mdstorm_backend.parquet.column_plan import common_schema, plan_columns, with_statistics
 from mdstorm_backend.parquet.footers import (
     Footer,
@@ -25,15 +26,6 @@ from mdstorm_backend.parquet.footers import (
     RowGroup,
     read_footers,
     read_metadata,
-)
-from mdstorm_backend.parquet.listing import (
-    check_one_storage,
-    common_directory,
-    find_files,
-    locate,
-    partition_field,
-    partition_values,
-    shown,
 )
 from mdstorm_backend.parquet.parquet_dataset import ParquetDataset
 from mdstorm_backend.parquet.parquet_files import missing_file
@@ -97,21 +89,23 @@ def open_parquet(
     CredentialsError, StorageError
         If the storage denies access or fails.
     """
-    locations = locate(urls, storage_options, filesystem)
+    locations = listing.locate(urls, storage_options, filesystem)
     if len(locations) == 1:
         kinds = map_files(lambda is_table: is_table(locations[0]), (is_delta, is_iceberg))
         for is_one, open_one in zip(kinds, (open_delta, open_iceberg), strict=True):
             if is_one:
                 table = open_one(locations[0], as_of or AsOf())
                 return open_table(locations[0], table, cache, keep_row_groups=keep_row_groups)
-    check_as_of(as_of, shown(locations))
-    found = find_files(locations, check=not may_be_unfinished)
+    check_as_of(as_of, listing.shown(locations))
+    found = listing.find_files(locations, check=not may_be_unfinished)
     check_no_part_of_a_table(
         found.url, found.location, None if found.is_directory else [f.name for f in found.files]
     )
     footers = read_footers(found.location, found.files, cache or CacheOptions())
     names = [file.name for file in found.files]
-    partitions = partition_values(names, found.url) if found.is_directory else [{} for _ in names]
+    partitions = (
+        listing.partition_values(names, found.url) if found.is_directory else [{} for _ in names]
+    )
     partition_columns = tuple(partitions[0])
     file_urls = [found.location.file_url(name) for name in names]
     row_groups = [
@@ -119,7 +113,7 @@ def open_parquet(
         for url, name, footer, partition in zip(file_urls, names, footers, partitions, strict=True)
         for ordinal, (rows, nbytes) in enumerate(zip(footer.rows, footer.nbytes, strict=True))
     ]
-    fields = [partition_field(name, partitions) for name in partition_columns]
+    fields = [listing.partition_field(name, partitions) for name in partition_columns]
     stored = common_schema([footer.schema for footer in footers], file_urls)
     fields += [field for field in stored if field.name not in partition_columns]
     schema, left_out = plan_columns(pa.schema(fields))
@@ -175,8 +169,8 @@ def has_same_files(dataset: ParquetDataset) -> bool:
         If the storage denies access or fails.
     """
     location = dataset.location
-    locations = locate(dataset.url, location.storage_options, location.filesystem)
-    found = find_files(locations, check=False)
+    locations = listing.locate(dataset.url, location.storage_options, location.filesystem)
+    found = listing.find_files(locations, check=False)
     return found.files == dataset.files
 
 
@@ -236,8 +230,8 @@ def _located(
             )
             for file in table.files
         ]
-        check_one_storage([location, *found])
-        base = common_directory([one.url for one in found], location)
+        listing.check_one_storage([location, *found])
+        base = listing.common_directory([one.url for one in found], location)
         names = [one.url[len(base.url) + 1 :] for one in found]
     infos = tuple(
         ParquetFileInfo(name, file.size, str(file.modified))

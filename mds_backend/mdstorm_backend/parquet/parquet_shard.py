@@ -15,15 +15,9 @@ from mdstorm_backend.base.checks import warn_user
 from mdstorm_backend.errors import ArgumentTypeError, CorruptDatasetError, MDStormError
 from mdstorm_backend.format.encodings.numbers import to_numpy
 from mdstorm_backend.format.schema import Column, Schema
+from mdstorm_backend.format.values import nested_lists
 from mdstorm_backend.format.values.arrow_types import is_number, plain_type, plain_values
 from mdstorm_backend.format.values.batch import Batch, Values, copy_values, take_values
-from mdstorm_backend.format.values.nested_lists import (
-    elements_of,
-    null_lists_in,
-    rows_of,
-    split_array,
-    with_nan_elements,
-)
 from mdstorm_backend.parquet.footers import RowGroup
 from mdstorm_backend.parquet.stored_columns import StoredColumns, filtered
 from mdstorm_backend.read.logical import to_logical, view_dtype
@@ -203,7 +197,7 @@ def _value(column: Column, values: Values, row: int) -> Any:
 
 
 def _holds_nulls(lists: pa.Array) -> bool:
-    return bool(elements_of(lists).null_count or null_lists_in(lists))
+    return bool(nested_lists.elements_of(lists).null_count or nested_lists.null_lists_in(lists))
 
 
 def _is_number_or_time(type_: pa.DataType) -> bool:
@@ -255,9 +249,9 @@ def array_of(column: Column, row: pa.ListArray) -> Any:
     """
     dtype, viewed = column.parsed_encoding.dtype, view_dtype(column)
     assert dtype is not None
-    stored = to_numpy(elements_of(row), dtype)
+    stored = to_numpy(nested_lists.elements_of(row), dtype)
     numbers = stored.astype("datetime64[D]") if viewed is None else stored.view(viewed).copy()
-    (array,) = rows_of(row, numbers, split_array)
+    (array,) = nested_lists.rows_of(row, numbers, nested_lists.split_array)
     return array
 
 
@@ -266,6 +260,8 @@ def _arrays(column: Column, lists: pa.Array, *, exact_nulls: bool) -> Values:
         dtype = column.parsed_encoding.dtype
         assert dtype is not None
         shape = column.value_shape or (0,)
-        stored = to_numpy(elements_of(lists), dtype).reshape(len(lists), *shape)
+        stored = to_numpy(nested_lists.elements_of(lists), dtype).reshape(len(lists), *shape)
         return to_logical(column, stored, None, None, exact_nulls=exact_nulls)
-    return with_nan_elements(lists) if column.is_floating and not exact_nulls else lists
+    return (
+        nested_lists.with_nan_elements(lists) if column.is_floating and not exact_nulls else lists
+    )

@@ -13,14 +13,8 @@ import pyarrow.compute as pc
 from mdstorm_backend.base.optional import require
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedTypeError
 from mdstorm_backend.format.schema import Column, Schema
+from mdstorm_backend.format.values import nested_lists
 from mdstorm_backend.format.values.batch import Batch, Values
-from mdstorm_backend.format.values.nested_lists import (
-    depth_of,
-    elements_of,
-    rows_of,
-    shapes_of,
-    split_array,
-)
 from mdstorm_backend.read.late import LateDecoder, objects
 from mdstorm_backend.read.logical import as_lists
 
@@ -129,7 +123,7 @@ def column_to_numpy(values: Values, column: Column | None) -> npt.NDArray[Any]:
     if column is not None and column.is_late:
         return LateDecoder(column)(values)
     if column is None:
-        if depth_of(values.type) > 1:
+        if nested_lists.depth_of(values.type) > 1:
             return objects(values.to_pylist())
         column = Column(
             "",
@@ -141,7 +135,7 @@ def column_to_numpy(values: Values, column: Column | None) -> npt.NDArray[Any]:
     if column.is_array:
         return _arrays_to_numpy(values, column)
     length = _one_length(values) if column.may_have_one_length else None
-    if length is None or depth_of(values.type) > 1:
+    if length is None or nested_lists.depth_of(values.type) > 1:
         return objects(values.to_pylist())
     return scalars_to_numpy(values.flatten(), has_nulls=False).reshape(len(values), length)
 
@@ -184,12 +178,14 @@ def _arrays_to_numpy(values: pa.Array, column: Column) -> npt.NDArray[Any]:
     """Arrays as one array if they have one shape and no row is null, else as objects."""
     shape = column.value_shape
     if column.may_have_one_length and not values.null_count:
-        shape = shapes_of(values).common()
-    flat = elements_of(values)
+        shape = nested_lists.shapes_of(values).common()
+    flat = nested_lists.elements_of(values)
     flat = scalars_to_numpy(flat, _has_nulls(flat, column, column.element_null_count))
     if shape is not None and not column.null_count and not values.null_count:
         return flat.reshape(len(values), *shape)
-    return objects(rows_of(values, flat, split_array, uneven=column.uneven or None))
+    return objects(
+        nested_lists.rows_of(values, flat, nested_lists.split_array, uneven=column.uneven or None)
+    )
 
 
 def to_pandas(batch: Batch, schema: Schema) -> pd.DataFrame:

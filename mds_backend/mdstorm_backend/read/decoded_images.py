@@ -11,15 +11,10 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from mdstorm_backend import errors
 from mdstorm_backend.base.checks import check_integer, check_list, is_integer
 from mdstorm_backend.base.recorder import Cause, work
 from mdstorm_backend.display import counted
-from mdstorm_backend.errors import (
-    CorruptDatasetError,
-    InvalidArgumentError,
-    MDStormError,
-    NullValueError,
-)
 from mdstorm_backend.format.encodings.decode_images import MAX_IMAGE_BYTES, rgb_pixels
 from mdstorm_backend.format.encodings.numbers import array_encoding
 from mdstorm_backend.format.schema import Column, Schema
@@ -64,11 +59,11 @@ def check_decode(decode: Decode | None, size: Size | None, most: int) -> None:
         return
     sides = _sides(size)
     if len(sides) != 2 or not all(is_integer(side) and side > 0 for side in sides):
-        raise InvalidArgumentError(
+        raise errors.InvalidArgumentError(
             f"size must be a positive number of pixels, or (height, width), found {size!r}"
         )
     if not decode:
-        raise InvalidArgumentError(
+        raise errors.InvalidArgumentError(
             f"size={size!r} has no effect without decode: name the columns of images, decode=[…]"
         )
 
@@ -119,7 +114,7 @@ class ImageDecoder:
             column = schema.get(name)
             if column is None or column.parsed_encoding.kind not in _STORED:
                 found = "is not read" if column is None else f"is of type {column.shown_type}"
-                raise InvalidArgumentError(
+                raise errors.InvalidArgumentError(
                     f"decode names column {name!r}, which {found}; read are {list(schema.names)}. "
                     "Name binary columns that hold image files"
                 )
@@ -150,7 +145,7 @@ class ImageDecoder:
         """Raise NullValueError if one of some columns is decoded, and holds nulls."""
         for column in columns:
             if column.name in self.names and column.null_count:
-                raise NullValueError(
+                raise errors.NullValueError(
                     f"column {column.name!r} holds {counted(column.null_count, 'null')}, of which "
                     f"decode makes no image: {_instead(column.name)}",
                     columns={column.name: column.null_count},
@@ -210,14 +205,14 @@ class ImageDecoder:
 
         def pixels(row: int, out: npt.NDArray[np.uint8] | None = None) -> npt.NDArray[np.uint8]:
             if images[row] is None:
-                raise NullValueError(f"{place(row)} is null: {_instead(column.name)}")
+                raise errors.NullValueError(f"{place(row)} is null: {_instead(column.name)}")
             try:
                 return rgb_pixels(kind, images[row], self.size, out, self.most)
-            except (MDStormError, MemoryError):
+            except (errors.MDStormError, MemoryError):
                 raise
             except Exception as error:  # image libraries raise whatever they like
                 said = str(error).partition(" <_io.BytesIO")[0]
-                raise CorruptDatasetError(
+                raise errors.CorruptDatasetError(
                     f"{place(row)} is no image that can be decoded ({type(error).__name__}: "
                     f"{said}). Write the dataset again without it, or leave it out by a predicate "
                     "that tries to open it",
@@ -225,7 +220,7 @@ class ImageDecoder:
                 ) from error
 
         if rows and not present and not self.size:
-            raise InvalidArgumentError(
+            raise errors.InvalidArgumentError(
                 f"column {column.name!r} is null in all rows of a batch, and no image says which "
                 "size black ones are to have: give size="
             )
@@ -236,7 +231,7 @@ class ImageDecoder:
         def fill(row: int) -> None:
             found = pixels(row, stack[row])
             if found.shape != shape:
-                raise InvalidArgumentError(
+                raise errors.InvalidArgumentError(
                     f"{place(row)} has {found.shape[0]} by {found.shape[1]} pixels, but "
                     f"{place(present[0])} {shape[0]} by {shape[1]}: give size= to resize and crop "
                     "all images to one size"

@@ -11,17 +11,8 @@ import pyarrow.compute as pc
 
 from mdstorm_backend.format.encodings.json_text import decode_lists
 from mdstorm_backend.format.schema import Column
+from mdstorm_backend.format.values import nested_lists
 from mdstorm_backend.format.values.batch import Values, as_arrow
-from mdstorm_backend.format.values.nested_lists import (
-    depth_of,
-    elements_of,
-    lists_of_array,
-    lists_of_arrays,
-    rows_of,
-    split_array,
-    with_elements,
-    with_nan_elements,
-)
 
 Mask = npt.NDArray[np.bool_]
 
@@ -55,7 +46,9 @@ def to_logical(
     if values.type != column.arrow_type and (column.is_array or isinstance(stored, np.ndarray)):
         values = values if _states_dtype(column) else values.cast(column.arrow_type)
     if elements is not None and (exact_nulls or not column.is_floating):
-        values = with_elements(values, pc.if_else(pa.array(elements), elements_of(values), None))
+        values = nested_lists.with_elements(
+            values, pc.if_else(pa.array(elements), nested_lists.elements_of(values), None)
+        )
     if valid is not None:
         values = pc.if_else(pa.array(valid), values, pa.scalar(None, values.type))
     if column.spark_type is None:
@@ -68,8 +61,8 @@ def as_lists(column: Column, values: Values) -> pa.Array:
     """Return values as Arrow: arrays as nested lists if a Spark type says so, or as flat ones."""
     if not isinstance(values, np.ndarray):
         return values
-    if values.ndim > 2 and depth_of(column.arrow_type) == values.ndim - 1:
-        return lists_of_array(values)
+    if values.ndim > 2 and nested_lists.depth_of(column.arrow_type) == values.ndim - 1:
+        return nested_lists.lists_of_array(values)
     return as_arrow(values)
 
 
@@ -101,7 +94,7 @@ def _parsed(column: Column, texts: pa.Array, valid: Mask | None, *, exact_nulls:
     """Return nested arrays that a shard stores as JSON, which says what is null in them."""
     values = decode_lists(texts, column.arrow_type)
     if column.is_floating and not exact_nulls:
-        values = with_nan_elements(values)
+        values = nested_lists.with_nan_elements(values)
     if valid is None:
         return values
     return pc.if_else(pa.array(valid), values, pa.scalar(None, values.type))
@@ -127,8 +120,10 @@ def _in_general_form(column: Column, stored: Values) -> Values:
         if column.is_array and stored.ndim > 2 and column.value_shape is None:
             return np.fromiter(stored, object, len(stored))
         return stored if dtype is None or stored.dtype == dtype else stored.astype(dtype)
-    if depth_of(stored.type) > 1:
-        rows = rows_of(stored, np.array(elements_of(stored)), split_array)
+    if nested_lists.depth_of(stored.type) > 1:
+        rows = nested_lists.rows_of(
+            stored, np.array(nested_lists.elements_of(stored)), nested_lists.split_array
+        )
         return np.fromiter((row.copy() for row in rows), object, len(rows))
     if pa.types.is_list(stored.type) or stored.type == column.arrow_type:
         return stored
@@ -140,14 +135,14 @@ def _typed(column: Column, stored: Values) -> Values:
         return stored
     if isinstance(stored, np.ndarray):
         if stored.dtype == object:  # arrays of several numbers of dimensions, or without elements
-            return lists_of_arrays(list(stored), column.arrow_type)
+            return nested_lists.lists_of_arrays(list(stored), column.arrow_type)
         return _numpy_typed(column, stored)
     if column.is_array:
-        found, wanted = depth_of(stored.type), depth_of(column.arrow_type)
+        found, wanted = nested_lists.depth_of(stored.type), nested_lists.depth_of(column.arrow_type)
         if found != wanted:
             raise ValueError(f"arrays of {found} dimensions in a column of those of {wanted}")
-        flat = pa.array(_numpy_typed(column, np.asarray(elements_of(stored))))
-        return with_elements(stored, flat.cast(column.element_type))
+        flat = pa.array(_numpy_typed(column, np.asarray(nested_lists.elements_of(stored))))
+        return nested_lists.with_elements(stored, flat.cast(column.element_type))
     return stored
 
 

@@ -15,12 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
-from mdstorm_backend.errors import (
-    ArgumentTypeError,
-    MissingDependencyError,
-    NameNodeError,
-    UnsupportedURLError,
-)
+from mdstorm_backend import errors
 from mdstorm_backend.storage.faults import check_reachable
 from mdstorm_backend.storage.s3_objects import CONNECTIONS
 from mdstorm_backend.storage.urls import FUSE_PREFIXES, normalize_url, scheme_of
@@ -148,10 +143,10 @@ def class_of(url: str, protocol: str) -> Any:
         if protocol in _EXTRAS:  # which fsspec knows only where its file system is installed
             raise _missing(url, protocol, error) from error
         if protocol in _INSTEAD:
-            raise UnsupportedURLError(
+            raise errors.UnsupportedURLError(
                 f"{url!r} is a URL of Hadoop's, which is written {_INSTEAD[protocol]} here"
             ) from error
-        raise UnsupportedURLError(
+        raise errors.UnsupportedURLError(
             f"{url!r} cannot be opened ({error}): use file:///…, dbfs:/…, s3://…, gs://…, "
             "abfss://… or another scheme that fsspec knows"
         ) from error
@@ -176,12 +171,12 @@ def _shared(kind: Any, arguments: dict[str, Any]) -> Any:
     return fs
 
 
-def _unreachable(url: str, error: OSError) -> NameNodeError:
+def _unreachable(url: str, error: OSError) -> errors.NameNodeError:
     """Say what is missing for HDFS: its library, or the name of a host."""
     host = url.removeprefix("hdfs://").partition("/")[0]
     said = str(error).partition("\n")[0]  # of the places where a library was looked for
     reason = f"HDFS at {host}" if host else "it names no name node, and that of this machine"
-    return NameNodeError(
+    return errors.NameNodeError(
         f"{url!r} cannot be opened: {reason} cannot be used ({said}). Set HADOOP_HOME, JAVA_HOME "
         "and CLASSPATH as pyarrow's HadoopFileSystem needs them, and fs.defaultFS, or write "
         "hdfs://host:port/path",
@@ -189,10 +184,10 @@ def _unreachable(url: str, error: OSError) -> NameNodeError:
     )
 
 
-def _missing(url: str, scheme: str, error: Exception) -> MissingDependencyError:
+def _missing(url: str, scheme: str, error: Exception) -> errors.MissingDependencyError:
     extra = _EXTRAS.get(scheme, "")
     install = f': pip install "mdstorm[{extra}]"' if extra else f" ({error})"
-    return MissingDependencyError(
+    return errors.MissingDependencyError(
         f"{url!r} needs a library for {scheme}: URLs, which is not installed here. Install "
         f"it{install}",
         extra=extra,
@@ -315,7 +310,7 @@ def as_fsspec(filesystem: Any) -> AbstractFileSystem:
     if isinstance(filesystem, AbstractFileSystem):
         return filesystem
     if not _is_arrow(filesystem):
-        raise ArgumentTypeError(
+        raise errors.ArgumentTypeError(
             f"filesystem={filesystem!r} is not a file system: pass one of fsspec, such as "
             "fsspec.filesystem('s3'), or of pyarrow.fs"
         )

@@ -14,27 +14,10 @@ from typing import Any
 
 from mdstorm_backend.base.checks import check_mapping
 from mdstorm_backend.errors import ArgumentTypeError, CredentialsError
+from mdstorm_backend.storage import filesystems, urls
 from mdstorm_backend.storage.faults import storage_faults
-from mdstorm_backend.storage.filesystems import (
-    as_fsspec,
-    class_of,
-    is_local,
-    is_mounted,
-    open_filesystem,
-    path_in_given,
-    read_range,
-    url_in,
-)
 from mdstorm_backend.storage.local_files import Arrival, Buffer, map_file, wait_until_current
 from mdstorm_backend.storage.s3_objects import download_object, is_s3, read_object
-from mdstorm_backend.storage.urls import (
-    OBJECT_STORES,
-    check_no_secret_in_url,
-    check_no_secrets,
-    is_on_mount,
-    normalize_url,
-    scheme_of,
-)
 
 #: The names that file systems give a file's modification time.
 _TIME_KEYS = ("mtime", "LastModified", "last_modified", "updated", "modificationTime")
@@ -62,7 +45,7 @@ class Location:
     filesystem: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        check_no_secret_in_url(self.url)
+        urls.check_no_secret_in_url(self.url)
 
     @classmethod
     def of(
@@ -90,15 +73,15 @@ class Location:
         if not isinstance(url, (str, os.PathLike)) or url == "":
             raise ArgumentTypeError(f"expected a URL or a path, found {url!r}")
         check_mapping("storage_options", storage_options)
-        if filesystem is None or is_local(filesystem):
-            return cls(normalize_url(os.fspath(url)), dict(storage_options or {}))
-        given = as_fsspec(filesystem)
-        return cls(url_in(given, os.fspath(url)), filesystem=given)
+        if filesystem is None or filesystems.is_local(filesystem):
+            return cls(urls.normalize_url(os.fspath(url)), dict(storage_options or {}))
+        given = filesystems.as_fsspec(filesystem)
+        return cls(filesystems.url_in(given, os.fspath(url)), filesystem=given)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        check_no_secrets(self.storage_options)
+        urls.check_no_secrets(self.storage_options)
         if self.filesystem is not None:
-            check_no_secrets(self.filesystem.storage_options)
+            urls.check_no_secrets(self.filesystem.storage_options)
         return Location, (self.url, self.storage_options, self.filesystem)
 
     @contextmanager
@@ -124,8 +107,8 @@ class Location:
 
     def _open(self) -> tuple[Any, str]:
         if self.filesystem is not None:
-            return self.filesystem, path_in_given(self.url)
-        return open_filesystem(self.url, self.storage_options)
+            return self.filesystem, filesystems.path_in_given(self.url)
+        return filesystems.open_filesystem(self.url, self.storage_options)
 
     @property
     def is_in_file_tree(self) -> bool:
@@ -133,7 +116,7 @@ class Location:
         if self.filesystem is not None or not self.url.startswith("file:///"):
             return False
         path = self.url[len("file://") :]
-        return not path.startswith(("/dbfs/", "/Volumes/")) or is_mounted(path)
+        return not path.startswith(("/dbfs/", "/Volumes/")) or filesystems.is_mounted(path)
 
     @property
     def path(self) -> str:
@@ -147,7 +130,7 @@ class Location:
     def is_local_disk(self) -> bool:
         """Whether files may be memory-mapped and renamed: local, and not a FUSE mount."""
         is_file = self.filesystem is None and self.url.startswith("file:///")
-        return is_file and not is_on_mount(self.path)
+        return is_file and not urls.is_on_mount(self.path)
 
     def file_url(self, name: str) -> str:
         """URL of the file `name` in this directory."""
@@ -165,10 +148,10 @@ class Location:
         FileNotFoundError
             If it is on a Databricks mount that this machine does not have.
         """
-        if scheme_of(self.url) in OBJECT_STORES:
+        if urls.scheme_of(self.url) in urls.OBJECT_STORES:
             return
         with self._files() as (fs, path):
-            if path.startswith("/Workspace/") and not is_mounted(path):
+            if path.startswith("/Workspace/") and not filesystems.is_mounted(path):
                 raise FileNotFoundError("/Workspace/ is not mounted on this machine")
             fs.makedirs(path, exist_ok=True)
 
@@ -287,14 +270,16 @@ class Location:
             If there is no such file.
         """
         with self._files(name) as (fs, path):
-            return read_range(fs, path, start, stop)
+            return filesystems.read_range(fs, path, start, stop)
 
     @property
     def is_on_s3(self) -> bool:
         """Whether `download_known` can be used."""
         if self.filesystem is not None:
             return is_s3(self.filesystem)
-        return scheme_of(self.url) in ("s3", "s3a") and is_s3(class_of(self.url, "s3"))
+        return urls.scheme_of(self.url) in ("s3", "s3a") and is_s3(
+            filesystems.class_of(self.url, "s3")
+        )
 
     def download_known(
         self, name: str, path: str, *, size: int, timeout: float, arrival: Arrival | None = None
@@ -334,7 +319,7 @@ class Location:
                 with self._files(name) as (fs, target):
                     fs.pipe_file(target, b"".join(buffers))
             except FileNotFoundError as error:
-                if scheme_of(self.url) not in OBJECT_STORES:
+                if urls.scheme_of(self.url) not in urls.OBJECT_STORES:
                     raise
                 bucket = "/".join(self.url.split("/")[:3])
                 raise FileNotFoundError(
@@ -364,7 +349,7 @@ class Location:
         """Remove the directory itself if nothing is left in it."""
         with self._files() as (fs, path):
             fs.invalidate_cache(path)
-            if scheme_of(self.url) in OBJECT_STORES or not fs.exists(path):
+            if urls.scheme_of(self.url) in urls.OBJECT_STORES or not fs.exists(path):
                 return
             found = fs.find(path)
             # The listing of a mount may have files that were removed.

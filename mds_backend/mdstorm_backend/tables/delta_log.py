@@ -11,24 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mdstorm_backend import errors
 from mdstorm_backend.base.optional import require
-from mdstorm_backend.errors import (
-    CorruptDatasetError,
-    CredentialsError,
-    DatasetNotFoundError,
-    MDStormError,
-    StorageError,
-    UnsupportedTableError,
-)
-from mdstorm_backend.tables.snapshot import (
-    AsOf,
-    DeadRows,
-    LiveFile,
-    TableField,
-    TableSnapshot,
-    parse_fields,
-    read_by_spark,
-)
+from mdstorm_backend.tables import snapshot
+from mdstorm_backend.tables.snapshot import AsOf, DeadRows, TableField, TableSnapshot
 
 _VECTORS = "deletionVectors"
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/|/")
@@ -88,7 +74,7 @@ def read_log(shown: str, url: str, options: dict[str, str], as_of: AsOf) -> Tabl
     version = table.version()
     features = _checked_features(table, shown)
     mode = table.metadata().configuration.get("delta.columnMapping.mode", "none")
-    fields = parse_fields(json.loads(table.schema().to_json()), mode)
+    fields = snapshot.parse_fields(json.loads(table.schema().to_json()), mode)
     partition_columns = tuple(table.metadata().partition_columns)
     _check_partitions(fields, partition_columns, shown)
     actions = pa.table(table.get_add_actions()).sort_by("path")
@@ -100,7 +86,7 @@ def read_log(shown: str, url: str, options: dict[str, str], as_of: AsOf) -> Tabl
     values = zip(*(actions.column(name).to_pylist() for name in columns), strict=True)
     names = [_checked_path(unquote(path), shown) for path in paths]
     files = tuple(
-        LiveFile(names[i], size, modified, rows, partitions[i], nulls[i], dead.get(path))
+        snapshot.LiveFile(names[i], size, modified, rows, partitions[i], nulls[i], dead.get(path))
         for i, (path, size, modified, rows) in enumerate(values)
     )
     return TableSnapshot(shown, version, fields, partition_columns, files)
@@ -122,7 +108,7 @@ def _opened(shown: str, url: str, options: dict[str, str], as_of: AsOf) -> Any:
         if as_of.timestamp is not None:
             table.load_as_version(as_of.time)
         return table
-    except MDStormError:
+    except errors.MDStormError:
         raise
     except delta.exceptions.DeltaError as error:
         raise not_opened(shown, error) from error
@@ -131,7 +117,7 @@ def _opened(shown: str, url: str, options: dict[str, str], as_of: AsOf) -> Any:
     except BaseException as error:  # a panic of Rust
         if _FORKED not in str(error):
             raise
-        raise UnsupportedTableError(
+        raise errors.UnsupportedTableError(
             f"{shown} is a Delta table, which deltalake does not open in a forked child of a "
             "process that has used it. Open it before the fork, or start processes by spawn",
             url=shown,
@@ -167,7 +153,7 @@ def _dead(table: Any, url: str, paths: list[str]) -> dict[str, DeadRows]:
                 f"has deletion vectors together with what the library cannot read ({said}). "
                 "Spark's ALTER TABLE … DROP FEATURE removes such a feature",
             ) from error
-        raise CorruptDatasetError(
+        raise errors.CorruptDatasetError(
             f"{url} is a Delta table whose deletion vectors cannot be read ({said}). Restore what "
             "is missing, or open another version",
             url=url,
@@ -180,7 +166,7 @@ def _dead(table: Any, url: str, paths: list[str]) -> dict[str, DeadRows]:
         if of_file in found
     }
     if found:
-        raise CorruptDatasetError(
+        raise errors.CorruptDatasetError(
             f"{url} has a deletion vector for {min(found)}, which is not one of its live files. "
             "Open another version",
             url=url,
@@ -212,7 +198,7 @@ def _dead_rows(vectors: Any) -> dict[str, DeadRows]:
 def _checked_path(path: str, url: str) -> str:
     """Refuse a relative path that leads out of the table."""
     if "\0" in path or (not is_absolute(path) and ".." in path.split("/")):
-        raise CorruptDatasetError(
+        raise errors.CorruptDatasetError(
             f"{url} is a Delta table whose log names the file {path!r}, which is outside of it. "
             "Restore the log, or open another version",
             url=url,
@@ -262,43 +248,45 @@ def plain_text(error: Exception) -> str:
     return " ".join(_COLOURS.sub("", str(error)).split())
 
 
-def unsupported(url: str, what: str) -> UnsupportedTableError:
+def unsupported(url: str, what: str) -> errors.UnsupportedTableError:
     """Return the error for a table that is, has or needs what is not known here."""
-    return UnsupportedTableError(
-        f"{url} is a Delta table that {what}. {read_by_spark(url)}", url=url
+    return errors.UnsupportedTableError(
+        f"{url} is a Delta table that {what}. {snapshot.read_by_spark(url)}", url=url
     )
 
 
-def no_version(url: str, version: int, newest: int, said: str) -> DatasetNotFoundError:
+def no_version(url: str, version: int, newest: int, said: str) -> errors.DatasetNotFoundError:
     """Return the error for a version that is not there, or no longer."""
     what = f"the newest one is {newest}"
     if version <= newest:
         what = f"its log no longer holds that one ({said}); {what}"
-    return DatasetNotFoundError(f"{url} has no version {version}: {what}", url=url)
+    return errors.DatasetNotFoundError(f"{url} has no version {version}: {what}", url=url)
 
 
-def not_opened(url: str, error: Exception) -> UnsupportedTableError | CorruptDatasetError:
+def not_opened(
+    url: str, error: Exception
+) -> errors.UnsupportedTableError | errors.CorruptDatasetError:
     """Return the error for a log that delta-rs does not read."""
     said = plain_text(error)
     if any(text in said for text in _REFUSALS):
         return unsupported(url, f"needs what is not known here ({said})")
-    return CorruptDatasetError(
+    return errors.CorruptDatasetError(
         f"{url} is a Delta table whose log cannot be read ({said}). Check that _delta_log is "
         "complete, and that this machine may read it",
         url=url,
     )
 
 
-def out_of_reach(url: str, error: OSError) -> StorageError | CredentialsError:
+def out_of_reach(url: str, error: OSError) -> errors.StorageError | errors.CredentialsError:
     """Return the error for a storage that failed: delta-rs gives its own nothing but a text."""
     text = plain_text(error)
     if any(sign in text for sign in _DENIALS):
-        return CredentialsError(
+        return errors.CredentialsError(
             f"the log of the Delta table {url} cannot be read with the credentials in use "
             f"({text}). deltalake uses the credentials of storage_options and of the environment",
             url=url,
         )
-    return StorageError(
+    return errors.StorageError(
         f"the log of the Delta table {url} cannot be read ({text}). Check the network and the "
         "storage options",
         url=url,

@@ -21,15 +21,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from mdstorm_backend import errors
 from mdstorm_backend.base.checks import parse_json
 from mdstorm_backend.base.optional import require
 from mdstorm_backend.base.threads import map_files
-from mdstorm_backend.errors import (
-    CorruptDatasetError,
-    DatasetNotFoundError,
-    MDStormError,
-    UnsupportedTableError,
-)
 from mdstorm_backend.storage import Location
 from mdstorm_backend.tables.snapshot import (
     AsOf,
@@ -81,13 +76,13 @@ def open_iceberg(location: Location, as_of: AsOf) -> TableSnapshot:
     require("pyiceberg")
     try:
         return _read(location, as_of)
-    except MDStormError:
+    except errors.MDStormError:
         raise
     except Exception as error:  # pyiceberg has no errors of its own for files that it cannot read
         said = " ".join(str(error).split())[:300]
         if "support" in said.lower():
             raise _unsupported(location.url, f"pyiceberg does not read ({said})") from error
-        raise CorruptDatasetError(
+        raise errors.CorruptDatasetError(
             f"{location.url} is an Iceberg table whose metadata cannot be read ({said}). Check "
             "that it is complete, or open another snapshot",
             url=location.url,
@@ -166,7 +161,7 @@ def _snapshot(metadata: Any, url: str, as_of: AsOf) -> Any:
     known = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     if as_of.version is not None:
         if as_of.version not in known and (known or as_of.version != _EMPTY):
-            raise DatasetNotFoundError(
+            raise errors.DatasetNotFoundError(
                 f"{url} has no snapshot {as_of.version}: the newest ones are {list(known)[-5:]}",
                 url=url,
             )
@@ -178,7 +173,7 @@ def _snapshot(metadata: Any, url: str, as_of: AsOf) -> Any:
     if not log or log[-1].snapshot_id not in known:
         oldest = min((each.timestamp_ms for each in known.values()), default=0)
         since = _EPOCH + timedelta(milliseconds=oldest)
-        raise DatasetNotFoundError(
+        raise errors.DatasetNotFoundError(
             f"{url} has no snapshot as old as {as_of}: the oldest that is left is of {since}",
             url=url,
         )
@@ -205,7 +200,7 @@ class _Paths:
             path = Location.of(path).url
         inside = path.removeprefix(url)
         if ".." in inside.split("/") or "\0" in inside or path.split("/")[:3] != url.split("/")[:3]:
-            raise CorruptDatasetError(
+            raise errors.CorruptDatasetError(
                 f"{self._table.url} is an Iceberg table whose metadata names the file {path!r}, "
                 "which is outside of its storage. Restore the metadata, or open another snapshot",
                 url=self._table.url,
@@ -325,8 +320,8 @@ def _positions(content: bytes, delete: Any) -> dict[str, DeadRows]:
     return dict(zip(paths.dictionary.to_pylist(), np.split(rows, cuts), strict=True))
 
 
-def _unsupported(url: str, what: str) -> UnsupportedTableError:
+def _unsupported(url: str, what: str) -> errors.UnsupportedTableError:
     """Return the error for a table that has or needs what is not known here."""
-    return UnsupportedTableError(
+    return errors.UnsupportedTableError(
         f"{url} is an Iceberg table that {what}. {read_by_spark(url, 'iceberg')}", url=url
     )
