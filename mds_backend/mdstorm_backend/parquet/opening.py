@@ -24,11 +24,11 @@ from mdstorm_backend.parquet.footers import (
     Footer,
     ParquetFileInfo,
     RowGroup,
+    missing_file,
     read_footers,
     read_metadata,
 )
 from mdstorm_backend.parquet.parquet_dataset import ParquetDataset
-from mdstorm_backend.parquet.parquet_files import missing_file
 from mdstorm_backend.parquet.stored_columns import StoredColumns
 from mdstorm_backend.storage import Location
 from mdstorm_backend.tables.delta import check_as_of, is_delta, open_delta
