@@ -1,4 +1,4 @@
-"""Names that a Python file offers to and takes from others, and combines in its calls."""
+"""Names that a Python file offers to and imports from others, and combines in its calls."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _BUILTINS = frozenset(dir(builtins))
 
 
 @dataclass(frozen=True)
-class Take:
-    """A name that a file takes from another file.
+class FileImport:
+    """A name that a file imports from another file.
 
     Attributes
     ----------
@@ -56,11 +56,11 @@ class Take:
 
 @dataclass(frozen=True)
 class Exchange:
-    """The names that a file offers to other files and takes from them.
+    """The names that a file offers to other files and imports from them.
 
     Attributes
     ----------
-    takes : tuple of Take
+    imports : tuple of FileImport
     roots : tuple of (str, frozenset of str)
         Names of the module, and the imported names that their definitions reach. Names imported
         from Petastorm appear as ``petastorm``.
@@ -78,7 +78,7 @@ class Exchange:
         Names whose attribute ``petastorm`` the file uses, in code or in strings.
     """
 
-    takes: tuple[Take, ...] = ()
+    imports: tuple[FileImport, ...] = ()
     roots: tuple[tuple[str, frozenset[str]], ...] = ()
     needs_root: bool = False
     combined: tuple[frozenset[str], ...] = ()
@@ -94,14 +94,14 @@ class Exchange:
 def exchange_of(module: PythonModule, mentions_petastorm: bool = True) -> Exchange:
     """Return the exchange of a module; `combined` is left empty if it mentions Petastorm."""
     references = module.scopes.references.get(OLD_ROOT, ())
-    runs = (Take(match["path"], -1, "*", "*") for match in RUN.finditer(module.text))
-    takes = (*takes_of(module.tree), *runs)
-    names = {take.bound for take in takes}
+    runs = (FileImport(match["path"], -1, "*", "*") for match in RUN.finditer(module.text))
+    imports = (*file_imports(module.tree), *runs)
+    names = {item.bound for item in imports}
     if "*" in names:
         unknown = module.scopes.references.keys() - module.scopes.module.bindings.keys()
         names |= unknown - _BUILTINS
     return Exchange(
-        takes,
+        imports,
         tuple(_roots(module).items()),
         any(one.scope.home(OLD_ROOT) is None for one in references),
         () if mentions_petastorm else tuple(set(_combinations(module.tree, names))),
@@ -110,17 +110,18 @@ def exchange_of(module: PythonModule, mentions_petastorm: bool = True) -> Exchan
     )
 
 
-def takes_of(tree: ast.AST) -> Iterator[Take]:
-    """Yield the names that import statements take from modules other than Petastorm's."""
+def file_imports(tree: ast.AST) -> Iterator[FileImport]:
+    """Yield the names that a tree imports from modules other than Petastorm's."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if not is_petastorm(alias.name):
                     bound = alias.asname or alias.name.partition(".")[0]
-                    yield Take(alias.name, 0, "", bound)
+                    yield FileImport(alias.name, 0, "", bound)
         elif isinstance(node, ast.ImportFrom) and (node.level or not is_petastorm(node.module)):
             for alias in node.names:
-                yield Take(node.module or "", node.level, alias.name, alias.asname or alias.name)
+                bound = alias.asname or alias.name
+                yield FileImport(node.module or "", node.level, alias.name, bound)
 
 
 def _roots(module: PythonModule) -> dict[str, frozenset[str]]:
@@ -175,9 +176,9 @@ def _names(nodes: Iterable[ast.AST]) -> Iterator[str]:
             if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load):
                 yield one.id
             elif isinstance(one, ast.ImportFrom | ast.Import):
-                takes = list(takes_of(one))
-                yield from (_IMPORTED + take.bound for take in takes)
-                if len(takes) < len(one.names):
+                imports = list(file_imports(one))
+                yield from (_IMPORTED + item.bound for item in imports)
+                if len(imports) < len(one.names):
                     yield _IMPORTED + OLD_ROOT
 
 

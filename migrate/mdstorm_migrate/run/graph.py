@@ -12,7 +12,7 @@ from pathlib import Path, PurePath
 from typing import TypeAlias
 
 from mdstorm_migrate.petastorm.names import OLD_ROOT
-from mdstorm_migrate.python.exchange import RESOLVES, RUN, Exchange, Take, takes_of
+from mdstorm_migrate.python.exchange import RESOLVES, RUN, Exchange, FileImport, file_imports
 from mdstorm_migrate.run.discover import CODE, LARGEST
 from mdstorm_migrate.run.outcome import Naming
 
@@ -30,7 +30,7 @@ class ImportLines:
     """The imports of a file that is not parsed, and whether it resolves names."""
 
     path: Path
-    takes: tuple[Take, ...]
+    imports: tuple[FileImport, ...]
     resolves: bool
 
 
@@ -41,19 +41,19 @@ def read_imports(path: Path) -> ImportLines | None:
     except OSError:
         return None
     text = data.decode("utf-8", "replace")
-    takes = tuple(_takes(text))
-    return ImportLines(path, takes, RESOLVES.search(text) is not None) if takes else None
+    imports = tuple(_text_imports(text))
+    return ImportLines(path, imports, RESOLVES.search(text) is not None) if imports else None
 
 
-def _takes(text: str) -> Iterator[Take]:
+def _text_imports(text: str) -> Iterator[FileImport]:
     for match in _STATEMENT.finditer(text):
         code = match["code"].partition("\\n")[0].rstrip('", \t\r')
         try:
-            yield from takes_of(ast.parse(code))
+            yield from file_imports(ast.parse(code))
         except (SyntaxError, ValueError):
             continue
     for run in RUN.finditer(text):
-        yield Take(run["path"].removesuffix("\\n"), -1, "*", "*")
+        yield FileImport(run["path"].removesuffix("\\n"), -1, "*", "*")
 
 
 class Resolver:
@@ -69,19 +69,19 @@ class Resolver:
                 self._places[path] = parts
                 self._by_stem[parts[-1]].append((parts, path))
 
-    def files(self, origin: Path, take: Take) -> list[Path]:
-        """Return the files that a name may be taken from; none if it is from another library."""
-        if take.level < 0:
-            return self._run(origin, take.module)
+    def files(self, origin: Path, item: FileImport) -> list[Path]:
+        """Return the files that a name may be imported from; none if from another library."""
+        if item.level < 0:
+            return self._run(origin, item.module)
         folder = self._places.get(origin, ())
         if origin.stem != "__init__":
             folder = folder[:-1]
-        module = tuple(take.module.split(".")) if take.module else ()
-        if take.level:
-            base = folder[: len(folder) - take.level + 1]
-            return self._exactly((*base, *module, take.name)) or self._exactly((*base, *module))
-        if take.name not in ("", "*"):
-            return self._nearest(folder, (*module, take.name)) or self._nearest(folder, module)
+        module = tuple(item.module.split(".")) if item.module else ()
+        if item.level:
+            base = folder[: len(folder) - item.level + 1]
+            return self._exactly((*base, *module, item.name)) or self._exactly((*base, *module))
+        if item.name not in ("", "*"):
+            return self._nearest(folder, (*module, item.name)) or self._nearest(folder, module)
         return self._nearest(folder, module)
 
     def _exactly(self, parts: Sequence[str]) -> list[Path]:
@@ -122,21 +122,21 @@ class ImportGraph:
 
     Parameters
     ----------
-    takes : mapping of Path to collection of Take
+    imports : mapping of Path to collection of FileImport
         The imports of each file.
 
     Attributes
     ----------
-    targets : dict of Path to list of (Take, list of Path)
+    targets : dict of Path to list of (FileImport, list of Path)
         The imports of each file, with the files that each may come from.
     importers : dict of Path to set of Path
     """
 
-    def __init__(self, takes: Mapping[Path, Collection[Take]]) -> None:
-        resolver = Resolver(takes)
+    def __init__(self, imports: Mapping[Path, Collection[FileImport]]) -> None:
+        resolver = Resolver(imports)
         self.targets = {
-            path: [(take, resolver.files(path, take)) for take in taken]
-            for path, taken in takes.items()
+            path: [(item, resolver.files(path, item)) for item in items]
+            for path, items in imports.items()
         }
         self.importers: dict[Path, set[Path]] = defaultdict(set)
         self._imported: dict[Path, set[Path]] = {}
@@ -183,7 +183,7 @@ class FileFacts:
     Attributes
     ----------
     exchange : Exchange
-        The names that it offers to other files and takes from them.
+        The names that it offers to other files and imports from them.
     mentions_petastorm : bool
         Whether it mentions Petastorm itself.
     stays : str or None
@@ -255,19 +255,19 @@ class Origins:
     def _users(self, path: Path) -> set[Path]:
         return {one for one in self.graph.importers.get(path, ()) if one in self.facts}
 
-    def taken(self, path: Path) -> Iterator[tuple[str, frozenset[Path]]]:
-        """Yield the bound name and the origins of its objects for everything that a file takes."""
-        for take, files in self.graph.targets.get(path, ()):
-            yield from self._from(take, files)
+    def imported_origins(self, path: Path) -> Iterator[tuple[str, frozenset[Path]]]:
+        """Yield the bound name and the origins of its objects for each import of a file."""
+        for item, files in self.graph.targets.get(path, ()):
+            yield from self._from(item, files)
 
     def _offered_by(self, path: Path) -> OriginsByName:
         one = self.facts[path]
         bound: dict[str, set[Path]] = defaultdict(set)
         offered: dict[str, set[Path]] = defaultdict(set)
-        for take, files in self.graph.targets.get(path, ()):
-            for name, origins in self._from(take, files):
+        for item, files in self.graph.targets.get(path, ()):
+            for name, origins in self._from(item, files):
                 bound[name] |= origins
-                if take.name == "*":
+                if item.name == "*":
                     offered[name] |= origins
         for name, roots in one.exchange.roots:
             for root in roots:
@@ -282,16 +282,18 @@ class Origins:
                         offered[name].add(path)
         return {name: frozenset(origins) for name, origins in offered.items() if origins}
 
-    def _from(self, take: Take, files: Iterable[Path]) -> Iterator[tuple[str, frozenset[Path]]]:
+    def _from(
+        self, item: FileImport, files: Iterable[Path]
+    ) -> Iterator[tuple[str, frozenset[Path]]]:
         for file in files:
             if file not in self.facts:
                 continue
             origins = self.offered[file]
             if not self.facts[file].exchange.is_known:
-                yield take.bound, frozenset([file])
-            elif take.name == "*":
+                yield item.bound, frozenset([file])
+            elif item.name == "*":
                 yield from origins.items()
-            elif take.name in origins:
-                yield take.bound, origins[take.name]
-            elif origins and take.name in ("", file.stem, file.parent.name):
-                yield take.bound, frozenset().union(*origins.values())
+            elif item.name in origins:
+                yield item.bound, origins[item.name]
+            elif origins and item.name in ("", file.stem, file.parent.name):
+                yield item.bound, frozenset().union(*origins.values())

@@ -86,7 +86,7 @@ class RunIndex:
             found = ((one, self.facts[one]) for one in reached if one in self.facts)
             yield path, *(one for one, known in found if known.uses or not known.exchange.is_known)
         for path, one in self.facts.items():
-            origins = dict(self.origins.taken(path))
+            origins = dict(self.origins.imported_origins(path))
             if one.mentions_petastorm:
                 yield path, *(file for reached in origins.values() for file in reached)
             else:
@@ -94,18 +94,18 @@ class RunIndex:
                     yield tuple(file for name in names for file in origins[name])
 
     def _sharing_root(self) -> set[Path]:
-        """Return the files whose name ``petastorm`` others take by name, star or ``%run``."""
+        """Return the files whose name ``petastorm`` others import by name, star or ``%run``."""
         owners = {owner for one in self.facts.values() for owner in one.exchange.owners}
         found = {path for path in self.facts if path.stem in owners}
         todo = [path for path, one in self.facts.items() if one.exchange.needs_root]
         seen = set(todo)
         for path, one in self.facts.items():
-            for take, files in self.origins.graph.targets.get(path, ()):
-                if take.name == OLD_ROOT or take.bound in one.exchange.owners:
+            for item, files in self.origins.graph.targets.get(path, ()):
+                if item.name == OLD_ROOT or item.bound in one.exchange.owners:
                     found.update(files)
         while todo:
-            for take, files in self.origins.graph.targets.get(todo.pop(), ()):
-                new = set(files) - seen if take.name == "*" else set()
+            for item, files in self.origins.graph.targets.get(todo.pop(), ()):
+                new = set(files) - seen if item.name == "*" else set()
                 found |= new
                 seen |= new
                 todo += new
@@ -145,8 +145,8 @@ def index_of(outcomes: Sequence[FileOutcome], paths: Sequence[Path], jobs: int =
         one.holds is not None or one.exchange.needs_root for one in facts.values()
     )
     read = list(map_files(read_imports, left, jobs)) if naming or is_waiting else []
-    takes = {one.path: one.takes for one in read}
-    graph = ImportGraph(takes | {path: one.exchange.takes for path, one in facts.items()})
+    imports = {one.path: one.imports for one in read}
+    graph = ImportGraph(imports | {path: one.exchange.imports for path, one in facts.items()})
     resolving = {one.path for one in read if one.resolves}
     resolving |= {path for path, one in facts.items() if one.exchange.resolves}
     affected_by = {}

@@ -103,7 +103,7 @@ class Outcome:
         Why the file could not be read, parsed or changed. Nothing changes then, unless the problem
         is in one cell.
     exchange : Exchange or None
-        The names that its Python code offers to other files and takes from them.
+        The names that its Python code offers to other files and imports from them.
     stays : str or None
         What in the file still needs Petastorm.
     names_need_review : bool
