@@ -1,7 +1,8 @@
 """Batching methods: how samples of several streams are combined into batches.
 
-Every method knows how many global batches the epoch has, and computes the ids of any of them for
-one rank. Ids number the samples of all streams in sequence; -1 is padding.
+A *global batch* is a batch of every rank. Each batching method knows how many global batches an
+epoch has, and computes one rank's share of any of them. `rank_work` collects them for the rest of
+an epoch. Ids number the samples of all streams in sequence; -1 is padding.
 """
 
 from __future__ import annotations
@@ -27,21 +28,20 @@ def rank_work(
     initial_physical_nodes: int | None = None,
     num_workers: int = 1,
 ) -> Ids:
-    """Sample ids of this rank, worker by worker and batch by batch.
+    """Return the sample ids of this rank for the rest of an epoch, by worker and batch.
 
     Parameters
     ----------
     order : ElasticOrder
-        Its arguments.
+        The settings of the order.
     streams : sequence of StreamShape
         Sample ids count through all of them.
     world : World
-        As launched; `replication` is applied to it here.
+        The world as launched; the order's `replication` is applied here.
     epoch : int
         Number of the epoch, from 0.
     sample_in_epoch : int
-        Samples of the epoch that the whole world has already seen. After all of them nothing is
-        left.
+        Samples of the epoch that the whole world has already read.
     initial_physical_nodes : int, optional
         The number of nodes with which the epoch began.
     num_workers : int
@@ -51,8 +51,7 @@ def rank_work(
     -------
     numpy.ndarray
         int64 of shape (workers, batches per worker, batch size). -1 is padding. There are no
-        batches if and only if the epoch is over, which is so on all ranks at once: the next
-        thing to read is the next epoch.
+        batches if and only if the epoch is over, which is the case on all ranks at the same time.
 
     Raises
     ------
@@ -80,7 +79,7 @@ def rank_work(
     ids = np.empty((num_workers, -(-count // num_workers), order.batch_size), np.int64)
     for worker, of_worker in enumerate(ids):
         own = len(range(worker, count, num_workers))
-        for part in chunks(own, CHUNK // order.batch_size):  # to need little other memory
+        for part in chunks(own, CHUNK // order.batch_size):  # to limit temporary memory
             numbers = first + worker + num_workers * np.arange(part.start, part.stop)
             of_worker[part] = plan.batches(numbers)
         of_worker[own:] = -1
@@ -88,13 +87,13 @@ def rank_work(
 
 
 def schedule(epoch: Epoch) -> _Random | _PerStream | _Stratified | _DevicePerStream:
-    """Plan the rest of an epoch by the batching method of its order.
+    """Return the plan of the rest of an epoch, according to the batching method of its order.
 
     Returns
     -------
     object
-        Its ``numbers`` are a range, those of the remaining global batches; ``batches(numbers)``
-        returns the ids of the rank's share of some of them, of shape (numbers, batch size).
+        Its ``numbers`` are the range of the remaining global batches; ``batches(numbers)`` returns
+        the ids of the rank's share of some of them, of shape (numbers, batch size).
 
     Raises
     ------
@@ -155,7 +154,7 @@ class _PerStream:
 
 
 class _Stratified:
-    """Global batches in which every stream has the same share of samples each time."""
+    """Global batches that all have the same number of samples of a stream."""
 
     def __init__(self, epoch: Epoch) -> None:
         self._shares = _shares(epoch.proportions, epoch.global_batch_size)
@@ -173,7 +172,7 @@ class _Stratified:
 
     def batches(self, numbers: Ids) -> Ids:
         found = np.empty((len(numbers), self._batch_size), np.int64)
-        # Of the stream's share, relative to the rank's part of the global batch.
+        # The start of the stream's share, relative to the rank's part of the global batch.
         begin = -self._rank * self._batch_size
         for ids, cells, share in zip(self._ids, self._cells, self._shares, strict=True):
             columns = np.arange(max(begin, 0), min(begin + share, self._batch_size))
@@ -185,10 +184,10 @@ class _Stratified:
 
 
 class _DevicePerStream:
-    """Batches of one stream each on every rank, with streams in random order per node.
+    """Batches of one stream each on every rank, with streams in random order on each node.
 
-    MosaicML Streaming deals the batches of its nodes to the ranks of all nodes in turn. Ranks can
-    differ by a batch at the end of the epoch.
+    Like MosaicML Streaming, it deals the batches of the nodes to the ranks of all nodes in turn.
+    Ranks can differ by one batch at the end of the epoch.
     """
 
     def __init__(self, epoch: Epoch) -> None:
@@ -210,7 +209,7 @@ class _DevicePerStream:
         ]
         _require_batches(self._counts, "device_per_stream", f"batch of {self._batch_size}")
         first, rows, world = epoch.first_batch, sum(self._counts), epoch.world.size
-        # Mosaic always appends padding; if nothing else is left, the epoch is over.
+        # MosaicML Streaming always appends padding; if only that is left, the epoch is over.
         stop = (rows + world - rows % world) // ranks if first * ranks < rows else first
         self.numbers = range(first, stop)
 
@@ -227,21 +226,21 @@ class _DevicePerStream:
         return found
 
     def _entries(self, cells: Cells, places: Ids) -> Ids:
-        """Sample ids of the node: its canonical nodes take turns, each with one sample per rank."""
+        """Return ids of the node, whose canonical nodes take turns with one sample per rank."""
         turn, rank = np.divmod(places, self._ranks)
         index, canonical = np.divmod(turn, self._per_node)
         return cells.entries(canonical + self._node * self._per_node, index * self._ranks + rank)
 
     def _wanted(self, cells: Cells) -> list[int]:
-        """Return the canonical nodes to read from."""
+        """Return the canonical nodes from which this node reads."""
         first = self._node * self._per_node
         return cells.canonical(range(first, first + self._per_node))
 
     @cached_property
     def _interleaved(self) -> tuple[IntArray, IntArray]:
-        """Stream of each batch of the node, and the number of the batch among the stream's."""
+        """The stream of each batch of the node, and its number among the batches of that stream."""
         rng = self._epoch.origins_generator()
-        for _ in range(self._node + 1):  # one generator serves all nodes
+        for _ in range(self._node + 1):  # one generator draws for all nodes in turn
             origins = _origins(self._counts, rng)
         return origins, _count_up(origins, len(self._counts))
 
@@ -260,7 +259,7 @@ def _partition(epoch: Epoch, num_samples: int, drop_first: int) -> Partition:
 
 
 def _wanted(epoch: Epoch, partition: Partition) -> list[int]:
-    """Return the canonical nodes to read from."""
+    """Return the canonical nodes from which this rank reads."""
     return partition.canonical_nodes(epoch.world.node, epoch.world.local_rank)
 
 
@@ -270,7 +269,7 @@ def _ids_per_stream(epoch: Epoch, wanted: Sequence[list[int] | None]) -> list[St
 
 
 def _shares(proportions: Sequence[float], global_batch_size: int) -> list[int]:
-    """Samples of each stream in a global batch: rounded down, then by the largest remainder."""
+    """Return the samples of each stream in a global batch, rounded by largest remainders."""
     exact = np.array([proportion * global_batch_size for proportion in proportions])
     shares = exact.astype(np.int64)
     missing = global_batch_size - int(shares.sum())
@@ -294,14 +293,14 @@ def _require_batches(counts: list[int], method: str, batch: str) -> None:
 
 
 def _origins(counts: list[int], rng: np.random.Generator) -> IntArray:
-    """Stream of each batch, shuffled."""
+    """Return the stream of each batch, in random order."""
     origins = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
     rng.shuffle(origins)
     return origins
 
 
 def _count_up(origins: IntArray, streams: int) -> IntArray:
-    """Number of each batch among those of its stream."""
+    """Return the number of each batch among the batches of its stream."""
     numbers = np.empty(len(origins), np.int64)
     for stream in range(streams):
         here = origins == stream

@@ -1,8 +1,12 @@
-"""The ``elastic`` order: the sample ids that MosaicML Streaming gives for the same arguments.
+"""`ElasticOrder`: the settings of the ``elastic`` order, and what follows from them for an epoch.
 
-The order is a pure function of the streams, its own arguments, the world and the epoch. An
-interrupted epoch can continue in another world with the same global batches, as long as the global
-batch size and the canonical nodes stay the same.
+The order is a pure function of the streams, its settings, the world and the epoch, and yields the
+sample ids that MosaicML Streaming yields for them. Samples are divided among *canonical nodes*,
+whose number stays the same when the world changes. So an interrupted epoch can continue in another
+world with the same global batches, as long as the global batch size stays the same, too.
+
+`Epoch` brings together everything that determines the ids of one epoch; `batching` makes the
+batches of a rank from it.
 """
 
 from __future__ import annotations
@@ -64,17 +68,18 @@ class ElasticOrder:
         See `mdstorm_backend.elastic.partition`.
     num_canonical_nodes : int, optional
         Number of parts into which the samples are divided, each read by one node. None means the
-        number of nodes in the first epoch, times 64 for ``py1s`` and ``py2s``. If it does not
-        divide the epoch, some samples come twice, and an epoch is longer than `num_samples`.
+        number of nodes in the first epoch, times 64 for ``py1s`` and ``py2s``. If the epoch is not
+        divisible by it, some samples come twice, and an epoch is longer than `num_samples`.
     batching_method : {"random", "stratified", "per_stream", "device_per_stream"}
         Whether a batch mixes streams at random, in fixed proportions, not at all, or not at all
         within one rank.
     sampling_method : {"balanced", "fixed"}
-        Whether each epoch draws different samples, if an epoch does not use all of them.
+        Whether each epoch draws different samples (``balanced``) or the same ones, if an epoch
+        does not use all of them.
     sampling_granularity : int
         How many samples are drawn from a shard at a time.
     epoch_size : int or str, optional
-        Samples of an epoch over the whole world, also as ``"10k"`` or ``"1.5m"``; kept as int.
+        Samples of an epoch over the whole world, also as ``"10k"`` or ``"1.5m"``; stored as int.
     replication : int, optional
         Number of consecutive ranks that get the same samples.
 
@@ -86,9 +91,9 @@ class ElasticOrder:
     ``device_per_stream`` (by one batch).
 
     Another world continues with the same global batches under ``random`` and ``stratified``. Under
-    ``per_stream`` it does if every stream fills as many global batches in either world; what is
-    repeated to give all ranks equally many samples can fill one more. Under ``device_per_stream``
-    the batches are made for the devices that there are.
+    ``per_stream`` it does if every stream fills as many global batches in either world; the samples
+    repeated to give all ranks equal numbers can fill one more. Under ``device_per_stream`` batches
+    depend on the number of ranks.
 
     Raises
     ------
@@ -129,7 +134,7 @@ class ElasticOrder:
             block_range(self.shuffle_algo, self.shuffle_block_size)
 
     def resolved(self, num_nodes: int) -> ElasticOrder:
-        """Return the same order with canonical nodes and block size, given or default, filled in.
+        """Return the same order with defaults filled in for canonical nodes and block size.
 
         Parameters
         ----------
@@ -142,19 +147,19 @@ class ElasticOrder:
         return replace(self, num_canonical_nodes=canonical, shuffle_block_size=block)
 
     def weights(self, streams: Sequence[StreamShape]) -> tuple[StreamWeight, ...]:
-        """Each stream's part of an epoch: see `mdstorm_backend.elastic.sampling.weigh`."""
+        """Return each stream's part of an epoch: see `mdstorm_backend.elastic.sampling.weigh`."""
         return sampling.weigh(
             streams, sampling.parse_epoch_size(self.epoch_size), self.shuffle_seed
         )
 
     def num_samples(self, streams: Sequence[StreamShape]) -> int:
-        """Samples of an epoch over the whole world, without repetitions."""
+        """Return the samples of an epoch over the whole world, without repetitions as padding."""
         return sum(weight.choose for weight in self.weights(streams))
 
     def samples(
         self, streams: Sequence[StreamShape], weights: Sequence[StreamWeight], epoch: int
     ) -> Iterator[ShardSample]:
-        """Yield what each stream contributes to an epoch."""
+        """Yield how many samples each shard contributes to an epoch, stream by stream."""
         anew = self.shuffle and self.sampling_method == "balanced"
         first_id = 0
         for stream, weight in zip(streams, weights, strict=True):
@@ -168,22 +173,22 @@ class ElasticOrder:
 
 @dataclass(frozen=True)
 class Epoch:
-    """What decides the ids of an epoch.
+    """Everything that determines the sample ids of one rank in an epoch.
 
     Attributes
     ----------
     order : ElasticOrder
-        With canonical nodes and block size resolved.
+        The order, with canonical nodes and block size resolved.
     streams : tuple of ShardSample
         What each stream contributes.
     proportions : tuple of float
-        Each stream's part of the epoch.
+        Each stream's fraction of the epoch.
     world : World
-        The rank whose ids are asked for, among P nodes of R ranks.
+        The rank, and the nodes and ranks among which the epoch is divided.
     epoch : int
         Number of the epoch.
     sample_in_epoch : int
-        Samples that the whole world has seen.
+        Samples of the epoch that the whole world has already read.
     initial_physical_nodes : int or None
         The number of nodes with which the epoch began.
     """
@@ -204,12 +209,12 @@ class Epoch:
 
     @property
     def global_batch_size(self) -> int:
-        """Samples of a batch of all ranks."""
+        """Samples in a batch of all ranks together."""
         return self.world.size * self.order.batch_size
 
     @property
     def first_batch(self) -> int:
-        """First global batch that was not seen completely, for methods that resume at batches."""
+        """First global batch that was not read completely, for methods that resume at batches."""
         first, rest = divmod(self.sample_in_epoch, self.global_batch_size)
         if rest:
             warn_user(
@@ -225,9 +230,10 @@ class Epoch:
         proportion: float = 1,
         wanted: list[int] | None = None,
     ) -> StreamIds:
-        """Draw and shuffle the samples of streams, in blocks of their part of the block size.
+        """Draw and shuffle the samples of some streams, and return their ids by entry.
 
-        If canonical nodes are `wanted`, the entries of others need not be looked up.
+        The shuffle block size is multiplied by `proportion`. If canonical nodes are `wanted`, only
+        their entries can be looked up.
         """
         order = self.order
         assert order.shuffle_block_size is not None, "resolved() has not been called"
@@ -267,11 +273,12 @@ class StreamIds:
     Attributes
     ----------
     samples : Resampling
-        Sample id by big id.
+        Sample ids by big id: see `mdstorm_backend.elastic.sampling`.
     order : numpy.ndarray or None
-        Big id by entry; None where they are the same.
+        Big id of each entry; None if big ids and entries are the same.
     left_out : numpy.ndarray or None
-        By canonical node how many entries `order` lacks up to the end of the node; None for none.
+        For each canonical node, how many entries up to its end `order` leaves out; None if it has
+        all.
     """
 
     samples: Resampling
@@ -280,11 +287,11 @@ class StreamIds:
 
     @property
     def num_samples(self) -> int:
-        """How many entries there are."""
+        """Number of entries."""
         return self.samples.num_samples
 
     def __call__(self, entries: Ids) -> Ids:
-        """Look entries up, in an array of any shape."""
+        """Return the sample ids of entries, in an array of the same shape."""
         padding, places = entries < 0, entries
         if self.left_out is not None:
             nodes = ((entries + 1) * len(self.left_out) - 1) // self.num_samples

@@ -1,4 +1,9 @@
-"""An elastic order with this process's share of it, and its samples as a `Sampler`."""
+"""`ElasticShare`: an elastic order and this process's rank. `ElasticSampler`: the rank's samples.
+
+A position of this sampler is how many samples of the epoch the whole world has consumed. The ids of
+a rank are dealt out for an epoch at a time, as MosaicML Streaming does; for large datasets, those
+of the next epoch are computed in a thread while one is read.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +27,8 @@ from mdstorm_backend.order.lanes import ceil_div
 from mdstorm_backend.order.sampler import Place, Sampler
 from mdstorm_backend.order.world import World
 
-#: What decides the samples of an epoch and is not in the keys of MosaicML Streaming's states. The
-#: batch size may change with the world, as long as the global batch stays the same.
+#: Settings that determine the samples of an epoch and that MosaicML Streaming's states lack. The
+#: batch size is not one: it may change with the world, as long as the global batch stays the same.
 _SETTINGS = (
     "shuffle",
     "shuffle_algo",
@@ -35,13 +40,13 @@ _SETTINGS = (
     "epoch_size",
 )
 
-#: From so many samples on, to deal out an epoch takes longer than to read a few batches.
+#: From this many samples on, dealing out an epoch takes longer than reading a few batches.
 _MANY = 1 << 17
 
 
 @dataclass(frozen=True)
 class ElasticShare:
-    """An elastic order and which of its ranks this process is.
+    """An elastic order, and the rank of this process.
 
     Attributes
     ----------
@@ -50,11 +55,11 @@ class ElasticShare:
     world : World
         The world as launched.
     follows_world : bool
-        Whether the world in which a pass begins takes the place of `world`: see `share_of`.
+        Whether a pass replaces `world` with the world in which it begins: see `share_of`.
     streams : tuple of StreamShape
-        The streams of the dataset with their weights; empty for one without.
+        The streams of the dataset with their weights; empty for a dataset without streams.
     states_batch_size : bool
-        Whether the batch size of the order was asked for; otherwise it is that of the loader.
+        Whether the user gave the batch size of the order; otherwise that of the loader is used.
     """
 
     order: ElasticOrder
@@ -63,13 +68,13 @@ class ElasticShare:
     states_batch_size: bool = True
     follows_world: bool = False
 
-    #: Its name in states and messages.
+    #: Name of the order in states and messages.
     name: ClassVar[str] = "elastic"
-    #: What states say that were taken before the first epoch, as MosaicML Streaming's do.
+    #: The epoch in states that were taken before the first epoch, as in MosaicML Streaming's.
     before_first_epoch: ClassVar[int] = -1
-    #: Whether states are refused by any other way of reading, also between epochs.
+    #: Whether a state must match all settings of the reader even between epochs.
     is_strict: ClassVar[bool] = False
-    #: Whether the seed decides which samples a rank has in an epoch.
+    #: Whether the seed decides which samples a rank reads in an epoch, not only their order.
     deals_by_seed: ClassVar[bool] = True
 
     @property
@@ -84,14 +89,14 @@ class ElasticShare:
 
     @property
     def sequence(self) -> str:
-        """What it does, in a few words."""
+        """A short description, such as ``elastic order, shuffled by py1e, seed 9176``."""
         order = self.order
         if not order.shuffle:
             return "elastic order, sequential"
         return f"elastic order, shuffled by {order.shuffle_algo}, seed {order.shuffle_seed}"
 
     def rows_of_rank(self, num_rows: int) -> int | None:
-        """Return None: ranks may repeat samples."""
+        """Return None, because ranks may repeat samples."""
         return None
 
     def state_keys(self, place: Place) -> dict[str, Any]:
@@ -104,7 +109,7 @@ class ElasticShare:
         }
 
     def settings(self, shard_sizes: Sequence[int]) -> dict[str, Any]:
-        """Return what else decides the samples of an epoch, in a few plain values."""
+        """Return the settings that MosaicML Streaming's keys of a state lack, as plain values."""
         streams = self.streams or (StreamShape(tuple(shard_sizes)),)
         counts = [weight.choose for weight in self.order.weights(streams)]
         return {
@@ -114,20 +119,20 @@ class ElasticShare:
 
     @cached_property
     def num_ranks(self) -> int:
-        """Number of ranks that see different samples."""
+        """Number of ranks that read different samples."""
         return self.world.replicated(self.order.replication).size
 
     @property
     def is_share(self) -> bool:
-        """Whether other processes read other rows, as far as anybody knows."""
+        """Whether other processes are known to read other rows."""
         return self.follows_world or self.world_size > 1
 
     def share_of(self, world: World) -> ElasticShare:
-        """Return the same order with the share of a process in `world`."""
+        """Return the same order for the rank and size of `world`."""
         return replace(self, world=world, follows_world=False)
 
     def resumed(self, place: Place) -> ElasticOrder:
-        """Return the order as a place wants it, with its canonical nodes."""
+        """Return the order with a place's seed and canonical nodes, and defaults filled in."""
         order = replace(
             self.order,
             num_canonical_nodes=place.num_canonical_nodes or self.order.num_canonical_nodes,
@@ -140,24 +145,24 @@ class ElasticShare:
 class ElasticSampler(Sampler):
     """The samples of one rank in the elastic order: a `Sampler`.
 
-    Its positions are the samples of the epoch that all ranks have had.
+    A position is the number of samples of the epoch that all ranks together have consumed.
 
     Attributes
     ----------
     share : ElasticShare
-        The order, the world, and the streams, at least one.
+        The order, the world, and at least one stream.
     batch_size : int
-        Samples of a batch of one rank.
+        Samples in a batch of one rank.
     num_epochs : int or None
-        Epochs of a pass.
+        Epochs of a pass; None for a pass that never ends.
     drop_last : bool
         Leave out batches that are not full.
     num_parts : int
-        Worker processes, whose ids are as MosaicML Streaming deals them out.
+        Number of worker processes, to which ids are dealt as MosaicML Streaming does.
     ahead : WorkAhead
-        Works out the next epoch while this one is read.
+        Computes the next epoch while this one is read.
     url : str
-        The dataset, for messages.
+        URL of the dataset, for messages.
     """
 
     share: ElasticShare
@@ -172,7 +177,7 @@ class ElasticSampler(Sampler):
 
     @property
     def num_samples(self) -> int:
-        """Samples of an epoch over the whole world, without repetitions."""
+        """Samples of an epoch over the whole world, without repetitions as padding."""
         return self.share.order.num_samples(self.share.streams)
 
     @property
@@ -180,14 +185,14 @@ class ElasticSampler(Sampler):
         return self.share.order.batch_size if self.share.states_batch_size else self.batch_size
 
     def _dealt(self, place: Place) -> _Dealt:
-        """Return the samples of this rank from a place on.
+        """Return the samples of this rank from a place to the end of its epoch.
 
         Raises
         ------
         StateMismatchError
-            If they cannot be continued there.
+            If the epoch cannot be resumed there.
         """
-        if place.consumed and place.is_end:  # whatever is padded here
+        if place.consumed and place.is_end:  # over, whatever this world would pad
             nothing = np.empty((self.num_parts, 0, self._batch_size_of_order), np.int64)
             return _Dealt(nothing, [0] * self.num_parts)
         asked = self._asked(place)
@@ -202,7 +207,7 @@ class ElasticSampler(Sampler):
             ) from error
 
     def prepare(self, place: Place) -> None:
-        """Begin to work out the samples of the epoch after that of a place, if that takes long."""
+        """Start computing the epoch after that of a place in a thread, if that takes long."""
         if self.num_samples >= _MANY:
             asked = self._asked(place.beginning_of(place.epoch + 1))
             self.ahead.begin(asked, partial(_deal, *asked))
@@ -221,27 +226,27 @@ class ElasticSampler(Sampler):
         )
 
     def begun(self, place: Place) -> Place:
-        """Return the same place, where it is known where its epoch ends."""
+        """Return `place` completed with the end of its epoch."""
         samples = sum(self._dealt(place).counts)
         first_epoch = place.pass_epoch
         end = place.consumed + self.share.num_ranks * samples
         return replace(place, first_epoch=first_epoch, end=end)
 
     def position(self, place: Place) -> int:
-        """Return the samples of the epoch that all ranks have had."""
+        """Return how many samples of the epoch all ranks together have consumed."""
         return place.consumed
 
     def advanced(self, position: int, mark: int) -> int:
-        """Return the position after a batch of so many samples on each rank."""
+        """Return the position after a batch of `mark` samples on each rank."""
         return position + mark * self.share.num_ranks
 
     def place(self, begun: Place, position: int) -> Place:
-        """Return the place of a position in an epoch that has begun at another place.
+        """Return the place of a position in an epoch that was begun or resumed at `begun`.
 
         Raises
         ------
         StateMismatchError
-            If the number of samples does not say which ones were delivered.
+            If the number of samples does not determine which ones were delivered.
         """
         size = self._batch_size_of_order
         is_within = begun.consumed < position < (begun.end or 0)
@@ -255,7 +260,7 @@ class ElasticSampler(Sampler):
         return replace(begun, consumed=position)
 
     def end(self, begun: Place) -> int:
-        """Return the position of the end of an epoch that has begun at a place."""
+        """Return the position at the end of the epoch that was begun or resumed at `begun`."""
         return begun.consumed if begun.end is None else begun.end
 
     def has_batches(self, place: Place) -> bool:
@@ -263,33 +268,33 @@ class ElasticSampler(Sampler):
         return self.num_batches(place) > 0
 
     def is_over(self, place: Place) -> bool:
-        """Whether an epoch has delivered its last sample."""
+        """Whether all samples of the epoch have been read."""
         return place.is_end
 
     def milestone(self, begun: Place, position: int) -> int:
-        """Return the position from which on it is time to `prepare` the next epoch."""
+        """Return the position at which to `prepare` the next epoch: the middle of what is left."""
         middle = (begun.consumed + self.end(begun)) // 2
         return middle if position < middle else self.end(begun) + 1
 
     @property
     def num_ranks(self) -> int:
-        """Number of ranks that see different samples."""
+        """Number of ranks that read different samples."""
         return self.share.num_ranks
 
     @property
     def needs_batch_size(self) -> bool:
-        """Whether the samples depend on batches of a size that nobody has said."""
+        """Whether the samples depend on a batch size that was not given."""
         depends = self.num_parts > 1 or self.share.order.batching_method != "random"
         return depends and not self.share.states_batch_size
 
     def after_samples(self, begun: Place, samples: int) -> int:
-        """Return the position after so many samples of this rank, and of each other."""
+        """Return the position after every rank has read so many samples."""
         return begun.consumed + samples * self.num_ranks
 
     def part(
         self, place: Place, part: int = 0, skipped: int = 0
     ) -> tuple[Iterator[Chunk], Iterator[int]]:
-        """Return the numbers of the samples of a part from a place on, and its batches' sizes."""
+        """Return a part's chunks after a place and `skipped` samples, and its batch sizes."""
         dealt = self._dealt(place)
         ids = dealt.ids[part].reshape(-1)
         if len(ids) > dealt.counts[part]:
@@ -299,7 +304,7 @@ class ElasticSampler(Sampler):
         return self._halves(place, ids[skipped:]), chain(repeat(self.batch_size, full), last)
 
     def _halves(self, place: Place, ids: Ids) -> Iterator[Chunk]:
-        """Yield samples, and begin to work out the next epoch in the middle of them."""
+        """Yield the ids in two halves, and start computing the next epoch in between."""
         middle = len(ids) // 2
         if middle:
             yield ids[:middle]
@@ -310,16 +315,16 @@ class ElasticSampler(Sampler):
     def after_part(
         self, place: Place, skipped: int, part: int, mark: int
     ) -> tuple[Place, int, int]:
-        """Return where a part goes on after its first batch: with its own samples."""
+        """Return where a part resumes after a batch: `mark` samples further."""
         return place, skipped + mark, part
 
     def num_batches(self, place: Place) -> int:
-        """Batches of this rank from a place up to the end of the epoch."""
+        """Return the number of batches of this rank from a place to the end of the epoch."""
         size, counts = self.batch_size, self._dealt(place).counts
         return sum(n // size if self.drop_last else ceil_div(n, size) for n in counts)
 
     def length(self) -> int:
-        """Batches of a whole pass, as MosaicML Streaming counts them: there may be more.
+        """Return the batches of a whole pass as MosaicML Streaming counts them; there may be more.
 
         Raises
         ------
@@ -340,7 +345,7 @@ class ElasticSampler(Sampler):
 
 
 class _Dealt(NamedTuple):
-    """Ids of (workers, batches, batch size), -1 where there is no sample, and samples by worker."""
+    """Ids of shape (workers, batches, batch size), -1 for padding, and each worker's samples."""
 
     ids: Ids
     counts: list[int]

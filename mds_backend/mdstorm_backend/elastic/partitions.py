@@ -1,7 +1,13 @@
 """Assign the samples of an epoch to the batches of each rank, before shuffling.
 
-Global batch q is the q-th section of the sequence of `Cells`, whatever the number of nodes, ranks
-and workers: this lets another world take over in the middle of an epoch.
+Imagine one row for each canonical node, whose cells are consecutive sample ids. `Cells` reads these
+rows column by column, as one sequence, and deals its entries to the physical nodes in turn, and
+those of a node to its ranks. `Partition` cuts the entries of a rank into batches. Global batch q is
+the q-th section of the sequence, whatever the number of nodes, ranks and workers: this lets another
+world take over in the middle of an epoch.
+
+Docstrings call the number of samples N, of canonical nodes C, of physical nodes P, of ranks per node
+R, and the batch size B.
 """
 
 from __future__ import annotations
@@ -23,7 +29,7 @@ PARTITION_ALGORITHMS = ("relaxed", "orig")
 class Partition:
     """The batches of every rank.
 
-    Parameters are those of `partition`. A global batch has P·R·B entries; batch number q of a rank
+    The parameters are those of `partition`. A global batch has P·R·B entries, and batch q of a rank
     is its share of global batch q.
 
     Attributes
@@ -61,9 +67,9 @@ class Partition:
         self.num_full_batches = self.cells.rank_entries // self._dealt_batch_size
 
     def batches(self, numbers: Ids, node: int, rank_of_node: int) -> Ids:
-        """Return batches of a rank by number, of shape (numbers, B), padded with -1.
+        """Return the ids of some batches of a rank, of shape (numbers, B), padded with -1.
 
-        ``numbers`` may go past the last batch.
+        ``numbers`` may exceed that of the last batch.
         """
         size, ranks = self._dealt_batch_size, self._ranks
         dealt_rank, sample = self._dealt(node, rank_of_node)
@@ -76,10 +82,10 @@ class Partition:
         return self.cells.canonical((dealt_rank // self._ranks).tolist())
 
     def _dealt(self, node: int, rank_of_node: int) -> tuple[Ids, Ids]:
-        """Return to which ranks a rank's samples of a global batch are dealt, and their numbers.
+        """Return the rank to which each sample of a rank's batch is dealt, and its number there.
 
-        When dealt to other nodes, they are those that one or more of the initial ranks would have
-        had.
+        Usually that is the same rank. If ``relaxed`` deals to the initial nodes, it is one of the
+        ranks with which the epoch began.
         """
         place = (node * self._ranks + rank_of_node) * self._batch_size + np.arange(self._batch_size)
         dealt_rank, sample = np.divmod(place, self._dealt_batch_size)
@@ -102,12 +108,12 @@ def partition(
     Parameters
     ----------
     algo : {"relaxed", "orig"}
-        ``orig`` requires that one of the numbers of physical and canonical nodes divides the other.
-        ``relaxed`` is the same if so, and otherwise deals the rest of the epoch to
-        `initial_physical_nodes` and divides their global batches again; the ranks may then differ
-        in length by part of a batch at the end of the epoch.
+        ``orig`` requires that the number of physical nodes divides that of canonical nodes, or the
+        other way round. ``relaxed`` then does the same; otherwise it deals the rest of the epoch to
+        `initial_physical_nodes` and divides their global batches again, and ranks may differ by
+        part of a batch at the end of the epoch.
     drop_first : int
-        Number of samples that the whole world has already seen. May be all of them.
+        Number of samples that the whole world has already read, possibly all.
     initial_physical_nodes : int, optional
         The number of nodes with which the epoch began.
 
@@ -115,7 +121,7 @@ def partition(
     -------
     numpy.ndarray
         int64 of shape (physical nodes, ranks per node, workers per rank, batches per worker, batch
-        size). -1 is padding, in the last batches of the epoch only.
+        size). -1 is padding, which only the last batches of the epoch have.
 
     Raises
     ------
@@ -166,7 +172,7 @@ def _shared(global_batch: int, ranks: int) -> int:
 
 
 def _check_dropped(cells: Cells, ranks: int, batch_size: int) -> None:
-    """Refuse to resume beyond the end of the epoch, the padding of its last batch included."""
+    """Raise InvalidArgumentError if more was read than an epoch with padding contains."""
     seen = cells.drop_first
     if seen > cells.total + ranks * batch_size:
         raise InvalidArgumentError(
@@ -178,14 +184,14 @@ def _check_dropped(cells: Cells, ranks: int, batch_size: int) -> None:
 
 @dataclass(frozen=True)
 class Cells:
-    """The rows of the canonical nodes, read column by column and dealt to physical nodes.
+    """Rows of the canonical nodes, read column by column and dealt out to the physical nodes.
 
     Attributes
     ----------
     num_samples, canonical_nodes, physical_nodes, ranks_per_node : int
         N, C, P and R. The larger of C and P must be a multiple of the smaller.
     drop_first : int
-        Number of entries of the sequence already seen; rounded down to a multiple of P.
+        Number of entries of the sequence already read; rounded down to a multiple of P.
     """
 
     num_samples: int
@@ -229,17 +235,17 @@ class Cells:
 
     @cached_property
     def padding(self) -> int:
-        """Cells appended to a row so that its physical nodes share it evenly."""
+        """Cells appended to a row so that its physical nodes can share it evenly."""
         return -self.filled % max(self.physical_nodes // self.canonical_nodes, 1)
 
     @property
     def first_copied(self) -> int:
-        """Cell of a row that its first padding cell repeats."""
+        """The cell of a row that its first padding cell repeats."""
         return self.filled - self.padding - self.physical_nodes // self.canonical_nodes + 1
 
     @property
     def too_few(self) -> bool:
-        """Whether there is less than one sample for each row, or for each node."""
+        """Whether there are fewer samples than rows, or as many and fewer than physical nodes."""
         return self.num_samples < self.canonical_nodes or (
             self.num_samples == self.canonical_nodes < self.physical_nodes
         )
@@ -257,29 +263,29 @@ class Cells:
 
     @cached_property
     def rank_entries(self) -> int:
-        """Entries of each rank, after the node's list is padded to equal length for all ranks."""
+        """Entries of each rank, after the node's list is padded to a multiple of its ranks."""
         return -(-self.node_entries // self.ranks_per_node)
 
     @property
     def _missing(self) -> int:
-        """Entries that are appended to each node's list."""
+        """Number of entries appended to each node's list."""
         return self.rank_entries * self.ranks_per_node - self.node_entries
 
     @property
     def _first_repeated(self) -> int:
-        """Entry of a node that the first appended one repeats; negative if it has too few."""
+        """The entry that the first appended one repeats; negative if the node has too few."""
         return self.node_entries - self.ranks_per_node - self._missing + 1
 
     def canonical(self, nodes: Iterable[int]) -> list[int]:
-        """Canonical nodes that the samples of some physical nodes belong to, ascending."""
+        """Return the canonical nodes of the samples of some physical nodes, ascending."""
         rows = self.canonical_nodes
         step = 1 if self.too_few else min(rows, self.physical_nodes)
         return sorted({row for node in nodes for row in range(node % step, rows, step)})
 
     def entries(self, node: int | Ids, position: Ids) -> Ids:
-        """Sample ids at positions of the padded lists of physical nodes, -1 past their ends.
+        """Return the sample ids at positions of nodes' padded lists, -1 past their ends.
 
-        Arrays of nodes and of positions are broadcast.
+        `node` and `position` are broadcast.
         """
         size = self.node_entries
         index, past = position, None
@@ -295,7 +301,7 @@ class Cells:
         return ids
 
     def _samples(self, sequence: Ids) -> Ids:
-        """Sample ids at places of the sequence."""
+        """Return the sample ids at positions of the whole sequence."""
         count, rows = self.num_samples, self.canonical_nodes
         if not count:
             return np.full(sequence.shape, -1, np.int64)

@@ -1,5 +1,8 @@
 """How many samples each stream contributes to an epoch, and which.
 
+Streams may have weights: `weigh` turns them into numbers of samples, `samples_per_shard` divides
+these among shards, and `resample` draws the samples.
+
 An epoch that repeats or omits samples has its own numbering: *big ids* from 0 to the size of the
 epoch, shard by shard. `Resampling` maps them to sample ids, in arrays of the smallest dtype that
 holds them.
@@ -26,7 +29,7 @@ _FACTORS = {"k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
 
 @dataclass(frozen=True)
 class StreamShape:
-    """What the order needs to know about a stream.
+    """The shard sizes of a stream, and the weight of its samples, if any.
 
     Attributes
     ----------
@@ -36,13 +39,13 @@ class StreamShape:
         The stream's share of an epoch relative to the other streams, or how often its samples
         appear in an epoch.
     choose : int, optional
-        How many of its samples an epoch has. At most one of the three is given; without any, every
-        sample appears once.
+        How many of its samples an epoch has. At most one of the three may be given; without any,
+        every sample appears once.
 
     Raises
     ------
     ArgumentTypeError, InvalidArgumentError
-        If more than one of them is given, or one is not a number or negative.
+        If more than one weight is given, or a weight is not a number or is negative.
     """
 
     shard_sizes: tuple[int, ...]
@@ -68,7 +71,7 @@ class StreamShape:
 
     @property
     def weighting(self) -> Weighting | None:
-        """Which of the three weights is given."""
+        """Name of the weight that is given; None without one."""
         if self.proportion is not None:
             return "proportion"
         if self.repeat is not None:
@@ -98,13 +101,13 @@ class StreamWeight:
 def weigh(
     streams: Sequence[StreamShape], epoch_size: int | None, seed: int
 ) -> tuple[StreamWeight, ...]:
-    """Derive every stream's part of an epoch.
+    """Return every stream's part of an epoch.
 
     Parameters
     ----------
     epoch_size : int, optional
-        Samples of an epoch over the whole world. None: as many as there are, or as the streams'
-        repeat and choose give.
+        Samples of an epoch over the whole world. None: the number of all samples, or what repeat
+        and choose of the streams add up to.
     seed : int
         Decides which streams get the samples left over by rounding down.
 
@@ -146,12 +149,12 @@ def weigh(
 
 
 def parse_epoch_size(value: int | str | None) -> int | None:
-    """Read an epoch size such as 5000, ``"5000"``, ``"10k"`` or ``"1.5m"``; 0 is None.
+    """Return an epoch size such as 5000, ``"5000"``, ``"10k"`` or ``"1.5m"``; None for 0.
 
     Raises
     ------
     ArgumentTypeError, InvalidArgumentError
-        If it is neither, or negative.
+        If it is not such a number, or negative.
     """
     if isinstance(value, str):
         value = count_of("epoch_size", value)
@@ -164,7 +167,7 @@ def count_of(name: str, text: str) -> int:
     Raises
     ------
     InvalidArgumentError
-        If it stands for none; the message begins with `name`.
+        If it is not such a text; the message begins with `name`.
     """
     number = text.strip().lower()
     factor = _FACTORS.get(number[-1:])
@@ -192,7 +195,7 @@ def _check_weight(name: Weighting, value: object) -> None:
 def _relative(
     streams: Sequence[StreamShape], weights: list[float], epoch_size: int | None, seed: int
 ) -> tuple[list[int], list[float]]:
-    """Divide the epoch in proportion to weights; leftover samples go to streams drawn at random."""
+    """Divide an epoch in proportion to weights, and leftover samples among random streams."""
     size = epoch_size or sum(stream.num_samples for stream in streams)
     total = np.sum(np.array(weights, np.float64))
     if not total:
@@ -218,14 +221,14 @@ def _absolute(stream: StreamShape) -> int:
 
 @dataclass(frozen=True)
 class ShardSample:
-    """Some of the samples of consecutive shards.
+    """How many samples an epoch takes from each of some consecutive shards.
 
     Attributes
     ----------
     first_id : int
         Sample id of the first sample of the first shard.
     sizes, counts : numpy.ndarray
-        Samples of each shard, and how many are taken in an epoch.
+        Samples of each shard, and how many of them an epoch takes.
     """
 
     first_id: int
@@ -245,10 +248,10 @@ class Resampling:
     Attributes
     ----------
     units : numpy.ndarray
-        Lengths of the runs of big ids that are copies or parts of one shard: what shuffles treat as
-        shards.
+        Lengths of the runs of big ids that are copies or parts of one shard, which shuffles treat
+        as shards.
     ids : numpy.ndarray or None
-        Sample id by big id. None where sample ids are big ids plus `first_id`.
+        Sample id of each big id. None if sample ids are big ids plus `first_id`.
     first_id : int
         See `ids`.
     """
@@ -259,7 +262,7 @@ class Resampling:
 
     @property
     def num_samples(self) -> int:
-        """How many big ids there are."""
+        """Number of big ids."""
         return int(self.units.sum())
 
 
@@ -271,18 +274,18 @@ def samples_per_shard(
     epoch: int,
     use_epoch: bool,
 ) -> npt.NDArray[np.int64]:
-    """Share out `choose` samples among shards.
+    """Return how many of `choose` samples each shard contributes.
 
     Parameters
     ----------
     sizes : sequence of int
         Samples of each shard.
     choose : int
-        How many are taken of all shards together; more than there are repeats all of them.
+        How many samples all shards contribute together. If they have fewer, samples are repeated.
     granularity : int
         How many samples are taken from a shard at a time, if it has them.
     seed, epoch : int
-        Which shards give more is drawn from the seed and, with `use_epoch`, the epoch.
+        Determine which shards contribute more; the epoch only with `use_epoch`.
 
     Returns
     -------
@@ -300,7 +303,7 @@ def samples_per_shard(
         return counts
     picks = -(-available // granularity)
     last_pick = available - (picks - 1) * granularity
-    # As Mosaic does: a shard before an empty one gives a whole pick, more than it may have.
+    # Like MosaicML Streaming: a shard before an empty one gives a whole pick, even if too small.
     last_pick[:-1][available[1:] == 0] = granularity
     stops = np.cumsum(picks)
     order = np.arange(stops[-1], dtype=index_dtype(int(stops[-1])))
@@ -319,14 +322,14 @@ def samples_per_shard(
 
 
 def resample(samples: Iterable[ShardSample], seed: int) -> Resampling:
-    """Draw the samples of an epoch and number them.
+    """Draw the samples of an epoch, and return their big ids and sample ids.
 
     Parameters
     ----------
     samples : iterable of ShardSample
         One per stream, in order.
     seed : int
-        Seed for drawing samples from a shard that is not taken completely.
+        Seed for drawing samples from shards that are not taken completely.
     """
     streams = list(samples)
     if all(stream.is_whole for stream in streams):
@@ -360,19 +363,19 @@ CHUNK = 1 << 18
 
 
 def index_dtype(size: int) -> np.dtype[np.signedinteger[Any]]:
-    """Smallest dtype for the ids of `size` samples: int32 up to two billion."""
+    """Return the smallest dtype for the ids of `size` samples: int32 up to two billion."""
     return np.dtype(np.int32 if size <= np.iinfo(np.int32).max else np.int64)
 
 
 def chunks(size: int, step: int) -> Iterator[slice]:
-    """Cut the range of `size` elements into slices of at most `step`; below 1 that counts as 1."""
+    """Yield slices of at most `step` elements that cover `size`; a step below 1 counts as 1."""
     step = max(step, 1)
     for begin in range(0, size, step):
         yield slice(begin, min(begin + step, size))
 
 
 def as_integer(name: str, value: object, at_least: int) -> int:
-    """Convert an integer of any type except bool.
+    """Return `value`, an integer of any type except bool, as int.
 
     Raises
     ------

@@ -1,8 +1,8 @@
 """Shuffle algorithms, which draw the same random numbers as MosaicML Streaming's.
 
-A shuffle permutes the ids from 0 to the number of samples, given as *units* of consecutive ids: the
-samples read from each shard. Every canonical node has an equal part of the permutation, whose
-samples come from few shards, so that a node downloads only its own; ``naive`` ignores this.
+A shuffle permutes the ids from 0 to the number of samples. The samples read from each shard are a
+*unit* of consecutive ids. Every canonical node has an equal part of the permutation, whose samples
+come from few shards, so that a node downloads only its own shards; ``naive`` ignores this.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mdstorm_backend.errors import InvalidArgumentError
 SHUFFLE_ALGORITHMS = ("naive", "py1s", "py2s", "py1br", "py1e")
 
 
-#: Smallest number of ids to sort at a time, besides those that blocks keep from being final.
+#: Least number of ids to sort at a time, in addition to those that later spans can still reach.
 _WINDOW = 1 << 20
 _SORTED_AT_ONCE = 1 << 24
 
@@ -42,7 +42,7 @@ class _Spans:
         return zip(self.begins.tolist(), self.lengths.tolist(), strict=True)
 
     def cut(self, parts: int) -> list[_Spans]:
-        """Cut into `parts` of equal length, in order; a span of no ids goes to the earlier one."""
+        """Cut into `parts` of equal length, in order; an empty span goes to the earlier part."""
         stops = np.cumsum(self.lengths)
         starts = stops - self.lengths
         total = int(stops[-1]) if len(stops) else 0
@@ -71,17 +71,17 @@ def shuffle(
     Parameters
     ----------
     algo : {"py1e", "py1br", "py1s", "py2s", "naive"}
-        How samples move. ``py1s`` and ``py2s`` shuffle within each shard's part of a node,
-        ``py1br`` within blocks of about `block_size` samples, ``py1e`` moves every sample by up to
-        half a block; ``naive`` permutes everything.
+        ``py1s`` and ``py2s`` shuffle within each shard's part of a node, ``py1br`` within blocks of
+        about `block_size` samples; ``py1e`` moves every sample by up to half a block; ``naive``
+        permutes everything.
     shard_sizes : sequence of int
         Samples of each shard, or of each unit in which shards are read.
     num_canonical_nodes : int
         Number of parts of the permutation.
     seed, epoch : int
-        The seed decides which shards belong to a node, seed and epoch everything else.
+        The seed determines which shards belong to a node, seed and epoch everything else.
     block_size : int
-        About how many samples mix with one another under ``py1br`` and ``py1e``.
+        Approximate number of samples that are shuffled together by ``py1br`` and ``py1e``.
 
     Returns
     -------
@@ -113,10 +113,10 @@ def permutation(
     block_size: int,
     wanted: Collection[int] | None = None,
 ) -> IntArray:
-    """Do what `shuffle` does, in the smallest type that holds the ids.
+    """Return the permutation of `shuffle`, in the smallest dtype that holds the ids.
 
     If canonical nodes are `wanted`, the ids of others are left out, except by ``naive``. One
-    generator serves all nodes: those before the last one wanted still take their time.
+    generator draws for all nodes in turn, so nodes before the last wanted one still take time.
     """
     total = int(units.sum())
     dtype = index_dtype(total)
@@ -147,7 +147,7 @@ def _shuffle_nodes(
     wanted: Collection[int],
     dtype: np.dtype[np.signedinteger[Any]],
 ) -> IntArray:
-    """Shuffle each node's part; return those of the nodes wanted, one after another."""
+    """Shuffle each node's part, and return the parts of the wanted nodes, one after another."""
     if algo != "py2s":
         parts = [part.take(rng.permutation(len(part.begins))) for part in parts]
     if algo == "py1br":
@@ -176,7 +176,7 @@ def _shuffle_nodes(
 
 
 def block_range(algo: str, block_size: int) -> tuple[int, int]:
-    """Range of the random size of a block."""
+    """Return the range from which the sizes of blocks are drawn."""
     check_one_of("shuffle_algo", algo, SHUFFLE_ALGORITHMS)
     low, high = int(0.75 * block_size), int(1.25 * block_size)
     least = {"py1br": low, "py1e": high}.get(algo, 1)
@@ -192,7 +192,7 @@ def block_range(algo: str, block_size: int) -> tuple[int, int]:
 def _room(
     parts: Sequence[_Spans], wanted: Collection[int], dtype: np.dtype[np.signedinteger[Any]]
 ) -> tuple[IntArray, dict[int, IntArray]]:
-    """Return room for the ids of the nodes wanted, and for those of each of them."""
+    """Return an empty array for the ids of the wanted nodes, and each node's view of it."""
     sizes = {node: int(parts[node].lengths.sum()) for node in wanted}
     ids = np.empty(sum(sizes.values()), dtype)
     stops = accumulate(sizes.values())
@@ -201,13 +201,13 @@ def _room(
 
 
 def _fill(ids: IntArray, spans: _Spans) -> None:
-    """Write the ids of the spans one after another."""
+    """Write the ids of the spans into `ids`, one span after another."""
     for (begin, length), (start, stop) in zip(spans, _bounds(spans), strict=True):
         ids[start:stop] = np.arange(begin, begin + length, dtype=ids.dtype)
 
 
 def _bounds(spans: _Spans) -> list[tuple[int, int]]:
-    """Return where the ids of each span lie, one after another."""
+    """Return the start and stop of each span if all are placed one after another."""
     return list(pairwise(accumulate(spans.lengths.tolist(), initial=0)))
 
 
@@ -227,9 +227,9 @@ def _blocks(
 def _shuffle_sections(
     ids: IntArray | None, sections: Sequence[tuple[int, int]], rng: np.random.Generator
 ) -> None:
-    """Shuffle within sections of ids; without ids, only draw random numbers as if there were."""
+    """Shuffle ids within sections; if `ids` is None, only draw the same random numbers."""
     longest = max((stop - start for start, stop in sections), default=0)
-    unused = np.empty(longest if ids is None else 0, np.int64)  # the type that takes least time
+    unused = np.empty(longest if ids is None else 0, np.int64)  # the dtype that is shuffled fastest
     for start, stop in sections:
         rng.shuffle(unused[: stop - start] if ids is None else ids[start:stop])
 
@@ -237,15 +237,15 @@ def _shuffle_sections(
 def _disperse(
     ids: IntArray | None, lengths: Sequence[int], rng: np.random.Generator, low: int, high: int
 ) -> bool:
-    """Move every id by a random distance: up to half a block, and not out of the node.
+    """Move every id by a random distance of up to half a block, within the node.
 
-    Ids are sorted by their new positions in place, window by window: no later one can land more
-    than half a block before its own span. Without ids, random numbers are only drawn.
+    Ids are sorted by their new positions in place, window by window: no later id can land more than
+    half a block before its own span. If `ids` is None, only random numbers are drawn.
 
     Returns
     -------
     bool
-        Whether a span is longer than its block, so that none of its ids leaves it.
+        Whether some span is longer than its block, so that none of its ids leaves the span.
     """
     is_narrow = False
     settled, offset, size = 0, 0, sum(lengths)
@@ -268,9 +268,10 @@ def _disperse(
 
 
 def _settle(ids: IntArray, positions: npt.NDArray[np.float64], final: float) -> int:
-    """Sort the ids at positions below `final` to the front, with the positions; count them.
+    """Sort the ids at positions below `final` to the front, and return how many there are.
 
-    Large numbers of ids are sorted in several ranges of positions, which takes less memory.
+    The positions of the other ids move to the front of `positions`. Large numbers of ids are sorted
+    in several ranges of positions, which takes less memory.
     """
     unsorted, done = ids.copy(), 0
     parts = -(-len(ids) // _SORTED_AT_ONCE)
