@@ -6,8 +6,8 @@ those of a node to its ranks. `Partition` cuts the entries of a rank into batche
 the q-th section of the sequence, whatever the number of nodes, ranks and workers: this lets another
 world take over in the middle of an epoch.
 
-Docstrings call the number of samples N, of canonical nodes C, of physical nodes P, of ranks per node
-R, and the batch size B.
+Docstrings call the number of samples N, of canonical nodes C, of physical nodes P and of ranks on a
+node R, and the batch size B.
 """
 
 from __future__ import annotations

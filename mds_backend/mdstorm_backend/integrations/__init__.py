@@ -1,8 +1,9 @@
-"""Hooks into training frameworks, for what their public contracts cannot say.
+"""Hooks into Accelerate, Lightning and Ray Train, where their public APIs do not suffice.
 
-A hook wraps one function of a framework, and says which contract is missing and with which version
-it was tried. It is put in when the framework loads that module, which nothing here does; where the
-framework has no such function, nothing is wrapped. The loaders know nothing of frameworks.
+A hook wraps one function of a framework. Its docstring says what the framework's API lacks, and
+with which version the hook was tried. `install` applies a hook once a program has loaded the module
+that it wraps, and loads no framework itself. If the framework has no such function, nothing is
+wrapped. The loaders know nothing about frameworks.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from types import ModuleType
 
 from mdstorm_backend.base import when_loaded
 
-#: The hook of each module that has one, by its name in `hooks`.
+#: For each module that is hooked, the name of the hook in `hooks`.
 _HOOKS = {
     "accelerate": "hand_over_to_accelerate",
     "accelerate.accelerator": "hand_over_to_accelerate",
@@ -27,7 +28,7 @@ _HOOKS = {
 
 
 def install() -> None:
-    """Put in the hooks of frameworks that are loaded, and of others when they are."""
+    """Apply the hooks of frameworks that are loaded, and of others as soon as they are."""
     when_loaded(_HOOKS, _put_in)
 
 

@@ -1,4 +1,4 @@
-"""Hooks into training frameworks, each for a contract that the framework lacks."""
+"""The hooks: each makes up for something that the API of a training framework lacks."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from mdstorm_backend.errors import StateMismatchError
 
 
 def hand_over_to_accelerate(module: ModuleType) -> None:
-    """Let Accelerate hand loaders over before it splits them among its processes.
+    """Let our loaders prepare themselves before Accelerate splits them among its processes.
 
-    Accelerate gives each process a part of what a loader reads. It has no contract for loaders that
-    read the share of their process themselves: it asks whether a loader was prepared before, but
-    not who could do so, and tells it neither the device nor how batches are to be split. So this
-    wraps ``accelerate.data_loader.prepare_data_loader``, the documented function by which
-    ``Accelerator.prepare`` makes its loaders, which is given all that.
+    Accelerate gives each process a part of what a loader reads. Its API does not provide for
+    loaders that read only the share of their process: it checks whether a loader has been prepared,
+    but does not let a loader prepare itself, and tells it neither the device nor how batches are to
+    be split. So this wraps ``accelerate.data_loader.prepare_data_loader``, the documented function
+    with which ``Accelerator.prepare`` makes its loaders, and which is given all of this.
 
-    ``skip_first_batches`` makes a loader over the dataset of another one, and takes the length of
-    that for a number of batches. So it is wrapped as well: what was prepared here skips by itself.
+    ``skip_first_batches`` makes a new loader over a loader's dataset, and takes the length of the
+    dataset for a number of batches. So it is wrapped as well: our loaders skip batches themselves.
     Tried with Accelerate 1.15.
     """
     wrap(module, "prepare_data_loader", _handing_over)
@@ -53,7 +53,7 @@ def _letting_skip(skip: Callable[..., Any]) -> Callable[..., Any]:
     return skip_first_batches
 
 
-#: The class that fetches, and whether one of its objects has a batch that waits.
+#: By module, the class that fetches batches, and whether one of its objects has one waiting.
 _FETCHING: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "lightning.pytorch.loops.fetchers": ("_PrefetchDataFetcher", lambda each: bool(each.batches)),
     "pytorch_lightning.loops.fetchers": ("_PrefetchDataFetcher", lambda each: bool(each.batches)),
@@ -65,17 +65,17 @@ _FETCHING: dict[str, tuple[str, Callable[[Any], bool]]] = {
 
 
 def tell_what_was_fetched(module: ModuleType) -> None:
-    """Tell loaders of the batch that Lightning or Ray Train has fetched and not trained on yet.
+    """Tell loaders whether Lightning or Ray Train has fetched a batch and not trained on it yet.
 
-    A loader that goes on from a state would leave that batch out, if it counted as delivered.
-    Lightning fetches a batch ahead where there is no length, to know which is the last; Ray Train
-    always does, to copy it to the device meanwhile. Both ask a loader for nothing but batches and
-    its state, so that it cannot know: a contract is missing by which they say what they have not
-    used. So this wraps the iteration of the classes that fetch: loaders that are iterated there
-    learn whom to ask. Tried with Lightning 2.6.6, in both of its packages, and Ray 2.60.
+    If that batch counted as delivered, a loader that resumes from a state would leave it out.
+    Lightning fetches a batch ahead if there is no length, to know which one is the last; Ray Train
+    always does, to copy it to the device meanwhile. Both only ask a loader for batches and its
+    state, and have no API to say which batches they have not used. So this wraps the iteration of
+    the classes that fetch, and gives loaders that are iterated there a function to ask. Tried with
+    Lightning 2.6.6, in both of its packages, and Ray 2.60.
     """
     name, is_waiting = _FETCHING[module.__name__]
-    for method in ("__iter__", "__next__"):  # the second begins shorter loaders of several again
+    for method in ("__iter__", "__next__"):  # the latter restarts shorter loaders
         wrap(getattr(module, name, None), method, partial(_telling, is_waiting))
 
 
@@ -99,17 +99,17 @@ def _telling(is_waiting: Callable[[Any], bool], iterate: Callable[[Any], Any]) -
 
 
 def restore_in_lightning(module: ModuleType) -> None:
-    """Give Lightning's loaders their states, and refuse those with which it loses batches.
+    """Load the states of loaders in Lightning, and raise if Lightning would lose batches.
 
-    Lightning loads the states of loaders only where a checkpoint was written within an epoch. From
-    its end it goes on with loaders that begin anew, and tells samplers alone which epoch it is, so
-    that the first epochs would come again. Within an epoch it counts batches from where the
-    checkpoint was written, and takes the length of the epoch with which it begins for that of all.
-    In another world that is what was left of an epoch, so that batches of this one or the next ones
-    would be left out.
+    Lightning loads the states of loaders only if a checkpoint was written within an epoch. After a
+    checkpoint at the end of an epoch, its loaders begin anew, and only samplers are told which
+    epoch it is, so the first epochs would be repeated. Within an epoch, Lightning counts batches
+    from where the checkpoint was written, and takes the length of the epoch that it resumes for
+    that of all epochs. In another world, that length is of what was left of the epoch, so batches
+    of this epoch or of later ones would be left out.
 
-    Loaders have no contract to say that their states hold between epochs as well, nor that a length
-    is that of one epoch. So this wraps ``_FitLoop._load_combined_loader_states``. Tried with
+    Lightning's API does not let loaders say that their states also hold between epochs, or that a
+    length is that of one epoch. So this wraps ``_FitLoop._load_combined_loader_states``. Tried with
     Lightning 2.6.6, in both of its packages.
     """
     wrap(getattr(module, "_FitLoop", None), "_load_combined_loader_states", _restoring)
@@ -122,7 +122,7 @@ def _restoring(load: Callable[[Any], None]) -> Any:
                 _refuse_other_world(loader, state)
             else:
                 _begin_after(loader, state)
-        if not self.restarting:  # loaders that are made later, each for an epoch, have no state
+        if not self.restarting:  # no states for the loaders of later epochs
             self._combined_loader_states_to_load = []
         load(self)
 
@@ -130,7 +130,7 @@ def _restoring(load: Callable[[Any], None]) -> Any:
 
 
 def _own_states(loop: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield the loaders of ours that a loop trains with, each with the state to load."""
+    """Yield our loaders with which a loop trains, each with the state to load."""
     from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
 
     loaders = [] if loop._combined_loader is None else loop._combined_loader.flattened
@@ -141,8 +141,8 @@ def _own_states(loop: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _begin_after(loader: Any, state: Any) -> None:
-    """Let the next iteration be that of the epoch after the one at whose end a state was taken."""
-    with suppress(StateMismatchError):  # other data, which begin anew
+    """Begin the next iteration with the epoch after the one at whose end a state was taken."""
+    with suppress(StateMismatchError):  # from other data: begin anew
         loader.load_state_dict(state)
         if state["sample_in_epoch"]:  # as with limit_train_batches, which leaves out the rest
             loader.set_epoch(state["epoch"] + 1)

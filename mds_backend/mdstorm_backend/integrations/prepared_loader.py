@@ -1,4 +1,13 @@
-"""A loader that is prepared as Accelerate would, but reads its own share of the rows."""
+"""`PreparedLoader`: what ``accelerator.prepare`` returns for a `StreamingDataLoader`.
+
+Accelerate's ``prepare_data_loader`` gives each process a part of what a loader reads. But each rank
+of a `StreamingDataLoader` reads only its own rows. So a hook calls `prepared` first, which returns
+a `PreparedLoader` with the device and batch size that Accelerate asks for.
+
+A `PreparedLoader` reads its rank's batches through a `PreparedBatches`, which moves them to the
+device, pads the last one if Accelerate wants even batches, and tells Accelerate when a pass ends.
+To know which batch is the last, it fetches one batch ahead; its state does not count that batch.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +38,10 @@ from mdstorm_backend.order.world import given_world
 
 
 def prepared(wanted: Mapping[str, Any]) -> PreparedLoader | None:
-    """Return a loader for Accelerate over the share of this process; None if it shall make one.
+    """Return a loader over this process's share, or None if Accelerate has to prepare it itself.
 
-    It shall where batches are not read as blocks, since the dataset overrides ``__iter__`` or is
-    another: its samples may be split.
+    That is so if batches are not read as blocks, because the dataset overrides ``__iter__`` or is
+    not one of ours. Accelerate may split the samples of such a dataset.
 
     Parameters
     ----------
@@ -42,7 +51,8 @@ def prepared(wanted: Mapping[str, Any]) -> PreparedLoader | None:
     Raises
     ------
     InvalidArgumentError
-        If Accelerate would split the share of a process again, or cannot split the batches.
+        If Accelerate would split the share of a process again, or if ``split_batches`` does not
+        divide the batches evenly.
     """
     loader = wanted["dataloader"]
     num_processes = wanted["num_processes"] or PartialState().num_processes
@@ -77,14 +87,14 @@ def _refuse_second_split(loader: Any, num_processes: int) -> None:
 def _with_share(
     loader: StreamingDataLoader, num_processes: int, wanted: Mapping[str, Any]
 ) -> StreamingDataLoader:
-    """Return a copy of the loader that reads this process's share."""
+    """Return a copy of the loader that reads only this process's share."""
     source, batch_size = source_of(loader)._mdstorm, loader.batch_size
     assert batch_size is not None
     shared, is_told = source.shared(), source.is_told_its_share
     if wanted["split_batches"] and not is_told:
         batch_size = _part_of_batch(batch_size, num_processes)
     if (mesh := wanted.get("torch_device_mesh")) is not None and not is_told:
-        # Other dimensions than these read the same rows.
+        # Processes along other dimensions read the same rows.
         names = [name for name in mesh.mesh_dim_names if name.startswith("dp")]
         shared = shared.in_order(shared.order.share_of(given_world((mesh, names))))
     order = shared.order
@@ -100,7 +110,7 @@ def _with_share(
     other = copy(loader)
     if shared is source and batch_size == loader.batch_size:
         return other
-    # PyTorch's class does not let them be set.
+    # PyTorch's class does not allow setting these attributes.
     other.__dict__.update(dataset=reading_as(loader.dataset, shared), batch_size=batch_size)
     other._mdstorm.runner = None
     if (state := _loaded_state(loader)) is not None:
@@ -119,8 +129,8 @@ def _part_of_batch(batch_size: int, num_processes: int) -> int:
 
 
 def _loaded_state(loader: StreamingDataLoader) -> dict[str, Any] | None:
-    """Return the state that was loaded, of which nothing was delivered yet; None for none."""
-    # The dataset may have loaded it too, but not before it has something to read.
+    """Return the state that was loaded, if nothing was delivered since; otherwise None."""
+    # The dataset may have loaded the state, too, but only if it was opened.
     if loader.num_samples_yielded or "schedule" not in vars(source_of(loader)._mdstorm):
         return None
     state = loader.state_dict()
@@ -131,29 +141,29 @@ def _loaded_state(loader: StreamingDataLoader) -> dict[str, Any] | None:
 class PreparedLoader(OwnContext, DataLoader[Any]):
     """A `StreamingDataLoader` after ``accelerator.prepare``: this rank's share, on its device.
 
-    Accelerate, and those who use its loaders, find what they look for: ``batch_size`` is None and
-    ``dataset`` yields whole batches, and has as many rows as it says.
+    It has the attributes that Accelerate and users of its loaders expect: ``batch_size`` is None,
+    ``dataset`` yields whole batches, and the length of ``dataset`` is a number of rows.
 
     Parameters
     ----------
     loader : StreamingDataLoader
-        Has this rank's batches.
+        Reads this rank's batches.
     device : torch.device or None
         Where tensors go; None leaves them where they are.
     non_blocking : bool
         Copy them without waiting.
     use_stateful_dataloader : bool
-        Whether ``save_state`` saves where the loader stands.
+        Whether Accelerate's ``save_state`` saves the state of the loader.
 
     Attributes
     ----------
     device, use_stateful_dataloader
         As given.
     gradient_state : GradientState
-        Accelerate's, which knows the end of the loader that is iterated.
+        Accelerate's object that knows whether the loader being iterated is at its end.
     """
 
-    #: Accelerate asks for it before it prepares a loader once more, and sets it.
+    #: Accelerate checks this before it prepares a loader again, and sets it.
     _is_accelerate_prepared = True
 
     def __init__(
@@ -177,12 +187,12 @@ class PreparedLoader(OwnContext, DataLoader[Any]):
 
     @property
     def gradient_state(self) -> GradientState:
-        """Accelerate's, which knows the end of the loader that is iterated."""
+        """Accelerate's object that knows whether the loader being iterated is at its end."""
         return GradientState()
 
     @property
     def end_of_dataloader(self) -> bool:
-        """Whether the batch that was delivered last is the last of its pass."""
+        """Whether the latest batch is the last one of its pass."""
         return self._batches.end_of_dataloader
 
     @property
@@ -192,7 +202,7 @@ class PreparedLoader(OwnContext, DataLoader[Any]):
 
     @property
     def total_batch_size(self) -> int:
-        """Rows of a global batch."""
+        """Rows of a global batch: one batch of every rank."""
         batch_size = self._batches.loader.batch_size
         assert batch_size is not None
         return batch_size * int(self._batches.order.world_size)
@@ -203,12 +213,12 @@ class PreparedLoader(OwnContext, DataLoader[Any]):
         return len(self._batches)
 
     def __len__(self) -> int:
-        """Batches of a whole pass, the same number on every rank.
+        """Return the number of batches of a whole pass, equal on all ranks.
 
         Raises
         ------
         TypeError
-            If nobody knows.
+            If the number is not known.
         """
         return len(self._batches.loader) - self._skipped
 
@@ -216,25 +226,25 @@ class PreparedLoader(OwnContext, DataLoader[Any]):
         yield from islice(self._batches, self._skipped, None)
 
     def mdstorm_skipping(self, num_batches: int) -> PreparedLoader:
-        """Return a loader of the same batches that leaves out the first ones of an iteration."""
+        """Return a loader of the same batches that skips the first ones of each iteration."""
         other = copy(self)
         other._skipped = self._skipped + num_batches
         return other
 
     def set_epoch(self, epoch: int) -> None:
-        """Say with which epoch the next iteration begins."""
+        """Begin the next iteration with `epoch`."""
         self._batches.loader.set_epoch(epoch)
 
     def statistics(self, *, last_pass: bool = False) -> Statistics:
-        """Return what was delivered so far, and waited for: see `StreamingDataLoader`."""
+        """Return what was delivered and waited for so far: see `StreamingDataLoader`."""
         return self._batches.loader.statistics(last_pass=last_pass)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where the loader stands, the same on all ranks: see `StreamingDataLoader`."""
+        """Return the state of the loader, the same on all ranks: see `StreamingDataLoader`."""
         return self._batches.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Let the next iteration go on where a state was taken, in any world.
+        """Resume the next iteration from a state, in any world.
 
         Raises
         ------
@@ -247,7 +257,7 @@ class PreparedLoader(OwnContext, DataLoader[Any]):
         self.close()
 
     def close(self) -> None:
-        """End running iterations, their threads and processes. The loader can be iterated again."""
+        """End running iterations, their threads and processes; the loader can be iterated again."""
         self._batches.loader.close()
 
 
@@ -255,7 +265,7 @@ _NONE: Any = object()
 
 
 class Padding(NamedTuple):
-    """How many rows this rank's last batch has, and is to have."""
+    """Rows of this rank's last batch without padding, and its size with padding."""
 
     rows: int
     size: int
@@ -264,13 +274,13 @@ class Padding(NamedTuple):
 class PreparedBatches(IterableDataset[Any]):
     """Whole batches of a loader, on a device, for Accelerate.
 
-    It is what a prepared loader reads, and what ``skip_first_batches`` reads in its place. While it
-    is iterated it is the active loader of ``GradientState``.
+    It is the dataset of a `PreparedLoader`, also of one that ``skip_first_batches`` returns. While
+    it is iterated, it is the active loader of ``GradientState``.
 
     Parameters
     ----------
     loader : StreamingDataLoader
-        Has this rank's batches.
+        Reads this rank's batches.
     device : torch.device or None
         Where tensors go; None leaves them where they are.
     non_blocking : bool
@@ -279,11 +289,11 @@ class PreparedBatches(IterableDataset[Any]):
     Attributes
     ----------
     end_of_dataloader : bool
-        Whether the batch that was delivered last is the last of its pass.
+        Whether the latest batch is the last one of its pass.
     remainder : int
         Rows of the last global batch without its padding; 0 if it has none.
     batch_map : callable or None
-        What becomes of a batch before it goes to the device.
+        Applied to each batch before it goes to the device.
     """
 
     def __init__(
@@ -291,17 +301,17 @@ class PreparedBatches(IterableDataset[Any]):
     ) -> None:
         super().__init__()
         self.loader = loader
-        # Nothing has to be moved: batches are made in main memory.
+        # For a CPU nothing has to be moved: batches are made in main memory.
         self._device = None if device is None or device.type == "cpu" else device
         self._non_blocking = non_blocking
         self.end_of_dataloader = False
         self.remainder = 0
         self.batch_map: Callable[[Any], Any] | None = None
-        #: Where the iteration stands that is under way: the loader is a batch ahead of it.
+        #: The pass after the latest batch, while iterating; the loader itself is one batch ahead.
         self._place: Pass | None = None
 
     def __len__(self) -> int:
-        """Rows of an epoch over all ranks.
+        """Return the number of rows of an epoch over all ranks.
 
         Raises
         ------
@@ -338,11 +348,11 @@ class PreparedBatches(IterableDataset[Any]):
 
     @property
     def order(self) -> ExactOrder | ElasticShare:
-        """The order with the share that a pass would have if it began now."""
+        """The order, with the share of this rank in a pass that would begin now."""
         return source_of(self.loader)._mdstorm.schedule.options.in_world().order
 
     def _padding(self) -> Padding | None:
-        """Return how the last global batch of the pass that has begun is padded; None if not."""
+        """Return how this rank pads the last batch of the current pass; None if it does not."""
         current = self.loader._mdstorm.of(self.loader).place
         order = current.order
         if not getattr(order, "padded_to", 0):
@@ -350,7 +360,7 @@ class PreparedBatches(IterableDataset[Any]):
         size, left = order.padded_to, current.rows_left
         self.remainder = left % (size * order.world_size)
         rest = self.remainder or size * order.world_size
-        # These are full batches, as Accelerate's own are. One rank alone needs no padding.
+        # Batches are padded to full size, as Accelerate does. A single rank needs no padding.
         wanted = rest if order.world_size == 1 else size
         return Padding(min(max(rest - order.rank * size, 0), size), wanted)
 
@@ -362,7 +372,7 @@ class PreparedBatches(IterableDataset[Any]):
         return send_to_device(batch, self._device, non_blocking=self._non_blocking)
 
     def _padded(self, batch: Any, before: Any, padding: Padding) -> Any:
-        """Fill up the last batch, with the rows of the one `before` if it has none of its own."""
+        """Return the last batch, filled up with its own rows or those of the batch before."""
         if padding.rows == padding.size:
             return batch
         if padding.rows:
@@ -374,7 +384,7 @@ class PreparedBatches(IterableDataset[Any]):
         return repeated_rows(before, batch_size, padding.size)
 
     def _batch_of_anything(self, size: int) -> Any:
-        """Return a batch of rows that are not this rank's, which has none to repeat."""
+        """Return a batch of any rows, for a rank that has none of its own to repeat."""
         other = copy(self.loader)
         opened = source_of(self.loader)._mdstorm.in_order(ExactOrder(seed=1))
         other.__dict__.update(dataset=reading_as(other.dataset, opened), num_workers=0)
@@ -383,7 +393,7 @@ class PreparedBatches(IterableDataset[Any]):
             return repeated_rows(next(iter(other)), min(size, len(self)), size)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Let a copy go on behind the batch that was delivered last."""
+        """Return what a copy needs to resume after the latest batch."""
         loader = self.loader
         if self._place is not None:
             loader = copy(loader)
@@ -393,15 +403,15 @@ class PreparedBatches(IterableDataset[Any]):
         return {**self.__dict__, "loader": loader, "_place": None}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where the iteration stands, behind the batch that was delivered last.
+        """Return the state after the latest batch.
 
-        It is the same on all ranks: they may write it to one file.
+        It is the same on all ranks, so they may write it to one file.
         """
         place = self._place or self.loader._mdstorm.of(self.loader).place
         return place.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Let the next iteration go on where a state was taken, in any world.
+        """Resume the next iteration from a state, in any world.
 
         Raises
         ------
