@@ -13,7 +13,7 @@ TITLE = "Loaders of the converter are torch's, not Petastorm's"
 CLASS: Class = "manual"
 KIND = "python"
 
-#: The classes of what `make_torch_dataloader` and `make_tf_dataset` return in Petastorm only.
+#: Classes of the loaders that Petastorm's converter returns, but mdstorm's does not.
 _CLASSES = frozenset(
     [
         *("BatchedDataLoader", "DataLoader", "LoaderBase"),
