@@ -191,24 +191,19 @@ def _filled(values: pa.Array, fill: Any, column: Column) -> pa.Array:
     """Return a column with `fill` in the place of its nulls."""
     if not column.is_array:
         return pc.fill_null(values, _scalar(fill, values.type))
+    if values.null_count:
+        row = _repeated(fill, column.value_shape or (0,))
+        rows = pa.concat_arrays([values, pa.array([row], values.type)])
+        own = np.where(np.asarray(values.is_null()), len(values), np.arange(len(values)))
+        values = rows.take(pa.array(own))
     item = _scalar(fill, element_type(values.type))
-    filled = _replace_null_rows(values, _repeated(fill, column.value_shape or (0,)))
-    return with_elements(filled, pc.fill_null(elements_of(filled), item), keep_nulls=False)
+    return with_elements(values, pc.fill_null(elements_of(values), item), keep_nulls=False)
 
 
 def _repeated(item: Any, shape: tuple[int, ...]) -> list[Any]:
     """Return nested lists of one shape that hold nothing but `item`."""
     size, *inner = shape
     return [_repeated(item, tuple(inner)) if inner else item for _ in range(size)]
-
-
-def _replace_null_rows(values: pa.Array, row: list[Any]) -> pa.ListArray:
-    """Put the array `row` where a row is null."""
-    if not values.null_count:
-        return values
-    candidates = pa.concat_arrays([values, pa.array([row], values.type)])
-    own = np.arange(len(values))
-    return candidates.take(pa.array(np.where(np.asarray(values.is_null()), len(values), own)))
 
 
 def _scalar(value: Any, type_: pa.DataType) -> pa.Scalar:

@@ -61,8 +61,6 @@ class PassRunner:
     by_item : bool
         Whether batches are iterables of items, which are delivered one by one. A batch counts as
         delivered when its last item was, and a state says how many were.
-    follows_begun : bool
-        Whether the place is that of the iteration that was begun last, whichever is advanced.
     recorders : PassRecorders, optional
         Record the passes; by default the runner has its own.
     """
@@ -73,7 +71,6 @@ class PassRunner:
     _: KW_ONLY
     check: Callable[[], None] | None = None
     by_item: bool = False
-    follows_begun: bool = False
     recorders: PassRecorders = field(default_factory=PassRecorders)
 
     def __post_init__(self) -> None:
@@ -125,7 +122,7 @@ class PassRunner:
                         delivered = stack.enter_context(self.threads.closing(stage))
                     yield from deliver_all(current, delivered, recorder)
             current.finish()
-            self._move(current)
+            self._pass = current
             is_waiting = True
         except GeneratorExit:
             self.leave(current, recorder.batches - self.is_ahead())
@@ -161,8 +158,7 @@ class PassRunner:
             if self.remembers:
                 self._before = current.copied()
             current.advance(mark, size)
-            if self._pass is not current:  # another iteration was advanced meanwhile
-                self._move(current)
+            self._pass = current  # another iteration may have been advanced meanwhile
             if batch is NOTHING:
                 continue
             if not recorder.batches:
@@ -189,10 +185,6 @@ class PassRunner:
             current.advance(mark, size)
             self._items = 0
             recorder.ask()
-
-    def _move(self, current: Pass) -> None:
-        if not self.follows_begun:
-            self._pass = current
 
     def restart(self) -> None:
         """Let the next iteration begin with a whole batch."""
@@ -230,7 +222,8 @@ class PassRunner:
             If it was taken from another dataset or another way of reading, or is not a state.
         """
         self.schedule.load_state_dict(state, self.batching)
-        self._items = _items_of_state(state) if self.by_item else 0
+        ours = state_mapping(state).get("mdstorm") if self.by_item else None
+        self._items = number(ours, _ITEMS) if isinstance(ours, Mapping) and _ITEMS in ours else 0
         self._pass = self._before = None
         self._may_look = False
 
@@ -244,11 +237,6 @@ class PassRunner:
         other._pass, other._items = self._pass and self._pass.to_continue(), self._items
         other._may_look = self._may_look
         return other
-
-
-def _items_of_state(state: object) -> int:
-    ours = state_mapping(state).get("mdstorm")
-    return number(ours, _ITEMS) if isinstance(ours, Mapping) and _ITEMS in ours else 0
 
 
 class ItemCursor:

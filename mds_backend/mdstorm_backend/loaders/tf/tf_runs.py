@@ -142,7 +142,7 @@ class TFRuns:
     """
 
     def __init__(self, schedule: Schedule, batching: Batching) -> None:
-        self._passes = PassRunner(schedule, batching, follows_begun=True)
+        self._passes = PassRunner(schedule, batching)
         self._run: TFRun | None = None
         self._announced: deque[weakref.ref[TFRun]] = deque()
         #: What was said to TensorFlow: the most batches of any iteration.

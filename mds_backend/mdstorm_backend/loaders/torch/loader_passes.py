@@ -103,9 +103,9 @@ class LoaderPasses:
         """Return the passes over what a loader reads."""
         schedule = source_of(loader)._mdstorm.schedule
         if self.runner is None:
-            self.runner = PassRunner(
-                schedule, _batching(loader), self.threads, recorders=self.recorders
-            )
+            assert loader.batch_size is not None
+            batching = Batching(loader.batch_size, loader.drop_last, loader.num_workers)
+            self.runner = PassRunner(schedule, batching, self.threads, recorders=self.recorders)
         self.runner.schedule = schedule
         return self.runner
 
@@ -175,11 +175,6 @@ class LoaderPasses:
         except Exception:
             self.end_workers()
             raise
-
-
-def _batching(loader: DataLoader[Any]) -> Batching:
-    assert loader.batch_size is not None
-    return Batching(loader.batch_size, loader.drop_last, loader.num_workers)
 
 
 def source_of(loader: DataLoader[Any]) -> DatasetSamples:
