@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from tests.mds_backend.loaders.loaders import rows
 from tests.trainers.conftest import ROWS
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
@@ -43,10 +44,6 @@ def prepare(loader: DataLoader[Any], processes: int = 2) -> Any:
 
 def share(url: str) -> StreamingDataset:
     return StreamingDataset(local=url, batch_size=4, order=ExactOrder(rank=1, world_size=2))
-
-
-def rows(batches: Any) -> list[int]:
-    return [number for batch in batches for number in batch["number"].tolist()]
 
 
 def test_a_share_is_not_split_again(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,12 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from tests.mds_backend.elastic.examples import world_work
 
 from mdstorm_backend.elastic import ElasticOrder, StreamShape, partition, shuffle
-from mdstorm_backend.elastic.sampling import ShardSample, resample, samples_per_shard
+from mdstorm_backend.elastic.sampling import samples_per_shard
 from mdstorm_backend.order.world import World
 
 GOLDEN = json.loads((Path(__file__).parent / "golden_orders.json").read_text())
@@ -62,24 +61,3 @@ def test_work_of_all_nodes_ranks_and_workers(case: Case) -> None:
         num_workers=workers,
     )
     assert found.tolist() == case["result"]
-
-
-@pytest.mark.parametrize("case", GOLDEN["work"], ids=lambda case: case["args"]["batching_method"])
-def test_weights_and_resampled_samples(case: Case) -> None:
-    order, streams = of_work(case)
-    weights = order.weights(streams)
-    for name in ("proportion", "repeat", "choose"):
-        assert [getattr(weight, name) for weight in weights] == case[name]
-    assert order.num_samples(streams) == case["epoch_size"]
-    epoch, seed = case["args"].get("epoch", 0), order.shuffle_seed
-    samples, first = [], 0
-    for stream, weight in zip(streams, weights, strict=True):
-        counts = samples_per_shard(
-            stream.shard_sizes, weight.choose, 1, seed, epoch, use_epoch=order.shuffle
-        )
-        samples.append(ShardSample(first, np.array(stream.shard_sizes), counts))
-        first += stream.num_samples
-    found = resample(samples, seed + epoch)
-    assert found.units.tolist() == case["resampled_units"]
-    ids = np.arange(found.num_samples) + found.first_id if found.ids is None else found.ids
-    assert ids.tolist() == case["resampled_ids"]

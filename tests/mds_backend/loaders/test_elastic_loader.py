@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.mds_backend.elastic.examples import patient
-from tests.mds_backend.loaders.loaders import column, taken
+from tests.mds_backend.loaders.loaders import column, rows, taken
 from tests.mds_backend.small_datasets import write_numbers
 from torch.utils.data import DataLoader, default_collate
 
@@ -40,10 +40,6 @@ def make(
     share = ElasticShare(order, World(*world))
     source = StreamingDataset(local=dataset.url, order=share, num_epochs=num_epochs)
     return StreamingDataLoader(source, batch_size, **dict(loader))
-
-
-def rows(loader: Any) -> list[int]:
-    return list(chain.from_iterable(column(loader)))
 
 
 @golden_runs

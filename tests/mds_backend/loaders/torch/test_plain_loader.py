@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.mds_backend.loaders.loaders import in_either_order
+from tests.mds_backend.loaders.loaders import in_either_order, rows
 from torch.utils.data import DataLoader
 
 from mdstorm_backend import ExactOrder, StreamingDataset
@@ -21,10 +21,6 @@ def plain(url: str, order: str, num_workers: int = 0, **options: Any) -> DataLoa
     return DataLoader(dataset, BATCH, num_workers=num_workers, **options)
 
 
-def numbers(batches: Any) -> list[int]:
-    return [number for batch in batches for number in batch["number"].tolist()]
-
-
 def test_spawned_workers_have_the_world_of_their_parent(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -33,7 +29,7 @@ def test_spawned_workers_have_the_world_of_their_parent(
     iterator = iter(plain(url, "elastic", 1, multiprocessing_context="spawn"))
     monkeypatch.delenv("RANK")
     monkeypatch.delenv("WORLD_SIZE")
-    assert len(numbers(iterator)) == ROWS // 2 + 1
+    assert len(rows(iterator)) == ROWS // 2 + 1
 
 
 @in_either_order
@@ -42,14 +38,14 @@ def test_only_one_iteration_of_workers_goes_on_with_the_state_of_the_parent(
     url: str, order: str, method: str
 ) -> None:
     first: Any = plain(url, order)
-    begun = numbers(islice(first, 4))
+    begun = rows(islice(first, 4))
     second: Any = plain(url, order, 2, multiprocessing_context=method)
     second.dataset.load_state_dict(first.dataset.state_dict())
     assert second.dataset.state_dict() == first.dataset.state_dict()
     torch.manual_seed(1)
-    rest = numbers(second)
+    rest = rows(second)
     torch.manual_seed(1)  # a seed that is the same each time does not join iterations
-    following = numbers(second)
+    following = rows(second)
     for samples in (begun + rest, following):
         assert Counter(samples) == Counter(range(ROWS))
     assert following != begun + rest  # in permutations of its own

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.mds_backend.loaders.loaders import column, torch_loader
+from tests.mds_backend.loaders.loaders import column, rows, torch_loader
 from tests.mds_backend.small_datasets import write_dataset
 from torch.utils.data import DataLoader
 
@@ -15,10 +15,6 @@ from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.order.exact import ExactOrder
 
 ROWS, SHARDS = 100, 10
-
-
-def rows(loader: Any) -> list[int]:
-    return list(chain.from_iterable(column(loader)))
 
 
 def test_a_loader_is_a_pytorch_data_loader(numbers: Dataset) -> None:
