@@ -1,4 +1,4 @@
-"""Run programs on a package of ours in the place of the library that they import."""
+"""Run programs on one of mdstorm's packages in place of the library that they import."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A package of ours under the name of another library: in this process, its children, Spark."""
+"""Serve a package under a library's name: in this process, its children and Spark's workers."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ from mdstorm_backend.errors import (
 
 @dataclass(frozen=True)
 class StandIn(MetaPathFinder, Loader):
-    """Which package stands in for which library, whose modules it finds: those of the package.
+    """A finder that serves the modules of our package in place of a library's.
 
     Attributes
     ----------
     absent : AbsentNames
-        The library, our package, and what that lacks.
+        The library, our package, and the names that our package lacks.
     version : str
         The library's release whose API this is: its ``__version__``.
     shim : Path
-        A module with the library's name that installs this in processes which import it before
-        any of ours. Its folder holds nothing else and is put on search paths. It sets
-        ``STANDS_FOR_MDSTORM``.
+        A module with the library's name, which installs the stand-in in processes that import the
+        library before any module of ours. Its folder holds nothing else and is put on search paths.
+        The module sets ``STANDS_FOR_MDSTORM``.
     remedy : str
         What to do if the library was imported first.
     imported : type
-        The error for that.
+        The class of the error in that case.
     """
 
     absent: AbsentNames
@@ -53,7 +53,7 @@ class StandIn(MetaPathFinder, Loader):
     imported: type[AlreadyImportedError] = AlreadyImportedError
 
     def install(self) -> None:
-        """Stand in from now on. Installing again does nothing.
+        """Serve our package from now on. Installing it again does nothing.
 
         Raises
         ------
@@ -94,7 +94,7 @@ class StandIn(MetaPathFinder, Loader):
             if not dot:
                 spec.submodule_search_locations = found.submodule_search_locations
             return spec
-        if _is_only_asked(sys._getframe()):
+        if _is_in_find_spec(sys._getframe()):
             return None
         raise MissingModuleError(
             f"No module named {fullname!r}: this program runs with mdstorm in {library}'s place, "
@@ -104,7 +104,7 @@ class StandIn(MetaPathFinder, Loader):
         )
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """Return the module of ours; the package itself has a name and a version of its own."""
+        """Return our module, or for the library itself an `Alias` with its name and version."""
         module = importlib.import_module(self._ours(spec.name))
         if spec.name == self.absent.library:
             return Alias(self.absent, module, self.version)
@@ -112,14 +112,14 @@ class StandIn(MetaPathFinder, Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Restore what the import system has just overwritten: the module is complete.
+        """Restore the module's own spec, which the import system has just overwritten.
 
-        So `importlib.reload` and pickle still find it by its own name.
+        The module is already executed. `importlib.reload` and pickle still find it by its own name.
         """
         if module.__spec__ is not None and not isinstance(module, Alias):
             module.__spec__ = module.__spec__.loader_state
-        # Modules that are there already: importing one under its other name would set it as an
-        # attribute of its package, which may have a function of that name.
+        # Loaded modules get the library's names at once: importing one by that name later would set
+        # it as an attribute of its package, which may have a function of that name.
         ours = f"{self.absent.package}."
         for name in [name for name in sys.modules if name.startswith(ours)]:
             theirs = f"{self.absent.library}.{name.removeprefix(ours)}"
@@ -137,15 +137,15 @@ class StandIn(MetaPathFinder, Loader):
 
 
 def _is_ours(module: object) -> bool:
-    """Whether `module` is the stand-in, or its shim that is just being imported."""
+    """Whether `module` is the stand-in, or its shim while that is imported."""
     return hasattr(module, "STANDS_FOR_MDSTORM") or isinstance(module, Alias)
 
 
 def _reach_other_processes(shim_folder: Path) -> None:
     """Put the shim on the search path of processes that this one starts."""
     folder = str(shim_folder)
-    # Second: the first entry belongs to the program, as after `python program.py`. The path is what
-    # multiprocessing hands to the processes that it spawns, the variable is for all others.
+    # Second, since the first entry is the program's folder, as after `python program.py`.
+    # multiprocessing passes the path to processes that it spawns; the variable is for all others.
     if folder not in sys.path:
         sys.path.insert(1, folder)
     inherited = os.environ.get("PYTHONPATH", "")
@@ -163,14 +163,14 @@ class AbsentNames:
     Attributes
     ----------
     library, package : str
-        The library, and ours in its place.
+        The library, and our package in its place.
     page : str
         The page that says what replaces each name.
     sections : mapping of str to tuple of str
-        Anchor of a section of the page → the names it is about: dotted paths below the library, or
-        ``*.name`` for a name of whatever module.
+        Anchor of a section of the page → the names that it covers: dotted paths below the library,
+        or ``*.name`` for a name in any module.
     homes : mapping of str to str
-        Names that are looked for in other modules than their own, and those.
+        Names that programs look for in the wrong module → the modules that have them.
     """
 
     library: str
@@ -181,22 +181,22 @@ class AbsentNames:
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """Each of the names, and the anchor of its section."""
+        """The anchor of the section of each name."""
         return {name: section for section, names in self.sections.items() for name in names}
 
     def replacement(self, path: str) -> str | None:
-        """Return where the page says what replaces a name, as ``page#section``.
+        """Return the section that says what replaces a name, as ``page#section``.
 
         Parameters
         ----------
         path : str
-            Dotted path that begins with the library or the package: what is in the table, or is
-            part of that.
+            Dotted path that begins with the library or the package: a name in the table, or a name
+            within one.
 
         Returns
         -------
         str or None
-            None if neither is there.
+            The section; None if no section covers the name.
         """
         parts = path.removeprefix(self.package).removeprefix(self.library).split(".")[1:]
         paths = [".".join(parts[:stop]) for stop in range(len(parts), 0, -1)]
@@ -206,29 +206,29 @@ class AbsentNames:
         return None
 
     def refuse_import(self, path: str) -> None:
-        """Raise MissingModuleError for a module of the package that is in the table, as finders do.
+        """Raise MissingModuleError if the table holds this module of the package; for finders.
 
-        Not if `importlib.util.find_spec` asks for it, which returns None for missing modules.
+        `importlib.util.find_spec` gets no error: it returns None for missing modules.
         """
         place = self.replacement(path)
-        if place is not None and not _is_only_asked(sys._getframe(1)):
+        if place is not None and not _is_in_find_spec(sys._getframe(1)):
             raise MissingModuleError(
                 f"No module named {path!r}: {place} of mdstorm says what replaces it", name=path
             )
 
-    def error(self, module: str, name: str, asker: FrameType) -> Exception:
+    def error(self, module: str, name: str, caller: FrameType) -> Exception:
         """Return the error for a name that a module lacks.
 
         Parameters
         ----------
         module : str
-            The module, as whoever asks calls it.
+            The module, by the name that the caller uses.
         name : str
             The name.
-        asker : frame
-            Who asks. Of an `AttributeError` within ``from module import name`` Python shows
-            nothing, so that an `ImportError` is due there, and only there: `hasattr` expects the
-            former.
+        caller : frame
+            The frame that uses the name. ``from module import name`` hides the message of an
+            `AttributeError`, so an `ImportError` is returned there, and only there: `hasattr`
+            expects an `AttributeError`.
         """
         place = self.replacement(f"{module}.{name}")
         theirs = self.library + module.removeprefix(self.package).removeprefix(self.library)
@@ -240,13 +240,13 @@ class AbsentNames:
             message = f"it is {self.homes[name]}.{name}"
         else:
             return AttributeError(f"module {module!r} has no attribute {name!r}")
-        if asker.f_code.co_code[asker.f_lasti] == _IMPORT_FROM:
+        if caller.f_code.co_code[caller.f_lasti] == _IMPORT_FROM:
             return MissingNameError(f"cannot import name {name!r} from {module!r}: {message}")
         return MissingAttributeError(f"module {module!r} has no attribute {name!r}: {message}")
 
 
 class Alias(ModuleType):
-    """A package under another name: all attributes are its own, but for its name and version.
+    """A package under another name: all attributes except name and version are the package's.
 
     Attributes set on it, for example by `unittest.mock.patch`, are set on the package.
     """
@@ -284,14 +284,14 @@ def _is_special(name: str) -> bool:
     return name.startswith("__") and name.endswith("__")
 
 
-def _is_only_asked(finder: FrameType) -> bool:
-    """Whether `importlib.util.find_spec` calls a finder: it returns None for missing modules."""
+def _is_in_find_spec(finder: FrameType) -> bool:
+    """Whether `importlib.util.find_spec`, which needs no error, has called a finder."""
     machinery = finder.f_back  # importlib's loop over all finders
-    asker = None if machinery is None else machinery.f_back
-    return asker is not None and asker.f_globals.get("__name__") == "importlib.util"
+    caller = None if machinery is None else machinery.f_back
+    return caller is not None and caller.f_globals.get("__name__") == "importlib.util"
 
 
-#: The class that every way of creating a session uses. PySpark 4 moved the first one.
+#: PySpark's modules → the class that every session constructs. PySpark 4 moved the first one.
 _ENTRANCES = {
     "pyspark.context": "SparkContext",
     "pyspark.core.context": "SparkContext",
@@ -304,12 +304,12 @@ _SHIMS = "_shims_of_mdstorm"
 
 @functools.lru_cache
 def _sender_of(shim: Path) -> Callable[[ModuleType], object]:
-    """Return what lets the sessions of a module of PySpark send the module `shim` to workers."""
+    """Return a function that makes the sessions of a PySpark module send `shim` to workers."""
     return functools.partial(_send_from, shim=shim)
 
 
 def _send_from(module: ModuleType, shim: Path) -> None:
-    """Let the sessions of a module send the shim, the present one now."""
+    """Make new sessions of a PySpark module send the shim, and send it from the active one."""
     entrance = getattr(module, _ENTRANCES[module.__name__])
     construct = entrance.__init__
     shims: list[Path] = getattr(construct, _SHIMS, [])

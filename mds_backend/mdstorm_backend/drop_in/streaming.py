@@ -1,6 +1,7 @@
 """`install_as_streaming`: run programs that import `streaming` on mdstorm, unedited.
 
-The tables say where MosaicML Streaming's names are here, and which docs speak of the others.
+The tables say which modules of the engine define MosaicML Streaming's names, and which sections of
+the docs cover the names that mdstorm lacks.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ ABSENT = AbsentNames("streaming", _PACKAGE, "docs/mosaicml.md", _SECTIONS)
 
 
 def _of(home: str, names: str) -> dict[str, str]:
-    """Return where some names are from: a module of this engine."""
+    """Return a table from each name to the module of the engine that defines it."""
     return dict.fromkeys(names.split(), f"mdstorm_backend.{home}".rstrip("."))
 
 
@@ -180,7 +181,7 @@ _STREAMING = StandIn(
 
 
 def install_as_streaming() -> None:
-    """Make ``import streaming`` import mdstorm, in the place of MosaicML Streaming.
+    """Make ``import streaming`` import mdstorm in place of MosaicML Streaming.
 
     From then on, `streaming` and its modules are those of `mdstorm_backend.streaming`: the same
     module and class objects under both names. This holds
@@ -209,18 +210,18 @@ def install_as_streaming() -> None:
 
 
 class Mirror:
-    """Makes the modules of a package that have the module paths of a library.
+    """Creates the modules of a package with the module paths of a library.
 
-    A module has its own names and, as the library's modules import from each other, those of all
-    others.
+    A module has its own names and, as the library's modules import from each other, the names of
+    all other modules.
 
     Parameters
     ----------
     absent : AbsentNames
-        The library, the package, and what that lacks.
+        The library, the package, and the names that the package lacks.
     modules : mapping
-        Path of each module below the package, ``""`` for itself → its names → the modules that
-        define them. A name that the module itself is said to define is that of a module below it.
+        Path of each module below the package, ``""`` for the package → the module's names → the
+        modules that define them. A name that maps to its own module is a submodule.
 
     Attributes
     ----------
@@ -234,7 +235,7 @@ class Mirror:
         self._homes = {name: home for names in modules.values() for name, home in names.items()}
 
     def mirror_from(self, package: ModuleType) -> None:
-        """Give the package its names and its modules, when it is imported."""
+        """Add the names and the modules to the package, while it is imported."""
         package.__class__ = MirrorModule
         vars(package).update(__mirror__=self, __all__=self.exports(package.__name__))
         stubs = Path(package.__file__ or "").parent
@@ -254,7 +255,7 @@ class Mirror:
             sys.modules.setdefault(name, module)
 
     def theirs(self, module: str) -> str:
-        """Return the name that a module has in the library."""
+        """Return the library's name for a module."""
         return self.absent.library + module.removeprefix(self.absent.package)
 
     def exports(self, module: str) -> list[str]:
@@ -262,7 +263,7 @@ class Mirror:
         return [name for name in self.modules[self._path(module)] if not name.startswith("_")]
 
     def submodules(self, module: str) -> Iterator[str]:
-        """Yield the names of the modules right below a module."""
+        """Yield the names of a module's direct submodules."""
         path = self._path(module)
         for other in filter(None, self.modules):
             above, _, name = other.rpartition(".")
@@ -270,7 +271,7 @@ class Mirror:
                 yield name
 
     def home(self, module: str, name: str) -> str | None:
-        """Return the module that defines a name of a module; None if it is a module, or absent."""
+        """Return the module that defines a name; None if the name is a submodule, or absent."""
         home = self.modules[self._path(module)].get(name)
         if home is None and name not in self.submodules(module):
             home = self._homes.get(name)
@@ -283,7 +284,7 @@ class Mirror:
 class MirrorModule(ModuleType):
     """A module of a mirror.
 
-    Names are loaded on first use: some need PyTorch, and a program that only writes does not.
+    Names are loaded on first use: some need PyTorch, which programs that only write do not need.
     """
 
     __mirror__: Mirror
@@ -303,5 +304,5 @@ class MirrorModule(ModuleType):
         return sorted({*vars(self), *self.__all__, *self.__mirror__.submodules(self.__name__)})
 
 
-#: What `mdstorm_backend.streaming` and the modules below it are made from.
+#: Creates the modules of `mdstorm_backend.streaming`.
 MIRROR = Mirror(ABSENT, _MODULES)

@@ -1,5 +1,5 @@
-"""What only MosaicML Streaming's API has, for `mdstorm_backend.streaming` to name.
+"""The parts of MosaicML Streaming's API that the rest of the engine lacks.
 
-Its classes have MosaicML's names, also where the engine has another class of that name, such as
-`Encoding` and `Bytes`.
+`mdstorm_backend.streaming` offers them under their original module paths. Classes have MosaicML's
+names, even if the engine has another class of that name, such as `Encoding` and `Bytes`.
 """

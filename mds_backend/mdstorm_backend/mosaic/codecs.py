@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class _Encodings(MutableMapping[str, Any]):
-    """The names of all encodings and their classes, as the engine has them at this moment."""
+    """A live mapping of the names of all encodings to their classes, over the engine's registry."""
 
     def __getitem__(self, name: str) -> Any:
         kind = registry.kind_of(name)
@@ -44,8 +44,8 @@ class _Encodings(MutableMapping[str, Any]):
         return len(registry.known_names())
 
 
-#: Programs set a name to a class to define an encoding, or to redefine one, as `register_encoding`
-#: does; a redefined one that is deleted is that of the format again.
+#: Programs set a name to a class to define or redefine an encoding, as `register_encoding` does.
+#: Deleting a redefined encoding restores that of the format.
 _encodings = _Encodings()
 
 
@@ -55,7 +55,7 @@ def get_mds_encodings() -> set[str]:
 
 
 def _get_coder(encoding: str) -> Any:
-    """Return an object that encodes and decodes; None if there is no such encoding."""
+    """Return an instance of an encoding's class; None if there is no such encoding."""
     name, _, parameters = encoding.partition(":")
     kind = _encodings.get(name)
     if kind is None or not parameters:
@@ -73,31 +73,31 @@ def _coder(encoding: str) -> Any:
 
 
 def is_mds_encoding(encoding: str) -> bool:
-    """Return whether there is such an encoding."""
+    """Whether `encoding` is a known encoding."""
     return _get_coder(encoding) is not None
 
 
 def is_mds_encoding_safe(encoding: str) -> bool:
-    """Return whether decoding a value cannot run a program in it."""
+    """Whether decoding values is safe, because it cannot run code in them."""
     return not registry.parse_encoding(encoding).is_unsafe
 
 
 def mds_encode(encoding: str, obj: Any) -> bytes:
-    """Return the bytes of a value; bytes are returned as they are.
+    """Encode a value; bytes are returned unchanged.
 
     Raises
     ------
     UnsupportedEncodingError
         If there is no such encoding; it is also a ValueError.
     EncodingError
-        If the value does not fit.
+        If the value does not fit the encoding.
     """
     stored: bytes = obj if isinstance(obj, bytes) else _coder(encoding).encode(obj)
     return stored
 
 
 def mds_decode(encoding: str, data: bytes) -> Any:
-    """Return the value of some bytes.
+    """Decode a value.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def mds_decode(encoding: str, data: bytes) -> Any:
 
 
 def get_mds_encoded_size(encoding: str) -> int | None:
-    """Return the bytes of every value, or None where they vary.
+    """Return the size in bytes of every encoded value, or None if sizes vary.
 
     Raises
     ------
@@ -123,7 +123,7 @@ _NAMES = frozenset(codecs.compression_names())
 
 
 def get_compressions() -> set[str]:
-    """Return all names, alone and with each of their levels, such as ``"zstd:1"``."""
+    """Return the names of all compressions, alone and with each level, such as ``"zstd:1"``."""
     return set(_NAMES)
 
 
@@ -133,7 +133,7 @@ def is_compression(algo: str | None) -> bool:
 
 
 def get_compression_extension(algo: str) -> str:
-    """Return the file name ending of files compressed so, such as ``"zstd"``.
+    """Return the file name extension of a compression, such as ``"zstd"``.
 
     Raises
     ------
@@ -144,7 +144,7 @@ def get_compression_extension(algo: str) -> str:
 
 
 def compress(algo: str | None, data: bytes) -> bytes:
-    """Compress `data`; None returns it as it is.
+    """Compress `data`, or return it unchanged if `algo` is None.
 
     Raises
     ------
@@ -155,14 +155,14 @@ def compress(algo: str | None, data: bytes) -> bytes:
 
 
 def decompress(algo: str | None, data: bytes) -> bytes:
-    """Undo `compress`.
+    """Decompress `data`, or return it unchanged if `algo` is None.
 
     Raises
     ------
     InvalidArgumentError
         If the name is unknown. A `ValueError`.
     ValueError, OSError
-        If `data` was not compressed so.
+        If `data` was not compressed with `algo`.
     """
     if algo is None:
         return data
@@ -175,7 +175,7 @@ class Compression:
     Parameters
     ----------
     level : int, optional
-        One of `levels`; by default the compression's own.
+        One of `levels`; by default the compression's default level.
 
     Raises
     ------
@@ -196,7 +196,7 @@ class Compression:
 
     @classmethod
     def each(cls) -> Iterator[tuple[str, Self]]:
-        """Yield each name of the compression, alone and with a level, and what has that name."""
+        """Yield each name of the compression, alone and with each level, with its instance."""
         yield cls.extension, cls()
         for level in cls.levels:
             yield f"{cls.extension}:{level}", cls(level)
@@ -206,7 +206,7 @@ class Compression:
         return compress(self._name, data)
 
     def decompress(self, data: bytes) -> bytes:
-        """Undo `compress`; see `decompress` of this module."""
+        """Decompress `data`; see the function `decompress`."""
         return decompress(self._name, data)
 
 
@@ -241,7 +241,7 @@ class Zstandard(Compression):
 
 
 def get_hashes() -> set[str]:
-    """Return the names of all hashes; those that begin with xxh need the extra ``xxhash``."""
+    """Return the names of all hashes; names that begin with xxh need the extra ``xxhash``."""
     return set(HASH_NAMES)
 
 
@@ -251,13 +251,13 @@ def is_hash(algo: str) -> bool:
 
 
 def get_hash(algo: str, data: bytes) -> str:
-    """Hash `data`: lower-case hexadecimal text.
+    """Return the hash of `data` in lower-case hexadecimal digits.
 
     Raises
     ------
     InvalidArgumentError
         If the name is unknown. A `ValueError`.
     MissingDependencyError
-        If it is one of xxhash, which is not installed.
+        If the hash needs xxhash, which is not installed.
     """
     return digest(algo, [data])

@@ -1,7 +1,7 @@
 """The encodings of MDS as classes with the names of MosaicML Streaming, for programs to subclass.
 
-They are thin: the engine's own encodings encode and decode whole columns. Each stays that of the
-format, whatever is registered under its name.
+They are thin wrappers of the engine's encodings, which encode and decode whole columns. Each class
+keeps the format's encoding, even if another one is registered under its name.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ class Encoding(ABC):
     Attributes
     ----------
     size : int or None
-        Bytes of every value, or None where they vary.
+        Size in bytes of every encoded value, or None if sizes vary.
     """
 
     size: int | None = None
 
     @abstractmethod
     def encode(self, obj: Any) -> bytes:
-        """Return the bytes of a value."""
+        """Encode a value."""
 
     @abstractmethod
     def decode(self, data: bytes) -> Any:
-        """Return the value of some bytes."""
+        """Decode a value."""
 
     @staticmethod
     def _validate(data: Any, expected_type: Any) -> None:
-        """Raise EncodingTypeError, an AttributeError, unless a value is of a type."""
+        """Raise EncodingTypeError, an AttributeError, unless `data` has the expected type."""
         if not isinstance(data, expected_type):
             raise EncodingTypeError(
                 f"a value of type {type(data).__name__} was given, where {expected_type} is needed"
@@ -54,10 +54,10 @@ class Encoding(ABC):
 
 
 class OfFormat(Encoding):
-    """An encoding of the format, whatever is registered under its name."""
+    """An encoding of the format, even if another one is registered under its name."""
 
     _text: ClassVar[str] = ""
-    #: What `encode` takes, where the engine's takes more.
+    #: The type that `encode` accepts, if the engine's encoding accepts more.
     _accepts: ClassVar[type | None] = None
 
     def __init__(self) -> None:
@@ -70,13 +70,13 @@ class OfFormat(Encoding):
         self.size = encoding.size
 
     def encode(self, obj: Any) -> bytes:
-        """Return the bytes of a value.
+        """Encode a value.
 
         Raises
         ------
         EncodingError
-            If it does not fit: an EncodingTypeError or an EncodingRangeError where it has the wrong
-            type or is out of range.
+            If the value does not fit: an EncodingTypeError if it has the wrong type, and an
+            EncodingRangeError if it is out of range.
         """
         if self._accepts is not None:
             self._validate(obj, self._accepts)
@@ -93,35 +93,35 @@ class OfFormat(Encoding):
             raise EncodingError(f"not a value of {text!r}: {error}", encoding=text) from error
 
     def decode(self, data: bytes) -> Any:
-        """Return the value of some bytes."""
+        """Decode a value."""
         return self._encoding.decode(str(data, "utf-8") if self._encoding.is_text else data)
 
 
 class Bytes(OfFormat):
-    """Bytes as they are."""
+    """Bytes, stored unchanged."""
 
     _text = "bytes"
 
     def encode(self, obj: bytes) -> bytes:
-        """Return the bytes themselves."""
+        """Return the bytes unchanged."""
         self._validate(obj, bytes)
         return obj
 
 
 class Str(OfFormat):
-    """A text in UTF-8."""
+    """A string, stored in UTF-8."""
 
     _text, _accepts = "str", str
 
 
 class Int(OfFormat):
-    """A Python integer of 64 bits."""
+    """A Python integer, stored in 64 bits."""
 
     _text, _accepts = "int", int
 
 
 class NDArray(OfFormat):
-    """An array of NumPy, of any dtype and shape or of stated ones."""
+    """A NumPy array, optionally of a fixed dtype and shape."""
 
     def __init__(self, dtype: str | None = None, shape: Sequence[int] | None = None) -> None:
         dimensions = None if shape is None else ",".join(map(str, shape))
@@ -131,84 +131,84 @@ class NDArray(OfFormat):
 
     @classmethod
     def from_str(cls, text: str) -> NDArray:
-        """Return the encoding of what follows ``"ndarray:"``."""
+        """Return the encoding for the text after ``"ndarray:"``."""
         dtype, _, shape = text.partition(":")
         return cls(dtype or None, tuple(map(int, shape.split(","))) if shape else None)
 
 
 class StrEncoding(Encoding):
-    """Base class of numbers that are stored as texts."""
+    """Base class of encodings that store numbers as text."""
 
 
 class StrInt(OfFormat, StrEncoding):
-    """An integer of any size, in digits."""
+    """An integer of any size, stored as text."""
 
     _text, _accepts = "str_int", int
 
 
 class StrFloat(OfFormat):
-    """A float, in digits."""
+    """A float, stored as text."""
 
     _text, _accepts = "str_float", float
 
 
 class StrDecimal(OfFormat):
-    """A decimal, in digits."""
+    """A decimal, stored as text."""
 
     _text, _accepts = "str_decimal", Decimal
 
 
 class PIL(OfFormat):
-    """The pixels of an image of Pillow."""
+    """A Pillow image, stored as its pixels."""
 
     _text = "pil"
 
 
 class JPEG(OfFormat):
-    """An image of Pillow as a JPEG file."""
+    """A Pillow image, stored as a JPEG file."""
 
     _text = "jpeg"
 
 
 class PNG(OfFormat):
-    """An image of Pillow as a PNG file."""
+    """A Pillow image, stored as a PNG file."""
 
     _text = "png"
 
 
 class Pickle(OfFormat):
-    """Any object, pickled. To decode one is to run the program in it."""
+    """Any object, pickled. Decoding a value runs the code in it."""
 
     _text = "pkl"
 
 
 class JSON(OfFormat):
-    """Any value that JSON has, and arrays as lists."""
+    """Any JSON value; arrays are stored as lists."""
 
     _text = "json"
 
 
 class List(Encoding):
-    """Base class of lists of values of one encoding, which a subclass names."""
+    """Base class of lists whose elements have one encoding, which a subclass names."""
 
     @abstractmethod
     def underlying_encoder(self) -> Encoding:
         """Return the encoding of the elements."""
 
     def encode(self, obj: list[Any]) -> bytes:
-        """Return four zeros, the number and the sizes of the elements, and the elements."""
+        """Encode a list as four zero bytes, the number and sizes of its elements, and these."""
         self._validate(obj, list)
         encode = self.underlying_encoder().encode
         return bytes(4) + join_images([encode(element) for element in obj])
 
     def decode(self, data: bytes) -> list[Any]:
-        """Return the list that `encode` was given."""
+        """Decode a list."""
         decode = self.underlying_encoder().decode
         return [decode(element) for element in split_images(data, 4)]
 
 
 class PILList(List):
-    """A list of images as `PIL` stores them."""
+    """A list of images, each stored as by `PIL`."""
 
     def underlying_encoder(self) -> Encoding:
         """Return `PIL`."""
@@ -216,7 +216,7 @@ class PILList(List):
 
 
 class JPEGList(List):
-    """A list of images as `JPEG` stores them."""
+    """A list of images, each stored as by `JPEG`."""
 
     def underlying_encoder(self) -> Encoding:
         """Return `JPEG`."""
@@ -224,7 +224,7 @@ class JPEGList(List):
 
 
 class PNGList(List):
-    """A list of images as `PNG` stores them."""
+    """A list of images, each stored as by `PNG`."""
 
     def underlying_encoder(self) -> Encoding:
         """Return `PNG`."""
@@ -238,7 +238,7 @@ class JPEGArray(OfFormat):
 
 
 class Scalar(OfFormat):
-    """A number of one of NumPy's types."""
+    """A number of a NumPy type."""
 
     def __init__(self, dtype: Any) -> None:
         self.dtype = dtype
@@ -246,7 +246,7 @@ class Scalar(OfFormat):
 
 
 class _Number(Scalar):
-    """A number of the type that its name says."""
+    """A number of the NumPy type after which the class is named."""
 
     def __init__(self) -> None:
         super().__init__(np.dtype(self._text).type)
@@ -318,7 +318,7 @@ class Float64(_Number):
     _text = "float64"
 
 
-#: The class of each name of the format.
+#: The class of each encoding of the format, by its name.
 FORMAT_CLASSES: dict[str, type[Encoding]] = {
     "jpegarray": JPEGArray,
     "list[jpeg]": JPEGList,

@@ -1,4 +1,4 @@
-"""The named datasets of texts and images, with the defaults that they kept."""
+"""The named datasets of texts and images, which keep older defaults of `StreamingDataset`."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ require("torch")
 
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset  # noqa: E402
 
-#: They decide about the sample order.
+#: The older defaults, which determine the order of the samples.
 _DEFAULTS = {"partition_algo": "orig", "shuffle_algo": "py1s", "shuffle_block_size": 1 << 18}
 #: The label of tokens that are not to be predicted.
 _NO_LABEL = -100
 
 
 class FormerDefaults(StreamingDataset):
-    """A dataset with the former defaults, for the classes of named datasets."""
+    """A `StreamingDataset` with its older defaults: the base of the named datasets."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{**_DEFAULTS, **settings})
@@ -33,19 +33,19 @@ class TokenizedTexts(FormerDefaults):
     Parameters
     ----------
     tokenizer_name : str
-        The tokenizer, as ``transformers.AutoTokenizer.from_pretrained`` takes it. One that has no
-        padding token pads with the token that ends a text.
+        Name of the tokenizer, for ``transformers.AutoTokenizer.from_pretrained``. A tokenizer
+        without a padding token pads with the token that ends a text.
     max_seq_len : int
-        Number of tokens of each sample: texts are cut off or padded.
+        Number of tokens of each sample: texts are truncated or padded.
     group_method : str
-        ``"truncate"``, the only one there is.
+        ``"truncate"``, the only method.
     **settings
         Arguments of `StreamingDataset`.
 
     Raises
     ------
     InvalidArgumentError
-        If `group_method` is another one. A `ValueError`.
+        If `group_method` is anything else. A `ValueError`.
     MissingDependencyError
         If transformers is not installed.
     """
@@ -67,7 +67,7 @@ class TokenizedTexts(FormerDefaults):
             self.tokenizer.pad_token = self.tokenizer.eos_token
 
     def get_item(self, sample_id: int, retry: int = 7) -> Any:
-        """Return what the tokenizer makes of the text of sample `sample_id`."""
+        """Return the tokenized text of sample `sample_id`."""
         return self._tokenize(super().get_item(sample_id, retry))
 
     def _tokenize(self, text_sample: dict[str, Any]) -> Any:
@@ -80,19 +80,19 @@ class TokenizedTexts(FormerDefaults):
 
 
 class StreamingC4(TokenizedTexts):
-    """C4, the cleaned Common Crawl: texts as tokens."""
+    """C4, the cleaned Common Crawl: tokenized texts."""
 
 
 class StreamingPile(TokenizedTexts):
-    """The Pile: texts as tokens."""
+    """The Pile: tokenized texts."""
 
 
 class StreamingEnWiki(FormerDefaults):
     """English Wikipedia, prepared for BERT with masked tokens.
 
     Columns are stored as the bytes of int32 arrays (``masked_lm_weights``: float32). A sample is a
-    dict of the arrays ``input_ids``, ``token_type_ids``, ``attention_mask`` and ``labels``, which
-    is -100 but for the masked tokens.
+    dict of the arrays ``input_ids``, ``token_type_ids``, ``attention_mask`` and ``labels``. A label
+    is -100 unless its token is masked.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class StreamingEnWiki(FormerDefaults):
     """
 
     def get_item(self, sample_id: int, retry: int = 7) -> Any:
-        """Return sample `sample_id` as a model of transformers takes it."""
+        """Return sample `sample_id` as the input of a transformers model."""
         stored = super().get_item(sample_id, retry)
         tokens = np.frombuffer(stored["input_ids"], np.int32).copy()
         labels = np.full(len(tokens), _NO_LABEL)
@@ -116,7 +116,7 @@ class StreamingEnWiki(FormerDefaults):
 
 
 class StandardTransform:
-    """A transform of the image and one of the label, called together.
+    """Applies one transform to the image and another one to the label.
 
     Parameters
     ----------
@@ -148,14 +148,14 @@ class StreamingVisionDataset(FormerDefaults):
     transforms : callable, optional
         Called with image and label; returns both.
     transform, target_transform : callable, optional
-        Instead: see `StandardTransform`.
+        Alternatives to `transforms`: see `StandardTransform`.
     **settings
         Arguments of `StreamingDataset`.
 
     Raises
     ------
     InvalidArgumentError
-        If `transforms` and one of the others are given. A `ValueError`.
+        If `transforms` is given with one of its alternatives. A `ValueError`.
     """
 
     def __init__(
@@ -176,17 +176,17 @@ class StreamingVisionDataset(FormerDefaults):
         self.transforms = transforms or StandardTransform(transform, target_transform)
 
     def get_item(self, sample_id: int, retry: int = 7) -> Any:
-        """Return image and label of sample `sample_id`, transformed."""
+        """Return the transformed image and label of sample `sample_id`."""
         sample = super().get_item(sample_id, retry)
         return self.transforms(sample["x"], sample["y"])
 
 
 class StreamingCIFAR10(StreamingVisionDataset):
-    """CIFAR-10: images and the numbers of their classes."""
+    """CIFAR-10: images and their class numbers."""
 
 
 class StreamingImageNet(StreamingVisionDataset):
-    """ImageNet: images and the numbers of their classes."""
+    """ImageNet: images and their class numbers."""
 
 
 class StreamingADE20K(FormerDefaults):
@@ -216,7 +216,7 @@ class StreamingADE20K(FormerDefaults):
         self.target_transform = target_transform
 
     def get_item(self, sample_id: int, retry: int = 7) -> Any:
-        """Return image and segmentation of sample `sample_id`, transformed."""
+        """Return the transformed image and segmentation of sample `sample_id`."""
         sample = super().get_item(sample_id, retry)
         pair = sample["x"], sample["y"]
         x, y = self.joint_transform(pair) if self.joint_transform else pair
@@ -226,7 +226,7 @@ class StreamingADE20K(FormerDefaults):
 
 
 class StreamingCOCO(FormerDefaults):
-    """COCO: images with the boxes and labels of what is on them.
+    """COCO: images with the bounding boxes and labels of the objects in them.
 
     A sample is the image (RGB), its number, its height and width, the boxes and their labels: the
     columns ``img``, ``img_id``, ``htot``, ``wtot``, ``bbox_sizes`` and ``bbox_labels``.
@@ -234,7 +234,8 @@ class StreamingCOCO(FormerDefaults):
     Parameters
     ----------
     transform : callable, optional
-        Called with the image, the pair of height and width, the boxes and the labels; returns all.
+        Called with the image, the pair of height and width, the boxes and the labels; returns all
+        four.
     **settings
         Arguments of `StreamingDataset`.
     """
@@ -246,7 +247,7 @@ class StreamingCOCO(FormerDefaults):
         self.transform = transform
 
     def get_item(self, sample_id: int, retry: int = 7) -> Any:
-        """Return sample `sample_id`, transformed."""
+        """Return the transformed sample `sample_id`."""
         stored = super().get_item(sample_id, retry)
         found = (
             stored["img"].convert("RGB"),

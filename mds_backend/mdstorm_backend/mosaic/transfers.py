@@ -1,4 +1,4 @@
-"""Single files to and from storages."""
+"""Downloads and uploads of single files."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _logger = logging.getLogger(__name__)
 
 
 class CloudDownloader:
-    """Copies files of any storage to this machine. One object serves all of them."""
+    """Downloads files from any storage. One object serves all storages."""
 
     @classmethod
     def get(cls, remote_dir: str | None = None) -> CloudDownloader:
-        """Return a downloader for what lies below a URL or a path.
+        """Return a downloader for the files below a URL or a path.
 
         Raises
         ------
         UnsupportedURLError
-            If its scheme is unknown. A `ValueError`.
+            If the scheme of the URL is unknown. A `ValueError`.
         MissingDependencyError
-            If the library for it is not installed.
+            If the library for the scheme is not installed.
         """
         if remote_dir is not None:
             check_scheme(remote_dir)
@@ -39,13 +39,13 @@ class CloudDownloader:
     def direct_download(
         cls, remote: str | None, local: str, timeout: float = DEFAULT_TIMEOUT
     ) -> None:
-        """Copy one file: `get`, `download` and `clean_up` in one."""
+        """Download one file: `get`, `download` and `clean_up` in one call."""
         cls.get(remote).download(remote, local, timeout)
 
     def download(self, remote: str | None, local: str, timeout: float = DEFAULT_TIMEOUT) -> None:
-        """Copy a file, unless it is there already.
+        """Download a file, unless `local` already exists.
 
-        Directories are made as needed. The file appears complete or not at all.
+        Directories are created as needed. The file appears complete or not at all.
 
         Parameters
         ----------
@@ -59,9 +59,9 @@ class CloudDownloader:
         Raises
         ------
         InvalidArgumentError
-            If there is no copy and `remote` is not given. A `ValueError`.
+            If `local` does not exist and `remote` is not given. A `ValueError`.
         FileNotFoundError
-            If there is no such file.
+            If `remote` does not exist.
         CredentialsError, StorageError
             If the storage denies access, or fails.
         """
@@ -79,7 +79,7 @@ class CloudDownloader:
         """Do nothing: connections are closed with the process."""
 
 
-#: The names by storage: one class serves all.
+#: The names for each storage: one class serves all.
 AzureDataLakeDownloader = CloudDownloader
 AzureDownloader = CloudDownloader
 DBFSDownloader = CloudDownloader
@@ -90,7 +90,7 @@ S3Downloader = CloudDownloader
 
 
 def download_file(remote: str | None, local: str, timeout: float = DEFAULT_TIMEOUT) -> None:
-    """Copy a file of any storage to the path `local`, unless it is there already.
+    """Download a file from any storage to the path `local`, unless that exists already.
 
     See `CloudDownloader.download`.
     """
@@ -98,7 +98,7 @@ def download_file(remote: str | None, local: str, timeout: float = DEFAULT_TIMEO
 
 
 class CloudUploader:
-    """Copies files from a local directory to any storage.
+    """Uploads files from a local directory to any storage.
 
     Parameters
     ----------
@@ -110,16 +110,16 @@ class CloudUploader:
     progress_bar : bool
         Accepted for compatibility: no progress is shown.
     retry : int
-        How often to try again after the storage failed.
+        Number of retries after the storage failed.
     exist_ok : bool
         Whether the local directory may hold files.
 
     Attributes
     ----------
     local : str
-        The local directory, which is made if there is none.
+        The local directory, which is created if necessary.
     remote : str or None
-        The URL or path of the other one.
+        The URL or path to which files are copied; None if they are not copied.
 
     Raises
     ------
@@ -128,7 +128,7 @@ class CloudUploader:
     UnsupportedURLError
         If the scheme of the URL is unknown. A `ValueError`.
     MissingDependencyError
-        If the library for it is not installed.
+        If the library for the scheme is not installed.
     DatasetExistsError
         If the local directory is not empty. A `FileExistsError`.
     """
@@ -146,7 +146,7 @@ class CloudUploader:
             try:
                 check_scheme(self.remote)
             except UnsupportedURLError as error:
-                # In the words that code which tries several storages looks for.
+                # Code that tries several storages looks for these words.
                 raise UnsupportedURLError(f"Invalid Cloud provider prefix: {error}") from error
         self.keep_local = keep_local
         self.progress_bar = progress_bar
@@ -173,7 +173,7 @@ class CloudUploader:
         return cls(out, keep_local, progress_bar, retry, exist_ok)
 
     def upload_file(self, filename: str) -> None:
-        """Copy the file of this name in the local directory, if there is somewhere to copy it to.
+        """Upload a file of the local directory; do nothing if `remote` is None.
 
         Without `keep_local` the local file is removed afterwards.
 
@@ -197,8 +197,8 @@ class CloudUploader:
     def list_objects(self, prefix: str | None = None) -> list[str]:
         """Return the files whose paths begin with `prefix`, sorted.
 
-        With a URL these are the files there, by their paths within bucket or container; otherwise
-        those of the local directory, by their paths on this machine.
+        If `remote` is a URL, these are the files below it, by their paths within the bucket or
+        container; otherwise the files of the local directory, by their paths on this machine.
         """
         if self.remote is not None and urlsplit(self.remote).scheme:
             root, location = urlsplit(self.remote).path.lstrip("/"), Location.of(self.remote)
@@ -209,12 +209,12 @@ class CloudUploader:
         return sorted(path for path in paths if path.startswith(wanted))
 
     def clear_local(self, local: str) -> None:
-        """Remove the file `local`, unless files are to stay."""
+        """Remove the file `local`, unless `keep_local` is true."""
         if not self.keep_local and os.path.isfile(local):
             os.remove(local)
 
 
-#: The names by storage: one class serves all.
+#: The names for each storage: one class serves all.
 AzureDataLakeUploader = CloudUploader
 AzureUploader = CloudUploader
 DBFSUploader = CloudUploader

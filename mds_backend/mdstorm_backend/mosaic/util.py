@@ -1,8 +1,8 @@
-"""Small functions and constants of MosaicML Streaming, also of processes that train together.
+"""Small functions and constants of MosaicML Streaming, including those of distributed training.
 
-Rank and sizes are those of torchrun's variables, which MosaicML Streaming reads alone, or else
-those that the loaders use: see `mdstorm_backend.order.find_world`. Nothing here makes a process
-group.
+Rank and sizes come from torchrun's variables, the only ones that MosaicML Streaming reads, or else
+from the world that the loaders use: see `mdstorm_backend.order.find_world`. Nothing here creates a
+process group.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 
-#: Seconds that a download may wait without receiving data, unless told otherwise.
+#: Default number of seconds that a download may wait without receiving data.
 DEFAULT_TIMEOUT = 60.0
 
-#: Seconds between two looks of what waits for a file.
+#: Seconds between two checks whether a file exists.
 TICK = 0.007
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -43,10 +43,10 @@ _logger = logging.getLogger(__name__)
 get_partitions = partition
 get_sampling = samples_per_shard
 get_shuffle = shuffle
-#: Each takes what `get_partitions` takes after the name of the algorithm.
+#: Each takes the arguments of `get_partitions` after the name of the algorithm.
 get_partitions_orig = partial(get_partitions, "orig")
 get_partitions_relaxed = partial(get_partitions, "relaxed")
-#: Each takes what `get_shuffle` takes after the name of the algorithm.
+#: Each takes the arguments of `get_shuffle` after the name of the algorithm.
 get_shuffle_naive = partial(get_shuffle, "naive")
 get_shuffle_py1br = partial(get_shuffle, "py1br")
 get_shuffle_py1e = partial(get_shuffle, "py1e")
@@ -55,19 +55,19 @@ get_shuffle_py2s = partial(get_shuffle, "py2s")
 
 
 def get_list_arg(text: str) -> list[str]:
-    """Split the text of a command line's list argument at its commas; empty text is no element."""
+    """Split a list argument of a command line at its commas; an empty text is an empty list."""
     return text.split(",") if text else []
 
 
 def bytes_to_int(bytes_str: float | str) -> int:
-    """Return the bytes that a number, or a text such as ``"1.5mb"``, stands for.
+    """Return the number of bytes in a size: a number, or a text such as ``"1.5mb"``.
 
     A kilobyte has 1024 bytes; case and blanks do not matter.
 
     Raises
     ------
     InvalidArgumentError
-        If it is not a size. A `ValueError`.
+        If `bytes_str` is not a size. A `ValueError`.
     """
     try:
         return parse_size(bytes_str)
@@ -76,7 +76,7 @@ def bytes_to_int(bytes_str: float | str) -> int:
 
 
 def number_abbrev_to_int(abbrev_str: float | str) -> int:
-    """Return the integer that a number, or a text such as ``"1.5m"``, stands for.
+    """Return the integer for a number, or for a text such as ``"1.5m"``.
 
     ``k``, ``m``, ``b`` and ``t`` are thousands, millions, billions and trillions; case and blanks
     do not matter. Fractions are cut off.
@@ -84,7 +84,7 @@ def number_abbrev_to_int(abbrev_str: float | str) -> int:
     Raises
     ------
     InvalidArgumentError
-        If it is not a number. A `ValueError`.
+        If `abbrev_str` is not a number. A `ValueError`.
     """
     if not isinstance(abbrev_str, str):
         return int(abbrev_str)
@@ -94,23 +94,23 @@ def number_abbrev_to_int(abbrev_str: float | str) -> int:
 def wait_for_file_to_exist(
     filename: str, poll_interval: float, timeout: float, err_msg: str
 ) -> None:
-    """Return once a file exists, which another process makes.
+    """Wait until a file exists, which another process creates.
 
     Parameters
     ----------
     filename : str
-        Its path.
+        Path of the file.
     poll_interval : float
-        Seconds between two looks.
+        Seconds between two checks.
     timeout : float
         Seconds after which to give up.
     err_msg : str
-        Begins the message of the error then.
+        Beginning of the error's message.
 
     Raises
     ------
     RuntimeError
-        If it does not exist after `timeout`.
+        If the file does not exist after `timeout`.
     """
     start = time.monotonic()
     while not os.path.exists(filename):
@@ -141,16 +141,16 @@ def retry(
 
     Parameters
     ----------
-    exc_class : exception class or sequence of them
+    exc_class : exception class or sequence of exception classes
         The errors after which to try again.
     clean_up_fn : callable, optional
         Called after each of these errors.
     num_attempts : int
-        How often the function is called at most. The last error is raised.
+        The most calls of the function. The last error is raised.
     initial_backoff : float
         Seconds to wait after the first failure; twice as long after each further one.
     max_jitter : float
-        Up to so many seconds are added, at random.
+        The most seconds that are added to each wait, at random.
 
     Raises
     ------
@@ -189,8 +189,8 @@ def retry(
 def clean_stale_shared_memory() -> None:
     """Do nothing: mdstorm keeps nothing in shared memory that could be left behind.
 
-    Processes coordinate through files and locks, which a process that ends gives up. The first call
-    says so in the log, at debug level.
+    Processes coordinate through files and locks, which are released when a process ends. The first
+    call logs a message at debug level.
     """
     _logger.debug("clean_stale_shared_memory does nothing: mdstorm uses no shared memory")
 
@@ -209,19 +209,19 @@ def get_index_basename() -> str:
 def infer_dataframe_schema(
     dataframe: DataFrame, user_defined_cols: Mapping[str, str] | None = None
 ) -> dict[str, str] | None:
-    """Return the encodings that `dataframe_to_mds` stores a DataFrame in, or check given ones.
+    """Return the encodings in which `dataframe_to_mds` stores a DataFrame, or check given ones.
 
     Parameters
     ----------
     dataframe : pyspark.sql.DataFrame
-        Only its schema is looked at.
+        The DataFrame, of which only the schema is used.
     user_defined_cols : dict of str to str, optional
         Encodings to check.
 
     Returns
     -------
     dict of str to str, or None
-        The encoding of each column; None if `user_defined_cols` is given and can be used.
+        The encoding of each column; None if `user_defined_cols` is given and valid.
 
     Raises
     ------
@@ -242,7 +242,8 @@ def infer_dataframe_schema(
 def is_json_compatible(data_type: DataType) -> bool:
     """Whether MosaicML Streaming stores a column of this Spark type as ``json``.
 
-    `dataframe_to_mds` of mdstorm stores more types so: dates, decimals and binaries among others.
+    mdstorm's `dataframe_to_mds` stores more types as ``json``, such as dates, decimals and
+    binaries.
     """
     return _is_json(data_type.jsonValue())
 
@@ -270,7 +271,7 @@ def get_world_size() -> int:
 
 
 def get_local_rank() -> int:
-    """Return the number of this process on its node, 0 without a launcher."""
+    """Return the rank of this process on its node, 0 without a launcher."""
     return int(os.environ.get("LOCAL_RANK") or find_world().local_rank)
 
 
@@ -280,33 +281,33 @@ def get_local_world_size() -> int:
 
 
 def barrier() -> None:
-    """Wait for all processes of the group; without a group do nothing."""
+    """Wait for all processes of the group; do nothing without a group."""
     group = _group()
     if group is not None:
         group.barrier()
 
 
 def broadcast(tensor: Any, src: int) -> None:
-    """Overwrite `tensor` with that of rank `src`; without a group do nothing."""
+    """Overwrite `tensor` with that of rank `src`; do nothing without a group."""
     group = _group()
     if group is not None:
         group.broadcast(tensor, src)
 
 
 def all_gather(tensor_list: list[Any], tensor: Any) -> None:
-    """Fill `tensor_list` with the tensors of all ranks; without a group do nothing."""
+    """Fill `tensor_list` with the tensors of all ranks; do nothing without a group."""
     group = _group()
     if group is not None:
         group.all_gather(tensor_list, tensor)
 
 
 def all_gather_object(obj: _Object) -> list[_Object]:
-    """Return the objects of all ranks, which must be able to be pickled.
+    """Return the objects of all ranks, which must be picklable.
 
     Raises
     ------
     RuntimeError
-        If the world has several processes and no group.
+        If the world has several processes and no process group.
     """
     group, size = _group(), get_world_size()
     if group is not None:
@@ -322,7 +323,7 @@ def all_gather_object(obj: _Object) -> list[_Object]:
 
 
 def _group() -> Any:
-    """Return `torch.distributed` if there is a process group."""
+    """Return `torch.distributed` if there is a process group, otherwise None."""
     require("torch")
     import torch.distributed
 

@@ -1,9 +1,9 @@
 """MosaicML Streaming's modules over this engine: `streaming.x` is `mdstorm_backend.streaming.x`.
 
-Code changes its imports, or calls `mdstorm_backend.install_as_streaming` and changes nothing. The
-modules are made from the table in `mdstorm_backend.drop_in.streaming`; editors and type
-checkers read the stubs beside this file, which scripts/make_streaming_stubs.py writes. What is
-absent raises an ImportError that says where docs/mosaicml.md speaks of it.
+Programs change their imports, or call `mdstorm_backend.install_as_streaming` and change nothing.
+The modules are created from the table in `mdstorm_backend.drop_in.streaming`. Editors and type
+checkers read the stubs beside this file, which scripts/make_streaming_stubs.py writes. Importing an
+absent name raises an ImportError that names the section of docs/mosaicml.md about it.
 """
 
 from __future__ import annotations

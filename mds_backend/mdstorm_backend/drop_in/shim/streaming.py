@@ -5,7 +5,7 @@ It is found on a search path, or sent to Spark's workers, and never imported as 
 
 import sys
 
-#: How mdstorm knows this module from MosaicML's.
+#: Distinguishes this module from MosaicML's.
 STANDS_FOR_MDSTORM = True
 
 try:
