@@ -140,11 +140,10 @@ class CorruptIndexError(CorruptDatasetError, json.JSONDecodeError):
         As in `json.JSONDecodeError`.
     """
 
-    def __init__(self, message: str, *, url: str = "", doc: str = "", pos: int = 0) -> None:
+    def __init__(self, message: str, *, url: str = "", pos: int = 0) -> None:
         ValueError.__init__(self, message)  # JSONDecodeError would add line and column
-        self.url, self.msg, self.doc, self.pos = url, message, doc, pos
-        self.lineno = doc.count("\n", 0, pos) + 1
-        self.colno = pos - doc.rfind("\n", 0, pos)
+        self.url, self.msg, self.doc, self.pos = url, message, "", pos
+        self.lineno, self.colno = 1, pos + 1
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), self.args, vars(self)

@@ -15,7 +15,7 @@ import logging
 import re
 import secrets
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
@@ -130,63 +130,26 @@ def check_no_other(location: Location, conversion: ConversionId) -> None:
         )
 
 
-@dataclass(frozen=True)
-class ConversionTask:
-    """Consecutive row groups that are converted together.
-
-    Attributes
-    ----------
-    number : int
-        Position among all tasks.
-    row_groups : range
-        Numbers of its row groups in the source.
-    num_rows : int
-        Total rows of these.
-    """
-
-    number: int
-    row_groups: range
-    num_rows: int
-
-
-def cut_tasks(row_counts: Sequence[int], rows_per_task: float) -> list[ConversionTask]:
-    """Group consecutive row groups of at most `rows_per_task` rows in total.
+def cut_tasks(row_counts: Sequence[int], rows_per_task: float) -> Iterator[range]:
+    """Yield consecutive row groups of at most `rows_per_task` rows in total.
 
     A larger row group is a task by itself, as with a limit of 0 each of them is.
     """
-    return _tasks(row_counts, _runs(row_counts, rows_per_task))
-
-
-def tasks_by_file(row_counts: Sequence[int], files: Sequence[str]) -> list[ConversionTask]:
-    """Make one task of the row groups of each file, which are consecutive.
-
-    Parameters
-    ----------
-    row_counts : sequence of int
-        Rows of each row group.
-    files : sequence of str
-        File of each row group.
-    """
-    runs = [list(run) for _, run in groupby(range(len(files)), key=lambda i: files[i])]
-    return _tasks(row_counts, (range(run[0], run[-1] + 1) for run in runs))
-
-
-def _tasks(row_counts: Sequence[int], runs: Iterable[range]) -> list[ConversionTask]:
-    return [
-        ConversionTask(number, row_groups, sum(row_counts[i] for i in row_groups))
-        for number, row_groups in enumerate(runs)
-    ]
-
-
-def _runs(row_counts: Sequence[int], limit: float) -> Iterator[range]:
     start = rows = 0
     for i, count in enumerate(row_counts):
-        if rows and rows + count > limit:
+        if rows and rows + count > rows_per_task:
             yield range(start, i)
             start, rows = i, 0
         rows += count
     if start < len(row_counts):
         yield range(start, len(row_counts))
+
+
+def tasks_by_file(files: Sequence[str]) -> Iterator[range]:
+    """Yield the row groups of each file, which are consecutive; `files` has that of each."""
+    for _, run in groupby(range(len(files)), key=lambda i: files[i]):
+        first, *others = run
+        yield range(first, first + 1 + len(others))
 
 
 @dataclass(frozen=True)
@@ -205,8 +168,8 @@ class Conversion:
         How it is written, see `write_shards`.
     recode : callable or None
         Called with every batch before writing it.
-    tasks : list of ConversionTask
-        The tasks.
+    tasks : list of range
+        Row groups of the source that are converted together.
     extra : dict
         Further entries for the index.
     """
@@ -217,7 +180,7 @@ class Conversion:
     schema: Schema
     format_: ShardFormat
     recode: Recode | None
-    tasks: list[ConversionTask]
+    tasks: list[range]
     extra: Mapping[str, Any]
 
     def run(
@@ -291,15 +254,16 @@ class Conversion:
         notes: bool,
     ) -> list[ShardReport]:
         """Run the unfinished tasks; return the reports of all tasks, in order."""
-        rows = _Rows(sum(task.num_rows for task in self.tasks), progress)
-        rows.add(sum(task.num_rows for task in self.tasks if task.number in finished))
-        left = [task for task in self.tasks if task.number not in finished]
+        counts = dict(enumerate(map(self.rows.count, self.tasks)))
+        rows = _Rows(sum(counts.values()), progress)
+        rows.add(sum(counts[number] for number in counts.keys() & finished))
+        left = [number for number in counts if number not in finished]
         # With fewer tasks than threads, columns are decoded in parallel instead.
         use_threads = len(left) < workers
         convert = partial(self._convert_task, attempt, rows, notes=notes, use_threads=use_threads)
         with ThreadPoolExecutor(workers, thread_name_prefix="mdstorm-convert") as pool:
             try:
-                futures = [pool.submit(convert, task) for task in left]
+                futures = [pool.submit(convert, number) for number in left]
                 wait(futures, return_when=FIRST_EXCEPTION)
             finally:
                 rows.stop()
@@ -308,17 +272,17 @@ class Conversion:
             error = None if future.cancelled() else future.exception()
             if error is not None and not isinstance(error, _StoppedError):
                 raise error
-        found = {task.number: future.result() for task, future in zip(left, futures, strict=True)}
+        found = {number: future.result() for number, future in zip(left, futures, strict=True)}
         reports = finished | found
-        return [report for task in self.tasks for report in reports[task.number]]
+        return [report for number in counts for report in reports[number]]
 
     def _convert_task(
-        self, attempt: str, rows: _Rows, task: ConversionTask, *, notes: bool, use_threads: bool
+        self, attempt: str, rows: _Rows, number: int, *, notes: bool, use_threads: bool
     ) -> list[ShardReport]:
-        prefix = self.id.prefix(task.number, attempt)
+        prefix = self.id.prefix(number, attempt)
 
         def batches() -> Iterator[pa.RecordBatch]:
-            for batch in self.rows.batches(task.row_groups, use_threads=use_threads):
+            for batch in self.rows.batches(self.tasks[number], use_threads=use_threads):
                 yield self.recode(batch) if self.recode else batch
                 rows.add(batch.num_rows)
 

@@ -131,7 +131,7 @@ def convert_parquet(
     schema = plan_parquet(fields) if plan is None else plan
     size = row_bytes(schema, source.nbytes / max(len(source), 1))
     if cut_at == "files":
-        tasks = tasks_by_file(source.shard_sizes, [group.path for group in source.row_groups])
+        tasks = tasks_by_file([group.path for group in source.row_groups])
     else:
         tasks = cut_tasks(source.shard_sizes, 0 if cut_at else limit / size)
     # The empty list is in the identities of conversions that earlier versions began.
@@ -143,7 +143,7 @@ def convert_parquet(
         schema,
         format_,
         recode,
-        tasks,
+        list(tasks),
         dict(extra or {}),
     )
     with show_progress("Converting", "rows", progress) as shown:

@@ -58,6 +58,10 @@ class RowBatches:
         partitions = set(source.partition_columns)
         self._stored = [name for name in fields.names if name not in partitions]
 
+    def count(self, row_groups: Sequence[int]) -> int:
+        """Return how many rows some row groups have."""
+        return sum(self._source.row_groups[number].num_rows for number in row_groups)
+
     def batches(
         self, row_groups: Sequence[int], *, use_threads: bool = False
     ) -> Iterator[pa.RecordBatch]:

@@ -185,7 +185,6 @@ class _Tally:
         self.problems: list[Problem] = []
         self.nulls: Counter[str] = Counter()
         self.null_elements: Counter[str] = Counter()
-        self._notes: Counter[str] = Counter()
         self._noted_in: dict[str, str] = {}
 
     def add(self, check: ShardCheck) -> None:
@@ -193,17 +192,12 @@ class _Tally:
         self.nulls.update(check.null_counts)
         self.null_elements.update(check.element_null_counts)
         for note in check.notes:
-            self._notes[note.problem] += 1
             self._noted_in.setdefault(note.problem, note.file)
 
     @property
     def notes(self) -> list[Problem]:
-        """Return one note for all shards that share it."""
-        others = {text: count - 1 for text, count in self._notes.items()}
-        return [
-            Problem(file, f"{text} (also in {others[text]:,} more)" if others[text] else text)
-            for text, file in self._noted_in.items()
-        ]
+        """Return one note for all shards that share it, of the first of them."""
+        return [Problem(file, text) for text, file in self._noted_in.items()]
 
 
 def _check_counts(dataset: Dataset, tally: _Tally) -> list[Problem]:

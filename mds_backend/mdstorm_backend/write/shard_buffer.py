@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 from mdstorm_backend.errors import WriteError
 from mdstorm_backend.format.compression import (
     check_compression,
-    check_hashes,
     compress,
     digests,
     extension,
@@ -49,7 +48,6 @@ class ShardFormat:
 
     def __post_init__(self) -> None:
         check_compression(self.compression)
-        check_hashes(self.hashes)
 
     def file_name(self, basename: str) -> str:
         """Name of the file that holds the shard `basename`, compressed where that is asked for."""

@@ -145,10 +145,10 @@ def test_a_hash_that_nobody_knows_is_noted_once_for_all_shards(tmp_path: Path) -
                 file["hashes"] = {"sha9": "00"}
 
     change_index(tmp_path, change)
-    first, *others = shard_files(tmp_path)
+    first, *_ = shard_files(tmp_path)
     report = verify(str(tmp_path))
     assert report.is_good
-    text = f"its hash 'sha9' is unknown and was not checked (also in {len(others)} more)"
+    text = "its hash 'sha9' is unknown and was not checked"
     assert list(map(vars, report.notes)) == [{"file": first.name, "problem": text}]
 
 
