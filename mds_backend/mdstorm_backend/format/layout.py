@@ -226,39 +226,25 @@ def parse_header_text(header: bytes, *, url: str) -> dict[str, Any]:
     return value
 
 
-def num_samples(data: Buffer, *, url: str) -> int:
-    """Samples of an uncompressed shard, by its first word.
+def read_header(data: Buffer, *, url: str) -> tuple[int, dict[str, Any]]:
+    """Return the samples of an uncompressed shard, and its header, in which nothing was checked.
 
     Raises
     ------
     CorruptDatasetError
-        If its offsets do not fit into the file, do not ascend or do not end with it.
+        If there is no header, or the offsets do not fit into the file, do not ascend or do not end
+        with it.
     """
     words = np.frombuffer(data, "<u4", min(len(data) // 4, 1))
     count = int(words[0]) if len(words) else 0
-    if 4 * (count + 2) <= len(data):
+    first = 4 * (count + 2)
+    if first <= len(data):
         offsets = np.frombuffer(data, "<u4", count + 1, 4)
-        if (
-            offsets[0] >= 4 * (count + 2)
-            and offsets[-1] == len(data)
-            and bool((offsets[:-1] <= offsets[1:]).all())
-        ):
-            return count
+        ascending = bool((offsets[:-1] <= offsets[1:]).all())
+        if offsets[0] >= first and offsets[-1] == len(data) and ascending:
+            return count, parse_header_text(bytes(data[first : offsets[0]]), url=url)
     what = f"of {len(data)} bytes does not start as a shard: it was cut off, or is something else"
     raise CorruptDatasetError.of_file(url, what)
-
-
-def read_header(data: Buffer, *, url: str) -> dict[str, Any]:
-    """Header of an uncompressed shard; nothing in it has been checked.
-
-    Raises
-    ------
-    CorruptDatasetError
-        If there is none.
-    """
-    start = 4 * (num_samples(data, url=url) + 2)
-    stop = int(np.frombuffer(data, "<u4", 1, 4)[0])
-    return parse_header_text(bytes(data[start:stop]), url=url)
 
 
 def shown_json(value: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -76,11 +77,7 @@ def plan_types(
     check_float_dtype(dtype)
     check_decimals(decimals)
     _check_names([field["name"] for field in fields])
-    refused = {
-        field["name"]: _refusal(field["type"])
-        for field in fields
-        if not _is_storable(field["type"])
-    }
+    refused = {field["name"]: refusal for field in fields if (refusal := _refusal(field["type"]))}
     if refused:
         reasons = "; ".join(f"{name!r}: {reason}" for name, reason in refused.items())
         raise UnsupportedTypeError(
@@ -116,14 +113,6 @@ def _check_names(names: list[str]) -> None:
         )
 
 
-def _is_storable(spark_type: SparkType) -> bool:
-    try:
-        arrow_type(spark_type)
-    except KeyError:
-        return False
-    return not (_holds_vector(spark_type) or _repeats_field(spark_type))
-
-
 def _children(spark_type: SparkType) -> list[SparkType]:
     """Types inside an array, map or struct."""
     if not isinstance(spark_type, dict) or is_vector(spark_type):
@@ -145,10 +134,15 @@ def _repeats_field(spark_type: SparkType) -> bool:
     return len(set(names)) < len(names) or any(map(_repeats_field, _children(spark_type)))
 
 
-def _refusal(spark_type: SparkType) -> str:
+def _refusal(spark_type: SparkType) -> str | None:
+    """Return why a type cannot be stored, and what to do; None if it can."""
     name = simple_name(spark_type)
     if _repeats_field(spark_type):
         return f"type {name} has two fields of one name; rename one of them"
+    with suppress(KeyError):
+        arrow_type(spark_type)
+        if not _holds_vector(spark_type):
+            return None
     for word, remedy in _REMEDIES.items():
         if word in name:
             return f"type {name} has no MDS encoding; {remedy}"

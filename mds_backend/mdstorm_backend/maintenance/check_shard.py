@@ -141,7 +141,7 @@ class _Checker:
     def _check_header(self, raw: Buffer) -> None:
         """Compare the header with the index."""
         stated = self._info.to_json()
-        header = read_header(raw, url=self._url)
+        _, header = read_header(raw, url=self._url)
         for key in _REPEATED:
             if key in header and (header[key] or None) != (stated[key] or None):
                 self._add(

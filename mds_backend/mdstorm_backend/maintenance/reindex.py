@@ -18,7 +18,7 @@ from mdstorm_backend.errors import (
 )
 from mdstorm_backend.format.compression import decompress_unsized, digests
 from mdstorm_backend.format.index import INDEX_NAME, Index, parse_shard
-from mdstorm_backend.format.layout import num_samples, read_header, unpack_validity
+from mdstorm_backend.format.layout import read_header, unpack_validity
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.format.shard_info import (
     CLAIM_NAME,
@@ -186,7 +186,7 @@ def _read(location: Location, name: ShardName) -> _Found:
 
 
 def _describe(name: ShardName, data: Buffer, raw: Buffer, url: str) -> _Found:
-    header = read_header(raw, url=url)
+    samples, header = read_header(raw, url=url)
     extra = header.pop("mdstorm", {})
     stated = header["compression"] or ""
     note = ""
@@ -197,7 +197,7 @@ def _describe(name: ShardName, data: Buffer, raw: Buffer, url: str) -> _Found:
     info = parse_shard(
         {
             **header,
-            "samples": num_samples(raw, url=url),
+            "samples": samples,
             "raw_data": _file(name.raw_path, raw, hashes),
             "zip_data": _file(name.path, data, hashes) if name.extension else None,
         }

@@ -122,16 +122,12 @@ def _check_refused(error: Exception, key: str) -> None:
     _logger.debug("this session refuses the conf %s", key, exc_info=error)
 
 
-def is_connect(session: Any) -> bool:
-    """Whether `session` is a Spark Connect session."""
-    return type(session).__module__.startswith("pyspark.sql.connect.")
-
-
 def is_local(session: Any) -> bool:
     """Whether executors are children of this process, with its disk; False if unknown."""
     # A Spark Connect server may have its own machine, working directory and mounts, unless PySpark
     # has started it in this process.
-    if is_connect(session) and "SPARK_LOCAL_REMOTE" not in os.environ:
+    is_connect = type(session).__module__.startswith("pyspark.sql.connect.")
+    if is_connect and "SPARK_LOCAL_REMOTE" not in os.environ:
         return False
     return (read_conf(session, "spark.master") or "").lower().startswith("local")
 
