@@ -60,7 +60,7 @@ def exact(ranks: int, rows: int, shards: int) -> None:
     """Find the shards of a rank's share, in windows, and permute the rows of the first window."""
     order = ExactOrder(seed=1, shuffle_shards=True, window=WINDOW, rank=ranks - 1, world_size=ranks)
     bounds = np.linspace(0, rows, shards + 1, dtype=np.int64)
-    share = order.rows(rows, first_place=rows)
+    share = order.rows(rows, first_position=rows)
     next(order.chunks(bounds, share, 1, range(len(share))))
 
 

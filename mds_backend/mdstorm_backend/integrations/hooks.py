@@ -37,9 +37,9 @@ def _handing_over(prepare: Callable[..., Any]) -> Callable[..., Any]:
     def prepare_data_loader(*args: Any, **kwargs: Any) -> Any:
         from mdstorm_backend.integrations.prepared_loader import prepared
 
-        wanted = signature.bind(*args, **kwargs)
-        wanted.apply_defaults()
-        loader = prepared(wanted.arguments)
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        loader = prepared(bound.arguments)
         return prepare(*args, **kwargs) if loader is None else loader
 
     return prepare_data_loader
@@ -122,7 +122,7 @@ def _restoring(load: Callable[[Any], None]) -> Any:
                 _refuse_other_world(loader, state)
             else:
                 _begin_after(loader, state)
-        if not self.restarting:  # no states for the loaders of later epochs
+        if not self.restarting:  # loaders made for later epochs have no state
             self._combined_loader_states_to_load = []
         load(self)
 

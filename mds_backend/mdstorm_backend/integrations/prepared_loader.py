@@ -37,7 +37,7 @@ from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.world import given_world
 
 
-def prepared(wanted: Mapping[str, Any]) -> PreparedLoader | None:
+def prepared(arguments: Mapping[str, Any]) -> PreparedLoader | None:
     """Return a loader over this process's share, or None if Accelerate has to prepare it itself.
 
     That is so if batches are not read as blocks, because the dataset overrides ``__iter__`` or is
@@ -45,7 +45,7 @@ def prepared(wanted: Mapping[str, Any]) -> PreparedLoader | None:
 
     Parameters
     ----------
-    wanted : mapping
+    arguments : mapping
         The arguments of Accelerate's ``prepare_data_loader``.
 
     Raises
@@ -54,16 +54,16 @@ def prepared(wanted: Mapping[str, Any]) -> PreparedLoader | None:
         If Accelerate would split the share of a process again, or if ``split_batches`` does not
         divide the batches evenly.
     """
-    loader = wanted["dataloader"]
-    num_processes = wanted["num_processes"] or PartialState().num_processes
+    loader = arguments["dataloader"]
+    num_processes = arguments["num_processes"] or PartialState().num_processes
     if not isinstance(loader, StreamingDataLoader) or not loader._mdstorm.reads_blocks:
         _refuse_second_split(loader, num_processes)
         return None
     return PreparedLoader(
-        _with_share(loader, num_processes, wanted),
-        device=wanted["device"] if wanted["put_on_device"] else None,
-        non_blocking=wanted["non_blocking"],
-        use_stateful_dataloader=wanted["use_stateful_dataloader"],
+        _with_share(loader, num_processes, arguments),
+        device=arguments["device"] if arguments["put_on_device"] else None,
+        non_blocking=arguments["non_blocking"],
+        use_stateful_dataloader=arguments["use_stateful_dataloader"],
     )
 
 
@@ -85,15 +85,15 @@ def _refuse_second_split(loader: Any, num_processes: int) -> None:
 
 
 def _with_share(
-    loader: StreamingDataLoader, num_processes: int, wanted: Mapping[str, Any]
+    loader: StreamingDataLoader, num_processes: int, arguments: Mapping[str, Any]
 ) -> StreamingDataLoader:
     """Return a copy of the loader that reads only this process's share."""
     source, batch_size = source_of(loader)._mdstorm, loader.batch_size
     assert batch_size is not None
     shared, is_told = source.shared(), source.is_told_its_share
-    if wanted["split_batches"] and not is_told:
+    if arguments["split_batches"] and not is_told:
         batch_size = _part_of_batch(batch_size, num_processes)
-    if (mesh := wanted.get("torch_device_mesh")) is not None and not is_told:
+    if (mesh := arguments.get("torch_device_mesh")) is not None and not is_told:
         # Processes along other dimensions read the same rows.
         names = [name for name in mesh.mesh_dim_names if name.startswith("dp")]
         shared = shared.in_order(shared.order.share_of(given_world((mesh, names))))
@@ -101,7 +101,7 @@ def _with_share(
     if (
         not is_told
         and isinstance(order, ExactOrder)
-        and wanted["even_batches"]
+        and arguments["even_batches"]
         and not loader.drop_last
         and source.settings.num_epochs == 1
         and not shared.options.drops_rows

@@ -163,8 +163,8 @@ class ExactOrder:
             return self
         return replace(self, seed=DEFAULT_SEED if self.is_share else secrets.randbits(63) | 1)
 
-    def rows(self, num_rows: int, first_place: int = 0) -> range:
-        """Return this rank's rows of an epoch that begins at `first_place` of its pass.
+    def rows(self, num_rows: int, first_position: int = 0) -> range:
+        """Return this rank's rows of an epoch that begins at `first_position` of its pass.
 
         Raises
         ------
@@ -179,7 +179,7 @@ class ExactOrder:
             )
         lanes = Lanes(0, self.world_size, self.padded_to)
         stop = num_rows if self.padded_to else None
-        return EpochLanes(num_rows, first_place, stop, (lanes,)).first_lane(self.rank)
+        return EpochLanes(num_rows, first_position, stop, (lanes,)).first_lane(self.rank)
 
     def pieces(self, bounds: _Numbers, rows: range, epoch: int) -> list[range]:
         """Return the part of `rows` in each shard, with the shards in the order of `epoch`.

@@ -1,8 +1,8 @@
 """`ExactSampler`: the samples of one rank in the ``exact`` order, batch by batch.
 
-A position of this sampler is a place in the sense of `mdstorm_backend.order.lanes`: how many
-samples of the pass the whole world has consumed. In one *step* each rank reads one batch, so each
-batch advances the position by the samples of a step. Batches may span epochs; only the last ones of
+A position of this sampler is how many samples of the pass the whole world has consumed, see
+`mdstorm_backend.order.lanes`. In one *step* each rank reads one batch, so each batch advances the
+position by the samples of a step. Batches may span epochs; only the last ones of
 a pass may be smaller than the others.
 
 Nothing here is as long as an epoch: chunks, sizes and lengths are computed lazily from a place.
@@ -32,7 +32,7 @@ _Numbers = npt.NDArray[np.int64]
 class ExactSampler(Sampler):
     """The samples of one rank in the exact order: a `Sampler`.
 
-    Positions are places of the pass, see `mdstorm_backend.order.lanes`.
+    Positions are numbers of samples in the pass, see `mdstorm_backend.order.lanes`.
 
     Attributes
     ----------
@@ -184,7 +184,7 @@ class ExactSampler(Sampler):
             return after
         # In the last step, some ranks may have fewer samples than others.
         deal = self._lanes_at(begun, position).deal
-        is_end = samples and samples >= deal.num_places(self.order.rank, position, stop)
+        is_end = samples and samples >= deal.num_positions(self.order.rank, position, stop)
         return stop if is_end else min(after, stop)
 
     def part(
@@ -236,7 +236,7 @@ class ExactSampler(Sampler):
         while position < self._stop:
             after = self.advanced(position)
             deal = self._lanes_at(place, position).deal
-            yield deal.num_places(self.order.rank, position, after)
+            yield deal.num_positions(self.order.rank, position, after)
             position = after
 
     def _lanes_at(self, begun: Place, position: int) -> EpochLanes:

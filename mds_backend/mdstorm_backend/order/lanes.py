@@ -1,17 +1,17 @@
 """How the samples of a pass are dealt out to ranks, and the lanes of an epoch that ranks read.
 
-The samples of a pass are numbered through all of its epochs; such a number is a *place*. Places are
-dealt out to the ranks in turn, so that the progress of the whole world is a single number: how many
-samples it has consumed. Each epoch is cut into contiguous *lanes*, one for each rank that began it,
-and a rank takes its samples from its own lane, in reading order. If a pass resumes in the middle of
-an epoch on another number of ranks, the unread ends of all lanes are joined, one after the other,
-and cut into lanes for the new ranks.
+The samples of a pass are numbered through all of its epochs, and the number of a sample is its
+*position*. Positions are dealt out to the ranks in turn, so that one number says how far the whole
+world is: how many samples it has consumed. Each epoch is cut into contiguous *lanes*, one for each
+rank that began it, and a rank takes its samples from its own lane, in reading order. If a pass
+resumes in the middle of an epoch on another number of ranks, the unread ends of all lanes are
+joined, one after the other, and cut into lanes for the new ranks.
 
-Of W ranks, rank r takes the places K with ``K mod W == r·g mod W``. The stride g is coprime to W
+Of W ranks, rank r takes the positions K with ``K mod W == r·g mod W``. The stride g is coprime to W
 and near 0.618 W, which spreads out the ranks that have one sample more than others. So the borders
 of lanes move by only a few samples from epoch to epoch, and hosts keep reading the same shards.
 
-`Deal` says which places belong to which rank or lane, `Layout` cuts samples into lanes, and
+`Deal` says which positions belong to which rank or lane, `Layout` cuts samples into lanes, and
 `EpochLanes` follows one epoch through all changes of the world.
 """
 
@@ -39,8 +39,8 @@ class Lanes(NamedTuple):
     size : int
         Number of lanes: as many as there were ranks.
     padded_to : int
-        Batch size if only the last step of the pass may need padding: its places then fill the
-        batch of one rank after the other. 0 if its places are dealt out like all others.
+        Batch size if only the last step of the pass may need padding: its samples then fill the
+        batch of one rank after the other. 0 if they are dealt out like all others.
     """
 
     consumed: int
@@ -71,14 +71,14 @@ def stride(count: int) -> int:
 
 @dataclass(frozen=True)
 class Deal:
-    """Which places belong to which of `count` members, that is, ranks or lanes.
+    """Which positions belong to which of `count` members, that is, ranks or lanes.
 
     Attributes
     ----------
     count : int
         Number of members.
     tail : int or None
-        First place of the last step, if its places fill the batch of one member after the other;
+        Where the last step begins, if its samples fill the batch of one member after the other;
         None if they are dealt out like all others.
     padded_to : int
         Rows of a batch of that step.
@@ -89,23 +89,23 @@ class Deal:
     padded_to: int = 0
 
     @classmethod
-    def of(cls, lanes: Lanes, first_place: int, stop: int | None) -> Deal:
-        """Return the deal of `lanes` in an epoch from `first_place` on, in a pass up to `stop`."""
+    def of(cls, lanes: Lanes, first_position: int, stop: int | None) -> Deal:
+        """Return the deal of `lanes` in the epoch at `first_position`, in a pass up to `stop`."""
         count, padded_to = lanes.size, lanes.padded_to
         if not padded_to or stop is None:
             return cls(count)
-        start, step = first_place + lanes.consumed, count * padded_to
+        start, step = first_position + lanes.consumed, count * padded_to
         return cls(count, start + (stop - start) // step * step, padded_to)
 
-    def num_places(self, member: int, start: int, stop: int) -> int:
-        """Return how many of the places `start` to `stop` belong to one member."""
+    def num_positions(self, member: int, start: int, stop: int) -> int:
+        """Return how many of the positions `start` to `stop` belong to one member."""
         if self.tail is None:
             residue = member * stride(self.count) % self.count
             return ceil_div(max(stop - start - (residue - start) % self.count, 0), self.count)
-        return int(self.all_places(start, stop)[member])
+        return int(self.num_of_each(start, stop)[member])
 
-    def all_places(self, start: int, stop: int) -> Counts:
-        """Return how many of the places `start` to `stop` belong to each member, as int64."""
+    def num_of_each(self, start: int, stop: int) -> Counts:
+        """Return how many of the positions `start` to `stop` belong to each member, as int64."""
         regular = stop if self.tail is None else min(stop, self.tail)
         members = np.arange(self.count)
         residues = members * stride(self.count) % self.count
@@ -155,9 +155,9 @@ class Layout:
         owners = np.searchsorted(highs, begins, side="right")
         is_in = (begins >= lows[np.minimum(owners, len(lows) - 1)]) & (begins < ends)
         begins, ends = begins[is_in], ends[is_in]
-        places = np.searchsorted(self._ends, begins, side="right")
-        before = np.concatenate(([0], self._ends[:-1]))[places]
-        lanes, starts = self._lanes[places], self._starts[places] + begins - before
+        stretches = np.searchsorted(self._ends, begins, side="right")
+        before = np.concatenate(([0], self._ends[:-1]))[stretches]
+        lanes, starts = self._lanes[stretches], self._starts[stretches] + begins - before
         stops = starts + ends - begins
         goes_on = (lanes[1:] == lanes[:-1]) & (starts[1:] == stops[:-1])
         first = np.concatenate(([True], ~goes_on))[: len(lanes)]
@@ -173,51 +173,53 @@ class EpochLanes:
     ----------
     num_samples : int
         Samples of the epoch.
-    first_place : int
-        Place of the epoch's first sample.
+    first_position : int
+        Position of the epoch's first sample in the pass.
     stop : int or None
-        The place after the last one of the pass; None if the pass never ends.
+        Position at the end of the pass; None if the pass never ends.
     lanes : tuple of Lanes
         The first layout, then one for each change of the world. The last one is current.
     """
 
     num_samples: int
-    first_place: int
+    first_position: int
     stop: int | None
     lanes: tuple[Lanes, ...]
 
     @property
     def deal(self) -> Deal:
-        """Which places belong to which of the current lanes."""
-        return Deal.of(self.lanes[-1], self.first_place, self.stop)
+        """Which positions belong to which of the current lanes."""
+        return Deal.of(self.lanes[-1], self.first_position, self.stop)
 
     def first_lane(self, lane: int) -> range:
-        """Return the samples of a lane of the first layout, as positions in the epoch."""
-        bounds = _first_layout(self.num_samples, self.first_place, self.stop, self.lanes[0]).bounds
+        """Return the samples of a lane of the first layout, numbered within the epoch."""
+        bounds = _first_layout(
+            self.num_samples, self.first_position, self.stop, self.lanes[0]
+        ).bounds
         return range(int(bounds[lane]), int(bounds[lane + 1]))
 
     def rest(self, lane: int, consumed: int) -> Iterator[Stretch]:
         """Yield what is left of a current lane once `consumed` samples of the epoch were read."""
-        place = self.first_place
-        taken = self.deal.num_places(lane, place + self.lanes[-1].consumed, place + consumed)
+        first = self.first_position
+        taken = self.deal.num_positions(lane, first + self.lanes[-1].consumed, first + consumed)
         return _layout(self).rest(lane, taken)
 
 
 @lru_cache(maxsize=64)
-def _first_layout(num_samples: int, first_place: int, stop: int | None, lanes: Lanes) -> Layout:
-    deal = Deal.of(lanes, first_place, stop)
-    sizes = deal.all_places(first_place, first_place + num_samples)
+def _first_layout(num_samples: int, first_position: int, stop: int | None, lanes: Lanes) -> Layout:
+    deal = Deal.of(lanes, first_position, stop)
+    sizes = deal.num_of_each(first_position, first_position + num_samples)
     return Layout(np.arange(lanes.size), np.zeros(lanes.size, np.int64), sizes, sizes)
 
 
 @lru_cache(maxsize=16)
 def _layout(epoch: EpochLanes) -> Layout:
     """Return the layout of the samples that were unread when the current lanes began."""
-    place, stop = epoch.first_place, epoch.first_place + epoch.num_samples
-    layout = _first_layout(epoch.num_samples, place, epoch.stop, epoch.lanes[0])
+    first, stop = epoch.first_position, epoch.first_position + epoch.num_samples
+    layout = _first_layout(epoch.num_samples, first, epoch.stop, epoch.lanes[0])
     for before, lanes in zip(epoch.lanes[:-1], epoch.lanes[1:], strict=True):
-        begins = place + lanes.consumed
-        taken = Deal.of(before, place, epoch.stop).all_places(place + before.consumed, begins)
-        sizes = Deal.of(lanes, place, epoch.stop).all_places(begins, stop)
+        begins = first + lanes.consumed
+        taken = Deal.of(before, first, epoch.stop).num_of_each(first + before.consumed, begins)
+        sizes = Deal.of(lanes, first, epoch.stop).num_of_each(begins, stop)
         layout = layout.after(taken, sizes)
     return layout

@@ -85,7 +85,7 @@ class Chain:
         deal, first = Deal(sampler.order.world_size), 0
         for epoch, seen in enumerate(self.seen):
             low, high = max(start, epoch * self.rows), min(stop, (epoch + 1) * self.rows)
-            size = deal.num_places(sampler.order.rank, low, high) if low < high else 0
+            size = deal.num_positions(sampler.order.rank, low, high) if low < high else 0
             mine = rows[first:] if self.is_padded else rows[first : first + size]
             seen.update(mine)
             first += len(mine)
@@ -125,14 +125,14 @@ def test_while_the_world_stays_a_rank_reads_each_epoch_in_one_run(rank: int) -> 
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 8, 97, 4096])
-def test_places_are_dealt_to_ranks_that_are_no_neighbours(count: int) -> None:
+def test_positions_are_dealt_to_ranks_that_are_no_neighbours(count: int) -> None:
     assert gcd(stride(count), count) == 1
     deal = Deal(count)
     for start, stop in ((0, 10 * count), (7, 7 + count // 2), (5, 5)):
-        found = deal.all_places(start, stop)
+        found = deal.num_of_each(start, stop)
         assert found.sum() == stop - start
         assert found.max() - found.min() <= 1
-        assert [deal.num_places(m, start, stop) for m in (0, count - 1)] == [found[0], found[-1]]
+        assert [deal.num_positions(m, start, stop) for m in (0, count - 1)] == [found[0], found[-1]]
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_many_changes_leave_each_of_thousands_its_share() -> None:
     }
 
 
-def test_places_of_the_last_step_fill_one_rank_after_the_other_where_it_is_padded() -> None:
+def test_positions_of_the_last_step_fill_one_rank_after_the_other_where_it_is_padded() -> None:
     def sizes(rank: int) -> list[int]:
         order = ExactOrder(rank=rank, world_size=3, padded_to=4)
         sampler = ExactSampler(order, np.array([0, 29]), 4)
