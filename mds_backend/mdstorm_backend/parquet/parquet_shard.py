@@ -20,7 +20,8 @@ from mdstorm_backend.format.values.arrow_types import is_number, plain_type, pla
 from mdstorm_backend.format.values.batch import Batch, Values, copy_values, take_values
 from mdstorm_backend.parquet.footers import RowGroup
 from mdstorm_backend.parquet.stored_columns import StoredColumns, filtered
-from mdstorm_backend.read.logical import to_logical, view_dtype
+from mdstorm_backend.read.batch_formats import column_to_numpy
+from mdstorm_backend.read.logical import to_logical
 from mdstorm_backend.read.shard import Rows, Shard, contiguous
 
 
@@ -188,20 +189,17 @@ def _value(column: Column, values: Values, row: int) -> Any:
     if isinstance(values, np.ndarray):
         return values[row].copy()
     value, rows = values[row], values.slice(row, 1)
-    if not (column.is_array and value.is_valid) or _holds_nulls(rows):
-        # If nulls have not been counted, columns are Arrow arrays even without nulls.
-        if value.is_valid and not column.has_nulls and _is_number_or_time(value.type):
-            return rows.to_numpy(zero_copy_only=False)[0]
-        return value.as_py()
-    return array_of(column, rows)
-
-
-def _holds_nulls(lists: pa.Array) -> bool:
-    return bool(nested_lists.elements_of(lists).null_count or nested_lists.null_lists_in(lists))
-
-
-def _is_number_or_time(type_: pa.DataType) -> bool:
-    return is_number(type_) or bool(pa.types.is_date(type_) or pa.types.is_timestamp(type_))
+    if not value.is_valid:
+        return None
+    if column.is_array:
+        elements = nested_lists.elements_of(rows)
+        has_nulls = elements.null_count or nested_lists.null_lists_in(rows)
+        return value.as_py() if has_nulls else column_to_numpy(rows, column)[0]
+    # If nulls have not been counted, columns are Arrow arrays even without nulls.
+    is_time = pa.types.is_date(value.type) or pa.types.is_timestamp(value.type)
+    if not column.has_nulls and (is_number(value.type) or is_time):
+        return rows.to_numpy(zero_copy_only=False)[0]
+    return value.as_py()
 
 
 def plain(column: Column, values: pa.Array) -> pa.Array:
@@ -240,19 +238,6 @@ def delivered(column: Column, values: pa.Array, *, exact_nulls: bool) -> Values:
         return _arrays(column, values, exact_nulls=exact_nulls)
     valid = np.asarray(values.is_valid()) if values.null_count else None
     return to_logical(column, to_numpy(values, dtype), valid, None, exact_nulls=exact_nulls)
-
-
-def array_of(column: Column, row: pa.ListArray) -> Any:
-    """Return the only row of some lists without nulls as an array of NumPy, of its own.
-
-    Nested lists of various lengths are lists of arrays.
-    """
-    dtype, viewed = column.parsed_encoding.dtype, view_dtype(column)
-    assert dtype is not None
-    stored = to_numpy(nested_lists.elements_of(row), dtype)
-    numbers = stored.astype("datetime64[D]") if viewed is None else stored.view(viewed).copy()
-    (array,) = nested_lists.rows_of(row, numbers, nested_lists.split_array)
-    return array
 
 
 def _arrays(column: Column, lists: pa.Array, *, exact_nulls: bool) -> Values:

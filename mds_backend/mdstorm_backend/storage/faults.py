@@ -11,7 +11,7 @@ import errno
 import os
 import socket
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -137,7 +137,9 @@ def _translate(error: Exception, url: str, options: dict[str, Any]) -> Exception
         ),
         None,
     )
-    text = _first_line(scrub(str(error), options)) or type(error).__name__
+    # Without the server's response, which some append.
+    text = scrub(str(error), options).strip().partition("\n")[0].strip()[:_LONGEST_TEXT]
+    text = text or type(error).__name__
     if kinds & _REFUSALS or status in (401, 403) or any(t in text.lower() for t in _REFUSING_TEXTS):
         return CredentialsError(_refusal(url, text), url=url)
     if kinds & _ABSENCES or status == 404:
@@ -148,11 +150,6 @@ def _translate(error: Exception, url: str, options: dict[str, Any]) -> Exception
         "the storage options",
         url=url,
     )
-
-
-def _first_line(text: str) -> str:
-    """Return an SDK's message without the server's response, which some append."""
-    return text.strip().partition("\n")[0].strip()[:_LONGEST_TEXT]
 
 
 def _refusal(url: str, text: str) -> str:
@@ -198,8 +195,14 @@ def check_reachable(filesystem: Any) -> None:
     ConnectionError
         If it has no address or refuses connections.
     """
+    names = filesystem.protocol
+    names = {names} if isinstance(names, str) else {*names}
+    endpoint = ""
+    for name in names & _ENDPOINTS.keys():
+        with suppress(Exception):  # whatever it is, the request itself will say so better
+            endpoint = str(_ENDPOINTS[name](filesystem))
     configured = getattr(filesystem, "config_kwargs", None) or {}
-    check_endpoint(_endpoint(filesystem), configured.get("proxies"))
+    check_endpoint(endpoint, configured.get("proxies"))
 
 
 def check_endpoint(endpoint: str, proxies: Mapping[str, str] | None = None) -> None:
@@ -220,18 +223,6 @@ def check_endpoint(endpoint: str, proxies: Mapping[str, str] | None = None) -> N
         if isinstance(error, socket.gaierror) or error.errno in _UNREACHABLE:
             where = f"{url.scheme}://{url.netloc}"
             raise ConnectionError(f"{where} cannot be reached: {error.strerror}") from error
-
-
-def _endpoint(filesystem: Any) -> str:
-    names = filesystem.protocol
-    names = {names} if isinstance(names, str) else {*names}
-    find = next((_ENDPOINTS[name] for name in _ENDPOINTS if name in names), None)
-    if find is None:
-        return ""
-    try:
-        return str(find(filesystem))
-    except Exception:  # whatever it is, the request itself will say so better
-        return ""
 
 
 def _has_proxy(scheme: str, host: str) -> bool:
