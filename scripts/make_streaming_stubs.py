@@ -9,29 +9,30 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from mdstorm_backend.drop_in.streaming import MIRROR
+from mdstorm_backend.drop_in.streaming import ABSENT, MODULES, exports, submodules
 
-PACKAGE = MIRROR.absent.package
+PACKAGE = ABSENT.package
 TARGET = Path(__file__).parents[1] / "mds_backend" / PACKAGE.replace(".", "/")
 
 
 def stub(path: str) -> str:
     """Return the text of the stub of a module, whose path is that below the package."""
     module = f"{PACKAGE}.{path}".rstrip(".")
-    names = MIRROR.modules[path]
-    lines = [f'"""{MIRROR.theirs(module)}: written by scripts/make_streaming_stubs.py."""', ""]
+    theirs = f"{ABSENT.library}.{path}".rstrip(".")
+    names = MODULES[path]
+    lines = [f'"""{theirs}: written by scripts/make_streaming_stubs.py."""', ""]
     lines += [f"from {home} import {name} as {name}" for name, home in names.items()]
-    below = [name for name in MIRROR.submodules(module) if name not in names]
+    below = [name for name in submodules(path) if name not in names]
     lines += [f"from {module} import {name} as {name}" for name in below]
     if not path:
         lines += ["", "__version__: str"]
-    exports = "".join(f'    "{name}",\n' for name in MIRROR.exports(module))
-    return "\n".join([*lines, "", f"__all__ = [\n{exports}]", ""])
+    listed = "".join(f'    "{name}",\n' for name in exports(path))
+    return "\n".join([*lines, "", f"__all__ = [\n{listed}]", ""])
 
 
 def stubs() -> dict[Path, str]:
     """Return the text of each stub, by its path below the folder of the package."""
-    return {Path(*path.split("."), "__init__.pyi"): stub(path) for path in MIRROR.modules}
+    return {Path(*path.split("."), "__init__.pyi"): stub(path) for path in MODULES}
 
 
 def main() -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import mdstorm
 import mdstorm_migrate
-from mdstorm_backend.drop_in.streaming import MIRROR
+from mdstorm_backend.drop_in.streaming import ABSENT, MODULES
+from mdstorm_backend.drop_in.streaming import exports as exports_of
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs" / "api").glob("*.md"))
@@ -44,15 +45,14 @@ def test_every_name_of_the_modules_of_streaming_has_a_place() -> None:
     for module in listed():
         if module.startswith("mdstorm_backend"):
             there |= names_of(module)
-    for path in MIRROR.modules:
-        module = f"{MIRROR.absent.package}.{path}".rstrip(".")
-        assert {*MIRROR.exports(module)} <= there | {"text", "vision"}, module
+    for path in MODULES:
+        assert {*exports_of(path)} <= there | {"text", "vision"}, path
 
 
 def names_of(module: str) -> set[str]:
     """Return what `__all__` lists, without importing the module."""
-    if module.startswith(MIRROR.absent.package):
-        return {*MIRROR.exports(module)}
+    if module.startswith(ABSENT.package):
+        return {*exports_of(module.removeprefix(ABSENT.package).removeprefix("."))}
     below = ROOT / "mds_backend" / Path(*module.split("."))
     file = below / "__init__.py" if below.is_dir() else below.with_suffix(".py")
     for node in ast.parse(file.read_text("utf-8")).body:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Iterator, Mapping
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -87,8 +86,9 @@ _UPLOADERS = _of(
     "DatabricksUnityCatalogUploader GCSUploader LocalUploader S3Uploader",
 )
 
-#: Paths of modules → their names → the modules that define them.
-_MODULES: dict[str, dict[str, str]] = {
+#: Paths of modules below the package → their names → the modules that define them. A name that maps
+#: to its own module is a submodule.
+MODULES: dict[str, dict[str, str]] = {
     "": {**_CLASSES, "text": _PACKAGE, "vision": _PACKAGE},
     "_version": {"__version__": _PACKAGE},
     "base": _CLASSES,
@@ -172,6 +172,9 @@ _MODULES: dict[str, dict[str, str]] = {
 }
 
 
+_HOMES = {name: home for names in MODULES.values() for name, home in names.items()}
+
+
 _STREAMING = StandIn(
     absent=ABSENT,
     version="0.13.0",
@@ -209,100 +212,56 @@ def install_as_streaming() -> None:
     _STREAMING.install()
 
 
-class Mirror:
-    """Creates the modules of a package with the module paths of a library.
+def exports(path: str) -> list[str]:
+    """Return the public names of a module, which has this path below the package."""
+    return [name for name in MODULES[path] if not name.startswith("_")]
 
-    A module has its own names and, as the library's modules import from each other, the names of
-    all other modules.
 
-    Parameters
-    ----------
-    absent : AbsentNames
-        The library, the package, and the names that the package lacks.
-    modules : mapping
-        Path of each module below the package, ``""`` for the package → the module's names → the
-        modules that define them. A name that maps to its own module is a submodule.
+def submodules(path: str) -> list[str]:
+    """Return the names of a module's direct submodules."""
+    paths = (other.rpartition(".") for other in MODULES if other)
+    return [name for above, _, name in paths if above == path]
 
-    Attributes
-    ----------
-    absent, modules
-        The parameters.
-    """
 
-    def __init__(self, absent: AbsentNames, modules: Mapping[str, Mapping[str, str]]) -> None:
-        self.absent = absent
-        self.modules = modules
-        self._homes = {name: home for names in modules.values() for name, home in names.items()}
-
-    def mirror_from(self, package: ModuleType) -> None:
-        """Add the names and the modules to the package, while it is imported."""
-        package.__class__ = MirrorModule
-        vars(package).update(__mirror__=self, __all__=self.exports(package.__name__))
-        stubs = Path(package.__file__ or "").parent
-        for path in filter(None, self.modules):
-            name = f"{package.__name__}.{path}"
-            stub = os.fspath(stubs.joinpath(*path.split("."), "__init__.pyi"))
-            is_package = any(True for _ in self.submodules(name))
-            module = MirrorModule(name, f"The mirror of ``{self.theirs(name)}``.")
-            vars(module).update(
-                __mirror__=self,
-                __all__=self.exports(name),
-                __file__=stub,
-                __spec__=ModuleSpec(name, None, origin=stub, is_package=is_package),
-            )
-            if is_package:
-                module.__path__ = []
-            sys.modules.setdefault(name, module)
-
-    def theirs(self, module: str) -> str:
-        """Return the library's name for a module."""
-        return self.absent.library + module.removeprefix(self.absent.package)
-
-    def exports(self, module: str) -> list[str]:
-        """Return the public names of a module."""
-        return [name for name in self.modules[self._path(module)] if not name.startswith("_")]
-
-    def submodules(self, module: str) -> Iterator[str]:
-        """Yield the names of a module's direct submodules."""
-        path = self._path(module)
-        for other in filter(None, self.modules):
-            above, _, name = other.rpartition(".")
-            if above == path:
-                yield name
-
-    def home(self, module: str, name: str) -> str | None:
-        """Return the module that defines a name; None if the name is a submodule, or absent."""
-        home = self.modules[self._path(module)].get(name)
-        if home is None and name not in self.submodules(module):
-            home = self._homes.get(name)
-        return None if home == module else home
-
-    def _path(self, module: str) -> str:
-        return module.removeprefix(self.absent.package).removeprefix(".")
+def mirror_from(package: ModuleType) -> None:
+    """Add the library's names and modules to `mdstorm_backend.streaming`, while it is imported."""
+    package.__class__ = MirrorModule
+    vars(package)["__all__"] = exports("")
+    stubs = Path(package.__file__ or "").parent
+    for path in filter(None, MODULES):
+        name = f"{_PACKAGE}.{path}"
+        stub = os.fspath(stubs.joinpath(*path.split("."), "__init__.pyi"))
+        spec = ModuleSpec(name, None, origin=stub, is_package=bool(submodules(path)))
+        module = MirrorModule(name, f"The mirror of ``streaming.{path}``.")
+        vars(module).update(__all__=exports(path), __file__=stub, __spec__=spec)
+        if submodules(path):
+            module.__path__ = []
+        sys.modules.setdefault(name, module)
 
 
 class MirrorModule(ModuleType):
-    """A module of a mirror.
+    """A module with the path of one of the library's.
 
-    Names are loaded on first use: some need PyTorch, which programs that only write do not need.
+    It has its own names and, as the library's modules import from each other, the names of all
+    others. They are loaded on first use: some need PyTorch, which programs that only write do not
+    need.
     """
 
-    __mirror__: Mirror
-
     def __getattr__(self, name: str) -> Any:
-        home = self.__mirror__.home(self.__name__, name)
-        if home is not None:
+        path = self.__name__.removeprefix(_PACKAGE).removeprefix(".")
+        home = MODULES[path].get(name)
+        is_submodule = name in submodules(path)
+        if home is None and not is_submodule:
+            home = _HOMES.get(name)
+        if home not in (None, self.__name__):
             value = getattr(importlib.import_module(home), name)
-        elif name in self.__mirror__.submodules(self.__name__):
+        elif is_submodule:
             value = sys.modules[f"{self.__name__}.{name}"]
         else:
-            raise self.__mirror__.absent.error(self.__name__, name, sys._getframe(1))
+            raise ABSENT.error(self.__name__, name, sys._getframe(1))
         vars(self)[name] = value
         return value
 
     def __dir__(self) -> list[str]:
-        return sorted({*vars(self), *self.__all__, *self.__mirror__.submodules(self.__name__)})
-
-
-#: Creates the modules of `mdstorm_backend.streaming`.
-MIRROR = Mirror(ABSENT, _MODULES)
+        path = self.__name__.removeprefix(_PACKAGE).removeprefix(".")
+        return sorted({*vars(self), *self.__all__, *submodules(path)})

@@ -7,7 +7,6 @@ import posixpath
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -347,14 +346,13 @@ def _publish(
         if name not in won:
             location.remove(name)
     try:
-        map_files(partial(_write_part, job, location), parts)
+        map_files(
+            lambda part: write_index(location.child(part.directory), part.index, retry=job.retry),
+            parts,
+        )
         if merged:
             write_index(location, merge_parts(parts, location.url), retry=job.retry)
     except BaseException:
         for name in (INDEX_NAME, *(posixpath.join(p.directory, INDEX_NAME) for p in parts)):
             location.remove(name)
         raise
-
-
-def _write_part(job: tasks.PartitionJob, location: Location, part: Part) -> None:
-    write_index(location.child(part.directory), part.index, retry=job.retry)

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import sys
 
-from mdstorm_backend.drop_in.streaming import MIRROR
+from mdstorm_backend.drop_in.streaming import mirror_from
 
 #: The release whose API this is.
 __version__ = "0.13.0"
 
-MIRROR.mirror_from(sys.modules[__name__])
+mirror_from(sys.modules[__name__])

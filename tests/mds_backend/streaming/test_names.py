@@ -12,17 +12,17 @@ from tests.programs import run_program
 
 import mdstorm_backend
 import mdstorm_backend.streaming
-from mdstorm_backend.drop_in.streaming import ABSENT, MIRROR
+from mdstorm_backend.drop_in.streaming import ABSENT, MODULES
 from mdstorm_backend.errors import MissingNameError
 
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.mark.parametrize("path", MIRROR.modules)
+@pytest.mark.parametrize("path", MODULES)
 def test_every_name_is_there(path: str) -> None:
     module = importlib.import_module(f"mdstorm_backend.streaming.{path}".rstrip("."))
-    assert [name for name in MIRROR.modules[path] if not hasattr(module, name)] == []
-    assert {*MIRROR.modules[path]} <= {*dir(module)}
+    assert [name for name in MODULES[path] if not hasattr(module, name)] == []
+    assert {*MODULES[path]} <= {*dir(module)}
     assert importlib.util.find_spec(module.__name__) is not None
 
 

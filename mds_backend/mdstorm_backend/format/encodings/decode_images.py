@@ -26,25 +26,10 @@ if TYPE_CHECKING:
 #: Bits of a pixel in the modes whose raw bytes say all.
 _BITS = {
     "1": 1,
-    "L": 8,
-    "P": 8,
-    "LA": 16,
-    "La": 16,
-    "PA": 16,
-    "I;16": 16,
-    "I;16B": 16,
-    "I;16L": 16,
-    "I;16N": 16,
-    "RGB": 24,
-    "YCbCr": 24,
-    "LAB": 24,
-    "HSV": 24,
-    "RGBA": 32,
-    "RGBa": 32,
-    "RGBX": 32,
-    "CMYK": 32,
-    "I": 32,
-    "F": 32,
+    **dict.fromkeys(("L", "P"), 8),
+    **dict.fromkeys(("LA", "La", "PA", "I;16", "I;16B", "I;16L", "I;16N"), 16),
+    **dict.fromkeys(("RGB", "YCbCr", "LAB", "HSV"), 24),
+    **dict.fromkeys(("RGBA", "RGBa", "RGBX", "CMYK", "I", "F"), 32),
 }
 #: Modes whose pixels are bytes that mean what they say, and how many there are of a pixel.
 _CHANNELS = {"L": 1, "LA": 2, "RGB": 3, "RGBA": 4}
