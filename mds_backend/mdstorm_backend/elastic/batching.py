@@ -121,7 +121,7 @@ class _Random:
 
     @cached_property
     def _ids(self) -> StreamIds:
-        wanted = _wanted(self._epoch, self._partition)
+        wanted = _nodes_read(self._epoch, self._partition)
         return self._epoch.ids(self._epoch.streams, wanted=wanted)
 
     def batches(self, numbers: Ids) -> Ids:
@@ -135,7 +135,7 @@ class _PerStream:
     def __init__(self, epoch: Epoch) -> None:
         sizes = [int(stream.counts.sum()) for stream in epoch.streams]
         self._partitions = [_partition(epoch, size, 0) for size in sizes]
-        self._ids = _ids_per_stream(epoch, [_wanted(epoch, part) for part in self._partitions])
+        self._ids = _ids_per_stream(epoch, [_nodes_read(epoch, part) for part in self._partitions])
         counts = [partition.num_full_batches for partition in self._partitions]
         _require_batches(counts, "per_stream", f"global batch of {epoch.global_batch_size}")
         self._origins = _origins(counts, epoch.origins_generator())
@@ -203,7 +203,7 @@ class _DevicePerStream:
         self._epoch = epoch
         sizes = [int(stream.counts.sum()) for stream in epoch.streams]
         self._cells = [Cells(size, canonical, canonical, ranks) for size in sizes]
-        self._ids = _ids_per_stream(epoch, [self._wanted(cells) for cells in self._cells])
+        self._ids = _ids_per_stream(epoch, [self._nodes_read(cells) for cells in self._cells])
         self._counts = [
             cells.rank_entries * ranks * self._per_node // self._batch_size for cells in self._cells
         ]
@@ -231,7 +231,7 @@ class _DevicePerStream:
         index, canonical = np.divmod(turn, self._per_node)
         return cells.entries(canonical + self._node * self._per_node, index * self._ranks + rank)
 
-    def _wanted(self, cells: Cells) -> list[int]:
+    def _nodes_read(self, cells: Cells) -> list[int]:
         """Return the canonical nodes from which this node reads."""
         first = self._node * self._per_node
         return cells.canonical(range(first, first + self._per_node))
@@ -258,7 +258,7 @@ def _partition(epoch: Epoch, num_samples: int, drop_first: int) -> Partition:
     )
 
 
-def _wanted(epoch: Epoch, partition: Partition) -> list[int]:
+def _nodes_read(epoch: Epoch, partition: Partition) -> list[int]:
     """Return the canonical nodes from which this rank reads."""
     return partition.canonical_nodes(epoch.world.node, epoch.world.local_rank)
 

@@ -160,12 +160,12 @@ class ElasticOrder:
         self, streams: Sequence[StreamShape], weights: Sequence[StreamWeight], epoch: int
     ) -> Iterator[ShardSample]:
         """Yield how many samples each shard contributes to an epoch, stream by stream."""
-        anew = self.shuffle and self.sampling_method == "balanced"
+        vary = self.shuffle and self.sampling_method == "balanced"
         first_id = 0
         for stream, weight in zip(streams, weights, strict=True):
             sizes = np.array(stream.shard_sizes, np.int64)
             counts = sampling.samples_per_shard(
-                sizes, weight.choose, self.sampling_granularity, self.shuffle_seed, epoch, anew
+                sizes, weight.choose, self.sampling_granularity, self.shuffle_seed, epoch, vary
             )
             yield ShardSample(first_id, sizes, counts)
             first_id += stream.num_samples
@@ -262,8 +262,8 @@ class Epoch:
     def origins_generator(self) -> np.random.Generator:
         """Return the generator that chooses the stream of each batch."""
         order = self.order
-        anew = order.shuffle and order.sampling_method == "balanced"
-        return np.random.default_rng(order.shuffle_seed + (self.epoch if anew else 0))
+        vary = order.shuffle and order.sampling_method == "balanced"
+        return np.random.default_rng(order.shuffle_seed + (self.epoch if vary else 0))
 
 
 @dataclass(frozen=True)

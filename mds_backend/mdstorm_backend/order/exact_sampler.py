@@ -88,8 +88,8 @@ class ExactSampler(Sampler):
         """
         self.order.rows(self.num_samples)  # checks the number of ranks
         lanes, own = place.lanes, self._own_lanes
-        is_cut_anew = bool(lanes) and lanes[-1][1:] != own[1:]
-        if is_cut_anew:  # drop lanes that nobody has read from
+        is_recut = bool(lanes) and lanes[-1][1:] != own[1:]
+        if is_recut:  # drop lanes that nobody has read from
             read = (one for one in lanes if one.consumed < place.consumed)
             lanes = (*read, own._replace(consumed=place.consumed))
         begun = replace(place, first_epoch=place.pass_epoch, lanes=lanes, seed=self.order.seed)
@@ -97,7 +97,7 @@ class ExactSampler(Sampler):
             return begun
         left, size = self._stop - self.position(begun), self.order.world_size
         # Any pass in batches of one row gets here: the last batch of some ranks is empty.
-        is_refused = is_cut_anew or self.batch_size > 1
+        is_refused = is_recut or self.batch_size > 1
         if 0 < left < size and is_refused and not own.padded_to and not self.drop_last:
             raise NoDataAvailableError(
                 f"only {left} rows are left of this pass, for {size} ranks: resume on at most as "

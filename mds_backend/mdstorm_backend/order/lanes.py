@@ -159,9 +159,9 @@ class Layout:
         before = np.concatenate(([0], self._ends[:-1]))[stretches]
         lanes, starts = self._lanes[stretches], self._starts[stretches] + begins - before
         stops = starts + ends - begins
-        goes_on = (lanes[1:] == lanes[:-1]) & (starts[1:] == stops[:-1])
-        first = np.concatenate(([True], ~goes_on))[: len(lanes)]
-        last = np.concatenate((~goes_on, [True]))[: len(lanes)]
+        continues = (lanes[1:] == lanes[:-1]) & (starts[1:] == stops[:-1])
+        first = np.concatenate(([True], ~continues))[: len(lanes)]
+        last = np.concatenate((~continues, [True]))[: len(lanes)]
         return lanes[first], starts[first], stops[last]
 
 
