@@ -87,9 +87,9 @@ class MDStormError(Exception):
     """Base of every error that mdstorm raises on purpose."""
 
     def __str__(self) -> str:
-        return self._with_place(super().__str__())
+        return self._with_link(super().__str__())
 
-    def _with_place(self, message: str) -> str:
+    def _with_link(self, message: str) -> str:
         if not SITE_URL or SITE_URL in message:  # it may quote another error with a link
             return message
         ours = next(c for c in type(self).__mro__ if c.__module__.endswith(".errors"))
@@ -264,7 +264,7 @@ class MissingColumnError(MDStormError, KeyError):
         self.column = column
 
     def __str__(self) -> str:
-        return self._with_place(Exception.__str__(self))  # KeyError would quote the message
+        return self._with_link(Exception.__str__(self))  # KeyError would quote the message
 
 
 class WriteError(MDStormError, RuntimeError):

@@ -38,13 +38,13 @@ def choose_among(name: str, known: Collection[str]) -> str:
 def unknown_keyword(
     function: str, name: str, known: Collection[str], instead: str = ""
 ) -> ArgumentTypeError:
-    """Return the error for an unknown keyword: `instead`, or a similar keyword, is the remedy."""
+    """Return the error for an unknown keyword, which ends with `instead` or suggests keywords."""
     remedy = instead or did_you_mean(name, known) or f". Keywords are {', '.join(sorted(known))}"
     return ArgumentTypeError(f"{function}() got an unexpected keyword argument {name!r}{remedy}")
 
 
 def suggests_keywords(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """Decorate a function or constructor to suggest the keyword that an unknown one resembles.
+    """Decorate a function or constructor to suggest a similar keyword for an unknown one.
 
     The error is an ArgumentTypeError, a TypeError like Python's own.
     """
@@ -123,7 +123,7 @@ def check_mapping(name: str, value: object) -> None:
 
 
 def is_integer(value: object) -> TypeGuard[int]:
-    """Whether `value` is an integer of Python or NumPy, and not a boolean."""
+    """Whether `value` is a Python or NumPy integer, and not a boolean."""
     return isinstance(value, (int, Integral)) and not isinstance(value, bool)
 
 

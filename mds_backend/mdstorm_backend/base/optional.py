@@ -72,7 +72,7 @@ Done: TypeAlias = Callable[[ModuleType], object]
 
 
 def when_loaded(names: Iterable[str], function: Done) -> None:
-    """Call a function with each named module: now if the module is loaded, or when it is.
+    """Call a function with each named module: now if the module is loaded, otherwise once it is.
 
     Parameters
     ----------

@@ -98,7 +98,7 @@ class Prefetcher(PoolContext):
             self._recorder.results_ready += sum(map(Future.done, pending))
 
     def share_of(self, threads: int) -> int:
-        """Return how many of `threads` one call may use: they are divided among current calls.
+        """Return how many of `threads` one call may use, dividing them among the current calls.
 
         It is one while results are ready when the consumer requests them. More threads would take
         more processor time and save no wait.

@@ -54,8 +54,8 @@ _COUNTED = (
     "results_ready",
 )
 _ZERO: dict[str, float] = dict.fromkeys((*BUSY, *_COUNTED), 0)
-#: A result received within so many seconds was ready: no wait is counted.
-_HANDED_OVER = 20e-6
+#: Seconds. After a shorter wait, the result is taken to have been ready: no wait is counted.
+_SHORTEST_WAIT = 20e-6
 _END: Any = object()
 
 
@@ -146,7 +146,7 @@ class Recorder:
             self.since = now - self.startup
 
     def begun(self) -> None:
-        """Count the time so far as startup; time until the consumer's first request is not."""
+        """Count the time so far as startup, but not the time until the consumer's first request."""
         self.startup = self.clock() - self.since
 
     def end(self, *, is_waiting: bool) -> None:
@@ -169,7 +169,7 @@ class Recorder:
             mine[cause] += seconds * span / total
 
     def consumed(self, items: Iterable[_Out]) -> Iterator[_Out]:
-        """Yield items; this thread's work on producing them is recorded."""
+        """Yield items, and record the work of this thread on producing them."""
         following: Callable[[Any], Any] = self.called(partial(next, iter(items)))
         while (item := following(_END)) is not _END:
             yield item
@@ -210,7 +210,7 @@ class Recorder:
         start = self.clock()
         result, spans = future.result()
         seconds = self.clock() - start
-        if seconds > _HANDED_OVER:
+        if seconds > _SHORTEST_WAIT:
             self.wait(seconds, spans)
         return result
 
@@ -280,7 +280,7 @@ class working_for:  # noqa: N801  # as `work`
 
 
 class work:  # noqa: N801  # reads as a statement, and is quicker than a generator
-    """A ``with`` block that counts its seconds as a cause, for the recorder of this thread.
+    """A ``with`` block whose seconds count for a cause, in the recorder of this thread.
 
     The seconds of a nested block count for that block only.
     """

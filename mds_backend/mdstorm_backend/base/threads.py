@@ -1,4 +1,4 @@
-"""Pools of threads, the end of a generator's threads, and forks.
+"""Pools of threads, the threads of closed generators, and safety in forks.
 
 A suspended generator is closed when its last reference goes away. The garbage collector may close
 it in any thread and at any point: in one of the generator's own threads, or while a lock is held
@@ -172,7 +172,7 @@ class WorkAhead(Generic[_Made]):
             threading.Thread(target=_fill, args=(result, make), daemon=True).start()
 
     def get(self, key: object, make: Callable[[], _Made]) -> _Made:
-        """Return the result of `key`, from `make` if there is none; keep it until the next key."""
+        """Return the result of `key`, calling `make` if there is none; keep it until the next."""
         found, ahead = self._find(key), self._ahead
         if ahead is not None and ahead[2] is found:
             self._ahead = None
@@ -239,8 +239,8 @@ def end_pool(pool: ThreadPoolExecutor, kind: type[BaseException] | None) -> None
     pool : ThreadPoolExecutor
         The pool. Work that has not started is cancelled.
     kind : type of exception or None
-        The exception that ends the generator. A generator that is closed, with GeneratorExit, does
-        not wait for its threads.
+        Class of the exception that ends the generator. With GeneratorExit, the generator is being
+        closed, and its threads are not waited for.
     """
     is_closed = kind is not None and issubclass(kind, GeneratorExit)
     pool.shutdown(wait=not is_closed, cancel_futures=True)

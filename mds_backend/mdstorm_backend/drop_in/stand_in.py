@@ -137,7 +137,7 @@ class StandIn(MetaPathFinder, Loader):
 
 
 def _is_ours(module: object) -> bool:
-    """Whether `module` is the stand-in, or its shim while that is imported."""
+    """Whether `module` is the stand-in, or its shim while the shim is being imported."""
     return hasattr(module, "STANDS_FOR_MDSTORM") or isinstance(module, Alias)
 
 
@@ -181,7 +181,7 @@ class AbsentNames:
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """The anchor of the section of each name."""
+        """The section anchor of each name."""
         return {name: section for section, names in self.sections.items() for name in names}
 
     def replacement(self, path: str) -> str | None:
@@ -206,7 +206,7 @@ class AbsentNames:
         return None
 
     def refuse_import(self, path: str) -> None:
-        """Raise MissingModuleError if the table holds this module of the package; for finders.
+        """Raise MissingModuleError, as a finder does, if the table holds this module.
 
         `importlib.util.find_spec` gets no error: it returns None for missing modules.
         """

@@ -78,7 +78,7 @@ def is_mds_encoding(encoding: str) -> bool:
 
 
 def is_mds_encoding_safe(encoding: str) -> bool:
-    """Whether decoding values is safe, because it cannot run code in them."""
+    """Whether decoding a value cannot run code in it."""
     return not registry.parse_encoding(encoding).is_unsafe
 
 
@@ -196,7 +196,7 @@ class Compression:
 
     @classmethod
     def each(cls) -> Iterator[tuple[str, Self]]:
-        """Yield each name of the compression, alone and with each level, with its instance."""
+        """Yield each name of the compression, without and with a level, and its instance."""
         yield cls.extension, cls()
         for level in cls.levels:
             yield f"{cls.extension}:{level}", cls(level)

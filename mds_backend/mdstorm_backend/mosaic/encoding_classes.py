@@ -196,7 +196,7 @@ class List(Encoding):
         """Return the encoding of the elements."""
 
     def encode(self, obj: list[Any]) -> bytes:
-        """Encode a list as four zero bytes, the number and sizes of its elements, and these."""
+        """Encode a list: four zero bytes, the number and sizes of the elements, the elements."""
         self._validate(obj, list)
         encode = self.underlying_encoder().encode
         return bytes(4) + join_images([encode(element) for element in obj])
@@ -208,7 +208,7 @@ class List(Encoding):
 
 
 class PILList(List):
-    """A list of images, each stored as by `PIL`."""
+    """A list of images, each encoded by `PIL`."""
 
     def underlying_encoder(self) -> Encoding:
         """Return `PIL`."""
@@ -216,7 +216,7 @@ class PILList(List):
 
 
 class JPEGList(List):
-    """A list of images, each stored as by `JPEG`."""
+    """A list of images, each encoded by `JPEG`."""
 
     def underlying_encoder(self) -> Encoding:
         """Return `JPEG`."""
@@ -224,7 +224,7 @@ class JPEGList(List):
 
 
 class PNGList(List):
-    """A list of images, each stored as by `PNG`."""
+    """A list of images, each encoded by `PNG`."""
 
     def underlying_encoder(self) -> Encoding:
         """Return `PNG`."""

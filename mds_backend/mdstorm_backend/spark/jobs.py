@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 
 #: The error of a `make_task` function if workers cannot import mdstorm.
-_OURS = re.compile(r"ImportError: (mdstorm cannot be imported on the Spark worker .+)")
+_NO_MDSTORM = re.compile(r"ImportError: (mdstorm cannot be imported on the Spark worker .+)")
 #: The errors of Spark's workers that lack a library which every task needs.
-_SPARKS = re.compile(
+_NO_LIBRARY = re.compile(
     r"ModuleNotFoundError: No module named '(pyarrow|pandas)'"
     r"|PACKAGE_NOT_INSTALLED\] (PyArrow|Pandas)"
 )
 #: How a traceback begins the line of a task's WriteError, and the most characters to repeat of it.
-_OF_TASKS = f"{errors.WriteError.__module__}.{errors.WriteError.__name__}: "
-_LONGEST_OF_OURS = 2000
+_WRITE_ERROR = f"{errors.WriteError.__module__}.{errors.WriteError.__name__}: "
+_LONGEST_WRITE_ERROR = 2000
 
 
 def collect_reports(mapped: DataFrame) -> list[str]:
@@ -55,7 +55,7 @@ def collect_reports(mapped: DataFrame) -> list[str]:
         lacking = _lacking(error, mapped.sparkSession)
         if lacking:
             raise errors.MissingDependencyError(lacking) from error
-        _, is_ours, text = short_reason(error, longest=_LONGEST_OF_OURS).partition(_OF_TASKS)
+        _, is_ours, text = short_reason(error, longest=_LONGEST_WRITE_ERROR).partition(_WRITE_ERROR)
         if is_ours:
             raise errors.WriteError(text) from None  # Spark's error repeats it below two tracebacks
         raise
@@ -72,9 +72,9 @@ def _check_interrupted(error: BaseException | None) -> None:
 def _lacking(error: Exception, session: SparkSession) -> str:
     """Return a message if a Spark error means that workers lack a library; otherwise empty."""
     reason = short_reason(error)
-    if ours := _OURS.match(reason):
+    if ours := _NO_MDSTORM.match(reason):
         return ours[1]
-    found = _SPARKS.search(reason)
+    found = _NO_LIBRARY.search(reason)
     if found is None:
         return ""
     name = (found[1] or found[2]).lower()

@@ -254,7 +254,7 @@ def reason_among(error: Exception, name: str, texts: Iterable[str]) -> str:
         for text in texts:
             if name in line and text in line:
                 found = line.index(text)
-                start = max(line.rfind(end, 0, found) for end in (": ", ") "))  # of a class
+                start = max(line.rfind(end, 0, found) for end in (": ", ") "))  # after a class name
                 return line[start + 2 if start >= 0 else 0 :].strip()[:_LONGEST]
     return ""
 
