@@ -137,7 +137,7 @@ class CorruptIndexError(CorruptDatasetError, json.JSONDecodeError):
     url : str
         The index.
     msg, doc, pos, lineno, colno
-        As in `json.JSONDecodeError`.
+        As in `json.JSONDecodeError`; `doc` is empty, and `lineno` is 1.
     """
 
     def __init__(self, message: str, *, url: str = "", pos: int = 0) -> None:
