@@ -32,7 +32,7 @@ from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.commit import (
-    abandon,
+    clean_up,
     commit,
     index_to_replace,
     mark_directory,
@@ -219,7 +219,7 @@ class Conversion:
             index = commit(location, self.schema, reports, self.id.job, self.extra, own, replaced)
         except BaseException as error:
             if not resume or _is_in_the_data(error):
-                self._abandon(claim, own)
+                clean_up(location, self.id.job, own)
             raise
         finally:
             claim.release()
@@ -234,15 +234,6 @@ class Conversion:
         names = [n for n in self.location.list_names() if n.encode() not in published]
         for job in (self.id.job, *other_jobs(self.location, self.id)):
             map_files(self.location.remove, shards_of(job, names))
-
-    def _abandon(self, claim: Claim, attempt: str | None) -> None:
-        """Clean up after a failure, whose error is being raised."""
-        try:
-            abandon(self.location, self.id.job, attempt)
-            claim.release()
-            self.location.remove_directory_if_empty()
-        except Exception:
-            _logger.warning("could not remove the shards of a failed conversion", exc_info=True)
 
     def _convert(
         self,

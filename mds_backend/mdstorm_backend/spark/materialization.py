@@ -19,7 +19,7 @@ from mdstorm_backend.spark.jobs import collect_reports, write_progress
 from mdstorm_backend.spark.session import check_dataframe, sized_arrow_batches
 from mdstorm_backend.storage import Location, check_no_secrets
 from mdstorm_backend.write.commit import (
-    abandon,
+    clean_up,
     commit,
     index_to_replace,
     mark_directory,
@@ -153,20 +153,12 @@ def materialize(
         reports = [report for found in partitions.values() for report in found]
         index = commit(location, schema, reports, job, extra, replaced=replaced)
     except BaseException:
-        _clean_up(location, job)
+        clean_up(location, job)
         raise
     finally:
         claim.release()
     _logger.info("wrote %d shards to %s", len(index.shards), location.url)
     return Dataset(location, index)
-
-
-def _clean_up(location: Location, job: str) -> None:
-    """Remove the files of a failed job, whose error is being raised; only log further errors."""
-    try:
-        abandon(location, job)
-    except Exception:
-        _logger.warning("could not remove the shards of a failed job", exc_info=True)
 
 
 def checked_shard_size(shard_size: int | None) -> int:

@@ -7,6 +7,7 @@ finished, after itself, and removes no others than those.
 
 from __future__ import annotations
 
+import logging
 import posixpath
 import re
 import time
@@ -31,6 +32,8 @@ from mdstorm_backend.write.shard_buffer import ShardReport
 
 if TYPE_CHECKING:
     from mdstorm_backend.cache import CachedDataset
+
+_logger = logging.getLogger(__name__)
 
 _OURS = re.compile(
     rf"part-\d{{5,}}-((?P<job>[0-9a-f]{{8}})-)?(?P<attempt>\d+)\.(\d{{5,}}\.mds(\.({EXTENSIONS}))?|done)"
@@ -231,6 +234,14 @@ def abandon(location: Location, job: str, attempt: str | None = None) -> None:
     left = location.list_names()
     if INDEX_NAME not in left and not any(map(is_ours, left)):
         remove_dataset(location)
+
+
+def clean_up(location: Location, job: str, attempt: str | None = None) -> None:
+    """Call `abandon` for a job whose error is being raised: a failure is only logged."""
+    try:
+        abandon(location, job, attempt)
+    except Exception:
+        _logger.warning("could not remove the shards of a failed job", exc_info=True)
 
 
 def remove_dataset(location: Location) -> list[str]:
