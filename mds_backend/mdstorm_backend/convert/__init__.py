@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from mdstorm_backend.convert.comparison import ComparedRows, Comparison, compare, compared_rows
 from mdstorm_backend.convert.parquet_to_mds import chosen_fields, convert_parquet, plan_parquet
-from mdstorm_backend.convert.row_batches import Recode
 from mdstorm_backend.convert.staged_parquet import materialize_staged
 
 __all__ = [
     "ComparedRows",
     "Comparison",
-    "Recode",
     "chosen_fields",
     "compare",
     "compared_rows",

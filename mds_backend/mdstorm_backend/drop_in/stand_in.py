@@ -7,7 +7,7 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from dis import opmap
 from importlib.abc import InspectLoader, Loader, MetaPathFinder
@@ -74,7 +74,27 @@ class StandIn(MetaPathFinder, Loader):
             sys.modules.pop(library, None)
             importlib.import_module(library)
         _reach_other_processes(self.shim.parent)
-        when_loaded(_ENTRANCES, _sender_of(self.shim))
+        when_loaded(_ENTRANCES, self._send_from)
+
+    def _send_from(self, module: ModuleType) -> None:
+        """Make new sessions of a PySpark module send the shim, and send it from the active one."""
+        entrance = getattr(module, _ENTRANCES[module.__name__])
+        construct = entrance.__init__
+        mark = f"_sends_{self.shim.stem}_for_mdstorm"
+        if hasattr(construct, mark):
+            return
+
+        @functools.wraps(construct)
+        def construct_and_send(spark: Any, *args: Any, **kwargs: Any) -> None:
+            construct(spark, *args, **kwargs)
+            _send(spark, self.shim)
+
+        setattr(construct_and_send, mark, True)
+        entrance.__init__ = construct_and_send
+        is_classic = entrance.__name__ == "SparkContext"
+        present = entrance._active_spark_context if is_classic else entrance.getActiveSession()
+        if present is not None:
+            _send(present, self.shim)
 
     def find_spec(
         self,
@@ -297,39 +317,6 @@ _ENTRANCES = {
     "pyspark.core.context": "SparkContext",
     "pyspark.sql.connect.session": "SparkSession",
 }
-
-#: The attribute of a patched constructor that lists the shims it sends.
-_SHIMS = "_shims_of_mdstorm"
-
-
-@functools.lru_cache
-def _sender_of(shim: Path) -> Callable[[ModuleType], object]:
-    """Return a function that makes the sessions of a PySpark module send `shim` to workers."""
-    return functools.partial(_send_from, shim=shim)
-
-
-def _send_from(module: ModuleType, shim: Path) -> None:
-    """Make new sessions of a PySpark module send the shim, and send it from the active one."""
-    entrance = getattr(module, _ENTRANCES[module.__name__])
-    construct = entrance.__init__
-    shims: list[Path] = getattr(construct, _SHIMS, [])
-    if shim in shims:
-        return
-    shims.append(shim)
-    if not hasattr(construct, _SHIMS):
-
-        @functools.wraps(construct)
-        def construct_and_send(self: Any, *args: Any, **kwargs: Any) -> None:
-            construct(self, *args, **kwargs)
-            for each in shims:
-                _send(self, each)
-
-        setattr(construct_and_send, _SHIMS, shims)
-        entrance.__init__ = construct_and_send
-    is_classic = entrance.__name__ == "SparkContext"
-    present = entrance._active_spark_context if is_classic else entrance.getActiveSession()
-    if present is not None:
-        _send(present, shim)
 
 
 def _send(spark: Any, shim: Path) -> None:
