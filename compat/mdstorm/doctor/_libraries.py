@@ -29,10 +29,6 @@ _EXTRAS = {
     "azure": "adlfs",
     "images": "pillow",
 }
-_EXTRAS_OF_SCHEMES = {
-    **{"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"},
-    **{"abfs": "azure", "abfss": "azure", "az": "azure"},
-}
 #: Distributions that bring a library of another name.
 _INSTEAD = {
     "tensorflow": ("tensorflow-cpu", "tensorflow-macos", "tensorflow-rocm", "tf-nightly"),
@@ -83,14 +79,13 @@ def check_libraries(setup: Setup) -> Iterator[Finding]:
             "run `pip install .` in its directory, or install the wheel",
         )
         return
-    needed = set()  # extras without which what was asked for cannot be done
-    if setup.url:
-        needed.add(_EXTRAS_OF_SCHEMES.get(setup.url.partition(":")[0].lower()))
-        needed.add(None if setup.world else "spark")
+    needs_spark = bool(setup.url) and setup.world is None
     yield from _unmet("mdstorm", _required_by("mdstorm"), must_be_there=True)
     for extra in _EXTRAS:
         wanted = _required_by("mdstorm", extra) - _required_by("mdstorm")
-        yield from _unmet(f"mdstorm[{extra}]", wanted, must_be_there=extra in needed)
+        yield from _unmet(
+            f"mdstorm[{extra}]", wanted, must_be_there=needs_spark and extra == "spark"
+        )
     for name in sorted({Requirement(one).name for one in metadata.requires("mdstorm") or ()}):
         if has(name):
             wanted = _required_by(name, "sql" if name == "pyspark" else "")

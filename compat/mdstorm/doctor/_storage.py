@@ -23,27 +23,18 @@ _REMOTE = ("9p", "afs", "cifs", "fuse", "nfs", "smb", "virtiofs")
 
 def check_cache(_: Setup) -> Iterator[Finding]:
     """Check the directory in which copies of remote shards are kept."""
-    from mdstorm_backend.cache import cache_root
+    from mdstorm_backend.cache import cache_root, check_cache_root
 
     path = Path(cache_root())
     remedy = "let MDSTORM_CACHE_DIR name a directory of yours on a local disk"
     nearest = _nearest(path)
-    wrong = ""
-    if path.is_symlink():
-        wrong = f"{path} is a link, which is refused"
-    elif not nearest.is_dir():
-        wrong = f"{nearest} is not a directory"
-    elif nearest == path and path.stat().st_uid != os.getuid():
-        wrong = f"{path} belongs to another user"
-    else:
-        try:
-            with tempfile.TemporaryDirectory(prefix="mdstorm-doctor-", dir=nearest) as own:
-                Path(own, "written").write_bytes(b"mdstorm doctor")
-                Path(own, "written").replace(Path(own, "renamed"))
-        except OSError as error:
-            wrong = f"{path} cannot be written to: {error}"
-    if wrong:
-        yield problem(wrong, remedy)
+    try:
+        check_cache_root()
+        with tempfile.TemporaryDirectory(prefix="mdstorm-doctor-", dir=nearest) as own:
+            Path(own, "written").write_bytes(b"mdstorm doctor")
+            Path(own, "written").replace(Path(own, "renamed"))
+    except OSError as error:
+        yield problem(f"{path} cannot be written to: {error}", remedy)
         return
     kind = _kind_of(path)
     if kind.startswith(_REMOTE):

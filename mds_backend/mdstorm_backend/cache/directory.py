@@ -40,6 +40,23 @@ def cache_root() -> str:
     return os.path.join(tempfile.gettempdir(), f"mdstorm-cache-{os.getuid()}")
 
 
+def check_cache_root() -> None:
+    """Refuse a root that nobody has named and that is not this user's alone: it is shared.
+
+    Raises
+    ------
+    PermissionError
+        If it is a link, or another user owns it or can write to it.
+    """
+    root = cache_root()
+    if os.environ.get("MDSTORM_CACHE_DIR") or not os.path.lexists(root):
+        return
+    found = os.lstat(root)
+    is_private = stat.S_ISDIR(found.st_mode) and not stat.S_IMODE(found.st_mode) & 0o022
+    if found.st_uid != os.getuid() or not is_private:
+        raise PermissionError(f"{root} is a link, or another user owns it or can write to it")
+
+
 def default_directory(url: str, fingerprint: str) -> str:
     """Return the default directory for one state of a dataset, identified by `fingerprint`."""
     return os.path.join(cache_root(), f"{default_prefix(url)}{_key(fingerprint)}")
@@ -156,21 +173,9 @@ class CacheDirectory:
         return True
 
     def check_root(self) -> None:
-        """Refuse a default cache that is not this user's alone: it is in a shared place.
-
-        Raises
-        ------
-        PermissionError
-            If its root is a link, or another user owns it or can write to it.
-        """
-        root = cache_root()
-        named = os.environ.get("MDSTORM_CACHE_DIR")
-        if named or os.path.dirname(self.path) != root or not os.path.lexists(root):
-            return
-        found = os.lstat(root)
-        is_private = stat.S_ISDIR(found.st_mode) and not stat.S_IMODE(found.st_mode) & 0o022
-        if found.st_uid != os.getuid() or not is_private:
-            raise PermissionError(f"{root} is a link, or another user owns it or can write to it")
+        """Check the root, if the directory is in it, as `check_cache_root` does."""
+        if os.path.dirname(self.path) == cache_root():
+            check_cache_root()
 
     def described(self) -> dict[str, str]:
         """Return the URL and the fingerprint of the dataset that was downloaded here last."""

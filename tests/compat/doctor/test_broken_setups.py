@@ -1,5 +1,6 @@
 """What is broken is named, each with its remedy, and nothing else is reported as broken."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -70,7 +71,9 @@ def file_in_the_way(setup: Setup) -> None:
 
 
 def linked_cache(setup: Setup) -> None:
-    (setup.root / "shards").symlink_to(setup.directory)
+    setup.variables.pop("MDSTORM_CACHE_DIR")
+    setup.set(TMPDIR=setup.root)
+    (setup.root / f"mdstorm-cache-{os.getuid()}").symlink_to(setup.directory)
 
 
 QUICK = "--no-round-trip"
@@ -193,10 +196,10 @@ BROKEN = {
         "all hosts can resolve",
     ),
     "a cache of shards that is a file": Broken(
-        file_in_the_way, "cache", "is not a directory", "MDSTORM_CACHE_DIR"
+        file_in_the_way, "cache", "Not a directory", "MDSTORM_CACHE_DIR"
     ),
     "a cache of shards that is a link": Broken(
-        linked_cache, "cache", "is a link, which is refused", "MDSTORM_CACHE_DIR"
+        linked_cache, "cache", "is a link, or another user", "MDSTORM_CACHE_DIR"
     ),
     "a cache of shards that is read-only": Broken(
         lambda setup: setup.set(MDSTORM_CACHE_DIR="/proc/shards"),
@@ -242,8 +245,8 @@ BROKEN = {
     ),
     "no library for S3": Broken(
         lambda setup: setup.remove("s3fs"),
-        "libraries",
-        "s3fs is not installed, which mdstorm[s3] needs",
+        "cache-dir",
+        "needs a library for s3: URLs",
         'pip install "mdstorm[s3]"',
         ("--cache-dir", "s3://bucket/x"),
     ),
