@@ -11,8 +11,7 @@ from importlib.metadata import entry_points
 from itertools import accumulate
 from typing import Any, TypeVar, overload
 
-from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.base.checks import choose_among
+from mdstorm_backend.base import cached_property, choose_among
 from mdstorm_backend.datasets.dataset import Dataset, describe_dataset, open_dataset
 from mdstorm_backend.datasets.sample_dataset import SampleDataset
 from mdstorm_backend.datasets.stream import Stream, World

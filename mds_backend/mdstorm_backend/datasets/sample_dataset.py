@@ -12,17 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.base.checks import choose_among, warn_user
-from mdstorm_backend.base.optional import require
+from mdstorm_backend.base import cached_property, choose_among, require, warn_user
 from mdstorm_backend.datasets.sample_access import pick
 from mdstorm_backend.display import Described
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.format.schema import Schema
-from mdstorm_backend.order.exact import ExactOrder
-from mdstorm_backend.order.exact_sampler import ExactSampler
-from mdstorm_backend.order.sampler import Place
-from mdstorm_backend.order.world import find_world
+from mdstorm_backend.order import ExactOrder, ExactSampler, Place, find_world
 from mdstorm_backend.read.shard import Shard
 
 if TYPE_CHECKING:

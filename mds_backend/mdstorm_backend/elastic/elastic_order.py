@@ -28,8 +28,7 @@ from mdstorm_backend.elastic.sampling import (
     StreamWeight,
 )
 from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS, block_range, permutation
-from mdstorm_backend.order.exact import DEFAULT_SEED
-from mdstorm_backend.order.world import World
+from mdstorm_backend.order import DEFAULT_SEED, World
 
 #: Names of the batching methods.
 BATCHING_METHODS = ("random", "stratified", "per_stream", "device_per_stream")

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.base.checks import check_one_of, warn_user
+from mdstorm_backend.base import cached_property, check_one_of, warn_user
 from mdstorm_backend.elastic.sampling import Ids, as_integer
 from mdstorm_backend.errors import InvalidArgumentError
 

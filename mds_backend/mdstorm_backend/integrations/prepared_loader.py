@@ -33,8 +33,7 @@ from mdstorm_backend.loaders.torch.loader_passes import source_of
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.loaders.torch.torch_workers import same
-from mdstorm_backend.order.exact import ExactOrder
-from mdstorm_backend.order.world import given_world
+from mdstorm_backend.order import ExactOrder, given_world
 
 
 def prepared(arguments: Mapping[str, Any]) -> PreparedLoader | None:

@@ -14,10 +14,8 @@ from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.elastic.sampling import as_integer
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.format.encodings.decode_images import MAX_IMAGE_BYTES
-from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder
-from mdstorm_backend.order.world import given_world
-from mdstorm_backend.read.block import Transform
-from mdstorm_backend.read.decoded_images import Decode, Size, check_decode
+from mdstorm_backend.order import DEFAULT_SEED, ExactOrder, given_world
+from mdstorm_backend.read import Decode, Size, Transform, check_decode
 from mdstorm_backend.read.reader import check_batch_size, check_num_epochs
 
 #: Samples whose shards are opened ahead, at least, if nobody says how many.

@@ -23,9 +23,8 @@ from typing import Any
 from mdstorm_backend.base.checks import is_integer
 from mdstorm_backend.base.threads import WorkAhead
 from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.order import Place, World
 from mdstorm_backend.order.lanes import Lanes
-from mdstorm_backend.order.sampler import Place
-from mdstorm_backend.order.world import World
 
 
 @dataclass(frozen=True)

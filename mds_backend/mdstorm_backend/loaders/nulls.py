@@ -23,16 +23,10 @@ from mdstorm_backend.errors import (
     InvalidArgumentError,
     NullValueError,
 )
-from mdstorm_backend.format.schema import Column, Schema
+from mdstorm_backend.format import Column, Schema, shapes_of
 from mdstorm_backend.format.values.batch import MASK_SUFFIX, Batch, Values, as_arrow
-from mdstorm_backend.format.values.nested_lists import (
-    element_type,
-    elements_of,
-    shapes_of,
-    with_elements,
-)
-from mdstorm_backend.read.batch_formats import column_to_numpy
-from mdstorm_backend.read.late import objects
+from mdstorm_backend.format.values.nested_lists import element_type, elements_of, with_elements
+from mdstorm_backend.read import column_to_numpy, objects
 
 #: Up to here, float64 holds every integer.
 _EXACT = 1 << 53

@@ -14,14 +14,10 @@ from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.loaders.nulls import NullPolicy
-from mdstorm_backend.order.exact import ExactOrder
-from mdstorm_backend.order.world import World, find_world
-from mdstorm_backend.read.block import Transform
-from mdstorm_backend.read.decoded_images import ImageDecoder
-from mdstorm_backend.read.matrices import Output
+from mdstorm_backend.order import ExactOrder, World, find_world
+from mdstorm_backend.read import ImageDecoder, Output, SampleSource, Transform
 from mdstorm_backend.read.pieces import Keep
 from mdstorm_backend.read.reader import BLOCK_ROWS
-from mdstorm_backend.read.shard import SampleSource
 
 #: Rows of a block that holds images.
 _IMAGES_AT_A_TIME = 64

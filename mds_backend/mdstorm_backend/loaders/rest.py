@@ -12,11 +12,8 @@ from mdstorm_backend.base.threads import WorkAhead
 from mdstorm_backend.elastic import ElasticSampler, ElasticShare, StreamShape
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.order.chunks import Chunk
-from mdstorm_backend.order.exact import ExactOrder
-from mdstorm_backend.order.exact_sampler import ExactSampler
+from mdstorm_backend.order import Chunk, ExactOrder, ExactSampler, Place, Sampler
 from mdstorm_backend.order.lanes import ceil_div
-from mdstorm_backend.order.sampler import Place, Sampler
 from mdstorm_backend.read.block import Block
 from mdstorm_backend.read.even_batches import EvenBatches
 from mdstorm_backend.read.pieces import PieceReader, Position

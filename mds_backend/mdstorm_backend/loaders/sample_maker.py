@@ -14,10 +14,7 @@ import pyarrow as pa
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.datasets.open_streams import JoinedDataset
-from mdstorm_backend.format.encodings.numbers import DTYPES
-from mdstorm_backend.format.schema import Column
-from mdstorm_backend.format.values.arrow_types import is_number
-from mdstorm_backend.format.values.batch import Batch
+from mdstorm_backend.format import DTYPES, Batch, Column, is_number
 from mdstorm_backend.format.values.nested_lists import elements_of
 from mdstorm_backend.loaders.nulls import check_exact
 from mdstorm_backend.loaders.reader_options import ReaderOptions

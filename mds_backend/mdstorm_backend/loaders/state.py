@@ -15,9 +15,8 @@ from mdstorm_backend.base.checks import is_integer, warn_user
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.rest import Batching, PieceSampler, sampler_of
-from mdstorm_backend.order.exact import DEFAULT_SEED
+from mdstorm_backend.order import DEFAULT_SEED, Place
 from mdstorm_backend.order.lanes import Lanes
-from mdstorm_backend.order.sampler import Place
 
 #: Of the states that are written. Older ones are refused: they counted, or permuted, otherwise.
 VERSION = 4

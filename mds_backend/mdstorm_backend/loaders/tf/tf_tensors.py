@@ -10,13 +10,11 @@ import pyarrow as pa
 import tensorflow as tf
 
 from mdstorm_backend.errors import TransformError, UnsupportedTypeError
-from mdstorm_backend.format.schema import Column
+from mdstorm_backend.format import Column, Values, as_arrow
 from mdstorm_backend.format.values import nested_lists
-from mdstorm_backend.format.values.batch import Values, as_arrow
 from mdstorm_backend.loaders.nulls import nanoseconds, null_error
 from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec
-from mdstorm_backend.read.batch_formats import scalars_to_numpy
-from mdstorm_backend.read.late import LateDecoder
+from mdstorm_backend.read import LateDecoder, scalars_to_numpy
 
 
 def to_tf(values: Values, spec: ColumnSpec) -> Any:

@@ -17,8 +17,7 @@ import numpy.typing as npt
 from mdstorm_backend.cache.directory import CacheDirectory, FileIdentity
 from mdstorm_backend.datasets.sample_access import Spanner, StoredShard
 from mdstorm_backend.errors import MissingAttributeError
-from mdstorm_backend.format import parse_size
-from mdstorm_backend.format.index import INDEX_NAME
+from mdstorm_backend.format import INDEX_NAME, parse_size
 
 Counts = npt.NDArray[np.int64]
 

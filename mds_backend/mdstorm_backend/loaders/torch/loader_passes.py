@@ -19,9 +19,8 @@ from torch.utils.data import DataLoader
 
 from mdstorm_backend.base.threads import PassThreads
 from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.loaders.loader_statistics import PassRecorders
+from mdstorm_backend.loaders import Delivered, PassRecorders, PassRunner, converted
 from mdstorm_backend.loaders.rest import Batching, Rest
-from mdstorm_backend.loaders.runner import Delivered, PassRunner, converted
 from mdstorm_backend.loaders.torch.dataset_samples import DatasetSamples
 from mdstorm_backend.loaders.torch.device_batches import on_device
 from mdstorm_backend.loaders.torch.torch_batches import (

@@ -30,10 +30,8 @@ from mdstorm_backend.loaders.reader_options import ReaderOptions, describe_data,
 from mdstorm_backend.loaders.rest import Batching
 from mdstorm_backend.loaders.sample_maker import SampleMaker
 from mdstorm_backend.loaders.torch.worker_part import WorkerPart, end_with_parent, is_of_worker
-from mdstorm_backend.order.exact import ExactOrder
-from mdstorm_backend.order.world import World, find_world
-from mdstorm_backend.read.decoded_images import ImageDecoder
-from mdstorm_backend.read.shard import SampleSource
+from mdstorm_backend.order import ExactOrder, World, find_world
+from mdstorm_backend.read import ImageDecoder, SampleSource
 
 if TYPE_CHECKING:
     from typing_extensions import Self

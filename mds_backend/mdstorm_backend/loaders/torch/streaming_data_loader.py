@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any, overload
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 
-from mdstorm_backend.base.checks import check_function
-from mdstorm_backend.base.threads import OwnContext
+from mdstorm_backend.base import OwnContext, check_function
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
-from mdstorm_backend.loaders.loader_statistics import Statistics
-from mdstorm_backend.loaders.reader_options import describe_data
+from mdstorm_backend.loaders import Statistics, describe_data
 from mdstorm_backend.loaders.torch.dataset_samples import DatasetSamples, overrides
 from mdstorm_backend.loaders.torch.device_batches import check_device
 from mdstorm_backend.loaders.torch.loader_passes import (

@@ -24,8 +24,7 @@ from mdstorm_backend.loaders.torch.dataset_info import fact
 from mdstorm_backend.loaders.torch.dataset_samples import DatasetSamples
 from mdstorm_backend.loaders.torch.opened_dataset import OpenedDataset
 from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder
-from mdstorm_backend.read.block import Transform
-from mdstorm_backend.read.decoded_images import Decode, Size
+from mdstorm_backend.read import Decode, Size, Transform
 
 
 class StreamingDataset(Described, DatasetSamples, IterableDataset[Any]):

@@ -14,12 +14,10 @@ from torch.utils.data._utils.pin_memory import pin_memory
 
 from mdstorm_backend.base.prefetch import Prefetcher
 from mdstorm_backend.base.recorder import Cause, Recorder, spans_of
-from mdstorm_backend.format.schema import Column, Schema
-from mdstorm_backend.format.values.batch import Values
+from mdstorm_backend.format import Column, Schema, Values
+from mdstorm_backend.loaders import Delivered, ReaderOptions
 from mdstorm_backend.loaders.nulls import refuse_nulls
-from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.rest import Rest
-from mdstorm_backend.loaders.runner import Delivered
 from mdstorm_backend.loaders.torch.dataset_samples import DatasetSamples, sample_blocks, samples_of
 from mdstorm_backend.loaders.torch.torch_tensors import (
     Collated,

@@ -11,19 +11,15 @@ import pyarrow as pa
 import torch
 from torch.utils.data import default_collate
 
-from mdstorm_backend.format.schema import Column
-from mdstorm_backend.format.values.batch import Values
+from mdstorm_backend.format import Column, Values, depth_of, shapes_of
 from mdstorm_backend.format.values.nested_lists import (
-    depth_of,
     element_type,
     elements_of,
     null_lists_in,
     rows_of,
-    shapes_of,
 )
 from mdstorm_backend.loaders.nulls import check_exact, nanoseconds, null_error
-from mdstorm_backend.read.batch_formats import scalars_to_numpy
-from mdstorm_backend.read.late import LateDecoder
+from mdstorm_backend.read import LateDecoder, scalars_to_numpy
 
 #: A column of a batch: a tensor, or a list where PyTorch has no type for it.
 TorchValues: TypeAlias = torch.Tensor | list[Any]
