@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from mdstorm_backend.cache.directory import CacheDirectory, FileIdentity
 from mdstorm_backend.datasets.sample_access import Spanner, StoredShard
-from mdstorm_backend.errors import MissingAttributeError
 from mdstorm_backend.format import INDEX_NAME, parse_size
 
 Counts = npt.NDArray[np.int64]
@@ -277,22 +276,6 @@ class DatasetInfo:
         """Return the stream of a shard, and what its index says of it."""
         shards = [(part, info) for part in self._mdstorm.parts for info in part.index.shards]
         return shards[shard_id]
-
-    @fact
-    def resample_streams(self) -> Any:
-        """Absent."""
-        raise MissingAttributeError(
-            "resample_streams is not needed: iterating over the dataset draws the samples of an "
-            "epoch. streaming.base.sampling.get_sampling says how many each shard contributes"
-        )
-
-    @fact
-    def evict_coldest_shard(self) -> Any:
-        """Absent."""
-        raise MissingAttributeError(
-            "evict_coldest_shard is not needed: the cache enforces cache_limit itself. Delete "
-            "the call, or choose a shard, evict_shard(i)"
-        )
 
 
 def _offsets(counts: Counts) -> Counts:

@@ -154,8 +154,6 @@ def test_remote_shards_are_brought_to_the_local_directory(
     dataset.prepare_shard(5)
     assert {path.name for path in (tmp_path / "local").iterdir()} >= {p.name for p in files}
     assert not hasattr(dataset, "evict_coldest_shard")
-    with pytest.raises(AttributeError, match="get_sampling says how many"):
-        dataset.resample_streams(0)
 
 
 def test_a_limit_of_the_cache_is_a_number_of_bytes(data: Path) -> None:
