@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from tests.mds_backend.small_datasets import array_of, struct_of, write_dataset, write_numbers
 
+from mdstorm_backend import Dataset, ExactOrder, MDSWriter, open_dataset
 from mdstorm_backend.cache import CacheOptions
-from mdstorm_backend.datasets.dataset import Dataset, open_dataset
 from mdstorm_backend.display import human_bytes
 from mdstorm_backend.errors import (
     ArgumentTypeError,
@@ -21,8 +21,6 @@ from mdstorm_backend.errors import (
     MDStormError,
 )
 from mdstorm_backend.format.index import Index
-from mdstorm_backend.order.exact import ExactOrder
-from mdstorm_backend.write.mds_writer import MDSWriter
 
 FIELDS = {
     "word": "string",

@@ -7,10 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
-from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
-from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend import Dataset, ExactOrder, StreamingDataLoader, StreamingDataset
 
 #: Makes this process one of some: rank and size.
 Launch = Callable[[int, int], None]

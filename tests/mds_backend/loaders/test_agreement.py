@@ -17,10 +17,9 @@ import torch.distributed as dist
 from tests.mds_backend.loaders.loaders import Where, rows
 from tests.ports import free_port
 
-from mdstorm_backend import StreamingDataLoader, StreamingDataset
+from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders import agreement
-from mdstorm_backend.order.exact import ExactOrder
 
 ROWS, SHARDS, BATCH = 120, 4, 10
 

@@ -12,10 +12,9 @@ from tests.mds_backend.loaders.loaders import Where, in_either_order, rows
 from tests.mds_backend.small_datasets import write_numbers
 from torch.utils.data import DataLoader
 
-from mdstorm_backend import StreamingDataLoader, StreamingDataset
+from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import StateMismatchError
-from mdstorm_backend.order.exact import ExactOrder
-from mdstorm_backend.order.world import World
+from mdstorm_backend.order import World
 
 ROWS, SHARDS = 101, 2
 BATCH = 8

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mdstorm_backend import MDSWriter, StreamingDataLoader, StreamingDataset
+from mdstorm_backend import ExactOrder, MDSWriter, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import (
     ArgumentTypeError,
     CorruptDatasetError,
@@ -18,9 +18,8 @@ from mdstorm_backend.errors import (
     MDStormError,
     MissingDependencyError,
 )
+from mdstorm_backend.format import Batch
 from mdstorm_backend.format.encodings import decode_images
-from mdstorm_backend.format.values.batch import Batch
-from mdstorm_backend.order import ExactOrder
 
 ROWS = 40
 ORDERS = pytest.mark.parametrize(

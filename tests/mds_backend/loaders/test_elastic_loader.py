@@ -14,11 +14,10 @@ from tests.mds_backend.loaders.loaders import column, rows, taken
 from tests.mds_backend.small_datasets import write_numbers
 from torch.utils.data import DataLoader, default_collate
 
-from mdstorm_backend import ElasticOrder, ExactOrder, StreamingDataLoader, StreamingDataset
-from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend import Dataset, ElasticOrder, ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
-from mdstorm_backend.order.world import World
+from mdstorm_backend.order import World
 
 TESTS = Path(__file__).parents[2]
 GOLDEN = json.loads((TESTS / "mds_backend/elastic/golden_orders.json").read_text())

@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 from tests.mds_backend.loaders.loaders import Same, Where, column, rows, taken, torch_loader
 
-from mdstorm_backend import StreamingDataLoader, StreamingDataset
-from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend import Dataset, ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import StateMismatchError, TransformError
-from mdstorm_backend.order.exact import ExactOrder
 
 ROWS, SHARDS = 1_003, 13
 

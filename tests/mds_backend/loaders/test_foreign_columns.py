@@ -17,17 +17,15 @@ from tests.mds_backend.foreign import foreign_dataset, variable
 from tests.mds_backend.loaders.loaders import torch_loader
 from tests.mds_backend.read.readers import batches, exact
 
-from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+from mdstorm_backend import Dataset, ExactOrder, MDSWriter, open_dataset
 from mdstorm_backend.errors import (
     CorruptDatasetError,
     NullValueError,
     UnsafeTypeError,
     UnsupportedTypeError,
 )
-from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.tf.tf_batches import make_tf_dataset
-from mdstorm_backend.order.exact import ExactOrder
-from mdstorm_backend.write.mds_writer import MDSWriter
+from mdstorm_backend.loaders import ReaderOptions
+from mdstorm_backend.loaders.tf import make_tf_dataset
 
 
 def png(width: int, height: int, grey: int, mode: str = "L") -> bytes:

@@ -12,10 +12,8 @@ import pytest
 from tests.mds_backend.loaders.loaders import Same, column, torch_loader
 from tests.mds_backend.small_datasets import write_dataset
 
-from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend import Dataset, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
-from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
-from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 
 ROWS, SHARDS = 40, 8
 SHUFFLED = {"seed": 5, "window": ROWS}

@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 from tests.mds_backend.loaders.loaders import column, taken, torch_loader
 from tests.mds_backend.small_datasets import write_numbers
 
-from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend import Dataset, ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import StateMismatchError
-from mdstorm_backend.loaders.torch import StreamingDataLoader, StreamingDataset
-from mdstorm_backend.order import ExactOrder
 
 ROWS, SHARDS = 40, 8
 

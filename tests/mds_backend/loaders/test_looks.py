@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from tests.mds_backend.loaders.loaders import Launch, in_either_order, rows
 
-from mdstorm_backend import StreamingDataLoader, StreamingDataset
-from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
 
 ROWS, SHARDS = 1_003, 13
 BATCH = 20

@@ -11,16 +11,12 @@ import torch
 from tests.mds_backend.loaders.loaders import listed, torch_loader
 from tests.mds_backend.small_datasets import array_of, struct_of, write_dataset
 
-from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend import Dataset, ExactOrder, StreamingDataset
 from mdstorm_backend.display import counted
 from mdstorm_backend.errors import MDStormError, NullValueError
-from mdstorm_backend.format.schema import Column, Schema
-from mdstorm_backend.format.values.arrow_types import SparkType
-from mdstorm_backend.loaders.nulls import NullPolicy
-from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.torch import StreamingDataset
-from mdstorm_backend.order.exact import ExactOrder
-from mdstorm_backend.read.late import objects
+from mdstorm_backend.format import Column, Schema, SparkType
+from mdstorm_backend.loaders import NullPolicy, ReaderOptions
+from mdstorm_backend.read import objects
 
 NAN = float("nan")
 

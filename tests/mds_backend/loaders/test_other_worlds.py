@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from tests.mds_backend.loaders.loaders import Filter, rows, torch_loader
 from tests.mds_backend.small_datasets import write_numbers
 
-from mdstorm_backend import StreamingDataLoader
-from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend import Dataset, StreamingDataLoader
 from mdstorm_backend.errors import NoDataAvailableError, StateMismatchError
 
 ROWS, SHARDS = 61, 9

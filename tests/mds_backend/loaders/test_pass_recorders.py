@@ -3,8 +3,7 @@
 import pytest
 
 from mdstorm_backend.base.recorder import Recorder
-from mdstorm_backend.loaders import loader_statistics
-from mdstorm_backend.loaders.loader_statistics import PassRecorders, Statistics
+from mdstorm_backend.loaders import PassRecorders, Statistics, loader_statistics
 
 
 def test_the_sum_is_whole_while_another_pass_begins(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from tests.mds_backend.loaders.loaders import Launch, in_either_order, rows
 
-from mdstorm_backend import StreamingDataLoader, StreamingDataset, open_dataset
+from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset, open_dataset
 from mdstorm_backend.loaders import agreement
-from mdstorm_backend.order.exact import ExactOrder
 
 ROWS, SHARDS = 1_000, 13
 BATCH = 20

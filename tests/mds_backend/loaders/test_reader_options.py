@@ -4,12 +4,11 @@ from typing import Any
 import pytest
 from tests.mds_backend.small_datasets import write_dataset
 
-from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.format.values.batch import Batch
-from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.rest import Batching, Rest, samples_ahead
-from mdstorm_backend.order.exact import ExactOrder
-from mdstorm_backend.order.sampler import Place
+from mdstorm_backend import Dataset, ExactOrder
+from mdstorm_backend.format import Batch
+from mdstorm_backend.loaders import Batching, ReaderOptions
+from mdstorm_backend.loaders.rest import Rest, samples_ahead
+from mdstorm_backend.order import Place
 from mdstorm_backend.read.reader import BLOCK_ROWS
 
 

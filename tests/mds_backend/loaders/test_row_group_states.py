@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from tests.mds_backend.loaders.loaders import rows, torch_loader
 
-from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
-from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend import Dataset, ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders import Batching, PassRunner, Schedule, converted
 

@@ -12,12 +12,11 @@ from math import gcd
 import numpy as np
 import pytest
 
+from mdstorm_backend import ExactOrder
 from mdstorm_backend.errors import NoDataAvailableError
+from mdstorm_backend.order import ExactSampler, Place
 from mdstorm_backend.order.chunks import numbers_of
-from mdstorm_backend.order.exact import ExactOrder
-from mdstorm_backend.order.exact_sampler import ExactSampler
 from mdstorm_backend.order.lanes import Deal, EpochLanes, Lanes, stride
-from mdstorm_backend.order.sampler import Place
 
 
 def batches_of(sampler: ExactSampler, begun: Place) -> list[list[int]]:

@@ -8,12 +8,10 @@ import pytest
 import tensorflow as tf
 from tests.mds_backend.small_datasets import array_of, write_dataset, write_numbers
 
-from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend import Dataset, ExactOrder
 from mdstorm_backend.errors import NullValueError
-from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.tf import tf_batches
-from mdstorm_backend.loaders.tf.tf_batches import make_tf_dataset
-from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.loaders import ReaderOptions
+from mdstorm_backend.loaders.tf import make_tf_dataset, tf_batches
 
 ROWS, SHARDS = 100, 10
 

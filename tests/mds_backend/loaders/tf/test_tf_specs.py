@@ -7,11 +7,10 @@ import tensorflow as tf
 from tests.mds_backend.small_datasets import array_of, map_of, plan, struct_of
 
 from mdstorm_backend.errors import NullValueError, UnsupportedTypeError
-from mdstorm_backend.format.schema import Column
-from mdstorm_backend.format.values.arrow_types import SparkType
+from mdstorm_backend.format import Column, SparkType
 from mdstorm_backend.loaders.nulls import refuse_nulls
-from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec, needs_value, spec_of_column
-from mdstorm_backend.loaders.tf.tf_tensors import to_tf
+from mdstorm_backend.loaders.tf import ColumnSpec, spec_of_column, to_tf
+from mdstorm_backend.loaders.tf.tf_specs import needs_value
 
 
 def stored(spark_type: SparkType, **changes: Any) -> Column:

@@ -8,14 +8,11 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.elastic import ElasticOrder, ElasticShare
+from mdstorm_backend import Dataset, ElasticOrder, ExactOrder, StreamingDataLoader, StreamingDataset
+from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.errors import StateMismatchError
-from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.tf.tf_batches import make_tf_dataset
-from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
-from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
-from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.loaders import ReaderOptions
+from mdstorm_backend.loaders.tf import make_tf_dataset
 
 ROWS, SHARDS, BATCH = 50, 5, 4
 ORDERS = {

@@ -8,14 +8,12 @@ import pytest
 import tensorflow as tf
 from tests.mds_backend.clocks import Clock
 
+from mdstorm_backend import Dataset, ExactOrder
 from mdstorm_backend.base.recorder import Recorder
-from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.loaders.loader_statistics import LOOP, PIPELINE, Statistics
-from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.tf import tf_runs
-from mdstorm_backend.loaders.tf.tf_batches import make_tf_dataset
+from mdstorm_backend.loaders import ReaderOptions, Statistics
+from mdstorm_backend.loaders.loader_statistics import LOOP, PIPELINE
+from mdstorm_backend.loaders.tf import make_tf_dataset, tf_runs
 from mdstorm_backend.loaders.tf.tf_runs import PipelineRecorder
-from mdstorm_backend.order.exact import ExactOrder
 
 ROWS, SHARDS, BATCH = 50, 5, 4
 BATCHES = 13

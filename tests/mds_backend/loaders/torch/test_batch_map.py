@@ -8,9 +8,8 @@ import torch
 from tests.mds_backend.loaders.loaders import Negative, Own, in_either_order
 from tests.mds_backend.small_datasets import write_dataset
 
-from mdstorm_backend import StreamingDataLoader, StreamingDataset
+from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import ArgumentTypeError
-from mdstorm_backend.order.exact import ExactOrder
 
 ROWS = 103
 

@@ -14,14 +14,11 @@ import pytest
 from tests.mds_backend.clocks import Clock
 from torch.utils.data import default_collate
 
-from mdstorm_backend import StreamingDataLoader, StreamingDataset
+from mdstorm_backend import Dataset, ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.cache import shard_cache
-from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.loaders import reader_options
-from mdstorm_backend.loaders.loader_statistics import PassRecorders, Statistics
+from mdstorm_backend.loaders import PassRecorders, Statistics, reader_options
 from mdstorm_backend.loaders.passes import Pass
 from mdstorm_backend.loaders.torch import torch_batches
-from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read import open_shards
 from mdstorm_backend.read.gather_rows import Gatherer
 from mdstorm_backend.storage import Location
@@ -140,7 +137,7 @@ def another_process(case: Case) -> Statistics:
 
 
 def no_room(case: Case) -> Statistics:
-    case.slow(shard_cache, "reserve")
+    case.slow(shard_cache.space, "reserve")
     return case.read()
 
 

@@ -10,9 +10,8 @@ import pytest
 import torch
 from tests.mds_backend.clocks import Clock
 
-from mdstorm_backend import StreamingDataLoader, StreamingDataset
-from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.loaders.loader_statistics import PassRecorders, Statistics
+from mdstorm_backend import Dataset, StreamingDataLoader, StreamingDataset
+from mdstorm_backend.loaders import PassRecorders, Statistics
 
 ROWS, SHARDS, BATCH = 60, 6, 10
 

@@ -9,10 +9,8 @@ from tests.mds_backend.small_datasets import write_dataset
 from torch.utils.data import DataLoader
 
 import mdstorm_backend
-from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend import Dataset, ExactOrder, StreamingDataset
 from mdstorm_backend.errors import DatasetNotFoundError, InvalidArgumentError
-from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
-from mdstorm_backend.order.exact import ExactOrder
 
 ROWS, SHARDS = 100, 10
 

@@ -11,12 +11,11 @@ from tests.mds_backend.small_datasets import write_dataset, write_numbers
 from torch.utils.data import default_collate
 
 import mdstorm_backend
-from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend import Dataset, ExactOrder
 from mdstorm_backend.datasets.dataset_shards import DatasetShards
 from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.format import Schema
 from mdstorm_backend.format.index import ShardInfo
-from mdstorm_backend.format.schema import Schema
-from mdstorm_backend.order.exact import ExactOrder
 
 ROWS, SHARDS = 103, 10
 

@@ -11,11 +11,10 @@ from tests.mds_backend.loaders.loaders import listed, torch_loader
 from tests.mds_backend.small_datasets import array_of, map_of, struct_of, write_dataset
 
 from mdstorm_backend.errors import NullValueError
-from mdstorm_backend.format.schema import Column
-from mdstorm_backend.format.values.arrow_types import SparkType
+from mdstorm_backend.format import Column, SparkType
 from mdstorm_backend.loaders.nulls import nanoseconds
-from mdstorm_backend.loaders.torch import torch_tensors
-from mdstorm_backend.loaders.torch.torch_tensors import split_values, to_collated, to_torch
+from mdstorm_backend.loaders.torch import to_torch, torch_tensors
+from mdstorm_backend.loaders.torch.torch_tensors import split_values, to_collated
 
 
 def read(directory: Path, spark_type: SparkType, values: list[Any]) -> Any:

@@ -18,8 +18,7 @@ from tests.mds_backend.loaders.loaders import column, torch_loader
 from tests.mds_backend.small_datasets import write_numbers
 from torch.utils.data._utils.pin_memory import pin_memory
 
-from mdstorm_backend import MDSWriter, StreamingDataLoader, StreamingDataset
-from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend import Dataset, MDSWriter, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import DatasetNotFoundError
 from mdstorm_backend.loaders.torch.torch_batches import packed, unpacked
 
