@@ -241,6 +241,14 @@ class EncodingError(MDStormError, ValueError):
         self.column = column
         self.encoding = encoding
 
+    @staticmethod
+    def class_for(error: Exception) -> type[EncodingError]:
+        """Return the class for what an encoding itself raised about a value."""
+        if isinstance(error, OverflowError):
+            return EncodingRangeError
+        is_of_type = isinstance(error, (AttributeError, TypeError))
+        return EncodingTypeError if is_of_type else EncodingError
+
 
 class EncodingTypeError(EncodingError, TypeError, AttributeError):
     """A value has a type that the encoding of its column does not accept."""

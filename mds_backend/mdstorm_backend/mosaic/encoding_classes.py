@@ -13,12 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mdstorm_backend.errors import (
-    EncodingError,
-    EncodingRangeError,
-    EncodingTypeError,
-    MDStormError,
-)
+from mdstorm_backend.errors import EncodingError, EncodingTypeError, MDStormError
 from mdstorm_backend.format.encodings.decode_images import split_images
 from mdstorm_backend.format.encodings.encoding import Encoding as FormatEncoding
 from mdstorm_backend.format.encodings.images import join_images
@@ -85,12 +80,9 @@ class OfFormat(Encoding):
             return self._encoding.encode(obj)
         except MDStormError:
             raise
-        except (AttributeError, TypeError) as error:
-            raise EncodingTypeError(f"not a value of {text!r}: {error}", encoding=text) from error
-        except OverflowError as error:
-            raise EncodingRangeError(f"not a value of {text!r}: {error}", encoding=text) from error
-        except ValueError as error:
-            raise EncodingError(f"not a value of {text!r}: {error}", encoding=text) from error
+        except (AttributeError, OverflowError, TypeError, ValueError) as error:
+            kind = EncodingError.class_for(error)
+            raise kind(f"not a value of {text!r}: {error}", encoding=text) from error
 
     def decode(self, data: bytes) -> Any:
         """Decode a value."""

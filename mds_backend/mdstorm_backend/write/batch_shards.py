@@ -7,12 +7,7 @@ from collections.abc import Callable, Mapping
 import pyarrow as pa
 
 from mdstorm_backend.display import counted
-from mdstorm_backend.errors import (
-    EncodingError,
-    EncodingRangeError,
-    InvalidArgumentError,
-    MDStormError,
-)
+from mdstorm_backend.errors import EncodingError, InvalidArgumentError, MDStormError
 from mdstorm_backend.format.encodings.arrays import Array
 from mdstorm_backend.format.encodings.encode_arrays import UNEVEN
 from mdstorm_backend.format.encodings.encoding import EncodedColumn
@@ -109,7 +104,7 @@ class BatchShards:
         encoded = encode_column(column, values, ragged=name in self._ragged, as_json=as_json)
         if encoded.encoding == "json" and column.is_array:
             if name in self._given:
-                raise _refused(column, ValueError(UNEVEN), EncodingError)
+                raise _refused(column, ValueError(UNEVEN))
             self._as_json.add(name)
         return encoded
 
@@ -207,14 +202,12 @@ def encode_column(
         return encoding.encode_column(column.name, values, cast=cast, ragged=ragged)
     except MDStormError:
         raise
-    except OverflowError as error:
-        raise _refused(column, error, EncodingRangeError) from error
     except (ArithmeticError, TypeError, ValueError) as error:
-        raise _refused(column, error, EncodingError) from error
+        raise _refused(column, error) from error
 
 
-def _refused(column: Column, error: Exception, kind: type[EncodingError]) -> EncodingError:
-    return kind(
+def _refused(column: Column, error: Exception) -> EncodingError:
+    return EncodingError.class_for(error)(
         f"column {column.name!r} holds a value that encoding {column.encoding!r} cannot hold: "
         f"{error}. Convert the column before, or choose another encoding",
         column=column.name,

@@ -18,7 +18,6 @@ from mdstorm_backend.errors import (
     ArgumentTypeError,
     EncodingError,
     EncodingRangeError,
-    EncodingTypeError,
     MDStormError,
     MissingColumnError,
 )
@@ -113,12 +112,9 @@ class SampleEncoder:
                 parts.append(self._careful[i](value))
             except MDStormError:
                 raise
-            except OverflowError as error:
-                raise self._error(i, f"{_shown(value)}: {error}", EncodingRangeError) from error
-            except (AttributeError, TypeError) as error:
-                raise self._error(i, f"{_shown(value)}: {error}", EncodingTypeError) from error
             except Exception as error:
-                raise self._error(i, f"{_shown(value)}: {error}", EncodingError) from error
+                kind = EncodingError.class_for(error)
+                raise self._error(i, f"{_shown(value)}: {error}", kind) from error
         return parts
 
     def _error(self, column: int, reason: str, kind: type[EncodingError]) -> EncodingError:

@@ -13,12 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mdstorm_backend.errors import WriteError
-from mdstorm_backend.format.compression import (
-    check_compression,
-    compress,
-    digests,
-    extension,
-)
+from mdstorm_backend.format.compression import check_compression, compress, digests, extension
 from mdstorm_backend.format.encodings import parse_encoding
 from mdstorm_backend.format.encodings.encoding import EncodedColumn
 from mdstorm_backend.format.index import parse_shard
