@@ -2,6 +2,7 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.mds_backend.small_datasets import write_numbers
 
@@ -10,6 +11,8 @@ from mdstorm_backend.datasets.stream import Stream
 from mdstorm_backend.datasets.stream_files import StreamDefaults
 from mdstorm_backend.elastic import StreamWeight
 from mdstorm_backend.errors import ArgumentTypeError, DatasetNotFoundError, InvalidArgumentError
+from mdstorm_backend.streaming.base.array import Array
+from mdstorm_backend.streaming.base.spanner import Spanner
 
 
 @pytest.mark.parametrize(
@@ -113,3 +116,25 @@ def test_credentials_are_not_pickled() -> None:
     with pytest.raises(InvalidArgumentError, match=r"\['secret'\]") as caught:
         pickle.dumps(StreamDefaults(storage_options={"secret": "hush"}))
     assert "hush" not in str(caught.value)
+
+
+def test_a_class_of_its_own_has_a_size_and_items() -> None:
+    class Squares(Array):
+        @property
+        def size(self) -> int:
+            return 5
+
+        def get_item(self, idx: int) -> int:
+            return idx * idx
+
+    assert (Squares()[-1], Squares()[1:3], Squares()[[[0], [4, -2]]]) == (
+        16,
+        [1, 4],
+        [[0], [16, 9]],
+    )
+
+
+@pytest.mark.parametrize("number", [-1, 6])
+def test_what_is_no_sample_is_an_index_error(number: int) -> None:
+    with pytest.raises(IndexError, match=f"Invalid sample index {number}: there are 6 samples"):
+        Spanner(np.array([3, 3]))[number]

@@ -1,8 +1,10 @@
+from contextlib import closing
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mds_backend.small_datasets import write_dataset
+from tests.mds_backend.small_datasets import write_dataset, write_numbers
 
 from mdstorm_backend import Dataset, ExactOrder
 from mdstorm_backend.format import Batch
@@ -50,3 +52,16 @@ def test_some_batches_are_ahead_however_large_their_samples_are(dataset: Dataset
 def test_so_many_bytes_are_downloaded_ahead_however_small_samples_are(dataset: Dataset) -> None:
     dataset.nbytes, dataset._shards.bytes_ahead = 2 * len(dataset), 1_000_000
     assert samples_ahead(options(dataset), 16) == 500_000
+
+
+@pytest.mark.parametrize(("part", "num_workers"), [(0, 0), (1, 3)])
+def test_a_block_of_endless_epochs_needs_few_of_them(
+    tmp_path: Path, part: int, num_workers: int
+) -> None:
+    order = ExactOrder().resolved()
+    options = ReaderOptions(write_numbers(tmp_path, 2), order, num_epochs=None)
+    rest = Rest(options, Batching(1, num_workers=num_workers), Place())
+    blocks: Any = rest.blocks(part)
+    with closing(blocks):
+        first, *_, last = islice(blocks, 8)
+    assert (len(first.sizes), len(last.sizes)) == (1, 32)

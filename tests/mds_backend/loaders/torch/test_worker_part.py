@@ -1,12 +1,14 @@
-"""The states that the workers of a plain loader give, each of its own part."""
+"""Workers of a plain loader over a dataset, the states of each, and what their parent knows."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import pytest
-from tests.mds_backend.loaders.loaders import Where, in_either_order
+import torch
+from tests.mds_backend.loaders.loaders import Where, in_either_order, rows
 from torch.utils.data import DataLoader, get_worker_info
 
 from mdstorm_backend import ExactOrder, StreamingDataset
@@ -143,3 +145,39 @@ def test_a_worker_that_has_not_begun_has_no_state(url: str) -> None:
     )
     with pytest.raises(StateMismatchError, match="has not begun to read"):
         list(loader)
+
+
+def plain(url: str, order: str, num_workers: int = 0, **options: Any) -> DataLoader[Any]:
+    exact = ExactOrder(3, shuffle_rows=True) if order == "exact" else None
+    dataset = StreamingDataset(local=url, order=exact, shuffle=exact is None, batch_size=BATCH)
+    return DataLoader(dataset, BATCH, num_workers=num_workers, **options)
+
+
+def test_spawned_workers_have_the_world_of_their_parent(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    iterator = iter(plain(url, "elastic", 1, multiprocessing_context="spawn"))
+    monkeypatch.delenv("RANK")
+    monkeypatch.delenv("WORLD_SIZE")
+    assert len(rows(iterator)) == ROWS // 2 + 1
+
+
+@in_either_order
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.long)])
+def test_only_one_iteration_of_workers_goes_on_with_the_state_of_the_parent(
+    url: str, order: str, method: str
+) -> None:
+    first: Any = plain(url, order)
+    begun = rows(islice(first, 4))
+    second: Any = plain(url, order, 2, multiprocessing_context=method)
+    second.dataset.load_state_dict(first.dataset.state_dict())
+    assert second.dataset.state_dict() == first.dataset.state_dict()
+    torch.manual_seed(1)
+    rest = rows(second)
+    torch.manual_seed(1)  # a seed that is the same each time does not join iterations
+    following = rows(second)
+    for samples in (begun + rest, following):
+        assert Counter(samples) == Counter(range(ROWS))
+    assert following != begun + rest  # in permutations of its own
