@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from tests.mds_backend.small_datasets import files_in, numbers_in, plan
 
-from mdstorm_backend.errors import DatasetExistsError, WriteError
+from mdstorm_backend.errors import DatasetExistsError
 from mdstorm_backend.executors.tasks import PartitionJob
 from mdstorm_backend.spark.dataframe_to_mds import abandon_partitions, publish_partitions
 from mdstorm_backend.storage import Location
@@ -55,15 +55,6 @@ def test_attempts_that_lost_are_removed_and_other_files_stay(target: Path) -> No
         "00000/part-00000-0123abcd-2.00000.mds",
         "00000/part-00000-89abcdef-0.00000.mds",
     }
-
-
-def test_shards_that_the_driver_does_not_see_are_an_error(target: Path) -> None:
-    job = make_job(target)
-    reports = write(job, 0, 1) + write(job, 1, 2)
-    (target / "00001" / "part-00001-0123abcd-0.00000.mds").unlink()
-    with pytest.raises(WriteError, match=r"1 of 2 shards .* cannot be seen from here"):
-        publish_partitions(job, SCHEMA, reports, merged=True)
-    assert "index.json" not in {path.name for path in target.rglob("*")}
 
 
 def test_a_copy_that_is_not_whole_gets_no_index_and_a_warning(target: Path) -> None:
