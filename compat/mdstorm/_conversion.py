@@ -340,9 +340,7 @@ def _stored_field(field: DecodedField, source: mds.Column) -> DecodedField:
 
 def _planned(column: mds.Column) -> mds.Column:
     """Return the column of a plan; nulls are counted when it is written."""
-    return replace(
-        mds.without_form(column), null_count=0, element_null_count=0, origin=mds.Origin()
-    )
+    return replace(mds.without_form(column), origin=mds.Origin())
 
 
 def _recoded(values: pa.Array, field: DecodedField) -> pa.Array:

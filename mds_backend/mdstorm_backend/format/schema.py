@@ -297,7 +297,9 @@ class Schema(Described):
         """Read what `to_json` wrote; keys of later versions are left alone."""
         known = {f.name for f in fields(Column)} - {"origin"}
         columns = [{k: v for k, v in column.items() if k in known} for column in value]
-        return cls(tuple(Column(**{**c, "shape": _tuple(c.get("shape"))}) for c in columns))
+        for column in columns:
+            column["shape"] = column.get("shape") and tuple(column["shape"])
+        return cls(tuple(Column(**column) for column in columns))
 
     @classmethod
     def from_shards(cls, shards: Iterable[ShardInfo]) -> Schema:
@@ -309,10 +311,6 @@ class Schema(Described):
             for name, encoding, size in zip(names, found, sizes, strict=True):
                 encodings.setdefault(name, set()).add(sized_encoding(encoding, size).text)
         return cls(tuple(_merge_encodings(name, found) for name, found in encodings.items()))
-
-
-def _tuple(shape: list[int] | None) -> tuple[int, ...] | None:
-    return None if shape is None else tuple(shape)
 
 
 def _merge_encodings(name: str, found: set[str]) -> Column:

@@ -198,8 +198,10 @@ def with_form(column: Column, encodings: Iterable[str]) -> Column:
 
 
 def without_form(column: Column) -> Column:
-    """Return a column without what only all shards together say of its arrays."""
-    return replace(column, length=None, shape=None, uneven=False)
+    """Return a column without what only all shards together say: the form of arrays, and nulls."""
+    return replace(
+        column, length=None, shape=None, uneven=False, null_count=0, element_null_count=0
+    )
 
 
 def joined_form(columns: Iterable[Column]) -> Column:

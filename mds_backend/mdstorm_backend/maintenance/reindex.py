@@ -232,8 +232,4 @@ def _index_of(location: Location, names: list[ShardName], found: list[_Found]) -
 
 def _bare(columns: Schema | None) -> Schema | None:
     """Return the schema without the parts that may differ between the shards of one dataset."""
-    if columns is None:
-        return None
-    return Schema(
-        tuple(replace(without_form(c), null_count=0, element_null_count=0) for c in columns)
-    )
+    return None if columns is None else Schema(tuple(map(without_form, columns)))

@@ -272,5 +272,4 @@ def _merged_extra(
 
 
 def _without_counts(column: Column) -> str:
-    plain = replace(without_form(column), null_count=0, element_null_count=0)
-    return json.dumps(Schema((plain,)).to_json(), sort_keys=True)
+    return json.dumps(Schema((without_form(column),)).to_json(), sort_keys=True)

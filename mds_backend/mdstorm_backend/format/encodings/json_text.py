@@ -237,16 +237,12 @@ def _nullable(restore: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _restored_struct(fields: dict[str, _Restore]) -> Callable[[Any], Any]:
-    restores = {name: function or _unchanged for name, function in fields.items()}
+    restores = {name: function or (lambda value: value) for name, function in fields.items()}
 
     def restore(row: dict[str, Any]) -> dict[str, Any]:
         return {name: restores[name](row[name]) for name in row}
 
     return _nullable(restore)
-
-
-def _unchanged(value: Any) -> Any:
-    return value
 
 
 def _pairs(key: _Restore, item: _Restore) -> Callable[[Any], Any]:
