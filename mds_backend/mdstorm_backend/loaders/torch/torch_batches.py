@@ -76,10 +76,11 @@ class Recipe:
     batch_map: BatchMap | None = None
 
 
+@dataclass(eq=False)
 class DeliveredBatches(IterableDataset[Any]):
     """What an iteration delivers; iterated in a worker process, `sent` is its part of that.
 
-    Parameters
+    Attributes
     ----------
     source : DatasetSamples
         What to read.
@@ -89,46 +90,44 @@ class DeliveredBatches(IterableDataset[Any]):
         What is to be read.
     """
 
-    def __init__(self, source: DatasetSamples, recipe: Recipe, rest: Rest) -> None:
-        super().__init__()
-        self._source = source
-        self._recipe = recipe
-        self._rest = rest
+    source: DatasetSamples
+    recipe: Recipe
+    rest: Rest
 
     def __iter__(self) -> Iterator[Sent]:
         worker = get_worker_info()
         assert worker is not None
         end_with_parent()
         recorder = Recorder()
-        batches = DeliveredBatches(self._source, self._recipe, self._rest.recorded(recorder))
+        batches = DeliveredBatches(self.source, self.recipe, self.rest.recorded(recorder))
         # Blocks of one batch: a view would take its whole block along to the other process.
         return sent(batches.converted(batches.blocks(worker.id, 1)), recorder)
 
     @property
     def schema(self) -> Schema:
         """The columns that are read."""
-        return self._source._mdstorm.options.schema
+        return self.source._mdstorm.options.schema
 
     def blocks(self, part: int = 0, block_rows: int | None = None) -> Iterator[Block]:
         """Read a part of it, or lay it out where samples are made one by one."""
-        if self._recipe.collate is None:
-            return self._rest.blocks(part, block_rows=block_rows)
-        return sample_blocks(self._source, self._rest, part, block_rows=block_rows)
+        if self.recipe.collate is None:
+            return self.rest.blocks(part, block_rows=block_rows)
+        return sample_blocks(self.source, self.rest, part, block_rows=block_rows)
 
     def converted(self, blocks: Iterator[Block]) -> Delivered:
         """Make batches of them."""
-        recipe, recorder = self._recipe, self._rest.recorder
+        recipe, recorder = self.recipe, self.rest.recorder
         batches = (
-            tensor_batches(self._source._mdstorm.options, blocks, to_collated, recorder)
+            tensor_batches(self.source._mdstorm.options, blocks, to_collated, recorder)
             if recipe.collate is None
-            else _collated(self._source, blocks, recipe.collate, recorder)
+            else _collated(self.source, blocks, recipe.collate, recorder)
         )
         if recipe.batch_map is None:
             return batches
         function = recipe.batch_map
         if recorder is not None:
             function = recorder.called(function, Cause.TRANSFORMS)
-        return _mapped(batches, function, pads=_pads(self._source))
+        return _mapped(batches, function, pads=_pads(self.source))
 
 
 def check_columns(options: ReaderOptions) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import weakref
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from multiprocessing.reduction import ForkingPickler
 from pickle import PicklingError
 from typing import Any
@@ -161,28 +161,21 @@ class PersistentWorkers:
             iterator._shutdown_workers()  # type: ignore[attr-defined]
 
 
+@dataclass(eq=False)
 class _Rests(IterableDataset[Any]):
     """In a worker process: the batches of what is read next."""
 
-    def __init__(
-        self,
-        source: DatasetSamples,
-        recipe: Recipe,
-        batching: Batching,
-        queues: list[Any],
-    ) -> None:
-        super().__init__()
-        self._source = source
-        self._recipe = recipe
-        self._batching = batching
-        self._queues = queues
-        self._ahead: WorkAhead[Any] = WorkAhead()
+    source: DatasetSamples
+    recipe: Recipe
+    batching: Batching
+    queues: list[Any]
+    ahead: WorkAhead[Any] = field(default_factory=WorkAhead)
 
     def __iter__(self) -> Iterator[Sent]:
         worker = get_worker_info()
         assert worker is not None
         end_with_parent()
-        place, order = self._queues[worker.id].get()
-        options = replace(self._source._mdstorm.schedule.options, order=order)
-        rest = Rest(options, self._batching, place, ahead=self._ahead)
-        return iter(DeliveredBatches(self._source, self._recipe, rest))
+        place, order = self.queues[worker.id].get()
+        options = replace(self.source._mdstorm.schedule.options, order=order)
+        rest = Rest(options, self.batching, place, ahead=self.ahead)
+        return iter(DeliveredBatches(self.source, self.recipe, rest))
