@@ -29,7 +29,12 @@ from mdstorm_backend.format.values.arrow_types import (
     plain_values,
     vectors_to_lists,
 )
-from mdstorm_backend.format.values.nested_lists import depth_of, element_type, list_type
+from mdstorm_backend.format.values.nested_lists import (
+    children_of,
+    depth_of,
+    element_type,
+    list_type,
+)
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read.batch_formats import to_record_batch
 from mdstorm_backend.read.shard import SampleSource
@@ -325,21 +330,12 @@ def differing(left: pa.Array, right: pa.Array) -> npt.NDArray[np.bool_]:
         lengths, others = (np.diff(np.asarray(values.offsets)) for values in (left, right))
         found |= both & (lengths != others)
         same = np.flatnonzero(both & ~found)
-        inside = differing(*(_elements(values.take(pa.array(same))) for values in (left, right)))
+        inside = differing(*(children_of(values.take(pa.array(same))) for values in (left, right)))
         found[np.repeat(same, lengths[same])[inside]] = True
     else:
         unequal = pc.not_equal(_by_bits(left), _by_bits(right))
         found |= both & np.asarray(pc.fill_null(unequal, False))
     return found
-
-
-def _elements(lists: pa.Array) -> pa.Array:
-    """Return the elements of lists, or the pairs of maps, none of which is null."""
-    elements = lists.values
-    if pa.types.is_map(lists.type):
-        elements = pa.StructArray.from_arrays([lists.keys, lists.items], ["key", "value"])
-    first, last = lists.offsets[0].as_py(), lists.offsets[-1].as_py()
-    return elements.slice(first, last - first)
 
 
 def _by_bits(values: pa.Array) -> pa.Array:

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mdstorm_backend.format.values.arrow_types import is_number
-from mdstorm_backend.format.values.nested_lists import element_type
+from mdstorm_backend.format.values.nested_lists import children_of, element_type
 
 _TEXT = pa.large_string()
 _MUST_ESCAPE = r'[\x00-\x1f"\\]'
@@ -49,17 +49,8 @@ def _text_or_null(values: pa.Array) -> pa.Array:
     if pa.types.is_struct(type_):
         return _struct(values)
     if pa.types.is_map(type_):
-        entries = pa.StructArray.from_arrays([values.keys, values.items], ["key", "value"])
-        return _list_of(
-            values,
-            _join(
-                "[",
-                json_text(_child(values, entries, 0)),
-                ",",
-                json_text(_child(values, entries, 1)),
-                "]",
-            ),
-        )
+        keys, items = map(json_text, children_of(values).flatten())
+        return _list_of(values, _join("[", keys, ",", items, "]"))
     if pa.types.is_list(type_) or pa.types.is_large_list(type_):
         return _list_of(values, json_text(values.flatten()))
     if pa.types.is_boolean(type_):
@@ -115,12 +106,6 @@ def _struct(values: pa.StructArray) -> pa.Array:
     if len(pieces) == 1:
         return pc.if_else(values.is_valid(), pa.scalar("{}", _TEXT), pa.scalar(None, _TEXT))
     return pc.if_else(values.is_valid(), _join(*pieces, "}"), pa.scalar(None, _TEXT))
-
-
-def _child(values: pa.MapArray, entries: pa.StructArray, which: int) -> pa.Array:
-    """Keys (0) or items (1) of the rows of a possibly sliced map array."""
-    start, stop = values.offsets[0].as_py(), values.offsets[-1].as_py()
-    return entries.field(which).slice(start, stop - start)
 
 
 def _list_of(values: pa.Array, elements: pa.Array) -> pa.Array:

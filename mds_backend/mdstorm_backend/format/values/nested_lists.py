@@ -50,6 +50,15 @@ def elements_of(lists: pa.Array) -> pa.Array:
     return lists
 
 
+def children_of(lists: pa.Array) -> pa.Array:
+    """Return the values in lists, or the pairs of keys and values in maps, one level down."""
+    children = lists.values
+    if pa.types.is_map(lists.type):
+        children = pa.StructArray.from_arrays([lists.keys, lists.items], ["key", "value"])
+    first, last = lists.offsets[0].as_py(), lists.offsets[-1].as_py()
+    return children.slice(first, last - first)
+
+
 def with_elements(lists: pa.Array, elements: pa.Array, *, keep_nulls: bool = True) -> pa.Array:
     """Return lists of the same lengths with other elements, of any type.
 
