@@ -246,25 +246,17 @@ class _NotebookLine:
     def __init__(self) -> None:
         display: Any = import_module("IPython.display").display
         self._since = time.monotonic()
-        self._handle: Any = display(_Shown(""), display_id=True)
+        self._handle: Any = display(_shown(""), raw=True, display_id=True)
 
     def draw(self, text: str, done: int | None = None, total: int | None = None) -> None:
         seconds = time.monotonic() - self._since
-        self._handle.update(_Shown(f"{text}, {seconds:.0f} s", done, total))
+        self._handle.update(_shown(f"{text}, {seconds:.0f} s", done, total), raw=True)
 
     def close(self, text: str = "") -> None:
-        self._handle.update(_Shown(text))
+        self._handle.update(_shown(text), raw=True)
 
 
-class _Shown:
-    """A text, and a bar if the total is known, as a notebook displays them."""
-
-    def __init__(self, text: str, done: int | None = None, total: int | None = None) -> None:
-        self._text, self._done, self._total = text, done, total
-
-    def __repr__(self) -> str:
-        return self._text
-
-    def _repr_html_(self) -> str:
-        bar = f'<progress value="{self._done}" max="{self._total}"></progress> '
-        return f"<div>{bar if self._total else ''}{escape(self._text)}</div>"
+def _shown(text: str, done: int | None = None, total: int | None = None) -> dict[str, str]:
+    """Return what a notebook displays, by its MIME types."""
+    bar = f'<progress value="{done}" max="{total}"></progress> ' if total else ""
+    return {"text/plain": text, "text/html": f"<div>{bar}{escape(text)}</div>"}
