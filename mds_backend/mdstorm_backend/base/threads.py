@@ -169,7 +169,7 @@ class WorkAhead(Generic[_Made]):
         if self._find(key) is None:
             result: Future[_Made] = Future()
             self._ahead = key, os.getpid(), result
-            threading.Thread(target=_fill, args=(result, make), daemon=True).start()
+            threading.Thread(target=fill, args=(result, make), daemon=True).start()
 
     def get(self, key: object, make: Callable[[], _Made]) -> _Made:
         """Return the result of `key`, calling `make` if there is none; keep it until the next."""
@@ -190,10 +190,11 @@ class WorkAhead(Generic[_Made]):
         return None
 
 
-def _fill(result: Future[Any], make: Callable[[], Any]) -> None:
+def fill(result: Future[Any], make: Callable[[], Any]) -> None:
+    """Set the result, or the error, of `make`."""
     try:
         result.set_result(make())
-    except Exception as error:
+    except BaseException as error:
         result.set_exception(error)
 
 

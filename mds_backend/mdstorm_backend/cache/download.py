@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from mdstorm_backend import errors
 from mdstorm_backend.base.recorder import Cause, work
+from mdstorm_backend.base.threads import fill
 from mdstorm_backend.format.compression import decompress, digest
 from mdstorm_backend.format.index import FileInfo, ShardInfo
 from mdstorm_backend.storage import Arrival, Buffer, Location, map_file
@@ -278,14 +279,8 @@ def watched(
         If nothing has changed for `timeout` seconds.
     """
     result: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            result.set_result(action())
-        except BaseException as error:
-            result.set_exception(error)
-
-    threading.Thread(target=run, name="mdstorm-download", daemon=True).start()
+    arguments = result, action
+    threading.Thread(target=fill, args=arguments, name="mdstorm-download", daemon=True).start()
     seen, since = progress(), time.monotonic()
     while not wait([result], min(timeout / 4, 1.0)).done:
         found, now = progress(), time.monotonic()

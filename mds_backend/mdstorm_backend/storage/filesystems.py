@@ -13,9 +13,11 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from copy import deepcopy
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend import errors
+from mdstorm_backend.base.threads import fill
 from mdstorm_backend.storage.faults import check_reachable
 from mdstorm_backend.storage.s3_objects import CONNECTIONS
 from mdstorm_backend.storage.urls import FUSE_PREFIXES, normalize_url, scheme_of
@@ -354,10 +356,7 @@ class _InlineExecutor(ThreadPoolExecutor):
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         done: Future[Any] = Future()
-        try:
-            done.set_result(function(*args, **kwargs))
-        except BaseException as error:
-            done.set_exception(error)
+        fill(done, partial(function, *args, **kwargs))
         return done
 
 

@@ -117,19 +117,3 @@ def test_the_garbage_may_be_collected_by_a_thread_of_its_own(work: Work) -> None
     work.go.set()
     join_threads()
     assert collected
-
-
-def test_many_are_collected_while_threads_are_started() -> None:
-    before = gc.get_threshold()
-    gc.set_threshold(1)
-    try:
-        for _ in range(100):
-            work = Work()
-            work.go.set()
-            cycle = [work.results()]
-            cycle.append(cycle)  # type: ignore[arg-type]
-            del cycle
-    finally:
-        gc.set_threshold(*before)
-        gc.collect()
-        join_threads()

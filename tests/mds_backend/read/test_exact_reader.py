@@ -108,22 +108,6 @@ def test_rows_are_shuffled_within_windows_of_whole_shards(
         start += len(group)
 
 
-def test_a_shuffle_moves_rows_within_their_shard_or_window(datasets: dict[int, Dataset]) -> None:
-    def read(**shuffle: Any) -> list[int]:
-        return flat(exact(datasets[60], ExactOrder(seed=3, **shuffle), 60))
-
-    def shards(rows: list[int]) -> list[int]:
-        return [n // 4 for n in rows]
-
-    assert read() == list(range(60))
-    assert read(shuffle_rows=True) != list(range(60))
-    assert shards(read(shuffle_rows=True)) == shards(list(range(60)))
-    assert shards(read(window=20)) != shards(list(range(60)))
-    assert sorted(read(window=20)[:20]) == list(range(20))
-    assert [n + 20 for n in read(window=20)[:20]] != read(window=20)[20:40]
-    assert set(read(window=60)[:20]) - set(range(20))
-
-
 @pytest.mark.parametrize("parts", [1, 2, 3, 5])
 def test_parts_deal_out_the_batches_in_turn(datasets: dict[int, Dataset], parts: int) -> None:
     def read(part: tuple[int, int]) -> list[list[int]]:

@@ -14,14 +14,13 @@ from tests.servers.gcs import TOKEN as GOOGLE_TOKEN
 from tests.servers.gcs import GoogleServer
 from tests.servers.s3 import BUCKET, S3Server
 
-from mdstorm_backend.cache import CacheOptions, download, read_index, shard_files
+from mdstorm_backend.cache import CacheOptions, read_index, shard_files
 from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.errors import (
     CredentialsError,
     DatasetNotFoundError,
     InvalidArgumentError,
     MDStormError,
-    StorageError,
     WriteError,
 )
 from mdstorm_backend.spark import check_driver_writes
@@ -184,25 +183,6 @@ def test_a_missing_bucket_is_named(
     assert kind == "volume" or f"create {kind}://no-bucket, or check" in str(caught.value)
     with pytest.raises(WriteError, match="does not exist"):
         mark_directory(location)
-
-
-def test_a_storage_that_cannot_be_reached_is_named(
-    no_credentials: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("s3fs")
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing-secret")
-    options = {
-        "endpoint_url": "http://127.0.0.1:9",
-        "config_kwargs": {"retries": {"max_attempts": 0}},
-    }
-    location = Location.of("s3://bucket/x", options)
-    pauses: list[float] = []
-    monkeypatch.setattr(download.time, "sleep", pauses.append)
-    with pytest.raises(StorageError, match=r"after 2 attempts.*download_retry") as caught:
-        read_index(location)
-    assert isinstance(caught.value, OSError)
-    assert len(pauses) == 1
 
 
 def test_nothing_secret_is_logged(
