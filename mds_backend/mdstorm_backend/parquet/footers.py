@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -94,6 +95,8 @@ class RowGroup:
         return mask
 
 
+#: What the system says of something else in the place of a file that a log names.
+_NO_FILE = {errno.EINVAL, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG}
 #: Bytes at the end of a file to read first: nearly all footers are shorter.
 _TAIL = 64 << 10
 
@@ -195,7 +198,11 @@ def _last(location: Location, file: ParquetFileInfo, size: int, options: CacheOp
         return try_again(
             lambda: watched(read, timeout=options.timeout), url=url, attempts=options.retry
         )
-    except FileNotFoundError as error:
+    except OSError as error:
+        if error.errno in _NO_FILE:
+            raise CorruptDatasetError.of_file(url, f"is not a file ({error.strerror})") from error
+        if not isinstance(error, FileNotFoundError):
+            raise
         raise DatasetNotFoundError(
             f"{url} was deleted while the dataset was being opened: wait until the job that writes "
             "there has ended",
