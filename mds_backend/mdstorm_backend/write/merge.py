@@ -13,7 +13,7 @@ from mdstorm_backend import errors
 from mdstorm_backend.base.checks import warn_user
 from mdstorm_backend.base.threads import map_files
 from mdstorm_backend.format.index import INDEX_NAME, FileInfo, Index, ShardInfo
-from mdstorm_backend.format.schema import FORMAT_VERSION, Column, Schema
+from mdstorm_backend.format.schema import FORMAT_VERSION, Schema
 from mdstorm_backend.format.stored_schema import joined_form, schema_of, without_form
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.commit import write_index
@@ -253,8 +253,9 @@ def _merged_extra(
     ]
     if not schemas:
         return {}
-    plain = {tuple(map(_without_counts, schema)) for schema in map(tuple, schemas)}
-    if len(schemas) < len(parts) or len(plain) > 1 or not all(whole for _, whole in parts):
+    first, *others = [tuple(map(without_form, schema)) for schema in schemas]
+    is_same = len(schemas) == len(parts) and all(other == first for other in others)
+    if not is_same or not all(whole for _, whole in parts):
         warn_user(
             f"the parts of {url} do not have the same types, so the merged index records no "
             "types: columns are read as plain MDS, dates as numbers and nulls as the values that "
@@ -269,7 +270,3 @@ def _merged_extra(
         "num_rows": sum(shard.samples for shard in shards),
         "columns": Schema(tuple(columns)).to_json(),
     }
-
-
-def _without_counts(column: Column) -> str:
-    return json.dumps(Schema((without_form(column),)).to_json(), sort_keys=True)
