@@ -130,7 +130,11 @@ def _batches(
     batch_size: int,
     element: Callable[[Mapping[str, Any]], Any],
 ) -> Any:
-    cut_here = _must_cut_here(specs, batch_size)
+    # Arrays of a free length have one length in a batch, but not in a block, and large batches gain
+    # nothing by blocks.
+    cut_here = batch_size >= _BLOCK_ROWS // 2 or any(
+        spec.ragged or None in spec.shape for spec in specs
+    )
     block_rows = None if cut_here or runs.schedule.options.has_images else _BLOCK_ROWS
 
     def read() -> Iterator[Any]:
@@ -154,14 +158,6 @@ def _batches(
     signature = element({spec.name: spec.signature for spec in specs})
     dataset = tf.data.Dataset.from_generator(read, output_signature=signature)
     return dataset if cut_here else dataset.flat_map(cut)
-
-
-def _must_cut_here(specs: list[ColumnSpec], batch_size: int) -> bool:
-    """Whether batches cannot be left to TensorFlow, or gain nothing by it."""
-    # Arrays of a free length have one length in a batch, but not in a block.
-    return (
-        any(spec.ragged or None in spec.shape for spec in specs) or batch_size >= _BLOCK_ROWS // 2
-    )
 
 
 def _parts(block: Block, batch_size: int) -> Iterator[Batch]:

@@ -161,7 +161,9 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         rows = None if batch_size is None else int(batch_size)
         super().__init__(dataset, batch_size=rows, **options)
         if own_iteration and not _counts_itself(self):
-            self.collate_fn = NotedItems.of(self.collate_fn, dataset, by_one=rows is None)
+            collate = self.collate_fn  # which another loader may have had
+            collate = collate.collate if isinstance(collate, NotedItems) else collate
+            self.collate_fn = NotedItems(collate, dataset, by_one=rows is None)
 
     def _mdstorm_description(self, *, full: bool) -> Description:
         found = describe_data(self.dataset, full=full)

@@ -228,12 +228,6 @@ class NotedItems:
     dataset: DatasetSamples
     by_one: bool
 
-    @classmethod
-    def of(cls, collate: Collate, dataset: DatasetSamples, *, by_one: bool) -> NotedItems:
-        """Return it for a ``collate_fn``, which another loader may have had."""
-        collate = collate.collate if isinstance(collate, NotedItems) else collate
-        return cls(collate, dataset, by_one)
-
     def __call__(self, items: Any) -> Any:
         """Return the batch of some items, or what becomes of a single one."""
         worker = get_worker_info()
