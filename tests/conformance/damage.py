@@ -19,7 +19,7 @@ def attack_dataset(name: str, random: Random) -> bool:
     with TemporaryDirectory() as folder:
         copy = copytree(_DATA / name, Path(folder, name))
         file = random.choice(sorted(path for path in copy.rglob("*") if path.is_file()))
-        file.write_bytes(_damaged_parquet(file, random))
+        file.write_bytes(_damaged_parquet(file.read_bytes(), random))
         make = random.choice((make_reader, make_batch_reader))
         warnings.simplefilter("ignore")
         try:
@@ -29,17 +29,13 @@ def attack_dataset(name: str, random: Random) -> bool:
             return False
 
 
-def _damaged_parquet(file: Path, random: Random) -> bytes:
-    """Damage the footer of a file of metadata, with Petastorm's pickles, or the pages of others.
-
-    pyarrow lets some damage to what a footer says of columns end the process.
-    """
-    data = file.read_bytes()
-    start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
-    if not file.name.startswith("_"):
-        return damaged_bytes(data[:start], random) + data[start:]
-    footer = damaged_bytes(data[start:-8], random)
-    return data[:start] + footer + len(footer).to_bytes(4, "little") + data[-4:]
+def _damaged_parquet(data: bytes, random: Random) -> bytes:
+    """Damage any bytes, or those of the footer: the metadata, and Petastorm's pickles in it."""
+    if random.random() < 0.3:
+        return damaged_bytes(data, random)
+    length = int.from_bytes(data[-8:-4], "little")
+    footer = damaged_bytes(data[-8 - length : -8], random)
+    return data[: -8 - length] + footer + len(footer).to_bytes(4, "little") + data[-4:]
 
 
 #: What is attacked, which of it, and how often each.

@@ -21,6 +21,7 @@ from mdstorm_backend.cache.download import try_again, watched
 from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.format.shard_info import FileInfo, ShardInfo
+from mdstorm_backend.parquet.thrift import Struct, Wanted, read_struct
 from mdstorm_backend.storage import Buffer, Location
 
 #: Value of a partition column in one file, None for null: of Hive partitions an integer or a
@@ -97,6 +98,12 @@ class RowGroup:
 
 #: What the system says of something else in the place of a file that a log names.
 _NO_FILE = {errno.EINVAL, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG}
+#: Numbers of fields of a ``ColumnMetaData`` and of its ``Statistics``.
+VALUES, STATISTICS = 5, 12
+NULLS, MAX, MIN = 3, 5, 6
+CHUNK_FIELDS: Wanted = {VALUES: int, STATISTICS: {NULLS: int, MAX: bytes, MIN: bytes}}
+#: Row groups, their columns, and the metadata of those.
+_FOOTER_FIELDS: Wanted = {4: [{1: [{3: CHUNK_FIELDS}]}]}
 #: Bytes at the end of a file to read first: nearly all footers are shorter.
 _TAIL = 64 << 10
 
@@ -154,21 +161,63 @@ def read_footers(
 def read_metadata(
     location: Location, file: ParquetFileInfo, options: CacheOptions
 ) -> pq.FileMetaData:
-    """Read the complete footer of a file; raises as `read_footers`."""
+    """Read the complete footer of a file; raises as `read_footers`.
+
+    Notes
+    -----
+    Do not ask it for columns of row groups: if those are damaged, pyarrow ends the process.
+    """
     return parsed(pa.py_buffer(_tail(location, file, options)), location.file_url(file.name))
 
 
-def _read(location: Location, file: ParquetFileInfo, options: CacheOptions) -> Footer:
-    metadata = read_metadata(location, file, options)
+def read_chunks(
+    location: Location, file: ParquetFileInfo, options: CacheOptions
+) -> tuple[pq.FileMetaData, list[list[Struct]]]:
+    """Read a footer, and what it says of the columns of each row group; raises as `read_footers`.
+
+    Returns
+    -------
+    metadata : pyarrow.parquet.FileMetaData
+        The footer.
+    chunks : list of list of Struct
+        For each row group the ``ColumnMetaData`` of its columns, with `CHUNK_FIELDS`.
+    """
+    url = location.file_url(file.name)
+    tail = _tail(location, file, options)
+    metadata = parsed(pa.py_buffer(tail), url)
     try:
-        schema = metadata.schema.to_arrow_schema()
-        groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-        counts = _nulls_and_lengths(metadata, schema, groups)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        url = location.file_url(file.name)
+        groups = read_struct(tail[-8 - metadata.serialized_size : -8], _FOOTER_FIELDS).get(4, [])
+        chunks = [[column[3] for column in group[1]] for group in groups]
+        _check_counts(metadata, chunks)
+    except (KeyError, ValueError) as error:
         raise CorruptDatasetError.of_file(url, f"has a damaged footer: {error}") from error
+    return metadata, chunks
+
+
+def _check_counts(metadata: pq.FileMetaData, chunks: Sequence[Sequence[Struct]]) -> None:
+    """Refuse numbers that contradict each other: a column has a value for each row, or a null."""
+    leaves = [metadata.schema.column(number) for number in range(metadata.num_columns)]
+    may_be_more = [leaf.max_repetition_level > 0 for leaf in leaves]
+    for number, columns in enumerate(chunks):
+        rows = metadata.row_group(number).num_rows
+        if rows < 0 or metadata.row_group(number).total_byte_size < 0:
+            raise ValueError(f"row group {number} states a negative number of rows or bytes")
+        for chunk, more in zip(columns, may_be_more, strict=True):
+            values, nulls = chunk[VALUES], chunk.get(STATISTICS, {}).get(NULLS) or 0
+            if values < rows or (values > rows and not more) or not 0 <= nulls <= values:
+                raise ValueError(
+                    f"row group {number} states {rows} rows, but a column of it {values} values, "
+                    f"{nulls} of them null"
+                )
+
+
+def _read(location: Location, file: ParquetFileInfo, options: CacheOptions) -> Footer:
+    metadata, chunks = read_chunks(location, file, options)
+    schema = metadata.schema.to_arrow_schema()
+    groups = [metadata.row_group(number) for number in range(len(chunks))]
     rows = tuple(group.num_rows for group in groups)
-    return Footer(schema, rows, tuple(group.total_byte_size for group in groups), *counts)
+    nbytes = tuple(group.total_byte_size for group in groups)
+    return Footer(schema, rows, nbytes, *_nulls_and_lengths(metadata, schema, rows, chunks))
 
 
 def _tail(location: Location, file: ParquetFileInfo, options: CacheOptions) -> bytes:
@@ -250,7 +299,10 @@ def parsed(content: pa.Buffer, url: str) -> pq.FileMetaData:
 
 
 def _nulls_and_lengths(
-    metadata: pq.FileMetaData, schema: pa.Schema, groups: Sequence[pq.RowGroupMetaData]
+    metadata: pq.FileMetaData,
+    schema: pa.Schema,
+    rows: Sequence[int],
+    chunks: Sequence[Sequence[Struct]],
 ) -> tuple[dict[str, int | None], dict[str, set[int | None]]]:
     """Sum up null counts from the statistics, and array lengths from the numbers of values."""
     nulls: dict[str, int | None] = {}
@@ -260,17 +312,15 @@ def _nulls_and_lengths(
         if leaf.max_definition_level == 0:
             continue
         is_scalar = not pa.types.is_nested(column.type)
-        for group in groups:
-            chunk = group.column(number)
-            statistics = chunk.statistics
-            has_count = statistics is not None and statistics.has_null_count
-            count = statistics.null_count if has_count else None
+        for num_rows, columns in zip(rows, chunks, strict=True):
+            chunk = columns[number]
+            count = chunk.get(STATISTICS, {}).get(NULLS)
             if count is None or (count and not is_scalar):
                 nulls[name] = None
             elif count and nulls.get(name, 0) is not None:
                 nulls[name] = (nulls.get(name) or 0) + count
-            if leaf.max_repetition_level == 1 and group.num_rows:
-                mean, rest = divmod(chunk.num_values, group.num_rows)
+            if leaf.max_repetition_level == 1 and num_rows:
+                mean, rest = divmod(chunk[VALUES], num_rows)
                 lengths.setdefault(name, set()).add(None if rest else mean)
     return nulls, lengths
 

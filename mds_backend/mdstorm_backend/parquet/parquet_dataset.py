@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from datetime import date, datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -23,15 +25,19 @@ from mdstorm_backend.display import Description
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.parquet.column_plan import plan_columns
 from mdstorm_backend.parquet.footers import (
+    MAX,
+    MIN,
+    STATISTICS,
     ParquetFileInfo,
     ParquetFiles,
     RowGroup,
     parsed,
-    read_metadata,
+    read_chunks,
 )
 from mdstorm_backend.parquet.listing import partition_texts
 from mdstorm_backend.parquet.parquet_shard import ParquetShard
 from mdstorm_backend.parquet.stored_columns import StoredColumns
+from mdstorm_backend.parquet.thrift import Struct
 from mdstorm_backend.read.open_shards import OpenShards
 from mdstorm_backend.storage import Location
 from mdstorm_backend.tables.snapshot import TableField
@@ -242,8 +248,9 @@ def _text(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
-#: Types of values that are compared.
-_COMPARED = (bool, int, float, str, date, Decimal)
+_EPOCH = datetime(1970, 1, 1)
+_NUMBERS = {"BOOLEAN": "?", "INT32": "<i4", "INT64": "<i8", "FLOAT": "<f4", "DOUBLE": "<f8"}
+_PER_SECOND = {"milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
 #: Minimum and maximum values of some columns, without nulls and NaN; times in UTC.
 Bounds: TypeAlias = dict[str, tuple[Any, Any]]
 
@@ -277,8 +284,7 @@ def _of_file(
     dataset: ParquetDataset, file: ParquetFileInfo, columns: Sequence[str]
 ) -> list[Bounds]:
     location = dataset.location
-    metadata = read_metadata(location, file, dataset.cache or CacheOptions())
-    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    metadata, groups = read_chunks(location, file, dataset.cache or CacheOptions())
     leaves = [metadata.schema.column(i) for i in range(metadata.num_columns)]
     # The field of a struct may have the path of a column whose name has a dot.
     places = {leaf.path: i for i, leaf in enumerate(leaves) if leaf.name == leaf.path}
@@ -286,12 +292,9 @@ def _of_file(
         metadata.schema.to_arrow_schema(), columns, location.file_url(file.name)
     )
     chosen = {name: places[path] for name, path in names.items() if path in places}
+    readers = {name: (place, _reader(leaves[place])) for name, place in chosen.items()}
     return [
-        {
-            name: found
-            for name, place in chosen.items()
-            if (found := _bounds(group.column(place).statistics)) is not None
-        }
+        {name: found for name, (i, read) in readers.items() if (found := _bounds(group[i], read))}
         for group in groups
     ]
 
@@ -307,15 +310,45 @@ def _joined(bounds: Sequence[Bounds]) -> Bounds:
     }
 
 
-def _bounds(statistics: pq.Statistics | None) -> tuple[Any, Any] | None:
-    if statistics is None or not statistics.has_min_max:
-        return None
+def _bounds(chunk: Struct, read: Callable[[bytes], Any]) -> tuple[Any, Any] | None:
+    statistics = chunk.get(STATISTICS, {})
     try:
-        low, high = statistics.min, statistics.max
-    except (ArithmeticError, ValueError):  # damaged, or fractions of microseconds without pandas
+        low, high = read(statistics[MIN]), read(statistics[MAX])
+    except (ArithmeticError, KeyError, ValueError):  # there are none, or they are damaged
         return None
-    if not isinstance(low, _COMPARED):
-        return None
-    if isinstance(low, datetime):  # in UTC; nanoseconds are cut, as those of the values are
-        low, high = (datetime.combine(time.date(), time.time()) for time in (low, high))
     return (low, high) if low <= high else None  # NaN
+
+
+def _reader(leaf: pq.ColumnSchema) -> Callable[[bytes], Any]:
+    """Return what makes a value of the bytes of one."""
+    stored, logical = leaf.physical_type, json.loads(leaf.logical_type.to_json())
+    if stored in _NUMBERS and logical["Type"] in ("None", "Int"):
+        dtype = np.dtype(_NUMBERS[stored])
+        if not logical.get("isSigned", True):
+            dtype = np.dtype(f"<u{dtype.itemsize}")
+        return lambda raw: _number(raw, dtype)
+    order: Literal["little", "big"] = "little" if stored in _NUMBERS else "big"
+    match logical["Type"]:
+        case "String":
+            return lambda raw: raw.decode()
+        case "Date":
+            return lambda raw: _EPOCH.date() + timedelta(_number(raw, np.dtype("<i4")))
+        case "Timestamp" if logical["timeUnit"] in _PER_SECOND:
+            # Nanoseconds are cut, as those of the values are.
+            unit = _PER_SECOND[logical["timeUnit"]]
+            return lambda raw: (
+                _EPOCH + timedelta(microseconds=_number(raw, np.dtype("<i8")) * 10**6 // unit)
+            )
+        case "Decimal":
+            power = -logical["scale"]
+            return lambda raw: Decimal(f"{int.from_bytes(raw, order, signed=True)}E{power}")
+    return _unread
+
+
+def _number(raw: bytes, dtype: np.dtype[Any]) -> Any:
+    (value,) = np.frombuffer(raw, dtype).tolist()
+    return value
+
+
+def _unread(raw: bytes) -> Any:
+    raise ValueError("values of this type are not compared")

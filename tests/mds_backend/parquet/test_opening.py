@@ -171,18 +171,37 @@ def test_metadata_of_the_whole_directory(tmp_path: Path) -> None:
     assert open_parquet([f"{tmp_path}/a.parquet"]).common_metadata[b"a"] == b"2"
 
 
+def test_counts_in_a_footer_that_cannot_be_are_damage(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    write(path, [1, None, 3], compression="none")
+    data = path.read_bytes()
+    start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    found = set()
+    for place in range(start, len(data) - 8):
+        for bit in (1, 64):  # the sign, the length of the number
+            damaged = bytearray(data)
+            damaged[place] ^= bit
+            path.write_bytes(damaged)
+            try:
+                value_bounds(open_parquet(str(path)), ["n"])
+            except CorruptDatasetError as error:
+                found.add(str(error).partition("footer: ")[2][:20])
+    assert "row group 0 states a" in found
+    assert "row group 0 states 3" in found
+
+
 def test_tensorflow_does_not_rewrite_what_is_called_in_its_functions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tf = pytest.importorskip("tensorflow")
     url, called = write(tmp_path / "a.parquet", [1, 2]), []
-    read = footers.parsed
+    read = footers.read_struct
 
     def noted(*arguments: Any) -> Any:
         called.append({frame.name for frame in traceback.extract_stack()})
         return read(*arguments)
 
-    monkeypatch.setattr(footers, "parsed", noted)
+    monkeypatch.setattr(footers, "read_struct", noted)
 
     @tf.function  # type: ignore[untyped-decorator]
     def opened() -> Any:
