@@ -25,13 +25,14 @@ _COMMANDS = {
     "cache": "List or clear the local copies of remote shards.",
     "convert": "Convert Parquet files or Petastorm datasets to MDS.",
     "doctor": "Check whether mdstorm can work here.",
+    "head": "Show the first rows of a dataset.",
     "inspect": "Describe a dataset: columns, shards and sizes.",
     "migrate": "Rewrite code that uses Petastorm.",
     "reindex": "Rebuild the index of a dataset from its shards.",
     "run": "Run a program written for Petastorm on mdstorm.",
     "verify": "Check every file and every value of a dataset.",
 }
-_MODULES = {"reindex": "verify"}
+_MODULES = {"head": "inspect", "reindex": "verify"}
 _OF_THE_TOOL = ("audit", "migrate")
 
 #: Not by `_common.examples`, which loads rich.

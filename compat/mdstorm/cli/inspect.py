@@ -1,17 +1,24 @@
-"""``mdstorm inspect``: describe a dataset."""
+"""``mdstorm inspect`` and ``mdstorm head``: describe a dataset, and show its first rows."""
 
 from __future__ import annotations
 
+import base64
+import json
+import math
 from typing import Any
 
 import click
+import numpy as np
 
 from mdstorm.cli import _common
 from mdstorm_backend.display import human_bytes
 from mdstorm_backend.maintenance import Inspection
+from mdstorm_backend.maintenance import head as first_rows
 from mdstorm_backend.maintenance import inspect as inspect_dataset
 
-__all__ = ["inspect"]
+__all__ = ["head", "inspect"]
+#: Longer values are truncated in a table.
+_LONGEST = 60
 
 
 @click.command(
@@ -87,3 +94,50 @@ def _write_columns(found: Inspection) -> None:
         for column in found.columns
     ]
     _common.write_table("columns", names, rows, numbers=names[-2:])
+
+
+@click.command(epilog=_common.examples("mdstorm head /data/events -n 3 --columns id,label"))
+@_common.dataset_argument
+@click.option(
+    "-n", "rows", type=click.IntRange(min=0), default=5, show_default=True, help="Rows to show."
+)
+@_common.columns_option("Names of the columns to show, separated by commas; by default all.")
+@_common.storage_option
+@_common.format_option
+def head(
+    url: str, rows: int, columns: list[str] | None, storage_options: dict[str, Any], format_: str
+) -> None:
+    """Show the first rows of the dataset at URL.
+
+    In JSON, binary values, images and pickles are their stored bytes in base64.
+    """
+    found = first_rows(url, rows, columns=columns, storage_options=storage_options)
+    if format_ == "json":
+        _common.write_json([{name: _plain(row[name]) for name in row} for row in found])
+        return
+    shown = ([_one_line(value) for value in row.values()] for row in found)
+    _common.write_table(url, found[0] if found else (), shown)
+
+
+def _one_line(value: object) -> str:
+    if isinstance(value, bytes):
+        return f"<{len(value)} bytes>"
+    text = " ".join(("null" if value is None else str(value)).split())
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it: NaN and infinities as text, dates and decimals as well."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, float) and not math.isfinite(value):
+        return json.dumps(value)
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)

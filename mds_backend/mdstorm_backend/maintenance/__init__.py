@@ -6,8 +6,8 @@ none of them prints anything. The ``mdstorm`` command shows what they return.
 
 from __future__ import annotations
 
-from mdstorm_backend.maintenance.inspect import Inspection, inspect
+from mdstorm_backend.maintenance.inspect import Inspection, head, inspect
 from mdstorm_backend.maintenance.reindex import reindex
 from mdstorm_backend.maintenance.verify import VerifyReport, verify
 
-__all__ = ["Inspection", "VerifyReport", "inspect", "reindex", "verify"]
+__all__ = ["Inspection", "VerifyReport", "head", "inspect", "reindex", "verify"]

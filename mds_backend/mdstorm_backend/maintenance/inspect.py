@@ -1,15 +1,18 @@
-"""Describe a dataset: columns, shards and sizes."""
+"""Describe a dataset: its columns, shards and sizes, and its first rows."""
 
 from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
 from mdstorm_backend.format.values.arrow_types import simple_name
+from mdstorm_backend.format.values.batch import Values, as_arrow
 
 
 @dataclass(frozen=True)
@@ -160,3 +163,59 @@ def _columns(dataset: Dataset) -> tuple[ColumnSummary, ...]:
         )
         for column in dataset.schema
     )
+
+
+def head(
+    url: str,
+    n: int = 5,
+    *,
+    columns: Sequence[str] | None = None,
+    storage_options: dict[str, Any] | None = None,
+) -> list[dict[str, Any]]:
+    """Read the first `n` rows of the dataset at `url`, or fewer if it has fewer.
+
+    Parameters
+    ----------
+    url : str
+        Directory of the dataset: a URL or a local path.
+    n : int
+        Number of rows.
+    columns : sequence of str, optional
+        Columns to read, in that order; all by default.
+    storage_options : dict, optional
+        Options of the fsspec file system.
+
+    Returns
+    -------
+    list of dict
+        From column name to value: Python objects, None for null. Images and pickles are their
+        stored bytes: nothing is unpickled.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If there is no dataset.
+    CorruptDatasetError
+        If it cannot be parsed.
+    ArgumentTypeError
+        If the dataset does not have one of the columns.
+    UnsupportedEncodingError
+        If this version cannot decode one of them.
+    """
+    dataset = open_dataset(url, storage_options=storage_options)
+    names = dataset.select(columns)
+    rows: list[dict[str, Any]] = []
+    for number, samples in enumerate(dataset.shard_sizes):
+        count = min(samples, n - len(rows))
+        if count <= 0:
+            break
+        batch = dataset.shard(number).read(np.arange(count), names, exact_nulls=True)
+        values = zip(*(_as_objects(batch[name]) for name in names), strict=True)
+        rows += [dict(zip(names, row, strict=True)) for row in values]
+    return rows
+
+
+def _as_objects(values: Values) -> list[Any]:
+    if isinstance(values, np.ndarray) and (values.ndim > 1 or values.dtype == object):
+        return list(values)
+    return list(as_arrow(values).to_pylist())

@@ -33,8 +33,10 @@ MISTAKES = [
     ("inspect /nope", 3, "there is no dataset at file:///nope"),
     ("inspect M --format yaml", 2, "is not one of 'table', 'json'"),
     ("inspect M --storage-option abc", 2, "not of the form KEY=VALUE"),
-    ("inspect /nope", 3, "there is no dataset at file:///nope"),
-    ("inspect FOLDER", 3, "index.json"),
+    ("head /nope", 3, "there is no dataset at file:///nope"),
+    ("head FOLDER", 3, "index.json"),
+    ("head M -n -1", 2, "-1 is not in the range"),
+    ("head M --columns no", 2, "choose among ['id', 'x', 's']"),
     ("verify /nope", 3, "it has no index.json. Check the URL"),
     ("verify --against P", 2, "Missing argument 'URL'"),
     ("verify M --against P --quick", 2, "leave out either --quick or --against"),
@@ -87,7 +89,7 @@ def test_a_path_that_is_not_utf_8_is_written_as_escapes(tmp_path: Path) -> None:
     path = os.fsdecode(bytes(tmp_path) + b"/d\xff")
     with MDSWriter(out=path, columns={"n": "int"}) as writer:
         writer.write({"n": 1})
-    commands = ["inspect", "verify", "inspect --format json"]
+    commands = ["inspect", "verify", "head", "inspect --format json"]
     call = (
         "import sys, mdstorm.cli as c; u = sys.argv.pop()\n"
         "for a in sys.argv[1:]: print(end=chr(0)); c.main([*a.split(), u], standalone_mode=False)"
