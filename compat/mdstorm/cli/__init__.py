@@ -19,7 +19,8 @@ from mdstorm_backend import errors
 
 __all__ = ["main"]
 
-#: Sub-commands and what they do. Each is in a module of its name, here or there, or in `_MODULES`.
+#: Sub-commands and their one-line help. The module has the command's name, unless `_MODULES` lists
+#: it, and is in this package or, for `_OF_THE_TOOL`, in ``mdstorm_migrate.cli``.
 _COMMANDS = {
     "audit": "Report which features of Petastorm are used where.",
     "cache": "List or clear the local copies of remote shards.",
@@ -35,7 +36,7 @@ _COMMANDS = {
 _MODULES = {"head": "inspect", "reindex": "verify"}
 _OF_THE_TOOL = ("audit", "migrate")
 
-#: Not by `_common.examples`, which loads rich.
+#: Not made by `_common.examples`, because importing `_common` loads rich.
 _EXAMPLES = """\b
 Examples:
   mdstorm convert /data/parquet /data/mds
@@ -52,7 +53,7 @@ FAILED = 1
 INTERRUPTED = 130
 
 _WRONG_COMMAND_LINE = 2
-#: Errors in what was asked for.
+#: Errors caused by the command line.
 _OF_ARGUMENTS = (
     errors.ArgumentTypeError,
     errors.InvalidArgumentError,
@@ -62,12 +63,12 @@ _OF_ARGUMENTS = (
 
 
 class Group(click.Group):
-    """A group that reports the errors of mdstorm and of the operating system."""
+    """A click group that prints mdstorm's and the operating system's errors as one line."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; an unknown one is an error that names the most similar one."""
+        """Return the command; for an unknown name, fail and suggest the most similar command."""
         names = self.list_commands(ctx)
         nearest = get_close_matches(args[0], names, n=1)
         if nearest and args[0] not in names:
@@ -75,13 +76,13 @@ class Group(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; an error becomes a line and an exit code."""
-        # What cannot be written, such as a path that is not UTF-8, is written as escapes.
+        """Run the command; print an error as one line, and exit with its exit code."""
+        # Text that cannot be encoded, such as a path that is not UTF-8, is written as escapes.
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            raise  # the reader of the output has closed it: click handles that
+            raise  # the output pipe was closed: click handles that
         except (errors.MDStormError, OSError) as error:
             click.echo(f"error: {' '.join(str(error).split())}", err=True)
             ctx.exit(_WRONG_COMMAND_LINE if isinstance(error, _OF_ARGUMENTS) else COULD_NOT_READ)
@@ -91,7 +92,7 @@ class Group(click.Group):
 
 
 class _Commands(Group):
-    """A group that knows the names of its commands without loading them."""
+    """A group that lists its commands without importing their modules."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(_COMMANDS)

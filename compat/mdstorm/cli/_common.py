@@ -1,4 +1,4 @@
-"""Options and output that the sub-commands share."""
+"""Options and output functions shared by the sub-commands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def format_option(function: _Function) -> _Function:
-    """Give a command the argument `format_`: ``table`` or ``json``."""
+    """Add the option ``--format``, passed as `format_`: ``table`` or ``json``."""
     return click.option(
         "--format",
         "format_",
@@ -29,13 +29,13 @@ def format_option(function: _Function) -> _Function:
     )(function)
 
 
-#: Width of tables that are not shown on a terminal, as in files and pipes.
+#: Width of tables written to files and pipes.
 _WIDTH = 160
 
 
 def _directory(ctx: click.Context, parameter: click.Parameter, url: str) -> str:
-    """Return the directory of a dataset, also for the URL of its index."""
-    from mdstorm_backend.format import INDEX_NAME  # not for commands that have no dataset
+    """Return the URL of a dataset's directory; the URL of its index file is accepted, too."""
+    from mdstorm_backend.format import INDEX_NAME  # not loaded for commands without a dataset
 
     if url == INDEX_NAME:
         return "."
@@ -43,7 +43,7 @@ def _directory(ctx: click.Context, parameter: click.Parameter, url: str) -> str:
 
 
 def examples(*lines: str) -> str:
-    """Return the end of a command's help: command lines to copy."""
+    """Return the epilog of a command's help: example command lines."""
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
 
 
@@ -51,23 +51,23 @@ dataset_argument = click.argument("url", callback=_directory)
 
 
 def columns_option(help_: str) -> Callable[[_Function], _Function]:
-    """Give a command the argument `columns`: a list of names, or None."""
+    """Add the option ``--columns``, passed as a list of names or None."""
     return click.option("--columns", metavar="NAMES", callback=_names, help=help_)
 
 
 def dtype_option(help_: str) -> Callable[[_Function], _Function]:
-    """Give a command the argument `dtype` for floating-point numbers."""
+    """Add the option ``--dtype`` for floating-point numbers."""
     return click.option("--dtype", type=click.Choice(["float32", "float64"]), help=help_)
 
 
 def decimals_option(help_: str) -> Callable[[_Function], _Function]:
-    """Give a command the argument `decimals`."""
+    """Add the option ``--decimals``."""
     choice = click.Choice(["float64", "float32", "decimal"])
     return click.option("--decimals", type=choice, help=help_)
 
 
 def threads_option(help_: str) -> Callable[[_Function], _Function]:
-    """Give a command the argument `threads`, of which `help_` says what they do."""
+    """Add the option ``--threads``; `help_` describes what the threads do."""
     help_ = f"{help_}; by default one per processor, at most 8."
     return click.option("-j", "--threads", type=click.IntRange(min=1), help=help_)
 
@@ -77,7 +77,7 @@ def _names(ctx: click.Context, parameter: click.Parameter, text: str | None) -> 
 
 
 def storage_option(function: _Function) -> _Function:
-    """Give a command the argument `storage_options` for the fsspec file system."""
+    """Add the option ``--storage-option``, passed as a dict of fsspec options."""
     return click.option(
         "--storage-option",
         "storage_options",
@@ -90,7 +90,7 @@ def storage_option(function: _Function) -> _Function:
 
 
 def version_options(function: _Function) -> _Function:
-    """Give a command the arguments `version` and `timestamp` for a Delta table."""
+    """Add the options ``--version`` and ``--timestamp`` for Delta tables."""
     number = click.option(
         "--version",
         type=click.IntRange(min=0),
@@ -113,7 +113,7 @@ def _parse(
     for value in values:
         key, equals, text = value.partition("=")
         if not (key and equals):
-            raise click.BadParameter(  # which may be a secret: not repeated
+            raise click.BadParameter(  # the value may be a secret, so the message omits it
                 f"number {len(options) + 1} is not of the form KEY=VALUE", ctx, parameter
             )
         options[key] = _value(text)
@@ -128,7 +128,7 @@ def _value(text: str) -> Any:
 
 
 def write_json(value: Any) -> None:
-    """Write `value` to standard output."""
+    """Write a value as JSON to standard output."""
     click.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
 
 
@@ -139,7 +139,7 @@ def write_table(
     *,
     numbers: Collection[str] = (),
 ) -> None:
-    """Write a table to standard output, with the columns `numbers` aligned right."""
+    """Write a table to standard output; the columns in `numbers` are right-aligned."""
     found = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:
         found.add_column(Text(column), justify="right" if column in numbers else "left")

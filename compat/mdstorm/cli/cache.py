@@ -17,7 +17,7 @@ __all__ = ["cache"]
 
 
 def _existing(ctx: click.Context, parameter: click.Parameter, directory: str) -> str:
-    """Return a directory, as a path on this machine; only the default one need not be there."""
+    """Return a directory as a local path or URL; raise StorageError if a chosen one is missing."""
     location = Location.of(directory)
     if directory != cache_root() and location.describe() is None:
         raise StorageError(f"there is nothing at {location.url}: check the path", url=location.url)
@@ -47,7 +47,7 @@ def cache() -> None:
 def ls(directory: str, format_: str) -> None:
     """List the datasets with cached shards, least recently used first.
 
-    Then list what killed jobs have left of converted DataFrames.
+    Unfinished copies of DataFrames, left behind by killed jobs, are listed last.
     """
     found = [*list_cached(directory), *unfinished_copies(directory)]
     if format_ == "json":
@@ -75,8 +75,8 @@ def ls(directory: str, format_: str) -> None:
 def clear(url: str | None, directory: str, yes: bool) -> None:
     """Remove cached shards: all of them, or those of the dataset at URL.
 
-    Only files that the cache made are removed, and none that another process is downloading.
-    Without URL, what killed jobs have left of converted DataFrames is removed, too.
+    Only files that the cache created are removed, and none that another process is downloading.
+    Without URL, unfinished copies of DataFrames, left behind by killed jobs, are removed, too.
     """
     wanted = None if url is None else normalize_url(url)
     found = [one for one in list_cached(directory) if wanted is None or one.url == wanted]

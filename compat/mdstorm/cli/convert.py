@@ -76,7 +76,7 @@ def convert(
 ) -> None:
     """Convert the Parquet files, Delta table or Petastorm dataset at SRC to an MDS dataset at DST.
 
-    Values and the order of rows are kept. If interrupted, run it again to resume where it stopped.
+    Values and the order of rows are kept. An interrupted conversion resumes when you run it again.
     """
     from mdstorm._conversion import convert as convert_dataset
 
@@ -119,7 +119,7 @@ def convert(
         if value is not None
     )
     next_step = f"Compare with: mdstorm verify {given}--against {shlex.quote(source)}"
-    if spark:  # its order of rows is its own
+    if spark:  # Spark may have changed the order of rows
         next_step = "Check with: mdstorm verify"
     click.echo(
         f"{dataset.url}: {counted(len(dataset), 'row')} in {counted(shards, 'shard')}, "

@@ -33,10 +33,10 @@ __all__ = ["doctor"]
 @format_option
 @click.pass_context
 def doctor(ctx: click.Context, url: str | None, round_trip: bool, format_: str) -> None:
-    """Check whether mdstorm can work here, and say what to do where it cannot.
+    """Check whether mdstorm can work here, and print a remedy for each problem.
 
-    Checks Python, the versions of libraries, Java, the Python of Spark's workers, the caches, the
-    launcher and the GPUs. The exit code is 1 if there are problems.
+    Checks Python, library versions, Java, the Python of Spark's workers, the caches, the launcher
+    and the GPUs. The exit code is 1 if there are problems.
     """
     from mdstorm.doctor import check_setup
     from mdstorm.doctor._machine import world_of_job
@@ -44,7 +44,7 @@ def doctor(ctx: click.Context, url: str | None, round_trip: bool, format_: str) 
     report = check_setup(url, round_trip=round_trip)
     world = world_of_job()
     if world is not None and world.rank and not report.problems:
-        return  # rank 0 speaks for all
+        return  # rank 0 prints the report for all ranks
     if format_ == "json":
         write_json(report.to_json())
     else:

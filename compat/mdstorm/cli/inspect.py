@@ -33,7 +33,7 @@ _LONGEST = 60
 def inspect(url: str, storage_options: dict[str, Any], format_: str) -> None:
     """Describe the dataset at URL: its columns, shards and sizes.
 
-    Only its index is read.
+    Only the index is read.
     """
     found = inspect_dataset(url, storage_options=storage_options)
     if format_ == "json":
@@ -66,7 +66,7 @@ def _overview(found: Inspection) -> list[tuple[str, object]]:
 
 
 def _limits(limits: dict[str, int]) -> dict[str, int]:
-    """Format limits in bytes for people; others as in the index."""
+    """Format limits in bytes for people; leave other limits as in the index."""
     return {
         f"{human_bytes(int(limit))} ({int(limit):,})" if limit.isdecimal() else limit: count
         for limit, count in limits.items()
@@ -74,7 +74,7 @@ def _limits(limits: dict[str, int]) -> dict[str, int]:
 
 
 def _shares(counts: dict[str, int]) -> str:
-    """Return the value that all shards share, or each value with its number of shards."""
+    """Format the value that all shards share, or each value with its number of shards."""
     if len(counts) == 1:
         return next(iter(counts))
     return ", ".join(f"{value} ({count:,} shards)" for value, count in counts.items())

@@ -64,7 +64,7 @@ def run(target: str, arguments: tuple[str, ...], is_module: bool, also_streaming
 
 
 def _folder_of_script(path: str) -> str:
-    """Folder from which a script imports; a folder or archive is its own."""
+    """Return the folder from which a script imports; a folder or archive itself is returned."""
     if not os.path.exists(path):
         raise click.UsageError(f"can't open {path!r}: there is no such file")
     if os.path.isdir(path) and not os.path.exists(os.path.join(path, "__main__.py")):
@@ -74,7 +74,7 @@ def _folder_of_script(path: str) -> str:
 
 
 def _set_first_path(folder: str) -> None:
-    """Set the first entry of the search path to the program's folder, as Python does."""
+    """Set ``sys.path[0]`` to the program's folder, as Python does."""
     if not getattr(sys.flags, "safe_path", False):  # new in Python 3.11
         sys.path[0] = folder
 
@@ -94,7 +94,7 @@ def _run_module(name: str) -> None:
 
 
 def _without_our_frames(trace: TracebackType | None) -> TracebackType | None:
-    """Leave out the frames above the program: this module's and runpy's."""
+    """Drop the frames above the program: this module's and runpy's."""
     while trace is not None and trace.tb_frame.f_globals.get("__name__") in (__name__, "runpy"):
         trace = trace.tb_next
     return trace

@@ -56,8 +56,8 @@ def verify(
 ) -> None:
     """Check every file and every value of the dataset at URL.
 
-    With --against, check instead that it holds the same rows as the dataset at SRC, in the same
-    order. Both may be MDS, Parquet, or written by Petastorm; SRC may be a Delta table.
+    With --against, check instead that the dataset holds the same rows as the one at SRC, in the
+    same order. Both may be MDS, Parquet, or written by Petastorm; SRC may be a Delta table.
 
     Exit codes: 0 success, 1 problems or differences were found, 3 a dataset could not be read.
     """
@@ -138,8 +138,8 @@ def reindex(
 ) -> None:
     """Rebuild the index of the dataset at URL from its shards.
 
-    Reads every shard, writes index.json and removes nothing. Refuses two attempts at one partition:
-    only you can know which one is valid.
+    Reads every shard, writes index.json and removes nothing. Fails if two task attempts wrote the
+    same partition, because only you can know which one is valid.
     """
     report = reindex_dataset(url, force=force, threads=threads, storage_options=storage_options)
     for note in report.notes:

@@ -1,10 +1,10 @@
-"""Check whether mdstorm can work here, and what to do where it cannot.
+"""Check whether mdstorm can work here, and suggest a remedy for each problem.
 
 In a notebook::
 
     from mdstorm.doctor import check_setup
 
-    check_setup()                          # looks, and changes nothing
+    check_setup()                          # changes nothing
     check_setup("s3://bucket/cache")       # also writes there with Spark, reads back, and deletes
 
 The command ``mdstorm doctor`` does the same.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Finding", "Report", "check_setup"]
 
-#: What each check is called in the report, in the order in which they are made.
+#: Each check with its name in the report, in the order in which the checks run.
 _CHECKS: tuple[tuple[str, Check], ...] = (
     ("python", _machine.check_python),
     ("mdstorm", _libraries.check_mdstorm),
@@ -51,32 +51,32 @@ def check_setup(
     round_trip: bool = True,
     spark: SparkSession | None = None,
 ) -> Report:
-    """Check the set-up of this machine and, with a directory, of Spark and the storage.
+    """Check the setup of this machine and, given a directory, of Spark and the storage.
 
     Parameters
     ----------
     cache_dir_url : str or path, optional
-        Directory for a round trip: Spark writes a small DataFrame with nulls there, which is read
-        back in PyTorch and TensorFlow as far as they are installed, on the GPU if there is one,
-        compared by value, and deleted. By default the configured parent cache directory is only
-        looked at.
+        Directory for a round trip: Spark writes a small DataFrame with nulls there. PyTorch and
+        TensorFlow, where installed, read it back, on the GPU if there is one. The values are
+        compared, and the files are deleted. By default, only the configured parent cache directory
+        is checked.
     round_trip : bool
         Whether to make the round trip.
     spark : pyspark.sql.SparkSession, optional
-        The session; by default the active one. Without one, the round trip starts a session, and
-        stops it.
+        The session; by default the active one. If there is none, the round trip starts a session
+        and stops it.
 
     Returns
     -------
     Report
-        What was found; ``report.problems`` is empty if mdstorm can work here.
+        The findings; ``report.problems`` is empty if mdstorm can work here.
 
     Notes
     -----
     In a job of several ranks, as torchrun or TorchDistributor start them, each rank checks its
     host, and no round trip is made.
 
-    Files that are written to try a directory are removed, also after Ctrl-C. Nothing else changes.
+    Files written to test a directory are removed, also after Ctrl-C. Nothing else changes.
     """
     setup = Setup(
         url="" if cache_dir_url is None else os.fspath(cache_dir_url),
@@ -98,7 +98,7 @@ def check_setup(
 
 
 def _findings_of(name: str, check: Check, setup: Setup) -> Iterator[Finding]:
-    """Yield what a check finds; that it failed itself is a finding, too."""
+    """Yield the findings of a check; if the check raises, yield a problem instead."""
     try:
         found = check(setup)
         for one in (found,) if isinstance(found, Finding) else found or ():
@@ -117,6 +117,6 @@ def _findings_of(name: str, check: Check, setup: Setup) -> Iterator[Finding]:
 
 
 def _make_round_trip(setup: Setup) -> Iterable[Finding]:
-    from mdstorm.doctor._round_trip import round_trip  # imports what the others only look at
+    from mdstorm.doctor._round_trip import round_trip  # imports libraries that may be broken
 
     return round_trip(setup)

@@ -1,6 +1,6 @@
-"""Check mdstorm itself, and the versions of the libraries that it uses.
+"""Check mdstorm itself and the versions of the libraries that it uses.
 
-Only their metadata is read: a library that cannot be imported must not stop the check-up.
+Only the libraries' metadata is read: one that cannot be imported must not stop the other checks.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from packaging.version import Version
 import mdstorm
 from mdstorm.doctor._report import Finding, Setup, note, ok, problem, warning
 
-#: Extras, and the library that each one is about.
+#: The main library of each extra.
 _EXTRAS = {
     "spark": "pyspark",
     "torch": "torch",
@@ -29,17 +29,17 @@ _EXTRAS = {
     "azure": "adlfs",
     "images": "pillow",
 }
-#: Distributions that bring a library of another name.
+#: Distributions that provide a library under another name.
 _INSTEAD = {
     "tensorflow": ("tensorflow-cpu", "tensorflow-macos", "tensorflow-rocm", "tf-nightly"),
     "pyspark": ("databricks-connect", "pyspark-client"),
 }
-#: Libraries that a file of the same name hides from the programs beside it.
+#: Libraries that a file of the same name in the working directory would shadow.
 _HIDDEN = ("fsspec", "numpy", "pandas", "pyarrow", "pyspark", "tensorflow", "torch", "mdstorm")
 
 
 def has(distribution: str) -> bool:
-    """Whether a distribution of that name is installed."""
+    """Whether a distribution of this name is installed."""
     return any(True for _ in metadata.distributions(name=distribution))
 
 
@@ -50,7 +50,7 @@ def installed(library: str) -> Version | None:
 
 
 def check_mdstorm(_: Setup) -> Iterator[Finding]:
-    """Check that there is one mdstorm, and that no file hides a library."""
+    """Check that only one mdstorm is installed, and that no local file shadows a library."""
     place, version = Path(mdstorm.__file__).parent, mdstorm.__version__
     yield ok(f"{version}, imported from {place}")
     found = {one.version: one for one in metadata.distributions(name="mdstorm")}
@@ -72,7 +72,7 @@ def check_mdstorm(_: Setup) -> Iterator[Finding]:
 
 
 def check_libraries(setup: Setup) -> Iterator[Finding]:
-    """Check what is installed against what mdstorm, and each library, requires."""
+    """Check the installed libraries against the requirements of mdstorm and of each other."""
     if not has("mdstorm"):
         yield warning(
             "pip has not installed mdstorm here, so the versions that it needs are not known",
@@ -101,13 +101,16 @@ def check_libraries(setup: Setup) -> Iterator[Finding]:
 
 
 def _required_by(name: str, extra: str = "") -> set[Requirement]:
-    """Return what a distribution requires here, with an extra of it."""
+    """Return the requirements of a distribution, with an extra, that apply on this machine."""
     stated = map(Requirement, metadata.requires(name) or ())
     return {one for one in stated if one.marker is None or one.marker.evaluate({"extra": extra})}
 
 
 def _unmet(of: str, wanted: Iterable[Requirement], *, must_be_there: bool) -> Iterator[Finding]:
-    """Yield a problem for each library that is missing, or has another version."""
+    """Yield a problem for each requirement that the installed version does not meet.
+
+    A library that is not installed is a problem only with `must_be_there`.
+    """
     for one in sorted(wanted, key=str):
         version, needed = installed(one.name), f"{one.name}{one.specifier}"
         if version is None and must_be_there:
@@ -123,7 +126,7 @@ def _unmet(of: str, wanted: Iterable[Requirement], *, must_be_there: bool) -> It
 
 
 def _known_conflicts() -> Iterator[Finding]:
-    """Yield the conflicts that no metadata tells."""
+    """Yield a problem for each known conflict that the metadata does not declare."""
     numpy, torch, spark = installed("numpy"), installed("torch"), installed("pyspark")
     if numpy and torch and numpy.major >= 2 and torch < Version("2.3"):
         yield problem(

@@ -1,4 +1,4 @@
-"""Check Python, the limits of this machine, its GPUs, and the launcher of a training job."""
+"""Check Python, the limits of this machine, its GPUs, and the launcher of the training job."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _FEWEST_FILES = 1024
 _SMALLEST_SHARED_MEMORY = 1 << 30
-#: Seconds for a program that says something of this machine.
+#: Timeout in seconds for programs that are run to query this machine.
 _PATIENCE = 60
 _ASK_TORCH = """
 import json, torch
@@ -31,7 +31,7 @@ print(json.dumps([torch.cuda.is_available(), torch.cuda.device_count(), torch.ve
 
 
 def check_python(_: Setup) -> Finding:
-    """Check the version of Python, and the system."""
+    """Check the operating system, and report the version of Python."""
     found = f"{platform.python_version()} ({sys.executable}) on {platform.system()}"
     if platform.system() not in ("Linux", "Darwin"):
         return problem(found, "use Linux or macOS; on Windows, use WSL")
@@ -50,7 +50,7 @@ def check_open_files(_: Setup) -> Finding | None:
 
 
 def check_shared_memory(_: Setup) -> Finding | None:
-    """Check the memory through which worker processes pass batches."""
+    """Check the size of the shared memory through which worker processes pass batches."""
     shared = Path("/dev/shm")
     size = shutil.disk_usage(shared).total if shared.is_dir() else _SMALLEST_SHARED_MEMORY
     if size >= _SMALLEST_SHARED_MEMORY:
@@ -62,7 +62,7 @@ def check_shared_memory(_: Setup) -> Finding | None:
 
 
 def check_gpus(_: Setup) -> Finding:
-    """Check that PyTorch can use the GPUs that the driver shows."""
+    """Check that PyTorch can use the GPUs that the driver lists."""
     gpus: list[str] = []
     with suppress(OSError, subprocess.SubprocessError):
         gpus = said_by("nvidia-smi", "--query-gpu=name", "--format=csv,noheader").split("\n")
@@ -98,7 +98,7 @@ def check_gpus(_: Setup) -> Finding:
 
 
 def check_launcher(_: Setup) -> Finding:
-    """Check what the launcher has told this process."""
+    """Check the rank and address that the launcher gave this process."""
     from mdstorm_backend.order import find_world
 
     world = find_world()
@@ -116,7 +116,7 @@ def check_launcher(_: Setup) -> Finding:
 
 
 def world_of_job() -> World | None:
-    """Return the world of a job of several ranks; None outside of one."""
+    """Return the world of a job with several ranks; None for a single process."""
     from mdstorm_backend.errors import InvalidArgumentError
     from mdstorm_backend.order import find_world
 
@@ -127,12 +127,12 @@ def world_of_job() -> World | None:
 
 
 def said_by(*command: str, **how: Any) -> str:
-    """Run a program, and return what it wrote to standard output.
+    """Run a program and return its standard output, without surrounding white space.
 
     Raises
     ------
     OSError, subprocess.TimeoutExpired
-        If it cannot be run, fails, or takes too long.
+        If the program cannot be run, fails, or takes too long.
     """
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "timeout": _PATIENCE}
     done = subprocess.run(command, text=True, check=False, **{**pipes, **how})

@@ -1,4 +1,4 @@
-"""What a check-up is told, and what it says: one finding for each thing that was looked at."""
+"""The input and the report of the checks: `Setup`, `Finding` and `Report`."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 @public("mdstorm.doctor")
 @dataclass(frozen=True)
 class Finding:
-    """What was found in one place.
+    """One result of a check.
 
     Attributes
     ----------
     check : str
-        What was looked at, such as ``java``.
+        Name of the check, such as ``java``.
     status : {"ok", "note", "warning", "problem"}
-        A problem stops programs that use what was looked at. A warning costs speed, or stops some
-        of them. A note says that something is not there, which not every program needs.
+        A problem stops programs that need the checked thing. A warning costs speed, or stops some
+        of them. A note reports something missing that not every program needs.
     found : str
         What was found, and where.
     remedy : str
@@ -39,7 +39,7 @@ class Finding:
     remedy: str = ""
 
 
-#: Findings of a check, called with what was found and what to do; its name is added later.
+#: Make a finding from what was found and what to do; the name of the check is added later.
 ok = partial(Finding, "", "ok")
 note = partial(Finding, "", "note")
 warning = partial(Finding, "", "warning")
@@ -49,23 +49,23 @@ problem = partial(Finding, "", "problem")
 @public("mdstorm.doctor")
 @dataclass(frozen=True)
 class Report:
-    """What a check-up found, in the order in which it looked.
+    """The findings of all checks, in the order in which the checks ran.
 
     Attributes
     ----------
     findings : tuple of Finding
-        At least one for each check.
+        The findings. A check may yield none or several.
     """
 
     findings: tuple[Finding, ...]
 
     @property
     def problems(self) -> tuple[Finding, ...]:
-        """The findings that stop programs."""
+        """The findings whose status is ``problem``."""
         return tuple(one for one in self.findings if one.status == "problem")
 
     def to_json(self) -> dict[str, Any]:
-        """Return the report as values that JSON has."""
+        """Return the report as JSON-serialisable values."""
         found = [asdict(one) for one in self.findings]
         return {"problems": len(self.problems), "findings": found}
 
@@ -83,7 +83,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Setup:
-    """What all checks are told: `world` is that of a job of several ranks, otherwise None."""
+    """The input of all checks; `world` is None unless this is a job with several ranks."""
 
     url: str
     session: SparkSession | None
@@ -94,7 +94,7 @@ Check = Callable[[Setup], Finding | Iterable[Finding] | None]
 
 
 def of_error(error: BaseException) -> Finding:
-    """Return what an error says: our messages end with what to do."""
+    """Return a problem made from an error; the end of the message becomes the remedy."""
     text = " ".join(str(error).split())
     found, _, remedy = text.partition(". ")
     if not remedy and ": " in text:

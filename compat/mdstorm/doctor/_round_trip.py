@@ -1,9 +1,9 @@
-"""Write a small DataFrame, read it back, compare it by value, and delete it.
+"""Write a small DataFrame, read it back, compare its values, and delete it.
 
-Spark computes the rows from the SQL of each column, and this module from their numbers, so that
-what comes back can be compared with values that never were in a file.
+Spark computes the rows with SQL, and this module computes the expected values from the row ids in
+Python, so the comparison does not depend on anything that was stored.
 
-``python -m mdstorm.doctor._round_trip torch URL`` reads them, and prints JSON.
+``python -m mdstorm.doctor._round_trip torch URL`` reads the rows, and prints JSON.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 ROWS = 997
 _PARTITIONS = 3
 _FIRST_TIME_US = 1_600_000_000_000_000
-#: Seconds for reading in one library.
+#: Timeout in seconds for reading with one library.
 _PATIENCE = 300
-#: Columns beside ``id``: the SQL of their values, and the value of the row with a number as both
-#: libraries have it, texts decoded.
+#: Columns beside ``id``: the SQL of their values, and a function from a row's id to the value that
+#: both libraries deliver, with strings decoded.
 COLUMNS: dict[str, tuple[str, Callable[[int], Any]]] = {
     "boolean": ("id % 3 = 0", lambda i: i % 3 == 0),
     "integer": ("CAST(id * 1000 - 5 AS INT)", lambda i: i * 1000 - 5),
@@ -68,7 +68,7 @@ COLUMNS: dict[str, tuple[str, Callable[[int], Any]]] = {
 
 
 def round_trip(setup: Setup) -> Iterator[Finding]:
-    """Let Spark write the rows, and a process for each library read them."""
+    """Write the rows with Spark, and read them in one process per library."""
     with _session(setup.session) as spark, _own_directory(setup.url) as directory:
         try:
             with warnings.catch_warnings():
@@ -89,12 +89,12 @@ def round_trip(setup: Setup) -> Iterator[Finding]:
 
 
 def _read_in(library: str, url: str) -> dict[str, Any]:
-    """Let a process read the rows in a library.
+    """Read the rows with a library in a new process.
 
     Raises
     ------
     MDStormError
-        If it fails, or takes too long.
+        If the process fails or takes too long.
     """
     quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
     command = (sys.executable, "-m", "mdstorm.doctor._round_trip", library, url)
@@ -114,7 +114,7 @@ def _read_in(library: str, url: str) -> dict[str, Any]:
 
 
 def judged(how: str, found: Mapping[str, Any]) -> Finding:
-    """Count the rows that were read by number, and what is wrong in them."""
+    """Return a finding about missing, repeated and wrong rows."""
     counts = Counter(found["ids"])
     lost = [row for row in range(ROWS) if row not in counts]
     repeated = [row for row, count in counts.items() if count > 1]
@@ -129,26 +129,26 @@ def judged(how: str, found: Mapping[str, Any]) -> Finding:
 
 @contextmanager
 def _session(given: SparkSession | None) -> Iterator[SparkSession]:
-    """Yield the session, or one that is started and stopped."""
+    """Yield the given session, or start one and stop it on exit."""
     if given is not None:
         yield given
         return
     started = start_session()
     with suppress(Exception):  # a session of Spark Connect has no context
         started.sparkContext.setLogLevel("ERROR")
-    with suppress(ValueError):  # a thread has no handler
-        # Spark's own cancels jobs over the connection that is in use, and may fail at that.
+    with suppress(ValueError):  # signal handlers cannot be set outside the main thread
+        # Spark's handler cancels jobs over the connection that is in use, which may fail.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield started
     finally:
-        with suppress(Exception):  # that of a broken connection would hide why it ends
+        with suppress(Exception):  # a broken connection must not hide the original error
             started.stop()
 
 
 @contextmanager
 def _own_directory(url: str) -> Iterator[Location]:
-    """Yield a directory below a URL, which is removed at the end with all that is in it."""
+    """Yield a new directory below a URL; remove it with its contents on exit."""
     directory = Location.of(normalize_url(url)).child(f"mdstorm-doctor-{secrets.token_hex(8)}")
     logger = logging.getLogger("mdstorm")
     level = logger.level
@@ -164,7 +164,7 @@ def _own_directory(url: str) -> Iterator[Location]:
 
 
 def is_null(row: int) -> bool:
-    """Whether all columns but ``id`` are null in a row."""
+    """Whether all columns except ``id`` are null in the row with this id."""
     return row % 7 == 3
 
 
@@ -177,7 +177,7 @@ def _sample_frame(session: SparkSession) -> DataFrame:
 
 
 def wrong_values(ids: Iterable[int], found: Mapping[str, Iterable[Any]]) -> dict[str, int]:
-    """Count the values of each column that are not those of the rows with these numbers."""
+    """Count the wrong values of each column, given the ids of the rows."""
     rows = list(ids)
     wrong = {}
     for name, values in found.items():
@@ -190,13 +190,13 @@ def wrong_values(ids: Iterable[int], found: Mapping[str, Iterable[Any]]) -> dict
 
 
 def _read_rows(library: str, url: str) -> dict[str, Any]:
-    """Read all rows.
+    """Read all rows with a library and compare their values.
 
     Returns
     -------
     dict
-        The ``ids`` of the rows in their order; ``wrong``, the number of wrong values by column; and
-        the ``device`` of the tensors.
+        The ``ids`` of the rows in the order read; ``wrong``, the number of wrong values by column;
+        and the ``device`` of the tensors.
     """
     converter, names = make_spark_converter(url), list(COLUMNS)
     arguments: dict[str, Any] = {
@@ -228,14 +228,14 @@ def _read_rows(library: str, url: str) -> dict[str, Any]:
 
 
 def _with_nulls(batch: Mapping[str, Any], name: str) -> list[Any]:
-    """Return the values of a column, with None where its mask says so."""
+    """Return the values of a column, with None where its null mask is true."""
     masks = _plain(batch[f"{name}_is_null"])
     values = _plain(batch[name])
     return [None if mask else value for value, mask in zip(values, masks, strict=True)]
 
 
 def _plain(values: Any) -> list[Any]:
-    """Return a column of a batch as values of Python."""
+    """Return a column of a batch as Python values, with strings decoded."""
     if hasattr(values, "to_list"):  # a RaggedTensor
         return list(values.to_list())
     if not isinstance(values, list):

@@ -18,13 +18,13 @@ from mdstorm.doctor._libraries import has, installed
 from mdstorm.doctor._machine import said_by
 from mdstorm.doctor._report import Finding, Setup, note, ok, problem, warning
 
-#: Each says that Spark's JVM was started by somebody else.
+#: Variables that are set where Spark's JVM is not started by this process.
 _STARTED_ELSEWHERE = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "DATABRICKS_RUNTIME_VERSION")
 _INSTALL_JAVA = (
     "install Java 17 (apt-get install openjdk-17-jre-headless, brew install openjdk@17, or conda "
     "install openjdk=17), and let JAVA_HOME name its directory"
 )
-#: What a worker needs, asked in its Python.
+#: Program that reports, run by the workers' Python, its version and whether mdstorm imports.
 _ASK_WORKER = """
 import json, sys
 found = {"python": list(sys.version_info[:2])}
@@ -38,7 +38,7 @@ print(json.dumps(found))
 
 
 def check_java(setup: Setup) -> Finding:
-    """Check that there is a Java with which Spark starts."""
+    """Check that there is a Java version with which Spark starts."""
     spark = installed("pyspark")
     if spark is None:
         return note(
@@ -117,7 +117,7 @@ def check_spark_home(_: Setup) -> Finding | None:
 
 
 def check_session(setup: Setup) -> Finding | None:
-    """Say which session there is."""
+    """Report the current Spark session, and check that its version matches pyspark's."""
     session = setup.session
     if session is None:
         remote = os.environ.get("SPARK_REMOTE")
@@ -137,7 +137,7 @@ def check_session(setup: Setup) -> Finding | None:
 
 
 def active_session() -> Any:
-    """Return the session of this process; None if it has none."""
+    """Return the active Spark session of this process, or None."""
     if "pyspark.sql" not in sys.modules:
         return None
     from pyspark.sql import SparkSession

@@ -1,4 +1,4 @@
-"""Check the cache of shards on this machine, and the directory for converted DataFrames."""
+"""Check the local cache of shards and the directory for converted DataFrames."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 _ROOM = 1 << 30
 _NO_ROOM = 16 << 20
-#: File systems of other machines, whose locks and renames may be slow or missing.
+#: Network file systems, whose locks and renames may be slow or missing.
 _REMOTE = ("9p", "afs", "cifs", "fuse", "nfs", "smb", "virtiofs")
 
 
 def check_cache(_: Setup) -> Iterator[Finding]:
-    """Check the directory in which copies of remote shards are kept."""
+    """Check the directory in which local copies of remote shards are kept."""
     from mdstorm_backend.cache import cache_root, check_cache_root
 
     path = Path(cache_root())
@@ -43,7 +43,7 @@ def check_cache(_: Setup) -> Iterator[Finding]:
 
 
 def check_cache_dir(setup: Setup) -> Iterator[Finding]:
-    """Check the directory for converted DataFrames: write a small file there, and remove it."""
+    """Check the directory for converted DataFrames by writing and removing a small file."""
     from mdstorm._spark import copies
     from mdstorm_backend.spark import check_driver_writes, read_conf
     from mdstorm_backend.storage import Location, check_scheme
@@ -76,7 +76,7 @@ def check_cache_dir(setup: Setup) -> Iterator[Finding]:
 
 
 def _why_not_shared(location: Location, setup: Setup) -> str:
-    """Return why a directory would have to be seen by other machines, and is not; empty if not."""
+    """Return why other machines need a directory that only this one sees; empty if they do not."""
     from mdstorm_backend.errors import InvalidArgumentError
     from mdstorm_backend.order import find_world
     from mdstorm_backend.spark import is_local
@@ -95,7 +95,7 @@ def _why_not_shared(location: Location, setup: Setup) -> str:
 
 @contextmanager
 def no_new_directories(location: Location) -> Iterator[None]:
-    """At the end, remove the directories up to a location that are not there yet, if empty."""
+    """On exit, remove those directories of a path that did not exist before, if empty."""
     paths = (Path(location.path), *Path(location.path).parents) if location.is_in_file_tree else ()
     missing = [path for path in paths if not path.exists()]
     try:
@@ -111,7 +111,7 @@ def _nearest(path: Path) -> Path:
 
 
 def _kind_of(path: Path) -> str:
-    """Return the type of the file system of a path; empty if this system does not tell."""
+    """Return the type of the file system of a path; empty if unknown."""
     with suppress(OSError):
         mounts = [line.split() for line in Path("/proc/mounts").read_text("utf-8").splitlines()]
         within = [(len(m[1]), m[2]) for m in mounts if path.is_relative_to(m[1])]
