@@ -29,10 +29,10 @@ _CLASSES = {
     "pyspark.sql.conf": "RuntimeConfig",
     "pyspark.sql.connect.conf": "RuntimeConf",
 }
-#: What the keys begin with that Spark itself does not need to know.
+#: Prefixes of conf keys that Spark itself does not need.
 _OWN = ("mdstorm.", "petastorm.")
 _logger = logging.getLogger(__name__)
-#: What sessions refused to take. A process has one configuration of its own.
+#: Values of keys that a session refused, shared by all sessions of this process.
 _kept: dict[str, str] = {}
 
 
@@ -74,20 +74,20 @@ def install_as_petastorm() -> None:
 
 
 def _join_loggers() -> None:
-    """Make ``petastorm`` the parent of ``mdstorm``. Repeating the call has no effect."""
+    """Make the logger ``petastorm`` the parent of ``mdstorm``; further calls have no effect."""
     ours, theirs = logging.getLogger("mdstorm"), logging.getLogger("petastorm")
     if ours.parent is not theirs:
         theirs.parent, ours.parent = ours.parent, theirs
-    theirs.setLevel(theirs.level)  # forgets which levels loggers have had until now
+    theirs.setLevel(theirs.level)  # clears the loggers' cached levels
 
 
 def keep_conf() -> None:
-    """Let ``spark.conf`` keep our own keys in this process where the session refuses them."""
+    """Make ``spark.conf`` keep our own keys in this process if the session refuses them."""
     when_loaded(_CLASSES, _patch)
 
 
 def _patch(module: ModuleType) -> None:
-    """Patch the methods of the class in a module. Repeating the call has no effect."""
+    """Patch the methods of a module's conf class; further calls have no effect."""
     conf = getattr(module, _CLASSES[module.__name__])
     if hasattr(conf.set, "keeps_for_mdstorm"):
         return
@@ -119,6 +119,6 @@ def _patch(module: ModuleType) -> None:
 
 
 def _is_own(key: object, error: Exception) -> bool:
-    from mdstorm_backend.spark import is_refusal  # which imports Arrow
+    from mdstorm_backend.spark import is_refusal  # imported late, because it imports Arrow
 
     return isinstance(key, str) and key.startswith(_OWN) and is_refusal(error)

@@ -43,11 +43,11 @@ __all__ = [
 __getattr__ = other_names(__name__)
 _SIZE = "parquet.block.size"
 _MIB = 1 << 20
-#: Rows after which the size of a row group is looked at first: rows with images are large.
+#: Rows after which Parquet first checks the size of a row group. Rows with images are large.
 _FIRST_CHECK = "3"
 _logger = logging.getLogger(__name__)
 StorageFormat: TypeAlias = Literal["parquet", "mds"]
-#: What Spark writes beside the data.
+#: Files that Spark writes beside the data.
 _SPARK_FILES = frozenset({"_SUCCESS", "_common_metadata", "_metadata"})
 
 
@@ -72,7 +72,7 @@ def materialize_dataset(
             frame = spark.createDataFrame(rows, HelloWorld.as_spark_schema())
             frame.write.mode("overwrite").parquet(url)
 
-    The files stay as they are. At the end of the block, ``_common_metadata`` is written beside
+    The files are not modified. At the end of the block, ``_common_metadata`` is written beside
     them, in the form of Petastorm 0.13.1. Petastorm can therefore read the dataset, and so can
     `make_reader` and Spark: you can migrate writers first and readers later, or the other way
     round.
@@ -108,7 +108,7 @@ def materialize_dataset(
     ------
     InvalidArgumentError
         If the URL has no scheme, an argument is invalid, or Petastorm's metadata cannot hold a
-        codec of the schema; before the block is run.
+        codec of the schema. The error is raised before the block runs.
     DatasetNotFoundError
         If there are no Parquet files at the end of the block; also OSError.
     DatasetExistsError
@@ -140,7 +140,7 @@ def materialize_dataset(
         )
     check_one_of("storage_format", storage_format, get_args(StorageFormat))
     if storage_format == "parquet":
-        dump_unischema(schema)  # refuses a codec before Spark runs
+        dump_unischema(schema)  # raises for an unsupported codec before Spark runs
     if filesystem_factory is None:
         dataset_url = checked_urls(dataset_url)
     filesystem = None if filesystem_factory is None else filesystem_factory()
@@ -164,7 +164,7 @@ def get_schema(dataset: Any) -> Unischema:
     Raises
     ------
     PetastormMetadataError
-        If it has none.
+        If the dataset has no Unischema.
     """
     if isinstance(dataset, Dataset):
         found = decoded_source.stored_unischema(dataset)
@@ -201,12 +201,12 @@ def get_schema_from_dataset_url(
     storage_options : dict, optional
         Options of the fsspec file system.
     filesystem : fsspec or pyarrow file system, optional
-        Where to read, whatever the URL says.
+        File system to read from, which takes precedence over the scheme of the URL.
 
     Raises
     ------
     PetastormMetadataError
-        If it has none.
+        If the dataset has no Unischema.
     MetadataNotFoundError
         If there is no dataset; also OSError.
     InvalidArgumentError
@@ -252,7 +252,7 @@ def load_row_groups(dataset: Any) -> Sequence[Any]:
     Parameters
     ----------
     dataset : pyarrow.parquet.ParquetDataset or ParquetDataset
-        The dataset. Row groups are counted in its footers, whatever its metadata says.
+        The dataset. Row groups are counted in the footers of its files; its metadata is not used.
 
     Returns
     -------
@@ -280,10 +280,10 @@ def _no_unischema(url: str) -> PetastormMetadataError:
 
 @contextmanager
 def parquet_settings(spark: Any, row_group_size_mb: int | None) -> Iterator[None]:
-    """Make Spark write row groups of a given size, and no summaries, in a ``with`` block.
+    """Make Spark write row groups of a given size, and no summary files, in a ``with`` block.
 
-    The previous settings are restored at its end, also if it raises. Sessions of Spark Connect have
-    no Hadoop options, and hand those of their own configuration over to Parquet.
+    The previous settings are restored at the end of the block, also if it raises. Sessions of Spark
+    Connect have no Hadoop options; they pass their own conf on to Parquet.
 
     Parameters
     ----------
@@ -327,21 +327,21 @@ def parquet_settings(spark: Any, row_group_size_mb: int | None) -> Iterator[None
 
 
 def _hadoop_configuration(spark: Any) -> Any:
-    """Return the configuration of a classic session; None for any other."""
+    """Return the Hadoop configuration of a classic session; None for other sessions."""
     try:
         java_context = getattr(getattr(spark, "sparkContext", None), "_jsc", None)
         return None if java_context is None else java_context.hadoopConfiguration()
-    except Exception:  # each kind of session that refuses it raises an error of its own
+    except Exception:  # each kind of session without a SparkContext raises another error
         return None
 
 
 class WrittenParquet:
-    """Finds the files of a directory that are new since it was created.
+    """The Parquet files that are written to a directory after this object is created.
 
     Parameters
     ----------
     location : Location
-        The directory, which need not be there yet.
+        The directory, which need not exist yet.
     """
 
     def __init__(self, location: Location) -> None:
@@ -354,7 +354,7 @@ class WrittenParquet:
         Parameters
         ----------
         schema : Unischema
-            What the rows were encoded by.
+            The schema that encoded the rows.
         with_summary : bool
             Whether to write ``_metadata``, too.
 
@@ -363,9 +363,9 @@ class WrittenParquet:
         DatasetNotFoundError
             If there are no Parquet files; also OSError.
         DatasetExistsError
-            If the directory holds a dataset of MDS, which readers would read instead.
+            If the directory holds an MDS dataset, which readers would read instead.
         PetastormMetadataGenerationError
-            If the schema does not describe them; no file is changed.
+            If the schema does not describe the files; no file is changed.
         """
         self._check_no_mds()
         with self._generation("were given no metadata"):
@@ -374,24 +374,24 @@ class WrittenParquet:
             )
 
     def convert(self, schema: Unischema) -> None:
-        """Make an MDS dataset of all Parquet files in the directory, one shard of each row group.
+        """Convert all Parquet files in the directory to an MDS dataset, one shard per row group.
 
-        After its index is written, the files that are new are removed, and what Spark wrote beside
-        them. Files that were there before stay.
+        After the index is written, the new Parquet files are removed, together with the files that
+        Spark wrote beside them. Files that existed before are kept.
 
         Parameters
         ----------
         schema : Unischema
-            What the rows were encoded by.
+            The schema that encoded the rows.
 
         Raises
         ------
         DatasetNotFoundError
             If there are no Parquet files; also OSError.
         DatasetExistsError
-            If the directory held a dataset of MDS, and still does.
+            If the directory still holds an MDS dataset.
         PetastormMetadataGenerationError
-            If they cannot be converted; they are left unchanged.
+            If the files cannot be converted; they are left unchanged.
         """
         location = self._location
         self._check_no_mds()
@@ -421,7 +421,7 @@ class WrittenParquet:
 
     @contextmanager
     def _generation(self, failure: str) -> Iterator[None]:
-        """Turn errors about the files into PetastormMetadataGenerationError."""
+        """Re-raise errors about the files as PetastormMetadataGenerationError."""
         try:
             yield
         except (errors.DatasetNotFoundError, errors.DatasetExistsError):
@@ -433,7 +433,7 @@ class WrittenParquet:
             ) from error
 
     def _remove(self, names: list[str]) -> None:
-        """Remove Parquet files, what Spark wrote beside them, and directories of partitions."""
+        """Remove the Parquet files and Spark's other files among `names`, and empty directories."""
         removed = [name for name in names if _is_of_spark(name)]
         for name in removed:
             self._location.remove(name)

@@ -1,4 +1,4 @@
-"""Add Petastorm's metadata to existing Parquet files: ``generate_petastorm_metadata``.
+"""Add Petastorm's metadata to existing datasets: ``generate_petastorm_metadata``.
 
 Also a command: ``python -m mdstorm.etl.petastorm_generate_metadata --dataset_url …``.
 """
@@ -36,11 +36,11 @@ def generate_petastorm_metadata(
     use_summary_metadata: bool = False,
     hdfs_driver: str = "libhdfs3",
 ) -> None:
-    """Write the schema of a dataset beside its Parquet files, which are not changed.
+    """Write the schema of an existing dataset to its metadata; the rows are not changed.
 
-    For Parquet files, it is written to ``_common_metadata``, with the number of row groups of each
-    file, in the form of Petastorm: see `materialize_dataset`. An existing schema is replaced. For
-    an MDS dataset, it is written to the index.
+    For Parquet files, the schema is written to ``_common_metadata``, with the number of row groups
+    of each file, in the form of Petastorm: see `materialize_dataset`. For an MDS dataset, it is
+    written to the index. An existing schema is replaced.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def generate_petastorm_metadata(
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run `generate_petastorm_metadata` with the arguments of a command line."""
+    """Run `generate_petastorm_metadata` with command-line arguments."""
     parser = argparse.ArgumentParser(
         prog="petastorm_generate_metadata",
         description="Write the schema of a dataset beside its rows, which are not changed.",
@@ -105,7 +105,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
 
 
-#: Petastorm's name of it, by which programs call it with arguments of their own.
+#: Petastorm's name for `main`, which programs call with their own arguments.
 _main = main
 
 

@@ -27,18 +27,18 @@ __getattr__ = other_names(__name__)
 
 
 class PieceInfo(NamedTuple):
-    """A row group, as Petastorm's index jobs name it.
+    """A row group, as Petastorm's index jobs identify it.
 
     Attributes
     ----------
     piece_index : int
-        Its number in the dataset.
+        Index of the row group in the dataset.
     path : str
-        Its file.
+        Path of its file.
     row_group : int
-        Its number in the file.
+        Index of the row group in the file.
     partition_keys : sequence of tuple
-        Names and values of the Hive partitions that the file is in.
+        Names and values of the file's Hive partitions.
     """
 
     piece_index: int
@@ -47,7 +47,7 @@ class PieceInfo(NamedTuple):
     partition_keys: Any
 
 
-#: Key of the indexes of row groups in the metadata of a dataset.
+#: Key of the row-group indexes in the metadata of a dataset.
 ROWGROUPS_INDEX_KEY = ROW_GROUPS_INDEX_KEY
 
 
@@ -68,9 +68,9 @@ def build_rowgroup_index(
     dataset_url : str
         Directory of the dataset.
     spark_context : pyspark.SparkContext or None
-        Not used: threads of this process read the indexed fields, and nothing else.
+        Not used: threads of this process read the indexed fields.
     indexers : sequence of SingleFieldIndexer or FieldNotNullIndexer
-        The indexes to build; selectors refer to them by their names.
+        The indexes to build; selectors refer to them by name.
     hdfs_driver : str
         Not used.
 
@@ -101,19 +101,19 @@ def build_rowgroup_index(
 
 
 def get_row_group_indexes(dataset: Any) -> dict[str, Indexer]:
-    """Return the indexes of a dataset by name.
+    """Return the row-group indexes of a dataset by name.
 
     Parameters
     ----------
     dataset : str, Dataset, ParquetDataset or pyarrow.parquet.ParquetDataset
-        The dataset, or its URL. For a pyarrow dataset, only the directory counts, not its filters.
+        The dataset, or its URL. The filters of a pyarrow dataset are ignored.
 
     Raises
     ------
     ArgumentTypeError
-        If it is something else; also TypeError.
+        If `dataset` is something else; also TypeError.
     InvalidArgumentError
-        If it has none; also ValueError.
+        If the dataset has no indexes; also ValueError.
     """
     if isinstance(dataset, str):
         dataset = open_urls(dataset)
@@ -148,7 +148,7 @@ def _checked(indexers: Sequence[Any]) -> dict[str, Indexer]:
 def _indexed(
     source: SampleSource, number: int, fields: list[str], indexers: Sequence[Any]
 ) -> list[Any]:
-    """Return what each indexer needs of one row group: values or rows."""
+    """Return the input of each indexer for one row group: a column's values, or rows as dicts."""
     rows = np.arange(source.shard_sizes[number])
     batch = source.shard(number).read(rows, fields, exact_nulls=True)
     return [
@@ -160,7 +160,7 @@ def _indexed(
 
 
 def _takes_values(indexer: Any) -> bool:
-    """Whether an indexer is ours, and no subclass that builds its index differently."""
+    """Whether an indexer takes a column's values: its class does not override `build_index`."""
     return type(indexer).build_index is SingleFieldIndexer.build_index  # both inherit it
 
 
@@ -172,7 +172,7 @@ def _add(indexer: Any, found: Any, number: int) -> None:
 
 
 def _elements(values: Values, column: Column | None) -> Iterable[Any]:
-    """Return the values of a column, or the elements of its arrays; distinct if that is fast."""
+    """Return the values of a column, or the elements of its arrays, distinct where that is fast."""
     if isinstance(values, np.ndarray):
         if values.dtype == object:
             return [element for value in values for element in row_group_index.elements_of(value)]

@@ -14,11 +14,11 @@ __all__ = ["NoopShufflingBuffer", "RandomShufflingBuffer", "ShufflingBufferBase"
 
 
 class ShufflingBufferBase:
-    """Base of the buffers: items go in and come out in another order. For one thread only."""
+    """Base class of the buffers, which may return items in another order; not thread-safe."""
 
 
 class NoopShufflingBuffer(ShufflingBufferBase):
-    """Items come out in the order in which they went in.
+    """A buffer that returns items in the order in which they were added.
 
     Attributes
     ----------
@@ -30,25 +30,25 @@ class NoopShufflingBuffer(ShufflingBufferBase):
         self.store: deque[Any] = deque()
 
     def add_many(self, items: Collection[Any]) -> None:
-        """Add items at the end."""
+        """Add items to the end of the buffer."""
         self.store.extend(items)
 
     def retrieve(self) -> Any:
-        """Remove the first item, and return it.
+        """Remove and return the first item.
 
         Raises
         ------
         IndexError
-            If there is none.
+            If the buffer is empty.
         """
         return self.store.popleft()
 
     def can_add(self) -> bool:
-        """Return True."""
+        """Return True: the buffer has no limit."""
         return True
 
     def can_retrieve(self) -> bool:
-        """Whether there are items."""
+        """Whether the buffer holds any items."""
         return bool(self.store)
 
     @property
@@ -57,20 +57,20 @@ class NoopShufflingBuffer(ShufflingBufferBase):
         return len(self.store)
 
     def finish(self) -> None:
-        """Do nothing: all items can be removed anyway."""
+        """Do nothing: all items can always be retrieved."""
 
 
 class RandomShufflingBuffer(ShufflingBufferBase):
-    """Items come out at random, drawn by ``np.random.randint`` as in Petastorm.
+    """A buffer that returns random items, drawn by ``np.random.randint`` as in Petastorm.
 
     Parameters
     ----------
     shuffling_buffer_capacity : int
-        Items may be added while there are fewer inside.
+        Items can be added while the buffer holds fewer than this.
     min_after_retrieve : int
-        Items may be removed while there are as many inside, or after `finish`.
+        Items can be retrieved while the buffer holds at least this many, or after `finish`.
     extra_capacity : int
-        By how many items a single `add_many` may exceed the capacity.
+        Number of items by which a single `add_many` may exceed the capacity.
     """
 
     def __init__(
@@ -83,12 +83,12 @@ class RandomShufflingBuffer(ShufflingBufferBase):
         self._done_adding = False
 
     def add_many(self, items: Collection[Any]) -> None:
-        """Add items.
+        """Add items to the buffer.
 
         Raises
         ------
         ShufflingBufferError
-            If the buffer is full or finished, or these are more than it may hold; also
+            If the buffer is full or finished, or the items exceed the extra capacity; also
             RuntimeError.
         """
         if self._done_adding:
@@ -110,12 +110,12 @@ class RandomShufflingBuffer(ShufflingBufferBase):
         self._items.extend(items)
 
     def retrieve(self) -> Any:
-        """Remove a random item, and return it.
+        """Remove and return a random item.
 
         Raises
         ------
         ShufflingBufferError
-            If too few are left; also RuntimeError.
+            If too few items are left; also RuntimeError.
         """
         if not self.can_retrieve():
             raise ShufflingBufferError(
@@ -132,7 +132,7 @@ class RandomShufflingBuffer(ShufflingBufferBase):
         return self.size < self._mdstorm_capacity and not self._done_adding
 
     def can_retrieve(self) -> bool:
-        """Whether enough items are inside or, after `finish`, any."""
+        """Whether the buffer holds enough items or, after `finish`, any."""
         return self.size >= (1 if self._done_adding else max(self._mdstorm_least, 1))
 
     @property
@@ -141,5 +141,5 @@ class RandomShufflingBuffer(ShufflingBufferBase):
         return len(self._items)
 
     def finish(self) -> None:
-        """Allow all items to be removed: nothing will be added any more."""
+        """Allow all items to be retrieved, and no more to be added."""
         self._done_adding = True

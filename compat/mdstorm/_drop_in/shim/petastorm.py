@@ -1,11 +1,11 @@
 """A stand-in for `petastorm` in other processes, which import it before mdstorm.
 
-It is found on a search path, or sent to Spark's workers, and never imported as part of `mdstorm`.
+It is found on `sys.path`, or sent to Spark's workers, and never imported as part of `mdstorm`.
 """
 
 import sys
 
-#: How mdstorm knows this module from the real Petastorm.
+#: Distinguishes this module from the real Petastorm.
 STANDS_FOR_MDSTORM = True
 
 try:
@@ -17,4 +17,4 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
-install_as_petastorm()  # replaces this module by the package
+install_as_petastorm()  # replaces this module with the package
