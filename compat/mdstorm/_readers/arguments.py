@@ -35,21 +35,21 @@ _DEFAULT_RESULTS = 50
 class ReaderArguments:
     """The arguments of a reader, or of a method of the converter that reads.
 
-    Names, meanings and defaults are those of `mdstorm.make_batch_reader`. There are three
-    differences: ``workers_count=None`` means `DEFAULT_WORKERS`, as in the methods of the converter;
-    and these have `shuffling_queue_capacity`, the rows that a loader shuffles together, and
-    `transform_whole_shards`, with which a loader of a converter calls functions as readers do.
+    Names, meanings and defaults are those of `mdstorm.make_batch_reader`, with three differences:
+    ``workers_count=None`` means `DEFAULT_WORKERS`, as in the methods of the converter;
+    `shuffling_queue_capacity` is the number of rows that a loader shuffles together; and
+    `transform_whole_shards` makes a loader of a converter call functions as readers do.
 
     Raises
     ------
     ArgumentTypeError
-        If an argument is of another type; also TypeError.
+        If an argument has the wrong type; also a TypeError.
     InvalidArgumentError
-        If one is outside of its domain; also ValueError.
+        If an argument has an invalid value; also a ValueError.
     NoMatchingFieldsError
-        If `schema_fields` is one text; also RuntimeError.
+        If `schema_fields` is a single string; also a RuntimeError.
     UnsupportedArgumentError
-        If the cache does not go with other arguments; also NotImplementedError.
+        If the cache cannot be combined with other arguments; also a NotImplementedError.
     """
 
     schema_fields: Collection[Any] | None = None
@@ -126,7 +126,7 @@ class ReaderArguments:
         self.as_of  # noqa: B018  # checks it
 
     def _take_world(self) -> None:
-        """Put the rank and the size of a world in the place of the shard arguments."""
+        """Replace the argument `world` by its rank and size as the shard arguments."""
         if self.is_share:
             raise InvalidArgumentError(
                 f"world={self.world!r} selects the share of the rows, and so do cur_shard and "
@@ -161,7 +161,7 @@ class ReaderArguments:
 
     @property
     def prefetch(self) -> int:
-        """Number of results to prepare ahead of use, enough to keep all workers busy."""
+        """Number of results to prepare ahead of use, at most enough to keep all workers busy."""
         return max(min(int(self.results_queue_size or _DEFAULT_RESULTS), self.workers + 2), 1)
 
     @property
@@ -171,7 +171,7 @@ class ReaderArguments:
 
     @base.cached_property
     def cache(self) -> CacheBase:
-        """The cache that the arguments describe."""
+        """The cache selected by the arguments."""
         if self.cache_type in (None, "null"):
             return NullCache()
         return LocalDiskCache(
@@ -192,7 +192,7 @@ class ReaderArguments:
             raise no_cache_with("shuffle_row_drop_partitions > 1")
         if self.is_elastic:
             raise no_cache_with("order='elastic'")
-        _ = self.cache  # which checks its own arguments
+        _ = self.cache  # checks its own arguments
 
 
 def no_cache_with(other: str) -> UnsupportedArgumentError:
@@ -239,14 +239,14 @@ def check_predicate(predicate: object) -> None:
 
 
 def is_auto(shard: object) -> bool:
-    """Whether a shard argument is ``"auto"``: the launcher's."""
+    """Whether a shard argument is ``"auto"``, which takes it from the launcher."""
     return isinstance(shard, str) and shard == "auto"
 
 
 def check_share(cur_shard: object, shard_count: object) -> None:
-    """Raise InvalidArgumentError unless both are None, valid rank and count, or "auto".
+    """Raise InvalidArgumentError unless both are None, a valid rank and count, or "auto".
 
-    Either may be left out beside "auto".
+    Either may be None if the other is "auto".
     """
     given = {"cur_shard": cur_shard, "shard_count": shard_count}
     given = {name: value for name, value in given.items() if value is not None}
@@ -281,25 +281,25 @@ def rows_of_batch(
     is_elastic: bool = False,
     may_add_rows: bool = False,
 ) -> int:
-    """Return the rows of a batch.
+    """Return the number of rows per batch.
 
     Parameters
     ----------
     batch_size : int or None
-        What was asked for; None, 0 or less: all rows of all epochs.
+        The requested size; None, 0 or less: all rows of all epochs.
     num_epochs : int or None
-        Passes over the data; None never ends.
+        Passes over the data; None means endless.
     dataset_size : int
-        Rows of an epoch.
+        Rows per epoch.
     is_elastic : bool
         Whether the order is the elastic one, in which no batch spans epochs.
     may_add_rows : bool
-        Whether a transform may make more rows of them.
+        Whether a transform may add rows.
 
     Raises
     ------
     InvalidArgumentError
-        If it is not an integer, or would be all rows of a reading that never ends.
+        If `batch_size` is not an integer, or asks for all rows of endless epochs.
     """
     base.check_integer("batch_size", batch_size)
     if batch_size and batch_size > 0:

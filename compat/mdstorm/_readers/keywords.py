@@ -22,7 +22,7 @@ _Result = TypeVar("_Result")
 
 
 class AddedKeywords(TypedDict, total=False):
-    """What every reader and loader takes beyond Petastorm; see `ReaderArguments` for defaults."""
+    """Keywords of all readers and loaders beyond Petastorm's; defaults as in `ReaderArguments`."""
 
     order: str
     fill_nulls: Mapping[str, Any] | None
@@ -36,18 +36,18 @@ class AddedKeywords(TypedDict, total=False):
 
 
 class AddedReaderKeywords(AddedKeywords, total=False):
-    """What `make_reader` and `make_batch_reader` take beyond Petastorm."""
+    """Keywords of `make_reader` and `make_batch_reader` beyond Petastorm's."""
 
     version: int | None
     timestamp: str | datetime | None
 
 
 class ReaderKeywords(AddedKeywords, total=False):
-    """What the methods of a converter pass on to a reader.
+    """Keywords that the methods of a converter pass on to a reader.
 
-    Those are Petastorm's reader arguments and some of ours, without the dataset and without the
-    arguments that the methods have themselves: ``num_epochs`` and ``workers_count``. A converter
-    knows the version of its table.
+    Petastorm's reader arguments and some of ours, without the dataset and without the arguments
+    that the methods have themselves: ``num_epochs`` and ``workers_count``. A converter knows the
+    version of its table.
     """
 
     schema_fields: Collection[Any] | None
@@ -77,19 +77,19 @@ class ReaderKeywords(AddedKeywords, total=False):
     transform_whole_shards: bool
 
 
-#: Their names.
+#: Names of `ReaderKeywords`.
 READER_KEYWORDS = tuple(ReaderKeywords.__annotations__)
 
 _NOT_OURS = "leave it out"
 _OF_TABLES = (
     "a converter knows the version of its table: make_spark_converter(path, version=, timestamp=)"
 )
-#: Keywords of other loaders, and the one to use where it is known.
+#: Keywords of other loaders, and our equivalent for functions that have it.
 _INSTEAD = {
     "collate_fn": ("batch_map", "a function of a batch, which returns what the model takes"),
     "pin_memory": ("device", "to which batches are copied ahead of use, such as device='cuda'"),
 }
-#: Keywords of other loaders, and what to use here.
+#: Keywords of other loaders, and what to use or do here.
 _ELSEWHERE = {
     "batch_map": "it is for PyTorch; a dataset of TensorFlow has .map(function)",
     "batch_size": "batches are made by the loader: mdstorm.pytorch.DataLoader(reader, batch_size=)",
@@ -131,11 +131,11 @@ _ELSEWHERE = {
 def signature_of(
     function: Callable[..., _Result],
 ) -> Callable[[Callable[_Arguments, _Result]], Callable[_Arguments, _Result]]:
-    """Call another function by the decorated function's signature and docstring.
+    """Return a decorator that calls `function` under the decorated signature and docstring.
 
-    Its own body never runs: `function` is called with all arguments by name, defaults included. The
-    keywords beyond Petastorm, which it takes as `AddedReaderKeywords`, have the defaults of
-    `ReaderArguments`.
+    The decorated body never runs: `function` is called with all arguments by name, including
+    defaults. The keywords beyond Petastorm's, declared as `AddedReaderKeywords`, have the defaults
+    of `ReaderArguments`.
     """
 
     def decorate(declared: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
@@ -155,7 +155,7 @@ def signature_of(
 
 
 def _explicit(declared: Signature) -> Signature:
-    """Return a signature that lists the keywords beyond Petastorm one by one."""
+    """Return a signature that lists the keywords beyond Petastorm's one by one."""
     added = [
         Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type)
         for field in fields(ReaderArguments)
@@ -170,14 +170,14 @@ def check_keywords(function: str, given: Iterable[str], known: Collection[str]) 
     Parameters
     ----------
     function : str
-        Its name, for messages.
+        The function's name, for messages.
     given, known : collection of str
         Names of keywords.
 
     Raises
     ------
     ArgumentTypeError
-        If there is one; also TypeError.
+        If a keyword is unknown; also a TypeError.
     """
     for name in given:
         if name in known:
@@ -191,7 +191,7 @@ def check_keywords(function: str, given: Iterable[str], known: Collection[str]) 
 
 
 def _instead(name: str, known: Collection[str]) -> str:
-    """Return what to use instead of a keyword of other loaders; empty for others."""
+    """Return the end of a message about a keyword of other loaders; empty for other keywords."""
     instead, how = _INSTEAD.get(name, ("", ""))
     if instead in known:
         return f": use {instead}, {how}"

@@ -1,4 +1,4 @@
-"""How `make_reader` and `make_batch_reader` open a reader."""
+"""Open the readers of `make_reader` and `make_batch_reader`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def normalize_dataset_url_or_urls(dataset_url_or_urls: Any) -> str | list[str]:
     Raises
     ------
     InvalidArgumentError
-        If there is none, or one is empty, or neither a text nor a path; also ValueError.
+        If the list is empty, or a URL is empty or neither a string nor a path; also a ValueError.
     """
     if isinstance(dataset_url_or_urls, list):
         if not dataset_url_or_urls:
@@ -50,9 +50,9 @@ def open_batch_reader(dataset_url_or_urls: Any, schema_fields: Any, **arguments:
 def _opened(
     urls: Any, schema_fields: Any, arguments: ReaderArguments, *, batched: bool
 ) -> tuple[Opened, ReaderArguments, NGram | None]:
-    """Open the dataset of a reader, and work out the fields to read."""
+    """Open the dataset of a reader, and determine the fields to read."""
     ngram = None
-    if isinstance(schema_fields, NGram):  # which knows its fields once the dataset is open
+    if isinstance(schema_fields, NGram):  # its fields are known once the dataset is open
         ngram, schema_fields = schema_fields, None
         _check_ngram(ngram, arguments, batched)
     arguments = replace(arguments, schema_fields=schema_fields)

@@ -1,4 +1,4 @@
-"""Translate the arguments of readers to the engine's options: what is read, and in which order."""
+"""Translate the arguments of readers to the engine's options: what is read, in which order."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from mdstorm_backend.read import ImageDecoder, SampleSource, Transform
 
 _logger = logging.getLogger(__name__)
 _warned = False
-#: Of each share that was read without a seed, the epoch with which the next loader begins.
+#: For each share that was read without a seed, the first epoch of the next loader.
 _next_epochs: dict[tuple[Any, ...], int] = {}
 Framework: TypeAlias = Literal["PyTorch", "TensorFlow"]
 _FORMS = {"PyTorch": "a list of Decimal", "TensorFlow": "text"}
@@ -50,33 +50,32 @@ def reader_options(
     overlap: int = 0,
     begins: FirstEpoch | None = None,
 ) -> ReaderOptions:
-    """Return how to read `source` as the arguments say.
+    """Return the engine's options for reading `source` according to the arguments.
 
     Parameters
     ----------
     arguments : ReaderArguments
-        What the user gave.
+        The user's arguments.
     source : SampleSource
         The dataset.
     order : ExactOrder or ElasticShare
-        The order of its samples.
+        The order of the dataset's samples.
     batched : bool
-        Whether functions of the user's own take whole batches, as in the batch reader, and not the
+        Whether the user's functions take whole batches, as in the batch reader, rather than the
         values of one row.
     overlap : int
-        Rows that a part of a shard has in common with the next one, see `SplitShards` and
-        `RankShare`.
+        Rows that a part of a shard shares with the next one, see `SplitShards` and `RankShare`.
     begins : FirstEpoch, optional
-        With which epoch to begin; by default the first one.
+        The epoch to begin with; by default the first one.
 
     Raises
     ------
     NoMatchingFieldsError
         If no column is left to deliver.
     InvalidArgumentError
-        If a filter or a predicate looks at columns that are not read.
+        If a filter or a predicate uses columns that are not read.
     UnsupportedArgumentError
-        If there is a cache, and a predicate that has to look at rows.
+        If there are both a cache and a predicate that has to be evaluated on rows.
     """
     schema = select_fields(source.schema, arguments.schema_fields)
     masks = tuple(arguments.null_masks or ())
@@ -129,7 +128,7 @@ def _cut(
     order: ExactOrder | ElasticShare,
     overlap: int,
 ) -> tuple[SampleSource, ExactOrder | ElasticShare]:
-    """Return views of the rows to read, and the order within them."""
+    """Return a view of the rows to read, and the order within it."""
     if overlap and order.follows_world:
         raise UnsupportedArgumentError(
             'n-grams cannot be combined with cur_shard="auto": they may include rows of the next '
@@ -145,7 +144,7 @@ def _cut(
 
 
 def _change(spec: TransformSpec, schema: Schema, names: Sequence[str], batched: bool) -> Transform:
-    """Return what changes columns as a TransformSpec says."""
+    """Return the engine's transform for a TransformSpec."""
     if spec.func is None and not spec.edit_fields:
         return ColumnSelection(spec, schema, names)
     make = PandasTransform if batched else RowTransform
@@ -155,16 +154,16 @@ def _change(spec: TransformSpec, schema: Schema, names: Sequence[str], batched: 
 def _filtered(
     arguments: ReaderArguments, source: SampleSource, schema: Schema, batched: bool
 ) -> tuple[SampleSource, list[Transform], Sequence[str], dict[str, str]]:
-    """Leave out what filters and a predicate leave out.
+    """Drop the shards that selector, filters and predicate exclude.
 
     Returns
     -------
     source : SampleSource
-        The shards that may hold rows for which they hold.
+        The shards that may hold matching rows.
     filters : list of Transform
-        What is left to be asked of the rows.
+        The conditions still to be evaluated on rows.
     looked_at : sequence of str
-        Columns that are read for that alone.
+        Columns that are read only for these conditions.
     selection : dict of str to str
         Filters and predicate as text, for states.
     """
@@ -198,42 +197,42 @@ def _filtered(
 
 
 class ColumnSelection(DeclaredTransform):
-    """A `TransformSpec` that changes no value: it has no function, and declares nothing."""
+    """A `TransformSpec` that changes no value: it has no function and declares no fields."""
 
     keeps_rows = True
 
     @property
     def unchanged(self) -> frozenset[str]:
-        """Columns that are as they are stored: all."""
+        """Columns delivered as they are stored: all."""
         return frozenset(self.columns)
 
     def __call__(self, batch: Batch) -> Batch:
-        """Return the columns that stay."""
+        """Return the selected columns."""
         return {name: batch[name] for name in self.columns}
 
 
 class Steps:
-    """Filters of rows, and then what changes columns, one after the other.
+    """A `Transform` that applies row filters in turn and then changes columns.
 
     Parameters
     ----------
     filters : sequence of Transform
-        They leave out rows and change no value.
+        Filters drop rows and change no value.
     change : Transform or None
-        What changes columns: the user's function.
+        The transform of the columns: the user's function.
     columns : sequence of str
-        The columns that go into `change`: the others are there for the filters alone.
+        The inputs of `change`; other columns are read only for the filters.
 
     Attributes
     ----------
     columns : tuple of str
-        The columns that come out.
+        The resulting columns.
     unchanged : frozenset of str
-        Those of them whose values are as they are stored.
+        The resulting columns whose values are as they are stored.
     leaves_out_rows : bool
         Whether there are filters.
     keeps_rows : bool
-        Whether nothing may leave out rows.
+        Whether neither filters nor `change` may drop rows.
     """
 
     def __init__(
@@ -250,7 +249,7 @@ class Steps:
         self.keeps_rows = keeps_rows and not self._filters
 
     def __call__(self, batch: Batch) -> Batch:
-        """Return what is left of a batch, changed. The function never sees a batch of no rows."""
+        """Filter and change a batch; the user's function is not called for a batch without rows."""
         for step in self._filters:
             batch = step(batch)
         batch = {name: batch[name] for name in self._read}
@@ -262,9 +261,9 @@ class Steps:
 
 
 def _warn_of_whole_passes(_epoch: int) -> None:
-    """Log a warning if there are several processes, once in this one.
+    """Log a warning if there are several processes, once per process.
 
-    What the launcher says and makes no sense is logged too: nothing that is read depends on it.
+    Invalid values of the launcher's variables are logged too, not raised: no data depends on them.
     """
     global _warned
     if _warned:
@@ -289,14 +288,14 @@ def _warn_of_whole_passes(_epoch: int) -> None:
 def sample_order(
     arguments: ReaderArguments, *, is_shared: bool = False
 ) -> ExactOrder | ElasticShare:
-    """Return the order, its seed fixed.
+    """Return the order of the samples, with its seed fixed.
 
     Parameters
     ----------
     arguments : ReaderArguments
-        What the user gave.
+        The user's arguments.
     is_shared : bool
-        Whether others read in the same order without shard arguments.
+        Whether other processes read in the same order without shard arguments.
     """
     if arguments.shard_seed is not None:
         warn_user("shard_seed was deprecated and will be removed in future versions: use seed")
@@ -317,7 +316,7 @@ def sample_order(
             follows_world=follows_world,
         ).resolved()
     order = ElasticOrder(
-        batch_size=1,  # that of the loader takes its place
+        batch_size=1,  # replaced by the loader's
         shuffle=shuffle_shards or shuffle_rows or window > 0,
         shuffle_seed=secrets.randbits(32) | 1 if seed is None else seed,
         shuffle_block_size=window if window > 1 else None,
@@ -327,18 +326,19 @@ def sample_order(
 
 @dataclass(frozen=True)
 class FirstEpoch:
-    """The epoch with which a loader begins.
+    """The first epoch of a loader.
 
-    It is called with the first epoch of each pass, which loaders that begin later do not repeat.
+    Calling it with the first epoch of a pass records the pass, so that later loaders do not repeat
+    its epochs. The call returns a function that undoes the record.
 
     Attributes
     ----------
     share : tuple
-        What is read.
+        Identifies the data: URL, rank and world size.
     num_epochs : int
-        Epochs of a pass.
+        Epochs per pass.
     epoch : int
-        The least that it may be: the one when the loader was made, maybe in another process.
+        The lower bound: the epoch when the loader was made, possibly in another process.
     """
 
     share: tuple[Any, ...]
@@ -356,14 +356,15 @@ class FirstEpoch:
         return take_back
 
     def find(self) -> int:
-        """Return its number, if the loader begins now."""
+        """Return the index of the epoch for a loader that begins now."""
         return max(self.epoch, _next_epochs.get(self.share, 0))
 
 
 def first_epoch(arguments: ReaderArguments, url: str) -> FirstEpoch | None:
-    """Return the epoch with which a loader of `url` begins that is being made; None for the first.
+    """Return the first epoch of a new loader of `url`; None for epoch 0.
 
-    Shares without a seed have the same one, so that each loader would repeat the one before.
+    All shares read without a seed use the same default seed: each loader would otherwise repeat the
+    permutations of the one before.
     """
     shuffles = arguments.shuffle_row_groups or arguments.shuffle_rows
     shuffles = shuffles or (arguments.shuffling_queue_capacity or 0) > 0
@@ -374,15 +375,15 @@ def first_epoch(arguments: ReaderArguments, url: str) -> FirstEpoch | None:
 
 
 def draws_seed(arguments: ReaderArguments) -> bool:
-    """Whether each process that reads as the arguments say has random permutations of its own."""
+    """Whether each process that reads with these arguments draws random permutations of its own."""
     shuffles = arguments.shuffle_row_groups or arguments.shuffle_rows
     return bool(shuffles) and _seed(arguments, arguments.is_share) is None
 
 
 def _seed(arguments: ReaderArguments, is_shared: bool) -> int | None:
-    """Return the seed that is given, or that of all shares; None for neither."""
+    """Return the user's seed, or the default seed if the order is shared; None for neither."""
     given = (arguments.seed, arguments.shard_seed)
-    # 0 is no seed in Petastorm, whose order the exact one is.
+    # In Petastorm, and so in the exact order, 0 means no seed.
     seeds = [int(seed) for seed in given if seed or (arguments.is_elastic and seed is not None)]
     if seeds:
         return seeds[0]
@@ -390,7 +391,7 @@ def _seed(arguments: ReaderArguments, is_shared: bool) -> int | None:
 
 
 def with_window(order: ExactOrder | ElasticShare, window: int) -> ExactOrder | ElasticShare:
-    """Return the order with a shuffling queue of that capacity; 0 leaves it as it is."""
+    """Return the order with a shuffling queue of capacity `window`; unchanged for 0."""
     if window <= 0:
         return order
     if isinstance(order, ExactOrder):
@@ -401,18 +402,18 @@ def with_window(order: ExactOrder | ElasticShare, window: int) -> ExactOrder | E
 
 
 class KeptShares:
-    """Caches the rows that a reader has read and transformed from parts of shards.
+    """A cache of the rows that a reader has read and transformed from parts of shards.
 
     Parameters
     ----------
     cache : CacheBase
-        Where to keep it.
+        Where the rows are kept.
     options : ReaderOptions
-        What is read, and how.
+        The options of the reader.
     spec : TransformSpec or None
         The transform.
     filters : sequence of RowFilter
-        What leaves out rows.
+        The filters that drop rows.
     batched : bool
         Whether the user's function takes batches.
     """
@@ -434,7 +435,7 @@ class KeptShares:
             options.fill_nulls,
             tuple(options.null_masks),
             options.images,
-            # Not as the user gave them: NumPy writes long arrays with dots in the middle.
+            # Parsed, not as the user gave them: NumPy abbreviates long arrays with dots.
             [row_filter.filters for row_filter in filters],
             batched,
             None
@@ -453,9 +454,9 @@ class KeptShares:
 def undecided_decimals(
     options: ReaderOptions, arguments: ReaderArguments, names: Iterable[str]
 ) -> tuple[str, ...]:
-    """Return the columns among `names` that are decimals, unless the user chose a form.
+    """Return the columns among `names` that are decimals; none if the user chose a form.
 
-    What a function of the user's makes of them is not counted.
+    Columns that the user's function returns are not counted.
     """
     if arguments.decimals is not None:
         return ()

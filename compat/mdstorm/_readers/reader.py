@@ -24,7 +24,7 @@ from mdstorm_backend.format import Batch, Column
 from mdstorm_backend.order import ExactOrder
 from mdstorm_backend.read import Block
 
-#: The counts of a pool of processes that has no function to call.
+#: The counts of a process pool that has no function to call.
 _NO_COUNTS = {"items_consumed": 0, "items_produced": 0, "items_inprocess": 0}
 ColumnOf: TypeAlias = Callable[[str], Column | None]
 #: Makes the items of a batch.
@@ -50,7 +50,7 @@ class Reader(Described, OwnContext):
     num_epochs : int or None
         Number of passes over the data; None means endless.
     dataset : ReadDataset
-        The dataset, without the row groups that filters and selectors have left out.
+        The dataset, without the row groups that filters and selectors exclude.
     cache : CacheBase
         The cache of results on a local disk, or a cache that keeps nothing.
     last_row_consumed : bool
@@ -60,7 +60,7 @@ class Reader(Described, OwnContext):
     """
 
     def __new__(cls, *parts: Any, **options: Any) -> Reader:
-        """Refuse the parts that Petastorm's class is made of."""
+        """Raise UnsupportedArgumentError for the arguments of Petastorm's class."""
         if not parts or not isinstance(parts[0], Opened):
             raise errors.UnsupportedArgumentError(
                 "a Reader is not made by hand: call make_reader or make_batch_reader with the URL "
@@ -87,7 +87,7 @@ class Reader(Described, OwnContext):
             overlap=overlap,
             begins=reading.first_epoch(arguments, opened.source.url),
         )
-        #: Columns of decimals that a loader warns of; who declared a schema knows of them.
+        #: Decimal columns that a loader warns about; none if the user declared a schema.
         self._mdstorm_undecided = (
             reading.undecided_decimals(options, arguments, options.delivered)
             if opened.inferred
@@ -108,7 +108,7 @@ class Reader(Described, OwnContext):
         self.stopped = False
         make_items = items_of(self.schema, options.column, batched=batched, ngram=ngram)
         self._mdstorm_make_items = make_items
-        #: Also of the passes of loaders over this reader.
+        #: Includes the passes of loaders over this reader.
         self._mdstorm_recorders = loaders.PassRecorders()
         self._mdstorm_cursor = _cursor(
             options,
@@ -121,9 +121,9 @@ class Reader(Described, OwnContext):
         if self._mdstorm_is_empty:
             _warn_of_nothing(opened.source.url)
         self._mdstorm_untouched = True
-        #: With which a new loader begins: every pass has permutations of its own.
+        #: First epoch of a new loader: every pass has permutations of its own.
         self._mdstorm_next_epoch = options.first_epoch()
-        #: How often somebody has said with which epoch to begin.
+        #: Number of calls of `set_epoch`.
         self._mdstorm_times_set = 0
         self._mdstorm_lock = threading.RLock()
 
@@ -163,7 +163,7 @@ class Reader(Described, OwnContext):
                 self._mdstorm_count_pass()
             self._mdstorm_untouched = False
             try:
-                if self._mdstorm_is_empty:  # as was said when the reader was made
+                if self._mdstorm_is_empty:  # warned about when the reader was made
                     raise StopIteration
                 return cast(Row, self._mdstorm_cursor.take())
             except StopIteration:
@@ -190,7 +190,7 @@ class Reader(Described, OwnContext):
         self._mdstorm_restart()
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch with which the next pass of the reader, or of a loader over it, begins.
+        """Choose the first epoch of the next pass of the reader, or of a loader over it.
 
         A pass in progress continues. If a loaded state is in this epoch, the next pass still
         resumes from that state.
@@ -198,7 +198,7 @@ class Reader(Described, OwnContext):
         Raises
         ------
         InvalidArgumentError
-            If it is not an integer, or negative.
+            If `epoch` is not an integer, or is negative.
         """
         with self._mdstorm_lock:
             self._mdstorm_cursor.set_epoch(epoch)
@@ -206,7 +206,7 @@ class Reader(Described, OwnContext):
             self._mdstorm_times_set += 1
 
     def stop(self) -> None:
-        """Stop reading, and the threads or processes that read ahead; may be called again."""
+        """Stop reading, and end the threads or processes that read ahead; may be called again."""
         self.stopped = True
         transform = self._mdstorm_cursor.options.transform
         if isinstance(transform, ProcessTransform):
@@ -221,11 +221,11 @@ class Reader(Described, OwnContext):
     def cleanup_cache(self) -> None:
         """Remove the contents of a local-disk cache, unless the cache is to outlive the reader.
 
-        An error is only a warning, because everything was read.
+        Errors become warnings, because all data has been read by then.
         """
         try:
             self.cache.cleanup()
-        except Exception as error:  # of a cache of the user's own
+        except Exception as error:  # a user-defined cache may raise anything
             warn_user(f"Error cleaning cache: {error}. Its files may still exist")
 
     def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
@@ -237,8 +237,8 @@ class Reader(Described, OwnContext):
     def diagnostics(self) -> dict[str, Any]:
         """Counts of work in progress, under Petastorm's keys.
 
-        The batches that were sent to functions in processes are counted. Results that are ready
-        ahead of use are not. For a Delta table, there is also the key ``table_version``.
+        Counted are the batches that were sent to functions in worker processes, but not results
+        that are ready ahead of use. For a Delta table, there is also the key ``table_version``.
         """
         version = self.dataset.table_version
         return self._mdstorm_of_workers() | ({} if version is None else {"table_version": version})
@@ -254,10 +254,10 @@ class Reader(Described, OwnContext):
         return {**counts, "zmq_copy_buffers": self._mdstorm_arguments.zmq_copy_buffers}
 
     def statistics(self, *, last_pass: bool = False) -> loaders.Statistics:
-        """Return what this reader, and loaders over it, have delivered and waited for.
+        """Return counts and times of what this reader, and loaders over it, have delivered.
 
-        Single rows are not timed: waiting is measured for their row group, and handing out rows
-        counts as training.
+        Single rows are not timed: waiting is measured per row group, and handing out rows counts
+        as training.
 
         Parameters
         ----------
@@ -281,8 +281,7 @@ class Reader(Described, OwnContext):
         Raises
         ------
         StateMismatchError
-            If the state was taken from another dataset or another way of reading, or is not a
-            state.
+            If the state was taken from another dataset or with other arguments, or is not a state.
         """
         with self._mdstorm_lock:
             self._mdstorm_cursor.load_state_dict(state)
@@ -291,24 +290,24 @@ class Reader(Described, OwnContext):
     def _mdstorm_options(self, window: int = 0) -> loaders.ReaderOptions:
         """Return the options of a loader over this reader.
 
-        `window` is the capacity of its shuffling queue.
+        `window` is the capacity of the loader's shuffling queue.
         """
         options = self._mdstorm_cursor.options
         return replace(options, order=reading.with_window(options.order, window))
 
     def _mdstorm_warn_of_decimals(self, framework: reading.Framework) -> None:
-        """Warn about decimals that a framework gets although the user chose no form."""
+        """Warn about decimals that a framework is given although the user chose no form."""
         reading.warn_of_decimals(
             self._mdstorm_cursor.options.dataset.url, self._mdstorm_undecided, framework
         )
 
     @property
     def _mdstorm_is_at_a_start(self) -> bool:
-        """Whether nothing was taken from the reader, or everything."""
+        """Whether the reader is at the start of a pass: no item was taken from it, or all were."""
         return self._mdstorm_untouched or self.last_row_consumed
 
     def _mdstorm_restart(self) -> None:
-        """Start a new pass of a loader, wherever the reader is."""
+        """Start a new pass, whatever the reader's position."""
         with self._mdstorm_lock:
             self._mdstorm_cursor.restart()
             self.last_row_consumed, self._mdstorm_untouched = False, True
@@ -322,11 +321,11 @@ class Reader(Described, OwnContext):
             )
 
     def _mdstorm_count_pass(self) -> None:
-        """Count a pass that begins."""
+        """Count a starting pass: the next one begins after its epochs."""
         self._mdstorm_next_epoch += self.num_epochs or 1
 
     def _mdstorm_mark_consumed(self) -> None:
-        """Note that a loader has read all rows."""
+        """Record that a loader has read all rows."""
         self._mdstorm_untouched, self.last_row_consumed = False, True
 
 
@@ -343,9 +342,9 @@ def _cursor(
     batched: bool,
     recorders: loaders.PassRecorders,
 ) -> loaders.ItemCursor:
-    """Return the position of a reader, whose batches are shards."""
+    """Return a cursor over the items of a reader, whose batches are shards."""
     schedule = loaders.Schedule(options)
-    _ = schedule.sampler(loaders.Batching(1)).rows_per_epoch  # refuses more ranks than rows
+    _ = schedule.sampler(loaders.Batching(1)).rows_per_epoch  # raises for more ranks than rows
     batching = loaders.Batching(max([*options.dataset.shard_sizes, 1]), by_shard=True)
     runner = loaders.PassRunner(schedule, batching, by_item=not batched, recorders=recorders)
     return loaders.ItemCursor(runner, lambda rest: loaders.converted(rest.blocks(), convert))
@@ -359,13 +358,13 @@ def items_of(
     Parameters
     ----------
     schema : Unischema
-        The fields of what is delivered.
+        The delivered fields.
     column_of : callable
-        Says which stored column stands behind a name; None for one that a transform has made.
+        From the name of a delivered column to its stored column; None if a transform made it.
     batched : bool
         Whether the batch is one item, a namedtuple of arrays.
     ngram : NGram or None
-        What rows are put together by; otherwise each row is an item, a namedtuple of values.
+        How rows are joined; if None, each row is an item, a namedtuple of values.
     """
     row_type: Any = schema._get_namedtuple()
 
@@ -385,16 +384,16 @@ def items_of(
 
 
 def deliver_items(make_items: MakeItems, *, batched: bool) -> loaders.Convert:
-    """Return what makes items of the blocks of a reader: for each batch one, or an iterator.
+    """Return a converter from a reader's blocks to items: per batch one item, or an iterator.
 
-    Batches without rows have none.
+    Batches without rows have no items.
     """
 
     def convert(blocks: Iterator[Block]) -> loaders.Delivered:
         for block in blocks:
             for batch, mark, size in zip(block.batches(), block.marks, block.sizes, strict=True):
                 items = make_items(batch) if size else iter(())
-                # Made before it counts as delivered, or one that cannot be made would be skipped.
+                # Made before it counts as delivered: after an error, it would otherwise be skipped.
                 yield next(items, loaders.NOTHING) if batched else items, mark, size
 
     return convert
@@ -408,7 +407,7 @@ def ngrams_of(
     Parameters
     ----------
     ngram : NGram
-        The n-grams to make; its regular expressions have been resolved.
+        The n-gram, with its regular expressions resolved.
     unischema : Unischema
         The schema of the reader.
     columns : mapping of str to sequence
@@ -417,7 +416,7 @@ def ngrams_of(
     Yields
     ------
     dict of int to namedtuple
-        From offset to the fields requested there.
+        From each offset to the fields requested there.
 
     Raises
     ------
@@ -436,23 +435,23 @@ def ngrams_of(
 
 
 def can_pass_over(reader: Any) -> bool:
-    """Whether a reader is of ours, and delivers rows rather than what is made of several rows."""
+    """Whether a reader is one of mdstorm's and delivers rows rather than n-grams."""
     return isinstance(reader, Reader) and not reader.ngram
 
 
 class ReaderPasses:
-    """Complete passes over what a reader reads, each independent of the others.
+    """Complete passes over the data of a reader, each independent of the others.
 
     Parameters
     ----------
     reader : Reader
-        Says what is read and how; its own place is not moved.
+        Defines which data is read and how; its own position does not change.
     batch_size : int or None
-        Rows of a batch; None, 0 or less: all rows of all epochs.
+        Rows per batch; None, 0 or less: all rows of all epochs.
     window : int
-        Rows that are shuffled together at least; 0 for what the reader says.
+        Capacity of the shuffling queue in rows; 0 for the reader's order unchanged.
     by_shard : bool
-        Make a batch of each shard's share of the rows instead.
+        Whether to make one batch of each shard's share of the rows instead.
     threads : PassThreads, optional
         Waits for the threads of the passes.
     """
@@ -490,7 +489,7 @@ class ReaderPasses:
         )
 
     def __call__(self, convert: loaders.Convert) -> Iterator[Any]:
-        """Go through a pass: the rest of one whose state was loaded, or a new one.
+        """Iterate over a pass: the rest of one whose state was loaded, or a new one.
 
         Raises
         ------
@@ -507,9 +506,9 @@ class ReaderPasses:
         reader._mdstorm_mark_consumed()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where the pass stands that was advanced last."""
+        """Return the position of the pass that was advanced last."""
         return self._runner.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Let the next pass go on where a state was taken."""
+        """Resume the next pass from a state."""
         self._runner.load_state_dict(state)

@@ -1,4 +1,4 @@
-"""Choose the columns that ``schema_fields`` names, and their schema."""
+"""Select the columns that ``schema_fields`` names, and make their schema."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ _OR_AS_FLOATS = ', or pass decimals="float64" for arrays of numbers'
 
 
 def select_fields(schema: Schema, fields: Any) -> Schema:
-    """Return the columns that ``schema_fields`` asks for, in the order in which they are stored.
+    """Return the columns that ``schema_fields`` selects, in stored order.
 
     Parameters
     ----------
     schema : Schema
         All columns.
     fields : collection of str or of objects with a name, or None
-        Regular expressions that match whole names, or fields. None or nothing: all columns but
-        those that hold structs or maps, or nested lists of Parquet files, which are left out with a
-        warning as Petastorm does it.
+        Regular expressions that match whole names, or fields. None or empty: all columns except
+        structs, maps and nested lists of Parquet files, which are left out with a warning as in
+        Petastorm.
 
     Raises
     ------
     NoMatchingFieldsError
         If no column is left.
     InvalidArgumentError
-        If `fields` is no such thing, or one of the fields is none of the columns.
+        If `fields` has another form, or one of the fields is not a column.
     """
     if not schema.names:
         raise NoMatchingFieldsError(
@@ -72,7 +72,7 @@ def select_fields(schema: Schema, fields: Any) -> Schema:
 
 
 def _warn_of_typos(names: Sequence[str], expressions: Iterable[str]) -> None:
-    """Warn about expressions that match no column, and are nearly the name of one."""
+    """Warn about expressions that match no column but resemble the name of one."""
     for expression in expressions:
         is_void = not any(re.match(expression, name) for name in names)
         if is_void and (nearest := did_you_mean(expression, names)):
@@ -111,16 +111,16 @@ def field_patterns(fields: Any) -> list[str]:
     Raises
     ------
     InvalidArgumentError
-        If it is no collection of them, or one is no valid expression.
+        If `fields` is not a collection of expressions or fields, or an expression is invalid.
     NoMatchingFieldsError
-        If it is one text, in which Petastorm takes every character for an expression.
+        If `fields` is a single string, of which Petastorm takes every character as an expression.
     """
     if isinstance(fields, str):
         raise NoMatchingFieldsError(
             f"Fields must be either None, an iterable of regular expressions or of fields, found "
             f"the text {fields!r}: put it in a list. No fields matching the criteria"
         )
-    if not isinstance(fields, Collection):  # a generator could be gone through only once
+    if not isinstance(fields, Collection):  # a generator could be consumed only once
         raise InvalidArgumentError(
             f"Fields must be either None, an iterable of regular expressions or of fields, found "
             f"{fields!r}: put it in a list"
@@ -158,18 +158,18 @@ def delivered_schema(
     unischema : Unischema
         All fields of the dataset.
     delivered : sequence of str
-        Names of the columns that are delivered, in order.
+        Names of the delivered columns, in order.
     images : ImageDecoder or None
-        Decodes columns of images.
+        Decoder of image columns.
     chosen : bool
-        Whether the user named some of the fields.
+        Whether the user selected fields.
     spec : TransformSpec or None
         The transform.
 
     Returns
     -------
     Unischema
-        Nested columns, which Petastorm never reads, are objects.
+        Nested columns, which Petastorm never reads, have the dtype object.
     """
     edited = {} if spec is None else spec._mdstorm_edited()
 

@@ -1,7 +1,7 @@
-"""Filters, predicates and functions as text, by which a state knows what it was taken of.
+"""Describe filters, predicates and functions as text, which states compare when they are loaded.
 
-Equal ones have the same text in every process. Functions go by their names: a comment in one must
-not cost a run, so what it does is not compared.
+Equal selections have the same text in every process. Functions are identified by their names only:
+an edited comment must not make a state unusable.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import numpy as np
 from mdstorm import predicates
 from mdstorm._selection.filters import Filters
 
-#: Longer texts are cut off, and their hash tells them apart.
+#: Longer texts are cut off, and a hash of the whole text is appended.
 _LONGEST = 200
 
 
 def described_filters(filters: Filters) -> str:
-    """Return the text of filters, whatever the order of their conditions."""
+    """Return the text of filters, independent of the order of their conditions."""
     alternatives = [
         " and ".join(
             sorted(
@@ -34,7 +34,7 @@ def described_filters(filters: Filters) -> str:
 
 
 def described_predicate(predicate: predicates.PredicateBase) -> str:
-    """Return the text of a predicate; the name of the class of one that is not ours."""
+    """Return the text of a predicate; for a user-defined one, the name of its class."""
     return _short(_value(predicate))
 
 
@@ -60,7 +60,7 @@ def _value(value: Any) -> str:
         return f"[{', '.join(texts if isinstance(value, (list, tuple)) else sorted(texts))}]"
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    # The address of an object would be another one in the next process.
+    # The default repr holds an address, which differs in the next process.
     text = repr(value)
     return type(value).__qualname__ if text == object.__repr__(value) else text
 

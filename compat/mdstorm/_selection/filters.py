@@ -1,4 +1,4 @@
-"""Pyarrow-style ``filters``: which rows match, and which row groups can hold a match."""
+"""pyarrow-style ``filters``: which rows match, and which row groups can hold a match."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ _POSSIBLE: dict[str, Callable[[Any, Any, Any], bool]] = {
     "<=": lambda value, lowest, highest: lowest <= value,
     ">=": lambda value, lowest, highest: highest >= value,
 }
-#: Values that Python and Arrow order alike.
+#: Types whose values Python and Arrow order alike.
 _ORDERED = (str, datetime.date, Decimal)
-#: Floating-point numbers have no integers beyond.
+#: float64 represents all integers up to this one exactly.
 _EXACT = 1 << 53
 _FORM = (
     "filters are a list of tuples (column, operator, value), all of which must hold, or a list "
@@ -58,7 +58,7 @@ class Filters:
     Attributes
     ----------
     alternatives : tuple of tuple of Term
-        One of them must hold, with all of its terms.
+        At least one of the alternatives must hold, with all of its terms.
     """
 
     alternatives: tuple[tuple[Term, ...], ...]
@@ -70,17 +70,16 @@ class Filters:
         Parameters
         ----------
         filters : list of tuple, or list of list of tuple
-            As pyarrow's ``ParquetDataset`` takes them.
+            In the form of pyarrow's ``ParquetDataset``.
         schema : Schema
             All columns of the dataset.
         partition_columns : iterable of str
-            Hive partition columns, which have no type of their own: numbers and strings compare
-            as equal.
+            Hive partition columns, which have no type of their own: a number matches its string.
 
         Raises
         ------
         InvalidArgumentError
-            If they are something else, or name a column that does not exist.
+            If the filters have another form, or name a column that does not exist.
         """
         partitions = set(partition_columns)
         alternatives = tuple(
@@ -91,7 +90,7 @@ class Filters:
 
     @property
     def fields(self) -> frozenset[str]:
-        """Columns that the conditions look at."""
+        """Columns that the conditions use."""
         return frozenset(term.column for terms in self.alternatives for term in terms)
 
     def holds(self, term_holds: Callable[[Term], Mask]) -> Mask:
@@ -110,12 +109,12 @@ class RowFilter:
     filters : Filters
         The conditions.
     schema : Schema
-        The columns that are read, at least those that the conditions look at.
+        The columns that are read, including those that the conditions use.
 
     Attributes
     ----------
     columns : tuple of str
-        The columns, all of them.
+        All columns that are read.
     """
 
     def __init__(self, filters: Filters, schema: Schema) -> None:
@@ -124,7 +123,7 @@ class RowFilter:
         self._schema = schema
 
     def __call__(self, batch: Batch) -> Batch:
-        """Return the rows for which the conditions hold; the same batch if those are all."""
+        """Return the rows for which the conditions hold; the same batch if all match."""
         return keep_rows(batch, self.mask(batch))
 
     def mask(self, batch: Batch) -> Mask:
@@ -142,12 +141,12 @@ class Term:
     column : str
         Name of a column.
     operator : str
-        One of pyarrow's.
+        One of pyarrow's operators.
     value : object
-        What its values are compared with; a list for ``in`` and ``not in``. None is null.
+        The value to compare the column with; a list for ``in`` and ``not in``. None is null.
     is_partition : bool
-        Whether it is a partition column: what is in the names of directories has no type of its
-        own, so strings are compared as what they say in the type of the column.
+        Whether the column is a partition column: directory names have no type of their own, so
+        `value` is converted to the type of the column before the comparison.
     """
 
     column: str
@@ -158,12 +157,12 @@ class Term:
     def holds(self, values: pa.Array) -> Mask:
         """Return a mask of the values that match.
 
-        For nulls only comparisons with None, and ``not in``, hold, as in pyarrow.
+        For nulls, only comparisons with None and ``not in`` hold, as in pyarrow.
 
         Raises
         ------
         InvalidArgumentError
-            If the values cannot be compared with this one.
+            If the values cannot be compared with the term's value.
         """
         try:
             found = self._holds(values)
@@ -175,7 +174,7 @@ class Term:
         return np.asarray(pc.fill_null(found, False))
 
     def may_hold(self, lowest: Any, highest: Any) -> bool:
-        """Whether the condition can hold for a value between two others, or for a null."""
+        """Whether the condition can hold for a value between two bounds, or for a null."""
         if self.operator not in _POSSIBLE:
             return True
         several = self.value if self.operator == "in" else [self.value]
@@ -193,7 +192,7 @@ class Term:
         return _compare(self.operator, values, value)
 
     def _like(self, value: Any, type_: pa.DataType) -> Any:
-        """Return the value to compare a column of some type with."""
+        """Return the value to compare with a column of type `type_`."""
         if not self.is_partition or value is None:
             return value
         if pa.types.is_string(type_):
@@ -202,7 +201,7 @@ class Term:
             return value
         if pa.types.is_integer(type_):
             return int(value)
-        return pa.array([value]).cast(type_)[0].as_py()  # of a table
+        return pa.array([value]).cast(type_)[0].as_py()  # a table's typed partition column
 
 
 def _compare(operator: str, values: pa.Array, value: Any) -> pa.Array:
@@ -213,7 +212,7 @@ def _compare(operator: str, values: pa.Array, value: Any) -> pa.Array:
 
 def _scalar(value: Any, type_: pa.DataType) -> pa.Scalar:
     scalar = pa.scalar(value)
-    # Arrow compares dates with timestamps only if they are told to be such.
+    # Arrow compares dates with timestamps only after a cast.
     return scalar.cast(type_) if _is_date_of_timestamp(scalar.type, type_) else scalar
 
 
@@ -221,7 +220,7 @@ def _is_in(values: pa.Array, wanted: Sequence[Any]) -> pa.Array:
     try:
         found = pa.array(wanted)
         if _is_held_by(found.type, values.type):
-            # A cast refuses what cannot be equal to any value: 2.5 where there are integers.
+            # The cast raises for a value that no value of the column can equal: 2.5 for integers.
             return pc.is_in(values, value_set=found.cast(values.type))
     except (pa.ArrowInvalid, TypeError):
         pass
@@ -230,7 +229,7 @@ def _is_in(values: pa.Array, wanted: Sequence[Any]) -> pa.Array:
 
 
 def _is_held_by(type_: pa.DataType, other: pa.DataType) -> bool:
-    """Whether values of a type may be cast to another one to be compared."""
+    """Whether values of a type may be cast to another type for comparison."""
     if type_ == other or pa.types.is_null(type_) or _is_date_of_timestamp(type_, other):
         return True
     return all(
@@ -244,7 +243,7 @@ def _is_date_of_timestamp(type_: pa.DataType, other: pa.DataType) -> bool:
 
 
 def _are_comparable(value: Any, bound: Any) -> bool:
-    """Whether Python compares a value with a bound as Arrow does it."""
+    """Whether Python compares a value with a bound as Arrow does."""
     numbers = isinstance(value, (int, float)) and isinstance(bound, (int, float))
     if numbers and isinstance(value, float) != isinstance(bound, float):
         return bool(max(abs(value), abs(bound)) <= _EXACT)
@@ -252,7 +251,7 @@ def _are_comparable(value: Any, bound: Any) -> bool:
 
 
 def _exact(values: Values, column: Column | None) -> pa.Array:
-    """Return a column as Arrow: times in UTC, and NaN as null where the column holds nulls."""
+    """Return a column as Arrow: times in UTC, and NaN as null if the column has nulls."""
     if isinstance(values, np.ndarray) and values.dtype == object:
         return pa.array(values.tolist())
     array = _in_utc(as_arrow(values))
@@ -304,7 +303,7 @@ def _term(item: Any, schema: Schema, partitions: set[str]) -> Term:
             f"filters compare column {name!r} by {operator!r} with {value!r}: pass a list of values"
         )
     term = Term(name, operator, value, name in partitions)
-    term.holds(_in_utc(pa.array([], column.arrow_type)))  # refuses what it cannot compare
+    term.holds(_in_utc(pa.array([], column.arrow_type)))  # raises if not comparable
     return term
 
 

@@ -1,4 +1,4 @@
-"""Apply predicates to rows, with one call per distinct value where that is possible."""
+"""Apply predicates to rows, with one call per distinct value where possible."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-#: Which of the distinct values each row has.
+#: The index of each row's value among the distinct values.
 Codes: TypeAlias = "npt.NDArray[np.integer[Any]] | slice"
 Mask = npt.NDArray[np.bool_]
 _BOOLEANS = (bool, np.bool_)
-#: What a function that needs scalars raises when it is given Series.
+#: Errors of functions that need scalars when they are given Series.
 _NEEDS_SCALARS = (AttributeError, TypeError, ValueError)
 
 
@@ -38,24 +38,24 @@ class PredicateFilter:
     Parameters
     ----------
     predicate : PredicateBase
-        What the user gave.
+        The user's predicate.
     schema : Schema
         The columns that are read, before any other transform.
     batched : bool
-        Whether user-defined functions are given whole columns, as in the batch reader, and not
-        the values of one row.
+        Whether user-defined functions are given whole columns, as in the batch reader, rather
+        than the values of one row.
 
     Attributes
     ----------
     columns : tuple of str
-        The columns, all of them.
+        All columns that are read.
     fields : frozenset of str
-        Those that the predicate looks at.
+        The columns that the predicate uses.
 
     Raises
     ------
     InvalidArgumentError
-        If it looks at no column, or at others than are read.
+        If the predicate uses no column, or columns that are not read.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class PredicateFilter:
         self._batched = batched
 
     def __call__(self, batch: Batch) -> Batch:
-        """Return the rows that the predicate includes; the same batch if those are all."""
+        """Return the rows that the predicate includes; the same batch if it includes all."""
         return keep_rows(batch, self.mask(batch))
 
     def mask(self, batch: Batch) -> Mask:
@@ -78,7 +78,7 @@ class PredicateFilter:
 
 
 def keep_rows(batch: Batch, mask: Mask) -> Batch:
-    """Return the rows of a batch where `mask` is true; the same batch if those are all."""
+    """Return the rows of a batch where `mask` is true; the same batch if all are."""
     if mask.all():
         return batch
     rows = np.flatnonzero(mask)
@@ -86,10 +86,10 @@ def keep_rows(batch: Batch, mask: Mask) -> Batch:
 
 
 def distinct_cells(values: Values, column: Column | None = None) -> tuple[list[Any], Codes]:
-    """Return the distinct values of a column, and which of them each row has.
+    """Return the distinct values of a column, and the index of each row's value among them.
 
-    Values are as the row reader delivers them. Those that cannot be told apart quickly, such as
-    arrays and objects, are returned one for each row.
+    Values are as the row reader delivers them. Values that cannot be compared quickly, such as
+    arrays and objects, are returned one per row.
     """
     if isinstance(values, np.ndarray):
         if values.ndim == 1 and values.dtype.kind != "O":
@@ -127,7 +127,7 @@ class FieldRows:
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """All fields as a DataFrame, a copy, one for all predicates as in Petastorm."""
+        """All fields as a DataFrame: a copy that all predicates share, as in Petastorm."""
         return batch_to_frame(self.batch, self.schema)
 
 
@@ -136,7 +136,7 @@ def predicate_mask(predicate: petastorm_predicates.PredicateBase, rows: FieldRow
     if not len(rows):
         return np.empty(0, np.bool_)
     for class_, vectorised in _VECTORISED.items():
-        # A class derived from ours may answer otherwise.
+        # A subclass may override do_include.
         if isinstance(predicate, class_) and type(predicate).do_include is class_.do_include:
             return vectorised(predicate, rows)
     return _mask_by_calling(predicate, rows)
@@ -165,7 +165,7 @@ def _mask_by_calling(predicate: petastorm_predicates.PredicateBase, rows: FieldR
 
 
 def _shown(result: Any) -> str:
-    """Describe the type of what a function returned."""
+    """Describe the type of a function's result."""
     shape, dtype = getattr(result, "shape", ()), getattr(result, "dtype", None)
     of = "" if dtype is None else f" of {dtype}"
     return f"{type(result).__name__}{of}{f' with shape {shape}' if shape else ''}"
@@ -238,7 +238,7 @@ def _in_lists(predicate: petastorm_predicates.in_intersection, lists: pa.ListArr
 def _numbers(wanted: Any, values: Values) -> npt.NDArray[Any] | None:
     """Return the wanted values that the dtype of a column can represent.
 
-    None for another column, and where numbers of other types are wanted, as decimals.
+    None if the column is not numeric, or numbers of other types, such as decimals, are wanted.
     """
     if not isinstance(values, np.ndarray) or values.dtype.kind not in "iuf":
         return None
@@ -249,7 +249,7 @@ def _numbers(wanted: Any, values: Values) -> npt.NDArray[Any] | None:
 
 
 def _fits(value: float, dtype: np.dtype[Any]) -> bool:
-    """Whether a dtype can represent exactly this value."""
+    """Whether a dtype can represent a value exactly."""
     if dtype.kind != "f":
         limits = np.iinfo(dtype)
         return limits.min <= value <= limits.max and value == int(value)
@@ -282,7 +282,7 @@ def _in_reduce(predicate: Any, rows: FieldRows) -> Mask:
 
 
 class _Reduced(petastorm_predicates.PredicateBase):
-    """An `in_reduce` whose function is given Series, one for each of its predicates."""
+    """An `in_reduce` whose function is given one Series per predicate."""
 
     def __init__(self, predicate: petastorm_predicates.in_reduce, rows: FieldRows) -> None:
         self._predicate = predicate

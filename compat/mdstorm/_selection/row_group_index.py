@@ -1,7 +1,7 @@
 """Indexers: which row groups hold which values of a field.
 
-Names, signatures and results are those of ``petastorm.etl.rowgroup_indexers``; "row group" stands
-for a shard where the dataset is MDS.
+Names, signatures and results are those of ``petastorm.etl.rowgroup_indexers``; for MDS datasets,
+"row group" means a shard.
 """
 
 from __future__ import annotations
@@ -122,7 +122,9 @@ class _FieldIndexer(RowGroupIndexerBase):
 
 @public("mdstorm.etl.rowgroup_indexers")
 class SingleFieldIndexer(_FieldIndexer):
-    """Which row groups hold each value of a field; of arrays, each element. Nulls are left out.
+    """An index of the row groups that hold each value of a field, or each element of arrays.
+
+    Nulls are not indexed.
 
     Parameters
     ----------
@@ -138,7 +140,7 @@ class SingleFieldIndexer(_FieldIndexer):
 
     @property
     def indexed_values(self) -> list[Any]:
-        """Values that the field has anywhere."""
+        """All values of the field."""
         return list(self._index_data)
 
     def get_row_group_indexes(self, value_key: Any) -> set[int]:
@@ -158,7 +160,7 @@ class SingleFieldIndexer(_FieldIndexer):
 
 @public("mdstorm.etl.rowgroup_indexers")
 class FieldNotNullIndexer(_FieldIndexer):
-    """Which row groups hold a value of a field that is not null.
+    """An index of the row groups that hold non-null values of a field.
 
     Parameters
     ----------
@@ -178,7 +180,7 @@ class FieldNotNullIndexer(_FieldIndexer):
         return ["Field is Not Null"]
 
     def get_row_group_indexes(self, value_key: Any = None) -> set[int]:
-        """Return the numbers of the row groups with values; `value_key` is ignored."""
+        """Return the numbers of the row groups with non-null values; `value_key` is ignored."""
         return self._index_data
 
     def _mdstorm_add(self, values: Iterable[Any], piece_index: int) -> set[int]:
@@ -199,16 +201,16 @@ Indexer = SingleFieldIndexer | FieldNotNullIndexer
 
 
 def save_indexers(dataset: Dataset | ParquetDataset, indexers: Mapping[str, Indexer]) -> None:
-    """Write the indexes of a dataset, replacing any that it had.
+    """Write the indexes of a dataset, replacing existing ones.
 
     Raises
     ------
     InvalidArgumentError
-        If a field has values that cannot be kept.
+        If a field has values that cannot be stored in an index.
     CorruptDatasetError
-        If the metadata of the Parquet files are damaged.
+        If the metadata of the Parquet files is damaged.
     UnsupportedTableError
-        If it is a Delta table.
+        If the dataset is a Delta table.
     """
     stored = {
         name: StoredIndex(_kind(i), name, i.column_names[0], i._index_data)
@@ -228,11 +230,11 @@ def load_row_group_index(dataset: Dataset | ParquetDataset) -> dict[str, Indexer
     Raises
     ------
     InvalidArgumentError
-        If it has none, or they were built for another state of it; also ValueError.
+        If it has no indexes, or they were built before it changed; also a ValueError.
     CorruptDatasetError
-        If the metadata of the Parquet files are damaged.
+        If the metadata of the Parquet files is damaged.
     UnsafePickleError
-        If Petastorm would not have written them.
+        If the pickle is not one that Petastorm would have written.
     """
     found = _of_parquet(dataset) if isinstance(dataset, ParquetDataset) else _of_mds(dataset)
     if found is None:
@@ -262,12 +264,12 @@ def _of_mds(dataset: Dataset) -> bytes | None:
 
 
 def _first_line(dataset: Dataset) -> bytes:
-    """Return the first line of the file, which identifies the shards it was built for."""
+    """Return the first line of the index file, which identifies the indexed shards."""
     return f"{dataset.fingerprint}\n".encode("ascii")
 
 
 def indexers_of(stored: Mapping[str, StoredIndex]) -> dict[str, Indexer]:
-    """Return Petastorm's pickled indexes as indexers, by name."""
+    """Return the indexers for indexes that were read from a pickle, by name."""
     indexers: dict[str, Indexer] = {}
     for name, index in stored.items():
         indexers[name] = _CLASSES[index.kind](index.index_name, index.column_name)
@@ -284,7 +286,7 @@ def _stale(dataset: Dataset | ParquetDataset, name: str) -> InvalidArgumentError
 
 
 def _kind(indexer: Indexer) -> str:
-    """Return the name of Petastorm's class for an indexer, also for a subclass."""
+    """Return the name of Petastorm's class for an indexer or an instance of a subclass."""
     return next(name for name, class_ in _CLASSES.items() if isinstance(indexer, class_))
 
 

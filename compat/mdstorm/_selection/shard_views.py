@@ -21,14 +21,16 @@ from mdstorm_backend.read import Rows, SampleSource, Shard
 
 
 class ShardView(SampleDataset):
-    """A `SampleSource` whose shards are pieces of another one's. Pickles if the other does.
+    """A `SampleSource` whose shards are pieces of another source's shards.
+
+    Pickles if the other source does.
 
     Parameters
     ----------
     source : SampleSource
-        The other one.
+        The other source.
     owners, starts, sizes : numpy.ndarray
-        For each piece the number of its shard, its first row there, and its rows.
+        For each piece, the number of its shard, its first row there, and its number of rows.
     division : str
         A string that identifies how the other source was divided.
     """
@@ -58,7 +60,7 @@ class ShardView(SampleDataset):
         return self.source.is_mapped
 
     def shard(self, number: int) -> Shard:
-        """Open the shard that a piece belongs to."""
+        """Return a piece, opening its shard if needed."""
         return self._piece(number, self.source.shard(int(self._owners[number])))
 
     def find_open(self, number: int) -> Shard | None:
@@ -67,7 +69,7 @@ class ShardView(SampleDataset):
         return None if shard is None else self._piece(number, shard)
 
     def release(self) -> None:
-        """Close shards that are kept open; they are reopened when needed."""
+        """Close open shards; they are reopened when needed."""
         self.source.release()
 
     def _piece(self, number: int, shard: Shard) -> Shard:
@@ -76,21 +78,22 @@ class ShardView(SampleDataset):
 
 
 class SplitShards(ShardView):
-    """Cuts every shard into pieces: ``shuffle_row_drop_partitions``.
+    """A view with every shard cut into pieces, for ``shuffle_row_drop_partitions``.
 
-    Pieces are consecutive rows, and their sizes differ by at most one row; a shard of fewer rows
-    than `parts` becomes single rows. Unlike Petastorm's visits of a row group, the pieces never
-    share a row and never leave one out, however rows are shuffled within them.
+    Pieces are consecutive rows, and their sizes differ by at most one row; a shard with fewer rows
+    than `parts` becomes single rows. Unlike in Petastorm, which visits a row group several times,
+    pieces without `overlap` never share a row and never leave one out, however rows are shuffled
+    within them.
 
     Parameters
     ----------
     source : SampleSource
-        What is cut.
+        The source whose shards are cut.
     parts : int
-        Pieces of a shard, 1 or more.
+        Pieces per shard, 1 or more.
     overlap : int
-        Rows of the next piece of the shard that are repeated at the end of each piece: with one
-        row less than an n-gram has, every n-gram of the shard is in exactly one piece.
+        Rows of the next piece that are repeated at the end of each piece: with one row less than
+        the length of an n-gram, every n-gram of the shard is in exactly one piece.
     """
 
     def __init__(self, source: SampleSource, parts: int, *, overlap: int = 0) -> None:
@@ -105,19 +108,19 @@ class SplitShards(ShardView):
 
 
 class RankShare(ShardView):
-    """One rank's share of the rows, in which each piece of a shard includes some rows that follow.
+    """One rank's share of the rows, each piece extended by the rows that follow it in its shard.
 
-    With one row less than an n-gram has, every n-gram belongs to the rank that has its first row,
-    and none is lost where the share of one rank ends.
+    With one row less than the length of an n-gram, every n-gram belongs to the rank that has its
+    first row, and none is lost where the share of a rank ends.
 
     Parameters
     ----------
     source : SampleSource
-        What all ranks share.
+        The source that all ranks share.
     order : ExactOrder
-        Says which rows are this rank's.
+        Determines this rank's rows.
     overlap : int
-        Rows of the same shard that follow, and belong to the next rank.
+        Number of following rows to add, which belong to the next rank.
 
     Raises
     ------
@@ -127,7 +130,7 @@ class RankShare(ShardView):
 
     def __init__(self, source: SampleSource, order: ExactOrder, overlap: int) -> None:
         bounds, rows = source.bounds, order.rows(len(source))
-        # In stored order whatever the seed: a state may bring another one.
+        # In stored order whatever the seed: loading a state may change the seed.
         pieces = replace(order, shuffle_shards=False).pieces(bounds, rows, 0)
         first = np.array([piece.start for piece in pieces], np.int64)
         owners = np.searchsorted(bounds, first, side="right") - 1
@@ -148,11 +151,11 @@ class _ShardPiece(Shard):
 
     @property
     def memory(self) -> int:
-        """Bytes that the whole shard keeps in memory."""
+        """Bytes of memory held by the whole shard."""
         return self._shard.memory
 
     def will_need(self) -> None:
-        """Have the whole shard read ahead."""
+        """Read the whole shard ahead."""
         self._shard.will_need()
 
     def make_ready(self, columns: Sequence[str], *, exact_nulls: bool = False) -> None:
@@ -160,7 +163,7 @@ class _ShardPiece(Shard):
         self._shard.make_ready(columns, exact_nulls=exact_nulls)
 
     def decoded(self, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch | None:
-        """Return all samples as views of the shard's, if they are in memory."""
+        """Return all samples as views of the shard's data; None if they are not in memory."""
         batch = self._shard.decoded(columns, exact_nulls=exact_nulls)
         stop = self._start + self.num_samples
         return None if batch is None else slice_batch(batch, self._start, stop)
@@ -170,28 +173,28 @@ class _ShardPiece(Shard):
         return self._shard.read(rows + self._start, columns, exact_nulls=exact_nulls)
 
     def sample(self, row: int, columns: Sequence[str] | None = None) -> dict[str, Any]:
-        """Return one sample, all of its columns for None."""
+        """Return one sample; None for `columns` means all columns."""
         if not 0 <= row < self.num_samples:
             raise IndexError(f"sample {row} of {self.num_samples}")
         return self._shard.sample(row + self._start, columns)
 
 
 def prune_by_filters(source: SampleSource, filters: Filters) -> tuple[SampleSource, bool]:
-    """Leave out row groups in which no row can match filters.
+    """Drop row groups in which no row can match filters.
 
     Parameters
     ----------
     source : SampleSource
-        The dataset; returned unchanged if it knows nothing about its shards.
+        The dataset; returned unchanged if it is not a Parquet dataset.
     filters : Filters
         The conditions.
 
     Returns
     -------
     source : SampleSource
-        What is left to read.
+        The remaining data.
     done : bool
-        Whether the conditions hold for all rows of it.
+        Whether the conditions hold for all remaining rows.
     """
     if not isinstance(source, ParquetDataset):
         return source, False
@@ -222,14 +225,14 @@ def _matching(source: ParquetDataset, filters: Filters, bounds: list[Bounds]) ->
 def prune_by_predicate(
     source: SampleSource, predicate: PredicateFilter
 ) -> tuple[SampleSource, bool]:
-    """Leave out row groups that a predicate on partition columns excludes.
+    """Drop row groups that a predicate on partition columns excludes.
 
     Returns
     -------
     source : SampleSource
-        What is left to read.
+        The remaining data.
     done : bool
-        Whether the predicate includes all rows of it; False if it looks at other columns too.
+        Whether the predicate includes all remaining rows; False if it uses other columns too.
     """
     if not isinstance(source, ParquetDataset) or not predicate.fields <= set(
         source.partition_columns
