@@ -41,7 +41,7 @@ _HOMES = {
     "make_reader": "reader",
 }
 
-#: Libraries that may be missing, by the modules that cannot be imported without them.
+#: Optional libraries, by the modules that cannot be imported without them.
 _NEEDED = {
     "lightning": "lightning",
     "pytorch": "torch",
@@ -50,17 +50,17 @@ _NEEDED = {
     "transformers": "transformers",
 }
 
-# What the engine logs reaches the logger of this package, as all of Petastorm reaches its own:
-# `logging.getLogger("mdstorm")` is the one to set levels and handlers of.
+# The engine's log records go to this package's logger, so that users set levels and handlers in one
+# place, `logging.getLogger("mdstorm")`, as with Petastorm's logger.
 logging.getLogger("mdstorm_backend").parent = logging.getLogger("mdstorm")
 
 
 class _Missing:
-    """The last finder: it says what replaces a module of Petastorm's that mdstorm lacks."""
+    """An import finder, tried last, whose error names what replaces a missing Petastorm module."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:
-        """Find nothing, or raise an error that says more."""
+        """Return None, or raise MissingModuleError for a module that only Petastorm has."""
         if name.startswith("mdstorm."):
             from mdstorm._petastorm_names import ABSENT
 
@@ -75,14 +75,14 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module(f"mdstorm.{_HOMES[name]}"), name)
     from mdstorm._petastorm_names import ABSENT, is_module
 
-    if is_module(__name__, name):  # without an import of its own, as in Petastorm
+    if is_module(__name__, name):  # submodules need no import of their own, as in Petastorm
         return importlib.import_module(f"mdstorm.{name}")
     raise ABSENT.error("mdstorm", name, sys._getframe(1))
 
 
 def __dir__() -> list[str]:
     modules = {found.name for found in pkgutil.iter_modules(__path__) if found.name[0] != "_"}
-    # `help(mdstorm)` asks for each of them.
+    # `help(mdstorm)` imports each listed module.
     missing = {name for name, library in _NEEDED.items() if not _is_there(library)}
     return sorted({*__all__, *(modules - missing)})
 
@@ -90,5 +90,5 @@ def __dir__() -> list[str]:
 def _is_there(library: str) -> bool:
     try:
         return importlib.util.find_spec(library) is not None
-    except ValueError:  # a mock stands in its place
+    except ValueError:  # a mock in `sys.modules` has no spec
         return True

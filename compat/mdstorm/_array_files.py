@@ -1,6 +1,6 @@
-"""Files that ``numpy.save`` and ``savez_compressed`` write: headers, and contents of archives.
+"""Parse ``.npy`` headers and decompress ``.npz`` archives, as NumPy writes them.
 
-A header states dtype and shape in Python syntax. What it says is checked before memory is taken.
+A header states dtype and shape in Python syntax. Both are checked before memory is allocated.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-#: Of an array; None for a dimension of any size.
+#: Shape of an array; None for a dimension of any size.
 Shape = tuple[int | None, ...]
 
-#: Bytes that hold any header: NumPy reads none longer than 10,000.
+#: Upper limit of a header's size in bytes: NumPy reads none longer than 10,000.
 MOST_BYTES = 16 << 10
-#: The header of a member of an archive: flags, method, checksum, and the lengths of its name
-#: and of what follows the name.
+#: The local header of an archive's member: signature, flags, method, checksum, and the lengths of
+#: its name and its extra field.
 _HEADER = struct.Struct("<4s2xHH4xI8xHH")
 _SIGNATURE = b"PK\x03\x04"
 _MEMBER = b"arr.npy"
 _DEFLATED = 8
 #: The flag of members that are followed by their checksum.
 _CHECKSUM_LATER = 1 << 3
-#: What damaged archives raise.
+#: Errors that damaged archives cause.
 _DAMAGE = (
     *(struct.error, zlib.error, zipfile.BadZipFile, EOFError, OSError),
     *(KeyError, NotImplementedError, RuntimeError, ValueError),
@@ -42,16 +42,16 @@ _DAMAGE = (
 
 @dataclass(frozen=True)
 class NpyHeader:
-    """A header.
+    """The header of a ``.npy`` file.
 
     Attributes
     ----------
     dtype, shape : numpy.dtype, tuple of int
-        Of the array.
+        Type and shape of the array.
     fortran_order : bool
-        Whether its first index changes fastest.
+        Whether the first index of the array changes fastest.
     start : int
-        Bytes before the values.
+        Offset of the values in bytes.
     """
 
     dtype: np.dtype[Any]
@@ -61,11 +61,11 @@ class NpyHeader:
 
     @property
     def size(self) -> int:
-        """Bytes of the values."""
+        """Size of the values in bytes."""
         return self.dtype.itemsize * math.prod(self.shape)
 
     def array(self, file: bytes) -> npt.NDArray[Any]:
-        """Return a copy of the array in a file with this header.
+        """Return a copy of the array in the file with this header.
 
         Raises
         ------
@@ -81,12 +81,12 @@ class NpyHeader:
 
 
 def parse_header(file: bytes) -> NpyHeader:
-    """Parse the header that a file begins with.
+    """Parse the header at the beginning of a ``.npy`` file.
 
     Raises
     ------
     ValueError
-        If there is none, or its values are pickles.
+        If there is no valid header, or the values are pickles.
     """
     size = int.from_bytes(file[8:10] if file[6:7] == b"\1" else file[8:12], "little")
     return _parsed(bytes(file[: 12 + min(size, MOST_BYTES)]))
@@ -101,7 +101,7 @@ def _parsed(text: bytes) -> NpyHeader:
         read = np.lib.format.read_array_header_2_0
     try:
         shape, fortran_order, dtype = read(file)
-    except Exception as error:  # older versions of NumPy let errors of Python's parser through
+    except Exception as error:  # older versions of NumPy leak errors of Python's parser
         raise ValueError(f"an array whose header cannot be parsed ({error})") from error
     if dtype.hasobject:
         raise ValueError("Object arrays cannot be loaded: their values are pickles")
@@ -111,38 +111,39 @@ def _parsed(text: bytes) -> NpyHeader:
 
 
 def inflate_npz(values: pa.Array, shape: Shape | None = None) -> pa.Array:
-    """Return the files inside archives that hold one array named ``arr``.
+    """Return the ``.npy`` files inside ``.npz`` archives that hold one array named ``arr``.
 
     Parameters
     ----------
     values : pyarrow.BinaryArray
         The archives; null stays null.
     shape : tuple of (int or None), optional
-        The shape that their field declares, as in `inflate`.
+        The shape that the field declares, as in `inflate`.
 
     Raises
     ------
     ValueError
-        If a row is no such archive.
+        If a row is not such an archive.
     """
     stored = values.to_pylist()
     return pa.array([v if v is None else inflate(v, shape) for v in stored], pa.binary())
 
 
 def inflate(archive: bytes, shape: Shape | None = None) -> bytes:
-    """Return the file inside an archive, which is decompressed as far as its header says.
+    """Return the ``.npy`` file inside an ``.npz`` archive, decompressed to the size in its header.
 
     Parameters
     ----------
     archive : bytes
-        What ``numpy.savez`` or ``numpy.savez_compressed`` wrote of an array named ``arr``.
+        An archive that ``numpy.savez`` or ``numpy.savez_compressed`` wrote of an array named
+        ``arr``.
     shape : tuple of (int or None), optional
-        The shape that its field declares: an array of more values is not decompressed.
+        The shape that the field declares. An array with more values is not decompressed.
 
     Raises
     ------
     ValueError
-        If it is no such archive.
+        If `archive` is not such an archive, or its array has more values.
     """
     try:
         return _inflated(archive, shape)
@@ -151,7 +152,7 @@ def inflate(archive: bytes, shape: Shape | None = None) -> bytes:
 
 
 def _inflated(archive: bytes, shape: Shape | None) -> bytes:
-    """Decompress the first member without reading the archive's directory, ten times as fast."""
+    """Decompress the first member without the archive's directory, ten times as fast as zipfile."""
     signature, flags, method, checksum, name_size, extra_size = _HEADER.unpack_from(archive)
     start = _HEADER.size + name_size + extra_size
     is_plain = method == _DEFLATED and not flags & _CHECKSUM_LATER
@@ -174,7 +175,7 @@ def _inflated(archive: bytes, shape: Shape | None) -> bytes:
 
 
 def _read(read: Callable[[int], bytes], shape: Shape | None) -> bytes:
-    """Read a file, and not more than an array of the shape can take."""
+    """Read a ``.npy`` file; raise ValueError first if it has more values than the shape allows."""
     content = read(MOST_BYTES)
     header = parse_header(content)
     if shape is not None and None not in shape and math.prod(header.shape) > math.prod(shape):  # type: ignore[arg-type]

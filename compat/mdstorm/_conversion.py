@@ -1,4 +1,4 @@
-"""Convert Parquet, tables and datasets of Petastorm to MDS, and compare them."""
+"""Convert Parquet files, tables and Petastorm datasets to MDS, and compare datasets."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def convert(
     version: int | None = None,
     timestamp: str | datetime | None = None,
 ) -> Dataset:
-    """Convert Parquet files, a Delta table, or a dataset that Petastorm wrote, to an MDS dataset.
+    """Convert Parquet files, a table, or a dataset written by Petastorm to an MDS dataset.
 
     Values, types and nulls are kept, unless you pass `dtype` or `decimals`, and Hive partitions
     become columns. The fields of a Petastorm dataset are stored decoded (images as PNG or JPEG
     files), and its schema is kept. Each row group of such a dataset becomes a shard, so that
-    shuffled row groups, selectors and n-grams mean the same afterwards.
+    shuffled row groups, selectors and n-grams work as before.
 
     Without Spark, rows keep their order, memory is bounded, and an interrupted conversion resumes
     when you run it again. With Spark, the executors read and write, the order of rows is Spark's,
@@ -103,12 +103,10 @@ def convert(
         Whether to resume an interrupted run, and to keep finished shards if this run is
         interrupted. False starts over.
     keep_row_groups : bool, optional
-        Whether to never mix rows of two row groups in one shard. By default, the row groups of
-        datasets with a Petastorm schema are kept, and those of other files are not. Not available
-        with `spark`.
+        Whether each shard holds rows of only one row group. The default is True for datasets with a
+        Petastorm schema, otherwise False. True is not available with `spark`.
     version, timestamp : optional
-        The version of a Delta table, as in `mdstorm.make_batch_reader`; by default the
-        newest one.
+        The version of a table, as in `mdstorm.make_batch_reader`; by default the newest one.
 
     Returns
     -------
@@ -131,7 +129,7 @@ def convert(
     InvalidArgumentError
         If an argument has an invalid value.
     UnsupportedTableError
-        If `source` is a table of an unsupported kind, or a Delta table together with `spark`.
+        If `source` is a table of an unsupported kind, or any table together with `spark`.
 
     Examples
     --------
@@ -195,7 +193,7 @@ def _opened(
 
 
 def _check_for_spark(parquet: ParquetDataset, keep_row_groups: bool | None) -> None:
-    """Raise an error for options that only a conversion without Spark supports."""
+    """Raise an error for sources and options that a conversion with Spark does not support."""
     if parquet.table_version is not None:
         raise errors.UnsupportedTableError(
             f"{parquet.url} is a table of Delta or Iceberg, which is converted without spark: "
@@ -216,7 +214,7 @@ def _plan(
     dtype: str | None,
     decimals: str | None,
 ) -> tuple[list[str], dict[str, Any]]:
-    """Return the columns to read, and how they are stored: keywords as of `mds_plan`."""
+    """Return the columns to read, and keywords for how to store them, as `mds_plan` does."""
     fields = engine.chosen_fields(parquet.arrow_schema, columns)
     if columns is not None and not 0 < len(set(columns)) == len(columns):
         raise errors.InvalidArgumentError(
@@ -251,10 +249,10 @@ def _check_no_parquet(target: Location) -> None:
 
 
 def _read_by_spark(spark: SparkSession, url: str, parquet: ParquetDataset) -> DataFrame:
-    """Read Parquet files, with partition columns as strings.
+    """Read Parquet files with Spark, with partition columns as strings.
 
-    Spark would infer dates and fractions from names of directories, which are texts here. Its conf
-    against that is one of those that some sessions refuse.
+    Spark would infer dates and fractions from the names of directories, which mdstorm reads as
+    strings. Some sessions refuse the conf that turns this off.
     """
     from pyspark.sql.types import StringType, StructField, StructType
 
@@ -270,7 +268,7 @@ def _read_by_spark(spark: SparkSession, url: str, parquet: ParquetDataset) -> Da
 
 
 def _selected(frame: DataFrame, parquet: ParquetDataset, names: Sequence[str]) -> DataFrame:
-    """Select columns in the order, and with the partition types, of a conversion without Spark."""
+    """Select columns with the order and partition types of a conversion without Spark."""
     from pyspark.sql.functions import col
 
     quoted = {name: col("`" + name.replace("`", "``") + "`") for name in names}
@@ -283,7 +281,7 @@ def _selected(frame: DataFrame, parquet: ParquetDataset, names: Sequence[str]) -
 def mds_plan(
     unischema: Unischema, source: ParquetDataset, names: Sequence[str] | None = None
 ) -> dict[str, Any]:
-    """Plan how the fields of a Unischema are stored in MDS, with the dtypes and shapes they have.
+    """Plan how to store the fields of a Unischema in MDS with their dtypes and shapes.
 
     Parameters
     ----------
@@ -298,8 +296,8 @@ def mds_plan(
     -------
     dict
         Keywords for ``convert_parquet(source, url, …)``: ``plan``, the columns of the MDS dataset,
-        by default the fields in their order, then what else the files hold; ``recode``, which makes
-        of a record batch of the files one with these columns; and ``extra``, the schema.
+        by default the fields in their order, then the other columns of the files; ``recode``, which
+        converts a record batch of the files to these columns; and ``extra``, the schema.
 
     Raises
     ------
@@ -324,7 +322,7 @@ def mds_plan(
             names=list(columns),
         )
 
-    # Without a field that is chosen, readers infer the schema.
+    # If no field was chosen, no schema is stored, and readers infer one.
     stored = decoded_source.unischema_to_json(unischema) if unischema.fields else None
     return {
         "plan": mds.Schema(tuple(_planned(field.column) for field in columns.values())),
@@ -334,12 +332,12 @@ def mds_plan(
 
 
 def _stored_field(field: DecodedField, source: mds.Column) -> DecodedField:
-    """Keep arrays of strings and times encoded: MDS has no type for them."""
+    """Keep the column encoded if its decoded arrays (of strings or times) have no MDS type."""
     return DecodedField(source, None) if is_untyped(field.column) else field
 
 
 def _planned(column: mds.Column) -> mds.Column:
-    """Return the column of a plan; nulls are counted when it is written."""
+    """Return a column for a plan, without its origin; nulls are counted during writing."""
     return replace(mds.without_form(column), origin=mds.Origin())
 
 
@@ -348,7 +346,7 @@ def _recoded(values: pa.Array, field: DecodedField) -> pa.Array:
         return values
     try:
         return _storable(field.decode(values), field.column)
-    except Exception as error:  # codecs, a user's own among them, raise whatever they like
+    except Exception as error:  # user-defined codecs may raise any error
         name = field.column.name
         raise errors.DecodeFieldError(
             f'Decoding field "{name}" failed: {error}. Encode its values with '
@@ -371,7 +369,7 @@ def _storable(values: mds.Values, column: mds.Column) -> pa.Array:
         encode = mds.array_encoder(encoding.dtype, None)
         found = (None if array is None else encode(_numbers(array)) for array in values)
         return pa.array(list(found), pa.binary())
-    # Booleans in one dimension have a Spark type, and become numbers when they are written.
+    # One-dimensional booleans have a Spark type; the writer converts them to numbers.
     return mds.as_arrow(_numbers(values) if column.spark_type is None else values)
 
 
@@ -386,15 +384,15 @@ def open_compared(
     storage_options: dict[str, Any] | None = None,
     as_of: AsOf | None = None,
 ) -> tuple[engine.ComparedRows, engine.ComparedRows]:
-    """Open two datasets: MDS, Parquet, Delta, or with a Unischema.
+    """Open two datasets (MDS, Parquet files or tables) whose rows are to be compared.
 
-    Where either has a Unischema, the fields of both are compared decoded. `as_of` is the version of
-    a Delta table that the first one is.
+    If either has a Unischema, the fields of both are compared decoded. `as_of` is the version of
+    the first dataset, if that is a table.
 
     Raises
     ------
     DatasetNotFoundError, CorruptDatasetError
-        If one is not there, or damaged.
+        If a dataset does not exist or is damaged.
     """
     opened = partial(open_stored, storage_options=storage_options, keep_row_groups=True)
     left, right = opened(first, as_of=as_of), opened(second)
@@ -405,7 +403,7 @@ def open_compared(
 def _rows(
     source: Dataset | ParquetDataset, own: Unischema | None, other: Unischema | None
 ) -> engine.ComparedRows:
-    """Return the rows of a dataset, decoded by its own schema or by that of the other dataset."""
+    """Return the rows of a dataset, decoded by its own schema or else the other dataset's."""
     if own is not None:
         return _decoded_rows(source, own)
     known = {} if other is None else other.fields
@@ -419,7 +417,7 @@ def _rows(
 
 
 def _decoded_rows(source: Dataset | ParquetDataset, unischema: Unischema) -> engine.ComparedRows:
-    """Return the fields of a Unischema; arrays are compared by dtype, shape and bytes."""
+    """Return rows decoded by a Unischema, with arrays as their dtype, shape and bytes."""
     decoded = decoded_source.decoded(source, unischema)
     types = {
         column.name: _ARRAY
@@ -445,7 +443,7 @@ def _decoded_rows(source: Dataset | ParquetDataset, unischema: Unischema) -> eng
 
 
 def _as_arrays(values: mds.Values) -> pa.StructArray:
-    """Return the dtype, shape and bytes of arrays; None for null."""
+    """Return arrays as structs of dtype and shape, and bytes; nulls stay null."""
     return pa.array(
         [c if c is None else _described(c) for c in decoded_source.value_cells(values)], _ARRAY
     )

@@ -1,4 +1,4 @@
-"""The data module for both of Lightning's packages."""
+"""The data module for ``lightning.pytorch`` and ``pytorch_lightning``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mdstorm_backend.order import find_world
 
 _SPLITS = ("train", "val", "test", "predict")
 
-#: What is not trained on is read in stored order.
+#: Options that read evaluation data in stored order.
 _IN_ORDER: dict[str, Any] = {
     "shuffle_row_groups": False,
     "shuffle_rows": False,
@@ -31,11 +31,11 @@ _IN_ORDER: dict[str, Any] = {
 
 
 class ConverterLoaders(Described):
-    """Converters as a data module of Lightning: ``Trainer().fit(model, module)``.
+    """Converters as a Lightning data module: ``Trainer().fit(model, module)``.
 
-    Each rank gets its share of the rows once the Trainer has started its processes, whatever its
-    strategy, and each row comes once in an epoch. Lightning's checkpoints hold the position in the
-    training data, so that ``fit(…, ckpt_path=…)`` continues with the next row.
+    Each rank gets its share of the rows once the Trainer has started its processes, with any
+    strategy, and each row is delivered once per epoch. Lightning's checkpoints hold the position in
+    the training data, so ``fit(…, ckpt_path=…)`` continues with the next row.
 
     Parameters
     ----------
@@ -45,8 +45,8 @@ class ConverterLoaders(Described):
     batch_size : int
         Rows per batch, on each rank.
     evaluation : mapping, optional
-        Arguments that differ for `val`, `test` and `predict`, such as ``{"batch_size": 1024}``.
-        Without other arguments here, their rows come in stored order.
+        Arguments that differ for `val`, `test` and `predict`, such as ``{"batch_size": 1024}``. By
+        default, their rows are delivered in stored order.
     **options
         Other arguments of `SparkDatasetConverter.make_torch_dataloader`. The defaults are
         ``cur_shard="auto"`` and ``num_epochs=1``.
@@ -93,7 +93,7 @@ class ConverterLoaders(Described):
             method = f"{split}_dataloader"
             is_own = getattr(type(self), method) is getattr(ConverterLoaders, method)
             if split not in self._converters and is_own:
-                setattr(self, method, None)  # how Lightning knows that there is none
+                setattr(self, method, None)  # tells Lightning that there is no such loader
 
     def _mdstorm_description(self, *, full: bool) -> Description:
         data = self._converters | self.loaders
@@ -121,15 +121,15 @@ class ConverterLoaders(Described):
         return {split: loader.statistics() for split, loader in self.loaders.items()}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what a Lightning checkpoint stores beside the state of the training loader."""
+        """Return the state for Lightning's checkpoint; the training loader has its own."""
         is_counted = "train" not in self.loaders or self.loaders["train"]._mdstorm.has_length
         return {"world_size": self._world_size, "is_counted": is_counted}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Hide the length of the training data if the number of processes has changed.
 
-        Lightning takes the length of the epoch with which it begins for that of all, and that one
-        is the rest of an epoch. Without a length it trains until there are no more batches.
+        Lightning uses the length of its first epoch for all epochs, but after a resume that epoch
+        is only the rest of one. Without a length, Lightning trains until the loader ends.
         """
         is_same = state_dict["is_counted"] and state_dict["world_size"] == self._world_size
         if "train" in self._converters:
@@ -142,7 +142,7 @@ class ConverterLoaders(Described):
         return find_world().size if is_auto else int(training.get("shard_count") or 1)
 
     def teardown(self, stage: str) -> None:
-        """Stop the loaders' threads. The loaders can be iterated again."""
+        """Stop the loaders' threads; the loaders can be iterated again."""
         for loader in self.loaders.values():
             loader.close()
 

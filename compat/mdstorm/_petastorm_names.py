@@ -1,4 +1,4 @@
-"""Petastorm's names: where mdstorm has them, and which it lacks."""
+"""Petastorm's names: where mdstorm defines them, and which ones it lacks."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from mdstorm_backend.drop_in import AbsentNames
 
-#: Names that a module of Petastorm imports for its own use, and that programs import from there:
-#: module, name, and the module that defines it.
+#: Names that a Petastorm module imports for its own use, and that programs import from it: by
+#: module and name, the module that defines the name.
 ELSEWHERE: dict[str, dict[str, str]] = {
     "etl.dataset_metadata": {
         "FilesystemResolver": "fs_utils",
@@ -41,7 +41,7 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     },
 }
 
-#: Anchor of a section of the page → the names below ``petastorm`` that it is about.
+#: Anchor of a section of docs/differences.md → the names below ``petastorm`` that it covers.
 SECTIONS: dict[str, tuple[str, ...]] = {
     "workers-and-their-queues": (
         "arrow_reader_worker",
@@ -112,7 +112,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     ),
 }
 
-#: Names that people look for in another module.
+#: Names that users look for in the wrong module, by the module that has them.
 _HOMES = {
     "mdstorm.pytorch": ("BatchedDataLoader", "DataLoader"),
     "mdstorm.spark": ("SparkDatasetConverter", "make_spark_converter"),
@@ -120,7 +120,7 @@ _HOMES = {
     "mdstorm_backend": ("MDSWriter", "StreamingDataLoader", "StreamingDataset", "open_dataset"),
 }
 
-#: What mdstorm lacks, and the page about it.
+#: The names that mdstorm lacks, and the page that documents them.
 ABSENT = AbsentNames(
     "petastorm",
     "mdstorm",
@@ -132,21 +132,21 @@ _Defined = TypeVar("_Defined", bound=Any)
 
 
 def is_module(package: str, name: str) -> bool:
-    """Whether a package has a module of that name."""
+    """Whether a package has a public module of this name."""
     is_package = "__path__" in vars(sys.modules[package])
     return is_package and name[0] != "_" and find_spec(f"{package}.{name}") is not None
 
 
 def other_names(module: str) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a module: it finds names of other modules, or raises an error.
+    """Return a module's ``__getattr__``, which finds names of other modules or raises an error.
 
-    A package finds its own modules, too. Petastorm's packages import most of theirs, so that
-    programs use ``petastorm.etl.dataset_metadata`` after ``import petastorm``.
+    For a package, it also finds submodules. Petastorm's packages import most of theirs, so programs
+    use ``petastorm.etl.dataset_metadata`` after ``import petastorm``.
 
     Parameters
     ----------
     module : str
-        Its ``__name__``.
+        ``__name__`` of the module.
     """
     homes = ELSEWHERE.get(module.removeprefix("mdstorm."), {})
 

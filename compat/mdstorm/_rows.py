@@ -1,4 +1,4 @@
-"""Values as the row reader delivers them, and the static types of rows."""
+"""Convert stored columns to the values that readers deliver, and static types of rows."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def rows_of(
     Parameters
     ----------
     batch : Batch
-        Its columns, at least those of `row_type`.
+        The columns, at least those of `row_type`.
     row_type : namedtuple type
-        What a row is made of.
+        Type of the rows.
     column_of : callable
         Returns the stored column of a name; None for columns that a transform made.
     """
@@ -53,20 +53,21 @@ def rows_of(
 
 
 class ArrayColumn(Column):
-    """A column of zero-dimensional arrays, which rows hold as arrays, not as scalars."""
+    """A column of zero-dimensional arrays, which rows hold as arrays rather than scalars."""
 
     @classmethod
     def of(cls, column: Column) -> ArrayColumn:
-        """Make one of another column."""
+        """Return an `ArrayColumn` with the attributes of another column."""
         return cls(**{each.name: getattr(column, each.name) for each in fields(column)})
 
 
 def cells(values: Values, column: Column | None = None) -> list[Any]:
     """Return the values of one column, one per row.
 
-    Scalars are NumPy scalars, strings among them (``np.str_``, ``np.bytes_``), decimals `Decimal`,
-    dates ``datetime64[D]`` and timestamps ``datetime64[us]``; arrays are NumPy arrays, views of one
-    that holds those of all rows. A null is None, but in a column of floating-point numbers NaN.
+    Scalars are NumPy scalars, including strings (``np.str_``, ``np.bytes_``). Decimals are
+    `Decimal`, dates ``datetime64[D]``, and timestamps ``datetime64[us]``. Arrays are NumPy arrays,
+    views of one array with the elements of all rows. A null is None, or NaN in a column of
+    floating-point numbers.
     """
     if isinstance(values, np.ndarray):
         is_view = isinstance(column, ArrayColumn) and values.dtype.kind != "O"
@@ -91,7 +92,7 @@ def cells(values: Values, column: Column | None = None) -> list[Any]:
 
 
 def _numbers(values: pa.Array) -> list[Any]:
-    """Booleans, numbers, dates and timestamps: null is None, unless the numbers have a NaN."""
+    """Convert booleans, numbers, dates and timestamps; nulls are None, or NaN for floats."""
     if pa.types.is_floating(values.type) or not values.null_count:
         return list(scalars_to_numpy(values, has_nulls=False))
     nulls = np.flatnonzero(np.asarray(values.is_null())).tolist()
@@ -104,24 +105,25 @@ def _numbers(values: pa.Array) -> list[Any]:
 
 
 def batch_array(name: str, values: Values, column: Column | None = None) -> npt.NDArray[Any]:
-    """Return one column of a batch.
+    """Return one column as an array, as the batch reader delivers it.
 
-    Numbers and booleans are arrays of their dtype; integers with nulls float64 with NaN, booleans
-    with nulls objects. Strings are ``<U`` arrays unless one is null or ends with NUL, which such
-    arrays cannot hold; then, as binaries, decimals and dates always, they are objects with None for
-    null. Timestamps are ``datetime64[ns]``. Arrays are one array of shape ``(rows, …)`` where all
-    rows have one shape and none is null, and otherwise an object per row; nested arrays as
-    `column_to_numpy` of the engine makes them.
+    - Numbers and booleans have their own dtype. With nulls, integers are float64 with NaN, and
+      booleans are objects.
+    - Strings are ``<U`` arrays. If one is null or ends with NUL, which such arrays cannot hold,
+      they are objects with None for null. Binaries, decimals and dates are always such objects.
+    - Timestamps are ``datetime64[ns]``.
+    - Arrays are one array of shape ``(rows, …)`` if all rows have one shape and none is null, and
+      otherwise an object per row. Nested arrays are converted by the engine's `column_to_numpy`.
 
     Parameters
     ----------
     name : str
-        The column, for messages.
+        Name of the column, for messages.
     values : numpy.ndarray or pyarrow.Array
-        Its values as the reading core delivers them; a NumPy array may be returned unchanged.
+        The values as the engine reads them; a NumPy array may be returned unchanged.
     column : Column, optional
-        The stored column, whose nulls anywhere in the dataset decide the dtype; without it those
-        at hand do.
+        The stored column. Its nulls anywhere in the dataset determine the dtype; without it, the
+        nulls in `values` do.
 
     Raises
     ------
@@ -143,7 +145,7 @@ def batch_array(name: str, values: Values, column: Column | None = None) -> npt.
 
 
 def element_arrays(name: str, values: pa.Array, column: Column | None) -> npt.NDArray[Any]:
-    """Return the elements of all rows of an Arrow list array, one after the other."""
+    """Return the elements of all rows of an Arrow list array as one flat array."""
     flat = values.flatten()
     if _is_list(flat.type):
         return objects(flat.to_pylist())
@@ -152,7 +154,7 @@ def element_arrays(name: str, values: pa.Array, column: Column | None) -> npt.ND
 
 
 def split_rows(flat: npt.NDArray[Any], values: pa.Array) -> list[npt.NDArray[Any] | None]:
-    """Cut the elements of an Arrow list array into its rows; None for those that are null."""
+    """Split the flat elements of an Arrow list array into its rows; null rows are None."""
     lengths = np.asarray(pc.fill_null(pc.list_value_length(values), 0))
     bounds = np.concatenate([[0], np.cumsum(lengths)]).tolist()
     rows: list[npt.NDArray[Any] | None] = [flat[start:stop] for start, stop in pairwise(bounds)]
@@ -222,9 +224,9 @@ def _of_lists(name: str, values: pa.Array, column: Column | None) -> npt.NDArray
 if TYPE_CHECKING:
 
     class Row(tuple[Any, ...]):
-        """A row, a batch of rows, or an n-gram: fields by name, or by number.
+        """A row, a batch of rows, or an n-gram: fields by name or index.
 
-        Its real class is made from the schema. An n-gram is a dict from offset to row.
+        The real class is made from the schema. An n-gram is a dict from offset to row.
         """
 
         def __getattr__(self, field: str) -> Any: ...
@@ -234,7 +236,7 @@ else:
 
 
 class TFDataset(Protocol[_Element]):
-    """A ``tf.data.Dataset`` of some elements; what is not named here is `Any`."""
+    """A ``tf.data.Dataset`` with typed elements; its other attributes are `Any`."""
 
     def __iter__(self) -> Iterator[_Element]: ...
 
@@ -251,13 +253,13 @@ class TFDataset(Protocol[_Element]):
 
 
 class ResumableTFDataset(TFDataset[_Element], Protocol[_Element]):
-    """A dataset from a converter, which has a state and statistics."""
+    """A TensorFlow dataset from a converter, with a state and statistics."""
 
     def statistics(self, *, last_pass: bool = False) -> Statistics:
         """Return counts of delivered rows and of waiting time."""
 
     def state_dict(self, batches: int | None = None) -> dict[str, Any]:
-        """Return the position of the latest iteration, for `load_state_dict`."""
+        """Return the state of the latest iteration, for `load_state_dict`."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume the next iteration where `state` was taken."""
+        """Resume the next iteration from a state."""
