@@ -1,4 +1,4 @@
-"""Fields of a schema, their Spark types, and fields inferred from columns."""
+"""The fields of a schema, their Spark types, and fields inferred from columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mdstorm.errors import EncodingTypeError, InvalidArgumentError
 from mdstorm_backend.base import require, warn_user
 from mdstorm_backend.format import Column, SparkType, depth_of, is_number, numpy_dtype
 
-#: Types without parameters: Spark's name for the class → its JSON.
+#: Spark types without parameters: class name → JSON.
 ATOMIC_TYPES = {
     "BinaryType": "binary",
     "BooleanType": "boolean",
@@ -52,7 +52,7 @@ _SPARK_TYPES: dict[Any, str] = {
 
 @public("mdstorm.unischema")
 class UnischemaField(NamedTuple):
-    """One field. Fields that only differ in their codec are equal.
+    """A field of a schema. Fields that differ only in their codec are equal.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class UnischemaField(NamedTuple):
     shape : tuple of (int or None)
         Shape of a value: ``()`` for a scalar, None for a dimension of any size.
     codec : DataframeColumnCodec or None
-        How values are stored; None for what Spark stores without help.
+        How values are stored; None for values that Spark stores as they are.
     nullable : bool
         Whether a value may be None.
     """
@@ -109,7 +109,7 @@ def _invalid(field: UnischemaField, what: str) -> InvalidArgumentError:
 
 
 def fits_shape(found: tuple[int, ...], shape: tuple[int | None, ...]) -> bool:
-    """Whether an array has a declared shape, where None stands for any size."""
+    """Whether an array's shape matches a declared shape, where None means any size."""
     return len(found) == len(shape) and all(
         wanted in (None, size) for wanted, size in zip(shape, found, strict=True)
     )
@@ -118,7 +118,8 @@ def fits_shape(found: tuple[int, ...], shape: tuple[int | None, ...]) -> bool:
 def is_left_out(column: Column) -> bool:
     """Whether readers leave out a column unless `schema_fields` names it.
 
-    Those are structs, maps and lists of them and, as in Petastorm, nested lists of Parquet files.
+    Such columns are structs, maps, lists of those and, as in Petastorm, nested lists in Parquet
+    files.
     """
     is_parquet = column.origin.lengths != "stated"
     return column.is_nested or (is_parquet and depth_of(column.arrow_type) > 1)
@@ -130,14 +131,14 @@ def fields_of_columns(columns: Iterable[Column]) -> list[UnischemaField]:
     Parameters
     ----------
     columns : iterable of Column
-        Columns of a dataset of any kind. Those with nested values have no field.
+        Columns of a dataset of any kind. Columns with nested values have no field.
 
     Returns
     -------
     list of UnischemaField
-        Fields without codecs. An array has as many free dimensions as its encoding or its Spark
-        type says, or the sizes of a shape that the whole dataset has; arrays of Parquet files have
-        one.
+        Fields without codecs. An array has the dimensions of its encoding or its Spark type, each
+        of any size unless the whole dataset has one shape. Arrays in Parquet files have one
+        dimension.
     """
     fields = map(_field_of_column, columns)
     return [field for field in fields if field is not None]
@@ -174,7 +175,7 @@ def numpy_type_of(arrow_type: pa.DataType) -> Any:
     Raises
     ------
     InvalidArgumentError
-        If a Unischema has none for it; also ValueError.
+        If a Unischema has no NumPy type for the Arrow type; also ValueError.
     """
     while pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type):
         arrow_type = arrow_type.value_type
@@ -202,7 +203,7 @@ def _arrow_schema_of(dataset: Any) -> pa.Schema:
 
 
 def _partition_names(dataset: Any) -> set[str]:
-    """Names of the partition columns."""
+    """Return the names of a dataset's partition columns."""
     ours = getattr(dataset, "partition_columns", None)
     if ours is not None:
         return {str(name) for name in ours}
@@ -218,7 +219,7 @@ def _field_of_column(column: Column) -> UnischemaField | None:
     if encoding.is_opaque:
         return None
     if column.is_image:
-        # An array of pixels, whose size and number of channels only the file knows.
+        # An array of pixels, whose size and number of channels are stored only in the file.
         return UnischemaField(column.name, np.uint8, (None, None, None), None, column.nullable)
     if column.is_array and encoding.shape is not None and encoding.dtype is not None:
         dtype = encoding.dtype.newbyteorder("=").type
@@ -267,7 +268,7 @@ class NamedSparkType:
     Attributes
     ----------
     json : str or dict
-        What ``DataType.jsonValue()`` returns: ``"long"``, ``"decimal(10,2)"``, …
+        The result of ``DataType.jsonValue()``: ``"long"``, ``"decimal(10,2)"``, …
     """
 
     json: SparkType
@@ -276,22 +277,22 @@ class NamedSparkType:
         return f"{class_name(self)}()"
 
     def load(self) -> Any:
-        """Return the `pyspark.sql.types.DataType`; it needs pyspark."""
+        """Return the `pyspark.sql.types.DataType`; needs pyspark."""
         require("pyspark")
         from pyspark.sql.types import StructField
 
-        # The one public function of pyspark that parses any type.
+        # The only public function of pyspark that parses any type.
         field = {"name": "x", "type": self.json, "nullable": True, "metadata": {}}
         return StructField.fromJson(field).dataType
 
 
 def is_simple(json: SparkType) -> bool:
-    """Whether a type is a decimal or has no parameters, as in Petastorm's pickles."""
+    """Whether a type is a decimal or has no parameters, as the types in Petastorm's pickles."""
     return isinstance(json, str) and (json in _CLASSES or _DECIMAL.fullmatch(json) is not None)
 
 
 def class_name(spark_type: Any) -> str:
-    """Return the class name of a Spark type: of an instance, a class or a named type."""
+    """Return the class name of a Spark type, given an instance, a class or a `NamedSparkType`."""
     if isinstance(spark_type, NamedSparkType):
         if isinstance(spark_type.json, dict):
             return f"{str(spark_type.json['type']).capitalize()}Type"
@@ -302,7 +303,7 @@ def class_name(spark_type: Any) -> str:
 
 
 def spark_type_json(spark_type: Any) -> SparkType:
-    """Return Spark's JSON for a type in any of the forms that `class_name` takes."""
+    """Return Spark's JSON for a type in any form that `class_name` takes."""
     if isinstance(spark_type, NamedSparkType):
         return spark_type.json
     name = class_name(spark_type)
@@ -313,7 +314,7 @@ def spark_type_json(spark_type: Any) -> SparkType:
 
 
 def numpy_to_spark_mapping() -> dict[Any, Any]:
-    """Return the Spark types of scalars without a codec, by NumPy type; it needs pyspark."""
+    """Return the Spark types of scalars without a codec by NumPy type; needs pyspark."""
     return {dtype: NamedSparkType(name).load() for dtype, name in _SPARK_TYPES.items()}
 
 
@@ -323,7 +324,7 @@ def spark_type(field: UnischemaField) -> Any:
     Raises
     ------
     InvalidArgumentError
-        If it has no codec and is not of a type that Spark stores by itself; also ValueError.
+        If the field has no codec, and Spark cannot store its type as it is; also ValueError.
     """
     if field.codec is not None:
         return field.codec.spark_dtype()
@@ -343,12 +344,12 @@ def spark_type(field: UnischemaField) -> Any:
 
 
 def encoded(field: UnischemaField, value: Any) -> Any:
-    """Return a value of a field as a Spark DataFrame holds it.
+    """Encode a field's value for a Spark DataFrame.
 
     Raises
     ------
     EncodingError
-        If it does not fit the field; also ValueError.
+        If the value does not fit the field; also ValueError.
     """
     if value is None:
         if not field.nullable:

@@ -35,11 +35,11 @@ from mdstorm_backend.loaders import tf as tf_loaders
 from mdstorm_backend.loaders.tf import ColumnSpec
 from mdstorm_backend.read import Block, LateDecoder
 
-#: Bytes of stored rows that are handed over together.
+#: Bytes of stored rows in a block that is passed to TensorFlow.
 _BYTES_AT_A_TIME = 4 << 20
 _MOST_ROWS = 1 << 16
 _TENSORFLOW = "TensorFlow"
-#: NumPy types that arrive as something else.
+#: NumPy types that are delivered as another TensorFlow type.
 _DTYPES = {
     np.str_: "string",
     np.bytes_: "string",
@@ -51,12 +51,12 @@ _DTYPES = {
     np.uint32: "int64",
     np.bool_: "bool",
 }
-#: Kinds of NumPy types that TensorFlow has by the same name.
+#: Kinds of NumPy types that have the same name in TensorFlow.
 _SAME_KINDS = "iuf"
 
 
 def dataset_of_rows(reader: Any) -> Any:
-    """Return the dataset of a reader's rows, or batches."""
+    """Return a TensorFlow dataset of a reader's rows or batches."""
     specs = specs_of_schema(reader.schema)
     warn_of_decimals_in(reader)
     if can_pass_over(reader) and reader.batched_output:
@@ -70,8 +70,8 @@ def dataset_of_rows(reader: Any) -> Any:
         )
 
     by_shard = dataset(by_shard=True)
-    # Where boundaries between row groups are not seen, elements may be larger, or smaller; but
-    # arrays of a free length have one length in a row group alone.
+    # If the user does not see row-group boundaries, elements may have any number of rows. But a
+    # column of arrays of any length must have one length per element, which only row groups ensure.
     is_fixed = all(spec.is_fixed for spec in specs)
     anyhow = dataset(by_shard=False) if is_fixed or not reader.batched_output else by_shard
     if reader.batched_output:
@@ -80,7 +80,7 @@ def dataset_of_rows(reader: Any) -> Any:
 
 
 def dataset_of_ngrams(reader: Any) -> Any:
-    """Return the dataset of a reader's n-grams: dicts from offset to namedtuple."""
+    """Return a TensorFlow dataset of a reader's n-grams: dicts from offset to namedtuple."""
     specs = specs_of_ngram(reader)
     warn_of_decimals_in(reader)
     signature = {
@@ -96,13 +96,13 @@ def dataset_of_ngrams(reader: Any) -> Any:
 
 
 def warn_of_decimals_in(reader: Any) -> None:
-    """Warn if a reader delivers decimals although the user chose no form."""
+    """Warn if a reader delivers decimals and the user did not choose their type."""
     if isinstance(reader, Reader):
         reader._mdstorm_warn_of_decimals("TensorFlow")
 
 
 def specs_of_ngram(reader: Any) -> dict[int, list[ColumnSpec]]:
-    """Return the specs of the fields at each offset."""
+    """Return the specs of an n-gram's fields by offset."""
     offsets = range(min(reader.ngram.fields), max(reader.ngram.fields) + 1)
     return {offset: specs_of_schema(_schema_at(reader, offset)) for offset in offsets}
 
@@ -113,12 +113,12 @@ def _schema_at(reader: Any, offset: int) -> Unischema:
 
 
 def _with_options(dataset: Any, reader: Any) -> Any:
-    """Turn off TensorFlow's sharding, because the reader has sharded the rows.
+    """Turn off TensorFlow's sharding if the reader shards the rows.
 
     Raises
     ------
     InvalidArgumentError
-        If it would shard rows that each worker has in another order.
+        If TensorFlow would shard rows that each worker reads in another order.
     """
     if (
         tf_loaders.in_cluster()
@@ -141,23 +141,23 @@ class _Classes:
         adapter = type(tf.compat.v1.data.Dataset.from_tensors(0))
 
         class RowsDataset(adapter):  # type: ignore[misc, valid-type]
-            """A dataset of rows, read several at a time."""
+            """A dataset of rows that are read in blocks."""
 
             def __init__(self, parts: Callable[[], Any]) -> None:
                 self._parts = parts
-                # Not unbatch(): it ends the process at arrays without elements.
+                # Not unbatch(): it crashes the process for arrays without elements.
                 super().__init__(parts().flat_map(tf.data.Dataset.from_tensor_slices))
 
             def batch(
                 self, batch_size: Any, drop_remainder: bool = False, *others: Any, **options: Any
             ) -> Any:
-                """Batch rows as TensorFlow does, without splitting them first."""
+                """Batch rows as TensorFlow does, but without splitting the blocks first."""
                 if others or options or not isinstance(drop_remainder, bool):
                     return super().batch(batch_size, drop_remainder, *others, **options)
                 return adapter(self._parts().rebatch(batch_size, drop_remainder))
 
         class BatchesDataset(adapter):  # type: ignore[misc, valid-type]
-            """A dataset of stored batches, which can be unbatched to rows."""
+            """A dataset of batches, which can be unbatched into rows."""
 
             def __init__(self, batches: Any, parts: Callable[[], Any]) -> None:
                 self._parts = parts
@@ -179,18 +179,17 @@ def _classes() -> _Classes:
 
 @dataclass
 class Elements:
-    """Yields some rows at a time as a namedtuple of arrays, for ``tf.data.Dataset.from_generator``.
+    """Yields blocks of rows as namedtuples of arrays, for ``tf.data.Dataset.from_generator``.
 
-    Each call is a complete pass, independent of the others, over a reader of ours from which
-    nothing was taken before. Otherwise calls go on with the reader's own items, and reset it at
-    its end.
+    Over an unused reader of mdstorm, each call is a complete, independent pass. Over other readers,
+    calls continue with the reader's own items, and reset a reader that is at its end.
 
     Attributes
     ----------
     reader : Reader
-        What is read.
+        The reader.
     specs : sequence of ColumnSpec
-        How its columns arrive.
+        How the columns are delivered.
     by_shard : bool
         Whether an element is one shard's share of the rows, rather than a block of any rows.
     """
@@ -254,14 +253,14 @@ class Elements:
 class NGrams:
     """Yields the n-grams of a reader, for ``tf.data.Dataset.from_generator``.
 
-    Each call begins anew where the reader can do so; others go on where they stand.
+    Each call starts again from the beginning if the reader can; otherwise it continues.
 
     Attributes
     ----------
     reader : Reader
-        What is read.
+        The reader.
     specs : dict of int to sequence of ColumnSpec
-        How the columns of each offset arrive.
+        How the columns of each offset are delivered.
     """
 
     reader: Any
@@ -282,7 +281,7 @@ class NGrams:
 
 
 def _from_its_place(reader: Any) -> Iterator[Any]:
-    """Yield the remaining items of a reader; after its end, all items again."""
+    """Yield the remaining items of a reader; if it is at its end, reset it and yield all."""
     if getattr(reader, "last_row_consumed", False):
         reader.reset()
     yield from reader
@@ -295,25 +294,25 @@ def _rows_at_a_time(reader: Reader) -> int:
 
 
 def date_to_nsec_from_epoch(dt: datetime.date) -> int:
-    """Return a date, or a time without a zone taken for UTC, as nanoseconds since 1970.
+    """Return a date, or a time taken as UTC, as nanoseconds since 1970.
 
-    Fractions of a second are left out, as in Petastorm.
+    Fractions of a second are dropped, as in Petastorm.
     """
     return calendar.timegm(dt.timetuple()) * 1_000_000_000
 
 
 def column_for_tf(values: Values, spec: ColumnSpec, column: Column | None = None) -> Any:
-    """Return a column of some rows as `spec` declares.
+    """Convert a column of some rows to the type that `spec` declares.
 
-    Dates and timestamps become int64 nanoseconds since 1970 UTC, decimals their text, strings UTF-8
-    bytes. Numbers are cast to the declared type.
+    Dates and timestamps become int64 nanoseconds since 1970 UTC, decimals become text, and strings
+    become UTF-8 bytes. Numbers are cast to the declared type.
 
     Parameters
     ----------
     values : numpy.ndarray or pyarrow.Array
-        The column, from a block of the reading core or from a reader.
+        The column, from a block of the engine or from a reader.
     spec : ColumnSpec
-        How it arrives.
+        How the column is delivered.
     column : Column, optional
         The stored column.
 
@@ -322,9 +321,9 @@ def column_for_tf(values: Values, spec: ColumnSpec, column: Column | None = None
     NullValueError
         If a null has no value in TensorFlow.
     UnequalLengthsError
-        If its arrays are not all of one shape.
+        If the arrays differ in shape.
     TransformError
-        If its values are of another type or shape than declared.
+        If the values have another type or shape than declared.
     """
     if column is not None and column.is_late and not isinstance(values, np.ndarray):
         values = LateDecoder(column)(values)
@@ -338,9 +337,9 @@ def column_for_tf(values: Values, spec: ColumnSpec, column: Column | None = None
 
 
 def rows_for_tf(values: Values, spec: ColumnSpec, column: Column | None = None) -> Any:
-    """Return a column of rows without nulls; see `column_for_tf`.
+    """Convert a column of rows without nulls, as `column_for_tf` converts columns of batches.
 
-    As in Petastorm, a date of a row is a number of days, and a timestamp one of microseconds.
+    As in Petastorm, dates in rows are numbers of days, and timestamps numbers of microseconds.
     """
     if isinstance(values, pa.Array):
         if pa.types.is_decimal(values.type):
@@ -353,17 +352,12 @@ def rows_for_tf(values: Values, spec: ColumnSpec, column: Column | None = None) 
 
 
 def refuse_nulls_in_rows(fields: Iterable[tuple[str, Any]]) -> None:
-    """Raise NullInRowError that names all fields with nulls.
+    """Raise NullInRowError if any field is null, naming all such fields.
 
     Parameters
     ----------
     fields : iterable of tuple of str and object
-        Names, with the value of one row or the column of several.
-
-    Raises
-    ------
-    NullInRowError
-        If there is one.
+        Each name with the value of one row or the column of several rows.
     """
     found = dict.fromkeys(name for name, values in fields if _holds_none(values))
     if found:
@@ -383,7 +377,7 @@ def _holds_none(values: Any) -> bool:
 
 
 def value_for_tf(value: Any, spec: ColumnSpec) -> Any:
-    """Return one value of a row, or one column of a batch, that a reader delivered."""
+    """Convert one value of a row to the type that `spec` declares."""
     if isinstance(value, np.ndarray):
         if value.dtype.kind not in "OM" and spec.dtype != "string":
             return value.astype(spec.dtype, copy=False)
@@ -391,7 +385,7 @@ def value_for_tf(value: Any, spec: ColumnSpec) -> Any:
     if isinstance(value, Decimal):
         return str(value.normalize())
     if isinstance(value, (str, bytes)):
-        return np.array(value, object)  # texts of NumPy lose NUL at their end
+        return np.array(value, object)  # NumPy strings lose a trailing NUL
     if isinstance(value, datetime.date):
         value = np.datetime64(value)
     if isinstance(value, np.datetime64):
@@ -405,7 +399,7 @@ def _days_or_microseconds(values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
 
 
 def _of_objects(values: npt.NDArray[Any], spec: ColumnSpec) -> npt.NDArray[Any]:
-    """Return Python objects as an array that TensorFlow can convert."""
+    """Return a column of Python objects as an array that TensorFlow can convert."""
     flat = values.reshape(-1)
     nulls = sum(value is None for value in flat)
     if nulls:
@@ -432,12 +426,12 @@ def _check_lengths(lengths: list[Any], spec: ColumnSpec) -> None:
 
 
 def declared_spec(name: str, numpy_type: Any, shape: tuple[int | None, ...]) -> ColumnSpec:
-    """Return the spec of a column of a declared NumPy type.
+    """Return the spec of a column with a declared NumPy type.
 
     Raises
     ------
     InvalidArgumentError
-        If TensorFlow has no type for it; also ValueError.
+        If TensorFlow has no such type; also ValueError.
     """
     if numpy_type in _DTYPES:
         return ColumnSpec(name, _DTYPES[numpy_type], tuple(shape))
@@ -459,7 +453,7 @@ def specs_of_schema(schema: Unischema) -> list[ColumnSpec]:
     Raises
     ------
     InvalidArgumentError
-        If TensorFlow has no type for one; also ValueError.
+        If TensorFlow has no type for a field; also ValueError.
     """
     for field in schema.fields.values():
         if field.numpy_dtype is np.str_:

@@ -13,19 +13,19 @@ __all__ = [
 
 
 class CacheBase(abc.ABC):
-    """Keeps values by key."""
+    """Base class of caches, which keep values by key."""
 
     @abc.abstractmethod
     def get(self, key: str, fill_cache_func: Callable[[], Any]) -> Any:
-        """Return the value of a key; without one, call the function and keep its result."""
+        """Return the value of a key; if there is none, call the function and keep its result."""
 
     def cleanup(self) -> None:  # noqa: B027  # not every cache has something to remove
         """Remove all values."""
 
 
 class NullCache(CacheBase):
-    """Keeps nothing."""
+    """A cache that keeps nothing."""
 
     def get(self, key: str, fill_cache_func: Callable[[], Any]) -> Any:
-        """Return what the function returns."""
+        """Call the function and return its result."""
         return fill_cache_func()

@@ -32,7 +32,7 @@ __all__ = [
     "ScalarCodec",
 ]
 
-#: What a scalar is converted to before Spark sees it; other Spark types take it unchanged.
+#: Conversions of scalars by Spark type; scalars of other Spark types are passed unchanged.
 _CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     "BinaryType": lambda value: value.item() if isinstance(value, np.bytes_) else value,
     "BooleanType": bool,
@@ -44,12 +44,12 @@ _CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     "ShortType": int,
     "StringType": str,
 }
-#: Formats whose names for Pillow are not theirs in capitals.
+#: Pillow's names of formats, if they are not the format in capitals.
 _PILLOW_NAMES = {"jpg": "JPEG", "jpe": "JPEG", "tif": "TIFF", "jp2": "JPEG2000", "dib": "BMP"}
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
-#: Kinds of colours.
+#: PNG colour types.
 _GREY, _RGB = 0, 2
-#: The filter that stores the difference from the pixel to the left.
+#: The PNG filter that stores the difference from the pixel to the left.
 _SUB = 1
 
 
@@ -62,11 +62,11 @@ class DataframeColumnCodec(ABC):
 
     @abstractmethod
     def decode(self, unischema_field: UnischemaField, value: Any) -> Any:
-        """Return the original value for a value that `encode` returned."""
+        """Return the original value of an encoded value."""
 
     @abstractmethod
     def spark_dtype(self) -> Any:
-        """Spark type of the column, a `pyspark.sql.types.DataType`."""
+        """Return the Spark type of the column, a `pyspark.sql.types.DataType`."""
 
     def __str__(self) -> str:
         return f"{type(self).__name__}()"
@@ -76,7 +76,7 @@ class DataframeColumnCodec(ABC):
 
 
 class ScalarCodec(DataframeColumnCodec):
-    """A scalar, in a column of any Spark type.
+    """A codec that stores a scalar in a column of any Spark type.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class ScalarCodec(DataframeColumnCodec):
         self._spark_type = spark_type
 
     def encode(self, unischema_field: UnischemaField, value: Any) -> Any:
-        """Convert to a Python int, float, bool or str, by the Spark type.
+        """Convert a scalar to a Python int, float, bool or str, depending on the Spark type.
 
         If the column holds integers, fractions are truncated. Values for other Spark types, such as
         decimals and timestamps, are returned unchanged.
@@ -100,9 +100,9 @@ class ScalarCodec(DataframeColumnCodec):
         Raises
         ------
         EncodingTypeError
-            If it is not a scalar; also TypeError, ValueError.
+            If the value is not a scalar; also TypeError, ValueError.
         EncodingError
-            If it cannot be converted; also ValueError.
+            If the value cannot be converted; also ValueError.
         InvalidArgumentError
             If the field has a shape.
         """
@@ -142,7 +142,7 @@ class ScalarCodec(DataframeColumnCodec):
         return (dtype.type if isinstance(dtype, np.dtype) else dtype)(value)
 
     def spark_dtype(self) -> Any:
-        """Spark type of the column, as given to the constructor."""
+        """Return the Spark type of the column, as given to the constructor."""
         if isinstance(self._spark_type, NamedSparkType):
             return self._spark_type.load()
         return self._spark_type
@@ -153,12 +153,12 @@ class ScalarCodec(DataframeColumnCodec):
 
 class _BinaryCodec(DataframeColumnCodec):
     def spark_dtype(self) -> Any:
-        """`pyspark.sql.types.BinaryType`."""
+        """Return `pyspark.sql.types.BinaryType`."""
         return NamedSparkType("binary").load()
 
 
 class NdarrayCodec(_BinaryCodec):
-    """An array, as the bytes that `numpy.save` writes."""
+    """A codec that stores an array as the bytes that `numpy.save` writes."""
 
     def encode(self, unischema_field: UnischemaField, value: npt.NDArray[Any]) -> bytearray:
         """Return the array in ``.npy`` format.
@@ -166,9 +166,9 @@ class NdarrayCodec(_BinaryCodec):
         Raises
         ------
         EncodingTypeError
-            If it is not an array of the field's dtype; also ValueError.
+            If the value is not an array of the field's dtype; also ValueError.
         EncodingError
-            If its shape is not the field's; also ValueError.
+            If the shape is not the field's; also ValueError.
         """
         check_array(unischema_field, value)
         file = io.BytesIO()
@@ -187,7 +187,7 @@ class NdarrayCodec(_BinaryCodec):
 
 
 class CompressedNdarrayCodec(_BinaryCodec):
-    """An array, as the bytes that `numpy.savez_compressed` writes."""
+    """A codec that stores an array as the bytes that `numpy.savez_compressed` writes."""
 
     def encode(self, unischema_field: UnischemaField, value: npt.NDArray[Any]) -> bytearray:
         """Return the array in compressed ``.npz`` format.
@@ -208,8 +208,8 @@ class CompressedNdarrayCodec(_BinaryCodec):
         Raises
         ------
         EncodingError
-            If `value` is not a compressed array, or one of more values than the field declares;
-            also ValueError.
+            If `value` is not a compressed array, or the array has more values than the field
+            declares; also ValueError.
         """
         return _array(unischema_field, value, lambda file: inflate(file, unischema_field.shape))
 
@@ -228,7 +228,7 @@ def _array(
 
 
 class CompressedImageCodec(_BinaryCodec):
-    """A grey or RGB image, as the bytes of an image file.
+    """A codec that stores a grey or RGB image as the bytes of an image file.
 
     Parameters
     ----------
@@ -236,7 +236,7 @@ class CompressedImageCodec(_BinaryCodec):
         ``"png"`` (lossless, 8 or 16 bits), ``"jpeg"`` (8 bits), or another format that Pillow can
         write.
     quality : int
-        Of 100, for formats with loss.
+        Quality from 0 to 100, for lossy formats.
     """
 
     def __init__(self, image_codec: str = "png", quality: int = 80) -> None:
@@ -252,18 +252,19 @@ class CompressedImageCodec(_BinaryCodec):
 
     @property
     def quality(self) -> int:
-        """Quality of 100, for formats with loss."""
+        """Quality from 0 to 100, for lossy formats."""
         return self._quality
 
     def encode(self, unischema_field: UnischemaField, value: npt.NDArray[Any]) -> bytearray:
-        """Return the file of an image of shape ``(H, W)`` or ``(H, W, 3)``.
+        """Return the image file of pixels of shape ``(H, W)`` or ``(H, W, 3)``.
 
         Raises
         ------
         EncodingTypeError
-            If it is not an array of the field's dtype, or the format cannot store that dtype.
+            If the value is not an array of the field's dtype, or the format cannot store that
+            dtype.
         EncodingError
-            If its shape is not that of the field, or not that of an image; also ValueError.
+            If the shape is not that of the field, or not that of an image; also ValueError.
         """
         check_array(unischema_field, value)
         if value.ndim != 2 and (value.ndim != 3 or value.shape[2] != 3):
@@ -288,7 +289,7 @@ class CompressedImageCodec(_BinaryCodec):
         """
         try:
             pixels = image_array("png", bytes(value), most=_most_bytes(unischema_field))
-        except Exception as error:  # Pillow raises what its decoders raise
+        except Exception as error:  # Pillow's decoders may raise any error
             raise EncodingError(
                 f"Field {unischema_field.name!r} holds {len(value)} bytes that are not an image "
                 f"({error})",
@@ -303,27 +304,27 @@ class CompressedImageCodec(_BinaryCodec):
 
 
 def _most_bytes(field: UnischemaField) -> int:
-    """Return the bytes that an image may decode to, which may be more if its field says so."""
+    """Return the most bytes that an image may decode to; the declared shape may raise the limit."""
     pixels = math.prod(side or 0 for side in field.shape)
     return max(MAX_IMAGE_BYTES, int(np.dtype(field.numpy_dtype).itemsize) * pixels)
 
 
 def has_length(value: Any) -> bool:
-    """Whether a value is a list, array, bytes or the like, and neither a scalar nor a string."""
+    """Whether a value is a list, array, bytes or the like, rather than a scalar or a string."""
     if isinstance(value, np.ndarray):
         return value.ndim > 0
     return hasattr(value, "__len__") and not isinstance(value, str)
 
 
 def check_array(field: UnischemaField, value: Any) -> None:
-    """Raise an error unless an array has the dtype and shape of `field`.
+    """Raise EncodingError unless a value is an array with the dtype and shape of `field`.
 
     Raises
     ------
     EncodingTypeError
-        If it is not an array, or of another dtype.
+        If the value is not an array, or has another dtype.
     EncodingError
-        If its shape is another one.
+        If the array has another shape.
     """
     if not isinstance(value, np.ndarray):
         raise EncodingTypeError(
@@ -352,7 +353,7 @@ def check_array(field: UnischemaField, value: Any) -> None:
 
 
 def _is_of_type(found: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
-    """Whether a dtype is the wanted one in any byte order; strings and times in any size."""
+    """Whether a dtype is the wanted one, in any byte order; strings and times may have any size."""
     if wanted.kind in "SUMm":
         return found.kind == wanted.kind
     return bool(found.newbyteorder("=") == wanted.newbyteorder("="))
@@ -377,14 +378,14 @@ def encode_image(format_: str, pixels: npt.NDArray[Any], quality: int) -> bytes:
     pixels : numpy.ndarray
         ``(H, W)`` or ``(H, W, 3)`` in RGB, uint8, or uint16 for PNG.
     quality : int
-        Of 100, for formats with loss.
+        Quality from 0 to 100, for lossy formats.
 
     Raises
     ------
     TypeError
-        If pixels cannot have this dtype.
+        If the format cannot store pixels of this dtype.
     KeyError, ValueError, OSError
-        If Pillow does not write the format.
+        If the image has no pixels, or Pillow cannot write the format.
     """
     allowed = ("uint8", "uint16") if format_ == "png" else ("uint8",)
     if pixels.dtype.name not in allowed:
@@ -401,7 +402,7 @@ def encode_image(format_: str, pixels: npt.NDArray[Any], quality: int) -> bytes:
 
 
 def _encode_png(pixels: npt.NDArray[Any]) -> bytes:
-    """Encode as OpenCV does, several times as fast as Pillow: rows of differences, in runs."""
+    """Encode a PNG as OpenCV does, with the sub filter and RLE, several times as fast as Pillow."""
     height, width = pixels.shape[:2]
     samples = np.ascontiguousarray(pixels, pixels.dtype.newbyteorder(">"))
     step = samples[:1, :1].nbytes

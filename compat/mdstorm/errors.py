@@ -1,4 +1,4 @@
-"""The exceptions of Petastorm's API, in addition to the engine's.
+"""The exceptions of Petastorm's API, in addition to those of the engine.
 
 ::
 
@@ -31,7 +31,7 @@ can import all of them from here.
 from pickle import UnpicklingError
 
 import mdstorm_backend.errors as _engine
-from mdstorm_backend.errors import *  # noqa: F403  # what the engine raises, users catch from here
+from mdstorm_backend.errors import *  # noqa: F403  # users import all errors from this module
 from mdstorm_backend.errors import (
     AlreadyImportedError,
     ArgumentTypeError,
@@ -65,7 +65,7 @@ __all__ += _engine.__all__
 
 
 class CompressionCodecError(MDStormError, ValueError, RuntimeError):
-    """A compression codec is not one that Petastorm knows."""
+    """A compression codec is unknown to Petastorm."""
 
 
 class NotADataFrameError(MDStormError, TypeError, AttributeError):
@@ -125,7 +125,7 @@ class RowArgumentError(ArgumentTypeError, AssertionError):
 
 
 class RowTransformError(TransformError, TypeError):
-    """The function of a row reader's transform returned other fields than declared."""
+    """The function of a row reader's transform returned fields other than the declared ones."""
 
 
 class NullInRowError(MDStormError, RuntimeError):

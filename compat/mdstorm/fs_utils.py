@@ -1,6 +1,6 @@
 """Resolve URLs to file systems: the mirror of ``petastorm.fs_utils``.
 
-The file systems are fsspec's, which has one driver for HDFS, so ``hdfs_driver`` has no effect.
+The file systems come from fsspec, which has one driver for HDFS, so ``hdfs_driver`` has no effect.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class FilesystemResolver:
     Parameters
     ----------
     dataset_url : str or urllib.parse.ParseResult
-        The URL, or its parts.
+        The URL as a string or parsed.
     hadoop_configuration, connector, hdfs_driver, user : object
         Not used.
     storage_options : dict, optional
@@ -61,9 +61,9 @@ class FilesystemResolver:
         url = dataset_url.geturl() if isinstance(dataset_url, ParseResult) else dataset_url
         self._dataset_url: str = checked_urls(url).rstrip("/")
         self._storage_options = dict(storage_options or {})
-        check_scheme(self._dataset_url)  # opened when it is asked for: that may need the network
+        check_scheme(self._dataset_url)  # opened when first used, as that may need the network
         if self.parsed_dataset_url().scheme == "hdfs":
-            self.filesystem()  # Petastorm connects here, too
+            self.filesystem()  # Petastorm connects in the constructor, too
 
     def parsed_dataset_url(self) -> ParseResult:
         """Return the parts of the URL."""
@@ -78,12 +78,12 @@ class FilesystemResolver:
         return self.filesystem_factory()()
 
     def filesystem_factory(self) -> Callable[[], Any]:
-        """Return a function that creates the file system, even in another process."""
+        """Return a picklable function that creates the file system."""
         return partial(_filesystem, self._dataset_url, self._storage_options)
 
 
 def get_dataset_path(parsed_url: ParseResult) -> str:
-    """Return the path of a parsed URL; in object stores it includes the bucket."""
+    """Return the path of a parsed URL, which includes the bucket in object stores."""
     if parsed_url.scheme.lower() in _WITH_HOST:
         return parsed_url.path
     return parsed_url.netloc + parsed_url.path
@@ -95,12 +95,12 @@ def get_filesystem_and_path_or_paths(
     storage_options: dict[str, Any] | None = None,
     filesystem: Any = None,
 ) -> tuple[Any, str | list[str]]:
-    """Return the file system of URLs, and their path or paths in it.
+    """Return the file system of one or several URLs, and their path or paths in it.
 
     Parameters
     ----------
     url_or_urls : str or list of str
-        One URL, or several in one storage.
+        One URL, or a list of URLs in the same storage.
     hdfs_driver : str
         Not used.
     storage_options : dict, optional
@@ -121,12 +121,12 @@ def get_filesystem_and_path_or_paths(
 
 
 def normalize_dir_url(dataset_url: str) -> str:
-    """Return a URL without a slash at its end.
+    """Return a URL without a trailing slash.
 
     Raises
     ------
     InvalidArgumentError
-        If it is empty, or neither a string nor a path; also ValueError.
+        If the URL is empty, or neither a string nor a path; also ValueError.
     """
     return checked_url(dataset_url).removesuffix("/")
 

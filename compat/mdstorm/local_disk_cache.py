@@ -25,33 +25,33 @@ __all__ = [
 __getattr__ = other_names(__name__)
 
 _SUFFIX = ".mdstorm-cached"
-#: All files of a cache, those among them that are being written, or were by a killed process.
+#: All files of a cache, including temporary files, which a killed process may have left.
 _FILES = f"*{_SUFFIX}*"
 _MAGIC = b"mdstorm cached value 1\n"
 _CHECKSUM_BYTES = 4
-#: Which value goes first when there is no room: the one stored, or used, the longest time ago; or
-#: none, and nothing more is kept.
+#: Which value is removed first when the cache is full: the one stored, or used, the longest time
+#: ago; with ``none``, no value is removed, and no more are kept.
 _POLICIES = ("least-recently-stored", "least-recently-used", "none")
 _ROWS_PER_SHARD = 5
 
 
 class LocalDiskCache(CacheBase):
-    """Keeps values in a local directory, one file each, for all processes that use it.
+    """A cache that keeps each value in a file of a local directory, shared by processes.
 
     Values are pickled. A file that is damaged, or belongs to another user, counts as missing.
 
     Parameters
     ----------
     path : str or None
-        The directory. If it does not exist, it is created with access for this user only. None is a
-        new directory for temporary files.
+        The directory. If it does not exist, it is created with access for this user only. None
+        means a new temporary directory.
     size_limit_bytes : int
         Largest total size of the files in bytes.
     expected_row_size_bytes : int
-        Approximate size of a row in bytes. A limit that is far too small for some rows is refused.
+        Approximate size of a row in bytes. A limit that is too small for a few rows is an error.
     shards : int
-        Number of parts into which Petastorm divides a cache, each with its share of the limit. It
-        is used only for that check.
+        Number of parts into which Petastorm divides a cache, each with its share of the limit. Used
+        only for the check of the limit.
     cleanup : bool
         Whether `cleanup` removes the values.
     eviction_policy : str
@@ -85,7 +85,7 @@ class LocalDiskCache(CacheBase):
         self._mdstorm_policy = eviction_policy
 
     def get(self, key: str, fill_cache_func: Callable[[], Any]) -> Any:
-        """Return the value of a key. If there is none, call the function, and keep its result."""
+        """Return the value of a key; if there is none, call the function and keep its result."""
         path = self._mdstorm_directory / f"{hashlib.sha256(key.encode()).hexdigest()[:40]}{_SUFFIX}"
         found = self._mdstorm_read(path)
         if found is None:
@@ -96,7 +96,7 @@ class LocalDiskCache(CacheBase):
     def cleanup(self) -> None:
         """Remove the values, and the directory if it is then empty.
 
-        Files that cannot be removed stay, and a warning says so.
+        Does nothing unless `cleanup` was true. Warns if a file cannot be removed.
         """
         if not self._mdstorm_removes:
             return
@@ -129,7 +129,7 @@ class LocalDiskCache(CacheBase):
         return value
 
     def _mdstorm_write(self, path: Path, value: tuple[Any]) -> None:
-        """Store a value if there is room for it, or can be made."""
+        """Store a value if there is room for it or room can be made."""
         data = pickle.dumps(value, protocol=5)
         size = len(_MAGIC) + _CHECKSUM_BYTES + len(data)
         if not self._mdstorm_make_room(size):
@@ -138,8 +138,8 @@ class LocalDiskCache(CacheBase):
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.writelines([_MAGIC, _checksum(data), data])
-            with suppress(FileNotFoundError):  # another process has made room
-                os.replace(temporary, path)  # seen whole or not at all
+            with suppress(FileNotFoundError):  # another process removed it to make room
+                os.replace(temporary, path)  # atomic: readers see the whole file or none
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
@@ -147,7 +147,7 @@ class LocalDiskCache(CacheBase):
     def _mdstorm_new_file(self) -> tuple[int, str]:
         while True:
             self._mdstorm_directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # Another process may have removed the directory, which was empty, meanwhile.
+            # Another process may have removed the empty directory in the meantime.
             with suppress(FileNotFoundError):
                 return tempfile.mkstemp(dir=self._mdstorm_directory, suffix=f"{_SUFFIX}.tmp")
 

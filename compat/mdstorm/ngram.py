@@ -1,4 +1,4 @@
-"""`NGram`: consecutive rows of a sequence read as one item.
+"""`NGram`: read consecutive rows of a sequence as one item.
 
 Names and rules are those of ``petastorm.ngram``.
 """
@@ -30,11 +30,11 @@ _FieldOrPattern = UnischemaField | str
 
 
 class NGram(Described):
-    """Describes n-grams of rows; pass it to ``make_reader`` as ``schema_fields``.
+    """A description of n-grams of rows, passed to ``make_reader`` as ``schema_fields``.
 
     An n-gram is a dict from offset to a row with the fields for that offset. It consists of
     consecutive rows of one shard, or of one piece of a shard. The timestamp of each row is at most
-    `delta_threshold` after that of the row before.
+    `delta_threshold` after that of the previous row.
 
     Parameters
     ----------
@@ -42,18 +42,18 @@ class NGram(Described):
         For each offset, its fields, or regular expressions that match their whole names. An n-gram
         has all offsets from the first to the last; offsets that are not named here have no fields.
     delta_threshold : number or numpy.timedelta64
-        The largest step from one timestamp to the next. If the field holds timestamps, a number of
-        microseconds or a `numpy.timedelta64`.
+        The largest step from one timestamp to the next. If the field holds timestamps, this is a
+        number of microseconds or a `numpy.timedelta64`.
     timestamp_field : UnischemaField or str
         The field by which rows are sorted, or a regular expression that matches only its name.
     timestamp_overlap : bool
         Whether a row may be part of several n-grams. If not, each n-gram begins after the last
-        timestamp of the one before.
+        timestamp of the previous one.
 
     Raises
     ------
     InvalidArgumentError
-        If an argument is something else.
+        If an argument has another type.
 
     Examples
     --------
@@ -78,12 +78,12 @@ class NGram(Described):
 
     @property
     def length(self) -> int:
-        """Rows of an n-gram."""
+        """Number of rows in an n-gram."""
         return max(self._fields) - min(self._fields) + 1
 
     @property
     def fields(self) -> dict[int, list[_FieldOrPattern]]:
-        """The wanted fields by offset."""
+        """The requested fields by offset."""
         return self._fields
 
     @property
@@ -106,12 +106,12 @@ class NGram(Described):
     __hash__ = None  # type: ignore[assignment]  # fields change when they are resolved
 
     def resolve_regex_field_names(self, schema: Unischema) -> None:
-        """Replace regular expressions by the fields of a schema that they match, in place.
+        """Replace regular expressions with the fields of a schema that they match, in place.
 
         Raises
         ------
         InvalidArgumentError
-            If one matches none, or the one for the timestamp field not exactly one.
+            If an expression matches no field, or the timestamp's does not match exactly one field.
         """
         for pattern in {item for fields in self._fields.values() for item in fields}:
             if isinstance(pattern, str) and not match_unischema_fields(schema, [pattern]):
@@ -134,7 +134,7 @@ class NGram(Described):
     def convert_fields(
         self, unischema: Unischema, field_list: Sequence[_FieldOrPattern]
     ) -> list[Any]:
-        """Return the fields of the list, then those that its expressions match."""
+        """Return the fields of a list, then the fields that its regular expressions match."""
         given = [item for item in field_list if not isinstance(item, str)]
         patterns = [item for item in field_list if isinstance(item, str)]
         return list(dict.fromkeys([*given, *match_unischema_fields(unischema, patterns)]))
@@ -155,19 +155,19 @@ class NGram(Described):
     def form_ngram(
         self, data: Sequence[Mapping[str, Any]], schema: Unischema
     ) -> list[dict[int, dict[str, Any]]]:
-        """Make n-grams of rows that are dicts.
+        """Return the n-grams of consecutive rows that are dicts.
 
         Parameters
         ----------
         data : sequence of dict
-            Rows in the order of their timestamps, with the names of fields as keys.
+            Rows in the order of their timestamps, by field name.
         schema : Unischema
-            Their schema.
+            Schema of the rows.
 
         Returns
         -------
         list of dict
-            From offset to a dict of the wanted fields.
+            Each n-gram as a dict from offset to a dict of the requested fields.
 
         Raises
         ------
@@ -190,7 +190,7 @@ class NGram(Described):
     def make_namedtuple(
         self, schema: Unischema, ngram_as_dicts: Mapping[int, Mapping[str, Any]]
     ) -> dict[int, Any]:
-        """Return an n-gram of `form_ngram` with a namedtuple at each offset."""
+        """Return an n-gram from `form_ngram` with a namedtuple at each offset."""
         return {
             offset: self.get_schema_at_timestep(schema, offset).make_namedtuple(**row)
             for offset, row in ngram_as_dicts.items()
@@ -205,16 +205,16 @@ class NGram(Described):
         return range(min(self._fields), max(self._fields) + 1)
 
     def _mdstorm_starts(self, timestamps: Sequence[Any]) -> list[int]:
-        """Return the first row of each n-gram, given the timestamps of consecutive rows.
+        """Return the index of each n-gram's first row, given the timestamps of consecutive rows.
 
-        They are numbers, ``datetime64``, or objects that can be subtracted.
+        Timestamps are numbers, ``datetime64``, or objects that can be subtracted.
 
         Raises
         ------
         UnsortedTimestampsError
-            If they do not ascend, and there are enough for an n-gram of several rows.
+            If the timestamps do not ascend, and suffice for an n-gram of several rows.
         InvalidArgumentError
-            If they are texts.
+            If the timestamps are strings.
         """
         count, steps = len(timestamps) - self.length + 1, self.length - 1
         if count <= 0:
@@ -267,7 +267,7 @@ def _check(fields: Any, delta_threshold: Any, timestamp_field: Any, timestamp_ov
 
 
 def _as_array(timestamps: Sequence[Any]) -> npt.NDArray[Any]:
-    """Return timestamps as an array; of objects where NumPy has no type for them."""
+    """Return timestamps as an array, of objects if NumPy has no type for them."""
     array = np.asarray(timestamps)
     return array.astype(object) if array.dtype.kind not in "iufMO" else array
 
@@ -289,15 +289,15 @@ def _steps_fit(stamps: npt.NDArray[Any], threshold: float, name: str) -> npt.NDA
     steps = np.diff(stamps)
     if steps.dtype.kind == "m":
         if isinstance(threshold, np.timedelta64):
-            # NumPy finds the unit that both have.
+            # NumPy converts both to a common unit.
             return np.asarray((steps <= threshold) & (steps >= np.timedelta64(0)), np.bool_)
         steps = steps.astype(np.int64)
-    # A step that is too large for its type has become negative.
+    # A step that overflowed its type is negative.
     return np.asarray((steps <= threshold) & (steps >= 0), np.bool_)
 
 
 def _apart(stamps: npt.NDArray[Any], starts: npt.NDArray[np.int64], length: int) -> list[int]:
-    """Leave out n-grams that overlap with the one before."""
+    """Return the starts of n-grams that do not overlap with the previous one."""
     chosen: list[int] = []
     for start in starts.tolist():
         if not chosen or stamps[start] > stamps[chosen[-1] + length - 1]:

@@ -1,7 +1,7 @@
-"""Predicates: which rows a reader delivers.
+"""Predicates, which select the rows that a reader delivers.
 
-A reader calls its predicate once for all rows that it reads of a shard. The classes of this module
-evaluate the rows with NumPy and Arrow; `PredicateBase` says how your own predicates are called.
+A reader evaluates its predicate once for all rows that it reads of a shard. The classes of this
+module use NumPy and Arrow for that; `PredicateBase` explains how your own predicates are called.
 Names, arguments and the buckets of `in_pseudorandom_split` are those of ``petastorm.predicates``.
 """
 
@@ -43,7 +43,7 @@ class PredicateBase(Described, abc.ABC):
 
     @abc.abstractmethod
     def get_fields(self) -> set[str]:
-        """Return the names of the fields that `do_include` uses."""
+        """Return the names of the fields that `do_include` needs."""
 
     @abc.abstractmethod
     def do_include(self, values: Any) -> Any:
@@ -51,7 +51,7 @@ class PredicateBase(Described, abc.ABC):
 
 
 class _OfOneField(PredicateBase):
-    """Base of those that look at one field."""
+    """Base class of predicates on one field."""
 
     _predicate_field: str
 
@@ -60,7 +60,7 @@ class _OfOneField(PredicateBase):
         return {self._predicate_field}
 
 
-class in_set(_OfOneField):  # noqa: N801  # as Petastorm has it, like all of these
+class in_set(_OfOneField):  # noqa: N801  # Petastorm's name, as those of the other classes
     """Selects rows whose field has one of the given values.
 
     Parameters
@@ -77,7 +77,7 @@ class in_set(_OfOneField):  # noqa: N801  # as Petastorm has it, like all of the
         self._predicate_field = predicate_field
 
     def do_include(self, values: Mapping[str, Any]) -> bool:
-        """Return whether the field's value is one of the values."""
+        """Return whether the field's value is one of the given values."""
         return is_among(values[self._predicate_field], self._inclusion_values)
 
 
@@ -98,7 +98,7 @@ class in_intersection(_OfOneField):  # noqa: N801
         self._predicate_field = _predicate_field
 
     def do_include(self, values: Mapping[str, Any]) -> bool:
-        """Return whether any element of the field's array is one of the values.
+        """Return whether any element of the field's array is one of the given values.
 
         Raises
         ------
@@ -127,7 +127,7 @@ class in_lambda(PredicateBase):  # noqa: N801
         The fields whose values the function takes, in this order.
     predicate_func : callable
         Called as ``predicate_func(*values)``, or ``predicate_func(*values, state_arg)``.
-        `PredicateBase` says what it gets and must return in each reader.
+        `PredicateBase` explains what it gets and must return in each reader.
     state_arg : object, optional
         Last argument of the function, unless it is None.
 
@@ -174,12 +174,12 @@ class in_negate(PredicateBase):  # noqa: N801
     Parameters
     ----------
     predicate : PredicateBase
-        The other one.
+        The other predicate.
 
     Raises
     ------
     InvalidArgumentError
-        If it is not a predicate.
+        If `predicate` is not a predicate.
     """
 
     def __init__(self, predicate: PredicateBase) -> None:
@@ -196,12 +196,12 @@ class in_negate(PredicateBase):  # noqa: N801
 
 
 class in_reduce(PredicateBase):  # noqa: N801
-    """Selects rows for which a function of the results of other predicates returns true.
+    """Selects rows for which a function of other predicates' results returns true.
 
     Parameters
     ----------
     predicate_list : list of PredicateBase
-        The others.
+        The other predicates.
     reduce_func : callable
         Gets the list of their results; `all` or `any`, for example. Any other function gets
         booleans in the row reader, and boolean Series in the batch reader; if it cannot take
@@ -210,7 +210,7 @@ class in_reduce(PredicateBase):  # noqa: N801
     Raises
     ------
     InvalidArgumentError
-        If one of them is not a predicate.
+        If an element of the list is not a predicate.
 
     Examples
     --------
@@ -247,14 +247,14 @@ class in_pseudorandom_split(_OfOneField):  # noqa: N801
         The share of each subset, such as ``[0.8, 0.2]``. If their sum is less than 1, the remaining
         rows are in no subset.
     subset_index : int
-        Number of the subset; negative numbers count from the end.
+        Index of the subset; negative numbers count from the end.
     predicate_field : str
         The field. Rows with equal values are in the same subset.
 
     Raises
     ------
     InvalidArgumentError
-        If there is no such subset, or the fractions are none of one whole.
+        If there is no such subset, a fraction is negative, or their sum is more than 1.
 
     Notes
     -----
@@ -295,7 +295,7 @@ class in_pseudorandom_split(_OfOneField):  # noqa: N801
         Raises
         ------
         InvalidArgumentError
-            If the field is not among the values.
+            If `values` lacks the field.
         """
         if self._predicate_field not in values:
             raise InvalidArgumentError(
@@ -326,7 +326,7 @@ def as_searched(values: Iterable[Any]) -> set[Any] | list[Any]:
 
 
 def is_among(value: Any, values: set[Any] | list[Any]) -> bool:
-    """Whether one of `values` equals a value."""
+    """Whether a value equals one of `values`."""
     if _plain(value) in values:
         return True
     # NumPy's dates and times equal Python's, but their hashes differ.
