@@ -1,8 +1,8 @@
-"""What a `StreamingDataset` tells of itself, under the names of MosaicML Streaming.
+"""Attributes of a `StreamingDataset`, under the names of MosaicML Streaming.
 
-Subclasses give attributes whatever names they like, so that a dataset keeps nothing of its own but
-``_mdstorm``. What it tells of itself a subclass may hide; what it can be told it may say before it
-calls the constructor, which decides.
+Subclasses may use any attribute names, so a dataset keeps its whole state in ``_mdstorm``. A
+subclass may shadow the read-only attributes. It may also set the settable ones before it calls the
+constructor; the constructor's arguments then take precedence.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 else:
 
     class fact:  # noqa: N801  # used as `property` is
-        """A property that an instance can have an attribute in the place of."""
+        """A property that an instance attribute of the same name may shadow."""
 
         def __init__(self, function: Callable[[Any], Any]) -> None:
             self._function = function
@@ -45,7 +45,7 @@ def _opened(dataset: Any) -> OpenedDataset | None:
 
 
 class Argument:
-    """An argument that can be read under its name. A subclass may use the name for itself."""
+    """A read-only constructor argument. A subclass may use the name for an attribute of its own."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -62,7 +62,7 @@ class Argument:
 
 
 class SettableArgument(Argument):
-    """An argument that can be read, and be set for the iterations that follow."""
+    """A constructor argument that can be set; later iterations use the new value."""
 
     def __get__(self, dataset: Any, owner: type | None = None) -> Any:
         if dataset is not None and _opened(dataset) is None and self._name in dataset.__dict__:
@@ -72,13 +72,13 @@ class SettableArgument(Argument):
     def __set__(self, dataset: Any, value: Any) -> None:
         opened = _opened(dataset)
         if opened is None:
-            dataset.__dict__[self._name] = value  # for the subclass itself, until it is made
+            dataset.__dict__[self._name] = value  # for the subclass, until the constructor runs
         else:
             opened.change(self._name, value)
 
 
 class ArgumentInBytes(SettableArgument):
-    """A size, in bytes also if it was passed as text."""
+    """A size that reads as a number of bytes, even if it was passed as text."""
 
     def __get__(self, dataset: Any, owner: type | None = None) -> Any:
         size = super().__get__(dataset, owner)
@@ -88,11 +88,11 @@ class ArgumentInBytes(SettableArgument):
 class DatasetInfo:
     """The arguments of a dataset; counts and offsets of its samples, shards and streams.
 
-    Samples and shards are numbered through all streams. A subclass may use the names of what cannot
-    be set for itself.
+    Samples and shards are numbered consecutively across all streams. A subclass may use the names
+    of read-only attributes for its own.
     """
 
-    #: Everything that a dataset keeps.
+    #: The whole state of a dataset.
     _mdstorm: OpenedDataset
 
     batch_size = SettableArgument()
@@ -137,7 +137,7 @@ class DatasetInfo:
 
     @property
     def next_epoch(self) -> int:
-        """Number of the epoch that is begun next."""
+        """The index of the next epoch."""
         return self._mdstorm.schedule.next_epoch
 
     @next_epoch.setter
@@ -146,32 +146,32 @@ class DatasetInfo:
 
     @property
     def size(self) -> int:
-        """The same as `num_samples`."""
+        """Alias of `num_samples`."""
         return self.num_samples
 
     def __len__(self) -> int:
-        """Samples of this rank in one epoch."""
+        """Number of samples of this rank in one epoch."""
         return self.length
 
     @fact
     def length(self) -> int:
-        """The same as ``len``."""
+        """Alias of ``len``."""
         return self._mdstorm.schedule.sampler().rows_per_epoch
 
     @fact
     def initial_physical_nodes(self) -> int | None:
-        """Nodes with which the epoch began that a loaded state goes on with; None without one."""
+        """Number of nodes when the loaded state's epoch began; None without a loaded state."""
         begun = self._mdstorm.schedule.epochs.begun
         return None if begun is None else begun.initial_physical_nodes
 
     @fact
     def epoch_seed_change(self) -> bool:
-        """Whether each epoch draws other samples, if it does not have all."""
+        """Whether each epoch that leaves out samples draws a different selection."""
         return bool(self.shuffle and self.sampling_method == "balanced")
 
     @fact
     def num_samples(self) -> int:
-        """Samples of all streams, each counted once."""
+        """Number of samples of all streams, each counted once."""
         return len(self._mdstorm.dataset)
 
     @fact
@@ -186,94 +186,94 @@ class DatasetInfo:
 
     @fact
     def shards(self) -> list[StoredShard]:
-        """The shards: their samples, and what the indexes say of them."""
+        """The shards, with their samples and the metadata of their indexes."""
         infos = [shard for part in self._mdstorm.parts for shard in part.index.shards]
         return [StoredShard(info, self._mdstorm.dataset, i) for i, info in enumerate(infos)]
 
     @fact
     def samples_per_shard(self) -> Counts:
-        """Samples of each shard."""
+        """Number of samples in each shard."""
         return np.array(self._mdstorm.dataset.shard_sizes, np.int64)
 
     @fact
     def sample_offset_per_shard(self) -> Counts:
-        """Number of the first sample of each shard."""
+        """The index of each shard's first sample."""
         return np.array(self._mdstorm.dataset.bounds[:-1])
 
     @fact
     def samples_per_stream(self) -> Counts:
-        """Samples of each stream."""
+        """Number of samples in each stream."""
         return np.array([len(part) for part in self._mdstorm.parts], np.int64)
 
     @fact
     def sample_offset_per_stream(self) -> Counts:
-        """Number of the first sample of each stream."""
+        """The index of each stream's first sample."""
         return _offsets(self.samples_per_stream)
 
     @fact
     def shards_per_stream(self) -> Counts:
-        """Shards of each stream."""
+        """Number of shards in each stream."""
         return np.array([len(part.shard_sizes) for part in self._mdstorm.parts], np.int64)
 
     @fact
     def shard_offset_per_stream(self) -> Counts:
-        """Number of the first shard of each stream."""
+        """The index of each stream's first shard."""
         return _offsets(self.shards_per_stream)
 
     @fact
     def stream_per_shard(self) -> Counts:
-        """Number of the stream that each shard belongs to."""
+        """The index of the stream that each shard belongs to."""
         numbers: Counts = np.repeat(np.arange(len(self._mdstorm.parts)), self.shards_per_stream)
         return numbers
 
     @fact
     def spanner(self) -> Spanner:
-        """Finds samples: ``spanner[i]`` is the number of a sample's shard, and its row there."""
+        """Locates samples: ``spanner[i]`` is the index of the shard and the row within it."""
         return Spanner(self.samples_per_shard)
 
     @fact
     def cache_usage(self) -> int:
-        """Bytes that the streams take in their cache directories on this machine.
+        """Bytes that the streams use in their cache directories on this machine.
 
-        Shards that are read where they are take none.
+        Shards that are read in place use none.
         """
         return sum(map(_cached, self._mdstorm.parts))
 
     def prepare_shard(self, shard_id: int, blocking: bool = True) -> None:
-        """Bring a shard to this machine.
+        """Copy a shard to this machine unless it is already available here.
 
         Parameters
         ----------
         shard_id : int
-            Its number.
+            Index of the shard.
         blocking : bool
-            Accepted, and without effect: it is there when this returns.
+            Accepted for compatibility and ignored: the call always waits for the shard.
 
         Raises
         ------
         MDStormError
-            If it cannot be brought there, or is not what the index says.
+            If the shard cannot be copied or does not match the index.
         """
         part, info = self._mdstorm_stored(shard_id)
         dataset = self._mdstorm.dataset
         dataset.shard(range(len(dataset.shard_sizes))[shard_id])
-        part.files.open(info)  # of an open shard, the copy may have been evicted
+        part.files.open(info)  # the copy of a shard that is still open may have been evicted
 
     def evict_shard(self, shard_id: int) -> None:
-        """Remove the copy of a shard that the cache made: it is made again when it is needed.
+        """Remove the cached copy of a shard; it is copied again when needed.
 
-        A shard that is read in place stays, and so does one that is open until it is closed.
+        A shard that is read in place is kept. An open shard is kept until it is closed.
 
         Parameters
         ----------
         shard_id : int
-            Its number.
+            Index of the shard.
         """
         part, info = self._mdstorm_stored(shard_id)
         part.files.discard(info)
 
     def _mdstorm_stored(self, shard_id: int) -> tuple[Dataset, ShardInfo]:
-        """Return the stream of a shard, and what its index says of it."""
+        """Return the dataset that holds a shard, and the shard's index entry."""
         shards = [(part, info) for part in self._mdstorm.parts for info in part.index.shards]
         return shards[shard_id]
 

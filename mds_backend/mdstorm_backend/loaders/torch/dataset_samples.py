@@ -1,4 +1,4 @@
-"""The samples of a `StreamingDataset`, by number and in its order, and its states."""
+"""Access to the samples of a `StreamingDataset`, by number and by iteration, and its states."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 
 class DatasetSamples(DatasetInfo, Array):
-    """A dataset that makes samples: of this rank, in a worker process that one's part of them.
+    """A dataset that yields the samples of this rank or, in a worker process, the worker's part.
 
-    What a loader needs of a `StreamingDataset`, which makes batches as well.
+    The part of `StreamingDataset` that a loader needs.
     """
 
     def get_item(self, sample_id: int, retry: int = 7) -> Any:
-        """Return one sample by its number in stored order, with the values that iterating gives.
+        """Return one sample by its number in stored order, with the same values as iteration.
 
-        Only the transform is not called: it works on many samples at a time.
+        The transform is not applied, because it works on whole batches of samples.
         """
         return self._mdstorm.sample_maker(sample_id)
 
@@ -45,45 +45,45 @@ class DatasetSamples(DatasetInfo, Array):
         return _samples_of(self, self._mdstorm.begin_part(info))
 
     def __copy__(self) -> Self:
-        """Return a dataset that can be told other settings, and shares the count of epochs."""
+        """Return a copy with independent settings that shares the epoch counter."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__, _mdstorm=self._mdstorm.twin())
         return other
 
     def set_epoch(self, epoch: int) -> None:
-        """Say with which epoch the next iteration begins, over samples or by a loader.
+        """Choose the epoch with which the next iteration begins, over samples or by a loader.
 
-        One that goes on where a state was taken does so still, if that is in this epoch. In the
-        exact order the workers of a plain ``DataLoader`` begin with that of the dataset they were
-        copied from.
+        An iteration that resumes from a loaded state still does so if the state is of this epoch.
+        In the exact order, workers of a plain ``DataLoader`` begin with the epoch of the dataset
+        that they were copied from.
         """
         self._mdstorm.schedule.next_epoch = epoch
 
     def state_dict(
         self, num_samples: int | None = None, from_beginning: bool = True
     ) -> dict[str, Any]:
-        """Return where reading stands, for `load_state_dict`.
+        """Return the reading position, for `load_state_dict`.
 
-        Without arguments that is where the iteration stands that was begun last, over samples in
-        this process or by a `StreamingDataLoader`. With them, as in MosaicML Streaming, the caller
-        says it.
+        Without arguments, this is the position of the latest iteration, over samples in this
+        process or by a `StreamingDataLoader`. With arguments, the caller states the position, as in
+        MosaicML Streaming.
 
         Parameters
         ----------
         num_samples : int, optional
-            Samples that all ranks together have had of the epoch; in the exact order of the pass,
-            which may be of several epochs.
+            Number of samples of the epoch that all ranks together have received; in the exact
+            order, of the pass, which may have several epochs.
         from_beginning : bool
-            Whether that is counted from the beginning, or from where a loaded state began.
+            Whether `num_samples` counts from the beginning, or from the loaded state.
 
         Raises
         ------
         StateMismatchError
-            If nobody knows: the samples are read by workers of a plain ``DataLoader``, or a
-            transform may have dropped some; or a loader counts what an overridden ``__iter__``
-            yields, and that is not one sample each. A worker knows of its own part, which is what
-            torchdata's ``StatefulDataLoader`` asks for. In the exact order the process that started
-            workers does not notice them: its state is that of what it has read itself.
+            If the position is not known: workers of a plain ``DataLoader`` read the samples, a
+            transform may have dropped some, or a loader counts the items of an overridden
+            ``__iter__`` that are not one sample each. A worker knows its own part, which is what
+            torchdata's ``StatefulDataLoader`` requests. In the exact order, the process that
+            started the workers does not notice them: its state covers only what it read itself.
         """
         if num_samples is not None and self._mdstorm.schedule.epochs.has_packs:
             raise StateMismatchError(
@@ -95,15 +95,15 @@ class DatasetSamples(DatasetInfo, Array):
         return self._mdstorm.state_dict(num_samples, from_beginning)
 
     def load_state_dict(self, obj: dict[str, Any]) -> None:
-        """Let the next iteration go on where a state was taken, by this class or MosaicML's.
+        """Resume the next iteration from a state of this class or of MosaicML's.
 
-        After the last sample of an epoch that is the next one. The state's seed and canonical nodes
-        take precedence over the arguments'.
+        After the last sample of an epoch, the next epoch begins. The state's seed and canonical
+        nodes take precedence over the arguments.
 
         Raises
         ------
         StateMismatchError
-            If it was taken from another dataset or order, or is not a state.
+            If the state was taken from another dataset or order, or is not a state.
         """
         self._mdstorm.load_state_dict(obj)
 
@@ -139,12 +139,12 @@ def _samples_of(dataset: DatasetSamples, part: WorkerPart) -> Iterator[Any]:
 def sample_blocks(
     dataset: DatasetSamples, rest: Rest, part: int = 0, *, block_rows: int | None = None
 ) -> Iterator[Block]:
-    """Yield the blocks of a part of `rest`, for `samples_of`.
+    """Return the blocks of one part of `rest`, for `samples_of`.
 
     Raises
     ------
     InvalidArgumentError
-        If the samples come from a method of a subclass and there is a transform, whose rows have no
+        If a subclass overrides ``__getitem__`` and there is a transform, whose rows have no sample
         numbers.
     """
     if not _makes_samples(dataset):
@@ -158,9 +158,9 @@ def sample_blocks(
 
 
 def samples_of(dataset: DatasetSamples, block: Block) -> Iterator[Any]:
-    """Yield the samples of a block one by one, made by ``__getitem__`` where it is overridden.
+    """Yield the samples of a block one by one, from ``__getitem__`` if it is overridden.
 
-    Hold the block meanwhile: that keeps its shards open.
+    Keep a reference to the block meanwhile: it keeps the shards open.
     """
     if _makes_samples(dataset):
         yield from map(dataset.__getitem__, block.numbers())
@@ -169,7 +169,7 @@ def samples_of(dataset: DatasetSamples, block: Block) -> Iterator[Any]:
 
 
 def _makes_samples(dataset: DatasetSamples) -> bool:
-    """Whether samples are made one by one, rather than cut out of whole columns."""
+    """Whether samples are made one by one rather than sliced from whole columns."""
     if overrides(type(dataset)):
         return True
     opened = dataset._mdstorm
@@ -178,7 +178,7 @@ def _makes_samples(dataset: DatasetSamples) -> bool:
 
 
 def overrides(class_: type) -> bool:
-    """Whether a subclass makes samples of its own, which whole batches would pass by."""
+    """Whether a class overrides how single samples are made, which whole batches would bypass."""
     return any(
         getattr(class_, method) is not getattr(DatasetSamples, method)
         for method in ("__getitem__", "get_item")
@@ -186,7 +186,7 @@ def overrides(class_: type) -> bool:
 
 
 def reading_as(dataset: Any, opened: OpenedDataset) -> Any:
-    """Return a copy of a `StreamingDataset` that reads as `opened` says."""
+    """Return a copy of a `StreamingDataset` that reads from `opened`."""
     other = copy(dataset)
     other._mdstorm = opened
     return other

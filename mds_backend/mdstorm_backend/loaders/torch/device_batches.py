@@ -1,11 +1,11 @@
-"""Batches on a device, copied there while the ones before them are used.
+"""Copy batches to a device while the previous batches are used.
 
-The copies run on a stream of their own. Three things make that safe:
+The copies run on a separate stream. Three things make that safe:
 
-- They are made from pinned memory, which PyTorch keeps until the copy is over.
-- An event is recorded behind them, and the stream on which a batch is used waits for it.
-- Their memory belongs to the stream of the copies. `record_stream` says that another one uses it,
-  so that it is not taken for a later batch before that one is done.
+- The source is pinned memory, which PyTorch keeps until the copy is complete.
+- An event is recorded after the copies, and the stream that uses the batch waits for it.
+- The memory of a copy belongs to the copying stream. `record_stream` marks it as used by the other
+  stream, so that it is not reused for a later batch too early.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ import torch
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.loaders.runner import Delivered
 
-#: Batches that are on their way, beside the one that is used.
+#: Number of batches being copied, besides the one in use.
 _AHEAD = 1
 
 
 def check_device(device: torch.device | str | int | None) -> torch.device | None:
-    """Return the device that an argument names; None for none, and for the CPU.
+    """Return the device that an argument names; None for None and for the CPU.
 
     Raises
     ------
     ArgumentTypeError
-        If it names no device.
+        If the argument does not name a device.
     """
     if device is None:
         return None
@@ -46,16 +46,16 @@ def check_device(device: torch.device | str | int | None) -> torch.device | None
 
 
 def on_device(delivered: Delivered, device: torch.device) -> Delivered:
-    """Deliver the same batches on a device.
+    """Return the batches with their tensors copied to a device.
 
-    Tensors are moved wherever they are in dicts, lists and tuples; anything else stays as it is.
+    Tensors are copied from any depth of dicts, lists and tuples; other values stay as they are.
 
     Parameters
     ----------
     delivered : generator
         Batches with their marks and sizes. It is closed at the end.
     device : torch.device
-        Where to; not the CPU.
+        The target device; not the CPU.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def on_device(delivered: Delivered, device: torch.device) -> Delivered:
             "device out, or install PyTorch for CUDA on a machine that has one"
         )
     module = getattr(torch, device.type, None)
-    if not hasattr(module, "Stream"):  # as that of Apple
+    if not hasattr(module, "Stream"):  # such as Apple's
         return _copied(delivered, device)
     index = module.current_device() if device.index is None else device.index
     return _copied_ahead(delivered, torch.device(device.type, index), module)
@@ -81,10 +81,10 @@ def _copied(delivered: Delivered, device: torch.device) -> Delivered:
 
 
 def _copied_ahead(delivered: Delivered, device: torch.device, module: Any) -> Delivered:
-    """Copy each batch while the one before it is used: see above.
+    """Copy each batch while the previous one is used, as the module docstring describes.
 
-    What is on its way is not delivered yet: only what is yielded counts. `module` is
-    ``torch.cuda``, or that of another accelerator.
+    A batch that is being copied does not count as delivered until it is yielded. `module` is
+    ``torch.cuda`` or that of another accelerator.
     """
     stream = module.Stream(device)
     waiting: deque[tuple[Any, list[torch.Tensor], Any, Any, int]] = deque()
@@ -107,7 +107,7 @@ def _copied_ahead(delivered: Delivered, device: torch.device, module: Any) -> De
 
 
 def _copy(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """Begin to copy a tensor to a device, on the current stream; pinned, if it is on none yet."""
+    """Begin to copy a tensor to a device on the current stream; a CPU tensor is pinned first."""
     pinned = tensor.pin_memory() if tensor.device.type == "cpu" else tensor
     return pinned.to(device, non_blocking=True)
 
@@ -115,7 +115,7 @@ def _copy(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
 def _ready(
     batch: Any, copies: list[torch.Tensor], event: Any, mark: Any, size: int, current: Any
 ) -> tuple[Any, Any, int]:
-    """Let the stream that computes wait for a batch, and say that it uses its memory."""
+    """Make the computing stream wait for a batch, and mark the memory as used by that stream."""
     current.wait_event(event)
     for tensor in copies:
         tensor.record_stream(current)
@@ -123,9 +123,9 @@ def _ready(
 
 
 def map_tensors(function: Callable[[torch.Tensor], torch.Tensor], batch: Any) -> Any:
-    """Return a batch with `function` of each tensor, in dicts, lists and tuples of any depth.
+    """Apply `function` to each tensor of a batch, in dicts, lists and tuples of any depth.
 
-    What holds no tensor is the same object as before.
+    Parts without tensors are returned as the same objects.
     """
     if isinstance(batch, torch.Tensor):
         return function(batch)
@@ -146,7 +146,7 @@ def map_tensors(function: Callable[[torch.Tensor], torch.Tensor], batch: Any) ->
 
 
 def with_values(mapping: Mapping[Any, Any], values: dict[Any, Any]) -> Any:
-    """Return a mapping of the same type with new values; a dict where its type cannot be filled."""
+    """Return a mapping of the same type with new values; a dict if the type is not mutable."""
     if type(mapping) is dict or not isinstance(mapping, MutableMapping):
         return values
     clone = copy.copy(mapping)
@@ -155,23 +155,23 @@ def with_values(mapping: Mapping[Any, Any], values: dict[Any, Any]) -> Any:
 
 
 def repeated_rows(batch: Any, rows: int, size: int) -> Any:
-    """Return the rows of a batch over and over, until there are `size` of them.
+    """Repeat the rows of a batch cyclically until there are `size` rows.
 
     Parameters
     ----------
     batch : object
-        Columns of `rows` rows: tensors, and lists with an item for each row; in dicts, lists and
-        tuples. Anything else stays as it is. A list of tensors of `rows` rows is taken for columns,
-        not for one.
+        Columns of `rows` rows: tensors, and lists with an item for each row, within dicts, lists
+        and tuples. Anything else stays as it is. A list of tensors of `rows` rows is treated as
+        several columns, not as one.
     rows : int
-        Rows of the batch.
+        Number of rows of the batch.
     size : int
-        Rows of the result, more or less than in the batch.
+        Number of rows of the result, more or fewer than in the batch.
 
     Returns
     -------
     object
-        The same structure; copies of tensors.
+        The same structure, with copies of the tensors.
     """
     numbers = torch.arange(size) % rows
 

@@ -1,8 +1,8 @@
-"""`LoaderPasses`: the passes of a `StreamingDataLoader`, and all that it keeps.
+"""`LoaderPasses`: the passes over the data of a `StreamingDataLoader`, and the loader's state.
 
-Batches that PyTorch makes of what a dataset yields are counted for the state. So they are where a
-dataset is no `StreamingDataset`, or overrides ``__iter__``, and without a batch size. As MosaicML
-Streaming's loader does, this takes each row for one sample of the dataset.
+PyTorch makes the batches if the dataset is not a `StreamingDataset` or overrides ``__iter__``, or
+if there is no batch size. The rows of these batches are counted for the state, and each row counts
+as one sample of the dataset, as in MosaicML Streaming's loader.
 """
 
 from __future__ import annotations
@@ -32,38 +32,38 @@ from mdstorm_backend.loaders.torch.torch_batches import (
 )
 from mdstorm_backend.loaders.torch.torch_workers import PersistentWorkers, from_processes
 
-#: Set where iterations are begun by one who fetches batches ahead of their use: says whether the
-#: last one that was fetched is still to be used.
+#: Set while a framework that fetches batches ahead of use begins an iteration: returns whether the
+#: last fetched batch has yet to be used.
 FETCHES_AHEAD: ContextVar[Callable[[], bool] | None] = ContextVar("FETCHES_AHEAD", default=None)
 
 
 @dataclass
 class LoaderPasses:
-    """The passes of a loader, and all that it keeps, behind one name: subclasses may use others.
+    """The passes and the state of a loader, in one attribute so that subclasses may use others.
 
     Attributes
     ----------
     options : mapping
         Arguments of ``DataLoader`` as they were given.
     batch_map : callable or None
-        What each batch goes through.
+        The function applied to each batch.
     device : torch.device or None
-        Where tensors are brought to.
+        The device to which tensors are copied.
     collates : bool
-        Whether batches are made of lists of samples, rather than whole columns.
+        Whether batches are collated from lists of samples rather than made from whole columns.
     reads_blocks : bool
-        Whether batches are read as blocks, rather than made by PyTorch of what the dataset yields.
+        Whether batches are read as blocks rather than made by PyTorch from what the dataset yields.
     runner : PassRunner or None
         The passes; None before the first use, which opens the dataset.
     workers : PersistentWorkers or None
-        Worker processes that stay.
+        The persistent worker processes.
     has_last : callable or None
-        What `FETCHES_AHEAD` was when the last iteration was begun.
+        The value of `FETCHES_AHEAD` when the last iteration was begun.
     counted : int or None
-        Samples of the last iteration whose batches PyTorch has made, or a subclass; None if the
-        runner knows.
+        Number of samples of the last iteration if PyTorch or a subclass counted them; None if the
+        runner counts them.
     has_length : bool
-        Whether those who take the length of one pass for that of all may know it.
+        Whether ``len`` is available to callers that assume the same length for all passes.
     """
 
     options: Mapping[str, Any]
@@ -80,7 +80,7 @@ class LoaderPasses:
     has_length: bool = True
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out running iterations; the copy continues where this loader stands."""
+        """Return the state without running iterations; the copy continues where this loader is."""
         threads, runner = PassThreads(), self.runner
         runner = None if runner is None else runner.to_continue(threads)
         return {
@@ -93,13 +93,13 @@ class LoaderPasses:
         }
 
     def end_workers(self) -> None:
-        """End persistent workers; those of an iteration that goes on end with it."""
+        """End the persistent workers; workers of a running iteration end with that iteration."""
         workers, self.workers = self.workers, None
         if workers is not None and not workers.is_busy:
             workers.shutdown()
 
     def of(self, loader: DataLoader[Any]) -> PassRunner:
-        """Return the passes over what a loader reads."""
+        """Return the passes over the dataset of a loader."""
         schedule = source_of(loader)._mdstorm.schedule
         if self.runner is None:
             assert loader.batch_size is not None
@@ -109,21 +109,21 @@ class LoaderPasses:
         return self.runner
 
     def state_dict(self, loader: DataLoader[Any]) -> dict[str, Any]:
-        """Return where the loader stands."""
+        """Return the position of the loader."""
         before_last = self.has_last is not None and self.has_last()
         return self.of(loader).state_dict(before_last=before_last)
 
     def run(
         self, loader: DataLoader[Any], count_rows: Callable[[Any], int] | None = None
     ) -> Generator[Any, None, None]:
-        """Go through a pass.
+        """Run a pass and yield its batches.
 
         Parameters
         ----------
         loader : DataLoader
-            Its dataset makes samples in the order that it reads them.
+            A loader whose dataset is a `DatasetSamples`.
         count_rows : callable, optional
-            Says how many samples a batch counts as; by default those that were read for it.
+            Returns how many samples a batch counts as; by default the number read for it.
         """
         self.recorders.note_asked()
         self.counted, runner = None, self.of(loader)
@@ -177,7 +177,7 @@ class LoaderPasses:
 
 
 def source_of(loader: DataLoader[Any]) -> DatasetSamples:
-    """Return the dataset of a loader that reads one of ours."""
+    """Return the dataset of a loader, which must be a `DatasetSamples`."""
     assert isinstance(loader.dataset, DatasetSamples)
     return loader.dataset
 
@@ -185,7 +185,7 @@ def source_of(loader: DataLoader[Any]) -> DatasetSamples:
 def counted_batches(
     loader: DataLoader[Any], kept: LoaderPasses, count_rows: Callable[[Any], int]
 ) -> Generator[Any, None, None]:
-    """Go through what PyTorch's own loader makes of the dataset, and count its rows."""
+    """Iterate with PyTorch's own loader and count the delivered rows."""
     kept.counted = 0
     batches: Delivered = ((batch, None, count_rows(batch)) for batch in DataLoader.__iter__(loader))
     if kept.device is not None:
@@ -210,15 +210,15 @@ def rows_of(batch: Any, batch_size: int | None) -> int:
     Parameters
     ----------
     batch : object
-        Columns in a mapping, a tensor, a list of samples, or a list or tuple of columns. Anything
-        else counts as a full one.
+        A mapping of columns, a tensor, a list of samples, or a list or tuple of columns. Anything
+        else counts as a full batch.
     batch_size : int or None
-        Rows of a full batch; None if batches are single samples.
+        Number of rows of a full batch; None if batches are single samples.
 
     Raises
     ------
     InvalidArgumentError
-        If it is a mapping without columns.
+        If the batch is a mapping without columns.
     """
     if batch_size is None:
         return 1
@@ -244,7 +244,7 @@ def _has_rows(column: Any) -> bool:
 
 
 def has_own_states(dataset: object) -> bool:
-    """Whether a subclass of `StreamingDataset` overrides its states, which then are those."""
+    """Whether a subclass of `StreamingDataset` overrides its state methods, which then apply."""
     names = ("state_dict", "load_state_dict")
     return isinstance(dataset, DatasetSamples) and any(
         getattr(type(dataset), name) is not getattr(DatasetSamples, name) for name in names

@@ -1,4 +1,4 @@
-"""The data behind a `StreamingDataset`, opened on first use, and where reading them stands."""
+"""The data behind a `StreamingDataset`, opened on first use, and the reading position."""
 
 from __future__ import annotations
 
@@ -38,45 +38,45 @@ if TYPE_CHECKING:
 
 #: Settings with which the data are opened.
 _OPENED_WITH = ("streams", "cache_limit", "allow_unsafe_types")
-#: Settings that the first epoch settles, if they were not given, or that a state may bring along.
+#: Settings that the first epoch determines if they were not given, or that a state may contain.
 _SETTLED = ("num_canonical_nodes", "shuffle_block_size", "shuffle_seed")
 
 
 class OpenedDataset:
-    """What a dataset reads, and how, and where that stands: opened on first use.
+    """The data, settings and position of a `StreamingDataset`; the data are opened on first use.
 
     Parameters
     ----------
     settings : DatasetSettings
-        What it was told.
+        The arguments of the dataset.
 
     Attributes
     ----------
     settings : DatasetSettings
-        What it was told, at first or later.
+        The current settings: the arguments, and changes made since.
     order : ExactOrder or ElasticShare
         The order of the samples, and this process's share of them.
     """
 
-    #: Samples of the iteration that was begun last, in the elastic order of its last epoch.
+    #: Samples yielded by the latest iteration; in the elastic order, of its latest epoch.
     yielded = 0
-    #: How many of them `note_items` knows.
+    #: How many of these samples `note_items` has accounted for.
     noted = 0
-    #: In a worker process of a plain ``DataLoader``: what it reads, and the state with which the
-    #: next iteration goes on.
+    #: In a worker process of a plain ``DataLoader``: the worker's part, and the state from which
+    #: the next iteration resumes.
     _part: WorkerPart | None = None
     _part_state: Mapping[str, Any] | None = None
-    #: The process that has sent this copy to one that it was starting, and its world.
+    #: The process id and the world of the process that sent this copy to a process it spawned.
     _sent: tuple[int, World] | None = None
 
     def __init__(self, settings: DatasetSettings) -> None:
         self.settings = settings
         self.order = settings.new_order()
-        #: There before anything is opened, which may be in a worker process alone.
+        #: Created before the data are opened, which may happen only in a worker process.
         self._epochs = Epochs()
 
     def description(self, *, full: bool) -> Description:
-        """Return what the dataset tells of itself; nothing is opened for it but a local index."""
+        """Return the description of the dataset; at most a local index is opened for it."""
         opened, order = self.__dict__.get("dataset"), self.order
         if opened is not None:
             found, size = describe_data(opened, full=full), len(opened)
@@ -91,7 +91,7 @@ class OpenedDataset:
         return in_order(found, order, delivers=self.delivers)
 
     def delivers(self, name: str) -> bool:
-        """Whether a stored column is delivered, as far as that is known."""
+        """Whether a stored column is delivered, if known before the data are opened."""
         options, chosen = self.__dict__.get("options"), self.settings.columns
         return name in options.delivered if options else chosen is None or name in chosen
 
@@ -113,7 +113,7 @@ class OpenedDataset:
 
     @cached_property
     def options(self) -> ReaderOptions:
-        """How it is read."""
+        """The options for reading the data."""
         if isinstance(self.order, ElasticShare) and not self.order.streams:
             self.order = self._weighed(self.order)
         settings = self.settings
@@ -128,7 +128,7 @@ class OpenedDataset:
         return replace(options, images=images, transform=transform)
 
     def _weighed(self, share: ElasticShare) -> ElasticShare:
-        """Work out what each stream has of an epoch."""
+        """Derive each stream's share of an epoch, and return `share` with the stream shapes."""
         streams = self.settings.streams
         pairs = zip(streams, self.parts, strict=True)
         shapes = tuple(stream._mdstorm.shape(*part.shard_sizes) for stream, part in pairs)
@@ -139,16 +139,16 @@ class OpenedDataset:
 
     @cached_property
     def schedule(self) -> Schedule:
-        """How its order is read."""
+        """The schedule of the passes over the data."""
         return Schedule(self.options, self._epochs)
 
     @cached_property
     def sample_maker(self) -> SampleMaker:
-        """Makes single samples."""
+        """The maker of single samples."""
         return SampleMaker(self.options)
 
     def in_order(self, order: ExactOrder | ElasticShare) -> Self:
-        """Return a copy that reads in another order, or another share of it."""
+        """Return a copy that reads in another order, or another share of the order."""
         other = copy(self)
         other.order = order
         other._epochs = Epochs()
@@ -158,14 +158,14 @@ class OpenedDataset:
         return other
 
     def twin(self) -> Self:
-        """Return a copy that can be told other settings; in the elastic order both count epochs."""
+        """Return a copy with independent settings that uses the same epoch counter."""
         other = copy(self)
         if "schedule" in other.__dict__:
             other.schedule = copy(self.schedule)
         return other
 
     def shown(self, name: str) -> Any:
-        """Return a setting as the attribute of that name has it."""
+        """Return the value of a setting as the attribute of that name reports it."""
         if name == "epoch_size":
             return self.schedule.sampler().num_samples
         if name == "predownload":
@@ -184,7 +184,7 @@ class OpenedDataset:
         Raises
         ------
         ArgumentTypeError, InvalidArgumentError
-            If the constructor would refuse it.
+            If the constructor would raise it for the same value.
         """
         settings = replace(self.settings, **{name: value})
         if isinstance(self.order, ElasticShare) and settings.order is None:
@@ -196,7 +196,7 @@ class OpenedDataset:
         for derived in ("options", "sample_maker"):
             self.__dict__.pop(derived, None)
         if "schedule" in self.__dict__:
-            self.schedule.options = self.options  # a pass that is under way keeps its own
+            self.schedule.options = self.options  # a running pass keeps its own
 
     def _changed_order(
         self, share: ElasticShare, settings: DatasetSettings, name: str
@@ -214,12 +214,12 @@ class OpenedDataset:
 
     @property
     def _is_begun(self) -> bool:
-        """Whether an epoch was begun."""
+        """Whether an epoch has begun."""
         schedule = self.__dict__.get("schedule")
         return schedule is not None and schedule.epochs.begun is not None
 
     def _settled(self, share: ElasticShare) -> ElasticOrder:
-        """The order as the epoch that was begun last has it."""
+        """Return the order with the settings of the latest epoch."""
         begun = self.schedule.epochs.begun
         assert begun is not None
         here = share.share_of(find_world()) if share.follows_world else share
@@ -227,21 +227,21 @@ class OpenedDataset:
 
     @property
     def is_told_its_share(self) -> bool:
-        """Whether the share is one that was given, whatever the world."""
+        """Whether the share is fixed by the arguments rather than found from the world."""
         return not self.order.follows_world
 
     def shared(self) -> Self:
-        """Return a copy of which each rank of the world reads a share; itself if it has shares."""
+        """Return this dataset: its order already gives each rank its share."""
         return self
 
     def count_ranks(self) -> int:
-        """Return among how many ranks the samples are shared out."""
+        """Return the number of ranks that the samples are divided among."""
         return find_world().size if self.order.follows_world else self.order.world_size
 
     def state_dict(
         self, num_samples: int | None = None, from_beginning: bool = True
     ) -> dict[str, Any]:
-        """Return where reading stands: see `StreamingDataset.state_dict`."""
+        """Return the reading position: see `StreamingDataset.state_dict`."""
         if num_samples is not None:
             self.check_batches(num_samples)
             return self.schedule.state_dict(num_samples, from_beginning)
@@ -255,7 +255,7 @@ class OpenedDataset:
         return self.schedule.state_of_samples(self.yielded)
 
     def note_items(self, count: int) -> None:
-        """Note whether `count` items, made by an overridden ``__iter__``, are one sample each."""
+        """Record packs if `count` items of an overridden ``__iter__`` are not one sample each."""
         here = self._part or self
         if here.yielded - here.noted != count:
             self.schedule.epochs.note_packs()
@@ -264,9 +264,10 @@ class OpenedDataset:
     def check_batches(
         self, num_samples: int, batch_size: int | None = None, num_workers: int = 0
     ) -> None:
-        """Refuse a number of samples that are no batches of the worker processes that read them.
+        """Raise StateMismatchError if `num_samples` ends within a batch of the worker processes.
 
-        Those of a loader with another `batch_size` have whole ones after the same number of each.
+        For a loader with another `batch_size`, each worker must have delivered the same number of
+        samples, in whole batches of both sizes.
         """
         size, schedule = self.settings.batch_size or SAMPLES_AT_A_TIME, self.schedule
         num_workers = max(num_workers, schedule.epochs.num_joined)
@@ -285,7 +286,7 @@ class OpenedDataset:
             )
 
     def load_state_dict(self, obj: dict[str, Any]) -> None:
-        """Let the next iteration go on: see `StreamingDataset.load_state_dict`."""
+        """Resume the next iteration from a state: see `StreamingDataset.load_state_dict`."""
         if is_of_worker(obj):
             if get_worker_info() is None:
                 raise StateMismatchError(
@@ -304,7 +305,7 @@ class OpenedDataset:
         Parameters
         ----------
         info : object
-            What `torch.utils.data.get_worker_info` says.
+            The result of `torch.utils.data.get_worker_info`.
         """
         end_with_parent()
         group, world = info.seed - info.id, self._world_of_parent()
@@ -314,13 +315,13 @@ class OpenedDataset:
         return self._part
 
     def __getstate__(self) -> dict[str, Any]:
-        """Tell the world to a process that is being started, which may be a worker."""
+        """Return the state to pickle; for a process being spawned, it includes the world."""
         sent = context.get_spawning_popen() is not None and self.order.follows_world
         place = (os.getpid(), find_world()) if sent else None
         return {**self.__dict__, "_sent": place, "_part": None}
 
     def _world_of_parent(self) -> World | None:
-        """Return what the process said whose worker this is; a fork knows it by itself."""
+        """Return the world that the parent process sent, if any; a fork finds it on its own."""
         parent = parent_process()
         if self._sent is None or parent is None or parent.pid != self._sent[0]:
             return None

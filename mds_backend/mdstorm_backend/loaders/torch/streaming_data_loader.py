@@ -47,7 +47,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
 
     With a `collate_fn`, or if the dataset overrides ``__getitem__`` or ``get_item``, the same
     batches pass through `collate_fn` as lists of samples. In the exact order with ``batch_size=1``,
-    the list is empty on a rank that is short of a row, so that all ranks have the same number of
+    the list is empty on a rank that has one row fewer, so that all ranks have the same number of
     batches.
 
     In the elastic order, batches hold the samples of MosaicML Streaming's loader with the same
@@ -157,11 +157,11 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         )
         if not reads_blocks and batch_map is not None:
             options = {**options, "collate_fn": MappedCollate(batch_map)}
-        # PyTorch refuses the integers of NumPy.
+        # PyTorch does not accept NumPy integers.
         rows = None if batch_size is None else int(batch_size)
         super().__init__(dataset, batch_size=rows, **options)
         if own_iteration and not _counts_itself(self):
-            collate = self.collate_fn  # which another loader may have had
+            collate = self.collate_fn  # may come from another loader, already wrapped
             collate = collate.collate if isinstance(collate, NotedItems) else collate
             self.collate_fn = NotedItems(collate, dataset, by_one=rows is None)
 
@@ -176,7 +176,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
 
     @property
     def num_samples_yielded(self) -> int:
-        """Number of samples that the most recently advanced iteration has delivered, on this rank.
+        """Number of samples that the most recently advanced iteration delivered on this rank.
 
         In the elastic order, the count starts again in each epoch. A subclass that iterates over
         PyTorch's loader itself may set it.
@@ -191,11 +191,11 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         self._mdstorm.counted = count
 
     def _get_batch_size(self, batch: Any) -> int:
-        """Return the samples of a batch that PyTorch's loader has made, as MosaicML Streaming's."""
+        """Return the number of samples in a batch made by PyTorch, as in MosaicML Streaming."""
         return rows_of(batch, None if self.batch_sampler is None else self.batch_size or 1)
 
     def __len__(self) -> int:
-        """Batches of a whole pass, or of the rest of a pass that resumed in another world.
+        """Number of batches of a pass, or of the rest of a pass that resumed in another world.
 
         Raises
         ------
@@ -228,7 +228,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
 
     def __enter__(self) -> Self:
         if isinstance(self.dataset, DatasetSamples):
-            _ = self.dataset._mdstorm.dataset  # one that is gone shows here, not at the first batch
+            _ = self.dataset._mdstorm.dataset  # so that a missing dataset raises here
         return self
 
     def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
@@ -240,7 +240,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         self._mdstorm.end_workers()
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch of the next iteration, see `StreamingDataset.set_epoch`."""
+        """Choose the epoch of the next iteration: see `StreamingDataset.set_epoch`."""
         dataset: Any = self.dataset
         dataset.set_epoch(epoch)
 
@@ -265,7 +265,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         return state
 
     def statistics(self, *, last_pass: bool = False) -> Statistics:
-        """Return what was delivered so far, and what training has waited for.
+        """Return how much was delivered so far, and what training waited for.
 
         Worker processes send their counts along with their batches. A copy of the loader, even a
         pickled one, starts from zero, and states do not contain statistics.
@@ -278,11 +278,11 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         return self._mdstorm.recorders.statistics(last_pass=last_pass)
 
     def load_state_dict(self, state: dict[str, Any] | None) -> None:
-        """Let the next iteration resume where `state` was taken, on this rank or another one.
+        """Resume the next iteration from a state that was taken on this rank or another one.
 
-        All ranks must have had the same number of batches. In another world, or in the exact order
-        with another batch size, the rest of the epoch is split again. After the last batch of a
-        pass, the next pass begins. If the dataset is not a `StreamingDataset`, nothing happens.
+        All ranks must have received the same number of batches. In another world, or in the exact
+        order with another batch size, the rest of the epoch is split again. After the last batch of
+        a pass, the next pass begins. If the dataset is not a `StreamingDataset`, nothing happens.
 
         Raises
         ------
@@ -292,7 +292,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         NoDataAvailableError
             If the pass has fewer rows left than the world has ranks.
         """
-        given: Any = state  # None, which `state_dict` may return, is refused where it is no state
+        given: Any = state  # the calls below raise for None, which `state_dict` may return
         if self._mdstorm.reads_blocks and not has_own_states(self.dataset):
             self._mdstorm.counted = None
             self._mdstorm.of(self).load_state_dict(given)
@@ -303,13 +303,13 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
 
 
 def _counts_itself(loader: DataLoader[Any]) -> bool:
-    """Whether a subclass, of the loader or the dataset, says how many samples batches have."""
+    """Whether a subclass of the loader or dataset counts the samples of batches itself."""
     own = type(loader)._get_batch_size is not StreamingDataLoader._get_batch_size  # type: ignore[attr-defined]
     return own or has_own_states(loader.dataset)
 
 
 def _has_own_length(dataset: object) -> bool:
-    """Whether a subclass of `StreamingDataset` overrides its length, which then counts."""
+    """Whether a subclass of `StreamingDataset` overrides ``__len__``, which then applies."""
     return type(dataset).__len__ is not DatasetSamples.__len__  # type: ignore[attr-defined]
 
 
@@ -327,17 +327,17 @@ _IN_ORDER = (
     "multiprocessing_context",
     "generator",
 )
-#: Arguments of ``DataLoader`` that say which samples come when.
+#: Arguments of ``DataLoader`` that choose or order the samples.
 _SAMPLERS = ("shuffle", "sampler", "batch_sampler")
 
 
 def named(arguments: Sequence[Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of ``DataLoader`` by name, those given by position among them.
+    """Return the arguments of ``DataLoader`` by name, including those given by position.
 
     Raises
     ------
     ArgumentTypeError
-        If there are too many, or one is given twice.
+        If there are too many arguments, or one is given twice.
     """
     if len(arguments) > len(_IN_ORDER):
         raise ArgumentTypeError(
@@ -354,7 +354,7 @@ def named(arguments: Sequence[Any], options: Mapping[str, Any]) -> dict[str, Any
 def check_arguments(
     dataset: object, batch_size: object, batch_map: object, options: Mapping[str, Any]
 ) -> None:
-    """Refuse what a loader cannot do.
+    """Raise for arguments that a loader does not support.
 
     Parameters
     ----------
@@ -366,9 +366,9 @@ def check_arguments(
     Raises
     ------
     ArgumentTypeError
-        If `dataset` is no dataset, or `batch_map` no function.
+        If `dataset` is not a dataset, or `batch_map` is not a function.
     InvalidArgumentError
-        If a value is not possible, or arguments do not go together.
+        If a value is invalid, or arguments cannot be combined.
     """
     if isinstance(dataset, str) or not (
         isinstance(dataset, IterableDataset) or hasattr(dataset, "__getitem__")

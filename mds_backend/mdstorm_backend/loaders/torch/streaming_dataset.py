@@ -1,4 +1,4 @@
-"""`StreamingDataset`: one or several MDS datasets in PyTorch; and `LocalDataset`, one of them."""
+"""`StreamingDataset`: one or more MDS datasets in PyTorch; `LocalDataset`: a single local one."""
 
 from __future__ import annotations
 
@@ -95,14 +95,14 @@ class StreamingDataset(Described, DatasetSamples, IterableDataset[Any]):
         is cut out. Without it, all images of a batch must have one shape. As an attribute, `size`
         is the number of samples.
     max_image_bytes : int
-        Bytes that one of these images may decode to, by default 256 MiB: a small file can state any
-        size.
+        Bytes that one of these images may decode to, by default 256 MiB: a small file can declare
+        any size.
     storage_options : dict, optional
         Arguments of the fsspec file system.
     world : (int, int), DeviceMesh or (DeviceMesh, str), optional
-        Rank and number of ranks that read different rows, where those are not all processes, as in
-        tensor-parallel training: a pair, a ``DeviceMesh`` with one dimension, or one with the name
-        of its data-parallel dimension. By default the world is found when a pass begins.
+        Rank and number of ranks that read different rows, if some processes read the same rows, as
+        in tensor-parallel training: a pair, a ``DeviceMesh`` with one dimension, or one with the
+        name of its data-parallel dimension. By default the world is found when a pass begins.
 
     Attributes
     ----------
@@ -112,7 +112,7 @@ class StreamingDataset(Described, DatasetSamples, IterableDataset[Any]):
     Raises
     ------
     ArgumentTypeError
-        If arguments have another type.
+        If an argument has the wrong type.
     InvalidArgumentError
         If an argument has an invalid value, or arguments cannot be combined.
     DatasetNotFoundError
@@ -176,7 +176,7 @@ class StreamingDataset(Described, DatasetSamples, IterableDataset[Any]):
         world: Any = None,
     ) -> None:
         super().__init__()
-        told = dict(locals())  # the arguments, which are those of `DatasetSettings`
+        told = dict(locals())  # all arguments, which include the fields of `DatasetSettings`
         of_stream = {name: told[name] for name in ("remote", "local", *INHERITED)}
         told["streams"] = find_streams(streams, stream_name, {**of_stream, **(stream_config or {})})
         settings = DatasetSettings(
@@ -190,14 +190,14 @@ class StreamingDataset(Described, DatasetSamples, IterableDataset[Any]):
             )
         self._mdstorm = OpenedDataset(settings)
         if order is None:
-            _ = self._mdstorm.schedule  # copies in worker processes are to count the same epochs
+            _ = self._mdstorm.schedule  # so that copies in worker processes share the epoch counter
 
     def _mdstorm_description(self, *, full: bool) -> Description:
         return self._mdstorm.description(full=full)
 
 
 class LocalDataset(Array, TorchDataset[Any]):
-    """The samples of an MDS dataset by number: what MosaicML Streaming has under this name.
+    """A map-style dataset over a local MDS directory, as MosaicML Streaming's `LocalDataset`.
 
     It can be subclassed, pickled, and read by a ``DataLoader`` with any sampler and any number of
     workers. Subclasses override ``__getitem__`` or `get_item`, and may use every other name.
@@ -232,7 +232,7 @@ class LocalDataset(Array, TorchDataset[Any]):
     ) -> None:
         self.local, self.split = os.fspath(local), split or ""
         path = os.path.join(self.local, self.split) if self.split else self.local
-        #: Everything that it keeps.
+        #: The whole state of the dataset.
         self._mdstorm: Dataset = open_dataset(path, allow_unsafe_types=allow_unsafe_types)
 
     def __len__(self) -> int:
@@ -251,15 +251,15 @@ class LocalDataset(Array, TorchDataset[Any]):
 
     @fact
     def shards(self) -> list[StoredShard]:
-        """The shards: their samples, and what the index says of them."""
+        """The shards, with their samples and the metadata of the index."""
         infos = self._mdstorm.index.shards
         return [StoredShard(info, self._mdstorm, i) for i, info in enumerate(infos)]
 
     @fact
     def spanner(self) -> Spanner:
-        """Finds samples: ``spanner[i]`` is the number of a sample's shard, and its row there."""
+        """Locates samples: ``spanner[i]`` is the index of the shard and the row within it."""
         return Spanner(np.asarray(self._mdstorm.shard_sizes, np.int64))
 
     def get_item(self, sample_id: int) -> Any:
-        """Return one sample: a dict from column to value, as it was written."""
+        """Return one sample, as it was written: a dict from column to value."""
         return self._mdstorm.sample(sample_id)

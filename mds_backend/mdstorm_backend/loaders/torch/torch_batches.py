@@ -1,4 +1,4 @@
-"""Batches of one iteration of a loader, in its process or in a worker."""
+"""Make the batches of one iteration of a loader, in its process or in a worker."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from mdstorm_backend.loaders.torch.worker_part import end_with_parent
 from mdstorm_backend.read.block import Block
 
 Collate: TypeAlias = Callable[[list[Any]], Any]
-#: Makes what a model takes of a batch.
+#: Turns a batch into what the model takes.
 BatchMap: TypeAlias = Callable[[Any], Any]
-#: Makes a tensor or a list of a column of a block; its place in the schema, if any, and its name.
+#: Converts a block's column to a tensor or list, given its schema entry, if any, and its name.
 ConvertColumn: TypeAlias = Callable[[Values, Column | None, str], TorchValues]
-#: A batch, its mark, its size, and what was recorded since the one before, by name.
+#: A batch, its mark, its size, and the recorder's totals since the previous batch, by name.
 Sent: TypeAlias = tuple[Any, Any, int, dict[str, float]]
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     class TorchBatch(dict[Any, torch.Tensor | Any]):
         """A dict from column to tensor, or to a list where PyTorch has no type for a column.
 
-        Datasets may have samples of their own, tuples for instance, and so have the batches of
-        them: what only fits these is `Any`.
+        A dataset may define its own samples, such as tuples, and its batches then have another
+        type. What fits only those is typed as `Any`.
         """
 
         def __getitem__(self, column: Any, /) -> torch.Tensor | Any: ...
@@ -62,14 +62,14 @@ else:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How batches are made of what is read.
+    """How batches are made from blocks.
 
     Attributes
     ----------
     collate : callable or None
-        Makes a batch of the list of its samples; None for whole columns as tensors.
+        Makes a batch from the list of its samples; None for whole columns as tensors.
     batch_map : callable or None
-        What each batch goes through.
+        The function applied to each batch.
     """
 
     collate: Collate | None = None
@@ -78,16 +78,16 @@ class Recipe:
 
 @dataclass(eq=False)
 class DeliveredBatches(IterableDataset[Any]):
-    """What an iteration delivers; iterated in a worker process, `sent` is its part of that.
+    """The batches of an iteration; in a worker process, iterating yields the worker's part.
 
     Attributes
     ----------
     source : DatasetSamples
-        What to read.
+        The dataset to read.
     recipe : Recipe
-        How batches are made of it.
+        How batches are made.
     rest : Rest
-        What is to be read.
+        The rest of the pass or epoch that is to be read.
     """
 
     source: DatasetSamples
@@ -100,22 +100,22 @@ class DeliveredBatches(IterableDataset[Any]):
         end_with_parent()
         recorder = Recorder()
         batches = DeliveredBatches(self.source, self.recipe, self.rest.recorded(recorder))
-        # Blocks of one batch: a view would take its whole block along to the other process.
+        # Blocks of one batch: sending a view would send its whole block to the other process.
         return sent(batches.converted(batches.blocks(worker.id, 1)), recorder)
 
     @property
     def schema(self) -> Schema:
-        """The columns that are read."""
+        """The schema of the columns that are read."""
         return self.source._mdstorm.options.schema
 
     def blocks(self, part: int = 0, block_rows: int | None = None) -> Iterator[Block]:
-        """Read a part of it, or lay it out where samples are made one by one."""
+        """Return the blocks of a part; they are not read if samples are made one by one."""
         if self.recipe.collate is None:
             return self.rest.blocks(part, block_rows=block_rows)
         return sample_blocks(self.source, self.rest, part, block_rows=block_rows)
 
     def converted(self, blocks: Iterator[Block]) -> Delivered:
-        """Make batches of them."""
+        """Convert blocks to batches."""
         recipe, recorder = self.recipe, self.rest.recorder
         batches = (
             tensor_batches(self.source._mdstorm.options, blocks, to_collated, recorder)
@@ -131,7 +131,7 @@ class DeliveredBatches(IterableDataset[Any]):
 
 
 def check_columns(options: ReaderOptions) -> None:
-    """Refuse nulls that no tensor can hold before the first batch."""
+    """Raise NullValueError before the first batch if a column has nulls that no tensor can hold."""
     refuse_nulls(options.null_checked, "PyTorch", needs_value)
 
 
@@ -141,7 +141,7 @@ def tensor_batches(
     convert: ConvertColumn = to_torch,
     recorder: Recorder | None = None,
 ) -> Delivered:
-    """Convert blocks as a whole, column by column, and cut them into batches."""
+    """Convert whole blocks, column by column, and split them into batches."""
 
     def converted(block: Block) -> tuple[Block, dict[str, list[Collated]]]:
         return block, {
@@ -149,8 +149,8 @@ def tensor_batches(
             for name, values in block.batch.items()
         }
 
-    # Images are decoded while the batches before them are used. Anything else takes less time than
-    # the threads would wait for each other.
+    # Images are decoded while earlier batches are used. Other conversions take less time than the
+    # threads would wait for each other.
     ahead = 1 if options.has_images and get_worker_info() is None else 0
     with Prefetcher(ahead, 2, recorder) as prefetcher:
         made = prefetcher.map(converted, blocks) if ahead else map(converted, blocks)
@@ -168,7 +168,7 @@ def _collated(
     collate: Collate,
     recorder: Recorder | None,
 ) -> Delivered:
-    """Collate the samples of each batch; None for none, where padding takes their place."""
+    """Collate the samples of each batch; None for an empty batch that padding will replace."""
     pads = _pads(source)
     made: Callable[[Iterator[Any]], list[Any]] = list
     collated = collate
@@ -181,7 +181,7 @@ def _collated(
             if size == 0 and pads:
                 yield None, mark, size
             elif size == 0 and collate is default_collate:
-                # It needs a sample to know the columns by.
+                # `default_collate` needs a sample to determine the columns.
                 yield _without_rows(collate([source[0]])), mark, size
             else:
                 yield collated(made(islice(samples, size))), mark, size
@@ -194,12 +194,12 @@ def _mapped(batches: Delivered, batch_map: BatchMap, *, pads: bool) -> Delivered
 
 
 def _pads(source: DatasetSamples) -> bool:
-    """Whether padding is put in the place of batches without rows."""
+    """Whether padding replaces batches without rows."""
     return getattr(source._mdstorm.order, "padded_to", 0) > 0
 
 
 def _without_rows(batch: Any) -> Any:
-    """Return what `default_collate` would have made of no samples like those of `batch`."""
+    """Return an empty batch with the structure that `default_collate` gave `batch`."""
     if isinstance(batch, torch.Tensor):
         return batch[:0]
     if isinstance(batch, Mapping):
@@ -211,25 +211,25 @@ def _without_rows(batch: Any) -> Any:
 
 @dataclass(frozen=True)
 class MappedCollate:
-    """PyTorch's own ``collate_fn``, and what a batch goes through afterwards."""
+    """A ``collate_fn`` that applies `batch_map` to the result of PyTorch's default collation."""
 
     batch_map: BatchMap
 
     def __call__(self, samples: list[Any]) -> Any:
-        """Return the batch of some samples."""
+        """Return the batch of a list of samples."""
         return self.batch_map(default_collate(samples))
 
 
 @dataclass(frozen=True)
 class NotedItems:
-    """A ``collate_fn`` that notes whether items are samples, in the process that reads them."""
+    """A ``collate_fn`` that records, in the reading process, whether items are single samples."""
 
     collate: Collate
     dataset: DatasetSamples
     by_one: bool
 
     def __call__(self, items: Any) -> Any:
-        """Return the batch of some items, or what becomes of a single one."""
+        """Return the batch of a list of items, or the converted item if `by_one`."""
         worker = get_worker_info()
         dataset: Any = self.dataset if worker is None else worker.dataset
         dataset._mdstorm.note_items(1 if self.by_one else len(items))
@@ -237,7 +237,7 @@ class NotedItems:
 
 
 def pinned(batches: Delivered, *, are_dicts: bool) -> Delivered:
-    """Copy the tensors of batches, which may be dicts from column to tensor, to pinned memory."""
+    """Copy the tensors of batches to pinned memory; `are_dicts` if batches are dicts of columns."""
     with closing(batches):
         for batch, mark, size in batches:
             if are_dicts:
@@ -257,9 +257,9 @@ def _pinned(values: Collated) -> Collated:
 
 
 def sent(delivered: Delivered, recorder: Recorder) -> Generator[Sent, None, None]:
-    """Add to each batch what the worker process has recorded while it made it."""
+    """Yield each batch, packed, with what the worker process recorded while it made the batch."""
     before = recorder.totals()
-    recorder.deliver(0, 1)  # so that the first batch counts as the others do
+    recorder.deliver(0, 1)  # so that the first batch is recorded like the others
     with closing(delivered):
         recorder.ask()
         for batch, mark, size in delivered:
@@ -272,9 +272,9 @@ def sent(delivered: Delivered, recorder: Recorder) -> Generator[Sent, None, None
 
 
 def received(batches: Iterable[Sent], recorder: Recorder | None) -> Delivered:
-    """Hand on what worker processes make, and record it.
+    """Yield the batches from worker processes, and add what the workers recorded to `recorder`.
 
-    If a batch has to be waited for, the wait is divided as the making of that batch was.
+    The time spent waiting for a batch is attributed in proportion to the work on that batch.
     """
     iterator = iter(batches)
     while True:
@@ -289,37 +289,37 @@ def received(batches: Iterable[Sent], recorder: Recorder | None) -> Delivered:
         yield unpacked(batch), mark, size
 
 
-#: Bytes from which on a tensor goes to another process by itself.
+#: Tensors of at least this many bytes are sent to another process on their own.
 _LARGE = 1 << 20
 
 
 class _Packed(NamedTuple):
-    """Small tensors of a batch in one piece of memory, and the batch with numbers in their place.
+    """The small tensors of a batch in one piece of memory, and the batch with slots for them.
 
-    Each tensor by itself would be a file of its own, which two processes open and map: for columns
-    that takes far longer than to copy them.
+    PyTorch would send each tensor as a separate file, which two processes open and map. For small
+    tensors, that takes far longer than a copy.
     """
 
     memory: torch.Tensor
-    #: Number, dtype, shape and bytes of each tensor, as they lie in the memory.
+    #: Slot number, dtype, shape and bytes of each tensor, in the order of the memory.
     tensors: list[tuple[int, torch.dtype, Sequence[int], int]]
     batch: Any
 
 
 class _Slot(NamedTuple):
-    """The place of a tensor that was packed, by its number."""
+    """A placeholder for a packed tensor."""
 
     number: int
 
 
 class _Tuple(NamedTuple):
-    """A tuple, of which PyTorch would make a list when it pins it."""
+    """A tuple, held as a dict because PyTorch would turn a tuple into a list when it pins it."""
 
     parts: dict[int, Any]
 
 
 def packed(batch: Any) -> Any:
-    """Return what to send to another process for a batch, which makes it of that by `unpacked`."""
+    """Return a form of a batch that is cheaper to send; the receiver calls `unpacked`."""
     found: list[torch.Tensor] = []
 
     def emptied(value: Any) -> Any:
@@ -335,7 +335,7 @@ def packed(batch: Any) -> Any:
     rest = emptied(batch)
     if len(found) < 2:
         return batch
-    # The largest values first, so that all lie where their dtype wants them.
+    # Largest element size first, so that every tensor is aligned for its dtype.
     order = sorted(range(len(found)), key=lambda number: -found[number].element_size())
     return _Packed(
         torch.cat([found[number].contiguous().reshape(-1).view(torch.uint8) for number in order]),
@@ -355,7 +355,7 @@ def _is_small(value: Any) -> bool:
 
 
 def unpacked(sent: Any) -> Any:
-    """Return the batch of which `packed` was called; its small tensors share their memory now."""
+    """Return the batch that `packed` was given; its small tensors now share one piece of memory."""
     if not isinstance(sent, _Packed):
         return sent
     parts = torch.split(sent.memory, [size for *_, size in sent.tensors])

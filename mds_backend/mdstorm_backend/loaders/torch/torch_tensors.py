@@ -23,21 +23,21 @@ from mdstorm_backend.read import LateDecoder, scalars_to_numpy
 
 #: A column of a batch: a tensor, or a list where PyTorch has no type for it.
 TorchValues: TypeAlias = torch.Tensor | list[Any]
-#: What PyTorch's own collation makes of Python objects: nested, with tensors for numbers.
+#: What PyTorch's default collation makes of Python objects: nested, with tensors for numbers.
 Collated: TypeAlias = TorchValues | Mapping[str, Any]
 
 #: Encodings of the format whose values are Python objects.
 _OBJECTS = ("json", "pkl")
-#: Petastorm's promotions of what PyTorch does not compute with.
+#: Petastorm's promotions of types with which PyTorch does not compute.
 _PROMOTED = {np.dtype(np.uint16): np.int32, np.dtype(np.uint32): np.int64}
-#: Whether PyTorch has tensors of these types, as it does from 2.3 on.
+#: Whether PyTorch has tensors of these types (2.3 and later).
 _HAS_UNSIGNED = hasattr(torch, "uint16")
 
 
 def needs_value(column: Column) -> bool:
-    """Whether nulls would become an arbitrary number.
+    """Whether nulls of the column would become an arbitrary number.
 
-    Floats and integers have NaN for them, and what is delivered as a list has None.
+    Nulls of floats and integers become NaN, and nulls in lists become None.
     """
     type_ = column.element_type if column.is_array else column.arrow_type
     if not _has_tensor(type_):
@@ -53,32 +53,33 @@ def to_torch(
     Booleans become uint8, timestamps int64 nanoseconds since 1970 UTC, day-time intervals int64
     microseconds, integers with nulls float64 with NaN, ragged arrays a list of tensors, nested
     arrays a list of lists of tensors where inner arrays of the column have several lengths;
-    strings, binaries, decimals, dates and nested values lists of Python objects. Images become one
-    uint8 tensor ``(rows, height, width[, channels])`` if all have one shape, otherwise a list of
-    tensors; so do arrays without a Spark type, as PyTorch's own collation has them, and those of
-    Parquet, as Petastorm has them. Tensors share the memory of `values` where the types allow.
+    strings, binaries, decimals, dates and nested values become lists of Python objects. Images
+    become one uint8 tensor ``(rows, height, width[, channels])`` if all have one shape, otherwise a
+    list of tensors. The same holds for arrays without a Spark type, as in PyTorch's default
+    collation, and for arrays of Parquet, as in Petastorm. Tensors share the memory of `values`
+    where the types allow.
 
     Parameters
     ----------
     values : numpy.ndarray or pyarrow.Array
         The column; NumPy arrays have to be writable.
     column : Column or None
-        Its place in the schema; None for a column that a transform has made.
+        The column in the schema; None for a column that a transform has made.
     name : str
-        Its name, for error messages.
+        Name of the column, for error messages.
     promotes : bool
         Whether uint16 becomes int32, and uint32 int64.
 
     Raises
     ------
     NullValueError
-        If it holds nulls that no tensor can express.
+        If the column holds nulls that no tensor can express.
     OverflowError
         If a timestamp does not fit into nanoseconds.
     UnsafeTypeError
-        If it holds pickles that the caller did not allow.
+        If the column holds pickles that the caller did not allow.
     CorruptDatasetError
-        If it holds an image, or another stored object, that cannot be decoded.
+        If an image, or another stored object, cannot be decoded.
     """
     if isinstance(values, np.ndarray):
         found = _array_to_torch(values, name, promotes)
@@ -108,11 +109,11 @@ def to_torch(
 
 
 def to_collated(values: Values, column: Column | None, name: str) -> TorchValues:
-    """Return the same as `to_torch`, with types and objects as PyTorch's own collation has them.
+    """Return a column as `to_torch` does, but with the types of PyTorch's default collation.
 
-    So unsigned integers, JSON, pickles and the values of users' encodings are in the batches of
-    MosaicML Streaming. `split_values` collates them, each batch by itself; what cannot be collated
-    stays a list, and so do columns with a Spark type.
+    This concerns unsigned integers, JSON, pickles and the values of users' encodings, which then
+    are as in the batches of MosaicML Streaming. `split_values` collates each batch separately.
+    Objects that cannot be collated stay a list, and so do columns with a Spark type.
     """
     if column is None or column.spark_type is not None:
         return to_torch(values, column, name)
@@ -131,7 +132,7 @@ def _to_list(values: pa.Array) -> list[Any]:
 
 
 def _object_to_torch(value: Any, name: str, promotes: bool) -> Any:
-    """Return arrays as tensors, also in a list of images, and other objects as they are."""
+    """Return an array, or a list of arrays, as tensors, and any other object as it is."""
     if isinstance(value, np.ndarray) and value.dtype.kind in "buif":
         return _array_to_torch(value, name, promotes)
     if isinstance(value, list) and all(isinstance(item, np.ndarray) for item in value):
@@ -140,16 +141,16 @@ def _object_to_torch(value: Any, name: str, promotes: bool) -> Any:
 
 
 def split_values(values: TorchValues, sizes: list[int]) -> list[Collated]:
-    """Cut a column of a block into batches; tensors are views.
+    """Split a column of a block into batches; tensors are views.
 
-    Images, and arrays, that have one shape in a batch are one tensor, whatever the rest of the
+    Images or arrays that have one shape within a batch become one tensor, whatever the rest of the
     block holds.
     """
     if isinstance(values, torch.Tensor):
         if len(sizes) == 1:
             return [values]
-        # Views that autograd takes for tensors of their own, as nobody sees what they are cut out
-        # of: made faster, and what is written to one batch does not count as written to another.
+        # Autograd treats these views as independent tensors, since nobody sees their base. They are
+        # made faster, and an in-place change of one batch does not count as a change of another.
         return list(torch.unsafe_split_with_sizes(values, sizes))
     ends = np.cumsum(sizes)
     cut: Callable[[list[Any]], Collated] = list
@@ -159,11 +160,11 @@ def split_values(values: TorchValues, sizes: list[int]) -> list[Collated]:
 
 
 class _Alike(list[Any]):
-    """Tensors that are one where they have one shape; None for null."""
+    """Tensors, None for null, to be stacked if those of a batch have one shape."""
 
 
 class _Objects(list[Any]):
-    """Python objects, to be collated."""
+    """Python objects to be collated, each batch separately."""
 
 
 def _collated(objects: list[Any]) -> Collated:
@@ -172,7 +173,7 @@ def _collated(objects: list[Any]) -> Collated:
     try:
         collated: Collated = default_collate(objects)
     except (AttributeError, KeyError, RuntimeError, TypeError, ValueError):
-        return list(objects)  # of several shapes, with other keys, or None among them
+        return list(objects)  # different shapes or keys, or some are None
     return collated
 
 
@@ -194,7 +195,7 @@ def _has_tensor(type_: pa.DataType) -> bool:
 
 
 def _has_nan(type_: pa.DataType) -> bool:
-    """Whether nulls of an Arrow type become NaN: in floats, and in integers made float64."""
+    """Whether nulls of an Arrow type become NaN: floats, and integers converted to float64."""
     return bool(
         pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_duration(type_)
     )

@@ -32,25 +32,25 @@ from mdstorm_backend.loaders.torch.worker_part import end_with_parent
 def from_processes(
     batches: DeliveredBatches, options: Mapping[str, Any], recorder: Recorder | None = None
 ) -> Delivered:
-    """Hand on what worker processes make of `batches`; they end with this generator.
+    """Yield `batches` as made by worker processes, which end with this generator.
 
     Parameters
     ----------
     batches : DeliveredBatches
-        In each worker that worker's.
+        The batches; each worker makes its part of them.
     options : mapping
-        Arguments of ``DataLoader``, ``num_workers`` among them.
+        Arguments of ``DataLoader``, including ``num_workers``.
     recorder : Recorder, optional
-        Records what is waited for, and what the processes have recorded.
+        Records waiting times, and what the workers recorded.
     """
     if not all(column.is_numpy() for column in batches.schema):
-        set_up_arrow()  # once, and not in each process of each epoch
+        set_up_arrow()  # once, rather than in each process of each epoch
     iterator = _begin(_loader(batches, options))
     try:
         yield from received(iterator, recorder)
     finally:
-        # Not left to the garbage collector: in a cycle, as errors make them, the processes would
-        # not be told, and found out by a timeout.
+        # Not left to the garbage collector: in a reference cycle, which errors create, the
+        # processes would not be notified and would end only after a timeout.
         iterator._shutdown_workers()  # type: ignore[attr-defined]
 
 
@@ -61,12 +61,12 @@ def _loader(batches: IterableDataset[Any], options: Mapping[str, Any]) -> DataLo
 
 
 def same(batch: Any) -> Any:
-    """Return a batch as it is."""
+    """Return a batch unchanged."""
     return batch
 
 
 def _context_of(options: Mapping[str, Any]) -> Any:
-    """Return how worker processes are started: a context of `multiprocessing`."""
+    """Return the `multiprocessing` context in which worker processes are started."""
     context = options.get("multiprocessing_context")
     if context is None or isinstance(context, str):
         return multiprocessing.get_context(context)
@@ -74,14 +74,14 @@ def _context_of(options: Mapping[str, Any]) -> Any:
 
 
 def check_can_be_sent(batch_map: BatchMap | None, options: Mapping[str, Any]) -> None:
-    """Refuse functions that a worker process would need and cannot be sent.
+    """Raise if a function that worker processes need cannot be sent to them.
 
-    A process that is forked has them already.
+    A forked process inherits the functions.
 
     Raises
     ------
     ArgumentTypeError
-        If one does not pickle.
+        If a function cannot be pickled.
     """
     method = _context_of(options).get_start_method()
     if method == "fork":
@@ -98,10 +98,11 @@ def check_can_be_sent(batch_map: BatchMap | None, options: Mapping[str, Any]) ->
 
 
 def _begin(loader: DataLoader[Any]) -> Iterator[Any]:
-    """Begin an iteration whose processes can be told to end, even by the garbage collector.
+    """Begin an iteration whose processes end promptly, even if it is garbage-collected.
 
-    In a cycle, as an error and its traceback make them, that would close the queues first. Nobody
-    told the processes then: each was waited for, for seconds, and killed.
+    In a reference cycle, such as an error and its traceback, the garbage collector could close the
+    queues first. Then nothing would notify the processes: each would be waited for, for seconds,
+    and killed.
     """
     iterator: Any = iter(loader)
     queues = [*iterator._index_queues, iterator._worker_result_queue]
@@ -110,18 +111,18 @@ def _begin(loader: DataLoader[Any]) -> Iterator[Any]:
 
 
 class PersistentWorkers:
-    """Worker processes that stay for the passes that follow.
+    """Worker processes that are kept for later passes.
 
-    Each learns what to read next from a queue of its own.
+    Each process receives what to read next through its own queue.
 
     Parameters
     ----------
     source : DatasetSamples
-        What to read.
+        The dataset to read.
     recipe : Recipe
-        How batches are made of it.
+        How batches are made from blocks.
     batching : Batching
-        How batches are made.
+        How samples are divided into batches.
     options : mapping
         Arguments of ``DataLoader``.
     """
@@ -133,7 +134,7 @@ class PersistentWorkers:
         batching: Batching,
         options: Mapping[str, Any],
     ) -> None:
-        #: What the workers have copies of.
+        #: The reader options that the workers have copies of.
         self.options = source._mdstorm.schedule.options
         self.is_busy = False
         context = _context_of(options)
@@ -147,7 +148,7 @@ class PersistentWorkers:
         try:
             for queue in self._queues:
                 queue.put((rest.place, rest.options.order))
-            # `iter` gives the one iterator there is, begun again.
+            # `iter` of a loader that has begun resets its one iterator.
             has_begun = self._loader._iterator is not None
             batches = self._loader if has_begun else _begin(self._loader)
             yield from received(batches, rest.recorder)
@@ -155,7 +156,7 @@ class PersistentWorkers:
             self.is_busy = False
 
     def shutdown(self) -> None:
-        """End the processes."""
+        """End the worker processes."""
         iterator = self._loader._iterator
         if iterator is not None:
             iterator._shutdown_workers()  # type: ignore[attr-defined]
@@ -163,7 +164,7 @@ class PersistentWorkers:
 
 @dataclass(eq=False)
 class _Rests(IterableDataset[Any]):
-    """In a worker process: the batches of what is read next."""
+    """The batches that a persistent worker makes, each time of what its queue names."""
 
     source: DatasetSamples
     recipe: Recipe

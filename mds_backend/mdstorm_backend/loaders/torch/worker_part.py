@@ -1,7 +1,7 @@
-"""A worker's part of the samples of a `StreamingDataset`, and where it stands there.
+"""A worker's part of the samples of a `StreamingDataset`, and its position in that part.
 
-Workers of PyTorch's own loader have no state. That of torchdata, ``StatefulDataLoader``, asks each
-worker for one after every batch, and hands it to the same worker when it goes on.
+Workers of PyTorch's ``DataLoader`` have no state. Torchdata's ``StatefulDataLoader`` requests a
+state from each worker after every batch, and passes it to the same worker on resumption.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from mdstorm_backend.loaders.passes import Schedule
 from mdstorm_backend.loaders.rest import Rest
 from mdstorm_backend.loaders.state import check_equal, damaged, number, write_state
 
-#: Where a state says of which worker it is, and where that one stands.
+#: Key of a state that holds the worker's number and position.
 _WORKER = "worker"
-#: Process that is guarded; a fork of it is another one.
+#: Id of the guarded process; a fork has another id and is not guarded yet.
 _guarded: list[int] = []
 
 
 class WorkerPart:
-    """A worker's part of an iteration, and where it stands there. It is begun at once.
+    """A worker's part of an iteration, and its position. Creating it begins the iteration.
 
     Parameters
     ----------
     schedule : Schedule
-        How the dataset is read.
+        The schedule of passes over the dataset.
     batch_size : int or None
-        That of the dataset.
+        The batch size of the dataset.
     worker : Worker
-        Which of the workers this is.
+        This worker's number among the workers.
     state : mapping, optional
-        Where to go on, instead of a pass that begins.
+        The state from which to resume; without it, a pass begins.
 
     Attributes
     ----------
     yielded : int
-        Samples delivered of the batch that comes next.
+        Number of samples already yielded of the current batch.
     noted : int
-        See `OpenedDataset`; negative for batches before.
+        See `OpenedDataset`; negative for samples of earlier batches.
 
     Raises
     ------
@@ -79,16 +79,16 @@ class WorkerPart:
         self._rest = next(self._rests, None)
 
     def rests(self) -> Iterator[tuple[Rest, int]]:
-        """Yield what is to be read: a stretch, and the number of this worker's part of it."""
+        """Yield each `Rest` to read, with the number of this worker's part of it."""
         while self._rest is not None:
             yield self._rest, self._part
             following = next(self._rests, None)
-            if following is None:  # the state is that of the end
+            if following is None:  # keep the last one: the state is that of the end
                 return
             self._rest, self._part, self.yielded = following, self._worker.number, 0
 
     def advance(self, mark: Any) -> None:
-        """Note that a whole batch was delivered; `mark` is the block's for it."""
+        """Record that a whole batch was delivered; `mark` is its mark in the block."""
         assert self._rest is not None
         self._rest, self._part = self._rest.after(self._part, mark)
         self.noted -= self.yielded
@@ -96,7 +96,7 @@ class WorkerPart:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of this worker."""
-        if self._rest is None:  # nothing was there to read
+        if self._rest is None:  # there was nothing to read
             return self._schedule.state_dict(0, True) if self._state is None else {**self._state}
         rest = self._rest
         state = write_state(rest.options, rest.batching, rest.place, skipped=rest.skipped)
@@ -104,7 +104,7 @@ class WorkerPart:
         return {**state, "mdstorm": {**state["mdstorm"], _WORKER: place}}
 
     def _here(self) -> dict[str, Any]:
-        """What has to be the same where a state is taken and where it is loaded."""
+        """Return the values that must be equal when a state is taken and when it is loaded."""
         return {
             "number": self._worker.number,
             "num_workers": self._worker.count,
@@ -114,18 +114,18 @@ class WorkerPart:
 
 
 def is_of_worker(state: object) -> bool:
-    """Whether a state is that of one worker process."""
+    """Whether a state is of one worker process rather than of a whole loader."""
     ours = state.get("mdstorm") if isinstance(state, Mapping) else None
     return isinstance(ours, Mapping) and isinstance(ours.get(_WORKER), Mapping)
 
 
 def end_with_parent() -> None:
-    """Let this process end as soon as the one that started it is gone, however that ends.
+    """End this process as soon as its parent process has ended, in whatever way.
 
-    PyTorch's own workers look for their parent every few seconds, when they have nothing else to
-    do; and those that had not begun when it ended take its successor for it.
+    PyTorch's own workers check for their parent every few seconds, when they are idle. Workers that
+    had not begun when the parent ended mistake its successor for it.
 
-    Only processes of `multiprocessing` have such a parent; in others nothing happens.
+    Only processes of `multiprocessing` have such a parent; in others, nothing happens.
     """
     parent = multiprocessing.parent_process()
     if parent is None or os.getpid() in _guarded:
