@@ -83,31 +83,31 @@ def open_dataset(
 
 @dataclass(eq=False, repr=False)
 class Dataset(SampleDataset):
-    """An open dataset. Threads can share it; a pickled dataset holds only its URL.
+    """An open dataset. Threads can share it; a pickled dataset holds its URL and index, no samples.
 
     Parameters
     ----------
     location : Location
-        Its directory.
+        Directory of the dataset.
     index : Index
         The content of its ``index.json``.
     fingerprint : str, optional
-        Identity of the content, if it is known.
+        Identity of the content, if known.
     cache, allow_unsafe_types
         See `open_dataset`.
     whole : str, optional
-        Fingerprint of the dataset that this is a part of, see `with_shards`.
+        Fingerprint of the dataset that this one is a part of, see `with_shards`.
     prepare : callable, optional
-        Called with each shard before its file is opened. It pickles.
+        Called with each shard before its file is opened. It must be picklable.
     written : str, optional
-        When the index was written, if that is known: see `read_index`.
+        When the index was written, if known: see `read_index`.
 
     Attributes
     ----------
     url : str
         URL of the directory.
     shard_sizes : tuple of int
-        Samples of each shard.
+        Number of samples in each shard.
     shard_bytes : tuple of int
         Bytes of each shard, uncompressed.
     fingerprint : str
@@ -147,7 +147,7 @@ class Dataset(SampleDataset):
 
     @property
     def _known_schema(self) -> Schema:
-        """The columns as far as the index tells: a shard is not opened for a mere description."""
+        """The columns as far as the index describes them; no shard is opened for a description."""
         if self.index.extra.get("columns") or "schema" in self.__dict__:
             return self.schema
         return Schema.from_shards(self.index.shards)
@@ -159,12 +159,12 @@ class Dataset(SampleDataset):
         return schema.opened(self.url, allow_unsafe_types=self.allow_unsafe_types)
 
     def with_columns(self, columns: Iterable[Column]) -> Dataset:
-        """Return the dataset with some columns described as part of a larger whole.
+        """Return the dataset with the schema of some columns replaced, for joining with others.
 
         Parameters
         ----------
         columns : iterable of Column
-            Columns of the same names, which may have nulls or other lengths elsewhere.
+            Columns of the same names, which may have nulls or other lengths in other datasets.
         """
         schema = self.schema.with_columns(columns)
         if schema == self.schema:
@@ -174,7 +174,7 @@ class Dataset(SampleDataset):
         return other
 
     def with_shards(self, numbers: Sequence[int]) -> Dataset:
-        """Return a dataset of some of the shards, in the order of `numbers`."""
+        """Return a dataset with only the shards `numbers`, in that order."""
         chosen = [int(number) for number in numbers]
         if chosen == list(range(len(self.index.shards))):
             return self
@@ -186,29 +186,29 @@ class Dataset(SampleDataset):
 
     @property
     def file_urls(self) -> list[str]:
-        """URLs of the shard files in order."""
+        """URLs of the shard files, in order."""
         return [self._shards.url(info) for info in self.index.shards]
 
     def shard(self, number: int) -> MDSShard:
-        """Open shard `number`. It stays open while it is referenced, as do the most recent ones.
+        """Open shard `number`. Shards in use and the most recent ones stay open.
 
         Raises
         ------
         DatasetNotFoundError
-            If its file is missing.
+            If the shard file is missing.
         CorruptDatasetError
-            If its file does not match the index.
+            If the shard file does not match the index.
         StorageError
-            If it cannot be downloaded to this machine.
+            If the shard cannot be downloaded to this machine.
         """
         return self._shards.get(number, self.schema)
 
     def begin_shard(self, number: int) -> MDSShard:
-        """Open shard `number`, as `SampleSource` says."""
+        """Open shard `number`, of which possibly only the beginning has arrived."""
         return self._shards.begin(number, self.schema)
 
     def find_open(self, number: int) -> MDSShard | None:
-        """Return shard `number` if it is open."""
+        """Return shard `number` if it is open, else None."""
         return self._shards.opened.find(number)
 
     def release(self) -> None:
@@ -222,12 +222,12 @@ class Dataset(SampleDataset):
 
     @property
     def bytes_ahead(self) -> int:  # type: ignore[override]
-        """Bytes of shards to open ahead of use, as `SampleDataset` says."""
+        """Bytes of shards to open ahead of use; 0 if opening a shard only maps a file."""
         return self._shards.bytes_ahead
 
     @property
     def files(self) -> ShardFiles:
-        """Where the bytes of the shards come from."""
+        """The files from which shards are read."""
         return self._shards.files
 
 
@@ -238,9 +238,9 @@ def _fingerprint(content: bytes) -> str:
 def describe_place(
     place: str, storage_options: dict[str, Any] | None = None, *, full: bool
 ) -> Description:
-    """Describe a dataset that nobody has opened.
+    """Describe a dataset that has not been opened.
 
-    For a `full` description its index is read, if that is on a local disk.
+    For a `full` description, the index is read if it is on a local disk.
     """
     shown, state = shown_place(place), "not opened"
     if full and (location := Location.of(place, storage_options)).is_local_disk:
@@ -265,13 +265,13 @@ def describe_dataset(
     Parameters
     ----------
     dataset : Dataset, ParquetDataset or JoinedDataset
-        What is described.
+        The dataset.
     schema : Schema, optional
-        Its columns, if they are to be shown.
+        The columns, if they are to be shown.
     shards : str
-        What one of its shards is called.
+        The word for one of its shards.
     further : iterable of (str, str)
-        Further facts.
+        Further facts, as name-value pairs.
     """
     rows, number = sum(dataset.shard_sizes), len(dataset.shard_sizes)
     size, place = human_bytes(dataset.nbytes), shown_place(dataset.url)

@@ -1,4 +1,4 @@
-"""Open the shards of a dataset, keep recent ones open, and recover a schema that is lost."""
+"""Open the shards of a dataset, keep recent ones open, and recover a lost schema."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from mdstorm_backend.cache import CacheOptions, ShardFiles
 
 
-#: Mapped shards to keep open with a limited cache, which cannot free their space while they are.
+#: Mapped shards to keep open with a limited cache, which cannot free the space of open files.
 _KEPT_OF_LIMITED_CACHE = 4
-#: Bytes of shards that are downloaded ahead of use: more than any link has under way. At least and
-#: at most so many shards, of which each takes a file descriptor.
+#: Bytes of shards to download ahead of use: more than any network link has in flight. The number of
+#: these shards is bounded, because each takes a file descriptor.
 _BYTES_AHEAD = 128 << 20
 _FEWEST_AHEAD, _MOST_AHEAD = 2, 64
 #: Shards of up to this many bytes are read into memory rather than mapped.
@@ -40,22 +40,22 @@ PrepareShard: TypeAlias = Callable[[ShardInfo], object]
 
 @dataclass(eq=False)
 class DatasetShards:
-    """Opens the shards of a dataset. Safe to share between threads.
+    """The shards of a dataset, opened on request. Safe to share between threads.
 
     Parameters
     ----------
     location : Location
         Directory of the dataset.
     index : Index
-        Its index.
+        Index of the dataset.
     fingerprint : str
-        Identity of its content.
+        Identity of the content.
     cache : CacheOptions or None
         How shards are downloaded to this machine.
     prepare : callable, optional
         Called with each shard before its file is opened.
     written : str, optional
-        When the index was written, if that is known.
+        When the index was written, if known.
     """
 
     location: Location
@@ -67,14 +67,14 @@ class DatasetShards:
 
     @cached_property
     def opened(self) -> OpenShards[MDSShard]:
-        """Those that are open."""
-        # The cache limit bounds disk use, and removed files use the disk while they are open.
+        """The open shards."""
+        # The cache limit bounds disk use, and removed files still use the disk while open.
         limited = self.cache is not None and self.cache.limit is not None
         return OpenShards(_KEPT_OF_LIMITED_CACHE) if limited else OpenShards()
 
     @cached_property
     def files(self) -> ShardFiles:
-        """Where the bytes of the shards come from."""
+        """The files from which shards are read."""
         from mdstorm_backend.cache import shard_files
 
         return shard_files(
@@ -98,9 +98,9 @@ class DatasetShards:
 
     @cached_property
     def bytes_ahead(self) -> int:
-        """Bytes of shards to open ahead of use; 0 if that only maps files.
+        """Bytes of shards to open ahead of use; 0 if opening only maps files.
 
-        With a limited cache no more than half of it, since what is open takes its room.
+        At most half of a limited cache, since open shards take up its space.
         """
         shards = self.index.shards
         if self.are_mapped or not shards:
@@ -112,7 +112,7 @@ class DatasetShards:
 
     @cached_property
     def index_with_schema(self) -> Index:
-        """The index; if it lost its schema, with the one in the first shard, if any."""
+        """The index; a lost schema is taken from the first shard if that contains one."""
         if not (self._lost_schema and self.index.shards):
             return self.index
         url = self.url(self.index.shards[0])
@@ -120,22 +120,22 @@ class DatasetShards:
 
     @property
     def _lost_schema(self) -> bool:
-        """Whether the index only says how columns are stored."""
+        """Whether the index has no schema, only the encodings of the columns."""
         return not self.index.extra.get("columns")
 
     def url(self, info: ShardInfo) -> str:
-        """URL of the file of a shard."""
+        """Return the URL of a shard's file."""
         return self.location.file_url(info.stored.basename)
 
     def get(self, number: int, schema: Schema) -> MDSShard:
-        """Return shard `number`, opened unless it is open."""
+        """Return shard `number`, opening it if necessary."""
         shard = self.opened.at_hand(number)
         if shard is not None:
             return shard
         return self.opened.get(number, partial(self._opened, partial(self._parse, schema)))
 
     def begin(self, number: int, schema: Schema) -> MDSShard:
-        """Return shard `number`, of which no more than the beginning may be here."""
+        """Return shard `number`, of which possibly only the beginning has arrived."""
         if self.prepare is not None or self._lost_schema or self.opened.find(number) is not None:
             return self.get(number, schema)
         info = self.index.shards[number]
@@ -149,12 +149,12 @@ class DatasetShards:
         try:
             shard = MDSShard(content, info, schema, url=self.url(info))
         except CorruptDatasetError:
-            return self.get(number, schema)  # waits for it, and brings it once more
+            return self.get(number, schema)  # waits for the shard, and downloads it again
         shard.arrival = arrival
         return _counted(shard, info)
 
     def _parse(self, schema: Schema, info: ShardInfo, content: Buffer) -> MDSShard:
-        # A small one in memory takes no file descriptor.
+        # A small shard in memory takes no file descriptor.
         content = bytes(content) if len(content) <= _SMALL_SHARD else content
         shard = MDSShard(content, info, schema, url=self.url(info))
         if self._lost_schema:
@@ -167,7 +167,7 @@ class DatasetShards:
         number: int,
         content: Buffer | None = None,
     ) -> _Parsed:
-        """Open a shard, and parse its bytes; a damaged copy is downloaded once more."""
+        """Open a shard and parse its bytes; a damaged copy is downloaded once more."""
         info = self.index.shards[number]
         if self.prepare is not None:
             self.prepare(info)
@@ -188,7 +188,7 @@ def _counted(shard: MDSShard, info: ShardInfo) -> MDSShard:
 
 
 def restored(index: Index, first: Buffer, *, url: str) -> Index:
-    """Return the index with the columns of a shard's header, if it carries any.
+    """Return the index with the columns in a shard's header, if there are any.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ def restored(index: Index, first: Buffer, *, url: str) -> Index:
     Raises
     ------
     CorruptDatasetError
-        If the shard does not hold what the index says.
+        If the shard does not match the index.
     """
     _, extra = parse_header(np.frombuffer(first, np.uint8), index.shards[0], url=url)
     columns: Any = extra.get("columns")
@@ -212,12 +212,12 @@ def restored(index: Index, first: Buffer, *, url: str) -> Index:
 
 
 def _with_form(column: dict[str, Any], index: Index) -> dict[str, Any]:
-    """Return a column with the lengths and shapes that all shards together have."""
+    """Return a column with the length and shape that hold for all shards together."""
     bare = {**column, "length": None, "shape": None, "uneven": False}
     try:
         (parsed,) = parse_columns([bare])
     except (KeyError, TypeError, ValueError):
-        return bare  # who opens the dataset says what is wrong
+        return bare  # opening the dataset raises the error
     encodings = {
         encoding
         for shard in index.shards
@@ -228,9 +228,9 @@ def _with_form(column: dict[str, Any], index: Index) -> dict[str, Any]:
 
 
 def check_nulls(shard: MDSShard) -> None:
-    """Reject nulls that the schema does not record: they would be delivered as values.
+    """Raise for nulls that the schema does not record, which would be delivered as values.
 
-    Floating-point columns hold NaN in place of a null.
+    Nulls of floating-point columns are allowed, because they are stored as NaN.
 
     Raises
     ------

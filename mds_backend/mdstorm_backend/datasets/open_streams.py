@@ -1,4 +1,4 @@
-"""Open the streams of a dataset, by name of their kind, and read them as one dataset."""
+"""Open the streams of a dataset, join them, and register kinds of streams by name."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def open_stream(stream: Stream, defaults: StreamDefaults) -> Dataset:
     Raises
     ------
     DatasetNotFoundError
-        If there is none.
+        If there is no dataset.
     InvalidArgumentError
-        If nobody has said where it is, or a shard does not fit under the cache's limit.
+        If the stream has neither `remote` nor `local`, or a shard exceeds the cache limit.
     ArgumentTypeError
-        If a subclass returns something else than shards.
+        If a subclass returns something other than shards.
     """
     stream.apply_default({name: getattr(defaults, name) for name in INHERITED})
     kept = stream._mdstorm
@@ -61,24 +61,24 @@ def open_stream(stream: Stream, defaults: StreamDefaults) -> Dataset:
             url=error.url,
         ) from None
     if defaults.cache_limit is not None:
-        _ = kept.dataset.files  # refuses a limit that is too small
+        _ = kept.dataset.files  # raises if the limit is too small
     return kept.dataset
 
 
 def refuse_unsafe_types(dataset: Dataset, columns: Sequence[str] | None) -> None:
-    """Refuse columns that are pickles, as soon as the index says so.
+    """Raise UnsafeTypeError if the index lists pickled columns among those that are read.
 
     Parameters
     ----------
     dataset : Dataset
-        Whoever opens it did not allow them.
+        A dataset opened without `allow_unsafe_types`.
     columns : sequence of str, optional
         The columns that are read; all by default.
 
     Raises
     ------
     UnsafeTypeError
-        If one of them is a pickle.
+        If one of the columns holds pickles.
     """
     kinds = {(shard.column_names, shard.column_encodings) for shard in dataset.index.shards}
     for name, encoding in (column for kind in kinds for column in zip(*kind, strict=True)):
@@ -87,7 +87,7 @@ def refuse_unsafe_types(dataset: Dataset, columns: Sequence[str] | None) -> None
 
 
 def check_columns(parts: Sequence[Dataset], columns: Sequence[str] | None) -> list[str]:
-    """Return the names of the columns of any part.
+    """Check that some part has each of `columns`, and return the column names of all parts.
 
     Raises
     ------
@@ -104,7 +104,7 @@ def check_columns(parts: Sequence[Dataset], columns: Sequence[str] | None) -> li
 
 
 def _open_own_shards(stream: Stream, defaults: StreamDefaults) -> Dataset:
-    """Open the shards that a subclass names, or brings here."""
+    """Open the dataset of a stream whose subclass lists or downloads the shards itself."""
     kept = stream._mdstorm
     kept.dataset, kept.extra = None, {}
     shards = stream.get_shards(World.detect(), defaults.allow_unsafe_types)
@@ -126,13 +126,13 @@ def _open_own_shards(stream: Stream, defaults: StreamDefaults) -> Dataset:
 
 @dataclass(frozen=True)
 class Prepare:
-    """Lets a stream bring the shards here that are missing. It pickles."""
+    """A picklable function that lets a stream download a missing shard."""
 
     stream: Stream
     directory: str
 
     def __call__(self, shard: ShardInfo) -> None:
-        """Have it bring one, if it has to; one process at a time."""
+        """Download the shard through the stream if it is missing; one process at a time."""
         path = os.path.join(self.directory, shard.raw_data.basename)
         if size_at(path) == shard.raw_data.bytes:
             return
@@ -163,7 +163,7 @@ class JoinedDataset(SampleDataset):
             )
         )
         common = [column for column in self.schema if _are_alike(column.name, parts)]
-        #: Delivered in one form, even if a part by itself would allow another.
+        #: Common columns have one form in all parts, even if a part alone would allow another.
         self.parts = tuple(part.with_columns(common) for part in parts)
         self.url = ", ".join(part.url for part in parts)
         self.shard_sizes = tuple(size for part in parts for size in part.shard_sizes)
@@ -186,14 +186,14 @@ class JoinedDataset(SampleDataset):
         return max(part.bytes_ahead for part in self.parts)
 
     def select(self, columns: Sequence[str] | None) -> tuple[str, ...]:
-        """Return the names in `columns`, or of all columns for None, for whole batches.
+        """Return the column names for whole batches: `columns`, or all columns for None.
 
         Raises
         ------
         InvalidArgumentError
-            If not all parts have them, or their types differ.
+            If a part lacks one of the columns, or their types differ.
         ArgumentTypeError
-            If no part has one of them.
+            If no part has one of the columns.
         """
         everywhere = check_columns(self.parts, columns)
         names = tuple(everywhere if columns is None else columns)
@@ -212,22 +212,22 @@ class JoinedDataset(SampleDataset):
         return ordered
 
     def shard(self, number: int) -> Shard:
-        """Open shard `number` of all."""
+        """Open shard `number`, counted across all parts."""
         part, number = self._part(number)
         return part.shard(number)
 
     def begin_shard(self, number: int) -> Shard:
-        """Open shard `number` of all, of which no more than the beginning may be there."""
+        """Open shard `number`, of which possibly only the beginning has arrived."""
         part, number = self._part(number)
         return part.begin_shard(number)
 
     def find_open(self, number: int) -> Shard | None:
-        """Return shard `number` of all if it is open."""
+        """Return shard `number` if it is open, else None."""
         part, number = self._part(number)
         return part.find_open(number)
 
     def _part(self, number: int) -> tuple[Dataset, int]:
-        """Return the part that shard `number` of all is in, and its number there."""
+        """Return the part that holds shard `number`, and the shard's number in that part."""
         part = bisect_right(self._first_shards, number) - 1
         return self.parts[part], number - self._first_shards[part]
 
@@ -238,14 +238,14 @@ class JoinedDataset(SampleDataset):
 
 
 def _are_alike(name: str, parts: Sequence[Dataset]) -> bool:
-    """Whether all parts have a column, with one type."""
+    """Whether all parts have a column of this name, with the same type."""
     columns = [part.schema.get(name) for part in parts]
     kinds = {(c.parsed_encoding.kind, str(c.arrow_type)) for c in columns if c is not None}
     return None not in columns and len(kinds) == 1
 
 
 def _joined(columns: Sequence[Column]) -> Column:
-    """Return the column of all parts together."""
+    """Return one column that describes the columns of all parts."""
     first = columns[0]
     encodings = sorted({column.encoding for column in columns})
     return replace(
@@ -257,12 +257,12 @@ def _joined(columns: Sequence[Column]) -> Column:
 StreamMaker = Callable[..., Stream]
 _Made = TypeVar("_Made", bound=StreamMaker)
 
-#: Where distributions name theirs, as for MosaicML Streaming.
+#: Entry-point group in which distributions name their kinds, as for MosaicML Streaming.
 _ENTRY_POINTS = "streaming_streams_registry"
 
 
 class StreamRegistry:
-    """Kinds of streams: subclasses of `Stream`, or functions that make streams.
+    """A registry of kinds of streams: subclasses of `Stream`, or functions that make streams.
 
     Attributes
     ----------
@@ -285,7 +285,7 @@ class StreamRegistry:
     def register(self, name: str, *, func: None = None) -> Callable[[_Made], _Made]: ...
 
     def register(self, name: str, *, func: Any = None) -> Any:
-        """Register a kind of streams; replaces a kind of the same name.
+        """Register a kind of stream, replacing any kind of the same name.
 
         Parameters
         ----------
@@ -305,12 +305,12 @@ class StreamRegistry:
     __call__ = register
 
     def get(self, name: str) -> StreamMaker:
-        """Return the kind of that name.
+        """Return the kind registered under a name.
 
         Raises
         ------
         InvalidArgumentError
-            If there is no kind of that name.
+            If no kind has that name.
         """
         if name in self._kinds:
             return self._kinds[name]
@@ -323,11 +323,11 @@ class StreamRegistry:
         return known[name]
 
     def get_all(self) -> dict[str, StreamMaker]:
-        """Return all kinds by name."""
+        """Return all kinds, by name."""
         return {**self.get_entry_points(), **self._kinds}
 
     def get_entry_points(self) -> dict[str, StreamMaker]:
-        """Return the kinds that installed distributions have."""
+        """Return the kinds that installed distributions provide, by name."""
         return {point.name: point.load() for point in entry_points(group=_ENTRY_POINTS)}
 
 

@@ -1,4 +1,4 @@
-"""Index by integer, slice, or list of integers, and find samples among shards."""
+"""Index samples by integer, slice or list of integers, and locate samples in shards."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Counts = npt.NDArray[np.int64]
 
 
 class Array:
-    """What can be indexed by integers, slices, and nested lists and arrays of integers.
+    """A base class for indexing by integers, slices, and nested lists and arrays of integers.
 
-    Subclasses have a `size` and a `get_item` for integers from 0 on.
+    Subclasses define `size`, and `get_item` for integers from 0 on.
     """
 
     @property
@@ -29,7 +29,7 @@ class Array:
         raise NotImplementedError(f"{type(self).__name__} has to define size")
 
     def get_item(self, idx: int) -> Any:
-        """Return one item."""
+        """Return item `idx`, counted from 0."""
         raise NotImplementedError(f"{type(self).__name__} has to define get_item")
 
     def __getitem__(self, at: Any) -> Any:
@@ -43,12 +43,12 @@ class Array:
             If `at` is something else.
         """
         if type(at) is int and at >= 0:
-            return self.get_item(at)  # which knows whether there is one
+            return self.get_item(at)  # which raises if there is no such item
         return pick(at, self.size, self.get_item)
 
 
 def pick(at: Any, size: int, get_item: Callable[[int], Any]) -> Any:
-    """Return ``dataset[at]``.
+    """Return the value of ``dataset[at]``.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def pick(at: Any, size: int, get_item: Callable[[int], Any]) -> Any:
     size : int
         Number of samples.
     get_item : callable
-        Returns one sample.
+        Returns one sample by its number.
 
     Returns
     -------
@@ -85,21 +85,21 @@ def pick(at: Any, size: int, get_item: Callable[[int], Any]) -> Any:
 
 
 class Spanner:
-    """Finds the shard and the row of a sample.
+    """Locates samples: maps a sample's index to its shard and its row there.
 
     Parameters
     ----------
     shard_sizes : numpy.ndarray of int64
         Number of samples in each shard.
     span_size : int
-        Accepted as MosaicML Streaming's, and not needed: the search is binary.
+        Accepted for compatibility with MosaicML Streaming; not needed, as the search is binary.
 
     Attributes
     ----------
     num_samples : int
         Number of samples in all shards.
     shard_bounds : numpy.ndarray of int64
-        Number of the first sample of each shard, and of all samples.
+        The index of each shard's first sample, followed by the number of all samples.
     """
 
     def __init__(self, shard_sizes: Counts, span_size: int = 1 << 10) -> None:
@@ -108,12 +108,12 @@ class Spanner:
         self.num_samples = int(self.shard_bounds[-1])
 
     def __getitem__(self, index: int) -> tuple[int, int]:
-        """Return the number of a sample's shard, and its row there.
+        """Return the index of a sample's shard, and the sample's row there.
 
         Raises
         ------
         IndexError
-            If there is no such sample; a negative number is none.
+            If there is no such sample; negative numbers are not accepted.
         """
         if not 0 <= index < self.num_samples:
             raise IndexError(f"Invalid sample index {index}: there are {self.num_samples} samples")
@@ -122,23 +122,23 @@ class Spanner:
 
 
 class StoredShard(Array):
-    """A shard of a dataset: its samples by number, its sizes, and what the index says of it.
+    """A shard of a dataset: its samples by number, its sizes, and its index entry.
 
     Parameters
     ----------
     info : ShardInfo
-        What the index says: its attributes are those of this object, too.
+        The index entry, whose attributes are also attributes of this object.
     dataset : SampleSource
         The dataset.
     number : int
-        Number of the shard there.
+        Number of the shard in the dataset.
     """
 
     def __init__(self, info: ShardInfo, dataset: SampleSource, number: int) -> None:
         self.info, self._dataset, self._number = info, dataset, number
 
     def __getattr__(self, name: str) -> Any:
-        if name == "info":  # not yet, while it is unpickled
+        if name == "info":  # not set yet while unpickling
             raise AttributeError(name)
         return getattr(self.info, name)
 
@@ -152,13 +152,13 @@ class StoredShard(Array):
         return self.info.samples
 
     def get_item(self, idx: int) -> dict[str, Any]:
-        """Return one sample, as it was written."""
+        """Return sample `idx` of the shard, as it was written."""
         return self._dataset.shard(self._number).sample(idx)
 
     def get_raw_size(self) -> int:
-        """Bytes of the uncompressed shard."""
+        """Return the bytes of the uncompressed shard."""
         return self.info.raw_data.bytes
 
     def get_zip_size(self) -> int | None:
-        """Bytes of the compressed shard; None without compression."""
+        """Return the bytes of the compressed shard; None without compression."""
         return None if self.info.zip_data is None else self.info.zip_data.bytes

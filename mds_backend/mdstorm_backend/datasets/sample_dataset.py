@@ -1,4 +1,4 @@
-"""The base class of datasets: samples by number, batches, whole tables."""
+"""The base class of datasets: samples by number, batches and whole tables."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _LARGE_BATCH = 1 << 30
 
 
 class SampleDataset(Described, ABC):
-    """Samples in shards, all with the same columns.
+    """A dataset of shards that all have the same columns.
 
     Attributes
     ----------
@@ -48,11 +48,11 @@ class SampleDataset(Described, ABC):
     schema : Schema
         The columns.
     shard_sizes : tuple of int
-        Samples of each shard.
+        Number of samples in each shard.
     shard_bytes : tuple of int
         Bytes of each shard, uncompressed.
     bytes_ahead : int
-        Bytes of shards to open ahead of use; 0 unless opening them is to wait for a network.
+        Bytes of shards to open ahead of use; 0 unless opening a shard may wait for a network.
     """
 
     url: str
@@ -69,15 +69,15 @@ class SampleDataset(Described, ABC):
 
     @abstractmethod
     def shard(self, number: int) -> Shard:
-        """Open a shard."""
+        """Open shard `number`."""
 
     def begin_shard(self, number: int) -> Shard:
-        """Open a shard of which no more than the beginning may be there."""
+        """Open shard `number`, of which possibly only the beginning has arrived."""
         return self.shard(number)
 
     @abstractmethod
     def find_open(self, number: int) -> Shard | None:
-        """Return a shard if it is open."""
+        """Return shard `number` if it is open, else None."""
 
     @abstractmethod
     def release(self) -> None:
@@ -93,7 +93,7 @@ class SampleDataset(Described, ABC):
     def __getitem__(self, at: Any) -> Any: ...
 
     def __getitem__(self, at: Any) -> Any:
-        """Return samples by number, see `sample`: one for an integer, a list for a slice or list.
+        """Return samples by number: one for an integer, a list for a slice, list or array.
 
         Raises
         ------
@@ -105,20 +105,20 @@ class SampleDataset(Described, ABC):
         return self.sample(at) if type(at) is int else pick(at, len(self), self.sample)
 
     def sample(self, i: int, columns: Sequence[str] | None = None) -> dict[str, Any]:
-        """Return one sample.
+        """Return sample `i`.
 
         Parameters
         ----------
         i : int
-            Its number; negative ones count from the end.
+            Number of the sample; negative numbers count from the end.
         columns : sequence of str, optional
             Columns to decode; all by default.
 
         Returns
         -------
         dict
-            What the format's own decoder returns for each column: NumPy scalars and arrays, other
-            Python objects, None for null.
+            The values of the columns as MDS decodes them: NumPy scalars and arrays, other Python
+            objects, None for null.
 
         Raises
         ------
@@ -133,7 +133,7 @@ class SampleDataset(Described, ABC):
         return self.shard(number).sample(i - bounds[number], columns)
 
     def locate(self, i: int) -> tuple[int, int]:
-        """Return the number of the shard that holds sample `i`, and its row there.
+        """Return the number of the shard that holds sample `i`, and the sample's row there.
 
         Raises
         ------
@@ -148,28 +148,28 @@ class SampleDataset(Described, ABC):
 
     @cached_property
     def _bounds(self) -> list[int]:
-        """Number of the first sample of each shard, and of all samples."""
+        """The number of each shard's first sample, followed by the number of all samples."""
         return [0, *accumulate(self.shard_sizes)]
 
     @cached_property
     def bounds(self) -> npt.NDArray[np.int64]:
-        """Number of the first sample of each shard, and of all samples."""
+        """The number of each shard's first sample, followed by the number of all samples."""
         return np.array(self._bounds, np.int64)
 
     @cached_property
     def nbytes(self) -> int:
-        """Bytes of all shards, uncompressed."""
+        """Uncompressed bytes of all shards."""
         return sum(self.shard_bytes)
 
     def select(self, columns: Sequence[str] | None) -> tuple[str, ...]:
-        """Return the names in `columns`, or of all columns for None.
+        """Return the column names to read: `columns`, or all columns for None.
 
         Raises
         ------
         ArgumentTypeError
             If the dataset has no such column, or one is named twice.
         UnsupportedEncodingError
-            If this version cannot decode one of them.
+            If this version cannot decode one of the columns.
         """
         if isinstance(columns, str):
             raise ArgumentTypeError(f"columns={columns!r} is a string: pass a list, [{columns!r}]")
@@ -231,10 +231,10 @@ class SampleDataset(Described, ABC):
         batch_size : int
             Rows per batch. Batches span epochs; only the last one may be shorter.
         format : {"numpy", "arrow", "pandas"}
-            What a batch is. ``"numpy"``: dict of arrays of shape ``(rows, *shape)``; integer and
+            Type of a batch. ``"numpy"``: dict of arrays of shape ``(rows, *shape)``; integer and
             boolean columns with nulls are float64 with NaN, strings and ragged arrays have dtype
             object. ``"arrow"``: `pyarrow.RecordBatch`, nulls exactly as written. ``"pandas"``:
-            DataFrame, as NumPy with ``None`` and ``NaT`` for nulls. The caller owns every batch.
+            DataFrame, like NumPy with ``None`` and ``NaT`` for nulls. The caller owns every batch.
         columns : sequence of str, optional
             Columns to read, in that order; all by default.
         order : ExactOrder, optional
@@ -242,8 +242,8 @@ class SampleDataset(Described, ABC):
         num_epochs : int, optional
             Passes over the data; None never ends.
         stack : bool
-            Whether a batch is one array of shape ``(rows, columns)``. The columns have to hold
-            numbers of one dtype, and no nulls unless they are floats.
+            Whether a batch is one array of shape ``(rows, columns)``. The columns must hold numbers
+            of one dtype, and no nulls unless they are floats.
 
         Raises
         ------
@@ -315,7 +315,7 @@ class SampleDataset(Described, ABC):
 
 
 def _warn_of_whole_passes(url: str) -> None:
-    """Warn where each of several processes reads all rows, though its order could be a share."""
+    """Warn if each of several processes reads all rows although its order could be a share."""
     if (world := find_world()).size > 1:
         warn_user(
             f"every process reads all rows of {url}, and this is process {world.rank} of "

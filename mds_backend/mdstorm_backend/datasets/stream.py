@@ -1,4 +1,4 @@
-"""`Stream`: one of several datasets that are read together, and the `World` its methods get."""
+"""`Stream`: one of several datasets that are read together, and the `World` passed to it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from mdstorm_backend.format.index import ShardInfo
 
 
-#: What subclasses may override.
+#: Methods for shards and files that subclasses may override.
 _HOOKS = ("get_shards", "prepare_shard", "_download_file")
 
 
 class _Said:
-    """What a stream was told, or otherwise has from its dataset."""
+    """An argument of a stream; an unset one is taken from the stream's dataset."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -40,7 +40,7 @@ class _Said:
 class Stream:
     """A dataset, its location, and its share of an epoch.
 
-    Streams can be used in any number of datasets, also at the same time.
+    A stream can be used in any number of datasets, even at the same time.
 
     Subclasses may override `get_shards`, `prepare_shard` and `_download_file`, which are called as
     in MosaicML Streaming: when a dataset is created, and when a shard is not in `local`.
@@ -54,14 +54,14 @@ class Stream:
         Local directory: the dataset itself or, with `remote`, the directory in which its shards are
         cached.
     split : str, optional
-        Sub-directory of both to use.
+        Sub-directory of `remote` and `local` to use.
     proportion : float, optional
         The stream's share of an epoch, relative to the other streams.
     repeat : float, optional
-        How often its samples appear in an epoch.
+        How often the stream's samples appear in an epoch.
     choose : int, optional
-        How many of its samples an epoch has. Pass at most one of `proportion`, `repeat` and
-        `choose`; by default, every sample comes once.
+        How many of the stream's samples an epoch has. Pass at most one of `proportion`, `repeat`
+        and `choose`; by default, every sample comes once.
     download_retry : int, optional
         Number of download attempts.
     download_timeout : float, optional
@@ -128,7 +128,7 @@ class Stream:
 
     @property
     def _mdstorm(self) -> StreamFiles:
-        """Everything that a stream keeps; subclasses need not call the constructor."""
+        """The stream's state, created on first use: a subclass need not call the constructor."""
         found: StreamFiles | None = self.__dict__.get("_mdstorm")
         if found is None:
             found = self.__dict__["_mdstorm"] = StreamFiles(
@@ -138,7 +138,7 @@ class Stream:
 
     @property
     def local(self) -> str | None:
-        """Where the shards are, or will be, on this machine; None if neither directory is set."""
+        """Local directory where the shards are, or will be; None without a `remote` or `local`."""
         return self._mdstorm.local(self)
 
     @local.setter
@@ -151,7 +151,7 @@ class Stream:
         return bool(self.keep_zip) or self.remote in (None, self.local)
 
     def apply_default(self, default: dict[str, Any]) -> None:
-        """Take unset values from a dataset; called when a dataset is created from the stream.
+        """Take unset values from a dataset; called when a dataset opens the stream.
 
         Raises
         ------
@@ -172,7 +172,7 @@ class Stream:
         Raises
         ------
         InvalidArgumentError
-            If some are weighted by proportion, and others are not; also ValueError.
+            If only some of the streams are weighted by proportion; also a ValueError.
         """
         kinds = {stream._mdstorm.shape(0).weighting for stream in streams}
         if len(kinds) > 1:
@@ -187,23 +187,23 @@ class Stream:
         choose_per_epoch: int | None,
         seed: int,
     ) -> int:
-        """Set `proportion`, `repeat` and `choose` of streams; return the samples of an epoch.
+        """Set `proportion`, `repeat` and `choose` of streams, and return the size of an epoch.
 
         Parameters
         ----------
         streams : sequence of Stream
             All streams of a dataset.
         samples_per_stream : sequence of int
-            How many samples they hold.
+            Number of samples of each stream.
         choose_per_epoch : int or None
-            Samples of an epoch, unless the streams say it.
+            Samples of an epoch, unless the streams determine it.
         seed : int
             Decides which streams get the samples that are left over by rounding.
 
         Raises
         ------
         InvalidArgumentError
-            If the weights cannot be combined; also ValueError.
+            If the weights cannot be combined; also a ValueError.
         """
         pairs = zip(streams, samples_per_stream, strict=True)
         shapes = [stream._mdstorm.shape(int(samples)) for stream, samples in pairs]
@@ -215,7 +215,7 @@ class Stream:
     def get_shards(self, world: World, allow_unsafe_types: bool) -> list[ShardInfo]:
         """Return the shards of the stream, in the order in which samples are numbered.
 
-        An override may leave shards out, change their order, or get them in another way.
+        An override may leave shards out, reorder them, or find them in another way.
 
         Parameters
         ----------
@@ -232,53 +232,53 @@ class Stream:
         return self._mdstorm.shards(self)
 
     def prepare_shard(self, shard: ShardInfo) -> int:
-        """Copy a shard to `local`; called for shards that are not there, before they are read.
+        """Copy a shard to `local`; called before a shard is read that is not there.
 
         Returns
         -------
         int
-            Bytes that `local` has gained.
+            Bytes added to `local`.
         """
         return self._mdstorm.prepare(self, shard)
 
     def _download_file(self, from_basename: str, to_basename: str | None = None) -> str:
-        """Bring a file to `local`, and return its path there.
+        """Download a file to `local` and return its path there.
 
         Parameters
         ----------
         from_basename : str
             Name below `remote` and `split`.
         to_basename : str, optional
-            Name below `local` and `split`, if that is another.
+            Name below `local` and `split`, if different.
         """
         return self._mdstorm.download(self, from_basename, to_basename or from_basename)
 
 
 class World:
-    """Where this process, or one of its workers, stands among all.
+    """The place of this process, or of one of its workers, among all nodes, ranks and workers.
 
-    Ranks are numbered node by node and workers rank by rank. All counts but those whose names end
-    in ``_per_node`` and ``_per_rank`` are of the whole world.
+    Ranks are numbered node by node and workers rank by rank. Counts are of the whole world, except
+    those whose names end in ``_per_node`` or ``_per_rank``.
 
     Parameters
     ----------
     num_nodes : int
         Number of nodes.
     ranks_per_node : int
-        Number of ranks on each.
+        Number of ranks on each node.
     workers_per_rank : int
-        Number of workers of each rank; 1 also stands for reading without workers.
+        Number of workers of each rank; 1 also means reading without workers.
     worker : int
         Number of this worker in the world.
 
     Attributes
     ----------
     node, rank, rank_of_node, worker_of_node, worker_of_rank : int
-        Where this worker is.
+        The place of this worker.
     num_ranks, num_workers, workers_per_node : int
-        What follows from the counts.
+        Counts derived from the parameters.
     is_multinode, is_leader, is_local_leader : bool
-        Whether there are several nodes; whether this worker is the first one, of the world or of
+        Whether there are several nodes; whether this worker is the first one of the world, or of
         its node.
     """
 
@@ -314,7 +314,7 @@ class World:
         return dict(vars(self))
 
     def copy(self) -> World:
-        """Return an equal one."""
+        """Return an equal world."""
         return World(self.num_nodes, self.ranks_per_node, self.workers_per_rank, self.worker)
 
     def replicate(self, replication: int) -> World:
@@ -323,20 +323,20 @@ class World:
         Raises
         ------
         InvalidArgumentError
-            If `replication` is less than 1 or does not divide the ranks. A `ValueError`.
+            If `replication` is less than 1 or does not divide the ranks; also a ValueError.
         """
         ranks = Ranks(self.rank, self.num_ranks, self.ranks_per_node).replicated(replication)
         worker = ranks.rank * self.workers_per_rank + self.worker_of_rank
         return World(ranks.num_nodes, ranks.local_size, self.workers_per_rank, worker)
 
     def detect_workers(self) -> World:
-        """Return the same rank, with the number and the count of its workers found anew."""
+        """Return a world with the same rank and newly detected workers."""
         number, count = _worker_info()
         return World(self.num_nodes, self.ranks_per_node, count, self.rank * count + number)
 
 
 def _worker_info() -> tuple[int, int]:
-    """Return the number of this PyTorch worker and their count; 0 of 1 outside of workers."""
+    """Return this PyTorch worker's number and the number of workers; (0, 1) outside of workers."""
     torch = sys.modules.get("torch")
     info = None if torch is None else torch.utils.data.get_worker_info()
     return (0, 1) if info is None else (info.id, info.num_workers)

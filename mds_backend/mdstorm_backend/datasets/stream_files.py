@@ -1,4 +1,4 @@
-"""What a `Stream` keeps, and the files of one whose methods a subclass overrides."""
+"""The state of a `Stream`, and its files if a subclass overrides the methods for them."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
 
 _WEIGHTS = ("proportion", "repeat", "choose")
-#: Seconds to wait for a process that brings a file which does not grow meanwhile.
+#: Seconds to wait for another process that downloads a file, if the file does not grow.
 _PATIENCE = 600.0
-#: In place of the fingerprint of a dataset whose shards a subclass names.
+#: Used in place of a fingerprint if a subclass lists the shards.
 _OWN_SHARDS = "stream"
 
 
 class _Stream(Protocol):
-    """What a stream is asked here, which a subclass may answer in its own way."""
+    """The members of a stream that are used here, which a subclass may override."""
 
     remote: Any
 
     @property
     def local(self) -> str | None:
-        """Where the shards are on this machine, or will be."""
+        """Local directory where the shards are, or will be."""
 
     @property
     def safe_keep_zip(self) -> bool:
@@ -46,21 +46,21 @@ class _Stream(Protocol):
 
 
 class StreamFiles:
-    """What a stream was told and has taken from its dataset, and how its files come here.
+    """The settings of a stream, its own and its dataset's, and access to its files.
 
     Parameters
     ----------
     overridden : collection of str
-        The methods for shards and files that a subclass has of its own.
+        The methods for shards and files that a subclass overrides.
 
     Attributes
     ----------
     applied : dict
-        What the dataset says that was made of it last.
+        The defaults of the dataset that was last created from the stream.
     dataset : Dataset or None
-        The one that was opened last.
+        The latest dataset opened for the stream.
     extra : dict
-        What the index said beside its shards that was read last for a subclass.
+        The metadata beside the shards in the index that was last read for a subclass.
     storage_options : dict or None
         Options of the file system; they are not pickled.
     """
@@ -79,7 +79,7 @@ class StreamFiles:
 
     @property
     def is_hooked(self) -> bool:
-        """Whether a subclass has its own way to name shards, or to bring them here."""
+        """Whether a subclass overrides how shards are listed or downloaded."""
         return bool(self._overridden)
 
     @property
@@ -87,17 +87,17 @@ class StreamFiles:
         return "_download_file" in self._overridden
 
     def say(self, name: str, value: Any) -> None:
-        """Note what the stream was told."""
+        """Set an argument of the stream."""
         self._own[name] = value
         if name in _WEIGHTS:
             self._derived = {}
 
     def own(self, name: str) -> Any:
-        """Return what it was told itself."""
+        """Return the stream's own value of an argument; None if unset."""
         return self._own.get(name)
 
     def shown(self, name: str) -> Any:
-        """Return what its attribute says."""
+        """Return the value of the stream's attribute: its share, its own value, or the default."""
         if name in self._derived:
             return self._derived[name]
         own = self._own.get(name)
@@ -106,15 +106,15 @@ class StreamFiles:
         return own or "" if name == "split" else own
 
     def derive(self, weight: StreamWeight) -> None:
-        """Note its share of an epoch, expressed in each of the three ways."""
+        """Record the stream's share of an epoch, expressed in each of the three ways."""
         self._derived = {name: getattr(weight, name) for name in _WEIGHTS}
 
     def shape(self, *shard_sizes: int) -> StreamShape:
-        """Return what the order needs to know of a stream whose shards hold so many samples."""
+        """Return the shape of the stream for the order: its shard sizes and its own weights."""
         return StreamShape(shard_sizes, *map(self.own, _WEIGHTS))
 
     def local(self, stream: _Stream) -> str | None:
-        """Return where shards are on this machine, or will be."""
+        """Return the local directory where the shards are, or will be; None if not known."""
         if (own := self._own.get("local")) is not None:
             return str(own)
         remote = self._own.get("remote")
@@ -129,7 +129,7 @@ class StreamFiles:
         return default_directory(remote, _OWN_SHARDS)
 
     def shards(self, stream: _Stream) -> list[ShardInfo]:
-        """Return the shards that the index lists."""
+        """Return the shards listed in the index."""
         if self._downloads:
             path = os.path.join(self.directory(stream), INDEX_NAME)
             if not os.path.exists(path):
@@ -144,7 +144,7 @@ class StreamFiles:
         return list(index.shards)
 
     def prepare(self, stream: _Stream, shard: ShardInfo) -> int:
-        """Bring a shard to the local directory; return how many bytes it has gained."""
+        """Download a shard to the local directory, and return the bytes added there."""
         raw, packed = shard.raw_data, shard.zip_data
         path = os.path.join(self.directory(stream), raw.basename)
         if os.path.exists(path):
@@ -158,13 +158,13 @@ class StreamFiles:
         return self._unpack(stream, shard, packed, path)
 
     def _unpack(self, stream: _Stream, shard: ShardInfo, packed: FileInfo, path: str) -> int:
-        """Have a subclass download a compressed shard; return how many bytes were gained."""
+        """Let a subclass download a compressed shard, unpack it, and return the bytes added."""
         downloaded = os.path.join(self.directory(stream), packed.basename)
         is_new = not os.path.exists(downloaded)
         if is_new:
             stream._download_file(packed.basename)
         elif stream.safe_keep_zip:
-            return 0  # it may be the dataset itself
+            return 0  # the compressed file may be the dataset itself
         with open(downloaded, "rb") as file:
             content = file.read()
         check_content(packed, content, self.shown("validate_hash") or None, downloaded)
@@ -178,7 +178,7 @@ class StreamFiles:
         return gained - packed.bytes
 
     def download(self, stream: _Stream, source: str, target: str) -> str:
-        """Bring a file to the local directory, and return its path."""
+        """Download a file to the local directory and return its path."""
         split = self.shown("split")
         if stream.remote is None:
             raise DatasetNotFoundError(
@@ -196,11 +196,11 @@ class StreamFiles:
         return path
 
     def directory(self, stream: _Stream) -> str:
-        """Return the local directory of the files themselves."""
+        """Return the local directory that contains the files, including the split."""
         return os.path.join(stream.local or "", self.shown("split"))
 
     def _opened(self, stream: _Stream) -> Dataset:
-        """The dataset at its remote, brought to the local directory."""
+        """Return the dataset at the remote, whose files are cached in the local directory."""
         if self.dataset is None:
             from mdstorm_backend.datasets.dataset import open_dataset
 
@@ -213,7 +213,7 @@ class StreamFiles:
         return self.dataset
 
     def cache(self, directory: str | None, limit: int | str | None = None) -> CacheOptions:
-        """Return how shards come to a directory, or to one of their own."""
+        """Return the cache options for a directory; None for the default cache directory."""
         from mdstorm_backend.cache import CacheOptions
 
         names = {"retry": "download_retry", "timeout": "download_timeout", "keep_zip": "keep_zip"}
@@ -227,12 +227,12 @@ class StreamFiles:
 
 
 def bringing(path: str) -> FileLock:
-    """Lock the right to bring a file to its place, which an override may write to byte by byte.
+    """Lock the download of a file, which an override may write to `path` byte by byte.
 
     Raises
     ------
     StorageError
-        If another process has it, and the file does not grow.
+        If another process holds the lock, and the file does not grow.
     """
     directory, name = os.path.split(path)
     notes = os.path.join(directory, NOTES)
@@ -245,7 +245,7 @@ def bringing(path: str) -> FileLock:
 
 
 def size_at(path: str) -> int | None:
-    """Return the bytes of a file; None if there is none."""
+    """Return the size of a file in bytes; None if it does not exist."""
     try:
         return os.stat(path).st_size
     except FileNotFoundError:
@@ -253,7 +253,7 @@ def size_at(path: str) -> int | None:
 
 
 def join(directory: str | None, split: str | None) -> str:
-    """Return the directory of a split."""
+    """Return the directory of a split; without one, `directory` itself."""
     assert directory is not None
     return f"{directory.rstrip('/') or '/'}/{split}" if split else directory
 
@@ -264,7 +264,7 @@ def _without(directory: str | None, split: str) -> str | None:
     return directory[: -len(split) - 1]
 
 
-#: What a stream may say, and otherwise takes from its dataset.
+#: Arguments that a stream takes from its dataset if they are unset.
 INHERITED = ("split", "download_retry", "download_timeout", "validate_hash", "keep_zip")
 
 
@@ -297,18 +297,18 @@ class StreamDefaults:
         check_download(self.download_retry, self.download_timeout)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Refuse to send credentials to other processes."""
+        """Raise if the options contain credentials, which must not be sent to other processes."""
         check_no_secrets(self.storage_options or {})
         return self.__dict__
 
 
 def check_download(retry: int | None, timeout: float | None) -> None:
-    """Refuse what is no number of attempts, or no number of seconds.
+    """Raise unless `retry` is a number of attempts and `timeout` a number of seconds.
 
     Raises
     ------
     InvalidArgumentError
-        If one of them is not.
+        If one of them is not; None is accepted for both.
     """
     check_integer("download_retry", retry, lowest=1)
     check_seconds("download_timeout", timeout)
