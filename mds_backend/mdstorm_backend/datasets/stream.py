@@ -232,7 +232,7 @@ class Stream:
         return self._mdstorm.shards(self)
 
     def prepare_shard(self, shard: ShardInfo) -> int:
-        """Copy a shard to `local`; called before a shard is read that is not there.
+        """Copy a shard to `local`; called before a missing shard is read.
 
         Returns
         -------

@@ -86,8 +86,8 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         Number of reading processes; 0, the default, reads in threads and is usually faster.
     **options
         Any argument of ``DataLoader``. With a `StreamingDataset`, arguments that change the order
-        (samplers, ``shuffle=True``, ``in_order=False``) are refused, because states depend on the
-        order of the dataset.
+        (samplers, ``shuffle=True``, ``in_order=False``) raise an error, because states depend on
+        the order of the dataset.
 
     Raises
     ------

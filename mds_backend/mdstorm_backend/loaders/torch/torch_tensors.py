@@ -149,8 +149,8 @@ def split_values(values: TorchValues, sizes: list[int]) -> list[Collated]:
     if isinstance(values, torch.Tensor):
         if len(sizes) == 1:
             return [values]
-        # Autograd treats these views as independent tensors, since nobody sees their base. They are
-        # made faster, and an in-place change of one batch does not count as a change of another.
+        # Autograd treats these views as independent tensors, as their base is not used elsewhere.
+        # They are made faster, and changing one batch in place does not count as changing another.
         return list(torch.unsafe_split_with_sizes(values, sizes))
     ends = np.cumsum(sizes)
     cut: Callable[[list[Any]], Collated] = list
