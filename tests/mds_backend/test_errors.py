@@ -41,7 +41,7 @@ BUILTINS: dict[str, tuple[type[BaseException], ...]] = {
 ATTRIBUTES: dict[str, dict[str, Any]] = {
     "DatasetNotFoundError": {"url": "file:///x"},
     "CorruptDatasetError": {"url": "file:///x"},
-    "CorruptIndexError": {"url": "file:///x", "doc": "[1,\n]", "pos": 4},
+    "CorruptIndexError": {"url": "file:///x", "pos": 4},
     "UnsupportedTableError": {"url": "file:///x"},
     "StorageError": {"url": "file:///x"},
     "CredentialsError": {"url": "file:///x"},
