@@ -1,9 +1,9 @@
 """The shard cache: local shards are mapped in place, remote ones are downloaded once.
 
 A cache directory holds shards under their names in the index, in the layout of other readers of
-the format, and ``.mdstorm/`` with one record per shard of the files that this cache made. It
-removes no others. Processes share a directory through file locks, one per shard; no state is kept
-in memory between them, so any of them may be killed at any time.
+the format, and ``.mdstorm/``, where one record per shard lists the files that this cache made. The
+cache never removes other files. Processes share a directory through file locks, one per shard. They
+share no state in memory, so any of them may be killed at any time.
 """
 
 from __future__ import annotations

@@ -34,23 +34,23 @@ def shard_files(
 ) -> ShardFiles:
     """Return the files of a dataset's shards.
 
-    Uncompressed shards on a local disk, and datasets in memory, are read in place. Everything else,
-    including mounts of remote storage, comes through a `ShardCache`, in the directory that
-    `options` names or in one below the default cache directory.
+    Uncompressed shards on a local disk, and datasets in memory, are read in place. Other shards,
+    including those on mounts of remote storage, are read through a `ShardCache`, in the directory
+    that `options` names or in one below the default cache directory.
 
     Parameters
     ----------
     location : Location
         Where the dataset is.
     fingerprint : str
-        Identity of its content. Each fingerprint, and each time the index was written, has a
-        default directory of its own.
+        Identity of the dataset's content. Each fingerprint, and each time at which the index was
+        written, has its own default directory.
     options : CacheOptions, optional
         How to cache.
     shards : iterable of ShardInfo, optional
-        The shards that will be opened, to report a limit that is too small now.
+        The shards that will be opened, to report a cache limit that is too small immediately.
     written : str, optional
-        When the index was written, if that is known: see `read_index`.
+        When the index was written, if known: see `read_index`.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def _cache(
 ) -> ShardCache:
     directory = options.directory
     if directory == _local_directory(location) and not os.access(directory or "", os.W_OK):
-        directory = None  # a dataset on a read-only disk
+        directory = None  # the dataset is on a read-only disk
     if written is None:
         state = _state(location, fingerprint, directory, options)
     else:
@@ -93,9 +93,10 @@ def _cache(
 def _state(
     location: Location, fingerprint: str, directory: str | None, options: CacheOptions
 ) -> str:
-    """Return the fingerprint together with the time at which the index was written.
+    """Return the fingerprint combined with the time at which the index was written.
 
-    A dataset that is rewritten with the same sizes has the same index, unless it has hashes.
+    The time is needed because a dataset that is rewritten with shards of the same sizes has the
+    same index, unless the index holds hashes.
     """
     try:
         modified = download.try_again(
@@ -106,7 +107,7 @@ def _state(
             attempts=options.retry,
         )
     except (errors.CredentialsError, FileNotFoundError, errors.StorageError) as error:
-        # The storage has no index, or cannot be asked: use what a named directory holds.
+        # The storage has no index or is unreachable: use the state recorded in a named directory.
         known = CacheDirectory(directory).described().get("fingerprint") if directory else None
         if known is not None and known.startswith(fingerprint):
             return known
@@ -123,18 +124,19 @@ def _state_of(fingerprint: str, written: str) -> str:
 class DirectFiles:
     """Shards on a local disk or in memory.
 
-    Compressed ones on a disk are decompressed once, into a cache; those in memory each time.
+    Compressed shards on a disk are decompressed once, into a cache; compressed shards in memory are
+    decompressed each time they are opened.
 
     Parameters
     ----------
     location : Location
         Where the dataset is.
     fingerprint : str
-        Identity of its content.
+        Identity of the dataset's content.
     options : CacheOptions
-        How to cache what has to be.
+        How to cache decompressed shards.
     written : str, optional
-        When the index was written, if that is known: see `read_index`.
+        When the index was written, if known: see `read_index`.
     """
 
     def __init__(
@@ -153,14 +155,14 @@ class DirectFiles:
 
     @property
     def directory(self) -> str | None:
-        """Directory for decompressed shards; None if there are never any."""
+        """Directory for decompressed shards; None for datasets in memory, which have none."""
         return self._copies().directory if self._location.is_local_disk else None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return DirectFiles, (self._location, self._fingerprint, self._options, self._written)
 
     def open(self, info: ShardInfo, *, stream: bool = False) -> Buffer:
-        """Return the bytes of a shard, as `ShardCache.open`; all of them are there."""
+        """Return the complete bytes of a shard, like `ShardCache.open` without streaming."""
         check_hash_is_recorded(info, self._options.validate_hash)
         packed, file = info.zip_data, info.raw_data
         try:
@@ -176,7 +178,7 @@ class DirectFiles:
         return self._copies().open(info)
 
     def discard(self, info: ShardInfo) -> bool:
-        """Forget a decompressed copy, as `ShardCache.discard`."""
+        """Discard a decompressed copy, like `ShardCache.discard`."""
         if info.zip_data is None or not self._location.is_local_disk:
             return False
         return self._copies().discard(info)
@@ -187,7 +189,7 @@ class DirectFiles:
         return self._cache
 
     def _is_outdated(self, info: ShardInfo) -> bool:
-        """Whether a cache decompressed a file that has been replaced since then."""
+        """Whether a cache decompressed the raw file from a file that has since been replaced."""
         if not self._location.is_local_disk:
             return False
         directory, name = CacheDirectory(self._location.path), info.raw_data.basename
@@ -196,7 +198,7 @@ class DirectFiles:
         return ours and record.is_from_another(origin(self._location, info))
 
     def _verified(self, file: FileInfo, content: Buffer) -> Buffer:
-        """Verify the size of a file each time, and its hash once."""
+        """Return `content` after checking its size, and its hash on the first read of the file."""
         url = self._location.file_url(file.basename)
         is_new = file.basename not in self._checked
         download.check_content(file, content, self._options.validate_hash if is_new else None, url)
@@ -204,10 +206,10 @@ class DirectFiles:
         return content
 
     def _check_not_rewritten(self, file: FileInfo) -> None:
-        """Refuse a shard of a dataset that was written anew after this one was opened.
+        """Raise CorruptDatasetError if the dataset was rewritten after it was opened.
 
-        Shards alone are newer than their index where they were copied after it, and the index alone
-        changes where it is rebuilt.
+        Both the shard and the index must be newer: shards alone are newer than their index if they
+        were copied after it, and the index alone changes if it is rebuilt.
         """
         location, opened = self._location, self._written
         if not (opened and location.is_local_disk):
@@ -240,32 +242,32 @@ _logger = logging.getLogger(__name__)
 
 
 def read_index(location: Location, options: CacheOptions | None = None) -> tuple[bytes, str | None]:
-    """Return the content of a dataset's ``index.json``, and when it was written.
+    """Return the content of a dataset's ``index.json`` and when the index was written.
 
-    If `options` names a directory, a copy is kept in it, as other readers of the format do. While
-    the storage cannot be reached, denies access, or has no dataset any more, the copy is used, with
-    a warning in the log.
+    If `options` names a directory, a copy of the index is kept there, as other readers of the
+    format do. If the storage cannot be reached, denies access, or no longer has the dataset, the
+    copy is used, with a warning in the log.
 
     Parameters
     ----------
     location : Location
         Where the dataset is.
     options : CacheOptions, optional
-        Attempts, timeout, and the directory.
+        The number of attempts, the timeout and the directory.
 
     Returns
     -------
     content : bytes
-        The file.
+        The content of the index.
     written : str or None
-        As `Location.modified` says; None for the copy.
+        The time as `Location.modified` returns it; None for the copy.
 
     Raises
     ------
     DatasetNotFoundError
         If there is no dataset.
     InvalidArgumentError
-        If the directory holds another dataset, which was not put there by this cache.
+        If the directory holds the index of another dataset, which this cache did not put there.
     CredentialsError, StorageError
         If the storage denies access or fails, or the directory cannot be used.
     """
@@ -293,7 +295,7 @@ def _read(location: Location, options: CacheOptions) -> tuple[bytes, str | None]
     def attempt() -> tuple[bytes, str | None]:
         if location.is_local_disk:
             written = None
-            with suppress(OSError):  # to read it says what is wrong
+            with suppress(OSError):  # reading the file reports the problem
                 written = location.modified(INDEX_NAME)
             return bytes(location.read(INDEX_NAME)), written
         return download.watched(lambda: location.read_dated(INDEX_NAME), timeout=options.timeout)
@@ -312,7 +314,7 @@ def _read(location: Location, options: CacheOptions) -> tuple[bytes, str | None]
 
 
 def _unfinished(location: Location) -> str | None:
-    """Return what there is to say of a directory in which a job has begun to write a dataset."""
+    """Return a message if a job has begun to write a dataset here; None if there is no trace."""
     with suppress(errors.MDStormError, OSError):
         if location.exists(MARKER_NAME) or location.exists(CLAIM_NAME):
             return (
@@ -324,7 +326,7 @@ def _unfinished(location: Location) -> str | None:
 
 
 def _keep(directory: CacheDirectory, url: str, content: bytes) -> None:
-    """Keep a copy in the directory, unless it is there."""
+    """Store a copy of the index in the directory, unless it is already there."""
     path = directory.file(INDEX_NAME)
     present = _content(path)
     if present == content:

@@ -1,8 +1,8 @@
 """The layout of a cache directory, its records, and the default cache directories.
 
-A record says which files the cache made for a shard, and which hashes they passed. It is the
-content of the shard's lock file, so only the holder of the lock changes it. Its modification time
-is the shard's last use.
+A record lists the files that the cache made for a shard, and the hashes that were verified. It is
+the content of the shard's lock file, so only the holder of the lock changes it. Its modification
+time is the time of the shard's last use. The ledger counts the bytes of all shards: see `space`.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from mdstorm_backend.base.locks import NO_LOCKS, FileLock, wait_for_lock
 from mdstorm_backend.errors import CorruptDatasetError, MDStormError, StorageError
 from mdstorm_backend.format.index import INDEX_NAME
 
-#: Directory of the cache's own notes, inside the cache directory.
+#: Directory of the cache's own bookkeeping files, inside the cache directory.
 NOTES = ".mdstorm"
 
 _PART_SUFFIX = ".part"
-#: Seconds to wait for the ledger.
+#: Seconds to wait for the ledger's lock.
 _LEDGER_PATIENCE = 60.0
 
 
@@ -41,12 +41,14 @@ def cache_root() -> str:
 
 
 def check_cache_root() -> None:
-    """Refuse a root that nobody has named and that is not this user's alone: it is shared.
+    """Raise PermissionError if other users could write to the default cache root.
+
+    A root that ``MDSTORM_CACHE_DIR`` names is not checked.
 
     Raises
     ------
     PermissionError
-        If it is a link, or another user owns it or can write to it.
+        If the root is a link, or another user owns it or can write to it.
     """
     root = cache_root()
     if os.environ.get("MDSTORM_CACHE_DIR") or not os.path.lexists(root):
@@ -85,15 +87,15 @@ class CacheDirectory:
     path : str
         The directory.
     notes : str
-        The directory of what the cache notes, among it the others of these.
+        The directory of the cache's bookkeeping files, which contains the following ones.
     ledger : str
-        The lock that is held while space is reserved or freed.
+        The lock file that is held while space is reserved or freed.
     users : str
-        The lock that readers of this directory share.
+        The lock file that readers of this directory share.
     descriptor : str
-        The file that says which dataset this is.
+        The file that names the cached dataset.
     index_note : str
-        The record of the index's copy, which is never evicted.
+        The record of the copy of the index, which is never evicted.
     """
 
     def __init__(self, path: str) -> None:
@@ -105,12 +107,12 @@ class CacheDirectory:
         self.index_note = os.path.join(self.notes, "index")
 
     def file(self, basename: str) -> str:
-        """Path of a shard's file.
+        """Return the path of a shard's file.
 
         Raises
         ------
         CorruptDatasetError
-            If the name leads out of the directory, or to the cache's own notes.
+            If the name leads out of the directory, or to the cache's bookkeeping files.
         """
         parts = basename.replace("\\", "/").split("/")
         if os.path.isabs(basename) or ".." in parts or parts[0] in (NOTES, ""):
@@ -121,8 +123,8 @@ class CacheDirectory:
         return os.path.join(self.path, basename)
 
     def record(self, basename: str) -> str:
-        """Path of the record of the shard whose uncompressed file is `basename`."""
-        # Of fixed length, whatever the index calls the shard.
+        """Return the path of the record of the shard whose uncompressed file is `basename`."""
+        # Hashed: the name has a fixed length, however long the shard's name is.
         return os.path.join(self.notes, _key(basename) + _RECORD_SUFFIX)
 
     @property
@@ -132,11 +134,11 @@ class CacheDirectory:
         return 0 if identity is None else identity.size
 
     def new_part(self, record: str) -> str:
-        """Path for a file that is being made for the shard of a record."""
+        """Return a new path for a temporary file of the shard that `record` belongs to."""
         return f"{record}.{uuid.uuid4().hex}{_PART_SUFFIX}"
 
     def parts(self) -> list[tuple[str, str]]:
-        """Path of every file that is or was being made, and of the record it belongs to."""
+        """Return the path of every temporary file, with the path of the record it belongs to."""
         found = []
         with contextlib.suppress(FileNotFoundError):
             for name in os.listdir(self.notes):
@@ -146,21 +148,21 @@ class CacheDirectory:
         return found
 
     def parts_of(self, record: str) -> list[str]:
-        """Path of every file that is or was being made for the shard of a record."""
+        """Return the path of every temporary file of the shard that `record` belongs to."""
         return [part for part, owner in self.parts() if owner == record]
 
     def make(self, url: str, fingerprint: str) -> bool:
-        """Make the directory, and note in it which dataset it is for.
+        """Create the directory and record in it which dataset it caches.
 
         Returns
         -------
         bool
-            Whether that was not recorded yet.
+            Whether the dataset was not recorded yet.
 
         Raises
         ------
         OSError
-            If that is not possible, or the default directory belongs to another user.
+            If the directory cannot be created, or the default root belongs to another user.
         """
         described = {"url": url, "fingerprint": fingerprint}
         if self.described() == described:
@@ -173,12 +175,12 @@ class CacheDirectory:
         return True
 
     def check_root(self) -> None:
-        """Check the root, if the directory is in it, as `check_cache_root` does."""
+        """Call `check_cache_root` if the directory is in the default root."""
         if os.path.dirname(self.path) == cache_root():
             check_cache_root()
 
     def described(self) -> dict[str, str]:
-        """Return the URL and the fingerprint of the dataset that was downloaded here last."""
+        """Return the URL and fingerprint of the dataset last cached here; empty if unknown."""
         try:
             with open(self.descriptor, "rb") as file:
                 value = json.load(file)
@@ -187,18 +189,18 @@ class CacheDirectory:
             return {}
 
     def lock_ledger(self, *, shared: bool = False) -> FileLock:
-        """Lock what all shards share; held only briefly, never during a download."""
+        """Lock the ledger, which all shards share; held only briefly, never during a download."""
         return wait_for_lock(
             self.ledger, patience=_LEDGER_PATIENCE, progress=lambda: None, shared=shared
         )
 
     def replace(self, path: str, data: bytes) -> None:
-        """Write a small file that is seen whole or not at all."""
+        """Write a small file atomically."""
         with self.lock_ledger():
             os.replace(self._write_part(data), path)
 
     def keep_index(self, path: str, content: bytes) -> None:
-        """Write the copy of an index, and note that it is ours."""
+        """Write the copy of an index and record that this cache made it."""
         with self.lock_ledger():
             part = self._write_part(content)
             record = Record(files={os.path.basename(path): FileIdentity.of(os.stat(part))})
@@ -206,7 +208,7 @@ class CacheDirectory:
             os.replace(part, path)
 
     def _write_part(self, data: bytes) -> str:
-        """Write a temporary file, which belongs to the ledger."""
+        """Write a temporary file that belongs to the ledger; return its path."""
         part = self.new_part(self.ledger)
         try:
             with open(part, "wb") as file:
@@ -219,12 +221,12 @@ class CacheDirectory:
 
     @contextlib.contextmanager
     def used(self) -> Iterator[None]:
-        """Say what to do where the disk of the cache fails.
+        """Turn disk errors in the block into a StorageError that names the remedy.
 
         Raises
         ------
         StorageError
-            In the place of any `OSError` but those of this package.
+            Instead of any `OSError` that is not one of this package's own errors.
         """
         try:
             yield
@@ -251,13 +253,13 @@ _VERSION = 1
 
 
 def is_record(name: str) -> bool:
-    """Whether `name` is that of a record."""
+    """Whether a file name is that of a record."""
     return name.endswith(_RECORD_SUFFIX)
 
 
 @dataclass(frozen=True)
 class FileIdentity:
-    """Identifies a file: it differs for another file in its place, or for changed content."""
+    """The identity of a file, which changes if the file is replaced or its content changes."""
 
     inode: int
     size: int
@@ -265,12 +267,12 @@ class FileIdentity:
 
     @classmethod
     def of(cls, stat: os.stat_result) -> FileIdentity:
-        """Take the identity from the file's status."""
+        """Return the identity for a result of `os.stat`."""
         return cls(stat.st_ino, stat.st_size, stat.st_mtime_ns)
 
     @classmethod
     def at(cls, path: str) -> FileIdentity | None:
-        """Identity of the file at `path`; None if there is none."""
+        """Return the identity of the file at `path`; None if there is none."""
         try:
             return cls.of(os.stat(path))
         except (FileNotFoundError, NotADirectoryError):
@@ -288,11 +290,11 @@ class Record:
     files : dict of str to FileIdentity
         The files that this cache made, by their names in the directory.
     checked : dict of str to FileIdentity
-        The uncompressed shard that passed a hash, by the name of the hash.
+        The identity of the uncompressed shard whose hash was verified, by the name of the hash.
     source : FileIdentity or None
-        The file they were made from, if it is on a local disk.
+        The file that `files` were made from, if it is on a local disk.
     reserved : int
-        Bytes that a download in progress will take.
+        Bytes reserved for a download in progress.
     """
 
     dataset: str = ""
@@ -302,23 +304,23 @@ class Record:
     reserved: int = 0
 
     def is_from_another(self, origin: FileIdentity | None) -> bool:
-        """Whether the files are known to have been made from another file than `origin`."""
+        """Whether the files are known to have been made from a file other than `origin`."""
         return None not in (origin, self.source) and origin != self.source
 
     @property
     def nbytes(self) -> int:
-        """Bytes on the disk that count towards the limit."""
+        """Bytes on the disk that count towards the cache limit."""
         return self.reserved + sum(identity.size for identity in self.files.values())
 
     def to_bytes(self) -> bytes:
-        """Serialise; an empty record is empty."""
+        """Serialise the record; an empty record gives no bytes."""
         if self == Record():
             return b""
         return json.dumps({"version": _VERSION, **asdict(self)}).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Record:
-        """Read what `to_bytes` wrote; unreadable data gives an empty record."""
+        """Parse the output of `to_bytes`; unreadable data gives an empty record."""
         try:
             value = parse_json(data.partition(b"\n")[0])
             if value["version"] != _VERSION:
@@ -335,7 +337,7 @@ class Record:
 
     @classmethod
     def at(cls, path: str) -> Record:
-        """Read a record without its lock; one that is being written reads as empty."""
+        """Read a record without locking it; one that is being written reads as empty."""
         try:
             with open(path, "rb") as file:
                 return cls.from_bytes(file.read())

@@ -1,4 +1,4 @@
-"""Download one file, complete and verified, and decompress it: retries, timeouts, checks."""
+"""Download, verify and decompress one file, with retries and timeouts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def download(
     file : FileInfo
         The file, with the size and the hashes that the index records.
     new_path : callable
-        Returns a new path for each attempt, since one that hangs may still write.
+        Returns a new path for each attempt, since an attempt that hangs may still write.
     hash_name : str or None
         The hash to verify.
     attempts : int
@@ -50,12 +50,12 @@ def download(
     timeout : float
         Seconds that an attempt may wait without receiving data.
     arrival : Arrival, optional
-        The file, if it is read while it is made.
+        The state of the file, if it is read while it is downloaded.
 
     Returns
     -------
     str
-        The path of the complete file. After an error nothing is left but what had been begun.
+        The path of the complete file. After an error no file is left, except that of an `arrival`.
 
     Raises
     ------
@@ -66,12 +66,12 @@ def download(
     CredentialsError, StorageError
         If the storage denies access, or fails at every attempt.
     LocalDiskError
-        If it cannot be written.
+        If the file cannot be written.
     """
     url = location.file_url(file.basename)
 
     def attempt() -> str:
-        # What others read is not begun anew.
+        # A file that others are reading must not be started again.
         path = new_path() if arrival is None else arrival.path
         try:
             _copy(location, file, path, timeout, arrival)
@@ -90,7 +90,7 @@ def download(
 
 
 def missing(url: str) -> errors.DatasetNotFoundError:
-    """Return the error for a file that is not there."""
+    """Return the error for a missing file."""
     return errors.DatasetNotFoundError(
         f"shard {url} is gone, but the index lists it. Restore it, or write the dataset again",
         url=url,
@@ -116,7 +116,7 @@ def _copy(
         copy = partial(location.download, file.basename, path)
         watched(copy, timeout=timeout, progress=progress)
     except Exception as error:
-        # Storage errors chain their causes: the first one may be a failure of the local disk.
+        # Storage errors chain their causes; the cause may be a failure of the local disk.
         cause = error if isinstance(error, OSError) and error.errno else error.__cause__ or error
         if LocalDiskError.means(cause, path):
             raise LocalDiskError(str(cause)) from error
@@ -124,12 +124,12 @@ def _copy(
 
 
 def check_content(file: FileInfo, data: Buffer, hash_name: str | None, url: str) -> None:
-    """Compare a file's size, and a hash if one is named, with what the index says.
+    """Check a file's size, and a hash if one is named, against the index.
 
     Raises
     ------
     CorruptDatasetError
-        If they differ.
+        If the size or the hash differs.
     """
     if len(data) != file.bytes:
         raise errors.CorruptDatasetError.of_file(
@@ -142,12 +142,12 @@ def check_content(file: FileInfo, data: Buffer, hash_name: str | None, url: str)
 
 
 def check_hash(file: FileInfo, data: Buffer, hash_name: str, url: str) -> None:
-    """Compare the hash of a file's content with the one in the index.
+    """Check the hash of a file's content against the index.
 
     Raises
     ------
     CorruptDatasetError
-        If they differ.
+        If the hash differs.
     """
     found, expected = digest(hash_name, [data]), file.hashes[hash_name]
     if found != expected.lower():
@@ -159,12 +159,12 @@ def check_hash(file: FileInfo, data: Buffer, hash_name: str, url: str) -> None:
 
 
 def decompressed(info: ShardInfo, packed: Buffer, url: str) -> Buffer:
-    """Decompress a file in one go, into as many bytes as the index says.
+    """Return the decompressed content of a file, of the size that the index records.
 
     Raises
     ------
     CorruptDatasetError
-        If it cannot be decompressed, or gives another number of bytes.
+        If the file cannot be decompressed, or gives a different number of bytes.
     """
     try:
         with work(Cause.DECODING):
@@ -175,7 +175,7 @@ def decompressed(info: ShardInfo, packed: Buffer, url: str) -> Buffer:
 
 
 def mapped(path: str) -> Buffer:
-    """Map a file, read-only, where that is possible."""
+    """Return a file's content as a read-only memory map, or a copy where maps are unsupported."""
     with open(path, "rb") as file:
         return map_file(file.fileno())
 
@@ -184,7 +184,7 @@ T = TypeVar("T")
 
 #: Longest pause between two attempts, in seconds.
 LONGEST_PAUSE = 30.0
-#: Trying again does not help.
+#: Errors for which retrying does not help.
 _FINAL = (FileNotFoundError, NotADirectoryError, errors.CredentialsError, ReplacedError)
 _DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 
@@ -192,7 +192,7 @@ _logger = logging.getLogger(__name__)
 
 
 class LocalDiskError(OSError):
-    """The disk of the cache failed, not the storage."""
+    """Raised if the disk of the cache failed, rather than the storage."""
 
     @classmethod
     def means(cls, error: BaseException, path: str) -> bool:
@@ -207,16 +207,16 @@ def try_again(action: Callable[[], T], *, url: str, attempts: int) -> T:
     Parameters
     ----------
     action : callable
-        Reads something from a storage.
+        Reads from a storage.
     url : str
-        What it reads, for messages.
+        The URL that `action` reads, for messages.
     attempts : int
-        Calls in total.
+        Largest number of calls.
 
     Raises
     ------
     FileNotFoundError, NotADirectoryError, CredentialsError, ReplacedError, LocalDiskError
-        At once, since trying again does not help.
+        Immediately, since retrying does not help.
     CorruptDatasetError, StorageError
         When all attempts have failed.
     """
@@ -254,7 +254,7 @@ def _given_up(error: Exception, url: str, attempts: int) -> Exception:
 
 
 def _reason(error: Exception) -> str:
-    """Return what went wrong, without the advice that an error of ours already gives."""
+    """Return the cause of an error, without the advice that a StorageError contains."""
     cause = error.__cause__ if isinstance(error, errors.StorageError) else None
     return f"{type(cause).__name__}: {cause}" if cause else str(error)
 
@@ -262,16 +262,16 @@ def _reason(error: Exception) -> str:
 def watched(
     action: Callable[[], T], *, timeout: float, progress: Callable[[], object] = lambda: None
 ) -> T:
-    """Call `action` in a thread of its own, which is abandoned if it hangs.
+    """Return the result of `action`, called in its own thread, which is abandoned if it hangs.
 
     Parameters
     ----------
     action : callable
-        What may hang.
+        The call that may hang.
     timeout : float
-        Seconds to wait while there is no progress.
+        Seconds to wait without progress.
     progress : callable
-        Returns something that changes while there is.
+        Returns a value that changes while there is progress.
 
     Raises
     ------

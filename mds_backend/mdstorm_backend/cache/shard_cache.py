@@ -21,24 +21,24 @@ from mdstorm_backend.errors import CorruptDatasetError, StorageError
 from mdstorm_backend.format.index import ShardInfo
 from mdstorm_backend.storage import Arrival, Buffer, map_file
 
-#: Attempts at a lock whose directory `mdstorm cache clear` may remove in between.
+#: Attempts to lock a shard, since `mdstorm cache clear` may remove the directory in between.
 _LOCK_ATTEMPTS = 5
-#: Shards of up to so many bytes are not worth reading before they are whole.
+#: Shards of at most this many bytes are not streamed: they are complete soon enough.
 _SOON_WHOLE = 8 << 20
 
 
 class ShardCache:
-    """Shards of one dataset in a directory of this machine.
+    """The shards of one dataset, cached in a directory of this machine.
 
     Safe to share between threads, between forked processes and, through the directory, between any
-    processes of the machine. Pickles without its content.
+    processes of the machine. Can be pickled, without its content.
 
     Parameters
     ----------
     source : ShardSource
-        Makes the files.
+        Downloads and decompresses the files.
     exclusive : bool
-        Whether only the cache puts files there, so that damaged files may be replaced.
+        Whether only the cache puts files in the directory, so that damaged files may be replaced.
     """
 
     def __init__(self, source: ShardSource, *, exclusive: bool) -> None:
@@ -47,12 +47,12 @@ class ShardCache:
         self._exclusive = exclusive
         self._swept = False
         self._is_user = self._is_made = False
-        #: Names of the shards that this process has brought here.
+        #: Names of the shards that this process has downloaded or decompressed.
         self._brought: set[str] = set()
 
     @property
     def directory(self) -> str:
-        """Path of the directory."""
+        """Path of the cache directory."""
         return self._directory.path
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -70,23 +70,23 @@ class ShardCache:
         info : ShardInfo
             The shard.
         stream : bool
-            Whether its first bytes may be read before its last ones are here.
+            Whether the first bytes may be read before the last ones have arrived.
 
         Returns
         -------
         bytes-like or Arrival
-            Its bytes, uncompressed; memory-mapped where possible, also when the file is removed.
-            With `stream` the file on its way, of which at least a byte is there, if it is worth not
-            to wait for the whole.
+            The uncompressed bytes, memory-mapped where possible; they stay readable if the file is
+            removed. With `stream`, if the shard is large enough for that to pay, an `Arrival` of
+            which at least one byte is there.
 
         Raises
         ------
         DatasetNotFoundError
-            If its file is missing.
+            If the shard's file is missing.
         CorruptDatasetError
-            If it does not hold what the index says.
+            If the content does not match the index.
         InvalidArgumentError
-            If the index does not record the hash to check by.
+            If the index does not record the hash to verify.
         CredentialsError, StorageError
             If the storage denies access or fails, or the cache directory cannot be used.
         """
@@ -122,13 +122,13 @@ class ShardCache:
             return content
 
     def discard(self, info: ShardInfo) -> bool:
-        """Forget the copy of a shard whose content turned out to be damaged.
+        """Remove the copy of a shard whose content turned out to be damaged.
 
         Returns
         -------
         bool
-            Whether `open` downloads it again. If not, there is no copy, or it is not ours to
-            remove.
+            Whether `open` will download the shard again. If False, the file remains, because this
+            cache did not make it or could not remove it.
         """
         path = self._directory.file(info.raw_data.basename)
         try:
@@ -142,7 +142,7 @@ class ShardCache:
         return not os.path.exists(path)
 
     def _find(self, info: ShardInfo) -> Buffer | None:
-        """Map the shard if it is present, current and verified; takes no lock."""
+        """Return the mapped shard if it is present, current and verified, without locking it."""
         try:
             fd = os.open(self._directory.file(info.raw_data.basename), os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -163,7 +163,7 @@ class ShardCache:
             os.close(fd)
 
     def _is_current(self, info: ShardInfo, identity: FileIdentity, record: Record) -> bool:
-        """Whether a file has the right size and is not an outdated one of ours."""
+        """Whether a file has the right size and is not an outdated file that this cache made."""
         ours = identity == record.files.get(info.raw_data.basename)
         return identity.size == info.raw_data.bytes and not (
             ours and self.source.is_outdated(info, record)
@@ -172,7 +172,7 @@ class ShardCache:
     def _join(self) -> None:
         """Keep a default directory from being removed when the dataset is rewritten."""
         if self._exclusive and not self._is_user:
-            with suppress(OSError):  # there is no directory yet, or it cannot be written to
+            with suppress(OSError):  # the directory does not exist yet, or is not writable
                 weakref.finalize(self, os.close, share_lock(self._directory.users))
                 self._is_user = True
 
@@ -201,7 +201,7 @@ class ShardCache:
             yield lock
 
     def _make(self) -> None:
-        """Make the directory, also if it was removed since."""
+        """Create the directory, also if it was removed in the meantime."""
         url = self.source.location.url
         is_new = self._directory.make(url, self.source.fingerprint)
         self._join()
@@ -210,7 +210,7 @@ class ShardCache:
         self._is_made = True
 
     def _check(self, info: ShardInfo, lock: FileLock) -> Buffer | None:
-        """Verify an existing file; return None if it has to be downloaded again."""
+        """Return the shard if its file is current and valid, else None: download it again."""
         record = Record.from_bytes(lock.read())
         path = self._directory.file(info.raw_data.basename)
         identity = FileIdentity.at(path)
@@ -230,7 +230,7 @@ class ShardCache:
         return self._find(info)
 
     def _bring(self, info: ShardInfo, lock: FileLock, arrival: Arrival | None) -> Buffer:
-        """Make the files of a shard and put them in their places."""
+        """Make the files of a shard, move them into place, and return the shard's bytes."""
         record = replace(self._clean(lock), reserved=0)
         parts: dict[str, str] = {}
         made_from = origin(self.source.location, info)
@@ -259,7 +259,7 @@ class ShardCache:
         return content
 
     def _clean(self, lock: FileLock) -> Record:
-        """Return the record of a shard, cleaned of what a killed process left behind."""
+        """Remove temporary files that a killed process left behind; return the shard's record."""
         record = Record.from_bytes(lock.read())
         if record.reserved or record.files:
             for part in self._directory.parts_of(lock.path):
@@ -280,9 +280,9 @@ class ShardCache:
             self._refuse_to_replace(name, part, record)
         for name in filter(os.path.dirname, parts):
             os.makedirs(os.path.dirname(self._directory.file(name)), exist_ok=True)
-        # Recorded first: a file that no record claims would never be removed.
+        # The record is written first: a file that no record lists would never be removed.
         lock.write(note.to_bytes())
-        # The shard itself last: while it is missing, the next process cleans up.
+        # The shard itself is moved last: while it is missing, the next process cleans up.
         for name in sorted(parts, key=lambda name: name == info.raw_data.basename):
             os.replace(parts[name], self._directory.file(name))
             del parts[name]
@@ -304,10 +304,10 @@ class ShardCache:
         return self._exclusive or identity == record.files.get(name)
 
     def _refuse_to_replace(self, name: str, part: str, record: Record) -> None:
-        """Raise unless a file's path is free, or nothing is lost when `part` takes its place.
+        """Raise CorruptDatasetError if replacing an existing file by `part` would lose its content.
 
-        That is so if this cache made the file, and if the file is the beginning of the new one:
-        then it was cut off, or copied in part.
+        Nothing is lost if this cache made the file, if both have the same size, or if the file is
+        the beginning of `part`: then it was truncated, or copied in part.
         """
         path = self._directory.file(name)
         identity = FileIdentity.at(path)

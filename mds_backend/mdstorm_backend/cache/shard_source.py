@@ -1,4 +1,4 @@
-"""Options of the shard cache."""
+"""Options of the shard cache, and the download and decompression of a shard's files."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from mdstorm_backend.storage import Arrival, Location, normalize_url
 
 
 def parse_bytes(value: int | float | str, *, name: str) -> int:
-    """Return a number of bytes, given as one or as text such as ``"10gb"`` (units of 1024).
+    """Return a number of bytes, given as a number or as text such as ``"10gb"`` (units of 1024).
 
     Raises
     ------
     InvalidArgumentError
-        If it is neither, or not positive; the message calls it `name`.
+        If `value` is neither, or not positive; the message calls it `name`.
     """
     try:
         size = parse_size(value)
@@ -40,27 +40,27 @@ def parse_bytes(value: int | float | str, *, name: str) -> int:
 
 @dataclass(frozen=True)
 class CacheOptions:
-    """How shards are downloaded to this machine and kept there. Picklable; holds no secret.
+    """Options for downloading and caching shards. Can be pickled; holds no secrets.
 
     Attributes
     ----------
     directory : str or None
-        Local directory for the shards, in the layout that other readers of the format expect. With
-        None each dataset has a directory below the default cache directory: the environment
+        Local directory for the shards, in the layout that other readers of the format expect. If
+        None, each dataset has a directory below the default cache directory: the environment
         variable ``MDSTORM_CACHE_DIR``, or else ``mdstorm-cache-<uid>`` in the system's directory
         for temporary files.
     limit : int or None
-        Largest size in bytes of the cache's files in the directory, including the index, also as
-        text such as ``"10gb"``. Beyond that, the least recently used shards are removed. None means
-        no limit.
+        Largest total size in bytes of the cache's files in the directory, including the index; may
+        be given as text such as ``"10gb"``. If the files need more, the least recently used shards
+        are removed. None means no limit.
     validate_hash : str or None
-        Name of a hash in the index with which every shard is verified.
+        Name of a hash in the index by which every shard is verified.
     retry : int
         Number of download attempts.
     timeout : float
         Seconds that a download may wait without receiving data.
     keep_zip : bool
-        Whether to keep the compressed file beside the shard.
+        Whether to keep compressed files beside the decompressed shards.
     """
 
     directory: str | None = None
@@ -92,24 +92,24 @@ def _local_path(directory: str) -> str:
     return url[len("file://") :]
 
 
-#: Seconds that decompressing a shard may take, and hashing it.
+#: Seconds that decompressing and hashing a shard may take.
 _WORK = 60.0
 
 
 @dataclass(frozen=True)
 class ShardSource:
-    """Makes the files of the shards of one dataset. Pickles; holds no state.
+    """Downloads and decompresses the shards of one dataset. Can be pickled; holds no state.
 
     Attributes
     ----------
     location : Location
         Where the dataset is.
     fingerprint : str
-        Its state: files that were downloaded for another one are downloaded again.
+        State of the dataset: files that were downloaded for another state are downloaded again.
     directory : CacheDirectory
-        Where they go.
+        Where the files are cached.
     options : CacheOptions
-        How.
+        How the files are downloaded and cached.
     """
 
     location: Location
@@ -126,7 +126,7 @@ class ShardSource:
 
     @property
     def limit(self) -> int | None:
-        """Bytes that shards may take: those of the limit without the copy of the index."""
+        """The cache limit less the copy of the index, in bytes; None for no limit."""
         limit = self.options.limit
         return None if limit is None else limit - self.directory.index_bytes
 
@@ -144,7 +144,7 @@ class ShardSource:
             )
 
     def is_outdated(self, info: ShardInfo, record: Record) -> bool:
-        """Whether files were made for another state of the dataset, or from another file."""
+        """Whether the files were made for another state of the dataset, or from another file."""
         return record.dataset != self.fingerprint or record.is_from_another(
             origin(self.location, info)
         )
@@ -157,20 +157,20 @@ class ShardSource:
         parts: dict[str, str],
         arrival: Arrival | None,
     ) -> None:
-        """Make the files that are kept for a shard.
+        """Download or decompress the files that are kept for a shard.
 
         Parameters
         ----------
         info : ShardInfo
             The shard.
         record : Record
-            Its record.
+            The shard's record.
         lock : FileLock
-            The lock on that, held.
+            The lock on the record, which the caller holds.
         parts : dict of str to str
-            Receives the temporary path of each file, by its name, before the file is made.
+            Receives the temporary path of each file, by the file's name.
         arrival : Arrival or None
-            The file, if it is read while it is made.
+            The state of the file, if it is read while it is downloaded.
         """
         if info.zip_data is None or info.compression is None:
             name = info.raw_data.basename
@@ -195,7 +195,7 @@ class ShardSource:
                 file,
                 lambda: self.directory.new_part(lock.path),
                 hash_name=self.options.validate_hash,
-                # Reading a local disk again gives the same bytes.
+                # Retrying a local disk would give the same bytes.
                 attempts=1 if self.location.is_local_disk else self.options.retry,
                 timeout=self.options.timeout,
                 arrival=arrival,
@@ -206,7 +206,7 @@ class ShardSource:
     def _decompress_present_zip(
         self, info: ShardInfo, file: FileInfo, record: Record, raw: str
     ) -> bool:
-        """Decompress a file that is already on a local disk, if there is one."""
+        """Decompress the shard from a file that is already on a local disk; False if none."""
         path = url = self.directory.file(file.basename)
         in_place = self.location.is_local_disk and not self.options.keep_zip
         if in_place and FileIdentity.at(path) is None:
@@ -236,12 +236,12 @@ class ShardSource:
 
 
 def room_for(info: ShardInfo) -> int:
-    """Bytes that a shard takes while it is downloaded."""
+    """Return the bytes that a shard takes while it is downloaded and decompressed."""
     return info.raw_data.bytes + (info.zip_data.bytes if info.zip_data else 0)
 
 
 def origin(location: Location, info: ShardInfo) -> FileIdentity | None:
-    """Identity of the file that a shard is made from; None if it is remote, or gone."""
+    """Return the identity of the file that a shard is made from; None if it is remote or gone."""
     if not location.is_local_disk:
         return None
     return FileIdentity.at(os.path.join(location.path, info.stored.basename))

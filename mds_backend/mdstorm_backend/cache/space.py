@@ -1,9 +1,9 @@
-"""Disk space of caches: reserved before a download, freed by evicting, listed and cleared.
+"""Disk space of caches: reserve, evict, list and clear.
 
-Only files that a cache made, according to a record, and that are still the same are removed.
+A file is removed only if a record lists it as made by the cache and it has not changed since.
 
 The ledger holds an upper bound of the bytes in use: reservations are added to it, and freed bytes
-are not subtracted. The records are counted when it says that there is no room.
+are not subtracted. If there is no room according to the ledger, the records are counted.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ class CachedDataset:
     Attributes
     ----------
     url : str
-        Where it came from.
+        URL of the dataset.
     directory : str
-        Where it is cached.
+        Where the dataset is cached.
     shards : int
-        Shards whose files this cache made there.
+        Number of shards that are cached there.
     bytes : int
-        Size of these files.
+        Total size of their files.
     last_use : datetime.datetime or None
-        When one of them was last opened, in UTC; None if there are none.
+        When one of the shards was last opened, in UTC; None if there are no shards.
     """
 
     url: str
@@ -58,17 +58,17 @@ class CachedDataset:
 
 
 def list_cached(root: str | None = None) -> list[CachedDataset]:
-    """List the datasets in the cache, the least recently used first.
+    """List the cached datasets, least recently used first.
 
     Parameters
     ----------
     root : str, optional
-        A directory that holds caches, or is one; the default cache directory if None.
+        A directory that contains caches, or is one; the default cache directory if None.
 
     Raises
     ------
     StorageError
-        If it cannot be read. One that does not exist is empty.
+        If the directory cannot be read. A directory that does not exist counts as empty.
     """
     never = datetime.min.replace(tzinfo=timezone.utc)
     found = [_described(directory) for directory in _directories(root)]
@@ -76,7 +76,7 @@ def list_cached(root: str | None = None) -> list[CachedDataset]:
 
 
 def clear_cached(root: str | None = None, url: str | None = None) -> int:
-    """Remove cached datasets: the files that the cache made, nothing else.
+    """Remove the files that the cache made for datasets, and no others.
 
     Shards that other processes are downloading are kept. Open shards stay readable.
 
@@ -95,7 +95,7 @@ def clear_cached(root: str | None = None, url: str | None = None) -> int:
     Raises
     ------
     StorageError
-        If something cannot be removed.
+        If a file cannot be removed.
     """
     wanted = None if url is None else normalize_url(url)
     prefix = default_prefix(wanted) if root is None and wanted is not None else ""
@@ -113,7 +113,7 @@ def clear_former_states(directory: CacheDirectory, url: str) -> None:
     Parameters
     ----------
     directory : CacheDirectory
-        The default directory for its present state.
+        The default directory for the dataset's current state.
     url : str
         Where the dataset is.
     """
@@ -131,7 +131,7 @@ def clear_former_states(directory: CacheDirectory, url: str) -> None:
 
 
 def _directories(root: str | None, prefix: str = "") -> Iterator[CacheDirectory]:
-    """Caches in a directory, those whose names begin with `prefix`, and the directory itself."""
+    """Yield `root` if it is a cache, then the caches in it whose names begin with `prefix`."""
     root = os.path.abspath(root or cache_root())
     if os.path.exists(CacheDirectory(root).descriptor):
         yield CacheDirectory(root)
@@ -189,7 +189,7 @@ def _clear(directory: CacheDirectory) -> int:
             if FileIdentity.at(directory.file(name)) == identity:
                 os.unlink(directory.file(name))
         _remove_notes(directory)
-    # Bottom up; a directory in which anything is left stays.
+    # Bottom up; directories that still contain files are kept.
     for path in sorted({*made, directory.notes, directory.path}, key=len, reverse=True):
         with suppress(OSError):
             os.rmdir(path)
@@ -229,15 +229,15 @@ def reserve(
     limit: int | None,
     patience: float,
 ) -> None:
-    """Make room for `nbytes` and note them as taken in the record of `lock`.
+    """Make room for `nbytes` and reserve them in the record of `lock`.
 
-    If downloads in progress take all the room, it waits for them. Without a limit there is always
-    room.
+    If downloads in progress take all the room, the call waits for them. Without a limit there is
+    always room.
 
     Raises
     ------
     StorageError
-        If there is still not enough.
+        If the free space has not changed for `patience` seconds and is still too small.
     """
     if limit is None and _reserve_uncounted(directory, lock, replace(record, reserved=nbytes)):
         return
@@ -267,7 +267,7 @@ def reserve(
 
 
 def _reserve_uncounted(directory: CacheDirectory, lock: FileLock, record: Record) -> bool:
-    """Write a record where nobody has counted the bytes in use, as others may at the same time."""
+    """Write a record, under a shared lock, if the bytes in use were never counted; return if so."""
     with directory.lock_ledger(shared=True) as ledger:
         is_uncounted = _used_bytes(ledger) is None
         if is_uncounted:
@@ -276,7 +276,7 @@ def _reserve_uncounted(directory: CacheDirectory, lock: FileLock, record: Record
 
 
 def _used_bytes(ledger: FileLock) -> int | None:
-    """Return an upper bound of the bytes in use; None if they were never counted."""
+    """Return an upper bound of the bytes in use; None if the bytes were never counted."""
     try:
         return int(ledger.read().partition(b"\n")[0])
     except ValueError:
@@ -284,14 +284,14 @@ def _used_bytes(ledger: FileLock) -> int | None:
 
 
 def _make_room(directory: CacheDirectory, lock: FileLock, nbytes: int, limit: int) -> int:
-    """Remove the least recently used shards; return the bytes that the others take."""
+    """Evict the least recently used shards; return the bytes that the remaining ones take."""
     entries = [entry for entry in _entries(directory) if entry[1] != lock.path]
     used = sum(record.nbytes for _, _, record in entries)
     if limit - used >= nbytes:
         return used
-    # Counting many records takes a while, so more is removed than is needed now.
+    # Counting many records is slow, so remove more than is needed now.
     spare = limit // 32 if len(entries) >= _MANY else 0
-    # First the reservations of downloads that were killed: those in progress are locked.
+    # Reservations of killed downloads go first; those of downloads in progress are locked.
     for _, path, _ in sorted(entries, key=lambda e: (e[2].reserved == 0, e[0], e[1])):
         if limit - used >= nbytes + spare:
             break
@@ -302,7 +302,7 @@ def _make_room(directory: CacheDirectory, lock: FileLock, nbytes: int, limit: in
 
 
 def _entries(directory: CacheDirectory) -> Iterator[tuple[int, str, Record]]:
-    """Last use in ns, path and content of every record that claims something."""
+    """Yield the last use in ns, the path and the content of every record that is not empty."""
     with os.scandir(directory.notes) as found:
         for entry in found:
             if is_record(entry.name):
@@ -312,12 +312,12 @@ def _entries(directory: CacheDirectory) -> Iterator[tuple[int, str, Record]]:
 
 
 def evict(directory: CacheDirectory, path: str) -> int:
-    """Remove the files of the record at `path`, unless it is in use.
+    """Remove the files of the record at `path`, unless the record is locked.
 
     Returns
     -------
     int
-        Bytes that no longer count.
+        Bytes that no longer count towards the limit.
     """
     lock = try_lock(path)
     if lock is None:
@@ -327,7 +327,7 @@ def evict(directory: CacheDirectory, path: str) -> int:
 
 
 def remove_files(directory: CacheDirectory, lock: FileLock) -> int:
-    """Remove the files of the record that is locked; return the bytes that no longer count."""
+    """Remove the files of a locked record; return the bytes that no longer count."""
     record = Record.from_bytes(lock.read())
     for name, identity in record.files.items():
         file = directory.file(name)
@@ -338,7 +338,7 @@ def remove_files(directory: CacheDirectory, lock: FileLock) -> int:
 
 
 def remove_stale_parts(directory: CacheDirectory) -> None:
-    """Remove temporary files of downloads that were killed, unless they are being made now."""
+    """Remove temporary files of killed downloads, but not those of downloads in progress."""
     for part, owner in directory.parts():
         path = owner if is_record(owner) else directory.ledger
         lock = try_lock(path)

@@ -24,24 +24,24 @@ from mdstorm_backend.storage.faults import check_endpoint
 
 T = TypeVar("T")
 
-#: Bytes that are copied at a time: the most that the DBFS API reads.
+#: Bytes copied at a time: the most that the DBFS API reads in one request.
 _CHUNK = 1 << 20
-#: How often a request is made that the workspace answers with an error of its own, as to S3.
+#: Largest number of attempts at a request that the workspace answers with an internal error.
 _ATTEMPTS = 5
 _VARIABLES = "DATABRICKS_"
 
 
 def client_arguments(path: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments that open the file system for a path on a mount now.
+    """Return the arguments of `DatabricksFileSystem` for a path on a mount and the environment.
 
     Parameters
     ----------
     path : str
-        Below ``/Volumes/`` or ``/dbfs/``.
+        A path below ``/Volumes/`` or ``/dbfs/``.
     options : dict
         Arguments for ``databricks.sdk.WorkspaceClient``, such as ``host`` and ``profile``.
     """
-    # fsspec keeps one instance per set of arguments: other credentials are another set.
+    # fsspec keeps one instance per set of arguments, so the credentials must be part of them.
     set_now = sorted((k, v) for k, v in os.environ.items() if k.startswith(_VARIABLES))
     return {
         "is_volume": path.startswith("/Volumes/"),
@@ -51,14 +51,14 @@ def client_arguments(path: str, options: dict[str, Any]) -> dict[str, Any]:
 
 
 class DatabricksFileSystem(AbstractFileSystem):  # type: ignore[misc]
-    """Files of a Databricks workspace over ``databricks-sdk``, for fsspec.
+    """An fsspec file system for a Databricks workspace, using ``databricks-sdk``.
 
     Parameters
     ----------
     is_volume : bool
         Whether paths are those of Unity Catalog volumes, rather than of ``/dbfs/``.
     environment : int
-        Tells instances apart whose credentials differ.
+        Hash of the environment's credentials, so that each set of them has its own instance.
     client_options : dict, optional
         Arguments of the SDK's client.
     """
@@ -79,7 +79,7 @@ class DatabricksFileSystem(AbstractFileSystem):  # type: ignore[misc]
         self._api: _Volumes | _Dbfs = _Volumes(client) if is_volume else _Dbfs(client)
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
-        """Describe a file or a directory."""
+        """Return the description of a file or a directory."""
         path = self._strip_protocol(path)
         try:
             return _ask(path, lambda: self._api.file_info(path))
@@ -88,7 +88,7 @@ class DatabricksFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return {"name": path, "size": 0, "type": "directory"}
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
-        """List a directory."""
+        """Return the entries of a directory."""
         path = self._strip_protocol(path)
         found = _ask(path, lambda: list(self._api.entries(path)))
         return found if detail else [entry["name"] for entry in found]
@@ -96,7 +96,7 @@ class DatabricksFileSystem(AbstractFileSystem):  # type: ignore[misc]
     def cat_file(
         self, path: str, start: int | None = None, end: int | None = None, **_: Any
     ) -> bytes:
-        """Content of a file, or its bytes from `start` to `end`."""
+        """Return the content of a file, or its bytes from `start` to `end`."""
         if start is not None and end is not None and 0 <= start < end:
             return _ask(path, lambda: self._api.read(self._strip_protocol(path), start, end))
         with self._reader(path) as source:
@@ -208,7 +208,7 @@ class _Dbfs:
 
     def remove(self, path: str) -> None:
         path = _unmounted(path)
-        self._dbfs.get_status(path)  # deleting what is not there is no error in this API
+        self._dbfs.get_status(path)  # this API does not fail if the file does not exist
         self._dbfs.delete(path)
 
     def make_directory(self, path: str) -> None:
@@ -230,12 +230,12 @@ def _unmounted(path: str) -> str:
 
 
 def _ask(path: str, action: Callable[[], T]) -> T:
-    """Call the API, and again where the workspace fails, which the SDK leaves to its users.
+    """Call the API, and retry internal errors of the workspace, which the SDK does not retry.
 
     Raises
     ------
     FileNotFoundError
-        If it says that there is nothing.
+        If the workspace reports that the file does not exist.
     """
     attempt = 1
     while True:

@@ -1,8 +1,8 @@
-"""Translate errors of storage SDKs, with secrets removed, and notice hosts that nobody answers.
+"""Translate errors of storage SDKs, with secrets removed, and detect unreachable hosts early.
 
-Clients of storages try for a minute, with pauses, whether a host refuses connections, has no
-address, or is only slow. The first two do not pass by themselves; how often they are tried again is
-for the one who reads to say.
+Storage clients retry for a minute, whether a host refuses connections, has no address, or is only
+slow. The first two rarely pass, so they are detected here, and the reader's own settings decide how
+often to retry.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mdstorm_backend.storage.urls import scheme_of, scrub
 
 @dataclass(frozen=True)
 class _Lookup:
-    """Where a storage looks for credentials, and what to set."""
+    """Where a storage looks for credentials and which ones to set, for messages."""
 
     name: str
     variables: tuple[str, ...]
@@ -72,10 +72,10 @@ _LOOKUPS = {
     "abfs": _AZURE,
     "abfss": _AZURE,
     "az": _AZURE,
-    "file": _DATABRICKS,  # a missing mount: other local errors pass unchanged
+    "file": _DATABRICKS,  # for a missing mount; other local errors are not translated
 }
 
-#: Names of exceptions, of any SDK, that mean missing or insufficient credentials.
+#: Names of exceptions of any SDK that mean missing or insufficient credentials.
 _REFUSALS = {
     "ClientAuthenticationError",
     "CredentialRetrievalError",
@@ -89,7 +89,7 @@ _REFUSALS = {
     "RefreshError",
     "Unauthenticated",
 }
-#: Messages that mean the same, of exceptions without a class of their own.
+#: Messages that mean the same, for SDKs without an exception class for it.
 _REFUSING_TEXTS = (
     "cannot configure default credentials",
     "default auth:",
@@ -98,7 +98,7 @@ _REFUSING_TEXTS = (
     "must provide either a connection_string or account_name with credentials",
     "public access is not permitted",
 )
-#: Characters of an SDK's message that ours repeat.
+#: Largest number of characters of an SDK's message that our messages repeat.
 _LONGEST_TEXT = 300
 _ABSENCES = {"FileNotFoundError", "NoSuchBucket", "NotFound", "ResourceNotFoundError"}
 
@@ -112,7 +112,7 @@ def storage_faults(url: str, options: dict[str, Any]) -> Iterator[None]:
     FileNotFoundError
         If there is no such file or bucket.
     CredentialsError
-        If the storage finds no credentials, or rejects them.
+        If there are no credentials, or the storage rejects them.
     StorageError
         If anything else fails.
     """
@@ -137,7 +137,7 @@ def _translate(error: Exception, url: str, options: dict[str, Any]) -> Exception
         ),
         None,
     )
-    # Without the server's response, which some append.
+    # The first line only: some SDKs append the server's response.
     text = scrub(str(error), options).strip().partition("\n")[0].strip()[:_LONGEST_TEXT]
     text = text or type(error).__name__
     if kinds & _REFUSALS or status in (401, 403) or any(t in text.lower() for t in _REFUSING_TEXTS):
@@ -174,12 +174,12 @@ def _refusal(url: str, text: str) -> str:
     )
 
 
-#: Seconds after which a host is only slow, for which the client has time limits of its own.
+#: Seconds after which a host counts as slow, which the client's own time limits handle.
 _PATIENCE = 5.0
 _PORTS = {"http": 80, "https": 443}
 _UNREACHABLE = {errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH}
 
-#: Protocol of a file system → its endpoint, as its client has found it in all its settings.
+#: Protocol of a file system → its endpoint, as its client resolved it from all settings.
 _ENDPOINTS: dict[str, Callable[[Any], Any]] = {
     "s3": lambda fs: fs.s3.meta.endpoint_url,
     "gs": lambda fs: fs._location,
@@ -188,30 +188,30 @@ _ENDPOINTS: dict[str, Callable[[Any], Any]] = {
 
 
 def check_reachable(filesystem: Any) -> None:
-    """Connect once to the host of a file system, if it is of a kind that would wait for long.
+    """Connect once to the host of a file system whose client would retry for long.
 
     Raises
     ------
     ConnectionError
-        If it has no address or refuses connections.
+        If the host has no address or refuses connections.
     """
     names = filesystem.protocol
     names = {names} if isinstance(names, str) else {*names}
     endpoint = ""
     for name in names & _ENDPOINTS.keys():
-        with suppress(Exception):  # whatever it is, the request itself will say so better
+        with suppress(Exception):  # the request itself will report the problem better
             endpoint = str(_ENDPOINTS[name](filesystem))
     configured = getattr(filesystem, "config_kwargs", None) or {}
     check_endpoint(endpoint, configured.get("proxies"))
 
 
 def check_endpoint(endpoint: str, proxies: Mapping[str, str] | None = None) -> None:
-    """Connect once to the host of a URL, unless a proxy does, by its scheme or the environment.
+    """Connect once to the host of a URL, unless `proxies` or the environment set a proxy for it.
 
     Raises
     ------
     ConnectionError
-        If it has no address or refuses connections.
+        If the host has no address or refuses connections.
     """
     url = urlsplit(endpoint)
     if not url.hostname or url.scheme in (proxies or ()) or _has_proxy(url.scheme, url.hostname):
@@ -226,7 +226,7 @@ def check_endpoint(endpoint: str, proxies: Mapping[str, str] | None = None) -> N
 
 
 def _has_proxy(scheme: str, host: str) -> bool:
-    """Whether a proxy connects to the host, which may have no address here."""
-    from urllib.request import getproxies, proxy_bypass  # and the modules of HTTP with it
+    """Whether the environment sets a proxy for the host, which then needs no address here."""
+    from urllib.request import getproxies, proxy_bypass  # imports the HTTP modules
 
     return scheme in getproxies() and not proxy_bypass(host)

@@ -1,8 +1,8 @@
-"""Find and open the fsspec file system for a URL, or take the one that the caller passes in.
+"""Find and open the fsspec file system for a URL, or adapt the one that the caller passes.
 
-fsspec is imported when it is needed: Spark's workers do without it on local disks. The environment
-variables by which MosaicML Streaming's programs choose their storage say what `storage_options` do
-not, and come before what a file system looks for by itself.
+fsspec is imported lazily: Spark's workers do not need it for local disks. The environment variables
+by which programs of MosaicML Streaming configure their storage apply where `storage_options` say
+nothing, and take precedence over what a file system looks up itself.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _EXTRAS = {
     "adl": "azure",
     "oci": "oci",
 }
-#: Schemes of Hadoop that no file system here has → URLs of the same places.
+#: Hadoop schemes without a file system here → URLs to use instead.
 _INSTEAD = {
     "s3n": "s3://bucket/path",
     "wasb": "abfss://container@account.dfs.core.windows.net/path",
     "wasbs": "abfss://container@account.dfs.core.windows.net/path",
 }
 
-#: File systems that all threads share, by their process, class and arguments.
+#: File systems that all threads share, by process, class and arguments.
 _instances: dict[tuple[int, type, str], Any] = {}
 
 
@@ -53,27 +53,27 @@ def is_mounted(path: str) -> bool:
     """Whether this machine has the Databricks mount of `path`."""
     mount = next((prefix for prefix in FUSE_PREFIXES if path.startswith(prefix)), "/")
     if mount == "/Volumes/" and sys.platform == "darwin":
-        # Every Mac has its disks there: look for the catalog.
+        # Every Mac mounts its disks there: look for the catalog.
         mount += path[len(mount) :].partition("/")[0]
     return os.path.isdir(mount)
 
 
 def open_filesystem(url: str, options: dict[str, Any]) -> tuple[Any, str]:
-    """Return the file system and the path in it for a normalised URL.
+    """Return the file system for a normalised URL, and the path in it.
 
     Paths on a Databricks mount that this machine lacks are opened through the workspace's API.
 
     Raises
     ------
     UnsupportedURLError
-        If its scheme is unknown.
+        If the scheme is unknown.
     MissingDependencyError
-        If the library for it is not installed.
+        If the library for the scheme is not installed.
     NameNodeError
-        If it leads to HDFS, and that cannot be reached.
+        If HDFS cannot be reached.
     """
     if url.startswith("file:///"):
-        # Taken literally: a path may hold any character, '%' and blanks among them.
+        # Taken literally: a path may contain any character, including '%' and blanks.
         path = url[len("file://") :]
         if path.startswith(("/dbfs/", "/Volumes/")) and not is_mounted(path):
             from mdstorm_backend.storage.databricks_files import (
@@ -104,21 +104,21 @@ def open_filesystem(url: str, options: dict[str, Any]) -> tuple[Any, str]:
 
 
 def options_in_use(url: str, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the scheme and the options with which `open_filesystem` opens an object store.
+    """Return the protocol and the options with which `open_filesystem` opens an object store.
 
     Parameters
     ----------
     url : str
         A normalised URL of an object store.
     options : dict
-        What the caller says.
+        The caller's storage options.
     """
     protocol = protocol_of(scheme_of(url), options)
     return protocol, _arguments(class_of(url, protocol), url, options)
 
 
 def check_scheme(url: str) -> None:
-    """Raise the error of `open_filesystem` for a scheme, without a connection to anything.
+    """Raise the error of `open_filesystem` for an unusable scheme, without connecting.
 
     Parameters
     ----------
@@ -131,18 +131,18 @@ def check_scheme(url: str) -> None:
 
 
 def _arguments(kind: Any, url: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Return what a file system is made with: of the URL, the caller and the environment."""
+    """Return a file system's arguments, from the URL, the caller and the environment."""
     return with_variables(url, scheme_of(url), {**kind._get_kwargs_from_urls(url), **options})
 
 
 def class_of(url: str, protocol: str) -> Any:
-    """Return the class of the file system for a protocol, to open `url` with."""
+    """Return the file system class for a protocol; errors name `url`."""
     from fsspec import get_filesystem_class
 
     try:
         return get_filesystem_class(protocol)
     except ValueError as error:
-        if protocol in _EXTRAS:  # which fsspec knows only where its file system is installed
+        if protocol in _EXTRAS:  # fsspec knows these only if their file system is installed
             raise _missing(url, protocol, error) from error
         if protocol in _INSTEAD:
             raise errors.UnsupportedURLError(
@@ -157,16 +157,16 @@ def class_of(url: str, protocol: str) -> Any:
 
 
 def _shared(kind: Any, arguments: dict[str, Any]) -> Any:
-    """Return the one instance of a file system for all threads of this process.
+    """Return the instance of a file system that all threads of this process share.
 
-    fsspec keeps one per thread (older versions even of those that any thread may use); each has its
-    own connections and looks for credentials again.
+    fsspec keeps one instance per thread (older versions even of thread-safe file systems), and each
+    has its own connections and looks up credentials again.
     """
     from fsspec.utils import tokenize
 
     key = (os.getpid(), kind, tokenize(arguments))
     fs = _instances.get(key)
-    if fs is None or fs._fs_token not in kind._cache:  # as `clear_instance_cache` leaves it
+    if fs is None or fs._fs_token not in kind._cache:  # after `clear_instance_cache`
         fs = kind(**arguments)
         check_reachable(fs)
         _instances[key] = fs
@@ -174,9 +174,9 @@ def _shared(kind: Any, arguments: dict[str, Any]) -> Any:
 
 
 def _unreachable(url: str, error: OSError) -> errors.NameNodeError:
-    """Say what is missing for HDFS: its library, or the name of a host."""
+    """Return the error for HDFS that lacks its library or the name of a host."""
     host = url.removeprefix("hdfs://").partition("/")[0]
-    said = str(error).partition("\n")[0]  # of the places where a library was looked for
+    said = str(error).partition("\n")[0]  # more lines list where a library was looked for
     reason = f"HDFS at {host}" if host else "it names no name node, and that of this machine"
     return errors.NameNodeError(
         f"{url!r} cannot be opened: {reason} cannot be used ({said}). Set HADOOP_HOME, JAVA_HOME "
@@ -198,9 +198,9 @@ def _missing(url: str, scheme: str, error: Exception) -> errors.MissingDependenc
 
 
 def _forget_threads() -> None:
-    """In a forked child: forget fsspec's request thread, which no longer exists.
+    """Forget fsspec's request thread in a forked child, where it no longer exists.
 
-    Older versions overlook that, and their requests would wait for it forever.
+    Older versions of fsspec do not, and their requests would wait for the thread forever.
     """
     asyn = sys.modules.get("fsspec.asyn")
     if asyn is not None and not hasattr(asyn, "reset_after_fork"):
@@ -209,17 +209,17 @@ def _forget_threads() -> None:
 
 os.register_at_fork(after_in_child=_forget_threads)
 
-#: Where Google Cloud Storage speaks S3's language, which its HMAC keys are for.
+#: Google Cloud Storage's S3-compatible endpoint, which its HMAC keys are for.
 _GOOGLE_ENDPOINT = "https://storage.googleapis.com"
 _GOOGLE_SCHEMES = ("gs", "gcs")
 _CONNECTIONS = {"max_pool_connections": CONNECTIONS}
 
 
 def protocol_of(scheme: str, options: dict[str, Any]) -> str:
-    """Return the scheme of the file system that opens URLs of a scheme: mostly the same.
+    """Return the protocol of the file system that opens URLs of a scheme, usually the scheme.
 
-    HMAC keys for Google Cloud Storage, ``GCS_KEY`` and ``GCS_SECRET``, are for its interface to
-    clients of S3.
+    With HMAC keys, ``GCS_KEY`` and ``GCS_SECRET``, Google Cloud Storage is opened through its
+    S3-compatible interface.
     """
     names = ("GCS_KEY", "GCS_SECRET")
     is_google = scheme in _GOOGLE_SCHEMES and not options and all(map(os.environ.get, names))
@@ -227,16 +227,16 @@ def protocol_of(scheme: str, options: dict[str, Any]) -> str:
 
 
 def with_variables(url: str, scheme: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of a file system, completed by the variables.
+    """Return the options of a file system, completed from environment variables.
 
     Parameters
     ----------
     url : str
-        A normalised URL in it.
+        A normalised URL in the file system.
     scheme : str
         The scheme of the URL.
     options : dict
-        What the URL and the caller say, which counts more.
+        Options from the URL and the caller, which take precedence.
     """
     if protocol_of(scheme, options) != scheme:
         return {
@@ -247,7 +247,7 @@ def with_variables(url: str, scheme: str, options: dict[str, Any]) -> dict[str, 
             "config_kwargs": {**_CONNECTIONS, **_without_checksums()},
         }
     if scheme in ("s3", "s3a"):
-        # A copy: botocore changes what it gets, and other options would mean another client.
+        # A copy: botocore modifies its argument, and different options would mean another client.
         configured = {**_CONNECTIONS, **deepcopy(options.get("config_kwargs", {}))}
         return {**_of_s3(url, options), **options, "config_kwargs": configured}
     if scheme in ("abfs", "abfss", "az"):
@@ -284,14 +284,14 @@ def _has_credentials(options: dict[str, Any]) -> bool:
 
 
 def _without_checksums() -> dict[str, Any]:
-    """Leave out what newer clients of S3 add to requests, and Google does not know."""
+    """Return options that omit the checksums of newer S3 clients, which Google rejects."""
     config = importlib.import_module("botocore.config").Config
     known = "request_checksum_calculation" in config.OPTION_DEFAULTS
     return {"request_checksum_calculation": "when_required"} if known else {}
 
 
 def is_local(filesystem: Any) -> bool:
-    """Whether a file system is that of this machine: paths in it are local paths."""
+    """Whether a file system is the local one, so that paths in it are local paths."""
     from fsspec.implementations.local import LocalFileSystem
 
     return isinstance(filesystem, LocalFileSystem) or (
@@ -300,12 +300,12 @@ def is_local(filesystem: Any) -> bool:
 
 
 def as_fsspec(filesystem: Any) -> AbstractFileSystem:
-    """Return a file system as one of fsspec.
+    """Return a file system of fsspec or pyarrow as one of fsspec.
 
     Raises
     ------
     ArgumentTypeError
-        If it is neither of fsspec nor of pyarrow.
+        If `filesystem` is neither.
     """
     from fsspec import AbstractFileSystem
 
@@ -317,7 +317,7 @@ def as_fsspec(filesystem: Any) -> AbstractFileSystem:
             "fsspec.filesystem('s3'), or of pyarrow.fs"
         )
     handler = getattr(filesystem, "handler", None)
-    if handler is not None and hasattr(handler, "fs"):  # one of fsspec, wrapped for pyarrow
+    if handler is not None and hasattr(handler, "fs"):  # an fsspec file system wrapped for pyarrow
         return as_fsspec(handler.fs)
     from fsspec.implementations.arrow import ArrowFSWrapper
 
@@ -325,7 +325,7 @@ def as_fsspec(filesystem: Any) -> AbstractFileSystem:
 
 
 def url_in(filesystem: AbstractFileSystem, url: str) -> str:
-    """Return the URL in a file system of `url`, which may be a path."""
+    """Return the URL of `url`, which may be a path, in a given file system."""
     path = str(filesystem._strip_protocol(url)).rstrip("/")
     names = filesystem.protocol
     scheme = names if isinstance(names, str) else names[0]
@@ -333,16 +333,16 @@ def url_in(filesystem: AbstractFileSystem, url: str) -> str:
 
 
 def path_in_given(url: str) -> str:
-    """Return the path behind a URL that `url_in` returned; to web servers it is the URL itself."""
+    """Return the path for a URL from `url_in`; for HTTP that is the URL itself."""
     return url if url.startswith(("http://", "https://")) else url.partition("://")[2]
 
 
 def read_range(filesystem: AbstractFileSystem, path: str, start: int, stop: int) -> bytes:
-    """Read the bytes `start` to `stop` of a file."""
+    """Return the bytes `start` to `stop` of a file."""
     wrapped: Any = getattr(filesystem, "fs", None)
     if not _is_arrow(wrapped):
         return bytes(filesystem.cat_file(path, start=start, end=stop))
-    with wrapped.open_input_file(path) as file:  # fsspec opens it as a stream, which cannot seek
+    with wrapped.open_input_file(path) as file:  # fsspec would open a stream, which cannot seek
         return bytes(file.read_at(stop - start, start))
 
 
@@ -352,7 +352,7 @@ def _is_arrow(filesystem: Any) -> bool:
 
 
 class _InlineExecutor(ThreadPoolExecutor):
-    """Runs what is submitted at once, in the thread that submits it."""
+    """An executor that runs calls immediately, in the submitting thread."""
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         done: Future[Any] = Future()
@@ -361,12 +361,12 @@ class _InlineExecutor(ThreadPoolExecutor):
 
 
 def use_no_executors() -> None:
-    """Let the clients of object stores work on in handlers of `atexit`.
+    """Keep the clients of object stores working in `atexit` handlers.
 
-    Python ends all executors before it calls the first of these handlers. The clients of S3, GCS
-    and Azure let the executor of fsspec's event loop look up hosts and load certificates: from now
-    on the loop's own thread, which still runs, does that.
+    Python shuts down all executors before it calls these handlers. The clients of S3, GCS and Azure
+    look up hosts and load certificates in the executor of fsspec's event loop. After this call, the
+    loop's own thread, which keeps running, does that.
     """
-    from fsspec.asyn import get_loop  # and asyncio with it
+    from fsspec.asyn import get_loop  # imports asyncio
 
     get_loop().set_default_executor(_InlineExecutor())

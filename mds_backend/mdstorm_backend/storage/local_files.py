@@ -1,4 +1,4 @@
-"""Files of this machine: mapped into memory, read while they arrive, listed as they are."""
+"""Local files: memory maps, reading files while they are downloaded, current listings."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from typing import Any, TypeAlias
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
-#: What file systems say that have no memory maps, as mounts of object stores.
+#: Errors of file systems without memory maps, such as mounts of object stores.
 _NO_MAPS = {errno.ENODEV, errno.ENOSYS, errno.EOPNOTSUPP}
 
 
 def map_file(fd: int) -> Buffer:
     """Return the content of an open file, read-only.
 
-    A memory map, which stays valid after the file is closed or removed; a copy where the file
-    system has no maps, and for an empty file.
+    The content is a memory map, which stays valid after the file is closed or removed, or a copy if
+    the file system has no maps or the file is empty.
     """
     if os.fstat(fd).st_size == 0:
         return b""
@@ -35,20 +35,20 @@ def map_file(fd: int) -> Buffer:
 
 
 class Arrival:
-    """How much of a file is there. Safe to share between threads.
+    """A file that is read while it is downloaded. Safe to share between threads.
 
-    One thread makes the file, others wait for its bytes.
+    One thread makes the file; others wait for its bytes.
 
     Attributes
     ----------
     path : str
-        Where it is made; "" before that.
+        Path of the file; "" before `begin`.
     content : bytes-like
-        The file, of which only what was waited for may be read.
+        Content of the file; only bytes that `wait_for` waited for may be read.
     missing : dict of int to int
-        From where to where bytes are missing.
+        The ranges of missing bytes: start to stop.
     version : object
-        Of which version of its source the others are; None while there are none.
+        The version of the source that the received bytes are from; None before the first ones.
     """
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class Arrival:
         self._changed = threading.Condition()
 
     def begin(self, path: str, size: int) -> str:
-        """Make the file, with nothing in it, and return its path."""
+        """Create the file with `size` zero bytes and return its path."""
         with open(path, "w+b") as file:
             file.truncate(size)
             self.content = map_file(file.fileno())
@@ -69,18 +69,18 @@ class Arrival:
         return path
 
     def receive(self, start: int, count: int) -> None:
-        """Note that so many missing bytes from `start` on are in the file."""
+        """Record that `count` missing bytes from `start` on are now in the file."""
         stop = self.missing.pop(start)
         if start + count < stop:
             self.missing[start + count] = stop
-        # What is no map does not show what the file receives.
+        # Only a memory map shows the bytes that the file receives.
         if self.missing and isinstance(self.content, memoryview):
             with self._changed:
                 self._there = min(self.missing)
                 self._changed.notify_all()
 
     def make(self, make: Callable[[], Buffer]) -> None:
-        """Call `make`, which returns the whole file when that is in its place."""
+        """Call `make`, which returns the content once the file is in place; keep its error."""
         try:
             self.content = make()
         except BaseException as error:
@@ -92,11 +92,11 @@ class Arrival:
 
     @property
     def is_over(self) -> bool:
-        """Whether the file is in its place, or will never be."""
+        """Whether the file is complete and in place, or has failed."""
         return self._end.done()
 
     def wait_for(self, stop: int) -> None:
-        """Wait until the bytes before `stop` are there; for the last one, until the file is whole.
+        """Wait until the bytes before `stop` are there; for the last byte, until all are.
 
         Raises
         ------
@@ -109,22 +109,22 @@ class Arrival:
             self._end.result()
 
 
-#: Files that are written last, by Spark and by us: listed without it, a directory that has one is
-#: listed as it was before.
+#: Files that Spark and we write last. If such a file exists but a directory's listing lacks it,
+#: the listing is stale.
 _LAST_WRITTEN = ("_SUCCESS", "index.json")
 _LONGEST_SECONDS = 10.0
 _PAUSE_SECONDS = 0.1
 
 
 def wait_until_current(path: str, *, is_mount: bool) -> None:
-    """Return when the listing of a directory is not known to be stale, or after ten seconds.
+    """Wait until the listing of a directory is not known to be stale, at most ten seconds.
 
     Parameters
     ----------
     path : str
-        A directory of this machine's file tree, or anything else, of which nothing is known.
+        A directory in this machine's file tree; nothing is known about any other path.
     is_mount : bool
-        Whether it is on a mount where also each listed file is to be looked up.
+        Whether the directory is on a mount, where each listed file is checked for existence too.
     """
     deadline = time.monotonic() + _LONGEST_SECONDS
     while _is_stale(path, is_mount=is_mount) and time.monotonic() < deadline:
@@ -134,7 +134,7 @@ def wait_until_current(path: str, *, is_mount: bool) -> None:
 def _is_stale(path: str, *, is_mount: bool) -> bool:
     try:
         names = frozenset(os.listdir(path))
-    except OSError:  # no directory, or one that cannot be listed
+    except OSError:  # not a directory, or not readable
         return False
     if any(name not in names and os.path.exists(f"{path}/{name}") for name in _LAST_WRITTEN):
         return True

@@ -19,7 +19,7 @@ from mdstorm_backend.storage.faults import storage_faults
 from mdstorm_backend.storage.local_files import Arrival, Buffer, map_file, wait_until_current
 from mdstorm_backend.storage.s3_objects import download_object, is_s3, read_object
 
-#: The names that file systems give a file's modification time.
+#: The keys under which file systems report a file's modification time.
 _TIME_KEYS = ("mtime", "LastModified", "last_modified", "updated", "modificationTime")
 
 
@@ -33,11 +33,11 @@ class Location:
     Attributes
     ----------
     url : str
-        Its URL as `normalize_url` spells it.
+        URL of the directory, normalised by `normalize_url`.
     storage_options : dict
         Options for the fsspec file system.
     filesystem : fsspec.AbstractFileSystem or None
-        The file system, if it is not the one that the URL names.
+        The file system, if not the one that the URL implies.
     """
 
     url: str
@@ -54,12 +54,12 @@ class Location:
         storage_options: dict[str, Any] | None = None,
         filesystem: Any = None,
     ) -> Location:
-        """Return the location behind `url`, which may also be a path.
+        """Return the location for a URL or a path.
 
         Parameters
         ----------
         url : str or path
-            A URL or a local path; with a `filesystem`, a path in that.
+            A URL or a local path; with a `filesystem`, a path in it.
         storage_options : dict, optional
             Options for the fsspec file system.
         filesystem : fsspec or pyarrow file system, optional
@@ -68,7 +68,7 @@ class Location:
         Raises
         ------
         ArgumentTypeError
-            If an argument is something else.
+            If an argument has another type.
         """
         if not isinstance(url, (str, os.PathLike)) or url == "":
             raise ArgumentTypeError(f"expected a URL or a path, found {url!r}")
@@ -86,7 +86,7 @@ class Location:
 
     @contextmanager
     def _files(self, name: str | None = None) -> Iterator[tuple[Any, str]]:
-        """Yield the file system, and the path in it of this directory or of the file `name`."""
+        """Yield the file system, and the path in it of the directory or of the file `name`."""
         if self.is_in_file_tree:
             fs, path = self._open()
             yield fs, path if name is None else f"{path}/{name}"
@@ -99,8 +99,8 @@ class Location:
                 fs, path = self._open()
                 yield fs, path if name is None else f"{path}/{name}"
         except CredentialsError:
-            # fsspec keeps file systems with the credentials of the time when they were made: forget
-            # them, so that credentials set later work.
+            # fsspec caches file systems with the credentials at their creation: clear the cache, so
+            # that credentials set later work.
             if fs is not None:
                 fs.clear_instance_cache()
             raise
@@ -120,7 +120,7 @@ class Location:
 
     @property
     def path(self) -> str:
-        """Path of the directory inside its file system."""
+        """Path of the directory in its file system."""
         if self.filesystem is None and self.url.startswith("file:///"):
             return self.url[len("file://") :]
         with self._files() as (_, path):
@@ -128,16 +128,16 @@ class Location:
 
     @property
     def is_local_disk(self) -> bool:
-        """Whether files may be memory-mapped and renamed: local, and not a FUSE mount."""
+        """Whether the directory is on a local disk, where files can be mapped and renamed."""
         is_file = self.filesystem is None and self.url.startswith("file:///")
         return is_file and not urls.is_on_mount(self.path)
 
     def file_url(self, name: str) -> str:
-        """URL of the file `name` in this directory."""
+        """Return the URL of the file `name` in this directory."""
         return f"{self.url}/{name}"
 
     def child(self, name: str) -> Location:
-        """Return the directory `name` below this one."""
+        """Return the location of the subdirectory `name`."""
         return Location(self.file_url(name), self.storage_options, self.filesystem)
 
     def make_directory(self) -> None:
@@ -146,7 +146,7 @@ class Location:
         Raises
         ------
         FileNotFoundError
-            If it is on a Databricks mount that this machine does not have.
+            If the directory is on a Databricks mount that this machine does not have.
         """
         if urls.scheme_of(self.url) in urls.OBJECT_STORES:
             return
@@ -156,7 +156,7 @@ class Location:
             fs.makedirs(path, exist_ok=True)
 
     def describe(self) -> dict[str, Any] | None:
-        """Return fsspec's description of the directory, or of a file; None if there is neither."""
+        """Return fsspec's description of what is at the URL; None if there is nothing."""
         with self._files() as (fs, path):
             root = fs._strip_protocol(path)
             fs.invalidate_cache(root)
@@ -166,8 +166,8 @@ class Location:
                 return None
 
     def list_files(self) -> list[tuple[str, dict[str, Any]]]:
-        """Relative name and fsspec's description of every file in this directory and below."""
-        # Not `exists` or `find` alone, which take a denied request for an empty directory.
+        """Return the relative name and fsspec's description of every file below this directory."""
+        # `exists` and `find` alone would report an empty directory if access is denied.
         described = self.describe()
         if described is None:
             return []
@@ -178,23 +178,23 @@ class Location:
             if self.is_in_file_tree:
                 wait_until_current(path, is_mount=not self.is_local_disk)
             found = fs.find(root, detail=True)
-        # File systems of Arrow name files without the slash at the beginning.
+        # Arrow's file systems name files without a leading slash.
         top = f"/{root.lstrip('/')}"
         names = {os.path.relpath(f"/{name.lstrip('/')}", top): name for name in found}
         return sorted((name, found[full]) for name, full in names.items())
 
     def list_matches(self, pattern: str) -> list[str]:
-        """Names, relative to this directory, of the files and directories that match a pattern."""
+        """Return the relative names of files and directories that match a pattern, sorted."""
         with self._files(pattern) as (fs, path):
             root = fs._strip_protocol(path)[: -len(pattern) - 1]
             return sorted(os.path.relpath(name, root) for name in fs.glob(path))
 
     def list_sizes(self) -> list[tuple[str, int]]:
-        """Name, relative to this directory, and size in bytes of every file in it and below."""
+        """Return the relative name and the size in bytes of every file below this directory."""
         return [(name, info["size"]) for name, info in self.list_files()]
 
     def list_names(self) -> list[str]:
-        """Names of all files in this directory and below, relative to it, sorted."""
+        """Return the relative names of all files below this directory, sorted."""
         return [name for name, _ in self.list_sizes()]
 
     def exists(self, name: str) -> bool:
@@ -206,20 +206,20 @@ class Location:
         return True
 
     def stat(self, name: str) -> dict[str, Any]:
-        """Return fsspec's description of the file `name`, at least its ``size`` in bytes."""
+        """Return fsspec's description of the file `name`, with at least its ``size`` in bytes."""
         with self._files(name) as (fs, path):
             fs.invalidate_cache(os.path.dirname(path))
             return dict(fs.info(path))
 
     def size(self, name: str) -> int | None:
-        """Return the bytes of a file; None if it is not there."""
+        """Return the size of a file in bytes; None if there is no such file."""
         try:
             return int(self.stat(name)["size"])
         except FileNotFoundError:
             return None
 
     def modified(self, name: str) -> str:
-        """Return when the file `name` was written, in its storage's own form; "" if unknown.
+        """Return the modification time of a file, in its storage's own form; "" if unknown.
 
         Within one storage the strings are equal for equal times; nothing else is guaranteed.
         """
@@ -228,13 +228,13 @@ class Location:
         return modification_of(self.stat(name))
 
     def read(self, name: str) -> Buffer:
-        """Read a file.
+        """Return the content of a file.
 
         Returns
         -------
         memoryview or bytes
-            On a local disk a read-only memory map, which stays valid after the file is removed;
-            elsewhere, and where a mount has no maps, a copy in memory.
+            On a local disk, a read-only memory map, which stays valid after the file is removed; a
+            copy in memory elsewhere, and where maps are not supported.
 
         Raises
         ------
@@ -248,7 +248,7 @@ class Location:
             return read_object(fs, path)[0] if is_s3(fs) else bytes(fs.cat_file(path))
 
     def read_dated(self, name: str) -> tuple[bytes, str]:
-        """Read a file, and return with it what `modified` returns; by one request where possible.
+        """Return the content and the modification time of a file, in one request where possible.
 
         Raises
         ------
@@ -262,7 +262,7 @@ class Location:
         return bytes(self.read(name)), self.modified(name)
 
     def read_range(self, name: str, start: int, stop: int) -> bytes:
-        """Read the bytes `start` to `stop` of a file.
+        """Return the bytes `start` to `stop` of a file.
 
         Raises
         ------
@@ -284,7 +284,7 @@ class Location:
     def download_known(
         self, name: str, path: str, *, size: int, timeout: float, arrival: Arrival | None = None
     ) -> None:
-        """Copy a file of S3, said to have `size` bytes, as `download_object` does.
+        """Copy a file of S3 that should have `size` bytes to `path`, by `download_object`.
 
         Raises
         ------
@@ -303,7 +303,7 @@ class Location:
             If there is no such file.
         """
         with self._files(name) as (fs, source):
-            if self.url.startswith("memory:"):  # some versions of fsspec cannot copy these
+            if self.url.startswith("memory:"):  # some versions of fsspec cannot copy from memory
                 Path(path).write_bytes(fs.cat_file(source))
             else:
                 fs.get_file(source, path)
@@ -311,7 +311,7 @@ class Location:
     def write(self, name: str, buffers: Iterable[Buffer]) -> None:
         """Write a file atomically.
 
-        On a local disk a temporary file is renamed; elsewhere the bytes are joined in memory and
+        On a local disk, a temporary file is renamed. Elsewhere the bytes are joined in memory and
         uploaded in one request.
         """
         if not self.is_local_disk:
@@ -338,7 +338,7 @@ class Location:
             raise
 
     def remove(self, name: str) -> None:
-        """Remove a file; one that is already gone is not an error."""
+        """Remove a file; a file that does not exist is not an error."""
         with suppress(FileNotFoundError), self._files(name) as (fs, path):
             try:
                 fs.rm_file(path)
@@ -346,19 +346,19 @@ class Location:
                 fs.rm(path)
 
     def remove_directory_if_empty(self) -> None:
-        """Remove the directory itself if nothing is left in it."""
+        """Remove the directory if no file is left in it."""
         with self._files() as (fs, path):
             fs.invalidate_cache(path)
             if urls.scheme_of(self.url) in urls.OBJECT_STORES or not fs.exists(path):
                 return
             found = fs.find(path)
-            # The listing of a mount may have files that were removed.
+            # The listing of a mount may include removed files.
             if any(map(os.path.lexists, found)) if self.is_in_file_tree else found:
                 return
             if not self.is_in_file_tree:
                 fs.rm(path, recursive=True)
                 return
-            # One by one: a file may have been written there in the meantime.
+            # One by one: a file may have been written in the meantime.
             for directory, _, _ in os.walk(path, topdown=False):
                 with suppress(OSError):
                     os.rmdir(directory)
@@ -370,7 +370,7 @@ def modification_of(info: Mapping[str, Any]) -> str:
 
 
 def seconds_of(info: Mapping[str, Any]) -> float:
-    """When a file was written, by fsspec's description of it: seconds since 1970, or now."""
+    """Return the modification time in fsspec's description, in Unix seconds; now if it has none."""
     when = next((info[key] for key in _TIME_KEYS if info.get(key)), None)
     if isinstance(when, str):
         when = datetime.fromisoformat(when.replace("Z", "+00:00"))
@@ -380,9 +380,9 @@ def seconds_of(info: Mapping[str, Any]) -> float:
 
 
 def copy_complete(location: Location, name: str, path: str) -> None:
-    """Copy a file to the local `path`, whose directory is made if there is none.
+    """Copy a file to the local `path`, atomically; missing directories are created.
 
-    A file that is there is replaced. After an error nothing is left beside it.
+    An existing file is replaced. After an error no temporary file is left.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""Read objects of S3 in as few requests as it takes, large ones by ranges.
+"""Read objects of S3 in as few requests as possible, large ones by ranges.
 
-s3fs by itself asks for an object's size before it reads it, and does not see when an object is
-replaced between the ranges that it reads.
+s3fs alone requests an object's size before it reads it, and does not notice if the object is
+replaced between two ranges.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from mdstorm_backend.errors import StorageError
 from mdstorm_backend.storage.local_files import Arrival
 from mdstorm_backend.storage.s3_requests import Answer, Pace, S3Object, Turns
 
-#: Bytes of a range; those at the beginning of an object are shorter where somebody waits for it.
+#: Bytes per range; the first ranges of an object are shorter if it is read while it downloads.
 _RANGE, _FIRST_RANGE = 8 << 20, 2 << 20
-#: How often a range is asked for whose connection breaks off.
+#: Largest number of requests for a range whose connection breaks.
 _ATTEMPTS = 5
 _CHUNK = 1 << 20
-#: Connections of a client whose number the user does not say, and of one that is given as it is.
+#: Connections of a client: our default, and botocore's, for file systems that the caller passes.
 CONNECTIONS, _DEFAULT_CONNECTIONS = 64, 10
-#: Seconds for which a store that refuses is asked again for a whole object.
+#: Seconds for which requests for a whole object are retried while the store is busy.
 _PATIENCE = 10.0
 
 _T = TypeVar("_T")
 
 
 class ReplacedError(StorageError):
-    """An object was replaced whose beginning others have read: no further attempt can go on."""
+    """Raised if an object was replaced after others read part of it; retrying does not help."""
 
 
-#: By event loop, and by file system: a forked child has a loop of its own.
+#: By event loop and file system: a forked child has its own loop.
 _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, WeakKeyDictionary[Any, Turns]]
 _turns = WeakKeyDictionary()
 
 
 def _turns_of(filesystem: Any) -> Turns:
-    """Return the turns of requests to a file system, in its event loop."""
+    """Return the `Turns` for a file system in the running event loop."""
     by_filesystem = _turns.setdefault(asyncio.get_running_loop(), WeakKeyDictionary())
     turns = by_filesystem.get(filesystem)
     if turns is None:
@@ -54,13 +54,13 @@ def _turns_of(filesystem: Any) -> Turns:
 
 
 def is_s3(filesystem: Any) -> bool:
-    """Whether a file system, or a class of them, is that of s3fs."""
+    """Whether a file system, or a file system class, is that of s3fs."""
     return "s3" in filesystem.protocol and hasattr(filesystem, "_call_s3")
 
 
 def read_object(filesystem: Any, path: str) -> tuple[bytes, datetime | None]:
-    """Return the content of an object, and when it was written, by one request."""
-    from email.utils import parsedate_to_datetime  # and the modules of mail with it
+    """Return the content and the modification time of an object, in one request."""
+    from email.utils import parsedate_to_datetime  # imports the mail modules
 
     async def read() -> tuple[bytes, datetime | None]:
         pace = _turns_of(filesystem).pace
@@ -75,34 +75,34 @@ def read_object(filesystem: Any, path: str) -> tuple[bytes, datetime | None]:
 def download_object(
     filesystem: Any, path: str, target: str, size: int, timeout: float, arrival: Arrival | None
 ) -> None:
-    """Copy an object to a local file, by ranges that are all of one version of it.
+    """Copy an object to a local file, by ranges that are all of one version of the object.
 
-    Objects that are copied at the same time get their ranges one object after the other, in the
-    order of the work of threads of an `OrderedPool`. Where a connection breaks off, what is left of
-    its range is asked for again. What has arrived of a file that is read meanwhile is not copied
-    again, and the rest is of the same version.
+    Objects that are copied at the same time take turns in the order of the work of an
+    `OrderedPool`. If a connection breaks, the rest of its range is requested again. With an
+    `arrival`, bytes that have arrived in an earlier attempt are not copied again, and the rest must
+    be of the same version.
 
     Parameters
     ----------
     filesystem : s3fs.S3FileSystem
-        Where the object is.
+        The file system of the object.
     path : str
-        Its path there.
+        Path of the object in it.
     target : str
         The local file. An error may leave part of it.
     size : int
-        The bytes that the object should have. If it has others, the file has as many, but not its
-        content.
+        Expected size of the object in bytes. If the size differs, the file gets the object's size
+        but not its content, so that the caller's check reports it.
     timeout : float
         Seconds that a range may wait without receiving data.
     arrival : Arrival or None
-        The file, if it is read meanwhile.
+        The state of the file, if it is read while it is downloaded.
 
     Raises
     ------
     StorageError
-        If no data were received for so long, or the object was replaced meanwhile; the latter is a
-        `ReplacedError` if the file is read meanwhile.
+        If no data was received for `timeout` seconds, or the object was replaced; the latter is a
+        `ReplacedError` with an `arrival`.
     """
     is_read = arrival is not None
     if arrival is None or arrival.version is None:
@@ -126,7 +126,7 @@ class _OtherSizeError(Exception):
 
 @dataclass(eq=False)
 class _Download:
-    """An object on its way to a file. Everything happens in the event loop of its file system."""
+    """The download of an object to a file, which runs in the event loop of its file system."""
 
     fs: Any
     path: str
@@ -136,8 +136,8 @@ class _Download:
     arrival: Arrival
     is_read: bool
     work: int = field(default_factory=place)
-    #: Set when the first range is answered. The others wait for it, so that earlier work which
-    #: begins a moment later still has its turns first.
+    #: Set when the first range is answered. The others wait for it, so that an earlier item of work
+    #: that starts a moment later still gets its turns first.
     begun: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> None:
@@ -156,7 +156,7 @@ class _Download:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _copy(self, start: int, stop: int) -> None:
-        """Copy the range from `start` to `stop`."""
+        """Copy the range from `start` to `stop`, with retries."""
         from botocore.exceptions import IncompleteReadError
         from s3fs.core import S3_RETRYABLE_ERRORS
 
@@ -180,7 +180,7 @@ class _Download:
         raise StorageError(f"the connection broke off {_ATTEMPTS} times, at last at byte {start}")
 
     async def _ask(self, start: int, stop: int) -> Answer:
-        """Return the answer to the request for a range."""
+        """Request a range and return the answer, after checking the object's version and size."""
         is_whole = stop - start == self.size
         answer = await self._object.get(start, None if is_whole else stop)
         version, arrival = (answer.tag, answer.size), self.arrival
@@ -215,9 +215,9 @@ class _Download:
 
 
 class _Deadline:
-    """Cancels the task that makes it when that has heard nothing for too long.
+    """A timer that cancels the current task if no data arrives for too long.
 
-    One timer for all chunks: `asyncio.wait_for` makes a task for each of them.
+    One timer serves all chunks: `asyncio.wait_for` would create a task for each.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -230,7 +230,7 @@ class _Deadline:
         self.is_over = False
 
     def heard(self) -> float:
-        """Note that data arrive, and return the time."""
+        """Restart the timer, since data arrived, and return the event loop's time."""
         self._since = self._loop.time()
         return self._since
 
@@ -247,7 +247,7 @@ class _Deadline:
 
 
 def _waited_for(filesystem: Any, run: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
-    """Run a coroutine in the event loop of a file system, and return its result."""
+    """Run a coroutine in the event loop of a file system and return its result."""
     from fsspec.asyn import sync
 
     result: _T = sync(filesystem.loop, run)

@@ -1,9 +1,9 @@
-"""GETs of an object of S3, without all that a client does anew for each of them.
+"""GET requests for an object of S3, without the overhead of a client's calls.
 
 A client resolves, checks, signs and parses every call, which takes several times the CPU of the
 request itself. Here an object's URL is signed once, and requests for its ranges are sent over the
-client's connections. Whatever the store answers but the content is the client's: it knows regions,
-expired credentials and errors.
+client's connections. If the store answers with anything but the content, the request is repeated by
+the client, which handles regions, expired credentials and errors.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from weakref import WeakKeyDictionary
 
 from mdstorm_backend.errors import StorageError
 
-#: Answers of a store that is asked too often.
+#: HTTP statuses of a store that receives too many requests.
 _BUSY = (429, 503)
-#: Seconds of a pause after such an answer, which doubles, and the longest one.
+#: Seconds of the first pause after such an answer, which doubles each time, and of the longest.
 _PAUSE, _LONGEST_PAUSE = 0.1, 10.0
-#: What is read of an answer that says what is wrong.
+#: Largest number of bytes read of an error answer.
 _LONGEST_TEXT = 4096
 
-#: Buckets that have refused signed URLs, by the file system of s3fs.
+#: Buckets that have refused signed URLs, by file system.
 _refusing: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 
 
@@ -41,29 +41,29 @@ class _BusyError(Exception):
 
 
 class Body(Protocol):
-    """The bytes of an answer as they arrive."""
+    """The body of an answer, read as it arrives."""
 
     async def read(self, count: int = -1) -> bytes:
-        """Return at most so many bytes, by default all that come; none at the end."""
+        """Return at most `count` bytes, by default all of them; none at the end."""
 
     def close(self) -> None:
-        """Give the connection back, or close it if more would come."""
+        """Release the connection, or close it if the body was not read completely."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a store answers to a GET.
+    """The answer of a store to a GET.
 
     Attributes
     ----------
     body : Body
-        The bytes that were asked for.
+        The requested bytes.
     size : int
-        Those of the whole object.
+        Size of the whole object in bytes.
     tag : str or None
-        Which version of it.
+        The entity tag, which identifies the version of the object.
     modified : datetime.datetime, str or None
-        When that was written; a string as in a header.
+        When the object was written; a string if taken from a header.
     """
 
     body: Body
@@ -73,7 +73,7 @@ class Answer:
 
 
 class _Received:
-    """The body of an answer that aiohttp received."""
+    """The body of an answer received by aiohttp."""
 
     def __init__(self, response: Any) -> None:
         self.read = response.content.read
@@ -81,18 +81,18 @@ class _Received:
 
 
 class S3Object:
-    """An object that is read by a file system of s3fs, in the event loop of that.
+    """An object of S3, read in the event loop of its file system.
 
     Parameters
     ----------
     filesystem : s3fs.S3FileSystem
-        Where it is.
+        The file system of the object.
     path : str
-        Its path there.
+        Path of the object in it.
     pace : Pace
-        Is told when the store refuses.
+        Notified when the store refuses requests.
     patience : float
-        Seconds for which a store that refuses is asked again.
+        Seconds for which requests that the store refuses are retried.
     """
 
     def __init__(self, filesystem: Any, path: str, pace: Pace, patience: float) -> None:
@@ -101,17 +101,17 @@ class S3Object:
         self._names = {"Bucket": self._bucket, "Key": key}
         if version:
             self._names["VersionId"] = version
-        #: Its signed URL; "" while there is none, None if there is to be none.
+        #: The signed URL; "" before it is signed, None if signed URLs cannot be used.
         self._url: str | None = ""
         self._is_refused = False
 
     async def get(self, start: int = 0, stop: int | None = None) -> Answer:
-        """Ask for the bytes from `start` to `stop`, by default for all of them.
+        """Request the bytes from `start` to `stop`, by default all of them.
 
         Raises
         ------
         StorageError
-            If the store has refused for too long.
+            If the store has refused requests for too long.
         """
         ranges = {} if stop is None else {"Range": f"bytes={start}-{stop - 1}"}
         pace, now = self._pace, asyncio.get_running_loop().time
@@ -133,7 +133,7 @@ class S3Object:
         described = await self._fs._call_s3(
             "get_object", **self._names, **ranges, **self._fs.req_kw
         )
-        if self._is_refused:  # the store has the object, but not for this URL
+        if self._is_refused:  # the store has the object, but refused the signed URL
             self._url = None
             _refusing.setdefault(self._fs, set()).add(self._bucket)
         size = _size(described["ContentRange" if ranges else "ContentLength"])
@@ -141,7 +141,7 @@ class S3Object:
         return Answer(described["Body"], size, tag, modified)
 
     async def _get_signed(self, ranges: Mapping[str, str]) -> Answer | None:
-        """Ask by the signed URL; None if anything but the content is answered."""
+        """Request by the signed URL; return None unless the answer is the content."""
         from botocore.awsrequest import AWSPreparedRequest, HeadersDict
 
         client = await self._client()
@@ -153,7 +153,7 @@ class S3Object:
         request = AWSPreparedRequest("GET", self._url, HeadersDict(ranges), None, True)
         try:
             response = (await session.send(request)).raw
-        except Exception:  # the client tries again, and knows what to say
+        except Exception:  # the client retries, and reports the error
             return None
         if response.status in _BUSY:
             raise await _busy(response)
@@ -172,7 +172,7 @@ class S3Object:
         return await self._fs.get_s3(self._bucket)
 
     async def _signed(self, client: Any) -> str | None:
-        """Return a URL for which nothing else has to be sent; None if there is none."""
+        """Return a signed URL that needs no further headers; None if not possible."""
         names = self._fs._get_s3_method_kwargs(client.get_object, **self._names, **self._fs.req_kw)
         if names != self._names or self._bucket in _refusing.get(self._fs, ()):
             return None
@@ -181,25 +181,25 @@ class S3Object:
         )
         try:
             url: str = await client.generate_presigned_url("get_object", Params=self._names)
-        except Exception:  # as without credentials: the client knows what to say
+        except Exception:  # for example no credentials: the client reports the error
             return None
         return url
 
 
 def _size(stated: int | str) -> int:
-    """Return the bytes of an object, of which a range is stated as ``bytes 0-9/100``."""
+    """Parse the size of an object from a length, or from a range such as ``bytes 0-9/100``."""
     return int(str(stated).rpartition("/")[2])
 
 
 def _sign_by_version_4(signature_version: Any, **_: Any) -> str | None:
-    """Sign URLs as requests are: botocore does it by version 2 in places, which stores refuse."""
+    """Choose signature version 4 for URLs: botocore may choose 2, which stores refuse."""
     return "s3v4-query" if signature_version in ("v4-query", "s3v4-query") else None
 
 
 async def _busy(response: Any) -> _BusyError:
-    """Return the error for an answer of a busy store."""
+    """Return the error for an answer by which a store refuses a request as too many."""
     text = ""
-    with suppress(Exception):  # the status says enough
+    with suppress(Exception):  # the status is enough
         text = (await response.content.read(_LONGEST_TEXT)).decode(errors="replace")
     response.close()
     said = re.findall("<(?:Code|Message)>([^<]*)", text)
@@ -210,46 +210,48 @@ async def _busy(response: Any) -> _BusyError:
     return _BusyError(f"the store answers {response.status} {response.reason}{detail}{asked}", wait)
 
 
-#: Bytes that are asked for at a time before anything is measured, and at least.
+#: Bytes to request at a time: before anything is measured, and the least ever.
 _FIRST, _FEWEST = 64 << 20, 16 << 20
-#: How many times as many as a link holds: as much again waits, so that it is never idle.
+#: Bytes requested at a time, relative to what the link holds: the surplus keeps it from idling.
 _GAIN = 2.0
-#: What a round leaves of what was measured before, so that a change of the network is noticed.
+#: How much of earlier measurements remains after a round, so that changes of the network show.
 _RATE_LEFT, _LEAST_LEFT = 0.9, 0.99
-#: Answers after which a round of small objects is over.
+#: Answers that end a round of small objects.
 _LONGEST_ROUND = 256
 
 
 class Pace:
-    """How much to ask a store for at a time: what its link holds, by Little's law, twice.
+    """How much to request from a store at a time: twice the capacity of its link.
 
-    Few requests leave a link idle while each waits for its first byte; many only queue, and a store
-    that is asked too often refuses. Nobody has to say how many: it follows from what is measured.
+    With few requests a link idles while each waits for its first byte. Many requests only queue,
+    and a store that receives too many refuses them. The right number is measured, not configured.
 
-    A link holds ``bytes per second`` times ``least seconds of a request``, from asking to the last
-    byte. While it is not full, twice what it is found to hold is more than was under way, and the
-    next round has more; when it is full, the number stays. A store that refuses halves the requests
-    at a time, of which one more is allowed for every round that it answers.
+    By Little's law, the capacity of a link is ``bytes per second`` times ``least seconds of a
+    request``, from sending it to the last byte. While the link is not full, twice the measured
+    capacity is more than was under way, so the next round requests more; once it is full, the
+    number stays. If the store refuses a request, the number of requests at a time is halved; it
+    grows by about one for each round of answers.
 
     Parameters
     ----------
     connections : int
-        Requests at a time, at most: as many as the client has connections.
+        Largest number of requests at a time: the connections of the client.
     is_given : bool
-        Whether the user said so: then there are as many, as long as the store answers.
+        Whether the user set this number: then it is used as long as the store answers, and bytes
+        are not limited.
 
     Attributes
     ----------
     bytes : float
-        Bytes to ask for at a time.
+        Bytes to request at a time.
     requests : float
-        Requests at a time, whatever they ask for.
+        Requests at a time, whatever their sizes.
     resumes : float
-        When requests may be sent again.
+        Time at which requests may be sent again, on the event loop's clock.
     refusal : str
-        What the store said when it refused last; "" if it never did.
+        The store's latest refusal; "" if it never refused.
     is_full : bool
-        Whether more was to be asked for than that: only then are rates those of the link.
+        Whether requests had to wait in this round: only then do rates measure the link.
     """
 
     def __init__(self, connections: int, *, is_given: bool = False) -> None:
@@ -267,9 +269,9 @@ class Pace:
         self.is_full = False
 
     def answered(self, begun: float, now: float, size: int) -> None:
-        """Note that `size` bytes, asked for at `begun`, are there."""
+        """Record that `size` bytes, requested at time `begun`, have arrived."""
         self.requests = min(self.requests + 1 / self.requests, self._connections)
-        if not self._answers:  # without the time in which nothing was asked for
+        if not self._answers:  # leave out the time in which nothing was requested
             self._since = max(self._since, begun)
         self._answers.append((now - begun, size))
         self._answered += size
@@ -280,14 +282,14 @@ class Pace:
 
     def _measure(self, now: float) -> None:
         mean = self._answered / len(self._answers)
-        # Shorter ranges than most are there sooner for that alone.
+        # Ranges shorter than most arrive sooner only because they are short.
         least = min(seconds for seconds, size in self._answers if size >= mean)
         self._least = min(self._least / _LEAST_LEFT, least)
         self._rate = max(self._rate * _RATE_LEFT, self._answered / (now - self._since))
         self.bytes = max(_GAIN * self._rate * self._least, _FEWEST)
 
     def refused(self, begun: float, now: float, wait: float, text: str) -> None:
-        """Note that the store refused what was asked for at `begun`, for `wait` seconds.
+        """Record that the store refused a request of time `begun`; pause for `wait` seconds.
 
         Refusals of requests that were under way together count once.
         """
@@ -298,12 +300,12 @@ class Pace:
 
 
 class Turns:
-    """Lets requests take turns in the order of the work that needs them. Of one event loop.
+    """Lets the requests of one event loop take turns, in the order of the work that needs them.
 
     Parameters
     ----------
     pace : Pace
-        How many of them at a time.
+        Limits the requests at a time.
     """
 
     def __init__(self, pace: Pace) -> None:
@@ -314,7 +316,7 @@ class Turns:
 
     @asynccontextmanager
     async def taken(self, work: int, start: int, size: int) -> AsyncIterator[None]:
-        """Wait for a turn, and keep it: for the range from `start` of an object."""
+        """Wait for a turn for `size` bytes of an object from `start` on; hold it in the block."""
         turn = asyncio.get_running_loop().create_future()
         heappush(self._waiting, (work, start, next(self._count), size, turn))
         self._give()
@@ -330,7 +332,7 @@ class Turns:
     def _give(self) -> None:
         while self._waiting:
             size, turn = self._waiting[0][-2:]
-            if not turn.done():  # those of downloads that failed are cancelled
+            if not turn.done():  # turns of failed downloads are cancelled
                 if not self._has_room(size):
                     self.pace.is_full = True
                     return
@@ -340,7 +342,7 @@ class Turns:
             heappop(self._waiting)
 
     def _has_room(self, size: int) -> bool:
-        """Whether a request for so many bytes may be sent; one may always be under way."""
+        """Whether a request for `size` bytes may be sent; a single one always may."""
         pace = self.pace
         return not self._taken or (
             self._taken + 1 <= pace.requests and self._bytes + size <= pace.bytes

@@ -1,4 +1,4 @@
-"""Normalise URLs, recognise mounts of remote storage, and keep credentials in their process.
+"""Normalise URLs, recognise mounts of remote storage, and protect credentials.
 
 Credentials are never pickled, printed or logged.
 """
@@ -20,28 +20,28 @@ OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"}
 
 
 def is_on_mount(path: str) -> bool:
-    """Whether a local path is on one of these mounts, which is no local disk."""
+    """Whether a local path is on a Databricks mount, rather than on a local disk."""
     return path.startswith(FUSE_PREFIXES)
 
 
 def scheme_of(url: str) -> str:
-    """Scheme of a normalised URL; in a chain such as ``simplecache::s3://``, the last one."""
+    """Return the scheme of a normalised URL, the last of a chain like ``simplecache::s3://``."""
     return url.rpartition("::")[2].partition(":")[0]
 
 
 def has_scheme(url: str) -> bool:
-    """Whether `url` names its storage: it has a scheme, or is on a Databricks mount."""
+    """Whether `url` has a scheme or is on a Databricks mount, rather than a plain path."""
     scheme, colon, _ = url.partition(":")
     return bool(colon and scheme.isidentifier()) or is_on_mount(url)
 
 
 def url_of(place: Any) -> Any:
-    """Return the URL of a local path object; anything else, such as a URL, unchanged."""
+    """Return the URL of a local path object, and anything else, such as a URL, unchanged."""
     return f"file://{os.path.abspath(place)}" if isinstance(place, os.PathLike) else place
 
 
 def normalize_url(url: str) -> str:
-    """Return the one spelling of `url` that mdstorm uses.
+    """Return `url` in the normal form that mdstorm uses.
 
     ``file:/x``, ``FILE:///x`` and a local path, with ``~`` expanded, become ``file:///x``;
     ``dbfs:/x`` becomes the path of the mount, ``file:///dbfs/x`` or ``file:///Volumes/x``. A
@@ -50,9 +50,9 @@ def normalize_url(url: str) -> str:
     Raises
     ------
     UnsupportedURLError
-        If a ``file:`` or ``dbfs:`` URL names a host, as ``file://tmp/x`` does, or is relative; if
-        another URL names nothing, as ``s3://`` does, or no bucket, as ``s3:///x``; or if it is a
-        path on Windows.
+        If a ``file:`` or ``dbfs:`` URL names a host, such as ``file://tmp/x``, or is relative; if
+        another URL is empty, such as ``s3://``, or has no bucket, such as ``s3:///x``; or if `url`
+        is a Windows path.
     """
     scheme, colon, rest = url.partition(":")
     if not (colon and scheme.isidentifier()):
@@ -103,17 +103,18 @@ _SECRET_IN_URL = re.compile(
     re.IGNORECASE,
 )
 _HIDDEN = "***"
-#: Shorter values may be ordinary words, which must not be redacted.
+#: Shorter values may be ordinary words, which must stay readable.
 _SHORTEST_SECRET = 6
 
 
 def check_no_secrets(storage_options: dict[str, Any]) -> None:
-    """Refuse options that must not travel to other processes.
+    """Raise if options hold credentials, which must not be sent to other processes.
 
     Raises
     ------
     InvalidArgumentError
-        If a name looks like a credential's; the message does not contain the value.
+        If the name of an option looks like a credential's, or a value is a URL with a secret; the
+        message does not contain the value.
     """
     secrets = sorted({name for name, _ in _secrets(storage_options)})
     if secrets:
@@ -126,12 +127,12 @@ def check_no_secrets(storage_options: dict[str, Any]) -> None:
 
 
 def check_no_secret_in_url(url: str) -> None:
-    """Refuse a URL with a password or a signature in it: URLs are printed, logged and pickled.
+    """Raise if a URL contains a password or a signature, since URLs are logged and pickled.
 
     Raises
     ------
     InvalidArgumentError
-        If it has one; the message does not contain it.
+        If the URL contains a secret; the message hides it.
     """
     if redact(url) != url:
         raise InvalidArgumentError(
@@ -141,7 +142,7 @@ def check_no_secret_in_url(url: str) -> None:
 
 
 def redact(url: str) -> str:
-    """Return `url` with passwords and signatures in it hidden."""
+    """Return `url` with passwords and signatures hidden."""
     return _SECRET_IN_URL.sub(lambda m: (m["user"] or m["name"]) + _HIDDEN, url)
 
 
