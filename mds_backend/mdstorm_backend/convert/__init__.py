@@ -1,4 +1,4 @@
-"""Converting Parquet to MDS without Spark, and comparing what two datasets hold."""
+"""Convert Parquet to MDS without Spark, and compare the content of two datasets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`compare`: check whether two datasets hold the same rows in the same order, and find examples."""
+"""`compare`: check whether two datasets hold the same rows, with examples of differences."""
 
 from __future__ import annotations
 
@@ -41,25 +41,25 @@ from mdstorm_backend.read.shard import SampleSource
 
 _MOST_EXAMPLES = 3
 _MOST_TEXT = 80
-#: Rows that are read together, at most.
+#: Largest number of rows read together.
 _MOST_ROWS = 1 << 14
 _FLOATS: dict[str | None, pa.DataType] = {"float32": pa.float32(), "float64": pa.float64()}
 
 
 @dataclass(frozen=True)
 class ColumnDifference:
-    """How a column differs.
+    """How a column differs between two datasets.
 
     Attributes
     ----------
     column : str
-        Its name.
+        Name of the column.
     problem : str
         ``"is missing in …"``, ``"is double in … and float in …"`` or ``"differs in 5 rows"``.
     rows : int
-        In how many of the rows that both datasets have.
+        Number of differing rows, among those that both datasets have.
     examples : tuple of (int, object, object)
-        The first few of them: the number of the row, and the values in both.
+        The first few differing rows: the row number and the values in both datasets.
     """
 
     column: str
@@ -80,16 +80,16 @@ def _shown(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `compare` found.
+    """The result of `compare`.
 
     Attributes
     ----------
     source, other : str
         URLs of the two datasets.
     source_rows, other_rows : int
-        Their numbers of rows.
+        Numbers of rows of the two datasets.
     columns : tuple of ColumnDifference
-        Columns that are missing, have another type, or have other values in some row.
+        Columns that are missing from one, or differ in type or in the value of some row.
     """
 
     source: str
@@ -100,7 +100,7 @@ class Comparison:
 
     @property
     def is_same(self) -> bool:
-        """Whether both hold the same rows."""
+        """Whether both datasets hold the same rows."""
         return not self.columns and self.source_rows == self.other_rows
 
     def to_json(self) -> dict[str, Any]:
@@ -116,13 +116,13 @@ class ComparedRows:
     Attributes
     ----------
     url : str
-        Where they are, for messages.
+        URL of the dataset, for messages.
     types : mapping of str to pyarrow.DataType
-        The columns, see `plain_type`.
+        Types of the columns, see `plain_type`.
     part_sizes : sequence of int
-        Rows of each part.
+        Number of rows of each part.
     read : callable
-        Yields some columns of a part as record batches, given its number and their names.
+        Yields columns of a part as record batches, given the part's number and the columns' names.
     """
 
     url: str
@@ -132,11 +132,11 @@ class ComparedRows:
 
     @cached_property
     def ends(self) -> list[int]:
-        """Number of the rows up to the end of each part."""
+        """Cumulative number of rows at the end of each part."""
         return list(accumulate(self.part_sizes))
 
     def batches(self, start: int, stop: int, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Read some columns of the rows from `start` to `stop`."""
+        """Yield the columns `names` of the rows from `start` to `stop`."""
         part = bisect_right(self.ends, start)
         at = self.ends[part] - self.part_sizes[part]
         while at < stop:
@@ -149,7 +149,7 @@ class ComparedRows:
 
 
 def compared_rows(source: SampleSource | ParquetDataset) -> ComparedRows:
-    """Return the rows of MDS, in which images and pickles are their stored bytes, or of Parquet."""
+    """Return the rows of a dataset to compare; images and pickles in MDS are stored bytes."""
     if isinstance(source, ParquetDataset):
         types = {
             field.name: pa.list_(pa.float64())
@@ -196,30 +196,30 @@ def compare(
 ) -> Comparison:
     """Check whether two datasets hold the same rows in the same order.
 
-    Every value of both is read, in bounded memory. Floating-point numbers are compared bit by bit,
-    but all NaNs are equal; a null equals only a null.
+    Every value of both datasets is read, in bounded memory. Floating-point numbers are compared bit
+    by bit, except that all NaNs are equal. A null equals only a null.
 
     Parameters
     ----------
     source, other : Dataset, ParquetDataset or ComparedRows
         The two datasets.
     columns : sequence of str, optional
-        Columns to compare; by default all, and a column that only one of them has is a difference.
+        Columns to compare; by default all, where a column in only one dataset is a difference.
     dtype : {"float32", "float64", None}
         The type to which a conversion cast the floating-point scalars and array elements of
-        `source`: they are cast before they are compared.
+        `source`; they are cast to it before the comparison.
     decimals : {"float64", "float32", "decimal", None}
-        What a conversion made of the decimals of `source`, in the same manner.
+        The type to which a conversion cast the decimals of `source`, likewise.
     threads : int, optional
-        Shards or row groups to compare at a time; by default one per CPU core, at most 8.
+        Number of shards or row groups to compare at a time; by default one per CPU core, at most 8.
     on_progress : callable or bool, optional
-        Called with the number of shards or row groups compared, of the dataset that has fewer of
-        them, and their total; by default a terminal or a notebook shows it. False for silence.
+        Called with the number of shards or row groups compared and their total, both of the dataset
+        that has fewer; by default a terminal or a notebook shows it. False for silence.
 
     Raises
     ------
     MissingColumnError
-        If neither has one of `columns`.
+        If one of `columns` is in neither dataset.
     CorruptDatasetError
         If a file is damaged.
     """
@@ -255,7 +255,7 @@ def compare(
 
 
 def _converted(type_: pa.DataType, dtype: str | None, decimals: str | None) -> pa.DataType:
-    """Return the type that a conversion with `dtype` and `decimals` stores."""
+    """Return the type as which a conversion with `dtype` and `decimals` stores a column."""
     wanted = _FLOATS.get(decimals if holds_decimals(type_) else dtype)
     is_cast = holds_decimals(type_) or pa.types.is_floating(element_type(type_))
     return type_ if wanted is None or not is_cast else list_type(wanted, depth_of(type_))
@@ -271,7 +271,7 @@ def _problem(name: str, types: Mapping[str, pa.DataType], url: str, second: Comp
 
 
 def _ranges(first: ComparedRows, second: ComparedRows) -> list[tuple[int, int]]:
-    """Return the rows that both have, in parts of the side with fewer: the larger ones."""
+    """Return the ranges of rows to compare: the parts of the side that has fewer parts."""
     fewer = min(first, second, key=lambda rows: len(rows.part_sizes))
     most = min(sum(first.part_sizes), sum(second.part_sizes))
     ends = sorted({min(end, most) for end in (0, *fewer.ends)})
@@ -285,7 +285,7 @@ def _differing_rows(
     start: int,
     stop: int,
 ) -> Iterator[tuple[str, int, list[tuple[int, Any, Any]]]]:
-    """Yield columns that differ somewhere in these rows, in how many, and the first few of them."""
+    """Yield each differing column with its number of differing rows and the first few values."""
     batches = (rows.batches(start, stop, [*types]) for rows in (first, second))
     for left, right in _in_step(*batches):
         for name, type_ in types.items():
@@ -303,7 +303,7 @@ def _differing_rows(
 def _in_step(
     left: Iterator[pa.RecordBatch], right: Iterator[pa.RecordBatch]
 ) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
-    """Yield the same rows of both sides, however they come in batches."""
+    """Yield batches of the same rows of both sides, whatever the batch sizes."""
     for first in left:
         while first.num_rows:
             second = next(right)
@@ -314,14 +314,14 @@ def _in_step(
 
 
 def differing(left: pa.Array, right: pa.Array) -> npt.NDArray[np.bool_]:
-    """Return for each place whether two arrays, of types of any depth, differ there."""
+    """Return a mask of the rows in which two arrays, of any nested type, differ."""
     types, type_ = pa.types, left.type
     valid, other = (np.asarray(values.is_valid()) for values in (left, right))
     both: npt.NDArray[np.bool_] = valid & other
     found: npt.NDArray[np.bool_] = valid != other
     if not both.any():
         return found
-    if type_.id != right.type.id:  # arrays that say themselves of which dtype they are
+    if type_.id != right.type.id:  # arrays that record their own dtype
         found |= both
     elif types.is_struct(type_):
         for ours, theirs in zip(left.flatten(), right.flatten(), strict=True):
@@ -339,7 +339,7 @@ def differing(left: pa.Array, right: pa.Array) -> npt.NDArray[np.bool_]:
 
 
 def _by_bits(values: pa.Array) -> pa.Array:
-    """Return floating-point numbers as their bits, all NaNs as the same; others as they are."""
+    """Return floating-point numbers as bits, with one NaN, and other values unchanged."""
     if not pa.types.is_floating(values.type):
         return values
     numbers = np.array(values.to_numpy(zero_copy_only=False))

@@ -1,10 +1,12 @@
-"""Run a conversion: its tasks in threads, then the commit, or the cleanup.
+"""Run a conversion: the tasks in threads, then the commit or the cleanup.
 
-A task is consecutive row groups. The split depends only on the data and the shard size, and a shard
-holds rows of one task, so the result is the same however many tasks run at a time.
+A task is a run of consecutive row groups. The split depends only on the data and the shard size,
+and each shard holds rows of one task, so the result does not depend on how many tasks run at a
+time.
 
-An interrupted conversion resumes from records of finished tasks. A record is written beside the
-shards of its task, after them, and holds their entries for the index. Its name begins like theirs.
+An interrupted conversion resumes from records of finished tasks. A record is written after the
+shards of its task, in the same directory, and holds their entries for the index. Its name has the
+same prefix as the shards' names.
 """
 
 from __future__ import annotations
@@ -43,18 +45,18 @@ from mdstorm_backend.write.directories import Claim
 from mdstorm_backend.write.shard_buffer import ShardFormat, ShardReport
 from mdstorm_backend.write.shard_writer import write_shards
 
-#: Errors that may not recur when the conversion is run again; our other errors are in the data.
+#: Errors that may not recur when the conversion is run again; our other errors are due to the data.
 _PASSING = (errors.WriteError, errors.StorageError, errors.CredentialsError)
 
 _logger = logging.getLogger(__name__)
 
 
-#: Names of records of finished tasks. The commit removes them.
+#: Names of the records of finished tasks, which the commit removes.
 _NAME = re.compile(r"part-(?P<task>\d{5,})-(?P<job>[0-9a-f]{8})-\d+\.done")
 
 
 class ConversionId:
-    """Identifies what a conversion reads and how it writes it: equal ids mean equal results.
+    """The identity of a conversion's input and options: equal ids mean equal results.
 
     Parameters
     ----------
@@ -75,14 +77,14 @@ class ConversionId:
         self.job = self.identity[:8]
 
     def prefix(self, task: int, attempt: str) -> str:
-        """Beginning of the names of the files of a task, in one attempt at the conversion."""
+        """Return the prefix of the file names of a task in one attempt at the conversion."""
         return f"part-{task:05}-{self.job}-{attempt}"
 
 
 def note_finished(
     location: Location, conversion: ConversionId, prefix: str, reports: Sequence[ShardReport]
 ) -> None:
-    """Record that the shards of a task, whose names begin with `prefix`, are written."""
+    """Write the record of a finished task, whose shards' names begin with `prefix`."""
     note = {
         "identity": conversion.identity,
         "shards": [report.to_json() for report in reports],
@@ -115,13 +117,13 @@ def find_finished(location: Location, conversion: ConversionId) -> dict[int, lis
 
 
 def other_jobs(location: Location, conversion: ConversionId) -> list[str]:
-    """Return the jobs of other conversions that were interrupted in the same directory."""
+    """Return the jobs of other interrupted conversions in the directory."""
     matches = filter(None, map(_NAME.fullmatch, location.list_names()))
     return sorted({match["job"] for match in matches} - {conversion.job})
 
 
 def check_no_other(location: Location, conversion: ConversionId) -> None:
-    """Raise DatasetExistsError if another conversion was interrupted in the same directory."""
+    """Raise DatasetExistsError if the directory holds part of another conversion."""
     if other_jobs(location, conversion):
         raise errors.DatasetExistsError(
             f"{location.url} holds part of an interrupted conversion of another source, of a "
@@ -133,7 +135,7 @@ def check_no_other(location: Location, conversion: ConversionId) -> None:
 def cut_tasks(row_counts: Sequence[int], rows_per_task: float) -> Iterator[range]:
     """Yield consecutive row groups of at most `rows_per_task` rows in total.
 
-    A larger row group is a task by itself, as with a limit of 0 each of them is.
+    A larger row group is a task of its own; with a limit of 0, every row group is.
     """
     start = rows = 0
     for i, count in enumerate(row_counts):
@@ -146,7 +148,7 @@ def cut_tasks(row_counts: Sequence[int], rows_per_task: float) -> Iterator[range
 
 
 def tasks_by_file(files: Sequence[str]) -> Iterator[range]:
-    """Yield the row groups of each file, which are consecutive; `files` has that of each."""
+    """Yield the row groups of each file; `files` holds the file of each row group, in order."""
     for _, run in groupby(range(len(files)), key=lambda i: files[i]):
         first, *others = run
         yield range(first, first + 1 + len(others))
@@ -154,18 +156,18 @@ def tasks_by_file(files: Sequence[str]) -> Iterator[range]:
 
 @dataclass(frozen=True)
 class Conversion:
-    """Everything that a conversion needs.
+    """The input and the settings of a conversion, and the code to run it.
 
     Attributes
     ----------
     id : ConversionId
-        What it reads and how it writes it.
+        Identity of the input and the options.
     rows : RowBatches
-        The source.
+        The source rows.
     location : Location
         Directory of the dataset.
     schema, format_
-        How it is written, see `write_shards`.
+        How the dataset is written, see `write_shards`.
     recode : callable or None
         Called with every batch before writing it.
     tasks : list of range
@@ -186,9 +188,9 @@ class Conversion:
     def run(
         self, workers: int, progress: OnProgress | None, *, resume: bool, overwrite: bool = False
     ) -> Dataset:
-        """Convert what is not finished and publish the dataset.
+        """Run the unfinished tasks and publish the dataset.
 
-        One that it may `overwrite` stays until the new one is complete.
+        With `overwrite`, an existing dataset stays until the new one is complete.
 
         Raises
         ------
@@ -202,10 +204,10 @@ class Conversion:
         index_to_replace(location, overwrite=overwrite)
         mark_directory(location)
         claim = Claim(location)
-        # Without locks, another attempt may be at work, and each keeps to its own files.
+        # Without locks, another attempt may be active, so each touches only its own files.
         own = None if claim.is_exclusive else f"{secrets.randbelow(10**9) + 1}"
         try:
-            # Another writer may have had the claim until now.
+            # Check again: another writer may have held the claim until now.
             replaced = index_to_replace(location, overwrite=overwrite)
             if not resume and own is None:
                 self._start_anew(replaced)
@@ -214,7 +216,7 @@ class Conversion:
             if resume or own is None:
                 check_no_other(location, self.id)
             finished = find_finished(location, self.id) if resume else {}
-            notes = resume or own is None  # of what nobody else removes
+            notes = resume or own is None  # only of shards that no other attempt removes
             reports = self._convert(workers, progress, finished, own or "0", notes=notes)
             index = commit(location, self.schema, reports, self.id.job, self.extra, own, replaced)
         except BaseException as error:
@@ -229,7 +231,7 @@ class Conversion:
     def _start_anew(self, published: bytes) -> None:
         """Remove the shards of earlier runs, including those of other conversions.
 
-        Those that a `published` index names stay.
+        Shards that the `published` index lists are kept.
         """
         names = [n for n in self.location.list_names() if n.encode() not in published]
         for job in (self.id.job, *other_jobs(self.location, self.id)):
@@ -284,14 +286,14 @@ class Conversion:
 
 
 class _Rows:
-    """Counts converted rows for all threads, and stops them.
+    """Counts the rows that all threads converted, and stops the threads.
 
     Parameters
     ----------
     total : int
-        All rows.
+        Total number of rows.
     progress : callable or None
-        Told of every change.
+        Called with the count and the total after every change.
     """
 
     def __init__(self, total: int, progress: OnProgress | None) -> None:
@@ -302,9 +304,9 @@ class _Rows:
         self._stopped = False
 
     def add(self, rows: int) -> None:
-        """Count more rows; raises _StoppedError if another thread has failed.
+        """Count more rows; raise _StoppedError if another thread has failed.
 
-        Nothing more is counted once `progress` has raised an error.
+        Once `progress` has raised an error, no more rows are counted.
         """
         with self._lock:
             if self._stopped:
@@ -318,14 +320,14 @@ class _Rows:
                     raise
 
     def stop(self) -> None:
-        """Let every thread end with its next batch."""
+        """Make every thread end after its current batch."""
         self._stopped = True
 
 
 class _StoppedError(Exception):
-    """Ends a thread whose work is no longer needed."""
+    """Raised to end a thread whose work is no longer needed."""
 
 
 def _is_in_the_data(error: BaseException) -> bool:
-    """Whether the same conversion would fail again, which makes its finished parts useless."""
+    """Whether the same conversion would fail again, so that its finished tasks are useless."""
     return isinstance(error, errors.MDStormError) and not isinstance(error, _PASSING)

@@ -30,7 +30,7 @@ from mdstorm_backend.write.shard_buffer import ShardFormat
 CutAt: TypeAlias = Literal["files", "row_groups"]
 
 #: Increased when the same rows would be converted differently, so that a conversion never resumes
-#: from parts that an earlier version wrote.
+#: from tasks of an earlier version.
 _VERSION = 3
 
 
@@ -52,12 +52,12 @@ def convert_parquet(
     resume: bool = True,
     overwrite: bool = False,
 ) -> Dataset:
-    """Write the rows of Parquet files as an MDS dataset, in their order.
+    """Write the rows of Parquet files as an MDS dataset, in the same order.
 
-    The values are those of the files, unless the plan says otherwise, and types, nulls and column
-    order read back as from Parquet. Row groups are converted in threads, each of which
-    holds one shard and one batch of rows in memory; the resulting files are the same for any number
-    of threads. The index is written last, so an unfinished conversion is not a dataset.
+    Values are unchanged unless the plan says otherwise, and types, nulls and column order read back
+    as from Parquet. Row groups are converted in threads, each of which holds one shard and one
+    batch of rows in memory; the resulting files are the same for any number of threads. The index
+    is written last, so an unfinished conversion is not a dataset.
 
     A conversion that was interrupted, even by ``kill -9``, resumes where it stopped when the same
     source is converted to the same directory with the same options. If data cannot be stored,
@@ -66,19 +66,18 @@ def convert_parquet(
     Parameters
     ----------
     source : ParquetDataset
-        What `open_parquet` returns.
+        The source, from `open_parquet`.
     url : str or Location
         Directory for the dataset, which must not hold one yet. Other files in it are left alone.
     columns : sequence of str, optional
         Columns to convert, in this order; all of them by default.
     plan : Schema, optional
-        How columns are stored, see `plan_parquet`; by default in the encodings that keep their
-        types.
+        How columns are stored, see `plan_parquet`; by default, in encodings that keep their types.
     recode : callable, optional
-        Called in the threads with every record batch; returns one with the columns of `plan`.
+        Called in the threads with every record batch; returns a batch with the columns of `plan`.
     shard_size : int, optional
         Largest size of an uncompressed shard in bytes, at most 4 GiB. None or 0: 64 MiB, or with
-        ``cut_at="row_groups"`` what the row group takes.
+        ``cut_at="row_groups"`` the size of the row group.
     compression : str, optional
         ``"zstd"``, ``"gz"``, ``"bz2"``, ``"br"`` or ``"snappy"``, with an optional ``":level"``.
     hashes : iterable of str
@@ -88,17 +87,17 @@ def convert_parquet(
     extra : dict, optional
         Further entries, as JSON, beside the schema under the key ``"mdstorm"`` of the index.
     cut_at : {"files", "row_groups", None}
-        Whose rows no shard mixes. By default shards are filled across files.
+        Boundaries that no shard crosses. By default, shards are filled across files.
     workers : int, optional
         Number of threads; by default one per CPU core, at most 8.
     progress : callable or bool, optional
         Called with the number of rows converted and the total, from one thread at a time; by
         default a terminal or a notebook shows it. False for silence.
     resume : bool
-        Keep finished parts if the conversion is interrupted, and resume from those of an earlier
-        run. False starts over, and removes everything if it fails.
+        Keep finished tasks if the conversion is interrupted, and resume from those of an earlier
+        run. False starts over, and removes everything if the conversion fails.
     overwrite : bool
-        Replace a dataset that mdstorm wrote there. It stays until the new one is complete.
+        Replace a dataset that mdstorm wrote there, which stays until the new one is complete.
 
     Returns
     -------
@@ -108,10 +107,10 @@ def convert_parquet(
     Raises
     ------
     UnsupportedTypeError
-        If columns cannot be stored; raised before anything is written; the message names all of
-        them.
+        If columns cannot be stored; the message names all of them. Raised before anything is
+        written.
     MissingColumnError
-        If one of `columns` is not there.
+        If one of `columns` does not exist.
     InvalidArgumentError
         If an argument has an invalid value.
     EncodingError
@@ -120,7 +119,7 @@ def convert_parquet(
         If the directory holds a dataset or part of another conversion, or another writer is using
         it.
     WriteError
-        If it cannot be written.
+        If the dataset cannot be written.
     """
     check_integer("workers", workers, lowest=1)
     location = url if isinstance(url, Location) else Location.of(url, storage_options)
@@ -134,7 +133,7 @@ def convert_parquet(
         tasks = tasks_by_file([group.path for group in source.row_groups])
     else:
         tasks = cut_tasks(source.shard_sizes, 0 if cut_at else limit / size)
-    # The empty list is in the identities of conversions that earlier versions began.
+    # The empty list keeps the ids of conversions that earlier versions began.
     writing = [schema.to_json(), [], asdict(format_), dict(extra or {}), cut_at]
     conversion = Conversion(
         ConversionId(_VERSION, FORMAT_VERSION, source.fingerprint, fields.names, writing),
@@ -150,17 +149,19 @@ def convert_parquet(
         return conversion.run(num_threads(workers), shown, resume=resume, overwrite=overwrite)
 
 
-#: Every value has an entry in the shard's table of offsets.
+#: Bytes that every row takes in the shard's table of offsets.
 _OFFSET_BYTES = 4
 
 
 def chosen_fields(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
-    """Return the fields `columns` of a schema in that order, all of them for None.
+    """Return the fields `columns` of a schema in that order, or all fields for None.
 
     Raises
     ------
-    ArgumentTypeError, MissingColumnError
-        If it is no list, or one of them is not there.
+    ArgumentTypeError
+        If `columns` is not a list.
+    MissingColumnError
+        If one of `columns` does not exist.
     """
     check_list("columns", columns)
     if columns is None:
@@ -177,32 +178,32 @@ def chosen_fields(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema
 def plan_parquet(
     schema: pa.Schema, dtype: str | None = None, decimals: str | None = None
 ) -> Schema:
-    """Plan how data of an Arrow schema is stored so that it reads back unchanged.
+    """Return a plan that stores data of an Arrow schema so that it reads back unchanged.
 
-    Spark's vectors become arrays, as when Spark writes the dataset.
+    Spark's vectors become arrays, as they do when Spark writes the dataset.
 
     Parameters
     ----------
     schema : pyarrow.Schema
         Schema of the Parquet files, including partition columns.
     dtype : {"float32", "float64", None}
-        What floating-point scalars and the elements of arrays become; None keeps them.
+        Type for floating-point scalars and array elements; None keeps their types.
     decimals : {"float64", "float32", "decimal", None}
-        What decimals become, see `plan_types`.
+        Type for decimals, see `plan_types`.
 
     Raises
     ------
     UnsupportedTypeError
         If columns cannot be stored; the message names all of them.
     InvalidArgumentError
-        If there is no column, or two have one name.
+        If there are no columns, or two have the same name.
     """
     fields = [f.with_type(pa.list_(pa.float64())) if holds_vectors(f.type) else f for f in schema]
     return plan_batch(pa.schema(fields), None, dtype, decimals)
 
 
 def row_bytes(schema: Schema, source_row_bytes: float) -> float:
-    """Estimate the bytes of a row in a shard, exactly where every column has a fixed size.
+    """Estimate the bytes of a row in a shard; exact if every column has a fixed size.
 
     Parameters
     ----------

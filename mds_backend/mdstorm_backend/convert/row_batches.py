@@ -20,29 +20,29 @@ from mdstorm_backend.parquet.stored_columns import filtered
 #: Converts a record batch of the source to one with the columns of the plan.
 Recode: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 
-#: A batch has about this many bytes, and never more rows than these.
+#: Approximate bytes of a batch, and the largest number of rows.
 _BATCH_BYTES = 8 << 20
 _MOST_ROWS = 1 << 16
 
 
 def rows_of_a_batch(row_bytes: float, most: int) -> int:
-    """Return how many rows of `row_bytes` each are read together, at most `most`."""
+    """Return the number of rows per batch for rows of `row_bytes` bytes, at most `most`."""
     return int(min(max(_BATCH_BYTES / max(row_bytes, 1), 1), most))
 
 
 class RowBatches:
-    """Reads row groups of a Parquet dataset a batch at a time, by any number of threads.
+    """Reads row groups of a Parquet dataset batch by batch, from any number of threads.
 
     Parameters
     ----------
     source : ParquetDataset
         The dataset.
     fields : pyarrow.Schema
-        Columns to read, Hive partition columns among them, in this order.
+        Columns to read, in this order; may include Hive partition columns.
     row_bytes : float
         Approximate bytes per row.
     most : int
-        Most rows per batch.
+        Largest number of rows per batch.
     """
 
     def __init__(
@@ -59,25 +59,25 @@ class RowBatches:
         self._stored = [name for name in fields.names if name not in partitions]
 
     def count(self, row_groups: Sequence[int]) -> int:
-        """Return how many rows some row groups have."""
+        """Return the total number of rows of the given row groups."""
         return sum(self._source.row_groups[number].num_rows for number in row_groups)
 
     def batches(
         self, row_groups: Sequence[int], *, use_threads: bool = False
     ) -> Iterator[pa.RecordBatch]:
-        """Read the rows of some row groups, in their order.
+        """Yield the rows of the given row groups, in order.
 
         Parameters
         ----------
         row_groups : sequence of int
-            Their numbers in the dataset.
+            Indices of the row groups in the dataset.
         use_threads : bool
             Whether to decode several columns at a time.
 
         Raises
         ------
         CorruptDatasetError
-            If a file is damaged, or does not match its footer.
+            If a file is damaged, or does not have the recorded rows or columns.
         """
         groups = [self._source.row_groups[number] for number in row_groups]
         for _, of_file in groupby(groups, key=lambda group: group.file_url):
@@ -107,7 +107,7 @@ class RowBatches:
     def _stored_columns(
         self, groups: list[RowGroup], use_threads: bool
     ) -> Iterator[tuple[int, int, dict[str, pa.Array]]]:
-        """Yield numbers of stored and of live rows, and the columns of the live ones."""
+        """Yield the numbers of stored and live (not deleted) rows, and the live rows' columns."""
         stored, url = self._source.stored_columns, groups[0].file_url
         alive = _alive(groups)
         with self._source.open_file(groups[0]) as file:
@@ -119,7 +119,7 @@ class RowBatches:
                 yield rows, live, stored.completed({}, self._stored, live, url)
                 return
             start = 0
-            # Arrow cannot join dictionaries inside lists, structs or maps of several row groups.
+            # Arrow cannot join dictionaries inside nested types across row groups.
             types = [str(type_) for type_ in file.schema_arrow.types if pa.types.is_nested(type_)]
             is_joined = not any("dictionary<" in text for text in types)
             runs = [ordinals] if is_joined else [[ordinal] for ordinal in ordinals]
@@ -146,7 +146,7 @@ class RowBatches:
         rows: int,
         url: str,
     ) -> pa.RecordBatch:
-        """Return a batch of all columns, in the types of the dataset."""
+        """Return a batch of all columns, including partition columns, in the dataset's types."""
         columns = []
         for field in self._fields:
             if field.name in stored:
@@ -161,13 +161,13 @@ class RowBatches:
 
 
 def _ordinals(groups: Sequence[RowGroup], metadata: pq.FileMetaData) -> list[int]:
-    """Return the numbers of row groups in their file."""
+    """Return the indices of row groups in their file."""
     found = [group.ordinal for group in groups if group.ordinal is not None]
     return found or list(range(metadata.num_row_groups))
 
 
 def _alive(groups: Sequence[RowGroup]) -> npt.NDArray[np.bool_] | None:
-    """Return for each stored row of some row groups whether it is alive; None if all are."""
+    """Return a mask of the live (not deleted) rows of row groups; None if all rows are live."""
     masks = [group.alive() for group in groups]
     if all(mask is None for mask in masks):
         return None
@@ -180,7 +180,7 @@ def _alive(groups: Sequence[RowGroup]) -> npt.NDArray[np.bool_] | None:
 
 
 def _in_type(values: pa.Array, field: pa.Field, url: str) -> pa.Array:
-    """Return values of one file in the type that the column has in the dataset."""
+    """Return values of one file, cast to the column's type in the dataset."""
     wanted = plain_type(field.type)
     if plain_type(values.type) == wanted:
         return values

@@ -1,8 +1,8 @@
-"""Write a Spark DataFrame as MDS through staged Parquet, where executors cannot write MDS.
+"""Write a Spark DataFrame as MDS through staged Parquet, if executors cannot write MDS.
 
-Spark itself may write where the Python processes of its executors may not, for example on shared
-clusters. It writes Parquet to a staging directory, this process (on Spark Connect the client)
-converts the files in bounded memory, and the Parquet is removed.
+Spark itself can write where the Python processes of its executors may not, for example on shared
+clusters. Spark writes Parquet to a staging directory, this process (the client, on Spark Connect)
+converts the files in bounded memory, and then removes them.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ if TYPE_CHECKING:
 
 _PREFIX = "_mdstorm_staging_"
 
-#: Row groups are read whole, so they are no larger than shards.
+#: Size of row groups. They are read whole, so they should be no larger than shards.
 _ROW_GROUP_BYTES = 32 << 20
 
-#: Tasks that show whether all executors write to the disk of this process: more than the cores of
-#: a machine, so that several machines have some of them.
+#: Tasks that check whether all executors write to this process's disk: more than one machine has
+#: cores, so that several machines run some of them.
 _TASKS = 64
 
-#: By default Spark 3.5 writes timestamps in an old format, and rejects those before 1900.
+#: By default, Spark 3.5 writes timestamps in an old format and rejects those before 1900.
 _EXACT_TIMES = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
 }
 
-#: What Hadoop's file systems say of directories that they cannot write to.
+#: Messages of Hadoop's file systems for directories that they cannot write to.
 _CANNOT_WRITE = (
     "AccessControlException",
     "AccessDenied",
@@ -73,12 +73,12 @@ def materialize_staged(
     compression: str | None = None,
     storage_options: dict[str, Any] | None = None,
 ) -> Dataset:
-    """Write a DataFrame as `materialize` does, with the same result; executors write no MDS.
+    """Write a DataFrame with the same result as `materialize`, but executors write only Parquet.
 
     Parameters
     ----------
     df, url, dtype, decimals, shard_size, compression, storage_options
-        As for `materialize`; the driver writes to `url`, so credentials may be among the options.
+        As for `materialize`; the driver writes to `url`, so the options may include credentials.
     staging_dir_url : str
         Directory that Spark can write to and this process can read, used during the call. Existing
         files in it are left alone.
@@ -86,19 +86,19 @@ def materialize_staged(
     Raises
     ------
     UnsupportedTypeError
-        If columns cannot be stored; raised before the job starts; the message names all of them.
+        If columns cannot be stored; the message names all of them. Raised before the job starts.
     InvalidArgumentError
-        If an argument has an invalid value, or the frame has no or repeated column names.
+        If an argument has an invalid value, or the frame has no columns or repeated names.
     WriteError
         If the directory cannot be written, or already holds a dataset; if Spark cannot write to the
-        staging directory, or some of its executors write to another one of that URL.
+        staging directory, or some executors write to a different disk at the same path.
     """
     schema = plan_types(df.schema.jsonValue()["fields"], dtype, decimals)
     staging = _new_directory(staging_dir_url)
     if spark_url(staging.url).startswith("file:") and not is_local(df.sparkSession):
         _check_shared(df.sparkSession, _new_directory(staging_dir_url))
     _logger.info("staging Parquet at %s", staging.url)
-    # Parquet writers reject some names, such as those that differ only in case: number the columns.
+    # Number the columns: Parquet writers reject some names, such as those that differ only in case.
     plain = df.toDF(*(f"c{i}" for i in range(len(schema))))
     try:
         with session_conf(df.sparkSession, _EXACT_TIMES):
@@ -125,10 +125,10 @@ def _new_directory(staging_dir_url: str) -> Location:
 
 
 def _check_shared(session: SparkSession, directory: Location) -> None:
-    """Raise unless this process sees what all executors write to a directory on a disk.
+    """Raise WriteError unless this process sees the files that all executors write to a disk.
 
-    Where each has a disk of its own, Spark's commit passes over the files that are not on the disk
-    of the driver, without a word.
+    If each executor has its own disk, Spark's commit silently skips the files that are not on the
+    driver's disk.
     """
     try:
         _write(session.range(0, _TASKS, 1, _TASKS).write, directory)
@@ -144,7 +144,7 @@ def _check_shared(session: SparkSession, directory: Location) -> None:
 def _write(writer: DataFrameWriter, staging: Location) -> None:
     try:
         writer.parquet(spark_url(staging.url))
-    except Exception as error:  # each kind of session raises errors of its own
+    except Exception as error:  # each kind of session raises its own errors
         name = staging.url.rpartition("/")[2]
         scheme = f'"{staging.url.partition(":")[0]}"'
         reason = reason_among(error, scheme, _NO_FILE_SYSTEM) or reason_among(
@@ -170,11 +170,11 @@ def _open(staging: Location) -> ParquetDataset:
 
 
 class _Restored:
-    """Restores the names of a batch's numbered columns, and the time zone of their instants."""
+    """A recode callable that restores column names and the time zone of timestamps."""
 
     def __init__(self, schema: Schema) -> None:
         self._names = list(schema.names)
-        # Sessions that refuse `_EXACT_TIMES` write INT96, which is read as times without a zone.
+        # Sessions that refuse `_EXACT_TIMES` write INT96, which reads as timestamps without a zone.
         self._with_instants = {
             i: arrow_type(column.spark_type)
             for i, column in enumerate(schema)
@@ -189,7 +189,7 @@ class _Restored:
 
 
 def _remove(staging: Location) -> None:
-    """Remove the directory that this job made; a failure is logged, not raised."""
+    """Remove a directory that this job created; failures are logged, not raised."""
     try:
         for name in staging.list_names():
             staging.remove(name)

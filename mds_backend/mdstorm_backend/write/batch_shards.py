@@ -28,18 +28,19 @@ _SLICE_BYTES = 32 << 20
 class BatchShards:
     """Cuts record batches into shards of at most the size limit of their format.
 
-    A single sample larger than that gets a shard of its own. Memory: one shard and one batch.
+    A single sample larger than the limit gets its own shard. Memory: one shard and one batch.
 
     Parameters
     ----------
     schema : Schema
         Plan of the columns, in the order of the DataFrame.
     format_ : ShardFormat
-        What all shards have in common.
+        Settings of all shards.
     emit : callable
         Called with every `FullShard`, in order.
     ragged : frozenset of str
-        Array columns that are stored with their lengths even where a shard has one length only.
+        Array columns that are stored with their lengths even if all arrays of a shard have the same
+        length.
     """
 
     def __init__(
@@ -55,14 +56,14 @@ class BatchShards:
         self._emit = emit
         self._given = ragged
         self._ragged = set(ragged)
-        #: Nested arrays that were stored as JSON once, and are from there on.
+        #: Nested array columns that were stored as JSON once, and so are from then on.
         self._as_json: set[str] = set()
         self._buffer: ShardBuffer | None = None
-        #: Rows that were appended.
+        #: Number of rows appended.
         self.num_rows = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Append the rows of `batch`, whose columns are those of the schema in any order."""
+        """Append the rows of `batch`, which has the columns of the schema in any order."""
         size = max(1, batch.num_rows * _SLICE_BYTES // max(batch.nbytes, 1))
         for start in range(0, batch.num_rows, size):
             rows = batch.slice(start, size)
@@ -72,7 +73,7 @@ class BatchShards:
             self._append(columns, samples)
 
     def flush(self) -> None:
-        """Emit what has been collected, if there is anything."""
+        """Emit the collected rows as a shard, if there are any."""
         buffer, self._buffer = self._buffer, None
         if buffer is not None:
             self._emit(buffer.full())
@@ -81,9 +82,9 @@ class BatchShards:
         columns = [self._encode_one(name, rows.column(name)) for name in self._stored_order]
         if self._buffer is None:
             return columns
-        # The encodings are stated once per shard. Arrays whose shape changes start a new shard,
-        # and are stored with their shapes from there on, so this happens once per column; twice
-        # for nested ones, which may become JSON.
+        # A shard records each encoding once. If the shape of a column's arrays changes, a new shard
+        # starts, and the column is stored with shapes from then on. So this happens at most once
+        # per column, or twice for nested arrays, which may become JSON.
         changed = [
             column.name
             for column, encoding in zip(columns, self._buffer.encodings, strict=True)
@@ -122,14 +123,14 @@ class BatchShards:
 
 
 class TableShards(BatchShards):
-    """Cuts tables into shards; all of them have the columns of the first one, with its types.
+    """Cuts tables into shards; all tables must have the columns and types of the first one.
 
     Parameters
     ----------
     schema : pyarrow.Schema
-        That of the first table.
+        Schema of the first table.
     columns : dict of str to str, optional
-        The encodings that the user gives; the types choose the others.
+        Encodings that the user chose; other columns get the encoding of their type.
     format_, emit
         As for `BatchShards`.
 
@@ -147,12 +148,12 @@ class TableShards(BatchShards):
         emit: Callable[[FullShard], None],
     ) -> None:
         self.plan = plan_batch(schema, columns)
-        # An encoding that the user gives is the one that is written.
+        # An encoding that the user chose is written unchanged.
         super().__init__(self.plan, format_, emit, frozenset(columns or ()))
         self._types = {name: schema.field(name).type for name in self.plan.names}
 
     def write_table(self, data: pa.Table) -> None:
-        """Append rows; where the data are refused, some of them may have been appended."""
+        """Append the rows of a table; if it raises, some rows may already have been appended."""
         self._check_columns(data)
         for batch in data.select(list(self._types)).to_batches():
             self.write(batch)
@@ -181,14 +182,15 @@ def encode_column(
     Parameters
     ----------
     column : Column
-        Its plan: the encoding, and for arrays the dtype of the elements. Floating-point numbers of
-        a Spark type are cast as Spark casts them; without one, every value must fit.
+        Plan of the column: the encoding, and for arrays the dtype of the elements. If it has a
+        Spark type, floating-point numbers are cast as Spark casts them; if not, every value must
+        fit.
     values : pyarrow.Array
-        The rows as Spark hands them over, or any other data of Arrow.
+        The rows, from Spark or any other source of Arrow data.
     ragged : bool
-        Store arrays with their lengths even if all rows here have one length.
+        Store arrays with their lengths even if all of them have the same length.
     as_json : bool
-        Store nested arrays as JSON, as those are that are not arrays.
+        Store nested lists as JSON, even if all of them here are arrays.
 
     Raises
     ------

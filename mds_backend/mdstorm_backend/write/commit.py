@@ -1,8 +1,8 @@
-"""Commit a dataset by writing its index, or remove it, also what a killed job has left.
+"""Commit a dataset by writing its index, or remove a dataset or the files of a killed job.
 
 A directory is ours if it holds the marker file, and a dataset once it holds an index, which is
-written last. Until then nothing in it counts. Each job names its shards, and notes of what it has
-finished, after itself, and removes no others than those.
+written last. Each job puts its id in the names of its shards and of its records of finished tasks
+("notes"), and removes no files of other jobs.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ _OURS = re.compile(
 )
 
 
-#: What a process that was killed while it wrote one of the other files leaves behind.
+#: Temporary files of a process that was killed while it wrote the index or the marker.
 _TEMPORARY = re.compile(rf"({INDEX_NAME}|{MARKER_NAME})\.[0-9a-f]{{32}}\.tmp")
 
 
 def mark_directory(location: Location) -> None:
-    """Create the directory and our marker in it.
+    """Create the directory and write our marker to it.
 
     Raises
     ------
     WriteError
-        If the directory cannot be made or written to.
+        If the directory cannot be created or written to.
     """
     try:
         location.make_directory()
@@ -71,9 +71,10 @@ def commit(
 ) -> Index:
     """Publish the shards of `reports`, in that order, as the dataset of the directory.
 
-    Shards of attempts of the same job that lost, and its notes, are removed; of an `attempt`, only
-    its own. `extra` are further entries for the index, beside the schema. `replaced` is what
-    `index_to_replace` returned; the dataset of that index goes once the new one is there.
+    Other shards of the same job, from attempts that are not committed, and its notes are removed;
+    with `attempt`, only the files of that attempt. `extra` holds further entries for the index,
+    beside the schema. `replaced` is the result of `index_to_replace`; that dataset is removed once
+    the new index is written.
 
     Raises
     ------
@@ -90,10 +91,10 @@ def commit(
     write_index(location, index)
     ours = set(shards_of(job, sizes, attempt))
     if replaced:
-        # Where nobody else writes, also what killed jobs have left.
+        # If no other job can be writing, remove the files of killed jobs too.
         left = () if attempt is not None else sizes
         ours.update(filter(is_ours, (*_names_in(replaced, location), *left)))
-    if attempt is not None and location.is_in_file_tree:  # a mount may not list the latest notes
+    if attempt is not None and location.is_in_file_tree:  # a mount may not list the latest
         ours.update(f"{name.partition('.')[0]}.done" for name in names)
     for name in ours - names:
         location.remove(name)
@@ -101,12 +102,12 @@ def commit(
 
 
 def index_to_replace(location: Location, *, overwrite: bool) -> bytes:
-    """Return the index of the dataset in a directory, for `commit`; empty if there is none.
+    """Return the index of the dataset to replace, for `commit`; empty if there is no dataset.
 
     Raises
     ------
     DatasetExistsError
-        If there is one, and it may not be replaced, or was written by others.
+        If there is a dataset, and it may not be replaced or was written by another program.
     """
     if not location.exists(INDEX_NAME):
         return b""
@@ -133,30 +134,30 @@ def _published_meanwhile(location: Location) -> errors.DatasetExistsError:
 def check_seen(
     location: Location, shards: Iterable[ShardInfo], indexes: Iterable[str]
 ) -> Collection[str]:
-    """Make sure that shards are where they were reported, and that no other dataset is.
+    """Check that all shards exist with their sizes, and that no other dataset was published.
 
     Parameters
     ----------
     shards : iterable of ShardInfo
         The shards, their files named relative to `location`.
     indexes : iterable of str
-        Names of the index files that are going to be written.
+        Names of the index files that are about to be written.
 
     Returns
     -------
     collection of str
-        Names of the files that are there.
+        Names of the files in the directory.
 
     Raises
     ------
     WriteError
-        If a shard is not there: executors wrote to disks of their own, or it was removed.
+        If a shard is missing: executors wrote to their own disks, or it was removed.
     DatasetExistsError
-        If another job has published a dataset there in the meantime.
+        If another job published a dataset in the meantime.
     """
     expected = [shard.stored for shard in shards]
     sizes: dict[str, int | None] = dict(location.list_sizes())
-    # Mounts of remote storage may list neither what was just written nor what was just removed.
+    # Listings of mounts of remote storage may lack new files and include removed ones.
     unlisted = {f.basename: f.bytes for f in expected if sizes.get(f.basename) != f.bytes}
     sizes.update(zip(unlisted, map_files(location.size, unlisted), strict=True))
     missing = [name for name, size in unlisted.items() if sizes[name] != size]
@@ -174,9 +175,9 @@ def check_seen(
 
 
 def build_index(schema: Schema | None, reports: Sequence[ShardReport]) -> Index:
-    """Return the index of the shards of `reports`, in that order, with their nulls counted.
+    """Return the index of the shards of `reports`, in that order, with null counts.
 
-    Without a schema it says nothing beyond the format.
+    Without a schema, the index holds only the entries of the MDS format.
     """
     shards = tuple(report.info for report in reports)
     if schema is None:
@@ -193,12 +194,12 @@ def build_index(schema: Schema | None, reports: Sequence[ShardReport]) -> Index:
 def write_index(
     location: Location, index: Index | bytes, *, retry: int = directories.DEFAULT_RETRY
 ) -> None:
-    """Write the index, which makes the directory a dataset, and read it back.
+    """Write the index, which makes the directory a dataset, and read it back to verify it.
 
     Raises
     ------
     WriteError
-        If it cannot be written, or reads back as something else.
+        If the index cannot be written, or reads back differently.
     """
     content = index.to_bytes() if isinstance(index, Index) else index
     try:
@@ -223,9 +224,9 @@ def write_index(
 
 
 def abandon(location: Location, job: str, attempt: str | None = None) -> None:
-    """Remove what a failed job, or attempt, has written, and the marker unless others need it.
+    """Remove the files of a failed job or attempt, and the marker unless it is still needed.
 
-    Shards that a published index names stay: runs of one conversion give theirs the same names.
+    Shards that a published index lists are kept: runs of the same conversion use the same names.
     """
     published = bytes(location.read(INDEX_NAME)) if location.exists(INDEX_NAME) else b""
     for name in shards_of(job, location.list_names(), attempt):
@@ -237,7 +238,7 @@ def abandon(location: Location, job: str, attempt: str | None = None) -> None:
 
 
 def clean_up(location: Location, job: str, attempt: str | None = None) -> None:
-    """Call `abandon` for a job whose error is being raised: a failure is only logged."""
+    """Call `abandon` for a job whose error is being raised; log any failure."""
     try:
         abandon(location, job, attempt)
     except Exception:
@@ -245,19 +246,19 @@ def clean_up(location: Location, job: str, attempt: str | None = None) -> None:
 
 
 def remove_dataset(location: Location) -> list[str]:
-    """Remove what mdstorm wrote to a directory: index first, then shards and marker.
+    """Remove the files that mdstorm wrote to a directory: index first, then shards and marker.
 
     Returns
     -------
     list of str
-        Names of files that are not ours; they stay, and the directory with them. In a directory
-        without our marker that is every file.
+        Names of other files, which are kept together with the directory. In a directory without our
+        marker, these are all files.
     """
     names = location.list_names()
     if MARKER_NAME not in names:
         return names
     known = set(names)
-    if location.is_in_file_tree:  # a mount may remember an older listing
+    if location.is_in_file_tree:  # a mount's listing may be stale
         with suppress(OSError):
             known.update(_names_in(bytes(location.read(INDEX_NAME)), location))
     ours = [n for n in known if is_ours(n) or _TEMPORARY.fullmatch(n)]
@@ -271,7 +272,7 @@ def remove_dataset(location: Location) -> list[str]:
 
 
 def _names_in(index: bytes, location: Location) -> list[str]:
-    """Return the names of the shards in an index; none if it cannot be parsed."""
+    """Return the file names of the shards in an index; none if it cannot be parsed."""
     with suppress(errors.MDStormError):
         shards = Index.from_bytes(index, url=location.url).shards
         return [shard.stored.basename for shard in shards]
@@ -279,14 +280,14 @@ def _names_in(index: bytes, location: Location) -> list[str]:
 
 
 def is_ours(name: str) -> bool:
-    """Whether a file is named like a shard, or a note, of a job."""
+    """Whether a file is named like a shard or a note of any job."""
     return _OURS.fullmatch(name) is not None
 
 
 def shards_of(job: str | None, names: Iterable[str], attempt: str | None = None) -> list[str]:
-    """Which of `names` are shards and notes that a job has written, also in directories below.
+    """Return those of `names` that are shards and notes of a job, also in subdirectories.
 
-    Those of all attempts, unless one is given.
+    All attempts of the job count, unless `attempt` names one.
     """
     found = [(name, _OURS.fullmatch(posixpath.basename(name))) for name in names]
     return [
@@ -301,7 +302,7 @@ def _with_counts(column: Column, reports: Sequence[ShardReport]) -> Column:
     encodings = {
         report.info.column_encodings[report.info.column_names.index(column.name)]
         for report, count in zip(reports, nulls, strict=True)
-        if count < report.info.samples or not any(nulls)  # nulls alone say nothing of arrays
+        if count < report.info.samples or not any(nulls)  # nulls alone have no form
     }
     return replace(
         with_form(column, encodings),
@@ -312,21 +313,21 @@ def _with_counts(column: Column, reports: Sequence[ShardReport]) -> Column:
     )
 
 
-#: Where there are no locks, a job that has written nothing for so many seconds was killed.
+#: Seconds without a write after which a job counts as killed, where there are no locks.
 _PATIENCE = 86_400
 
 
 def list_unfinished(parent: str, names: re.Pattern[str]) -> Iterator[CachedDataset]:
-    """Find directories in which a job has begun to write a dataset that nobody finishes.
+    """Yield directories in which a killed job left an unfinished dataset.
 
-    They have our marker, no index, and no writer.
+    Such directories have our marker, no index, and no active writer.
 
     Parameters
     ----------
     parent : str
-        Path or URL of the directory that they are in.
+        Path or URL of the directory that contains them.
     names : re.Pattern
-        What their names are like.
+        Pattern of their names.
     """
     location = Location.of(parent)
     found = [location.child(name) for name in location.list_matches("*") if names.fullmatch(name)]
@@ -337,15 +338,15 @@ def list_unfinished(parent: str, names: re.Pattern[str]) -> Iterator[CachedDatas
 
 
 def remove_unfinished(location: Location) -> None:
-    """Remove the shards that a job has left in a directory which nobody finishes."""
+    """Remove the shards that a killed job left in a directory, unless a writer is active there."""
     if _left_in(location):
         map_files(location.remove, [name for name in location.list_names() if is_ours(name)])
 
 
 def _left_in(location: Location) -> CachedDataset | None:
-    from mdstorm_backend.cache import CachedDataset  # which executors do without
+    from mdstorm_backend.cache import CachedDataset  # not needed on executors
 
-    with suppress(errors.DatasetExistsError, OSError):  # a writer has it, or has removed it
+    with suppress(errors.DatasetExistsError, OSError):  # a writer is active, or removed it
         files = dict(location.list_files())
         if INDEX_NAME in files or MARKER_NAME not in files:
             return None

@@ -1,8 +1,8 @@
-"""Directories that datasets are written to: found, checked, claimed and cleared.
+"""Resolve, check, claim and clear the directories that datasets are written to.
 
-The ranks of a training job that all write the same dataset come at the same moment, when looking
-whether a file exists does not tell them apart. A lock does, and it ends with the process that holds
-it, however that ends.
+If all ranks of a training job write the same dataset at the same moment, checking whether a file
+exists does not prevent conflicts. A lock does, and the system releases it when its process ends,
+however that happens.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mdstorm_backend.format.index import INDEX_NAME, Index
 from mdstorm_backend.format.shard_info import CLAIM_NAME, MARKER_NAME
 from mdstorm_backend.storage import Location
 
-#: How often writing a file is tried again.
+#: Number of retries for writing a file.
 DEFAULT_RETRY = 2
 
 _FIRST_PAUSE_SECONDS = 0.5
@@ -38,14 +38,14 @@ _logger = logging.getLogger(__name__)
 
 
 def make_directory(location: Location) -> bool:
-    """Create a directory of this machine if there is none, and say whether there was none.
+    """Create a directory on this machine if it does not exist; return whether it was created.
 
     Object stores have no directories.
 
     Raises
     ------
     WriteError
-        If it cannot be made.
+        If the directory cannot be created.
     """
     if not location.url.startswith("file:///") or os.path.isdir(location.path):
         return False
@@ -57,7 +57,7 @@ def make_directory(location: Location) -> bool:
 
 
 def unwritable(location: Location, error: OSError) -> errors.WriteError:
-    """Return the error that a directory cannot be written to."""
+    """Return the error for a directory that cannot be written to."""
     return errors.WriteError(
         f"{location.url} cannot be written to ({error}). Choose a directory that this process, and "
         "every Spark executor that takes part, may write to"
@@ -65,9 +65,9 @@ def unwritable(location: Location, error: OSError) -> errors.WriteError:
 
 
 def retried(location: Location, call: Callable[[], _Result], retry: int = DEFAULT_RETRY) -> _Result:
-    """Call `call`, and again where the storage of `location` failed and may get better.
+    """Return the result of `call`, retried after errors of the storage that may be temporary.
 
-    On a local disk nothing gets better.
+    Calls on a local disk are not retried.
     """
     for attempt in range(0 if location.is_local_disk else retry):
         try:
@@ -82,7 +82,7 @@ def retried(location: Location, call: Callable[[], _Result], retry: int = DEFAUL
 
 @contextmanager
 def file_errors(location: Location, name: str) -> Iterator[None]:
-    """Raise WriteError in a block that writes the file `name` where its storage fails."""
+    """Turn storage errors in a block that writes the file `name` into a WriteError."""
     try:
         yield
     except Exception as error:
@@ -101,19 +101,19 @@ def _may_get_better(error: Exception) -> bool:
 
 
 class Claim:
-    """Holds a directory on a local disk until it is released, or garbage.
+    """A lock on a directory of a local disk, held until it is released or garbage-collected.
 
     Parameters
     ----------
     location : Location
-        The directory, which exists. Elsewhere than on a local disk nothing happens.
+        The directory, which must exist. Directories elsewhere are not locked.
 
     Raises
     ------
     DatasetExistsError
-        If another writer has it.
+        If another writer holds the directory.
     WriteError
-        If it cannot be written to.
+        If the directory cannot be written to.
     """
 
     def __init__(self, location: Location) -> None:
@@ -126,26 +126,26 @@ class Claim:
 
     @property
     def is_exclusive(self) -> bool:
-        """Whether no other writer can have the directory, which only locks tell."""
+        """Whether the directory is locked, so that no other writer can use it."""
         return hasattr(self, "_finalizer")
 
     def release(self) -> None:
-        """Give the directory back; a second call does nothing."""
+        """Release the lock; a second call does nothing."""
         if self.is_exclusive:
             self._finalizer()
 
 
 def _give_back(lock: FileLock, process: int) -> None:
-    if os.getpid() == process:  # and not a fork of it
+    if os.getpid() == process:  # not in a forked child
         with suppress(OSError):
             lock.remove_file()
         lock.release()
 
 
 def check_free(location: Location) -> None:
-    """Raise DatasetExistsError if the writer that has a directory of a local disk is at work.
+    """Raise DatasetExistsError if an active writer holds a directory of a local disk.
 
-    One that was killed leaves `CLAIM_NAME` there as well, but no lock on it.
+    A killed writer leaves `CLAIM_NAME` there too, but no lock on it.
     """
     lock = _lock(location)
     if lock is not None:
@@ -153,12 +153,12 @@ def check_free(location: Location) -> None:
 
 
 def _lock(location: Location) -> FileLock | None:
-    """Lock the directory; None where there are no locks."""
+    """Return a lock on the directory; None if its file system has no locks."""
     path = os.path.join(location.path, CLAIM_NAME)
     try:
         lock = try_lock(path)
     except OSError as error:
-        if error.errno in NO_LOCKS:  # there a directory is as one of an object store
+        if error.errno in NO_LOCKS:  # treat the directory like one of an object store
             os.unlink(path)
             return None
         raise unwritable(location, error) from error
@@ -180,7 +180,7 @@ def _taken_error(location: Location) -> errors.DatasetExistsError:
 
 Path: TypeAlias = str | os.PathLike[str]
 
-#: What a writer that was killed leaves in a directory that it had for itself.
+#: Files that a killed `MDSWriter` leaves in a directory that it had locked.
 _OF_A_WRITER = re.compile(
     rf"(index\.json|shard\.\d{{5,}}\.mds(\.({EXTENSIONS}))?)(\.[0-9a-f]{{32}}\.tmp)?"
 )
@@ -188,16 +188,16 @@ _OF_A_WRITER = re.compile(
 
 @dataclass(frozen=True)
 class Targets:
-    """What an argument ``out`` stands for.
+    """The directories that an argument ``out`` names.
 
     Attributes
     ----------
     to_write : tuple of Location
         Directories that every file is written to.
     all : tuple of Location
-        Those, and a local one that stays empty.
+        The same, and a local directory that is named but not written to.
     local, remote : str or None
-        Local directory and URL, as they were given.
+        Local directory and URL, as given.
     """
 
     to_write: tuple[Location, ...]
@@ -213,16 +213,16 @@ def find_targets(
     *,
     temporary: bool = True,
 ) -> Targets:
-    """Return where a dataset goes.
+    """Return the directories for an argument ``out``.
 
     Parameters
     ----------
     out : str or path, or pair of them
         A local path or a URL, or a pair ``(local, remote)``.
     keep_local : bool
-        Write a local copy of what goes to a URL.
+        Also write a local copy of a dataset at a URL.
     temporary : bool
-        With `keep_local` and a URL alone: write the copy to a new temporary directory.
+        With `keep_local` and only a URL, write the copy to a new temporary directory.
 
     Raises
     ------
@@ -264,25 +264,25 @@ def _is_local(path: Path) -> bool:
 
 
 def clear_target(location: Location, *, exist_ok: bool, first_shard: str) -> None:
-    """Make sure that nothing is in the way of a new dataset.
+    """Make room for a new dataset, or raise if other files are in the way.
 
-    A local directory must be empty. Elsewhere other files may lie beside a dataset, so only a
-    dataset in that very directory, or a shard of one, is in the way.
+    A local directory must be empty. Elsewhere, other files may exist beside a dataset, so only a
+    dataset in the directory itself, or its first shard, is in the way.
 
     Parameters
     ----------
     location : Location
         The directory.
     exist_ok : bool
-        Remove the dataset that is there, or what a writer that was killed has left of one. If a
-        local directory holds anything beyond it, nothing is removed.
+        Remove an existing dataset, or the files that a killed writer left. If a local directory
+        holds any other file, nothing is removed.
     first_shard : str
         Name of the first file that will be written.
 
     Raises
     ------
     DatasetExistsError
-        If something is in the way.
+        If files are in the way.
     """
     if location.is_local_disk and os.path.isfile(location.path):
         raise errors.DatasetExistsError(
@@ -298,7 +298,7 @@ def clear_target(location: Location, *, exist_ok: bool, first_shard: str) -> Non
         check_free(location)
     own = _own_files(location, names)
     if unfinished:
-        # That writer had the directory for itself.
+        # The killed writer had locked the directory, so these files are its own.
         own += [name for name in names if name not in own and _OF_A_WRITER.fullmatch(name)]
     foreign = [name for name in names if name not in own and name != CLAIM_NAME]
     if foreign if location.is_local_disk else first_shard in foreign:
@@ -317,7 +317,7 @@ def clear_target(location: Location, *, exist_ok: bool, first_shard: str) -> Non
             f"Directory is not empty: {location.url} {what}. Choose another directory, or replace "
             "it with exist_ok=True"
         )
-    claim = Claim(location)  # so that who is killed here can start again
+    claim = Claim(location)  # if this process is killed here, a new run can start again
     for name in own:
         location.remove(name)
     claim.release()
@@ -327,7 +327,7 @@ def clear_target(location: Location, *, exist_ok: bool, first_shard: str) -> Non
 
 
 def _own_files(location: Location, names: list[str]) -> list[str]:
-    """Files of the dataset in a directory, its index first."""
+    """Return the files of the dataset in a directory, its index first."""
     if INDEX_NAME not in names:
         return []
     try:
@@ -342,10 +342,10 @@ def _own_files(location: Location, names: list[str]) -> list[str]:
             listed.add(f"{shard.raw_data.basename}.{extension(shard.compression)}")
         if shard.zip_data is not None:
             listed.add(shard.zip_data.basename)
-    # The parts of a merged dataset have an index each.
+    # Each part of a merged dataset has its own index.
     listed |= {posixpath.join(posixpath.dirname(name), INDEX_NAME) for name in listed}
     listed.add(MARKER_NAME)
-    # Only what was found below this directory, whatever the index says.
+    # Only files found below this directory, whatever the index lists.
     return [INDEX_NAME, *(n for n in names if n in listed and n != INDEX_NAME)]
 
 

@@ -35,8 +35,8 @@ class MDSWriter(Described, OwnContext):
     are removed.
 
     Samples written one at a time give the same bytes as MosaicML Streaming's writer, with one
-    exception: that writer puts an empty shard before a first sample that is larger than
-    `size_limit`.
+    exception: if the first sample is larger than `size_limit`, that writer puts an empty shard
+    before it.
 
     A writer takes either samples or Arrow data, and only one thread at a time may use it.
 
@@ -101,7 +101,7 @@ class MDSWriter(Described, OwnContext):
     (2, 2)
     """
 
-    #: The format of its shards, as an index names it.
+    #: Name of the shard format in the index.
     format = "mds"
 
     def __init__(
@@ -143,7 +143,7 @@ class MDSWriter(Described, OwnContext):
         self.column_sizes = [parse_encoding(encoding).size for _, encoding in encodings]
         self.keep_local, self.compression = keep_local, compression
         self.hashes, self.size_limit = list(format_.hashes), limit
-        #: Everything else: a subclass has all other names for itself.
+        #: All other state is here, so that subclasses may use any other attribute name.
         self._mdstorm = Writing(
             columns,
             format_,
@@ -160,7 +160,7 @@ class MDSWriter(Described, OwnContext):
     def write(self, sample: Mapping[str, Any]) -> None:
         """Append a sample, a dict with a value for every column; other entries are ignored.
 
-        A sample that is refused leaves no trace, and you can continue writing.
+        If a sample raises an error, nothing of it is written, and you can continue writing.
 
         Raises
         ------
@@ -206,7 +206,7 @@ class MDSWriter(Described, OwnContext):
         self._mdstorm.write_batch(data)
 
     def finish(self) -> None:
-        """Write the last shard, wait for all, and write the index; a second call does nothing.
+        """Write the last shard, wait for all shards, and write the index; idempotent.
 
         Raises
         ------
@@ -236,7 +236,7 @@ class MDSWriter(Described, OwnContext):
 
 
 class Writing:
-    """What an `MDSWriter` has under way: shards, the threads that store them, and its end."""
+    """The state of an `MDSWriter`: the shards and the threads that store them."""
 
     def __init__(
         self,
@@ -259,7 +259,7 @@ class Writing:
             on_file=self._progress.add,
         )
         self._columns, self._format = columns, format_
-        #: What is written: samples, or tables of Arrow.
+        #: One of these is set by the first write: samples, or Arrow tables.
         self._samples: SampleShards | None = None
         self._tables: TableShards | None = None
         self._state = "open"
@@ -308,7 +308,7 @@ class Writing:
         return TableShards(schema, self._columns, self._format, self._emit)
 
     def finish(self) -> None:
-        """Write the last shard, wait for all, and write the index."""
+        """Write the last shard, wait for all shards, and write the index."""
         if self._state == "finished":
             return
         if self._state != "open":
@@ -324,7 +324,7 @@ class Writing:
         self._progress.close()
 
     def _flush(self) -> Schema | None:
-        """Emit the last shard, and return the logical schema, which samples do not have."""
+        """Emit the last shard and return the logical schema; None for samples, which have none."""
         if self._samples is not None:
             self._samples.flush()
         if self._tables is None:
@@ -333,7 +333,7 @@ class Writing:
         return self._tables.plan
 
     def leave_unfinished(self) -> None:
-        """Remove what was written, unless it is finished."""
+        """Remove all written files, unless the dataset is finished or already removed."""
         if self._state == "open":
             self._abandon()
 
@@ -364,5 +364,5 @@ def _other_kind(first: str, instead: str) -> InvalidArgumentError:
 
 
 def shard_name(number: int) -> str:
-    """Return the name of an uncompressed shard."""
+    """Return the file name of the uncompressed shard of a number."""
     return f"shard.{number:05}.mds"

@@ -21,18 +21,18 @@ from mdstorm_backend.write.directories import Path, Targets, find_targets, make_
 
 
 def merge_index(*args: Any, **options: Any) -> None:
-    """Write one index over several datasets, with the two forms of MosaicML Streaming.
+    """Write one index over several datasets, with MosaicML Streaming's two call forms.
 
     ``merge_index(root)`` merges every dataset below a directory, in the order of their paths as
-    text, that is ``1``, ``10``, ``2``. ``merge_index([…], out)`` merges the listed ``index.json``
+    text: ``1``, ``10``, ``2``. ``merge_index([…], out)`` merges the listed ``index.json``
     files in the order of the list; all must be below `out`. The merged index is written to the
     root, or to `out`, and replaces an index that was merged before. Nothing else is written, and
     nothing is removed. The parts remain datasets of their own.
 
     A shard that several indexes list counts once. If a directory has an index over those below it,
-    merging the whole gives every shard once, in the order of the upper index. Types that MDS does
-    not have are kept if all parts agree about them, and their null counts are added. An empty list
-    is a warning, and nothing is written.
+    the merged index lists every shard once, in the order of the upper index. Types that MDS does
+    not have are kept if all parts agree about them, and their null counts are added. For an empty
+    list, a warning is issued and nothing is written.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def _merge_root(
     storage_options: dict[str, Any] | None = None,
 ) -> None:
     targets = find_targets(out, keep_local, storage_options, temporary=False)
-    # Of a pair the local directory is looked at first, as for the files of the other form.
+    # Of a pair, search the local directory first, as `_find` does.
     for root in targets.all:
         names = [n for n in root.list_names() if posixpath.basename(n) == INDEX_NAME]
         directories = sorted(f"{posixpath.dirname(n)}/" for n in names if n != INDEX_NAME)
@@ -117,7 +117,7 @@ def _find(
     roots: Sequence[Location],
     storage_options: dict[str, Any] | None,
 ) -> tuple[Location, str]:
-    """Return the directory of an index, and its path relative to the merged dataset."""
+    """Return the directory of an index and its path relative to the merged dataset."""
     files = [os.fspath(file) for file in (item if isinstance(item, tuple) else (item,)) if file]
     if not files or not all(posixpath.basename(file) == INDEX_NAME for file in files):
         raise errors.InvalidArgumentError(
@@ -157,7 +157,7 @@ def _missing(url: str) -> errors.DatasetNotFoundError:
 def _write(targets: Targets, index: Index) -> None:
     for location in targets.to_write:
         _check_replaceable(location, index)
-    # The version first, as MosaicML Streaming's merge writes it.
+    # The version comes first, as in MosaicML Streaming's merged indexes.
     value = json.loads(index.to_bytes())
     content = json.dumps({"version": value.pop("version"), **value}).encode("ascii")
     for location in targets.to_write:
@@ -166,7 +166,7 @@ def _write(targets: Targets, index: Index) -> None:
 
 
 def _check_replaceable(location: Location, index: Index) -> None:
-    """Refuse to replace an index over shards that the merged one does not list."""
+    """Raise WriteError if the existing index lists shards that the merged one does not."""
     if not location.exists(INDEX_NAME):
         return
     merged = {shard.raw_data.basename for shard in index.shards}
@@ -182,14 +182,14 @@ def _check_replaceable(location: Location, index: Index) -> None:
 
 @dataclass(frozen=True)
 class Part:
-    """A dataset that is merged.
+    """One of the datasets to merge.
 
     Attributes
     ----------
     directory : str
-        Where it is, relative to the merged dataset.
+        Directory of the part, relative to the merged dataset.
     index : Index
-        Its index.
+        Index of the part.
     """
 
     directory: str
@@ -197,7 +197,7 @@ class Part:
 
     @property
     def shards(self) -> list[ShardInfo]:
-        """Its shards, their files named relative to the merged dataset."""
+        """Shards of the part, with file names relative to the merged dataset."""
         return [
             replace(
                 shard,
@@ -212,12 +212,12 @@ class Part:
 
 
 def merge_parts(parts: Sequence[Part], url: str) -> Index:
-    """Return the index over `parts`, in their order; `url` is where it will be.
+    """Return the index over `parts`, in their order; errors name `url`.
 
     Raises
     ------
     CorruptDatasetError
-        If two parts say different things about one shard.
+        If the indexes of two parts contradict each other about a shard.
     """
     shards: dict[str, ShardInfo] = {}
     first: dict[str, str] = {}
@@ -242,9 +242,10 @@ def merge_parts(parts: Sequence[Part], url: str) -> Index:
 def _merged_extra(
     parts: Sequence[tuple[Part, bool]], shards: Iterable[ShardInfo], url: str
 ) -> dict[str, Any]:
-    """Return what all parts say beyond the format, if they agree.
+    """Return the schema entries of the merged index; empty, with a warning, if parts disagree.
 
-    A part some of whose shards another one lists has null counts that cannot be divided.
+    They are empty, too, if a part shares only some of its shards with another part: its null counts
+    cannot be divided.
     """
     schemas = [
         schema_of(part.index, url=f"{url}/{part.directory}/{INDEX_NAME}")

@@ -1,7 +1,7 @@
-"""Collect single samples into full shards, byte for byte as the format's own writer does.
+"""Collect single samples into full shards, byte for byte like MosaicML Streaming's writer.
 
-With one exception. Where the first sample alone is larger than a shard, that writer puts an empty
-shard before it; here there is none.
+There is one exception: if the first sample alone is larger than a shard, that writer puts an empty
+shard before it; this one does not.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from mdstorm_backend.write.shard_buffer import FullShard, ShardFormat
 
 _SHOWN = 80
 
-#: Every sample adds a word to the offsets.
+#: Bytes that every sample adds to the table of offsets.
 _OFFSET_WORD = 4
 
 
 class SampleEncoder:
-    """Encodes samples of one layout.
+    """Encodes samples with the same columns.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class SampleEncoder:
     Attributes
     ----------
     names, encodings : tuple of str
-        The columns in stored order.
+        Names and encodings of the columns, in stored order.
     """
 
     def __init__(self, columns: Mapping[str, str]) -> None:
@@ -54,7 +54,8 @@ class SampleEncoder:
         self._variable = [i for i, encoding in enumerate(parsed) if encoding.size is None]
         self._pack_sizes = struct.Struct(f"<{len(self._variable)}I").pack
         self._careful = [encoding.encoder() for encoding in parsed]
-        # `struct` is fast and refuses what it cannot store exactly, which is then looked at again.
+        # `struct` is fast and raises for values it cannot store exactly; those are encoded again,
+        # by the encoding's own encoder.
         codes = [encoding.struct_code for encoding in parsed]
         self._fast = [
             struct.Struct(f"<{code}").pack if code else careful
@@ -64,12 +65,12 @@ class SampleEncoder:
         self._record = struct.Struct("<" + "".join(codes)).pack if all(codes) else None
 
     def encode(self, sample: Mapping[str, Any]) -> bytes:
-        """Return the bytes of a sample; columns that the dataset does not have are left out.
+        """Return the bytes of a sample, ignoring entries that are not columns.
 
         Raises
         ------
         ArgumentTypeError
-            If it is not a mapping.
+            If the sample is not a mapping.
         MissingColumnError
             If a column is missing.
         EncodingError
@@ -128,7 +129,7 @@ class SampleEncoder:
 
 def _shown(value: Any) -> str:
     text = repr(value)
-    if "\n" in text:  # as of arrays
+    if "\n" in text:  # such as the repr of an array
         text = " ".join(text.split())
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
@@ -143,14 +144,14 @@ def _getter(names: tuple[str, ...]) -> Callable[[Mapping[str, Any]], tuple[Any, 
 class SampleShards:
     """Cuts samples into shards of at most the size limit of their format.
 
-    A single sample larger than that gets a shard of its own. Memory: one shard.
+    A single sample larger than the limit gets its own shard. Memory: one shard.
 
     Parameters
     ----------
     columns : dict of str to str
         The encoding of every column.
     format_ : ShardFormat
-        What all shards have in common. Without a limit, a shard takes up to 4 GiB.
+        Settings of all shards. Without a limit, a shard takes up to 4 GiB.
     emit : callable
         Called with every `FullShard`, in order.
     """
@@ -174,12 +175,12 @@ class SampleShards:
         self._used = self._empty
 
     def write(self, sample: Mapping[str, Any]) -> None:
-        """Append a sample; one that is refused leaves no trace.
+        """Append a sample; if it raises, nothing of the sample is written.
 
         Raises
         ------
         MissingColumnError, EncodingError
-            If it lacks a column, or a value does not fit.
+            If the sample lacks a column, or a value does not fit.
         """
         data = self._encoder.encode(sample)
         need = len(data) + _OFFSET_WORD
@@ -195,7 +196,7 @@ class SampleShards:
         self._used += need
 
     def flush(self) -> None:
-        """Emit what has been collected, if there is anything."""
+        """Emit the collected samples as a shard, if there are any."""
         if not self._lengths:
             return
         samples = len(self._lengths)

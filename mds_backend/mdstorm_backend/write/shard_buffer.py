@@ -1,4 +1,4 @@
-"""A shard before it is stored: its settings, its samples without a loop over rows, its bytes."""
+"""A shard before it is stored: settings, samples assembled without a loop over rows, bytes."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from mdstorm_backend.storage import Buffer
 
 @dataclass(frozen=True)
 class ShardFormat:
-    """What every shard of a writer has in common.
+    """The settings that all shards of a writer share.
 
     Attributes
     ----------
     size_limit : int or None
-        Largest size of an uncompressed shard in bytes; None puts everything into one.
+        Largest size of an uncompressed shard in bytes; None puts everything into one shard.
     compression : str or None
         Codec of the format, such as ``"zstd:1"``.
     hashes : tuple of str
-        Names of the hashes that the index is to hold of every file.
+        Names of the hashes that the index records for every file.
     """
 
     size_limit: int | None
@@ -45,7 +45,7 @@ class ShardFormat:
         check_compression(self.compression)
 
     def file_name(self, basename: str) -> str:
-        """Name of the file that holds the shard `basename`, compressed where that is asked for."""
+        """Return the name of the stored file for the shard `basename`, with its compression."""
         return f"{basename}.{extension(self.compression)}" if self.compression else basename
 
     def header(
@@ -54,7 +54,7 @@ class ShardFormat:
         encodings: tuple[str, ...],
         extra: dict[str, Any] | None = None,
     ) -> bytes:
-        """Return the header of a shard; `extra` is what stands in it under ``"mdstorm"``."""
+        """Return the header of a shard, with `extra` under the key ``"mdstorm"``."""
         value: dict[str, Any] = {
             "column_encodings": encodings,
             "column_names": names,
@@ -72,7 +72,7 @@ class ShardFormat:
 
 @dataclass(frozen=True)
 class ShardReport:
-    """What a writer tells the one who commits: a shard and the nulls it holds.
+    """A written shard and its null counts, reported by the writer for the commit.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class ShardReport:
     element_null_counts: dict[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return a JSON object, for the way from an executor to the driver."""
+        """Return a JSON object, to send from an executor to the driver."""
         return {
             "info": self.info.to_json(),
             "null_counts": self.null_counts,
@@ -96,23 +96,23 @@ class ShardReport:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> ShardReport:
-        """Read what `to_json` wrote."""
+        """Return the report for an output of `to_json`."""
         info = parse_shard(value["info"])
         return cls(info, value["null_counts"], value["element_null_counts"])
 
 
 @dataclass(frozen=True)
 class FullShard:
-    """A shard that is complete in memory.
+    """A complete shard in memory.
 
     Attributes
     ----------
     names, encodings : tuple of str
-        Its columns in stored order.
+        Names and encodings of the columns, in stored order.
     samples : int
-        Their number.
+        Number of samples.
     content : list of buffers
-        The uncompressed file.
+        Content of the uncompressed file.
     null_counts, element_null_counts : dict of str to int
         As in `ShardReport`.
     """
@@ -135,16 +135,16 @@ class FullShard:
         Returns
         -------
         report : ShardReport
-            What the index is to say.
+            The shard's entry for the index.
         name : str
-            Name of the file that is to be stored.
+            Name of the file to store.
         content : list of buffers
-            What it is to hold.
+            Content of that file.
 
         Raises
         ------
         WriteError
-            If a file of 4 GiB or more would result.
+            If the uncompressed file would take 4 GiB or more.
         """
         size = sum(map(len, self.content))
         if size > MAX_SHARD_BYTES:
@@ -176,23 +176,23 @@ def _sizes(encodings: tuple[str, ...]) -> list[int | None]:
     return [parse_encoding(text).size for text in encodings]
 
 
-#: Bytes of the header that a bitmap takes beside its bits, at most.
+#: Most bytes of the header that a bitmap takes besides its bits.
 _BITMAP_ENTRY = 64
 
-#: Bytes that base64 makes of one bit.
+#: Bytes that base64 takes per bit.
 _BASE64_BIT = 1 / 6
 
 
 @dataclass(frozen=True)
 class Samples:
-    """Samples back to back.
+    """Encoded samples, stored back to back.
 
     Attributes
     ----------
     data : memoryview
-        Their bytes.
+        Bytes of the samples.
     ends : numpy.ndarray
-        int64 ``(samples + 1,)``: sample i lies in ``data[ends[i]:ends[i + 1]]``.
+        int64 ``(samples + 1,)``: sample i is ``data[ends[i]:ends[i + 1]]``.
     """
 
     data: memoryview
@@ -203,7 +203,7 @@ class Samples:
 
 
 def assemble_samples(columns: Sequence[EncodedColumn], num_rows: int) -> Samples:
-    """Join columns, given in stored order, to samples."""
+    """Return the samples of encoded columns, which must be in stored order."""
     variable = [column for column in columns if column.fixed is None]
     if not variable:
         records = _records(columns, num_rows)
@@ -255,16 +255,16 @@ def _stored_ends(values: pa.LargeBinaryArray) -> npt.NDArray[np.int64]:
 
 
 class ShardBuffer:
-    """Collects samples of one layout until they reach the size of a shard.
+    """Collects samples with the same encodings until they fill a shard.
 
     Parameters
     ----------
     schema : Schema
         Schema of the dataset, written into the header.
     names, encodings : tuple of str
-        The columns in stored order.
+        Names and encodings of the columns, in stored order.
     format_ : ShardFormat
-        Its limit is that of the whole shard, header included.
+        Settings of the shard; the size limit includes the header.
     """
 
     def __init__(
@@ -288,14 +288,14 @@ class ShardBuffer:
         self._used: float = preamble_size(0, self._header(Validity())) + bitmaps
 
     def append(self, columns: list[EncodedColumn], samples: Samples, start: int) -> int:
-        """Take samples from `start` on until the shard is full.
+        """Append samples from `start` on until the shard is full.
 
         Returns
         -------
         int
-            The first sample that was not taken; an empty buffer takes at least one.
+            Index of the first sample that was not appended; an empty buffer takes at least one.
         """
-        # The first null of a column gives it a bitmap, which covers the rows before it as well.
+        # A column gets a bitmap with its first null; it covers the earlier rows too.
         new = {column.name for column in columns if column.valid is not None} - self._with_nulls
         self._with_nulls |= new
         self._used += len(new) * self.samples * _BASE64_BIT
@@ -316,7 +316,7 @@ class ShardBuffer:
     def _costs(
         self, columns: list[EncodedColumn], samples: Samples, start: int
     ) -> npt.NDArray[np.float64]:
-        """Bytes that the samples from `start` on add to the shard, summed up."""
+        """Return the cumulative bytes that the samples from `start` on add to the shard."""
         ends = samples.ends[start:] - samples.ends[start]
         count = np.arange(len(ends))
         row_cost = 4 + len(self._with_nulls) * _BASE64_BIT
@@ -328,7 +328,7 @@ class ShardBuffer:
         return costs[1:]
 
     def _validity(self) -> Validity:
-        """Find the nulls of the collected samples."""
+        """Return the validity masks of the collected samples."""
         rows: dict[str, npt.NDArray[np.bool_]] = {}
         elements: dict[str, npt.NDArray[np.bool_]] = {}
         for position, name in enumerate(self._names):
@@ -365,7 +365,7 @@ def _row_mask(column: EncodedColumn, start: int, stop: int) -> npt.NDArray[np.bo
 
 
 def _element_mask(column: EncodedColumn, start: int, stop: int) -> npt.NDArray[np.bool_]:
-    """Validity of the elements of some rows."""
+    """Return the validity of the array elements of rows `start` to `stop`."""
     if column.element_ends is None:
         return np.ones(0, np.bool_)
     first, last = column.element_ends[start], column.element_ends[stop]

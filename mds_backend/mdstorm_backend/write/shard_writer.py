@@ -1,4 +1,4 @@
-"""Store shards: compressed, hashed and written in threads, in their order."""
+"""Store shards: compress, hash and write them, in threads for `ShardStore`."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ def write_shards(
 ) -> list[ShardReport]:
     """Write record batches as shards of at most the size limit of their format.
 
-    A single sample larger than that gets a shard of its own. Memory: one shard and one batch.
+    A single sample larger than the limit gets its own shard. Memory: one shard and one batch.
 
     Parameters
     ----------
     batches : iterable of pyarrow.RecordBatch
-        The rows; columns are those of the schema in any order.
+        The rows, with the columns of the schema in any order.
     location : Location
         Directory of the dataset.
     schema : Schema
         Plan of the columns, in the order of the DataFrame.
     format_ : ShardFormat
-        What all shards have in common.
+        Settings of all shards.
     prefix : str
         Start of the shards' names, unique to this call: ``<prefix>.<sequence>.mds``.
 
     Returns
     -------
     list of ShardReport
-        One of each shard.
+        One report per shard.
 
     Raises
     ------
@@ -71,41 +71,43 @@ def write_shards(
     return reports
 
 
-#: Threads, where the caller does not say: enough to hide the latency of an object store, and few
-#: enough for memory, since each holds a shard.
+#: Default number of threads: enough to hide the latency of an object store, few enough for memory,
+#: since each holds a shard.
 _WORKERS = 4
 
 _logger = logging.getLogger(__name__)
 
 
 class ShardStore:
-    """Packs shards and puts them into directories, and takes them back if the writing fails.
+    """Packs and writes shards to directories in threads, and removes them if writing fails.
 
-    This is done by threads; the caller waits when as many shards are under way as there are
-    threads. A failure is raised by the next call.
+    The caller waits while as many shards are in progress as there are threads. A failure is raised
+    by the next call.
 
     Parameters
     ----------
     locations : sequence of Location
         The directories; every file is written to each.
     format_ : ShardFormat
-        What the shards have in common.
+        Settings of all shards.
     name : callable
-        Name of the uncompressed shard of a number.
+        Returns the file name of the uncompressed shard of a number.
     max_workers : int or None
         Number of threads.
     retry : int
-        How often writing a file is tried again. On a local disk it is not, since nothing gets
-        better there.
+        Number of retries for writing a file to remote storage; writes to a local disk are not
+        retried.
     exclusive : bool
-        Take the directories from other writers until the end, where they are on a local disk.
+        Lock directories on a local disk against other writers until the end.
     on_file : callable
-        Called by a thread with the size in bytes of every file that was written.
+        Called in a thread with the size in bytes of every file written.
 
     Raises
     ------
     WriteError
-        If a directory cannot be made, or another writer has it.
+        If a directory cannot be created or written to.
+    DatasetExistsError
+        If another writer holds a directory.
     """
 
     def __init__(
@@ -127,7 +129,7 @@ class ShardStore:
         self._workers = max_workers or _WORKERS
         self._pool: ThreadPoolExecutor | None = None
         self._free = threading.Semaphore(self._workers)
-        #: Shards under way, and before them those that are stored.
+        #: Shards in progress; `_reports` holds those before them, which are stored.
         self._futures: deque[Future[ShardReport]] = deque()
         self._reports: list[ShardReport] = []
         self._written: list[tuple[Location, str]] = []
@@ -144,12 +146,12 @@ class ShardStore:
             raise
 
     def put(self, shard: FullShard) -> None:
-        """Let a thread pack and write a shard.
+        """Pack and write a shard in a thread.
 
         Raises
         ------
         WriteError
-            If an earlier one could not be written.
+            If an earlier shard could not be written.
         """
         self._check()
         if self._pool is None:
@@ -164,31 +166,31 @@ class ShardStore:
         Raises
         ------
         WriteError
-            If one could not be written.
+            If a shard could not be written.
         """
         self._stop(cancel=False)
         self._check()
         return self._reports
 
     def _check(self) -> None:
-        """Raise the first failure there has been."""
+        """Collect the reports of stored shards in order, and raise the first failure."""
         while self._futures and self._futures[0].done():
             self._reports.append(self._futures[0].result())
             self._futures.popleft()
 
     def write(self, name: str, content: Sequence[Buffer]) -> None:
-        """Write a file in the caller's thread."""
+        """Write a file to every directory, in the caller's thread."""
         for location in self._locations:
             self._write_one(location, name, content)
         self._on_file(sum(map(len, content)))
 
     def close(self) -> None:
-        """Give the directories back."""
+        """Release the locks on the directories."""
         for claim in self._claims:
             claim.release()
 
     def remove_all(self) -> None:
-        """Wait for the threads and remove every file they wrote; a failure is logged."""
+        """Wait for the threads and remove every written file; failures are logged."""
         self._stop(cancel=True)
         for location, name in self._written:
             self._try(location, partial(location.remove, name))
@@ -231,7 +233,7 @@ class ShardStore:
 
 
 def check_counts(max_workers: object, retry: object) -> None:
-    """Raise InvalidArgumentError unless these are numbers that a `ShardStore` takes."""
+    """Raise InvalidArgumentError unless `ShardStore` accepts these numbers."""
     for name, value, least in (("max_workers", max_workers, 1), ("retry", retry, 0)):
         is_left_out = value is None and name == "max_workers"
         if not is_left_out and not (is_integer(value) and value >= least):
