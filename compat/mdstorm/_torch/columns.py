@@ -18,12 +18,12 @@ from mdstorm_backend.format import num_rows
 from mdstorm_backend.loaders import null_error
 from mdstorm_backend.loaders.torch import to_torch
 
-#: Some rows: tensors, arrays or lists of one length.
+#: The columns of some rows: tensors, arrays or lists of one length.
 Columns: TypeAlias = dict[str, Any]
-#: Returns the numbers below its argument in random order.
+#: Returns the integers below its argument in random order.
 Permutation: TypeAlias = Callable[[int], npt.NDArray[np.int64]]
 
-#: Petastorm's promotions of what PyTorch does not compute with.
+#: Petastorm's promotions of dtypes that PyTorch does not compute with.
 _PROMOTED = {
     np.dtype(np.bool_): np.uint8,
     np.dtype(np.uint16): np.int32,
@@ -31,14 +31,14 @@ _PROMOTED = {
 }
 _DECODE = "If it holds images, pass decode={0!r}, size=224 to the reader. "
 _OR_AS_FLOATS = '. If they are decimals, pass decimals="float64" to the reader, for numbers'
-#: Column to value, or offset of an n-gram to such a row.
+#: From column to value, or from offset of an n-gram to such a row.
 Row: TypeAlias = dict[Any, Any]
 
 
 def array_for_torch(values: Any) -> Any:
     """Promote an array or NumPy scalar as Petastorm does; return anything else unchanged.
 
-    Booleans become uint8, uint16 int32, uint32 int64.
+    Booleans become uint8, uint16 becomes int32, and uint32 int64.
     """
     if isinstance(values, (np.ndarray, np.generic)) and values.dtype in _PROMOTED:
         return values.astype(_PROMOTED[values.dtype])
@@ -51,7 +51,7 @@ def column_to_torch(values: Any, name: str) -> torch.Tensor | list[Any]:
     Raises
     ------
     NullValueError
-        If a null has no value in PyTorch.
+        If the column holds nulls that PyTorch has no value for, such as nulls of booleans.
     """
     array = values if isinstance(values, np.ndarray) else np.asarray(values)
     if array.dtype != object or array.ndim > 1:
@@ -78,7 +78,7 @@ def only_tensor(values: torch.Tensor | list[Any], name: str) -> torch.Tensor:
     Raises
     ------
     UnsupportedTypeError
-        If it is a list, since PyTorch has no tensor for it.
+        If the column is a list.
     """
     if isinstance(values, torch.Tensor):
         return values
@@ -107,10 +107,10 @@ def rows_of_columns(columns: Columns) -> list[dict[str, Any]]:
 def shuffled(
     parts: Iterable[Columns], capacity: int, permutation: Permutation
 ) -> Iterator[Columns]:
-    """Draw rows at random from a pool of `capacity` rows.
+    """Yield the rows in random order, drawn from a pool of `capacity` rows.
 
-    The pool is mixed whenever half as many rows again have come, so that a row is copied three
-    times on the way however small the parts are.
+    The pool is mixed whenever it exceeds its capacity by half, so that a row is copied about three
+    times, however small the parts are.
     """
     pool: list[Columns] = []
     rows = 0
@@ -218,17 +218,17 @@ def row_for_torch(item: Any) -> Row:
 
 
 def refuse_nulls_in_rows(counts: Mapping[str, int]) -> None:
-    """Raise NullValueError for nulls in rows.
+    """Raise NullValueError if rows hold nulls.
 
     Parameters
     ----------
     counts : mapping of str to int
-        Fields with nulls, and their numbers.
+        The number of nulls in each field that has any.
 
     Raises
     ------
     NullValueError
-        If there is one.
+        If `counts` is not empty.
     """
     if counts:
         raise NullValueError(
@@ -242,14 +242,14 @@ def refuse_nulls_in_rows(counts: Mapping[str, int]) -> None:
 def sanitize_pytorch_types(row_as_dict: dict[str, Any]) -> None:
     """Promote the arrays and booleans of a row or a batch to types of PyTorch, in place.
 
-    Booleans become uint8, arrays of uint16 int32 and of uint32 int64.
+    Booleans become uint8, arrays of uint16 become int32, and of uint32 int64.
 
     Raises
     ------
     UnsupportedTypeError
-        If there is an array of strings, bytes or objects; also TypeError.
+        If there is an array of strings, bytes or objects; also a TypeError.
     NullValueError
-        If a value is None; also TypeError.
+        If a value is None; also a TypeError.
     """
     refuse_nulls_in_rows({name: 1 for name, value in row_as_dict.items() if value is None})
     for name, value in row_as_dict.items():
@@ -260,7 +260,7 @@ def sanitize_pytorch_types(row_as_dict: dict[str, Any]) -> None:
 
 
 def collate_rows(rows: Sequence[Row]) -> dict[Any, Any]:
-    """Collate rows: tensors, and lists of values for which PyTorch has no type."""
+    """Collate rows to tensors, and to lists for values that PyTorch has no type for."""
     return {name: _collated([row[name] for row in rows], name) for name in rows[0]}
 
 
@@ -283,13 +283,13 @@ def _collated(values: list[Any], name: str) -> Any:
 
 
 def decimal_friendly_collate(batch: Sequence[Any]) -> Any:
-    """Collate as PyTorch's ``default_collate`` does, and decimals and text to lists.
+    """Collate like PyTorch's ``default_collate``, but leave decimals and text in lists.
 
     Parameters
     ----------
     batch : sequence
-        The samples. The first one decides: of mappings each key is collated by itself, of
-        sequences each position; decimals, strings and bytes stay the list that they are.
+        The samples. The type of the first one decides: mappings are collated key by key, sequences
+        position by position; decimals, strings and bytes are returned as the given list.
 
     Returns
     -------

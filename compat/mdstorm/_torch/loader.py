@@ -1,8 +1,8 @@
 """The loaders of `mdstorm.pytorch`: over blocks of our readers, or over the items of any reader.
 
-Code that copied ``petastorm.pytorch`` replaces `_iter_impl`, or only `_yield_batches`, and finds
-the rows in ``_shuffling_buffer`` and ``_batch_acc``. For such a subclass `RowLoader` works in these
-parts over every reader; others use them only where rows come one by one.
+Code copied from ``petastorm.pytorch`` overrides `_iter_impl`, or only `_yield_batches`, and finds
+the rows in ``_shuffling_buffer`` and ``_batch_acc``. For such a subclass, `RowLoader` uses these
+methods and attributes over every reader; otherwise only where rows come one by one.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from mdstorm_backend.read import Block
 _logger = logging.getLogger(__name__)
 #: Rows to convert at a time when they come one by one.
 ROWS_AT_A_TIME = 1024
-#: What a buffer may hold beyond its capacity: any batch that a reader delivers.
+#: Rows that a buffer may hold beyond its capacity: enough for any batch that a reader delivers.
 _ANY = sys.maxsize // 4
 
 
 class LoaderBase:
-    """Passes over ``self.reader``, which a subclass sets, by its method ``_iter_impl``.
+    """Base of loaders: passes over ``self.reader`` by the subclass's method ``_iter_impl``.
 
-    A second pass resets the reader, as does a first one over a reader that is at its end. The items
-    of the reader are taken one after the other, so one pass has to end before the next one begins.
+    A second pass resets the reader, as does a first pass over a reader that is at its end. All
+    passes take the items of one reader, so a pass has to end before the next one begins.
     """
 
     reader: Any
@@ -88,14 +88,14 @@ class LoaderBase:
 
 
 class ReaderLoader(Described, OwnContext, LoaderBase):
-    """A loader over a reader: in whole blocks where it is one of ours.
+    """A loader over a reader, which reads whole blocks if the reader is one of mdstorm's.
 
     Parameters
     ----------
     reader : Reader
-        What is read. Any object with Petastorm's ``Reader`` interface.
+        The reader, or any object with Petastorm's ``Reader`` interface.
     batch_size : int or None
-        Rows of a batch; None, 0 or less: all rows of all epochs.
+        Rows per batch; None, 0 or less: all rows of all epochs.
     shuffling_queue_capacity : int or None
         Rows that are shuffled together.
     """
@@ -130,18 +130,18 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
         self.reader.join()
 
     def set_epoch(self, epoch: int) -> None:
-        """Say with which epoch the next pass begins, see the reader's ``set_epoch``."""
+        """Choose the first epoch of the next pass, see the reader's ``set_epoch``."""
         self.reader.set_epoch(epoch)
 
     def statistics(self, *, last_pass: bool = False) -> loaders.Statistics:
-        """Return what was delivered so far, and waited for: see the reader's ``statistics``.
+        """Return counts and times of the deliveries so far, see the reader's ``statistics``.
 
-        Where items of the reader are taken one after the other, those are what is delivered.
+        Where the loader takes the reader's items one by one, those are counted instead of batches.
 
         Raises
         ------
         UnsupportedArgumentError
-            If the reader is of another kind, which counts nothing.
+            If the reader is not one of mdstorm's.
         """
         if not isinstance(self.reader, Reader):
             raise UnsupportedArgumentError(
@@ -151,23 +151,24 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
         return self.reader.statistics(last_pass=last_pass)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where the pass stands that was advanced last, for `load_state_dict`.
+        """Return the position of the pass that was advanced last, for `load_state_dict`.
 
         Raises
         ------
         StateMismatchError
-            If nobody knows: over readers of another kind, of n-grams, or that were already begun.
+            If the position is unknown: the reader is not one of mdstorm's, delivers n-grams, or
+            was already in use when the loader was created.
         """
         return self._mdstorm_resumable().state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Let the next pass go on where `state` was taken from an equal loader.
+        """Resume the next pass from a state of an equal loader.
 
         Raises
         ------
         StateMismatchError
-            If it was taken from another dataset or another way of reading, or is not a state, or as
-            `state_dict`.
+            If the state was taken from another dataset or with other arguments, or is not a state;
+            also in the cases of `state_dict`.
         """
         self._mdstorm_resumable().load_state_dict(state)
 
@@ -189,12 +190,12 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
             yield from passes(self._mdstorm_of_blocks(passes))
 
     def _iter_impl(self) -> Iterator[Any]:
-        """Yield batches made of the items of the reader."""
+        """Yield batches made of the reader's items."""
         size = self.batch_size
         if size and size > 0:
             return self._mdstorm_of_items(size)
         if getattr(self.reader, "num_epochs", 1) is None:
-            rows_of_batch(size, num_epochs=None, dataset_size=0)  # refuses it
+            rows_of_batch(size, num_epochs=None, dataset_size=0)  # raises
         return self._mdstorm_of_items(sys.maxsize)
 
     def _mdstorm_of_items(self, batch_size: int) -> Iterator[Any]:
@@ -204,10 +205,10 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
         raise NotImplementedError
 
     def _mdstorm_own_passes(self) -> ReaderPasses | None:
-        """Return the passes over a reader of ours; None where its items have to be taken.
+        """Return the passes over a reader of mdstorm's; None if its items have to be taken.
 
-        Those are the rest of a reader from which something was taken before, n-grams, and what a
-        subclass makes of items.
+        Items are taken from the rest of a reader that was already in use, from a reader of n-grams,
+        and for a subclass that makes its batches itself.
         """
         is_over_rows = can_pass_over(self.reader) and not self._mdstorm_has_own_parts()
         begins_anew = self._in_iter is False or (
@@ -220,7 +221,7 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
         return self._mdstorm_passes
 
     def _mdstorm_has_own_parts(self) -> bool:
-        """Whether a subclass makes its batches itself, of the items of the reader."""
+        """Whether a subclass makes its batches itself, from the reader's items."""
         found = (getattr(type(self), name, None) for name in ("_iter_impl", "_yield_batches"))
         return any(method is not None and method.__module__ != __name__ for method in found)
 
@@ -229,7 +230,7 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
 
 
 class RowLoader(ReaderLoader):
-    """Batches of rows, which `collate_fn` puts together."""
+    """A loader of batches that `collate_fn` makes of lists of rows."""
 
     collate_fn: Callable[[list[Any]], Any]
     _shuffling_buffer: row_buffers.RandomShufflingBuffer | row_buffers.NoopShufflingBuffer
@@ -282,7 +283,7 @@ class RowLoader(ReaderLoader):
             yield self._mdstorm_collated(self._batch_acc)
 
     def _mdstorm_rows(self, item: Any) -> tuple[Sequence[Any], list[Any]]:
-        """Return the fields of an item, and its rows: tuples of a batch, or a dict."""
+        """Return the fields of an item and its rows: tuples for a batch, one dict for a row."""
         if self.reader.batched_output:
             columns = torch_columns.arrays_of(item)
             return tuple(columns), list(zip(*columns.values(), strict=True))
@@ -290,12 +291,12 @@ class RowLoader(ReaderLoader):
         return tuple(row), [row]
 
     def _yield_batches(self, keys: Sequence[Any]) -> Iterator[Any]:
-        """Yield batches as long as the shuffling buffer gives rows.
+        """Yield batches while the shuffling buffer provides rows.
 
         Parameters
         ----------
         keys : sequence of str
-            Fields of the rows in the buffer, where these are tuples.
+            Fields of the rows in the buffer, if the rows are tuples.
         """
         while self._shuffling_buffer.can_retrieve():
             row = self._shuffling_buffer.retrieve()
@@ -308,7 +309,7 @@ class RowLoader(ReaderLoader):
 
 
 class ColumnLoader(ReaderLoader):
-    """Batches of columns, which are tensors by `transform_fn`."""
+    """A loader of batches of columns, which `transform_fn` turns into tensors."""
 
     transform_fn: Callable[[Any], Any]
 
@@ -321,7 +322,7 @@ class ColumnLoader(ReaderLoader):
         return torch_columns.cut(parts, batch_size)
 
     def _mdstorm_parts(self) -> Iterator[torch_columns.Columns]:
-        """Yield columns of some rows each."""
+        """Yield the columns of successive groups of rows."""
         if self.reader.batched_output:
             for item in self.reader:
                 yield torch_columns.tensors_of(item)
@@ -342,7 +343,10 @@ def tensors(
     options: loaders.ReaderOptions,
     convert: Callable[[Values, Column | None, str], tensor_loaders.TorchValues] | None = None,
 ) -> loaders.Convert:
-    """Return what makes tensors of blocks, and lists where PyTorch has none; or by `convert`."""
+    """Return a converter from blocks to tensors, by `convert` if it is given.
+
+    By default, columns that PyTorch has no type for become lists.
+    """
     convert = convert or _to_torch
     if reader.batched_output:
         tensor_loaders.check_columns(options)
@@ -355,7 +359,7 @@ def tensors(
 def transformed(
     reader: Reader, options: loaders.ReaderOptions, function: Callable[[Any], Any]
 ) -> loaders.Convert:
-    """Return what makes tensors of blocks, by a function of the user's from arrays."""
+    """Return a converter from blocks to tensors that applies the user's function to arrays."""
 
     def to_tensor(values: Values, column: Column | None, name: str) -> tensor_loaders.TorchValues:
         tensor = torch_columns.only_tensor(_to_torch(values, column, name), name)
@@ -365,7 +369,7 @@ def transformed(
 
 
 def collated(reader: Reader, collate: tensor_loaders.Collate) -> loaders.Convert:
-    """Return what makes a batch of the list of its rows."""
+    """Return a converter from blocks to batches that `collate` makes of lists of rows."""
 
     def rows(batch: Batch) -> list[Any]:
         items = reader._mdstorm_make_items(batch)
@@ -389,13 +393,13 @@ def _to_torch(values: Values, column: Column | None, name: str) -> tensor_loader
     if column is None and isinstance(values, np.ndarray):
         return torch_columns.column_to_torch(values, name)  # a transform may have returned objects
     if column is not None and column.is_array and column.value_shape is None:
-        # Without a type that promises lists: what has one shape in a batch is one tensor there.
+        # Without the Spark type, which promises lists: arrays of one shape become one tensor.
         column = replace(column, spark_type=None)
     return tensor_loaders.to_torch(values, column, name)
 
 
 def _without_nulls(blocks: Iterator[Block]) -> Iterator[Block]:
-    """Yield blocks of rows, in which no null has a value."""
+    """Yield the blocks; raise NullValueError if a block of rows holds nulls."""
     for block in blocks:
         counts = {name: _null_count(values) for name, values in block.batch.items()}
         torch_columns.refuse_nulls_in_rows({name: count for name, count in counts.items() if count})

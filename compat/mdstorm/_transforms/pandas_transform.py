@@ -27,12 +27,12 @@ _ARRAYS = (np.ndarray, list, tuple)
 
 
 class PandasTransform(DeclaredTransform):
-    """The transform of a batch reader: its function takes and returns pandas frames."""
+    """The transform of a batch reader, whose function takes and returns pandas DataFrames."""
 
     def __init__(self, spec: TransformSpec, schema: mds.Schema, names: Sequence[str]) -> None:
         super().__init__(spec, schema, names)
-        #: Types as declared or stored. Each shard is converted by itself: without them, one whose
-        #: values are all null or empty would get another type than the others.
+        #: Declared or stored types. Each shard is converted on its own: without these types, one
+        #: with only null or empty values would get another type than the other shards.
         self._types = {name: self._type_of(name) for name in self.columns}
         self.keeps_rows = spec.func is None
 
@@ -42,7 +42,7 @@ class PandasTransform(DeclaredTransform):
         Raises
         ------
         TransformError
-            If the function returns other columns than declared, or arrays of other shapes.
+            If the function returns undeclared columns, or arrays of undeclared shapes.
         """
         frame = batch_to_frame(batch, self.schema)
         if self.spec.func is not None:
@@ -128,7 +128,7 @@ def _stack(
 
 
 def _declared_type(field: EditedField) -> pa.DataType | None:
-    """Return what a declaration says, as a hint: values of other types stay unchanged."""
+    """Return the declared Arrow type, as a hint: values of other types stay unchanged."""
     _, numpy_type, shape, _ = field
     dtype = declared_dtype(numpy_type)
     if numpy_type is datetime.date:
@@ -143,7 +143,7 @@ def _declared_type(field: EditedField) -> pa.DataType | None:
 
 
 def series_to_values(series: pd.Series[Any], expected: pa.DataType | None) -> mds.Values:
-    """Return a DataFrame's column as NumPy if all values have one size, otherwise as Arrow.
+    """Return a DataFrame's column in NumPy if all values have one size, otherwise in Arrow.
 
     Always a copy. Nulls of extension types become NaN, except for booleans, whose nulls are kept;
     timedeltas become microseconds.
@@ -186,7 +186,7 @@ def _holds_nan(type_: pa.DataType | None) -> bool:
 
 
 def _all_missing(rows: int, type_: pa.DataType | None) -> mds.Values:
-    """Return a column of nulls in the type that the column has elsewhere."""
+    """Return a column of nulls in the type that the column has in other shards."""
     if type_ is None:
         return pa.nulls(rows)
     if pa.types.is_floating(type_):
@@ -199,7 +199,7 @@ def _all_missing(rows: int, type_: pa.DataType | None) -> mds.Values:
 
 
 def _cells_to_values(cells: list[Any], expected: pa.DataType | None) -> mds.Values:
-    """Return a column of Python objects: arrays of one shape stacked, others as Arrow."""
+    """Convert a column of Python objects: arrays of one shape are stacked, others become Arrow."""
     cells = [None if is_missing(cell) else cell for cell in cells]
     sample = next((cell for cell in cells if cell is not None), None)
     if sample is None:
@@ -233,7 +233,7 @@ def _numbers(cells: list[Any]) -> npt.NDArray[Any]:
 
 
 def _adopt(values: pa.Array, type_: pa.DataType | None) -> pa.Array:
-    """Cast to the expected type if only nulls or precision differ and it holds all values."""
+    """Cast values to the expected type if only nulls or precision differ and the values fit."""
     try:
         if type_ is not None and mds.common_type(values.type, type_) == type_:
             return values.cast(type_)
@@ -245,8 +245,8 @@ def _adopt(values: pa.Array, type_: pa.DataType | None) -> pa.Array:
 def _arrays_to_values(cells: list[Any], expected: pa.DataType | None) -> mds.Values:
     """Return arrays, lists and None as a matrix, as an Arrow list, or as objects.
 
-    Arrays that have one length in this shard are a matrix, as in Petastorm: a function that pads
-    them need not declare it.
+    Arrays that have one length in this shard become a matrix, as in Petastorm: a function that pads
+    arrays need not declare their shape.
     """
     if not all(cell is None or isinstance(cell, _ARRAYS) for cell in cells):
         raise TypeError("some of its cells are arrays and some are not")
@@ -274,7 +274,7 @@ def _arrays_to_values(cells: list[Any], expected: pa.DataType | None) -> mds.Val
 def _nested(
     arrays: list[npt.NDArray[Any] | None], type_: pa.DataType | None, depth: int
 ) -> mds.Values:
-    """Return arrays of several shapes as nested lists if the column holds such, or as objects."""
+    """Return arrays of several shapes as nested lists if the column holds such, else as objects."""
     present = [array for array in arrays if array is not None]
     if depth < 2 or any(array.ndim != depth or array.dtype.kind not in "biuf" for array in present):
         return objects(arrays)
@@ -283,7 +283,7 @@ def _nested(
 
 
 def _nested_list(cell: Any) -> Any:
-    """Return a nested list of arrays in the form that Arrow takes."""
+    """Return a nested list of arrays in the form that Arrow accepts."""
     if isinstance(cell, np.ndarray):
         return list(cell) if cell.ndim == 1 else list(map(_nested_list, cell))
     return [_nested_list(item) for item in cell] if isinstance(cell, (list, tuple)) else cell
@@ -295,11 +295,11 @@ def _listed(cell: Any) -> list[Any] | None:
 
 
 def _joined(arrays: list[npt.NDArray[Any]], type_: pa.DataType | None) -> mds.Values:
-    """Return all elements. Arrays without any are left out: NumPy makes float64 of ``[]``."""
+    """Return the elements of non-empty arrays, or an empty array of the expected type."""
     if arrays:
         dtype = np.result_type(*[array.dtype for array in arrays])
         if dtype.kind == "M" and dtype != "datetime64[D]":
-            dtype = np.dtype("datetime64[us]")  # what is taken for granted of them in Arrow
+            dtype = np.dtype("datetime64[us]")  # the unit we assume in Arrow
         return np.concatenate([array.astype(dtype) for array in arrays])
     element = type_.value_type if type_ is not None and pa.types.is_list(type_) else type_
     if element is not None and _holds_nan(element):
@@ -308,7 +308,7 @@ def _joined(arrays: list[npt.NDArray[Any]], type_: pa.DataType | None) -> mds.Va
 
 
 def _matrix(lists: pa.ListArray) -> mds.Values:
-    """Return lists of one length as a matrix where elements are numbers, and all have a value."""
+    """Return lists of one length as a matrix, if elements are numbers or non-null booleans."""
     elements = lists.flatten()
     type_ = elements.type
     is_bool = pa.types.is_boolean(type_) and not elements.null_count
@@ -331,12 +331,12 @@ def batch_to_frame(batch: mds.Batch, schema: mds.Schema) -> pd.DataFrame:
     """Return a batch as a DataFrame, which the user's function may change.
 
     Array columns have one `numpy.ndarray` per cell, dates are `datetime.date`, strings objects;
-    rows are numbered from 0. Names that are not in `schema` are columns that were made here.
+    rows are numbered from 0. Columns that are not in `schema` were computed, not stored.
 
     Raises
     ------
     TransformError
-        If a timestamp is outside of what pandas holds.
+        If a timestamp is outside of the range of pandas.
     """
     arrays = {name: _for_function(values, schema.get(name)) for name, values in batch.items()}
     try:
@@ -348,20 +348,20 @@ def batch_to_frame(batch: mds.Batch, schema: mds.Schema) -> pd.DataFrame:
 
 
 def _for_function(values: mds.Values, column: mds.Column | None) -> npt.NDArray[Any]:
-    """Return a column as the function gets it: booleans with nulls as True, False and None."""
+    """Return a column as the function gets it: nullable booleans as True, False and None."""
     if not isinstance(values, np.ndarray):
         if pa.types.is_boolean(values.type):
             return objects(values.to_pylist())
         if pa.types.is_list(values.type) and pa.types.is_boolean(values.type.value_type):
             cells = values.to_pylist()
-            # Of dtype object only where a null can be, then in every shard.
+            # dtype object only if the column has null elements, and then in every shard.
             dtype = object if column is None or column.element_null_count else np.bool_
             return objects([None if cell is None else np.array(cell, dtype) for cell in cells])
     return column_for_pandas(values, column)
 
 
 def _check_pandas_holds(name: str, array: npt.NDArray[Any]) -> None:
-    """Raise an error that names the column whose timestamps pandas cannot hold."""
+    """Raise TransformError if pandas cannot hold the timestamps of the column."""
     try:
         arrays_to_pandas({name: array})
     except (ValueError, OverflowError) as error:

@@ -43,7 +43,7 @@ class _RemoteError(Exception):
 
 
 class _TransformWorker:
-    """One process and the channel to it."""
+    """A worker process and the channel to it."""
 
     def __init__(self, pickled: bytes) -> None:
         self.channel, theirs = socket.socketpair()
@@ -56,7 +56,7 @@ class _TransformWorker:
         self._unsent: bytes | None = pickled
 
     def call(self, argument: Any) -> tuple[Any, bytes | None, str]:
-        """Return the function's result, or its pickled error and traceback."""
+        """Call the function; return its result, or its pickled error and traceback."""
         if self._unsent is not None:
             send(self.channel, self._unsent)
             self._unsent = None
@@ -65,29 +65,29 @@ class _TransformWorker:
         return outcome
 
     def end(self) -> None:
-        """End the process at once, whatever it is doing."""
+        """Kill the process, whatever it is doing."""
         self.process.kill()
         self.process.wait()
         self.channel.close()
 
 
 class ProcessTransform:
-    """Calls a transform in worker processes. Safe to share between threads.
+    """A `Transform` that calls another one in worker processes. Safe to share between threads.
 
-    Results come in the order of the calls, whichever process is faster. It can be pickled, and a
-    copy in another process has worker processes of its own.
+    Each call returns its own result, whichever process is faster. Pickles; a copy in another
+    process has worker processes of its own.
 
     Parameters
     ----------
     transform : Transform
-        What to call; user-defined functions may be lambdas.
+        The transform to call; user-defined functions may be lambdas.
     workers : int
-        Processes.
+        Number of worker processes.
 
     Attributes
     ----------
     columns, unchanged, leaves_out_rows, keeps_rows
-        Those of `transform`.
+        As in `transform`.
     """
 
     def __init__(self, transform: Transform, workers: int) -> None:
@@ -120,7 +120,7 @@ class ProcessTransform:
         }
 
     def close(self) -> None:
-        """End the processes at once; there will be no further calls."""
+        """Kill the processes; further calls fail."""
         self._pool.close()
 
     @cached_property
@@ -132,7 +132,7 @@ class ProcessTransform:
 
 
 class WorkerPool:
-    """Calls one function in up to `size` processes, each started when first needed.
+    """A pool of up to `size` processes that call one function, each started when first needed.
 
     Safe to share between threads: a call waits until a process is free. The processes end with the
     pool, and with this process, even if it is killed.
@@ -151,11 +151,11 @@ class WorkerPool:
         self._begin()
         _pools.add(self)
         self._closed = False
-        #: Calls so far, and those that have returned.
+        #: Numbers of calls begun and returned so far.
         self.calls_begun = self.calls_returned = 0
 
     def _begin(self) -> None:
-        """Start without workers, in this process."""
+        """Reset the pool to have no workers in this process."""
         self._idle: list[_TransformWorker] = []
         self._alive: list[_TransformWorker] = []
         self._free = threading.Condition()
@@ -183,7 +183,7 @@ class WorkerPool:
         return result
 
     def close(self) -> None:
-        """End all processes at once, whatever they are doing; further calls fail."""
+        """Kill all processes, whatever they are doing; further calls fail."""
         with self._free:
             self._closed = True
             _end_all(self._alive)
@@ -236,11 +236,11 @@ def _end_all(workers: list[_TransformWorker]) -> None:
 
 
 def _leave_workers() -> None:
-    """Drop the workers in a fork, so that they notice when their own parent ends."""
+    """Drop the workers in a forked process, so that they notice when their own parent ends."""
     for pool in _pools:
         while pool._alive:
             worker = pool._alive.pop()
-            worker.process.returncode = 0  # no child of this process, which Popen would warn of
+            worker.process.returncode = 0  # not our child: without a code, Popen would warn
             worker.channel.close()
         pool._begin()
 
@@ -249,9 +249,9 @@ os.register_at_fork(after_in_child=_leave_workers)
 
 
 def main(file_descriptor: int) -> None:
-    """Serve the process at the other end of a socket until it ends.
+    """Serve the process at the other end of a socket until that process ends.
 
-    The first message is the pickled function, each further one an argument for it.
+    The first message is the pickled function, each further message an argument for it.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the reader decides what Ctrl-C ends
     channel = socket.socket(fileno=file_descriptor)
@@ -260,7 +260,7 @@ def main(file_descriptor: int) -> None:
         call = _loaded(receive(channel))
     except (EOFError, OSError):
         return
-    # A thread listens, so that this process ends with the other one even while a function runs.
+    # A thread listens, so that this process ends with its parent even while the function runs.
     messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(channel, messages), daemon=True).start()
     while True:
@@ -279,7 +279,7 @@ def _listen(channel: socket.socket, messages: queue.SimpleQueue[Any]) -> None:
 
 
 def _loaded(pickled: bytes) -> Callable[[Any], Any]:
-    """Load the function. If that fails, return one that raises the error when called."""
+    """Load the function; if that fails, return a function that raises the error when called."""
     try:
         function: Callable[[Any], Any] = unpickle_function(pickled)
         return function
@@ -307,7 +307,7 @@ def _outcome(call: Callable[[Any], Any], argument: Any) -> tuple[Any, bytes | No
 
 
 def send(channel: socket.socket, message: Any) -> None:
-    """Send an object. The memory of its arrays is sent out of band, without copying it.
+    """Send an object; the memory of its arrays is sent out of band, without a copy.
 
     Raises
     ------
@@ -324,7 +324,7 @@ def send(channel: socket.socket, message: Any) -> None:
 
 
 def receive(channel: socket.socket) -> Any:
-    """Return the next object; its arrays are writable.
+    """Receive the next object; its arrays are writable.
 
     Raises
     ------
@@ -334,7 +334,7 @@ def receive(channel: socket.socket) -> Any:
     (count,) = _COUNT.unpack(_read(channel, _COUNT.size))
     sizes = [size for (size,) in _COUNT.iter_unpack(_read(channel, count * _COUNT.size))]
     data, *buffers = [_read(channel, size) for size in sizes]
-    return pickle.loads(data, buffers=buffers)  # noqa: S301  # a process of our own sent it
+    return pickle.loads(data, buffers=buffers)  # noqa: S301  # sent by our own process
 
 
 def _read(channel: socket.socket, size: int) -> memoryview:
@@ -355,7 +355,7 @@ def pickle_function(function: Any) -> bytes:
     Raises
     ------
     MissingDependencyError
-        If that needs a library that is not installed.
+        If pickling by value needs a library that is not installed.
     """
     library = _cloudpickle()
     if library is not None:
@@ -370,15 +370,15 @@ def pickle_function(function: Any) -> bytes:
 
 
 def unpickle_function(pickled: bytes) -> Any:
-    """Load what `pickle_function` made, in this process or in one that it started."""
+    """Load an object that `pickle_function` pickled here, in the parent or in a worker process."""
     return pickle.loads(pickled)  # noqa: S301  # never from a dataset
 
 
 def function_identity(function: Callable[..., Any] | None) -> bytes:
-    """Return bytes that change with a function, and with what it calls in its module.
+    """Return bytes that change with a function and with the functions it calls in its module.
 
     Equal functions may have different identities; different functions never share one, unless they
-    differ only in what they call in other modules.
+    differ only in the code that they call in other modules.
     """
     if function is None:
         return b""
@@ -393,7 +393,7 @@ def function_identity(function: Callable[..., Any] | None) -> bytes:
     library.register_pickle_by_value(module)
     try:
         return pickle_function(function)
-    except Exception:  # its module holds what cannot be pickled
+    except Exception:  # its module holds an object that cannot be pickled
         pass
     finally:
         library.unregister_pickle_by_value(module)
@@ -408,7 +408,7 @@ def _source_of(module: ModuleType | None) -> bytes:
 
 
 def _cloudpickle() -> Any:
-    """Return cloudpickle, alone or from another library that includes it, or None."""
+    """Return the module cloudpickle, its own or the one in PySpark; None without both."""
     for name in ("cloudpickle", "pyspark.cloudpickle"):
         try:
             return importlib.import_module(name)

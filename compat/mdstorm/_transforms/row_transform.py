@@ -1,4 +1,4 @@
-"""Run a `TransformSpec` row by row, and check that functions keep to what they declare."""
+"""Run a `TransformSpec` row by row, and check results against the declared fields."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ _OBJECT = np.empty((), object)
 
 
 class DeclaredTransform:
-    """A transform of a reader, whose columns a `TransformSpec` declares.
+    """Base of the transforms of readers, whose columns a `TransformSpec` declares.
 
     Parameters
     ----------
     spec : TransformSpec
-        What the user gave.
+        The user's transform.
     schema : Schema
         The stored columns that are read.
     names : sequence of str
-        All columns that go in, mask columns included.
+        All input columns, including mask columns.
 
     Attributes
     ----------
     columns : tuple of str
-        The columns that come out.
+        The output columns.
     edited : dict of str to EditedField
-        The declarations among them.
+        The declared fields by name.
 
     Raises
     ------
     NoMatchingFieldsError
-        If the transform leaves no column.
+        If the transform removes all columns.
     """
 
     def __init__(self, spec: TransformSpec, schema: Schema, names: Sequence[str]) -> None:
@@ -85,15 +85,15 @@ def declared_dtype(numpy_type: Any) -> np.dtype[Any]:
 
 
 def as_declared(values: Values, field: EditedField) -> Values:
-    """Return values in the declared dtype, of the declared shape.
+    """Return values in the declared dtype, and check their shape.
 
-    Numbers are cast where that keeps their values, except for digits of floating-point numbers.
-    Columns declared as integers or booleans that hold NaN stay floating-point: NaN means null.
+    Numbers are cast if that keeps their values; floating-point numbers may lose digits. Columns
+    declared as integers or booleans that hold NaN stay floating-point: NaN means null.
 
     Raises
     ------
     TransformError
-        If the dtype cannot hold them, or they have another shape.
+        If the dtype cannot hold the values, or their shape differs from the declared one.
     """
     name, numpy_type, shape, _ = field
     dtype = declared_dtype(numpy_type)
@@ -127,7 +127,7 @@ def _as_numbers(name: str, values: Values, dtype: np.dtype[Any]) -> Values:
 
 
 def lists_of(elements: pa.Array, lengths: npt.ArrayLike, missing: npt.ArrayLike) -> pa.ListArray:
-    """Return lists of these lengths, of which some are null, with these elements in turn."""
+    """Return an Arrow array of lists with the given elements, lengths and null mask."""
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets, mask=np.append(missing, False)), elements)
 
@@ -205,8 +205,8 @@ def check_shape(name: str, values: Values, shape: tuple[int | None, ...]) -> Non
 class RowTransform(DeclaredTransform):
     """The transform of a row reader.
 
-    The function takes and returns a dict with a value per field, as the reader would deliver it. No
-    pandas is involved; arrays of one shape are stacked once.
+    The function takes and returns a dict with one value per field, in the form the reader delivers.
+    pandas is not used; arrays of one shape are stacked once.
     """
 
     keeps_rows = True
@@ -219,7 +219,7 @@ class RowTransform(DeclaredTransform):
         RowTransformError
             If the function returns other fields than declared.
         TransformError
-            If a field has another type or shape than declared.
+            If the type or shape of a field differs from the declared one.
         """
         if self.spec.func is None:
             kept = {name: self._decoded(name, batch[name]) for name in self.columns}
@@ -243,7 +243,7 @@ class RowTransform(DeclaredTransform):
             return self.enforce(name, column_of_cells(values))
         is_same = _are_scalars(batch[name]) and not self._is_late(name)
         if is_same and all(map(operator.is_, values, given[name])):
-            return batch[name]  # what most functions do with most columns
+            return batch[name]  # unchanged, as most columns are by most functions
         return column_of_cells(values)
 
     def _decoded(self, name: str, values: Values) -> Values:
@@ -280,12 +280,12 @@ class RowTransform(DeclaredTransform):
 
 
 def _as_declared_array(name: str, value: Any) -> Any:
-    """Convert a list that a function returned for a field with a shape to an array."""
+    """Convert a list that the function returned for a field declared with a shape to an array."""
     if not isinstance(value, (list, tuple)):
         return value
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # as NumPy 1.23 has it
+            warnings.simplefilter("error")  # NumPy 1.23 only warns about ragged lists
             return np.array(value)
     except (ValueError, Warning) as error:
         raise TransformError(
@@ -295,18 +295,18 @@ def _as_declared_array(name: str, value: Any) -> Any:
 
 
 def _are_scalars(values: Values) -> bool:
-    """Whether the values of a column cannot be changed in place."""
+    """Whether the values of a column are immutable scalars."""
     if isinstance(values, np.ndarray):
         return values.ndim == 1 and values.dtype.kind != "O"
     return not pa.types.is_nested(values.type)
 
 
 def column_of_cells(values: list[Any]) -> Values:
-    """Return one value per row as a column: stacked if all are alike, otherwise objects."""
+    """Return one value per row as a column: stacked if dtypes and shapes agree, else objects."""
     types = {type(value) for value in values}
     if types and types <= _NUMBER_TYPES:
         numbers = np.array(values)
-        if numbers.dtype.kind != "O":  # as that of integers of more than 64 bits is
+        if numbers.dtype.kind != "O":  # the kind for integers of more than 64 bits
             return numbers
     arrays = [_as_array(value) for value in values]
     kinds = {array.dtype.kind for array in arrays}
@@ -315,12 +315,12 @@ def column_of_cells(values: list[Any]) -> Values:
     if len({(array.dtype, array.shape) for array in arrays}) == 1:
         return np.stack(arrays)
     if kinds <= set("biuf") and all(array.ndim == 0 for array in arrays):
-        return np.stack(arrays)  # numbers of several types, as the widest of them
+        return np.stack(arrays)  # numbers of several dtypes are promoted
     return objects([array[()] for array in arrays])
 
 
 def _as_array(value: Any) -> npt.NDArray[Any]:
-    """Return a number, an array or a tensor as an array; anything else as an object."""
+    """Return a number, an array or a tensor as an array; the placeholder for anything else."""
     if value is None or isinstance(value, (str, bytes, list, tuple, dict)):
         return _OBJECT
     array = np.asarray(value)
@@ -328,6 +328,6 @@ def _as_array(value: Any) -> npt.NDArray[Any]:
 
 
 def _with_objects(values: list[Any], arrays: list[npt.NDArray[Any]]) -> Values:
-    """Return values as objects: what the function returned, but arrays and scalars of NumPy."""
+    """Return values as objects, with numbers and tensors converted to NumPy."""
     pairs = zip(values, arrays, strict=True)
     return objects([value if array.dtype.kind == "O" else array[()] for value, array in pairs])
