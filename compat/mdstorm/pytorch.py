@@ -1,4 +1,4 @@
-"""Loaders over readers: the mirror of ``petastorm.pytorch``."""
+"""PyTorch loaders over readers: the mirror of ``petastorm.pytorch``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 
 __getattr__ = other_names(__name__)
 
-#: Private in Petastorm, and used by copies of its loaders all the same.
+#: Private in Petastorm, but used by copies of its loaders.
 _sanitize_pytorch_types = sanitize_pytorch_types
 
 
@@ -44,14 +44,14 @@ class DataLoader(loaders.RowLoader, Generic[BatchT]):
     blocks of rows, as fast as in a converter's loader. Each iteration is then a complete pass with
     new permutations, even after a ``break`` or during another iteration, and the loader has a
     `state_dict`. Over other readers (WeightedSamplingReader, n-grams, objects with Petastorm's
-    ``Reader`` interface), items are taken one at a time. A second pass resets such a reader, which
-    some support only at their end.
+    ``Reader`` interface), items are taken one at a time. A second pass resets such a reader; some
+    can be reset only at their end.
 
     Booleans become uint8, uint16 becomes int32, uint32 becomes int64, and timestamps become int64
-    nanoseconds since 1970 UTC. Strings, binaries, decimals, dates, nested values and arrays of
-    several shapes become lists. If the reader delivers batches, integers with nulls become float64
-    with NaN, and other nulls that no tensor can represent are an error. If it delivers rows, all
-    nulls except those of floating-point numbers are an error.
+    nanoseconds since 1970 UTC. Strings, binaries, decimals, dates, nested values and arrays with
+    different shapes become lists. If the reader delivers batches, integers with nulls become
+    float64 with NaN, and other nulls that no tensor can represent are an error. If it delivers
+    rows, all nulls except those of floating-point numbers are an error.
 
     Parameters
     ----------
@@ -64,8 +64,8 @@ class DataLoader(loaders.RowLoader, Generic[BatchT]):
         Function that builds a batch from a list of rows, which are dicts from column name to value.
         The default function is not called, because whole columns give the same batches.
     shuffling_queue_capacity : int
-        Rows are shuffled within windows of whole shards with at least this many rows, by the seed
-        of the reader. Over other readers, rows are drawn by ``np.random`` from a pool of this size.
+        Rows are shuffled within windows of whole shards with at least this many rows, with the
+        reader's seed. Over other readers, rows are drawn by ``np.random`` from a pool of this size.
         0 means no shuffling.
 
     Raises
@@ -127,7 +127,7 @@ class DataLoader(loaders.RowLoader, Generic[BatchT]):
 
 
 class BatchedDataLoader(loaders.ColumnLoader):
-    """Batches of a reader's rows as dicts of tensors, converted by a function of whole columns.
+    """Batches of a reader's rows as dicts of tensors, made by a function of whole columns.
 
     Works like `DataLoader`, except that every column is a tensor.
 
@@ -138,16 +138,16 @@ class BatchedDataLoader(loaders.ColumnLoader):
     batch_size : int
         Rows per batch, at least 1. A batch may span epochs; only the last one may be shorter.
     transform_fn : callable, optional
-        Gets the array of one column, with an unspecified number of rows, and returns a tensor,
-        which may be on another device. By default ``torch.as_tensor``.
+        Function that gets the array of one column, with an unspecified number of rows, and returns
+        a tensor, which may be on another device. By default ``torch.as_tensor``.
     shuffling_queue_capacity : int
         As in `DataLoader`, except that over other readers, rows are drawn by ``torch.randperm``.
 
     Raises
     ------
     UnsupportedTypeError
-        If a column cannot be a tensor: strings, binaries, decimals, dates, nested values, arrays of
-        several shapes; also TypeError.
+        If a column cannot be a tensor: strings, binaries, decimals, dates, nested values, arrays
+        with different shapes; also TypeError.
     InvalidArgumentError, NullValueError, RuntimeError
         As in `DataLoader`.
 
@@ -201,7 +201,7 @@ class InMemBatchedDataLoader(OwnContext):
     Parameters
     ----------
     reader : Reader
-        The reader. It is read completely, and then stopped.
+        The reader. It is read up to `rows_capacity` rows, and then stopped.
     batch_size : int
         Rows per batch; the last batch of each epoch may be shorter.
     transform_fn : callable, optional
@@ -213,9 +213,9 @@ class InMemBatchedDataLoader(OwnContext):
         With `shuffle`, pass number e is shuffled by ``torch.randperm`` with the seed ``seed + e``,
         as in Petastorm.
     rows_capacity : int
-        Largest number of rows to read. A warning says if rows were left out.
+        Largest number of rows to keep. A warning says if rows of a finite reader were left out.
     shuffle : bool
-        Whether the rows are shuffled.
+        Whether to shuffle the rows.
 
     Raises
     ------
@@ -273,15 +273,15 @@ class InMemBatchedDataLoader(OwnContext):
         return torch.randperm(rows, generator=torch.Generator().manual_seed(self._seed + epoch))
 
     def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
-        """Do nothing: the reader was stopped before."""
+        """Do nothing: the constructor has stopped the reader."""
 
 
 def _load_rows_into_mem(
     reader: Any, transform_fn: Callable[[Any], Any] | None, rows_capacity: int
 ) -> tuple[list[str], list[torch.Tensor]]:
-    """Return the columns of the first rows of a reader, by names and tensors, and stop it.
+    """Return the names and tensors of the columns of a reader's first rows, and stop the reader.
 
-    Private in Petastorm, and used by copies of its loaders all the same.
+    Private in Petastorm, but used by copies of its loaders.
     """
     with BatchedDataLoader(
         reader, min(rows_capacity, loaders.ROWS_AT_A_TIME), transform_fn

@@ -28,9 +28,9 @@ __all__ = [
     "normalize_dataset_url_or_urls",
 ]
 
-#: ``cache_type`` of readers that keep nothing.
+#: ``cache_type`` of readers without a cache.
 NULL_CACHE = "null"
-#: ``cache_type`` of readers that keep decoded row groups on a local disk.
+#: ``cache_type`` of readers that cache decoded row groups on a local disk.
 LOCAL_DISK_CACHE = "local-disk"
 __getattr__ = other_names(__name__)
 
@@ -69,8 +69,9 @@ def make_reader(
 ) -> Reader:
     """Open a dataset for reading row by row.
 
-    For datasets that Petastorm or `materialize_dataset` wrote, whose fields are decoded. Other
-    datasets can be read, too, with a schema inferred from their columns, and a warning.
+    This reader is for datasets that Petastorm or `materialize_dataset` wrote, whose fields it
+    decodes. Other datasets can be read, too, with a schema inferred from their columns and a
+    warning.
 
     Parameters
     ----------
@@ -79,7 +80,7 @@ def make_reader(
     pyarrow_serialize : bool
         Has no effect.
     transform_spec : TransformSpec, optional
-        Its function is called with each row, a dict.
+        A transform whose function is called with each row, a dict.
     dataset_url, reader_pool_type, workers_count, results_queue_size, seed, shuffle_rows,
     shuffle_row_groups, shuffle_row_drop_partitions, predicate, rowgroup_selector, num_epochs,
     cur_shard, shard_count, shard_seed, cache_type, cache_location, cache_size_limit,
@@ -146,23 +147,23 @@ def make_batch_reader(
     dataset_url_or_urls : str, path or list of them
         URL or path of a directory or file, or a list of several files: Parquet files, or shards of
         one MDS dataset. The files of a list are read in its order, those of a directory in the
-        order of their paths. Hive partitions become columns. Of a table of Delta or Iceberg, the
-        live rows of one version are read.
+        order of their paths. Hive partitions become columns. For a Delta or Iceberg table, the live
+        rows of one version are read.
     schema_fields : iterable of str or of UnischemaField, optional
         Columns to read, as regular expressions that match whole names, or as fields; by default all
-        that are not nested. They are delivered in stored order.
+        columns that are not nested. They are delivered in stored order.
     reader_pool_type : {"thread", "process", "dummy"}
         Where rows are read and your functions are called. ``thread``: in threads. ``process``:
-        functions are called in processes. ``dummy``: in the caller's thread, when a batch is
-        requested. The order of rows is the same.
+        rows are read in threads, and functions are called in processes. ``dummy``: in the caller's
+        thread, when a batch is requested. The order of rows is the same.
     workers_count : int
         Number of threads or processes; at most one per processor.
     results_queue_size : int
         Largest number of batches to prepare ahead of use.
     seed : int, optional
-        Seed of all permutations. None, and 0 in the exact order, mean no seed: it is then 9176 on
-        all ranks with `cur_shard` and `shard_count`, and drawn at random without them. Pass a seed
-        to repeat a trial, or to shuffle several readers in the same way.
+        Seed of all permutations. None, and 0 in the exact order, mean no seed: the reader then uses
+        9176 on all ranks with `cur_shard` and `shard_count`, and a random seed without them. Pass a
+        seed to repeat a trial, or to shuffle several readers in the same way.
     shuffle_rows : bool
         Whether to shuffle the rows of each shard or row group, differently in each epoch.
     shuffle_row_groups : bool
@@ -190,8 +191,8 @@ def make_batch_reader(
     cache_size_limit : int, optional
         Largest size of the cache in bytes.
     cache_row_size_estimate : int, optional
-        Approximate size of a row in bytes. A `cache_size_limit` that is too small for some rows is
-        refused.
+        Approximate size of a row in bytes. A `cache_size_limit` that is too small for a few rows is
+        an error.
     cache_extra_settings : dict, optional
         Other arguments of `LocalDiskCache`, such as ``{"cleanup": False}`` for a cache that
         outlives the reader.
@@ -199,7 +200,7 @@ def make_batch_reader(
         Have no effect, because file systems come from fsspec, and there is only one way to send a
         batch.
     transform_spec : TransformSpec, optional
-        Its function is called with each batch, a pandas DataFrame.
+        A transform whose function is called with each batch, a pandas DataFrame.
     filters : list of tuple, or list of list of tuple, optional
         pyarrow-style conditions on columns. Row groups without a match are skipped, and only
         matching rows are delivered.
@@ -216,24 +217,24 @@ def make_batch_reader(
     null_masks : sequence of str
         Columns for which a boolean column ``<name>_is_null`` is added.
     check_ranks : bool
-        Tell ranks of one process group that begin an epoch with different seeds, batch sizes or
-        states. The first rank's answer is in the group's store, and nobody waits for it. Other
-        seeds in the elastic order are an error, all else is a warning.
+        Whether to detect ranks of one process group that begin an epoch with different seeds, batch
+        sizes or states. The ranks compare through the group's store, without waiting for each
+        other. Different seeds in the elastic order are an error, other differences a warning.
     decimals : {"float64", "float32", "decimal"}, optional
         Type in which decimals are delivered. ``"float64"`` and ``"float32"`` deliver the nearest
-        numbers, which models can be trained on and which filters, predicates and functions get;
-        arrays of decimals become arrays of numbers. By default, decimals stay `Decimal`: lists in
-        PyTorch, text in TensorFlow, with a warning from a loader over the reader. ``"decimal"``
-        does the same without the warning.
+        floating-point numbers, also to filters, predicates and functions; arrays of decimals become
+        arrays of numbers. By default, decimals stay `Decimal`: lists in PyTorch, text in
+        TensorFlow, with a warning from a loader over the reader. ``"decimal"`` does the same
+        without the warning.
     decode : str or list of str, optional
         Binary columns that hold image files, to deliver as RGB: uint8 arrays ``(rows, height,
         width, 3)``. Filters and predicates get the files, `transform_spec` the decoded images.
     size : int or (int, int), optional
-        Height and width of these images. Each is resized until it covers the size, and its centre
-        is cut out. Without it, all images of a batch must have one shape.
+        Height and width of the decoded images. Each image is resized until it covers the size, and
+        then centre-cropped. By default, all images of a batch must have the same shape.
     max_image_bytes : int, optional
-        Bytes that one of these images may decode to, by default 256 MiB: a small file can state any
-        size.
+        Largest number of bytes that one image may decode to, by default 256 MiB. The limit is there
+        because a small file can state any size.
     version : int, optional
         Version of a Delta table to read, or id of a snapshot of an Iceberg table; by default the
         newest one when the reader is created.

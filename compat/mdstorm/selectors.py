@@ -1,7 +1,7 @@
-"""Selectors: choose row groups by an index from `build_rowgroup_index`.
+"""Selectors, which choose row groups by an index from `build_rowgroup_index`.
 
-Names and signatures are those of ``petastorm.selectors``. Selectors select whole row groups, so
-rows without the value are delivered, too.
+Names and signatures are those of ``petastorm.selectors``. A selector chooses whole row groups, so
+their rows without the value are delivered, too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = [
 
 
 class RowGroupSelectorBase(abc.ABC):
-    """Base of all selectors."""
+    """Base class of selectors."""
 
     @abc.abstractmethod
     def get_index_names(self) -> list[str]:
@@ -33,7 +33,7 @@ class RowGroupSelectorBase(abc.ABC):
 
     @abc.abstractmethod
     def select_row_groups(self, index_dict: Mapping[str, Any]) -> set[int]:
-        """Return the numbers of the row groups to read, given the indexers by index name."""
+        """Return the positions of the row groups to read, given the indexers by index name."""
 
 
 class SingleIndexSelector(RowGroupSelectorBase):
@@ -56,13 +56,13 @@ class SingleIndexSelector(RowGroupSelectorBase):
         return [self._index_name]
 
     def select_row_groups(self, index_dict: Mapping[str, Any]) -> set[int]:
-        """Return the numbers of the row groups that hold one of the values."""
+        """Return the positions of the row groups that hold one of the values."""
         indexer = index_dict[self._index_name]
         return set().union(*map(indexer.get_row_group_indexes, self._values_to_select))
 
 
 class _SeveralSelectors(RowGroupSelectorBase):
-    """Several selectors in one."""
+    """Base class of selectors that combine several others."""
 
     def __init__(self, single_index_selectors: list[Any]) -> None:
         selectors = list(single_index_selectors)
@@ -74,7 +74,7 @@ class _SeveralSelectors(RowGroupSelectorBase):
         self._single_index_selectors = selectors
 
     def get_index_names(self) -> list[str]:
-        """Return the names of the indexes of all of them."""
+        """Return the names of all selectors' indexes."""
         return [name for each in self._single_index_selectors for name in each.get_index_names()]
 
 
@@ -93,7 +93,7 @@ class IntersectIndexSelector(_SeveralSelectors):
     """
 
     def select_row_groups(self, index_dict: Mapping[str, Any]) -> set[int]:
-        """Return the numbers of the row groups that all of them choose."""
+        """Return the positions of the row groups that all selectors choose."""
         found = (each.select_row_groups(index_dict) for each in self._single_index_selectors)
         return set.intersection(*map(set, found))
 
@@ -113,7 +113,7 @@ class UnionIndexSelector(_SeveralSelectors):
     """
 
     def select_row_groups(self, index_dict: Mapping[str, Any]) -> set[int]:
-        """Return the numbers of the row groups that any of them chooses."""
+        """Return the positions of the row groups that any selector chooses."""
         found = (each.select_row_groups(index_dict) for each in self._single_index_selectors)
         return set().union(*found)
 
@@ -121,19 +121,19 @@ class UnionIndexSelector(_SeveralSelectors):
 def select_row_groups(
     selector: RowGroupSelectorBase, source: Dataset | ParquetDataset
 ) -> SampleSource:
-    """Keep only the row groups, or MDS shards, that a selector chooses.
+    """Return a dataset with only the row groups, or MDS shards, that a selector chooses.
 
     Parameters
     ----------
     selector : RowGroupSelectorBase
-        What the user gave.
+        The user's selector.
     source : Dataset or ParquetDataset
-        A whole dataset, as it was opened: indexes know the numbers of its row groups.
+        The whole dataset, because indexes hold the positions of all its row groups.
 
     Raises
     ------
     InvalidArgumentError
-        If it needs indexes that the dataset does not have; also ValueError.
+        If the selector needs indexes that the dataset does not have; also ValueError.
     """
     indexes = load_row_group_index(source)
     missing = set(selector.get_index_names()) - set(indexes)

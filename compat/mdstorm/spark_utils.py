@@ -25,7 +25,7 @@ def dataset_as_rdd(
     schema_fields: Sequence[UnischemaField | str] | None = None,
     hdfs_driver: str = "libhdfs3",
 ) -> Any:
-    """Return the rows of a dataset of Petastorm, or of MDS, as an RDD of namedtuples.
+    """Return the rows of a Petastorm or MDS dataset as an RDD of namedtuples.
 
     The executors read the dataset themselves, one partition per row group or shard. They need
     mdstorm and access to the storage.
@@ -37,7 +37,7 @@ def dataset_as_rdd(
     spark_session : pyspark.sql.SparkSession
         A classic session.
     schema_fields : sequence of UnischemaField or str, optional
-        Fields to read, and regular expressions that match whole names; all by default.
+        Fields to read, or regular expressions that match whole names; by default all fields.
     hdfs_driver : str
         Not used.
 
@@ -49,12 +49,12 @@ def dataset_as_rdd(
     Raises
     ------
     UnsupportedArgumentError
-        With a session of Spark Connect, or on serverless or shared compute, which have no RDDs;
-        also NotImplementedError.
+        If the session has no RDDs: on Spark Connect, serverless or shared compute; also
+        NotImplementedError.
     """
     try:
         parallelize = spark_session.sparkContext.parallelize
-    except Exception as error:  # each kind of session that refuses it raises an error of its own
+    except Exception as error:  # each kind of session without RDDs raises another error
         raise UnsupportedArgumentError(
             "dataset_as_rdd needs a classic Spark session: Spark Connect, serverless and shared "
             "compute have no RDDs. Read the dataset with make_reader, or the Parquet files with "

@@ -42,7 +42,7 @@ def make_petastorm_dataset(reader: Any) -> TFDataset[Row]:
 
     Over an unused reader from `make_batch_reader` or `make_reader`, each iteration is a complete
     pass with new permutations: ``repeat``, a second ``for``, and a ``for`` after a ``break`` work.
-    Over other readers, items are taken one at a time. An iteration continues where the last one
+    Over other readers, items are taken one at a time. An iteration continues where the previous one
     stopped, and resets a reader that is at its end.
 
     Rows are passed to TensorFlow in blocks. ``dataset.batch(n)``, and
@@ -68,7 +68,7 @@ def make_petastorm_dataset(reader: Any) -> TFDataset[Row]:
     InvalidArgumentError
         If TensorFlow has no type for a field; also ValueError.
     NullValueError
-        If a column of batches holds nulls for which TensorFlow has no value.
+        If the reader delivers batches, and a column holds nulls for which TensorFlow has no value.
 
     Notes
     -----
@@ -98,12 +98,12 @@ def make_petastorm_dataset(reader: Any) -> TFDataset[Row]:
 def tf_tensors(reader: Any, shuffling_queue_capacity: int = 0, min_after_dequeue: int = 0) -> Any:
     """Return tensors of a reader's next item, for ``tf.compat.v1.Session.run``.
 
-    At the end of the reader, running them raises ``tf.errors.OutOfRangeError``.
+    At the end of the reader, running the tensors raises ``tf.errors.OutOfRangeError``.
 
     Parameters
     ----------
     reader : Reader
-        What is read.
+        The reader.
     shuffling_queue_capacity : int
         Size of a ``RandomShuffleQueue`` of rows; 0 for none. Its runner is added to the graph:
         start it with ``tf.compat.v1.train.start_queue_runners``.
@@ -118,7 +118,7 @@ def tf_tensors(reader: Any, shuffling_queue_capacity: int = 0, min_after_dequeue
     Raises
     ------
     ArgumentTypeError
-        If `reader` is no reader; also TypeError.
+        If `reader` is not a reader; also TypeError.
     InvalidArgumentError
         If a queue is requested and the reader delivers batches, or if TensorFlow has no type for a
         field; also ValueError.
@@ -171,9 +171,9 @@ def make_namedtuple_tf_ngram(
     Parameters
     ----------
     unischema : Unischema
-        Fields of the rows.
+        Schema of the rows.
     ngram : NGram
-        Which fields are at which offset.
+        The n-gram, which lists the fields at each offset.
     *args
         Values in the order of offsets and fields.
     **kargs
@@ -191,7 +191,7 @@ def make_namedtuple_tf_ngram(
 def _shuffled(
     tensors: list[Any], dtypes: list[Any], capacity: int, min_after_dequeue: int
 ) -> list[Any]:
-    """Pass tensors through a queue."""
+    """Return the tensors of a ``RandomShuffleQueue`` that is filled from the given ones."""
     queue = tf.queue.RandomShuffleQueue(capacity, min_after_dequeue, dtypes)
     queue.size(name=RANDOM_SHUFFLING_QUEUE_SIZE)
     runner = tf.compat.v1.train.QueueRunner(queue, [queue.enqueue(tensors)])

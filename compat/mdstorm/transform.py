@@ -21,14 +21,14 @@ __all__ = [
 
 __getattr__ = other_names(__name__)
 
-#: Name, NumPy type, shape (None for a free dimension), nullable.
+#: Name, NumPy type, shape (None for a dimension of any size), nullable.
 EditedField = tuple[str, Any, tuple[int | None, ...], bool]
 
 
 def edit_field(
     name: str, numpy_dtype: Any, shape: tuple[int | None, ...], nullable: bool = False
 ) -> EditedField:
-    """Describe a column that a transform adds or changes, for ``edit_fields``."""
+    """Return the declaration of a column that a transform adds or changes, for ``edit_fields``."""
     return (name, numpy_dtype, shape, nullable)
 
 
@@ -44,19 +44,19 @@ class TransformSpec(Described):
         it gets and returns one row, a dict.
     edit_fields : sequence of (tuple or UnischemaField), optional
         Columns that `func` adds or changes, each as ``(name, numpy_dtype, shape, nullable)``. A
-        codec before `nullable`, as fields of a schema have it, is ignored.
+        codec before `nullable`, as in the fields of a schema, is ignored.
     removed_fields : sequence of str, optional
-        Columns that are dropped.
+        Columns to drop.
     selected_fields : sequence of str, optional
-        Columns that are kept, in this order. Cannot be combined with `removed_fields`.
+        Columns to keep, in this order. Cannot be combined with `removed_fields`.
 
     Raises
     ------
     InvalidArgumentError
-        If both `removed_fields` and `selected_fields` are given, or an edited field is no such
+        If both `removed_fields` and `selected_fields` are given, or an edited field is not such a
         tuple.
     ArgumentTypeError
-        If an argument is of another type.
+        If an argument has another type.
 
     Notes
     -----
@@ -102,13 +102,13 @@ class TransformSpec(Described):
         Raises
         ------
         InvalidArgumentError
-            If one is neither a field nor a tuple of name, dtype, shape and nullability.
+            If a declaration is neither a field nor a tuple of name, dtype, shape and nullability.
         """
         fields = map(_edited, self.edit_fields)
         return {field[0]: field for field in fields}
 
     def _mdstorm_columns_of(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """Names of the columns after the transform of `columns`: edited ones come last."""
+        """Return the names of the columns after the transform, with edited columns last."""
         edited = self._mdstorm_edited()
         left_out = {*self.removed_fields, *edited}
         result = [name for name in columns if name not in left_out]
@@ -126,8 +126,7 @@ def transform_schema(schema: Unischema, transform_spec: TransformSpec) -> Unisch
     schema : Unischema
         Schema of the input rows.
     transform_spec : TransformSpec
-        The transform. Fields that it removes or selects and that do not exist are ignored, with a
-        warning.
+        The transform. Removed or selected fields that do not exist are ignored with a warning.
 
     Returns
     -------

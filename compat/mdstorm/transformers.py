@@ -8,10 +8,10 @@ For example::
 
     MyTrainer(model, args, train_dataset=converter, eval_dataset=other_converter).train()
 
-The Trainer lets subclasses create its loaders, and tells callbacks about epochs. For the batch
-size, the columns that a model takes, and the collator that leaves out other columns, it has only
-private names: ``_train_batch_size``, ``_set_signature_columns_if_needed`` with
-``_signature_columns``, and ``_get_collator_with_removed_columns``. Tested with transformers 5.23.
+The Trainer lets subclasses create its loaders, and notifies callbacks of epochs. This module also
+uses private names, because the Trainer has no public ones: ``_train_batch_size``,
+``_set_signature_columns_if_needed`` with ``_signature_columns`` (the columns that a model takes),
+and ``_get_collator_with_removed_columns``. Tested with transformers 5.23.
 """
 
 from __future__ import annotations
@@ -44,38 +44,38 @@ else:
 
 
 class StreamingTrainerMixin(_Base):  # type: ignore[misc]
-    """Lets a ``Trainer`` read converters, `StreamingDataset` and loaders, each row once.
+    """A mixin with which a ``Trainer`` reads converters, `StreamingDataset` and their loaders.
 
-    Put the mixin before ``Trainer`` among the bases. You can then pass them as `train_dataset` and
-    `eval_dataset`, as values of a dict of datasets, and to ``evaluate`` and ``predict``. The
-    Trainer handles any other dataset itself.
+    Put the mixin before ``Trainer`` among the bases. You can then pass these objects as
+    `train_dataset` and `eval_dataset`, as values of a dict of datasets, and to ``evaluate`` and
+    ``predict``. Each row is read once. The Trainer handles any other dataset itself.
 
-    A converter is read once per epoch. For training, it is shuffled by ``data_seed`` or ``seed`` of
-    the arguments. For other options, pass a loader of ``make_torch_dataloader(num_epochs=1, …)``,
-    which keeps its own batch size.
+    A converter is read once per epoch. For training, it is shuffled with the ``data_seed`` or
+    ``seed`` of the TrainingArguments. For other options, pass a loader from
+    ``make_torch_dataloader(num_epochs=1, …)``, which keeps its own batch size.
 
     Batches are dicts of tensors. ``label`` and ``label_ids`` become ``labels``, and with
     ``remove_unused_columns`` columns that the model does not take are left out. A `data_collator`
     gets lists of samples.
 
-    With several processes, predictions come in the order in which the processes read. To join them
-    with the rows, let the model also return a column that identifies the rows.
+    With several processes, predictions are returned in the order in which the processes read. To
+    join them with the rows, let the model also return a column that identifies the rows.
 
     When training resumes from a checkpoint, the Trainer skips the batches that were trained on. The
-    number of processes and the batch size must be those with which the checkpoint was written.
+    number of processes and the batch size must be the same as when the checkpoint was written.
 
     Raises
     ------
     InvalidArgumentError
-        In ``train``, if a checkpoint was written by another number of processes, or with another
-        batch size.
+        In ``train``, if a checkpoint was written with another number of processes or another batch
+        size.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.add_callback(_Resumption)
-        #: Those of loaders that were given, and of evaluation where workers persist, each with
-        #: what it reads.
+        #: Prepared loaders to reuse, by the source's id: loaders that the user passed, and those of
+        #: evaluation with persistent workers. Each is kept with its source.
         self._kept_loaders: dict[int, tuple[object, DataLoader[Any]]] = {}
 
     def get_train_dataloader(self) -> DataLoader[Any]:
@@ -85,7 +85,7 @@ class StreamingTrainerMixin(_Base):  # type: ignore[misc]
         return self._prepared(self.train_dataset, self._train_batch_size, trains=True)
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> DataLoader[Any]:
-        """Return the prepared loader of `eval_dataset`, or of the one with that name."""
+        """Return the prepared loader of `eval_dataset`, or of the dataset with that name."""
         chosen: Any = self.eval_dataset if eval_dataset is None else eval_dataset
         if isinstance(chosen, str) and isinstance(self.eval_dataset, Mapping):
             chosen = self.eval_dataset[chosen]
@@ -146,12 +146,12 @@ class StreamingTrainerMixin(_Base):  # type: ignore[misc]
 
     @property
     def _collates(self) -> bool:
-        """Whether samples go through a collator that is more than PyTorch's."""
+        """Whether the user's own collator builds the batches, rather than the default one."""
         return self.data_collator is not _transformers.default_data_collator
 
     @property
     def _columns_of_model(self) -> frozenset[str] | None:
-        """Names of the columns that the model takes; None for any."""
+        """Names of the columns that the model takes; None for all columns."""
         if not self.args.remove_unused_columns:
             return None
         self._set_signature_columns_if_needed()
@@ -165,19 +165,19 @@ def _is_ours(source: object) -> bool:
 
 
 class _Keywords:
-    """Turns a batch into a model's keywords, as transformers' default collator does.
+    """Converts a batch to the model's keyword arguments, as transformers' default collator does.
 
     Parameters
     ----------
     names : frozenset of str or None
-        What the model takes; None for anything.
+        The columns that the model takes; None for all.
     """
 
     def __init__(self, names: frozenset[str] | None) -> None:
         self._names = names
 
     def __call__(self, batch: Any) -> Any:
-        """Return the batch; a dict as the model's keywords."""
+        """Return the model's keyword arguments; a batch that is not a mapping stays unchanged."""
         if not isinstance(batch, Mapping):
             return batch
         names = self._names
@@ -202,14 +202,14 @@ def _labels(values: Any) -> Any:
 
 
 class _Resumption(_transformers.TrainerCallback, _transformers.trainer_callback.ExportableState):  # type: ignore[misc]
-    """Ensures that the Trainer skips exactly the batches that were trained on."""
+    """A callback which ensures that the Trainer skips exactly the batches that were trained on."""
 
     def __init__(self) -> None:
-        #: What batches depend on, as checkpoints hold it; None for datasets that are not ours.
+        #: Number of processes and batch size, stored in checkpoints; None for other datasets.
         self.shape: dict[str, int] | None = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Raise an error for a checkpoint with a different number of processes or batch size."""
+        """Raise InvalidArgumentError if the checkpoint has another process count or batch size."""
         loader: Any = kwargs.get("train_dataloader")
         self.shape = None
         if not _is_ours(loader):
@@ -228,17 +228,17 @@ class _Resumption(_transformers.TrainerCallback, _transformers.trainer_callback.
             )
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Set the loader's epoch as the Trainer counts it, also where it skips batches."""
+        """Set the loader's epoch to the Trainer's, also while the Trainer skips batches."""
         loader: Any = kwargs.get("train_dataloader")
         if not _is_ours(loader):
             return
         try:
             batches = len(loader)
-        except TypeError:  # and the Trainer takes everything for one epoch
+        except TypeError:  # without a length, the Trainer treats all batches as one epoch
             return
         steps = max(-(-batches // args.gradient_accumulation_steps), 1)
         loader.set_epoch(state.global_step // steps)
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint stores."""
+        """Return the callback's state for a checkpoint."""
         return {"args": {}, "attributes": {"shape": self.shape}}

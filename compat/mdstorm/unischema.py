@@ -31,14 +31,14 @@ __all__ = [
 
 __getattr__ = other_names(__name__)
 
-#: Private in Petastorm, and used by programs all the same.
+#: Private in Petastorm, but used by programs.
 _field_spark_dtype = _schema.spark_type
 _numpy_and_codec_from_arrow_type = _schema.numpy_type_of
 _numpy_to_spark_mapping = _schema.numpy_to_spark_mapping
 
 #: Headings of the table that a notebook shows.
 FIELDS = ("field", "type", "shape", "codec", "may be null")
-#: Fields in the one line of a schema.
+#: Largest number of fields in the one-line form of a schema.
 _IN_LINE = 8
 #: Name of a schema that is inferred, as in Petastorm.
 _INFERRED = "inferred_schema"
@@ -47,14 +47,14 @@ _INFERRED = "inferred_schema"
 class Unischema(Described):
     """An ordered set of fields.
 
-    Every field is also an attribute, unless its name is taken: ``schema.id``.
+    Every field is also an attribute, such as ``schema.id``, unless the name is taken.
 
     Parameters
     ----------
     name : str
         Name of the schema; rows are namedtuples of the type ``<name>_view``.
     fields : iterable of UnischemaField
-        The fields, in the order in which rows have them.
+        The fields, in the order of the rows.
 
     Examples
     --------
@@ -110,13 +110,13 @@ class Unischema(Described):
         return self._fields
 
     def create_schema_view(self, fields: Iterable[UnischemaField | str]) -> Unischema:
-        """Return a schema of some of the fields, named ``<name>_view``.
+        """Return a schema with some of the fields, named ``<name>_view``.
 
         Parameters
         ----------
         fields : iterable of UnischemaField or str
-            Fields of this schema, and regular expressions that match whole names. The fields come
-            first, then the matches of the expressions, in the order of this schema.
+            Fields of this schema, and regular expressions that match whole names. The given fields
+            come first, then the matches of the expressions, in the order of this schema.
 
         Raises
         ------
@@ -148,15 +148,15 @@ class Unischema(Described):
         return Unischema(f"{self._name}_view", dict.fromkeys([*given, *matched]))
 
     def make_namedtuple(self, **kwargs: Any) -> Any:
-        """Return a row with the values given by name."""
+        """Return a row with values given by name."""
         return self._get_namedtuple()(**kwargs)
 
     def make_namedtuple_tf(self, *args: Any, **kwargs: Any) -> Any:
-        """Return a row with the values given by position or by name."""
+        """Return a row with values given by position or by name."""
         return self._get_namedtuple()(*args, **kwargs)
 
     def _get_namedtuple(self) -> type[tuple[Any, ...]]:
-        """Type of the rows; the same for all schemas of one name and the same fields."""
+        """Return the type of the rows, which all schemas of the same name and fields share."""
         return row_type(self._name, tuple(self._fields))
 
     def as_spark_schema(self) -> Any:
@@ -165,7 +165,7 @@ class Unischema(Described):
         Raises
         ------
         InvalidArgumentError
-            If a field has no codec, and a type that Spark cannot store by itself; also ValueError.
+            If a field has no codec, and Spark cannot store its type as it is; also ValueError.
         """
         require("pyspark")
         from pyspark.sql.types import StructField, StructType
@@ -181,11 +181,11 @@ class Unischema(Described):
     def from_arrow_schema(
         cls, parquet_dataset: Any, omit_unsupported_fields: bool = True
     ) -> Unischema:
-        """Return the schema that the columns of a Parquet dataset imply.
+        """Return a schema inferred from the columns of a Parquet dataset.
 
         Parameters
         ----------
-        parquet_dataset : pyarrow.parquet.ParquetDataset, pyarrow.Schema, or ours
+        parquet_dataset : pyarrow.parquet.ParquetDataset, pyarrow.Schema, or ParquetDataset
             Any object with an Arrow schema in its attribute ``schema`` or ``arrow_schema``.
         omit_unsupported_fields : bool
             Whether to leave out columns of unsupported types with a warning.
@@ -211,7 +211,7 @@ class Unischema(Described):
 
 
 def infer_unischema(columns: Iterable[Column], name: str = _INFERRED) -> Unischema:
-    """Return the schema that the columns of a dataset imply, as `fields_of_columns` says."""
+    """Return a schema inferred from the columns of a dataset, with `fields_of_columns`."""
     return Unischema(name, _schema.fields_of_columns(columns))
 
 
@@ -242,7 +242,7 @@ def insert_explicit_nulls(unischema: Unischema, row_dict: dict[str, Any]) -> Non
     Raises
     ------
     InvalidArgumentError
-        If such a field is not nullable; also ValueError.
+        If a missing field is not nullable; also ValueError.
     """
     for name, field in unischema.fields.items():
         if name not in row_dict:
@@ -272,7 +272,7 @@ def dict_to_spark_row(unischema: Unischema, row_dict: dict[str, Any]) -> Any:
     Raises
     ------
     RowArgumentError
-        If an argument is of another type; also TypeError and AssertionError.
+        If an argument has another type; also TypeError and AssertionError.
     InvalidArgumentError
         If fields are missing or unknown; also ValueError.
     EncodingError
@@ -307,7 +307,7 @@ def dict_to_spark_row(unischema: Unischema, row_dict: dict[str, Any]) -> Any:
 
 
 def shown_fields(schema: Unischema) -> list[tuple[str, ...]]:
-    """Return a row for each field, under the headings `FIELDS`."""
+    """Return the rows of a table of the fields, whose headings are `FIELDS`."""
     return [
         (
             field.name,
@@ -322,7 +322,7 @@ def shown_fields(schema: Unischema) -> list[tuple[str, ...]]:
 
 def _type_name(numpy_dtype: Any) -> str:
     if numpy_dtype is np.bool_:
-        return "bool_"  # which NumPy 2 calls otherwise
+        return "bool_"  # NumPy 2 names it "bool"
     return getattr(numpy_dtype, "__name__", None) or str(numpy_dtype)
 
 
@@ -336,7 +336,7 @@ def warn_of_prefixes(
     names : collection of str
         All names.
     left_out : iterable of str
-        Those that no expression matches.
+        The names that no expression matches.
     expressions : iterable of str
         Regular expressions.
     """
@@ -352,7 +352,7 @@ def warn_of_prefixes(
 
 @lru_cache(maxsize=512)
 def row_type(name: str, fields: tuple[str, ...]) -> type[tuple[Any, ...]]:
-    """Return the namedtuple type of a schema's rows, which pickles by name and fields.
+    """Return the namedtuple type of a schema's rows, which are pickled by schema name and fields.
 
     Raises
     ------

@@ -19,12 +19,12 @@ _Result = TypeVar("_Result")
 
 
 def decode_row(row: Mapping[str, Any], schema: Unischema) -> dict[str, Any]:
-    """Decode a row as it is stored in Parquet files.
+    """Decode the stored values of a row of Parquet files.
 
     Parameters
     ----------
     row : mapping of str to object
-        Stored values by field. Values that belong to no field of the schema are left out.
+        Stored values by field name. Values of unknown fields are left out.
     schema : Unischema
         The schema.
 
@@ -45,7 +45,7 @@ def decode_row(row: Mapping[str, Any], schema: Unischema) -> dict[str, Any]:
             continue
         try:
             decoded[name] = None if value is None else _decoded(field, value)
-        except Exception as error:  # codecs, a user's own among them, raise whatever they like
+        except Exception as error:  # user-defined codecs may raise any error
             raise DecodeFieldError(
                 f'Decoding field "{name}" failed ({type(error).__name__}: {error}): its value was '
                 f"not written by {field.codec or field.numpy_dtype}"
@@ -81,7 +81,7 @@ def add_to_dataset_metadata(dataset: Any, key: bytes | str, value: bytes | str) 
     dataset : pyarrow.parquet.ParquetDataset or ParquetDataset
         The dataset.
     key, value : bytes or str
-        The entry; it replaces one with the same key.
+        The entry, which replaces an existing one with the same key.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""`WeightedSamplingReader`: draw rows at random from several readers."""
+"""`WeightedSamplingReader`: draw rows or batches at random from several readers."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ __all__ = ["WeightedSamplingReader"]
 class WeightedSamplingReader(OwnContext):
     """Yields rows or batches from several readers, each drawn with a given probability.
 
-    It ends when the first of the readers ends, until that reader is reset. The signature is that of
-    ``petastorm.weighted_sampling_reader``, plus `seed`.
+    Iteration ends when one of the readers ends, until that reader is reset. The signature is that
+    of ``petastorm.weighted_sampling_reader``, plus `seed`.
 
     Parameters
     ----------
     readers : sequence of Reader
         Two readers or more, which all deliver rows or all deliver batches, with the same fields.
-        Any object with the attributes `batched_output`, `ngram` and `schema` will do.
+        Any iterator with the attributes `batched_output`, `ngram` and `schema` is accepted.
     probabilities : sequence of float
         One number for each reader; their sum need not be 1.
     seed : int, optional
-        Makes the choice of readers repeatable. Without a seed, NumPy's global generator is used, as
-        in Petastorm.
+        Seed of the choice of readers. By default, NumPy's global generator is used, as in
+        Petastorm.
 
     Attributes
     ----------
     batched_output, is_batched_reader : bool
         Whether the readers deliver batches.
     ngram : NGram or None
-        The n-gram that joins their rows.
+        The readers' n-gram.
     schema : Unischema
-        Their fields.
+        The readers' schema.
 
     Raises
     ------
@@ -91,7 +91,7 @@ class WeightedSamplingReader(OwnContext):
         return self
 
     def __next__(self) -> Any:
-        if self.last_row_consumed:  # also for later calls, which might draw another reader
+        if self.last_row_consumed:  # later calls must not draw another reader
             raise StopIteration
         drawn = self._mdstorm_random.random_sample()
         return next(self._readers[int(np.searchsorted(self._cum_prob, drawn, side="right"))])
