@@ -1,10 +1,14 @@
-"""Tell ranks that begin different things, without a collective and without waiting.
+"""Detect ranks that begin different passes, without a collective and without blocking training.
 
-A rank that begins a pass offers what it begins in the store of its process group, by one
-`compare_set`, which is atomic and returns what the first rank has offered. It does so with the
-second batch, or the end: until then it may only look. A daemon thread asks: a store may be slow,
-gone, or of an unknown kind, and none of that may touch training. What it finds is said with the
-next batch.
+`Pass.rests` and `Schedule.own_rests` call `begin_pass`, which returns a `Beginning` if the process
+belongs to a group of several ranks. With the second batch of the pass, or at its end, the
+`Beginning` *offers* the pass to the other ranks: its seed, batch size and place go into the store
+of the process group. Before that, the pass may turn out to be a peek at one batch. An offer is one
+`compare_set`, which is atomic and returns the offer of the rank that came first.
+
+`Ranks`, one object per process, makes the offers in a daemon thread: a store may be slow, gone, or
+of an unknown kind, and none of that may affect training. With the next batch, the training thread
+raises or warns about the differences that were found.
 """
 
 from __future__ import annotations
@@ -32,12 +36,12 @@ from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders.rest import Rest
 from mdstorm_backend.loaders.state import selection_of
 
-#: Epochs of one share that are offered at most: a program may begin one in every step.
+#: Largest number of epochs offered for one share: a program may begin an epoch in every step.
 _MOST_EPOCHS = 1_000
-#: Seconds that the end of the process waits for what is being asked.
+#: Seconds for which the end of the process waits for pending offers.
 _PATIENCE = 0.5
 
-#: What ranks have to agree on, by its name in messages, and what to do where they do not.
+#: Values on which ranks have to agree, by their names in messages, and how to fix a difference.
 _REMEDIES = {
     "seed": "give all ranks one seed, without adding the rank",
     "batch size": "give all ranks one batch size",
@@ -49,7 +53,7 @@ _REMEDIES = {
 
 
 class Group(NamedTuple):
-    """The default process group: itself, its store, and this process's rank in it."""
+    """The default process group, its store and size, and the rank of this process in it."""
 
     itself: Any
     store: Any
@@ -58,12 +62,12 @@ class Group(NamedTuple):
 
 
 def find_group() -> Group | None:
-    """Return the default process group of several ranks; None if there is none, or no store."""
+    """Return the default process group; None without one, for a single rank, or without a store."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return None
     itself, size = distributed.group.WORLD, distributed.get_world_size()
-    with suppress(Exception):  # private, and whatever a store may raise
+    with suppress(Exception):  # the function is private, and a store may raise anything
         store = distributed.distributed_c10d._get_default_store()
         return Group(itself, store, distributed.get_rank(), size) if size > 1 else None
     return None
@@ -71,13 +75,13 @@ def find_group() -> Group | None:
 
 @dataclass(eq=False)
 class Beginning:
-    """A pass that this rank has begun among others; `rest` is None once it was offered."""
+    """A pass begun by this rank, one of several; `rest` is None once the pass is offered."""
 
     rest: Rest | None
     batches: int = 0
 
     def count(self) -> None:
-        """Count a batch, and say what was found, of this pass and of others: see `Ranks.tell`."""
+        """Count a batch, offer the pass with the second one, and report any differences found."""
         self.batches += 1
         if self.batches == 2:
             self.offer()
@@ -85,20 +89,20 @@ class Beginning:
             _ranks.tell()
 
     def offer(self) -> None:
-        """Offer it to the other ranks, once: it is no mere look."""
+        """Offer the pass to the other ranks, once: it is more than a peek."""
         rest, self.rest = self.rest, None
-        with suppress(Exception):  # whatever is wrong with the group, training goes on
+        with suppress(Exception):  # whatever is wrong with the group, training continues
             if rest is not None and (group := _ranks.group) is not None:
                 _ranks.offer(group, self, rest)
 
 
 class Ranks:
-    """What this process has begun, and the thread that asks.
+    """The passes that this process has begun, and the thread that compares them with other ranks.
 
     Parameters
     ----------
     inherited : object, optional
-        A process group that a fork has of its parent, whose store it must not use.
+        The process group that a forked process inherits, whose store it must not use.
     """
 
     def __init__(self, inherited: Any = None) -> None:
@@ -107,24 +111,24 @@ class Ranks:
         self._thread: threading.Thread | None = None
         self._numbered: Any = lambda: None
         self._number = 0
-        #: For each name, the batch size of the first loader, and the passes of each epoch.
+        #: For each kind of pass, the batch size of the first loader, and the passes of each epoch.
         self._begun: dict[str, tuple[int, dict[int, list[Beginning]]]] = {}
-        #: For each name and place in the program, how many passes were begun there.
+        #: For each kind of pass and place in the program, the number of passes begun there.
         self._begun_at: Counter[str] = Counter()
-        #: What is to be said, and whether it is an error.
+        #: Messages to report, and whether each is an error rather than a warning.
         self.found: deque[tuple[bool, str]] = deque()
-        #: Before a group is there, all of its processes have to be: what is older in its store is
-        #: of ranks that were started again.
+        #: A group exists only once all of its processes have started: older values in its store
+        #: were written before ranks were restarted.
         self._since = time.time()
 
     @property
     def group(self) -> Group | None:
-        """The process group, unless a fork has it of its parent."""
+        """The process group, unless this process inherited it by a fork."""
         group = find_group()
         return None if group is None or group.itself is self._inherited else group
 
     def begin(self, rest: Rest) -> Beginning | None:
-        """Note what is begun; None if there is nobody to ask."""
+        """Report the differences found so far; return the `Beginning` of a pass to be compared."""
         self.tell()
         group = self.group
         if group is None or rest.sampler.num_ranks == 1:
@@ -133,7 +137,7 @@ class Ranks:
         return Beginning(rest) if rest.options.check_ranks else None
 
     def offer(self, group: Group, begun: Beginning, rest: Rest) -> None:
-        """Let the thread ask what other ranks have offered in the place of a pass."""
+        """Have the thread offer a pass, and compare it with the offers of other ranks."""
         self._count_group(group)
         options, epoch, size = rest.options, rest.place.epoch, rest.batching.batch_size
         what = [rest.sampler.num_ranks, selection_of(options), options.order.name]
@@ -143,11 +147,11 @@ class Ranks:
             offered: dict[str, Any] = {"epoch number": epoch, "batch size": size}
             asks.append(partial(self._compare, group, at, rest, offered))
         first_size, epochs = self._begun.setdefault(name, (size, {}))
-        # One rank alone may have a loader for something else, as for validation.
+        # A single rank may have another loader, such as one for validation.
         if size == first_size and len(epochs) < _MOST_EPOCHS:
             passes = epochs.setdefault(epoch, [])
             passes.append(begun)
-            if len(passes) == 1:  # ranks may have several loaders, one after the other
+            if len(passes) == 1:  # ranks may read an epoch with several loaders, one after another
                 offered = _offered(rest, epochs.get(epoch - (options.num_epochs or 1), []))
                 key = f"{name}/{epoch}"
                 asks.append(partial(self._compare, group, key, rest, offered))
@@ -155,10 +159,10 @@ class Ranks:
         self._ask(*asks)
 
     def _count_at(self, name: str) -> str | None:
-        """Return a key for the n-th pass that is begun at this place in the program.
+        """Return a key for the n-th pass begun at this place in the program; None for no key.
 
-        Ranks that run one program have the same n-th pass there, whatever one of them alone does
-        elsewhere. In threads, passes may begin in any order.
+        Ranks that run the same program have the same n-th pass there, whatever a single rank does
+        elsewhere. Passes of other threads than the main one get no key: they begin in any order.
         """
         if threading.current_thread() is not threading.main_thread():
             return None
@@ -167,14 +171,14 @@ class Ranks:
         return f"{at}/{self._begun_at[at]}" if self._begun_at[at] <= _MOST_EPOCHS else None
 
     def _count_group(self, group: Group) -> None:
-        """Number the groups: after one was destroyed, its keys may still be in the store."""
+        """Number a new group: the keys of a group that was destroyed may still be in the store."""
         if self._numbered() is not group.itself:
             self._numbered = weakref.ref(group.itself)
             self._number += 1
             self._begun, self._begun_at = {}, Counter()
 
     def _compare(self, group: Group, key: str, rest: Rest, offered: Mapping[str, Any]) -> None:
-        """Ask what the first rank has offered, and note where this one differs."""
+        """Compare the values of this rank with those of the first rank, and record differences."""
         order, url, epoch = rest.options.order, rest.options.dataset.url, rest.place.epoch
         other, theirs = self._first(group, key, [group.rank, offered])
         for name, mine in offered.items() if other != group.rank else ():
@@ -188,7 +192,7 @@ class Ranks:
             self.found.append((name == "seed" and order.deals_by_seed, message))
 
     def _take_share(self, group: Group, key: str, rest: Rest) -> None:
-        """Ask whether another rank has taken the share of this one, and note that."""
+        """Claim this rank's share of the rows, and record if another rank claimed it before."""
         share, url = rest.options.order.world.rank, rest.options.dataset.url
         if rest.sampler.num_ranks != group.size:
             return
@@ -201,7 +205,7 @@ class Ranks:
             self.found.append((False, message))
 
     def _first(self, group: Group, key: str, value: Any) -> Any:
-        """Return what the first rank has offered, in place of what is older than the group."""
+        """Offer a value, return the first rank's, and replace values older than the group."""
         mine, expected = json.dumps([time.time(), value]), ""
         while True:
             found = group.store.compare_set(key, expected, mine)
@@ -222,22 +226,22 @@ class Ranks:
             with suppress(Exception):
                 for ask in asks:
                     ask()
-            del asks, ask  # which have the group: it ends when the program lets go of it
+            del asks, ask  # they refer to the group, which ends when the program releases it
 
     def finish(self) -> None:
-        """Wait for a moment until everything was asked, as the process ends, and say the rest."""
+        """Wait briefly for pending offers as the process ends, and report what they found."""
         if self._thread is not None:
             self._queue.put(())
             self._thread.join(_PATIENCE)
         self.tell()
 
     def tell(self) -> None:
-        """Say what was found.
+        """Raise or warn about the differences found so far.
 
         Raises
         ------
         InvalidArgumentError
-            If ranks lose rows.
+            If ranks lose rows because their seeds differ.
         """
         while self.found:
             is_error, message = self.found.popleft()
@@ -258,9 +262,9 @@ def _offered(rest: Rest, before: list[Beginning]) -> dict[str, Any]:
 
 
 def _place_in_program() -> int:
-    """Return a number for the calls that are under way, the same on all ranks of one program.
+    """Return a hash of the current call stack, the same on all ranks of one program.
 
-    Generators do not count: one rank alone may have a progress bar around its loader. Nor do our
+    Generators do not count: a single rank may have a progress bar around its loader. Nor do our
     own calls, which differ between a batch and the end.
     """
     calls = [
@@ -289,7 +293,7 @@ def _warn_of_shares(rest: Rest, num_ranks: int) -> None:
 
 
 def warn_of_samples(rest: Rest, batch_size: int | None) -> None:
-    """Warn where somebody makes batches of this rank's samples who may get more on others."""
+    """Warn if a plain ``DataLoader`` may make one batch more on some ranks than on others."""
     order, num_epochs = rest.options.order, rest.options.num_epochs
     if not rest.sampler.spans_epochs or num_epochs is None:
         return
@@ -305,7 +309,7 @@ def warn_of_samples(rest: Rest, batch_size: int | None) -> None:
 
 
 def _warn_once(message: str) -> None:
-    """Warn, unless the same was said before, but for numbers."""
+    """Warn, unless a message that differs only in its digits was shown before."""
     kind = "".join(letter for letter in message if not letter.isdigit())
     if kind not in _told:
         _told.add(kind)
@@ -325,5 +329,5 @@ atexit.register(lambda: _ranks.finish())
 
 
 def begin_pass(rest: Rest) -> Beginning | None:
-    """Note what this rank begins among others; None if there is nobody to ask."""
+    """Return the `Beginning` of a pass; None for a single rank, or if ranks are not compared."""
     return _ranks.begin(rest)

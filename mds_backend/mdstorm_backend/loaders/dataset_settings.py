@@ -18,19 +18,19 @@ from mdstorm_backend.order import DEFAULT_SEED, ExactOrder, given_world
 from mdstorm_backend.read import Decode, Size, Transform, check_decode
 from mdstorm_backend.read.reader import check_batch_size, check_num_epochs
 
-#: Samples whose shards are opened ahead, at least, if nobody says how many.
+#: Least number of samples whose shards are opened ahead of use, without a batch size.
 _LEAST_AHEAD = 64
 _BATCHES_AHEAD = 8
 
 
 @dataclass(frozen=True)
 class DatasetSettings(StreamDefaults):
-    """What a `StreamingDataset` was told: see there for its arguments, which are the attributes.
+    """The arguments of a `StreamingDataset`, as attributes: see there for what they mean.
 
     Raises
     ------
     ArgumentTypeError, InvalidArgumentError
-        If arguments are outside of their domain, or do not go together.
+        If an argument has a wrong type or value, or arguments exclude each other.
     """
 
     streams: Sequence[Stream]
@@ -75,7 +75,7 @@ class DatasetSettings(StreamDefaults):
         self.new_order()
 
     def _check_read_options(self) -> None:
-        """Refuse what would fail far from where it was said, if at all."""
+        """Raise early for arguments that would only fail later, or never."""
         check_list("columns", self.columns)
         check_list("null_masks", self.null_masks)
         transform = self.transform
@@ -90,7 +90,7 @@ class DatasetSettings(StreamDefaults):
             as_integer("predownload", self.predownload, 0)
 
     def new_order(self) -> ExactOrder | ElasticShare:
-        """Return the order to read in, and the share of it; a seed that was not given is drawn."""
+        """Return the order to read in, with a fixed seed and its share of the rows."""
         names = (field.name for field in fields(ElasticOrder) if field.name != "batch_size")
         settings = {name: getattr(self, name) for name in names}
         order = find_order(self.order, self.batch_size, settings, self.streams)
@@ -105,7 +105,7 @@ class DatasetSettings(StreamDefaults):
 
     @property
     def read_options(self) -> dict[str, Any]:
-        """What `ReaderOptions` takes of it."""
+        """The settings that are arguments of `ReaderOptions`, by name."""
         return {
             "columns": None if self.columns is None else tuple(self.columns),
             "num_epochs": None if self.num_epochs is None else int(self.num_epochs),
@@ -120,7 +120,7 @@ class DatasetSettings(StreamDefaults):
 
     @property
     def least_ahead(self) -> int:
-        """Samples whose shards are opened ahead, at least."""
+        """Least number of samples whose shards are opened ahead of use."""
         if self.predownload is not None:
             return self.predownload
         return _LEAST_AHEAD if self.batch_size is None else _BATCHES_AHEAD * self.batch_size
@@ -129,23 +129,23 @@ class DatasetSettings(StreamDefaults):
 def find_streams(
     streams: Sequence[Stream] | None, name: str, config: Mapping[str, Any]
 ) -> list[Stream]:
-    """Return the streams to read, which are given or named by their places.
+    """Return the given streams, or the only stream, made from its configuration.
 
     Parameters
     ----------
     streams : sequence of Stream, optional
         The streams.
     name : str
-        The kind of the only stream, if they are not given.
+        Name in `streams_registry` of the class of the only stream, if `streams` is not given.
     config : mapping
-        Its arguments, ``remote`` and ``local`` among them.
+        Arguments of the only stream, including ``remote`` and ``local``.
 
     Raises
     ------
     InvalidArgumentError
-        If both are given, or neither.
+        If `streams` and ``remote`` or ``local`` are given, or neither, or `streams` is empty.
     ArgumentTypeError
-        If they are no streams.
+        If an element is not a `Stream`.
     """
     remote, local = config.get("remote"), config.get("local")
     if (streams is None) == (remote is None and local is None):
@@ -177,7 +177,7 @@ def find_order(
     settings: Mapping[str, Any],
     streams: Sequence[Stream],
 ) -> ExactOrder | ElasticShare:
-    """Return the order to read in, its seed fixed, and the share of it if one is given.
+    """Return the order to read in, with a fixed seed, and its share if one is given.
 
     Otherwise the share follows the world; only ``ExactOrder(follows_world=False)`` has all rows.
 
@@ -188,16 +188,16 @@ def find_order(
     batch_size : int, optional
         Batch size of the loader, if it is given.
     settings : mapping of str to value
-        Further arguments of `ElasticOrder`, which make up the order otherwise.
+        Further arguments of `ElasticOrder`, which is the order if none is given.
     streams : sequence of Stream
-        What is read.
+        The streams to read.
 
     Raises
     ------
     InvalidArgumentError
-        If an order and settings are given, or they do not go with the streams.
+        If an order and settings are both given, or if the order does not support the streams.
     ArgumentTypeError
-        If the order is none of these.
+        If `order` is of another type.
     """
     if order is None:
         elastic = ElasticOrder(batch_size=1 if batch_size is None else batch_size, **settings)

@@ -1,8 +1,14 @@
-"""Count the epochs of a dataset, in its process and in workers that have copies of it.
+"""`Epochs`: which epoch a dataset reads next, shared by its process and its worker processes.
 
-The record that they share is a file without a name: it is inherited, so nothing can collide, and it
-is gone with the last process that has it, however that ends. Other processes that inherit it, such
-as the ranks that a program starts, are to `part` from it before they use it.
+Each `Schedule` has an `Epochs`. It calls `Epochs.begin` for every epoch that begins, and records
+what else determines the next one: a state that was loaded, `set_epoch`, a pass that reached another
+epoch. The workers of a plain ``DataLoader`` have copies of the dataset and call `begin` as well:
+the first worker of a group begins the epoch, and the others join it.
+
+The values are in a `SharedRecord`, a file without a name. Processes inherit the open file, so names
+cannot collide, and the file is gone with the last process that has it open, however that process
+ends. Other processes that inherit it, such as the ranks that a program starts, `part` from it
+before they use it.
 """
 
 from __future__ import annotations
@@ -29,16 +35,17 @@ from mdstorm_backend.order.lanes import Lanes
 
 @dataclass(frozen=True)
 class Worker:
-    """One of the processes that share the samples of a dataset without a loader of ours.
+    """One of the processes that share the samples of a dataset in a plain ``DataLoader``.
 
     Attributes
     ----------
     number, count : int
-        Which of how many.
-    group : int
-        The same for those that belong together, and for no others.
+        Number of the worker, from 0, and number of workers.
+    group : int or None
+        Identifies the workers that were started together; None outside of a worker process.
     world : World or None
-        The world as the process saw it that has started them; None if it did not say, or is this.
+        The world as seen by the process that started the workers; None if not known, or if that is
+        this process.
     """
 
     number: int = 0
@@ -48,37 +55,37 @@ class Worker:
 
 
 class Epochs:
-    """Which epoch of a dataset was begun last, and where the next pass begins.
+    """The latest epoch of a dataset, and where the next pass begins.
 
     Attributes
     ----------
     first_epoch : callable
-        Says which one is begun first; by default number 0.
+        Returns the index of the first epoch; by default 0.
     """
 
     def __init__(self) -> None:
         self.first_epoch: Callable[[], int] = int
-        #: ``start`` is the place that was begun or loaded last, ``next`` the one to begin; None
-        #: before anybody has said anything.
+        #: ``start`` is the place that was begun or loaded last, ``next`` the one to begin: both
+        #: None at first. ``joined`` is the group of workers that read, and their numbers.
         self._record = SharedRecord({"start": None, "next": None, "joined": [], "packs": False})
         self.ahead: WorkAhead[Any] = WorkAhead()
         self._begun = 0
-        #: The record before the last beginning, unless somebody has said since what comes next.
+        #: The record before the latest `begin`, for `toggle`; None if the next epoch was set since.
         self._before: dict[str, Any] | None = None
 
     @property
     def _own_record(self) -> SharedRecord:
-        """The record of this process and its workers: ranks count by themselves."""
+        """The record of this process and its workers; each rank has its own."""
         self._record.part()
         return self._record
 
     @property
     def next_place(self) -> Place:
-        """Where the next pass begins, or goes on."""
+        """The place at which the next pass begins or resumes."""
         return self._next(self._own_record.read())
 
     def set_next(self, epoch: int, num_epochs: int | None) -> None:
-        """Let the next pass begin with an epoch, unless that belongs to one that is to go on."""
+        """Begin the next pass with an epoch, unless that belongs to a pass that is to resume."""
         if not is_integer(epoch) or epoch < 0:
             raise InvalidArgumentError(
                 f"an epoch must be an integer of at least 0, found {epoch!r}"
@@ -94,37 +101,37 @@ class Epochs:
 
     @property
     def num_joined(self) -> int:
-        """Number of worker processes that read the epoch that was begun last."""
+        """Number of worker processes that read the latest epoch."""
         joined = self._own_record.read()["joined"]
         return len(joined[1]) if joined else 0
 
     @property
     def has_packs(self) -> bool:
-        """Whether what was read since the last beginning came as items that are not samples."""
+        """Whether items delivered since the latest epoch began are not single samples."""
         return bool(self._own_record.read()["packs"])
 
     def note_packs(self) -> None:
-        """Note that items are not one sample each."""
+        """Record that items are not single samples, so items do not count samples."""
         with self._own_record.changing() as record:
             record["packs"] = True
 
     @property
     def begun(self) -> Place | None:
-        """The place that was begun last, or is to go on; None before the first one."""
+        """The place at which the latest epoch began, or is to resume; None before the first."""
         start = self._own_record.read()["start"]
         return None if start is None else _place(start)
 
     def begin(self, joining: Worker | None = None, first_epoch: int | None = None) -> Place:
-        """Begin the next epoch; with other workers of one group, the one that they begin.
+        """Begin the next epoch, or join that of other workers of the group; return its place.
 
-        It belongs to the pass that has begun with `first_epoch`, and otherwise begins one, unless
-        a state says something else.
+        The epoch belongs to the pass that began with `first_epoch`; for None it begins a pass. The
+        pass of a loaded state takes precedence over both.
         """
         self._begun += 1
         with (self._record if joining else self._own_record).changing() as record:
             self._before = None if joining else dict(record)
             group, workers = record["joined"] or (None, [])
-            # A worker takes part in an epoch once. Persistent ones begin several in turn.
+            # A worker takes part in an epoch once. Persistent workers begin several in turn.
             mine = None if joining is None else [joining.group, self._begun]
             if joining is None or group != mine or joining.number in workers:
                 place = self._next(record)
@@ -138,41 +145,41 @@ class Epochs:
             return _place(record["start"])
 
     def toggle(self) -> None:
-        """Take back the last beginning, or undo that, unless somebody said what comes next."""
+        """Undo the latest `begin`, or redo it, unless the next epoch was set since."""
         if (before := self._before) is not None:
             with self._own_record.changing() as record:
                 self._before = dict(record)
                 record.update(before)
 
     def note_begun(self, place: Place) -> None:
-        """Note what is known of a place that was begun, unless another one was since."""
+        """Complete the record of the place that was begun, unless another one was begun since."""
         with self._own_record.changing() as record:
             begun = record["start"]
             if begun and (begun["epoch"], begun["consumed"]) == (place.epoch, place.consumed):
                 record["start"] = asdict(place)
 
     def note_epoch(self, before: int, epoch: int) -> None:
-        """Note that a pass came from one epoch to another, unless somebody said what is next."""
+        """Record that a pass went from one epoch to another, unless the next epoch was set."""
         with self._own_record.changing() as record:
             following = self._next(record)
             if following == following.beginning_of(before + 1):
                 record["next"] = asdict(following.beginning_of(epoch + 1))
 
     def forget_order(self) -> None:
-        """Let the arguments decide again, and not a state, unless that is still to go on."""
+        """Drop the order that a state has set, unless the pass of the state is still to resume."""
         with self._own_record.changing() as record:
             if record["next"] not in (None, record["start"]):
                 record["next"] = {**record["next"], "num_canonical_nodes": None, "seed": None}
 
     def go_on(self, place: Place, *, is_begun: bool = True) -> None:
-        """Let the next pass go on at a place."""
+        """Resume the next pass at a place."""
         self._before = None
         with self._own_record.changing() as record:
             record["start"] = asdict(place) if is_begun else None
             record["next"], record["joined"], record["packs"] = asdict(place), [], False
 
     def go_on_as_worker(self, place: Place, next_epoch: int, worker: int) -> None:
-        """Note that a worker process goes on at a place by itself, as others do with theirs."""
+        """Record that this worker process resumes at a place of its own, as other workers do."""
         with self._record.changing() as record:
             record["start"] = asdict(place)
             record["next"] = asdict(place.beginning_of(next_epoch))
@@ -186,20 +193,20 @@ def _place(found: Mapping[str, Any]) -> Place:
     return Place(**{**found, "lanes": tuple(Lanes(*lanes) for lanes in found["lanes"])})
 
 
-#: Seconds after which a thread goes on though another one of a forked process held the lock.
+#: Seconds after which a thread proceeds without the lock, which a fork may have left locked.
 _PATIENCE = 1.0
 
 
 class SharedRecord:
-    """A dict of plain values, one for this process and the workers that inherit it.
+    """A dict of plain values that this process shares with the workers that inherit it.
 
-    Forked and spawned processes have it, and share it until they `part`. Any other copy, by `copy`
-    or `pickle`, is a record of its own, with the content of the moment.
+    Forked and spawned processes share the record until they `part`. Any other copy, by `copy` or
+    `pickle`, is a separate record with the current content.
 
     Parameters
     ----------
     content : dict
-        What it holds at first; plain values.
+        The initial content; plain values.
     """
 
     def __init__(self, content: dict[str, Any]) -> None:
@@ -208,14 +215,14 @@ class SharedRecord:
     def _open(self, handle: int | None, owner: int, content: dict[str, Any]) -> None:
         self._handle = handle
         self._owner = owner
-        #: The content in memory; and later that with which a process parts that has inherited it.
+        #: The content while there is no file; then the one that a process keeps when it parts.
         self._content = content
         self._threads = threading.Lock()
         self._close = weakref.finalize(self, _close, handle)
         _records.add(self)
 
     def _share(self) -> int:
-        """Return the handle of the file, made if there is none yet."""
+        """Return the file descriptor, creating the file if there is none yet."""
         if self._handle is None:
             handle, name = tempfile.mkstemp(prefix="mdstorm-")
             os.unlink(name)
@@ -231,9 +238,9 @@ class SharedRecord:
         return SharedRecord, (self.read(),)
 
     def part(self) -> None:
-        """Go on with a record of this process's own, as it was when this one inherited it.
+        """Continue with a separate record, whose content is that at the time of inheriting.
 
-        That does nothing in the process that made it, and in workers of a ``DataLoader``.
+        Does nothing in the process that created the record, and in workers of a ``DataLoader``.
         """
         if self._owner == os.getpid() or _is_worker():
             return
@@ -241,7 +248,7 @@ class SharedRecord:
         self._open(None, os.getpid(), self._content)
 
     def pass_on(self) -> None:
-        """Note the content for a process that is going to inherit it."""
+        """Save the content for a process that is about to inherit the record."""
         self.part()
         self._share()
         self._content = self.read()
@@ -253,7 +260,7 @@ class SharedRecord:
 
     @contextmanager
     def changing(self) -> Iterator[dict[str, Any]]:
-        """Hold the record, and store what the dict then is that this yields."""
+        """Lock the record, yield its content, and store that with the caller's changes."""
         locked = self._threads.acquire(timeout=_PATIENCE)
         handle = self._handle
         try:
@@ -262,7 +269,7 @@ class SharedRecord:
                 yield content
                 self._content = content
                 return
-            # The system gives it back when a process ends.
+            # The system releases this lock when a process ends.
             fcntl.lockf(handle, fcntl.LOCK_EX)
             before = os.pread(handle, os.fstat(handle).st_size, 0)
             content = json.loads(before)
@@ -303,7 +310,7 @@ def _pass_all_on() -> None:
         record.pass_on()
 
 
-#: Those of this process.
+#: The records of this process.
 _records: weakref.WeakSet[SharedRecord] = weakref.WeakSet()
 
 os.register_at_fork(before=_pass_all_on)

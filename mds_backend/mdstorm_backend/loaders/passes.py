@@ -1,4 +1,22 @@
-"""`Schedule`: where the passes over a dataset begin. `Pass`: one of them, and where it stands."""
+"""`Schedule`: where the passes over a dataset begin. `Pass`: one pass of a loader, and its place.
+
+Each dataset that is read has a `Schedule`, which counts its epochs (`Epochs`) and loads states. A
+loader makes a `Pass` for each iteration, in this order:
+
+1. `Pass.following` returns the pass of the next iteration.
+2. `Pass.rests` begins the pass, by `Schedule.rests`, and yields a `Rest` for each stretch that is
+   read without interruption: the whole pass, or each epoch if no batch spans two.
+3. `Pass.advance` is called for each batch, and moves the position. `Pass.state_dict` may be called
+   at any time.
+4. `Pass.finish` is called at the end.
+
+`PassRunner` makes these calls for PyTorch loaders and readers, and `TFRuns` for TensorFlow. An
+iteration over samples, as in a plain ``DataLoader``, has no `Pass`: `Schedule.own_rests` begins it,
+and `Schedule.rests_of_worker` resumes it in a worker process.
+
+A *peek* is an iteration that was left after at most one batch. Its epoch is given back if ranks
+share the rows, and taken again if the state is requested afterwards.
+"""
 
 from __future__ import annotations
 
@@ -17,22 +35,22 @@ from mdstorm_backend.loaders.state import read_state, write_state
 from mdstorm_backend.order.sampler import Place, Sampler
 from mdstorm_backend.read.reader import warn_no_data
 
-#: Samples that the workers of a plain ``DataLoader`` read at a time if nobody says how many.
+#: Samples that the workers of a plain ``DataLoader`` read at a time without a batch size.
 SAMPLES_AT_A_TIME = 1024
 
 
 class Schedule:
-    """Where the passes over a dataset begin, and which of them was begun last. It pickles.
+    """Where the passes over a dataset begin, and which of them was begun last. It can be pickled.
 
-    A share that follows the world is asked for with every number, and once by a pass that begins,
-    which keeps it to its end.
+    A share that follows the world is determined whenever it is needed, and once when a pass begins,
+    which keeps that share to its end.
 
     Parameters
     ----------
     options : ReaderOptions
         What to read.
     epochs : Epochs, optional
-        Counts the epochs; copies in worker processes are to have the same.
+        Counts the epochs; copies in worker processes must share it.
     """
 
     def __init__(self, options: ReaderOptions, epochs: Epochs | None = None) -> None:
@@ -41,9 +59,9 @@ class Schedule:
         self.epochs.first_epoch = options.first_epoch
         #: The pass of a loader that was begun last; None for an iteration over samples.
         self.last: Pass | None = None
-        #: Takes back what `ReaderOptions.on_pass` has done last.
+        #: Undoes the latest call of `ReaderOptions.on_pass`.
         self._undo: Callable[[], None] | None = None
-        #: The pass that was given back last, if nothing was begun or loaded since.
+        #: The peek that was given back last, if nothing was begun or loaded since.
         self.looked: Pass | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -51,7 +69,7 @@ class Schedule:
 
     @property
     def next_epoch(self) -> int:
-        """Number of the epoch that is begun next."""
+        """The index of the next epoch."""
         return self.epochs.next_place.epoch
 
     @next_epoch.setter
@@ -59,15 +77,16 @@ class Schedule:
         self.epochs.set_next(epoch, self.options.num_epochs)
 
     def sampler(self, batching: Batching = Batching(1)) -> Sampler:  # noqa: B008  # frozen
-        """Return the samples that a pass would have if it began now."""
+        """Return the sampler that a pass would have if it began now."""
         return sampler_of(self.options.in_world(), batching)
 
     def rests(
         self, batching: Batching, here: ReaderOptions, joining: Worker | None = None
     ) -> Iterator[Rest]:
-        """Begin a pass, or go on with one, and yield what is to be read of it in one go.
+        """Begin or resume a pass, and yield each stretch that is read without interruption.
 
-        That is all of it, or one epoch after the other where no batch spans two.
+        A stretch is the whole pass, or one epoch where no batch spans two. With `joining`, the
+        worker takes part in the epochs of its group.
         """
         num_epochs, first = here.num_epochs, None
         self.looked = None
@@ -84,7 +103,7 @@ class Schedule:
             is_last = sampler.spans_epochs or (
                 num_epochs is not None and place.epoch - first + 1 >= num_epochs
             )
-            # A pass that ends may have none from its beginning, if all of its batches are dropped.
+            # A pass that ends may have no batches from its beginning, if all of them are dropped.
             has_end = num_epochs is not None and sampler.num_samples > 0
             if sampler.has_batches(place) or (has_end and not place.consumed):
                 self.epochs.note_begun(place)
@@ -99,10 +118,10 @@ class Schedule:
                 return
 
     def give_back(self, looked: Pass) -> bool:
-        """Take back that a pass was begun, of which somebody has only looked at a batch.
+        """Give back the epoch of a pass that was closed after at most one batch.
 
-        So it is if ranks share the rows: others might not have looked, and read on in an epoch from
-        which this rank would be ahead. Return whether that was done.
+        That is only done if ranks share the rows: other ranks may not have peeked, and this rank
+        would be an epoch ahead of them. Return whether the epoch was given back.
         """
         is_look = looked is self.last and not looked.was_asked and looked.order.world_size > 1
         if is_look:
@@ -113,7 +132,7 @@ class Schedule:
         return is_look
 
     def take_again(self) -> None:
-        """Begin again what was given back last: somebody asks for the state after its batch."""
+        """Undo `give_back`, because the state after the batch of the peek is requested."""
         if (looked := self.looked) is not None:
             self.epochs.toggle()
             if looked.place is not None:
@@ -121,7 +140,7 @@ class Schedule:
             self.last, self.looked = looked, None
 
     def own_rests(self, batch_size: int | None, worker: Worker) -> Iterator[Rest]:
-        """Begin an iteration over samples, without a loader of ours: part `worker` of it."""
+        """Begin an iteration over samples, without a loader of ours, and yield its stretches."""
         here, batching = self.options.in_world(worker.world), self._batching(batch_size, worker)
         sampler = sampler_of(here, batching)
         if batch_size is None and sampler.needs_batch_size:
@@ -139,12 +158,12 @@ class Schedule:
     def rests_of_worker(
         self, state: Mapping[str, Any], batch_size: int | None, worker: Worker
     ) -> Iterator[Rest]:
-        """Go on in a worker where it has written a state, as `own_rests` begins.
+        """Resume the iteration of a worker from a state of that worker, and yield its stretches.
 
         Raises
         ------
         StateMismatchError
-            If it belongs to something else, or is not a state.
+            If the state belongs to another dataset or another way of reading, or is not a state.
         """
         here, batching = self.options.in_world(worker.world), self._batching(batch_size, worker)
         place, skipped = read_state(state, here, batching, of_worker=True)
@@ -169,10 +188,10 @@ class Schedule:
         return Batching(batch_size or default, num_workers=worker.count)
 
     def state_dict(self, num_samples: int, from_beginning: bool) -> dict[str, Any]:
-        """Return the state after so many samples, over the whole world.
+        """Return the state after a number of samples that all ranks together have read.
 
-        They are those of an epoch, or of the pass where batches span epochs: from its beginning,
-        or from where it was gone on with.
+        They are counted from the beginning of the epoch, or of the pass where batches span epochs;
+        without `from_beginning`, from the place where the epoch or pass was resumed.
         """
         self.take_again()
         begun, sampler = self._begun()
@@ -187,12 +206,12 @@ class Schedule:
         return write_state(self.options.in_world(), Batching(1), sampler.place(begun, position))
 
     def state_of_samples(self, samples: int) -> dict[str, Any]:
-        """Return the state of the iteration begun last; over samples, after so many of this rank.
+        """Return the state of the latest iteration; over samples, after so many of this rank.
 
         Raises
         ------
         StateMismatchError
-            If nobody knows.
+            If worker processes read the samples, or their number does not determine a place.
         """
         if self.epochs.num_joined:
             raise StateMismatchError(
@@ -208,7 +227,7 @@ class Schedule:
         return write_state(self.options.in_world(), Batching(1), sampler.place(begun, after))
 
     def _begun(self) -> tuple[Place, Sampler]:
-        """Return where the iteration that was begun last began, or the next one would."""
+        """Return where the latest iteration began, or the next one would, and its sampler."""
         begun = self.epochs.begun or self.epochs.next_place
         return begun, sampler_of(self.options.in_world(), Batching(1), begun)
 
@@ -217,7 +236,7 @@ class Schedule:
         state: object,
         batching: Batching = Batching(1),  # noqa: B008  # frozen
     ) -> None:
-        """Let the next pass go on where a state was taken.
+        """Resume the next pass from a state.
 
         Raises
         ------
@@ -235,7 +254,7 @@ class Schedule:
 
 
 def _warn_no_batches(rest: Rest) -> None:
-    """Say why there is nothing to read."""
+    """Warn that there is nothing to read, and why."""
     url, epoch = rest.options.dataset.url, rest.place.epoch
     if not rest.place.consumed:
         warn_no_data(url, dropped=rest.sampler.num_samples > 0)
@@ -249,18 +268,18 @@ def _warn_no_batches(rest: Rest) -> None:
 
 @dataclass(eq=False)
 class Pass:
-    """A pass over the data by a loader: where it stands.
+    """One pass of a loader over the data, and its place.
 
     Parameters
     ----------
     schedule : Schedule
-        What it is a pass of.
+        The schedule of the dataset.
     batching : Batching
         How batches are made.
     goes_on : Place, optional
-        Where the next iteration goes on, whatever the dataset says.
+        Where the next iteration resumes, whatever the schedule has recorded since.
     here : ReaderOptions, optional
-        With the share of the rows that it reads to its end, once it has begun.
+        How the pass is read, with the share of the rows that it keeps to its end.
     """
 
     schedule: Schedule
@@ -273,39 +292,39 @@ class Pass:
         self._position: Any = None
         self._milestone: Any = None
         self._is_over = False
-        #: What the other ranks are told of it.
+        #: Compares the pass with those of other ranks; None if it is not compared.
         self.beginning: Beginning | None = None
-        #: Whether somebody has asked for its state.
+        #: Whether the state of the pass was requested.
         self.was_asked = False
-        #: Samples delivered since the pass, or an epoch that no batch spans, began.
+        #: Samples delivered since the current stretch began.
         self.rows = 0
 
     @property
     def _present(self) -> ReaderOptions:
-        """How it is read; before it begins, with the share as it is now."""
+        """How the pass is read; before it begins, with the current share."""
         return self.here or self.schedule.options.in_world()
 
     @property
     def order(self) -> Any:
-        """The order with the share of this pass, or before it the one that it would have."""
+        """The order with the share of this pass; before it begins, with the current share."""
         return self._present.order
 
     @property
     def rows_left(self) -> int:
-        """Samples that all ranks had left together when it began, where passes end."""
+        """Samples that all ranks together had left when the stretch began, for a pass that ends."""
         assert self._rest is not None
         sampler, begun = self._rest.sampler, self._rest.place
         return int(sampler.end(begun) - sampler.position(begun))
 
     @property
     def least_rows(self) -> int:
-        """Rows that a batch has to have to be delivered."""
+        """Batches with fewer rows are not delivered."""
         assert self._rest is not None
         return self._rest.least_rows
 
     @property
     def place(self) -> Place | None:
-        """Where it stands; None before it has begun."""
+        """The current place; before the pass begins, the one at which it resumes, or None."""
         rest = self._rest
         if rest is None:
             return self.goes_on
@@ -313,9 +332,9 @@ class Pass:
         return replace(place, end=place.consumed) if self._is_at_end(rest, place) else place
 
     def stands_at(self, position: int) -> bool:
-        """Whether it is there that ranks stand after so many samples, or as many as this one each.
+        """Whether the pass is at a position, give or take less than one sample for each rank.
 
-        That is so after its end where nothing was counted since.
+        A finished pass is also at position 0: nothing was counted since its end.
         """
         if self._rest is None:
             return False
@@ -323,7 +342,7 @@ class Pass:
         return (self._is_over and not position) or abs(away) < self._rest.sampler.num_ranks
 
     def following(self) -> Pass:
-        """Return what the next iteration goes through: the rest of a pass, or the next one."""
+        """Return the pass of the next iteration: the remainder of a pass, or the next pass."""
         if self.goes_on is not None:
             self.schedule.epochs.go_on(self.goes_on)
         following = Pass(self.schedule, self.batching, here=self.schedule.options.in_world())
@@ -331,17 +350,17 @@ class Pass:
         return following
 
     def num_batches(self) -> int:
-        """Batches of a whole pass.
+        """Return the number of batches of a whole pass.
 
         Raises
         ------
         TypeError
-            If nobody knows.
+            If the number is not known.
         """
         return sampler_of(self._present, self.batching).length()
 
     def rests(self) -> Iterator[Rest]:
-        """Yield what is to be read, one after the other."""
+        """Begin the pass, and yield its stretches one after another."""
         for rest in self.schedule.rests(self.batching, self._present):
             if self._rest is None:
                 self.beginning = begin_pass(rest)
@@ -351,7 +370,7 @@ class Pass:
             yield rest
 
     def advance(self, mark: Any, size: int) -> None:
-        """Note that a batch of `size` rows was delivered; `mark` is the block's for it."""
+        """Advance the position by a batch of `size` rows, whose block gave it `mark`."""
         assert self._rest is not None
         before, position = self._position, self._rest.sampler.advanced(self._position, mark)
         self._position = position
@@ -365,7 +384,7 @@ class Pass:
         sampler, position = rest.sampler, self._position
         self._milestone = sampler.milestone(rest.place, position)
         if not sampler.spans_epochs:
-            if self.batching.num_workers:  # or who reads has prepared it
+            if self.batching.num_workers:  # without workers, the reader has prepared it
                 sampler.prepare(rest.place)
             return
         begun, options = rest.place, rest.options
@@ -375,7 +394,7 @@ class Pass:
             tell_of_endless(options.dataset.url)
 
     def finish(self) -> None:
-        """Note that the pass came to its end."""
+        """Record that the pass has reached its end."""
         if self._rest is None:
             return
         if self.beginning is not None:
@@ -389,11 +408,11 @@ class Pass:
         self._is_over = self._rest.options.num_epochs is not None
 
     def copied(self) -> Pass:
-        """Return a copy that stands at the same place, and goes its own way."""
+        """Return a copy at the same place, which advances independently."""
         return copy(self)
 
     def to_continue(self) -> Pass:
-        """Return the pass for a copy of the loader, which goes on from here."""
+        """Return a pass for a copy of the loader, which resumes from this place."""
         place = self.place
         ends_alone = self._rest is not None and self._rest.sampler.ends_alone
         if place is not None and place.is_end and (ends_alone or not place.consumed):
@@ -409,7 +428,7 @@ class Pass:
         return write_state(self._present, self.batching, place)
 
     def _is_at_end(self, rest: Rest, place: Place) -> bool:
-        """Whether the last batch was delivered, though nobody may have asked for more yet."""
+        """Whether the last batch was delivered, even if no further batch was requested yet."""
         num_epochs = rest.options.num_epochs
         if self._is_over or num_epochs is None:
             return self._is_over

@@ -1,4 +1,4 @@
-"""`ReaderOptions`: which dataset to read and how, in values that pickle, and what is told of it."""
+"""`ReaderOptions`: which dataset to read and how, in values that pickle; and descriptions of it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _logger = logging.getLogger(__name__)
 
 @cache
 def tell_of_endless(url: str) -> None:
-    """Log, once in this process, that a reading which never ends has passed its first epoch."""
+    """Log, once per URL in this process, that an endless pass has finished its first epoch."""
     _logger.warning(
         "The first epoch over %s is over, and with num_epochs=None the loop never ends: break out "
         "of it after some steps, in Keras by steps_per_epoch, or pass num_epochs=1 for one epoch",
@@ -44,45 +44,46 @@ class ReaderOptions:
     dataset : SampleSource
         What to read.
     order : ExactOrder or ElasticShare
-        The order, with a fixed seed. Its share of the rows may be that of this process when a pass
-        begins: see `in_world`.
+        The order, with a fixed seed. Its share of the rows may follow the world, and is then
+        determined when a pass begins: see `in_world`.
     columns : tuple of str or None
         The columns to read, in this order; None for all.
     num_epochs : int or None
         Number of passes over the data; None means endless.
     transform : Transform, optional
-        Called with the rows that are read of each shard.
+        Called with the rows that are read from each shard.
     slices : bool
-        Whether to call it with slices of these rows, in the exact order: see `PieceReader`.
+        Whether to call the transform with slices of these rows, in the exact order: see
+        `PieceReader`.
     images : ImageDecoder, optional
-        Decodes images. A transform that changes their columns has to be made by its `before`;
-        images of others are decoded after the transform.
+        Decodes images. A transform that changes image columns has to be made by the decoder's
+        `before`; images of other columns are decoded after the transform.
     fill_nulls : mapping of str to value
         For each column, the value that replaces nulls, before the transform.
     null_masks : tuple of str
         Columns for which a boolean column that marks nulls is added.
     outputs : tuple of Output
-        What a batch holds of the `delivered` columns: columns, and matrices of them; by default all
+        The columns of a batch, and matrices made of several columns; by default all `delivered`
         columns.
     keep : callable, optional
-        Keeps what the transform returns, in the exact order: see `PieceReader`.
+        Caches the results of the transform, in the exact order: see `PieceReader`.
     workers, prefetch : int
         Number of threads that read ahead, and of blocks that may be ready.
     predownload : int or None
         In the elastic order, the number of samples whose shards are opened ahead of use. For None,
         see `samples_ahead`.
     first_epoch : callable
-        Says with which epoch the first pass begins, when that is asked for. It pickles.
+        Returns the epoch with which the first pass begins. It can be pickled.
     on_pass : callable, optional
-        Called in this process when a pass begins, or the state of one is loaded, with the epoch
-        with which it began. It may return a function that takes that back. It pickles.
+        Called in this process when a pass begins, or its state is loaded, with the epoch with which
+        the pass began. It may return a function that undoes the call. It can be pickled.
     selection : mapping of str to str, optional
-        What states know of ``filters``, ``predicate`` and ``transform``, each as text; by default
-        the class of the transform.
+        Descriptions of ``filters``, ``predicate`` and ``transform`` for states; by default the
+        class of the transform.
     check_ranks : bool
-        Whether to ask the other ranks of a process group whether they begin the same.
+        Whether to compare passes with those of the other ranks of a process group.
     tells_of_endless : bool
-        Whether passes without an end say so when their second epoch begins.
+        Whether to log that a pass is endless when its second epoch begins.
     """
 
     dataset: SampleSource
@@ -107,7 +108,7 @@ class ReaderOptions:
 
     @property
     def drops_rows(self) -> bool:
-        """Whether rows are read in parts of shards, of which any number of rows may become."""
+        """Whether the transform may change the number of rows, or its results are kept."""
         if self.transform is None:
             return False
         return self.keep is not None or not getattr(self.transform, "keeps_rows", False)
@@ -119,23 +120,23 @@ class ReaderOptions:
 
     @property
     def calls_on_slices(self) -> bool:
-        """Whether a function of many rows leaves out rows only if it wants to: no filter does."""
+        """Whether only the transform's function may drop rows, and no filter or predicate."""
         return self.drops_rows and not self.leaves_out_rows
 
     def in_world(self, world: World | None = None) -> ReaderOptions:
-        """Return the same with a share that is known: if it follows the world, this process's.
+        """Return the options with a fixed share: one that follows the world becomes this rank's.
 
         Parameters
         ----------
         world : World, optional
-            The world; by default as it is now.
+            The world; by default the current one.
         """
         if not self.order.follows_world:
             return self
         return replace(self, order=self.order.share_of(world or find_world()))
 
     def note_pass(self, first_epoch: int) -> Callable[[], None] | None:
-        """Call `on_pass`, and return what takes that back."""
+        """Call `on_pass`, and return the function that undoes the call, if any."""
         return None if self.on_pass is None else self.on_pass(first_epoch)
 
     @cached_property
@@ -145,7 +146,7 @@ class ReaderOptions:
 
     @cached_property
     def nulls(self) -> NullPolicy:
-        """What happens to nulls."""
+        """How nulls are filled and masked."""
         return NullPolicy(self.schema, self.fill_nulls, self.null_masks)
 
     @property
@@ -154,9 +155,9 @@ class ReaderOptions:
         return tuple(self.transform.columns) if self.transform else self.nulls.columns
 
     def column(self, name: str) -> Column | None:
-        """The stored column behind a delivered one; None if a transform or a mask has made it.
+        """Return the stored column of a delivered one; None if a transform or a mask made it.
 
-        A column whose nulls are filled has none.
+        A column whose nulls are filled is returned without nulls.
         """
         if self.transform is None or name in getattr(self.transform, "unchanged", ()):
             return self._columns.get(name)
@@ -164,9 +165,10 @@ class ReaderOptions:
 
     @property
     def null_checked(self) -> list[Column]:
-        """Stored columns whose nulls are certain to be delivered, if they have any.
+        """Stored columns whose nulls, if any, are certain to be delivered.
 
-        Filters may be there to leave out the rows with nulls. Those of images are refused already.
+        With filters or a predicate there are none, because these may leave out rows with nulls.
+        Nulls in images raise an error here.
         """
         if self.leaves_out_rows:
             return []
@@ -183,11 +185,11 @@ class ReaderOptions:
 
     @property
     def shown(self) -> list[tuple[str, str]]:
-        """What becomes of images, for descriptions: names and values."""
+        """Image settings to show in descriptions, as name-value pairs."""
         return [] if self.images is None else [("decode", f"{self.images}")]
 
     def read_arguments(self, block_rows: int | None = None) -> dict[str, Any]:
-        """Return what readers in any order are told."""
+        """Return the arguments of a `Reader` that do not depend on the order."""
         nulls_stay = not self.fill_nulls and not self.null_masks
         return {
             "transform": self.transform,
@@ -203,12 +205,12 @@ class ReaderOptions:
     @property
     def _block_rows(self) -> int:
         if self.images is not None and self.images.size is None:
-            return 1  # one batch, whose images have one shape
+            return 1  # one batch per block, since only the images of a batch have one shape
         return _IMAGES_AT_A_TIME if self.has_images else BLOCK_ROWS
 
     @cached_property
     def has_images(self) -> bool:
-        """Whether images are read, which take far more memory than they do in their shards."""
+        """Whether images are read, which take far more memory decoded than in their shards."""
         if self.images is not None:
             return True
         chosen = self.dataset.schema.names if self.columns is None else self.columns
@@ -223,20 +225,20 @@ def in_order(
     further: Iterable[tuple[str, str]] = (),
     delivers: Callable[[str], bool] = lambda name: True,
 ) -> Description:
-    """Return a description of data with the order in which they are read.
+    """Return the description of a dataset, with the order in which it is read.
 
     Parameters
     ----------
     found : Description
-        What is read.
+        Description of the dataset.
     order : ExactOrder or ElasticShare
         The order, and the share of this rank.
     num_rows : int, optional
-        Rows of an epoch over all ranks, if they are known.
+        Rows of an epoch over all ranks, if known.
     further : iterable of (str, str)
-        Further facts: names and values.
+        Further name-value pairs.
     delivers : callable
-        Whether a column is delivered: the others are not shown.
+        Returns whether a column is delivered; other columns are not shown.
     """
     further = list(further)
     sequence, share = order.sequence, _share(order, num_rows)
@@ -247,14 +249,14 @@ def in_order(
 
 
 def describe_data(source: object, *, full: bool) -> Description:
-    """Describe what is read, whatever it is."""
+    """Return the description of a source of samples; without one of its own, its URL or repr."""
     if isinstance(source, Described):
         return source._mdstorm_description(full=full)
     return Description([repr(getattr(source, "url", source))])
 
 
 def _share(order: ExactOrder | ElasticShare, num_rows: int | None) -> str:
-    """Return the share of this rank; empty if it has everything."""
+    """Return the share of this rank as text; empty if it reads all rows."""
     if order.follows_world:
         try:
             order = order.share_of(find_world())

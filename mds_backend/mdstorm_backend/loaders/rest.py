@@ -1,4 +1,13 @@
-"""`Rest`: what is left to read of a pass, or of an epoch that no batch leaves, in one go."""
+"""`Rest`: a stretch of a pass that is read without interruption, and what adapters read it with.
+
+`Schedule.rests` makes a `Rest` for a whole pass, or for each epoch where no batch spans two. It
+holds the options, the `Batching` and the `Place` at which reading begins. Adapters for PyTorch,
+TensorFlow and readers call `Rest.blocks`, in this process or, as a `Rest` can be pickled, in each
+worker process for a part of the batches. `Pass` uses `Rest.sampler` to keep its position.
+
+`sampler_of` chooses the `Sampler` for an order. `PieceSampler` is the sampler of passes whose
+samples have no numbers.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +28,10 @@ from mdstorm_backend.read.even_batches import EvenBatches
 from mdstorm_backend.read.pieces import PieceReader, Position
 from mdstorm_backend.read.reader import BLOCK_ROWS, Reader
 
-#: Bytes of samples whose shards are opened ahead of use, where that takes no network.
+#: Bytes of samples whose shards are opened ahead of use, if opening a shard needs no network.
 _BYTES_AHEAD = 256 << 20
-#: A block spans about so many epochs at most, so that the first batch of an endless pass over a few
-#: rows need not wait for thousands of epochs.
+#: Largest number of epochs in a block, approximately, so that the first batch of an endless pass
+#: over a few rows need not wait for thousands of epochs.
 _EPOCHS_PER_BLOCK = 16
 
 
@@ -35,12 +44,12 @@ class Batching:
     batch_size : int
         Rows of a batch.
     drop_last : bool
-        Leave out batches that are not full.
+        Whether to leave out batches that are not full.
     num_workers : int
-        Processes that read, 0 for none but the loader's own.
+        Number of worker processes that read; 0 to read in the loader's own process.
     by_shard : bool
-        A batch is one shard's share of the rows, whatever its size. Only the exact order has
-        such; in others, and for the state, `batch_size` is that of the largest one.
+        Whether a batch is the rank's part of one shard, whatever its size. Only the exact order has
+        such batches; in others, and for the state, `batch_size` is that of the largest one.
     """
 
     batch_size: int
@@ -51,9 +60,9 @@ class Batching:
 
 @dataclass(frozen=True, eq=False)
 class PieceSampler(Sampler):
-    """What a pass knows of a rank's parts of shards, which nobody can number: see `PieceReader`.
+    """The sampler of a rank's parts of shards, whose samples have no numbers: see `PieceReader`.
 
-    Its positions are `Position`.
+    Its positions are of type `Position`.
 
     Attributes
     ----------
@@ -64,11 +73,11 @@ class PieceSampler(Sampler):
     num_epochs : int or None
         Epochs of a pass; None never ends.
     drops_rows : bool
-        Whether a function may return any number of rows.
+        Whether the transform may return any number of rows.
     num_parts : int
-        Processes that share the batches.
+        Number of processes that share the batches.
     even : EvenBatches or None
-        How what a function returns is spread over batches; None if its rows fill them.
+        How the rows that the transform returns are spread over batches; None if they fill them.
     """
 
     order: ExactOrder
@@ -82,12 +91,12 @@ class PieceSampler(Sampler):
 
     @property
     def has_equal_batches(self) -> bool:
-        """Whether all ranks surely have the same number of batches."""
+        """Whether all ranks are certain to have the same number of batches."""
         return self.even is not None
 
     @property
     def ends_alone(self) -> bool:
-        """Whether a pass may be over on this rank, and go on elsewhere, for what it leaves out."""
+        """Whether a pass may end earlier on this rank than on others, because rows are left out."""
         return self.drops_rows and self.order.world_size > 1
 
     @property
@@ -97,7 +106,7 @@ class PieceSampler(Sampler):
 
     @property
     def rows_per_epoch(self) -> int:
-        """Rows of this rank in an epoch."""
+        """Rows of this rank in one epoch."""
         if self.even is not None:
             return self.even.rows_per_epoch
         return len(self.order.rows(self.epoch_size))
@@ -108,17 +117,17 @@ class PieceSampler(Sampler):
         return self.order.world_size
 
     def begun(self, place: Place) -> Place:
-        """Return the same place for a pass that goes on there."""
+        """Return `place` completed for a pass that begins or resumes there."""
         self.order.rows(self.epoch_size)  # checks the number of ranks
         first_epoch = place.pass_epoch
         return replace(place, first_epoch=first_epoch, seed=self.order.seed)
 
     def has_batches(self, place: Place) -> bool:
-        """Whether there are batches from a place on, as far as anybody knows."""
+        """Whether there are batches from a place on, if known; otherwise True."""
         return self.epoch_size > 0 and not place.is_end and not self.is_over(place)
 
     def is_over(self, place: Place) -> bool:
-        """Whether a pass has delivered its last batch, surely."""
+        """Whether a pass is certain to have delivered its last batch."""
         if self.num_epochs is None or self.drops_rows:
             return False
         is_last = place.epoch == place.pass_epoch + self.num_epochs - 1
@@ -128,12 +137,12 @@ class PieceSampler(Sampler):
         return is_last and place.row >= rows
 
     def length(self) -> int:
-        """Batches of a whole pass.
+        """Return the number of batches of a whole pass.
 
         Raises
         ------
         TypeError
-            If nobody knows.
+            If the number is not known.
         """
         if self.even is not None and self.num_epochs is not None:
             return len(self.even)
@@ -149,11 +158,11 @@ class PieceSampler(Sampler):
         return Position(place.epoch, place.row)
 
     def advanced(self, position: Position, mark: Position) -> Position:
-        """Return the position after a batch."""
+        """Return the position after a batch, which is its mark."""
         return mark
 
     def milestone(self, begun: Place, position: Position) -> Position:
-        """Return the position from which on another epoch is read."""
+        """Return the position at which the next epoch begins."""
         return Position(position.epoch + 1, 0)
 
     def place(self, begun: Place, position: Position) -> Place:
@@ -162,13 +171,13 @@ class PieceSampler(Sampler):
         return replace(begun, epoch=position.epoch, consumed=consumed, row=position.row)
 
     def end(self, begun: Place) -> Position:
-        """Return the position of the end of a pass."""
+        """Return the position of the end of a pass; for an endless pass, of its beginning."""
         if self.num_epochs is None:
             return self.position(begun)
         return Position(begun.pass_epoch + self.num_epochs - 1, self.rows_per_epoch)
 
     def after_samples(self, begun: Place, samples: int) -> Position:
-        """Raise StateMismatchError."""
+        """Raise StateMismatchError: numbers of samples do not determine a position."""
         raise StateMismatchError(
             "a transform may drop rows, so samples do not say how far the dataset is: take "
             "the state from a StreamingDataLoader over it, loader.state_dict()"
@@ -177,13 +186,13 @@ class PieceSampler(Sampler):
     def part(
         self, place: Place, part: int = 0, skipped: int = 0
     ) -> tuple[Iterator[Chunk], Iterator[int]]:
-        """Raise TypeError: a `PieceReader` knows."""
+        """Raise TypeError: only `PieceReader` can read the samples."""
         raise TypeError("samples of pieces have no numbers")
 
     def after_part(
         self, place: Place, skipped: int, part: int, mark: Position
     ) -> tuple[Place, int, int]:
-        """Return where a part goes on after its first batch: the others' come before its next."""
+        """Return where a part resumes after its first batch: those of the other parts come next."""
         return self.place(place, mark), 0, self.num_parts - 1
 
 
@@ -193,18 +202,18 @@ def sampler_of(
     place: Place = Place(),  # noqa: B008  # frozen
     ahead: WorkAhead[Any] | None = None,
 ) -> Sampler:
-    """Return the samples of this rank, in the order of a place. Nothing else asks for the order.
+    """Return the sampler of this rank from a place on; the only code that depends on the order.
 
     Parameters
     ----------
     options : ReaderOptions
-        What to read; its share of the rows is known.
+        What to read; its share of the rows must be known.
     batching : Batching
         How batches are made.
     place : Place, optional
-        Where reading goes on: its seed takes precedence.
+        Where reading begins or resumes. Its seed takes precedence over that of the order.
     ahead : WorkAhead, optional
-        Works out the next epoch while one is read.
+        Computes the next epoch in the background while one is read.
     """
     order, dataset = options.order, options.dataset
     assert not order.follows_world, "in_world() has not been called"
@@ -235,20 +244,20 @@ def sampler_of(
 
 @dataclass(frozen=True, eq=False)
 class Rest:
-    """What is left to read from a place on; each worker reads its part. It pickles.
+    """A stretch of a pass, from a place on, of which each worker reads a part. It can be pickled.
 
     Attributes
     ----------
     options, batching
         What is read, and how batches are made of it.
     place : Place
-        Where it begins.
+        Where the stretch begins.
     skipped : int
-        Samples of the part that are left out, in the order whose parts are lists of samples.
+        Samples of the part to leave out, in the order whose parts are lists of samples.
     recorder : Recorder or None
-        Records its reading in this process; None for nobody.
+        Records the reading in this process; None to record nothing.
     ahead : WorkAhead
-        Works out the next epoch while one is read.
+        Computes the next epoch in the background while one is read.
     """
 
     options: ReaderOptions
@@ -259,24 +268,24 @@ class Rest:
     ahead: WorkAhead[Any] = field(default_factory=WorkAhead)
 
     def recorded(self, recorder: Recorder | None) -> Rest:
-        """Return the same, whose reading is recorded."""
+        """Return the same stretch with a recorder of its reading."""
         return replace(self, recorder=recorder)
 
     @cached_property
     def sampler(self) -> Sampler:
-        """The samples."""
+        """The sampler of the stretch."""
         return sampler_of(self.options, self.batching, self.place, self.ahead)
 
     @property
     def least_rows(self) -> int:
-        """Rows that a batch has to have to be delivered."""
+        """Batches with fewer rows are not delivered."""
         is_even = isinstance(self.sampler, PieceSampler) and self.sampler.even is not None
         return self.batching.batch_size if self.batching.drop_last and not is_even else 0
 
     def blocks(
         self, part: int = 0, *, block_rows: int | None = None, unread: bool = False
     ) -> Iterator[Block]:
-        """Read the batches of a part, or only lay them out: see `Reader.planned`."""
+        """Read the batches of a part; with `unread`, only lay them out: see `Reader.planned`."""
         sampler, place, options = self.sampler, self.place, self.options
         arguments = {
             "dataset": options.dataset,
@@ -306,7 +315,7 @@ class Rest:
         return (reader.planned if unread else reader.blocks)(chunks, sizes)
 
     def after(self, part: int, mark: Any) -> tuple[Rest, int]:
-        """Return what follows a batch of a part, by its mark, and the number of the part there."""
+        """Return the rest after a batch of a part, given its mark, and the part's number there."""
         place, skipped, part = self.sampler.after_part(self.place, self.skipped, part, mark)
         return replace(self, place=place, skipped=skipped), part
 

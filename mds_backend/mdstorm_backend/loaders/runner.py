@@ -1,8 +1,12 @@
-"""Run passes for PyTorch, TensorFlow and readers: the one loop.
+"""`PassRunner`: the loop that runs the passes of PyTorch loaders and of readers.
 
-A sampler says which samples a pass has, an adapter what is made of them (`Deliver`). Here is what
-they have in common: short last batches, the threads that read ahead and their end, where the pass
-stands, and the state that says so.
+An adapter gives `PassRunner.run` a `Deliver` function, which makes the batches of a `Rest`. The
+runner begins a `Pass`, calls the function for each of its rests, leaves out short last batches,
+advances the pass with each batch, and ends the threads that read ahead. It also keeps the place of
+the loader, and makes and loads its states.
+
+TensorFlow runs its own loop, and uses a `PassRunner` only for places and states: see `TFRuns`. A
+reader holds an `ItemCursor`, which takes one item at a time and survives Ctrl-C and forks.
 """
 
 from __future__ import annotations
@@ -23,46 +27,46 @@ from mdstorm_backend.loaders.rest import Batching, Rest
 from mdstorm_backend.loaders.state import number, state_mapping
 from mdstorm_backend.read.block import Block
 
-#: In place of a batch: the pass is advanced, and nothing delivered.
+#: Stands for a batch that only advances the pass, and is not delivered.
 NOTHING: Any = object()
 #: Batches, each with the block's mark for it and its number of rows.
 Delivered: TypeAlias = Generator[tuple[Any, Any, int], None, None]
-#: Makes batches of blocks.
+#: Makes batches from blocks.
 Convert: TypeAlias = Callable[[Iterator[Block]], Delivered]
-#: Returns what makes the batches of a rest, one generator on top of the other.
+#: Returns the generators that make the batches of a rest, each reading from the one before it.
 Deliver: TypeAlias = Callable[[Rest], Sequence[Any]]
 
-#: Where a state says how many items of the batch that comes next were delivered.
+#: Key of a state for the number of items of the next batch that were delivered.
 _ITEMS = "items"
 
 
 def converted(blocks: Iterator[Block], convert: Convert) -> Sequence[Any]:
-    """Return blocks, and what `convert` makes of them, for a `PassRunner`."""
+    """Return blocks, and the batches that `convert` makes from them, as a `Deliver` does."""
     return blocks, convert(blocks)
 
 
 @dataclass(eq=False)
 class PassRunner:
-    """Runs the passes of one loader, and knows where they stand.
+    """Runs the passes of one loader, and keeps their place.
 
-    Several iterations may be under way. Each is a pass of its own; the place is that of the one
-    that was advanced last, or begun last. A copy, or a pickled runner, goes on from that place.
+    Several iterations may be under way. Each is a pass of its own; the place of the runner is that
+    of the pass that was advanced or begun last. `to_continue` makes a copy that resumes from it.
 
     Parameters
     ----------
     schedule : Schedule
-        How the dataset is read; a state that is loaded may change it.
+        The schedule of the dataset; a state that is loaded may change how it is read.
     batching : Batching
         How batches are made.
     threads : PassThreads, optional
-        Waits for the threads of the passes; by default one of the runner's own.
+        Waits for the threads of the passes; by default the runner has its own.
     check : callable, optional
-        Called before a batch counts as delivered; what it raises ends the iteration.
+        Called before a batch counts as delivered; an exception from it ends the iteration.
     by_item : bool
         Whether batches are iterables of items, which are delivered one by one. A batch counts as
-        delivered when its last item was, and a state says how many were.
+        delivered with its last item; until then, a state holds the number of delivered items.
     recorders : PassRecorders, optional
-        Record the passes; by default the runner has its own.
+        Makes the recorders of the passes; by default the runner has its own.
     """
 
     schedule: Schedule
@@ -74,41 +78,41 @@ class PassRunner:
     recorders: PassRecorders = field(default_factory=PassRecorders)
 
     def __post_init__(self) -> None:
-        #: None before the first iteration.
+        #: The pass that was advanced or begun last; None before the first iteration.
         self._pass: Pass | None = None
-        #: Whether `state_dict` may be asked for the place before the last batch.
+        #: Whether to keep the place before the last batch, for `state_dict`.
         self.remembers = False
         #: The place before the last batch.
         self._before: Pass | None = None
-        #: Items of the next batch that were delivered.
+        #: Number of items of the next batch that were delivered.
         self._items = 0
-        #: Whether the last batch was taken ahead of its use, and is still to be used.
+        #: Returns whether the last batch was taken ahead of use, and has not been used yet.
         self.is_ahead: Callable[[], bool] = bool
-        #: Whether an iteration may still turn out to be a mere look: only the first one may.
+        #: Whether the iteration may still turn out to be a peek: only the first one may.
         self._may_look = not self.by_item
-        #: The one that has.
+        #: The pass of the peek.
         self._looked: Pass | None = None
 
     @property
     def place(self) -> Pass:
-        """Where the passes stand."""
+        """The pass at the place of the runner."""
         return self._pass or Pass(self.schedule, self.batching)
 
     @property
     def rows(self) -> int:
-        """Samples delivered since the pass, or an epoch that no batch spans, began."""
+        """Samples delivered since the pass began, or the epoch if no batch spans two."""
         return 0 if self._pass is None else self._pass.rows
 
     def begin(self) -> Pass:
-        """Begin what the next iteration goes through: the rest of a pass, or the next one."""
+        """Return the pass of the next iteration: the remainder of a pass, or a new one."""
         current = self._pass = self.place.following()
         self._before = None
         return current
 
     def run(self, deliver: Deliver) -> Generator[Any, None, None]:
-        """Go through a pass; nothing happens before the first batch is asked for.
+        """Run a pass and yield its batches; it begins when the first one is requested.
 
-        Its threads end with the generator.
+        The threads of the pass end with the generator.
         """
         recorder, is_waiting = self.new_recorder(), False
         current = self.begin()
@@ -116,8 +120,8 @@ class PassRunner:
         try:
             for rest in current.rests():
                 with ExitStack() as stack:
-                    # All are closed: after an error threads would read ahead until the garbage is
-                    # collected.
+                    # Close all stages: after an error their threads would read ahead until the
+                    # garbage collector runs.
                     for stage in deliver(rest.recorded(recorder)):
                         delivered = stack.enter_context(self.threads.closing(stage))
                     yield from deliver_all(current, delivered, recorder)
@@ -132,7 +136,7 @@ class PassRunner:
             recorder.end(is_waiting=is_waiting)
 
     def leave(self, current: Pass, batches: int) -> None:
-        """Give back the epoch of an iteration that was left after so many batches: a mere look."""
+        """Give back the epoch of a peek; otherwise let other ranks compare the pass."""
         is_look = self._may_look and self._pass is current and batches <= 1
         if is_look and self.schedule.give_back(current):
             self._pass, self._looked = None, current
@@ -141,7 +145,7 @@ class PassRunner:
         self._may_look = False
 
     def new_recorder(self, recorder: Recorder | None = None) -> Recorder:
-        """Return what records a pass that begins, which may be a given one."""
+        """Return the recorder of a pass that begins: `recorder`, or a new one."""
         return self.recorders.begin(
             self.schedule.options.order.name, self.batching.num_workers, recorder=recorder
         )
@@ -187,16 +191,17 @@ class PassRunner:
             recorder.ask()
 
     def restart(self) -> None:
-        """Let the next iteration begin with a whole batch."""
+        """Begin the next iteration with a whole batch."""
         self._items = 0
 
     def state_dict(self, *, before_last: bool = False) -> dict[str, Any]:
-        """Return the state of a checkpoint: where the passes stand.
+        """Return the state of a checkpoint, for `load_state_dict`.
 
         Parameters
         ----------
         before_last : bool
-            Whether the last batch is to be delivered again. It is only if the runner `remembers`.
+            Return the state before the last batch, which is then delivered again. This has an
+            effect only if the runner `remembers` that place.
         """
         self.note_asked()
         place = self._before if before_last else None
@@ -206,7 +211,7 @@ class PassRunner:
         return state
 
     def note_asked(self) -> None:
-        """Note that somebody asks for the state: what was begun last is no mere look."""
+        """Record that the state is requested, so that the latest iteration is not a peek."""
         if self._looked is not None and self._looked is self.schedule.looked:
             self.schedule.take_again()
             self._pass = self._looked
@@ -214,7 +219,7 @@ class PassRunner:
             self._pass.was_asked = True
 
     def load_state_dict(self, state: object) -> None:
-        """Let the next iteration go on where a state was taken.
+        """Resume the next iteration from a state.
 
         Raises
         ------
@@ -228,11 +233,11 @@ class PassRunner:
         self._may_look = False
 
     def go_to(self, place: Pass) -> None:
-        """Let the next iteration go on at a place where an iteration of this runner stood."""
+        """Resume the next iteration at an earlier place of this runner."""
         self._pass = place.to_continue()
 
     def to_continue(self, threads: PassThreads) -> PassRunner:
-        """Return a runner for a copy of the loader, which goes on from here."""
+        """Return a runner for a copy of the loader, which resumes from this place."""
         other = replace(self, threads=threads, recorders=PassRecorders())
         other._pass, other._items = self._pass and self._pass.to_continue(), self._items
         other._may_look = self._may_look
@@ -240,25 +245,25 @@ class PassRunner:
 
 
 class ItemCursor:
-    """A place in passes that outlives interruptions.
+    """An iterator over the items of passes that survives interruptions.
 
-    It is for one thread at a time: its owner has the lock.
+    Only one thread may use it at a time: its owner holds a lock.
 
-    Where a generator would be at its end, after Ctrl-C or in a fork, the cursor goes on with the
+    After Ctrl-C or in a fork, where a generator would have ended, the cursor continues with the
     next item. An error is raised again by every call, until `restart`.
 
     Parameters
     ----------
     runner : PassRunner
-        Runs the passes, of this cursor alone.
+        Runs the passes of this cursor, and no others.
     deliver : callable
-        Makes the batches of a stretch.
+        Makes the batches of a `Rest`.
     """
 
     def __init__(self, runner: PassRunner, deliver: Deliver) -> None:
         self._runner = runner
         self._deliver = deliver
-        #: What is being delivered, and in which process; None between passes.
+        #: The items of the current pass, and the process that reads them; None between passes.
         self._items: Generator[Any, None, None] | None = None
         self._process = 0
         self._is_over = False
@@ -266,7 +271,7 @@ class ItemCursor:
 
     @property
     def options(self) -> ReaderOptions:
-        """What is read, and how: a state that was loaded may have another seed."""
+        """The reader options, with the seed of a state that was loaded."""
         return self._runner.schedule.options
 
     def take(self) -> Any:
@@ -275,12 +280,13 @@ class ItemCursor:
         Raises
         ------
         StopIteration
-            If all were delivered, until `restart`. An error is raised again in the same way.
+            If all items of the pass were delivered, until `restart`. An error of an earlier call
+            is raised again in the same way.
         """
         if self._failure is not None:
             raise self._failure
         if self._items is not None and self._process != os.getpid():
-            self._go_on()  # in a fork, where the threads are missing that read ahead
+            self._go_on()  # in a fork, which has no threads that read ahead
         if self._is_over:
             raise StopIteration
         if self._items is None:
@@ -292,14 +298,14 @@ class ItemCursor:
             self._items, self._is_over = None, True
             raise
         except Exception as error:
-            self._failure = error  # or the next call would take it for the end of the data
+            self._failure = error  # otherwise the next call would find the data at its end
             raise
-        except BaseException:  # such as Ctrl-C, after which a person may go on
+        except BaseException:  # such as Ctrl-C, after which a user may continue
             self._go_on()
             raise
 
     def restart(self) -> None:
-        """Let the next pass begin."""
+        """Begin the next pass with the next item."""
         self._runner.restart()
         self._failure, self._is_over = None, False
         self.end()
@@ -312,21 +318,21 @@ class ItemCursor:
         self._runner.threads.wait()
 
     def set_epoch(self, epoch: int) -> None:
-        """Say with which epoch the next pass begins.
+        """Set the epoch of the next pass.
 
         Raises
         ------
         InvalidArgumentError
-            If it is not an integer of at least 0.
+            If the epoch is not an integer of at least 0.
         """
         self._runner.schedule.next_epoch = epoch
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what `load_state_dict` needs to go on with the next item."""
+        """Return the state from which `load_state_dict` continues with the next item."""
         return self._runner.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where a state was taken.
+        """Resume from a state.
 
         Raises
         ------
@@ -338,8 +344,8 @@ class ItemCursor:
         self.end()
 
     def _go_on(self) -> None:
-        """Read on from here, where reading was cut off."""
+        """Continue from this place after reading was interrupted."""
         state = self.state_dict()
         self.load_state_dict(state)
-        # Of a pass whose last item was delivered the state says what comes after its end.
+        # The state of a finished pass resumes with the next pass, but this one has to end first.
         self._is_over = state["mdstorm"].get("finished", False)

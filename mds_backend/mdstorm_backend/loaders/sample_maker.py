@@ -30,7 +30,7 @@ class SampleMaker:
     Parameters
     ----------
     options : ReaderOptions
-        How the dataset is read. A transform is left out: it works on many samples at a time.
+        How the dataset is read. A transform is not applied: it works on many samples at a time.
     """
 
     def __init__(self, options: ReaderOptions) -> None:
@@ -40,7 +40,7 @@ class SampleMaker:
 
     @cached_property
     def decodes(self) -> bool:
-        """Whether samples are what the format's own decoder gives: nulls need more."""
+        """Whether the format's decoder makes the samples: no nulls, and no images to decode."""
         options = self._options
         if options.fill_nulls or options.null_masks or options.images is not None:
             return False
@@ -48,7 +48,7 @@ class SampleMaker:
 
     @cached_property
     def is_row(self) -> bool:
-        """Whether samples are the rows of whole columns, which are cut faster: all are numbers."""
+        """Whether all columns are numbers, so samples can be cut from whole columns, faster."""
         dataset = self._dataset
         parts = dataset.parts if isinstance(dataset, JoinedDataset) else [dataset]
         return self.decodes and all(
@@ -78,7 +78,7 @@ class SampleMaker:
 
     @cached_property
     def _finish(self) -> dict[str, Callable[[Any], Any]] | None:
-        """What makes of a decoded value the one of a block; None where only a block has it."""
+        """Functions that turn decoded values into those of a block; None if only a block can."""
         if self.decodes:
             return {}
         if not self._options.nulls.is_trivial or self._options.images is not None:
@@ -94,22 +94,22 @@ class SampleMaker:
         return Gatherer(options.schema, exact_nulls=not options.nulls.is_trivial)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return SampleMaker, (self._options,)  # what is cached holds locks
+        return SampleMaker, (self._options,)  # cached values hold locks
 
 
 def _is_number(column: Column, dataset: Dataset) -> bool:
-    """Whether all values are NumPy scalars of one type, by themselves as in a whole column."""
+    """Whether all values are NumPy scalars of one type, decoded singly or as a column."""
     encoding = column.parsed_encoding
     if encoding.kind not in DTYPES or not is_number(column.arrow_type):
         return False
     if column.spark_type is not None:
         return True
-    # Those of a single sample have the type of their shard.
+    # A single value has the type of its shard.
     return len({shard.column_encodings for shard in dataset.index.shards}) == 1
 
 
 def _of_null_column(column: Column) -> Callable[[Any], Any] | None:
-    """Return what makes a value of a column with nulls as `of_batch` has it, where it is simple."""
+    """Return the function that converts a value with nulls as `of_batch` does; None if complex."""
     if column.is_late or column.is_array:
         return None
     type_ = column.arrow_type
@@ -124,7 +124,7 @@ def _of_null_column(column: Column) -> Callable[[Any], Any] | None:
 
 
 def _is_text(column: Column) -> bool:
-    """Whether decoded values are text or bytes, which stay as they are."""
+    """Whether decoded values are text or bytes, which need no conversion."""
     type_ = column.arrow_type
     return not column.is_late and (pa.types.is_string(type_) or pa.types.is_binary(type_))
 

@@ -1,7 +1,11 @@
-"""The state of a pass: written for a checkpoint, and read back with care.
+"""States of passes: `write_state` makes them from a `Place`, `read_state` checks and reads them.
 
-It has the five keys of MosaicML Streaming's states, and ours below ``"mdstorm"``. It is the same on
-all ranks, except where samples have no numbers: see `mdstorm_backend.read.pieces`.
+A state is a dict of plain JSON values, for checkpoints. It has the five keys of a state of MosaicML
+Streaming, and our own values under ``"mdstorm"``. It is the same on all ranks, except where samples
+have no numbers: see `mdstorm_backend.read.pieces`.
+
+`Pass.state_dict` and `Schedule` write states. `Schedule.load_state_dict` reads them, and a worker
+process reads its own in `Schedule.rests_of_worker`.
 """
 
 from __future__ import annotations
@@ -18,15 +22,16 @@ from mdstorm_backend.loaders.rest import Batching, PieceSampler, sampler_of
 from mdstorm_backend.order import DEFAULT_SEED, Place
 from mdstorm_backend.order.lanes import Lanes
 
-#: Of the states that are written. Older ones are refused: they counted, or permuted, otherwise.
+#: Version of the states that are written. Older versions counted or permuted differently, and raise
+#: StateMismatchError.
 VERSION = 4
 
-#: Text that says which rows are left out, and what becomes of them.
+#: Keys of the texts that describe which rows are left out, and how the others are changed.
 _SELECTION = ("filters", "predicate", "transform")
 
-#: Nobody has more canonical nodes, each of which gets a sample, however few there are.
+#: Limit of canonical nodes against damaged states: each node gets a sample, which takes memory.
 _MOST_NODES = 1_000_000
-#: Nor so many changes of the world within an epoch.
+#: Limit of changes of the world within an epoch, against damaged states.
 _MOST_LANES = 10_000
 
 
@@ -37,16 +42,16 @@ def write_state(
     *,
     skipped: int = 0,
 ) -> dict[str, Any]:
-    """Return the state of a pass that stands at a place.
+    """Return the state of a pass at a place.
 
     Parameters
     ----------
     options, batching
-        How it is read; the share of the rows is known.
+        How the pass is read; the share of the rows must be known.
     place : Place
-        Where it stands.
+        The place.
     skipped : int
-        Samples of a worker's part that it has had.
+        Samples of a worker's part that it has read.
     """
     order = options.order
     is_unbegun = place.epoch == 0 and place.first_epoch is None
@@ -76,7 +81,7 @@ def write_state(
 
 
 def selection_of(options: ReaderOptions) -> dict[str, Any]:
-    """Return what has to be the same where a state is taken and where it is loaded."""
+    """Return the values that must be equal where a state is taken and where it is loaded."""
     found: dict[str, Any] = {
         "dataset": options.dataset.fingerprint,
         "settings": options.order.settings(options.dataset.shard_sizes),
@@ -94,21 +99,21 @@ def selection_of(options: ReaderOptions) -> dict[str, Any]:
 def read_state(
     state: object, options: ReaderOptions, batching: Batching, *, of_worker: bool = False
 ) -> tuple[Place, int]:
-    """Return where to go on with a state, and how many samples of a worker's part are left out.
+    """Return the place at which a state resumes, and the samples of a worker's part to leave out.
 
     Parameters
     ----------
     state : object
-        What `write_state` returned, or in the elastic order MosaicML Streaming.
+        A state made by `write_state` or, in the elastic order, by MosaicML Streaming.
     options, batching
-        How to go on; the share of the rows is known.
+        How the pass is to be read; the share of the rows must be known.
     of_worker : bool
         Whether the state is that of a worker process.
 
     Raises
     ------
     StateMismatchError
-        If it belongs to another dataset, or to another way of reading it, or is none at all.
+        If the state belongs to another dataset or another way of reading, or is not a state.
     NoDataAvailableError
         If too few rows are left for this world.
     """
@@ -118,7 +123,7 @@ def read_state(
     if ours is not None:
         _check_selection(state, ours, options, is_begun=consumed > 0 or of_worker)
     if epoch < 0:
-        # Taken before the first epoch: that is to be begun, as the arguments and this world say.
+        # The state was taken before the first epoch, which begins as the arguments and world say.
         return Place(), 0
     place = Place(
         epoch,
@@ -158,7 +163,7 @@ def read_state(
 
 
 def _ours(state: Mapping[str, Any], options: ReaderOptions) -> Mapping[str, Any] | None:
-    """Return our part of a state; None for one of MosaicML Streaming, of the elastic order."""
+    """Return our part of a state; None for a state of MosaicML Streaming in the elastic order."""
     ours, name = state.get("mdstorm"), options.order.name
     if ours is None and name == "elastic":
         return None
@@ -200,7 +205,7 @@ def _check_selection(
     if not is_begun or not order.shuffles_anything or flag(ours, "finished"):
         return
     seed, seed_there = order.state_keys(Place())["shuffle_seed"], state.get("shuffle_seed")
-    # States that name no rank are the same on all, and taken on the first one as a rule.
+    # States without a rank are the same on all ranks, and usually taken on the first one.
     rank, rank_there = order.world.rank, ours.get("rank", 0)
     if rank == rank_there or seed in (seed_there, DEFAULT_SEED):
         return
@@ -232,7 +237,7 @@ def _lanes(ours: Mapping[str, Any]) -> tuple[Lanes, ...]:
 
 
 def _check_place(place: Place, options: ReaderOptions, *, is_piece: bool) -> None:
-    """Refuse a place to which no pass in the exact order comes."""
+    """Raise StateMismatchError for a place that no pass in the exact order reaches."""
     num_rows, num_epochs = len(options.dataset), options.num_epochs
     epochs = place.epoch - place.pass_epoch
     if num_epochs is not None and epochs >= num_epochs:
@@ -257,10 +262,11 @@ def _of_rank(
     batching: Batching,
     sampler: PieceSampler,
 ) -> Place:
-    """Return the place of this rank, where only a rank itself knows which rows it has had.
+    """Return the place of this rank, for samples without numbers.
 
-    In a single epoch all know it of each other, as long as their batches are full: rows are counted
-    after the transform, and each rank has had as many.
+    A state then usually holds the rows of one rank only. In a pass of a single epoch it holds for
+    all ranks, as long as batches are full: rows are counted after the transform, and each rank has
+    read as many.
     """
     order = sampler.order
     row, batch_size = number(ours, "row"), number(ours, "batch_size", 1)
@@ -295,12 +301,12 @@ def _nodes(state: Mapping[str, Any], key: str) -> int | None:
 
 
 def state_mapping(state: object) -> Mapping[str, Any]:
-    """Return a state.
+    """Return `state` after checking that it has the form of a state.
 
     Raises
     ------
     StateMismatchError
-        If it is none.
+        If it is not a state.
     """
     if not isinstance(state, Mapping):
         raise StateMismatchError(
@@ -318,7 +324,7 @@ def state_mapping(state: object) -> Mapping[str, Any]:
 
 
 def _check_plain(value: object) -> None:
-    """Refuse arrays and whatever else no state holds, which cannot be compared with it."""
+    """Raise StateMismatchError for values that JSON cannot hold, such as arrays."""
     if isinstance(value, (Mapping, list, tuple)):
         for each in value.values() if isinstance(value, Mapping) else value:
             _check_plain(each)
@@ -327,12 +333,12 @@ def _check_plain(value: object) -> None:
 
 
 def number(state: Mapping[str, Any], key: str, least: int = 0) -> int:
-    """Return an integer of at least `least`.
+    """Return the value of a key, an integer of at least `least`.
 
     Raises
     ------
     StateMismatchError
-        If it is none.
+        If the value is missing or anything else.
     """
     value = state.get(key)
     if not is_integer(value) or value < least:
@@ -341,12 +347,12 @@ def number(state: Mapping[str, Any], key: str, least: int = 0) -> int:
 
 
 def flag(state: Mapping[str, Any], key: str) -> bool:
-    """Return a boolean.
+    """Return the value of a key, a boolean.
 
     Raises
     ------
     StateMismatchError
-        If it is none.
+        If the value is missing or anything else.
     """
     value = state.get(key)
     if not isinstance(value, bool):
@@ -355,20 +361,19 @@ def flag(state: Mapping[str, Any], key: str) -> bool:
 
 
 def check_equal(there: Mapping[str, Any], here: Mapping[str, Any], url: str) -> None:
-    """Refuse a state of another reading.
+    """Raise if a state belongs to another dataset or another way of reading.
 
     Parameters
     ----------
     there, here : mapping
-        What has to be equal where the state was taken and where it is loaded; `there` may have
-        more.
+        The values where the state was taken and where it is loaded; `there` may have more keys.
     url : str
-        The dataset.
+        URL of the dataset.
 
     Raises
     ------
     StateMismatchError
-        If something is not.
+        If values differ.
     """
     wrong = [
         f"{name}: {there.get(name)!r} there, {value!r} here"
@@ -389,7 +394,7 @@ def check_equal(there: Mapping[str, Any], here: Mapping[str, Any], url: str) -> 
 
 
 def damaged(what: str) -> StateMismatchError:
-    """Return the error for a state that no loader has written."""
+    """Return the error for a damaged state, which no loader has written."""
     return StateMismatchError(
         f"the state cannot be continued: {what}. Load the state exactly as state_dict() returned "
         "it, or start again without it"
