@@ -18,8 +18,9 @@ pytestmark = [pytest.mark.newest, pytest.mark.long]
 
 FIXED: dict[str, Any] = {"x": array_of("double")}
 VARIABLE: dict[str, Any] = {"x": array_of("double"), "word": "string"}
-#: Twice the rows would take 40 MB more; how far threads are ahead makes out less than this.
-TOLERANCE = 12_000_000
+#: Twice the rows would take 40 MB more. How far threads are ahead differs by up to 15 MB on a busy
+#: machine.
+TOLERANCE = 20_000_000
 
 
 def rows(count: int, fields: dict[str, Any]) -> pa.Table:
