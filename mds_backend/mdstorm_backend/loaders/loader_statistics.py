@@ -1,6 +1,7 @@
-"""What a loader has delivered, what was waited for, and what to do about it.
+"""What a loader has delivered, what training waited for, and how to reduce the waiting.
 
-`Statistics` has the numbers, `PassRecorders` the recorders that they come from.
+`Statistics` holds the numbers. `PassRecorders` keeps the recorders of a loader's passes, from which
+the numbers are computed.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from typing import Any
 from mdstorm_backend.base.recorder import BUSY, Recorder
 from mdstorm_backend.display import Described, Description, counted, human_bytes
 
-#: Who takes the batches where TensorFlow takes them, and no loop of Python code.
+#: Name of the consumer if TensorFlow takes the batches, rather than a loop of Python code.
 PIPELINE = "TensorFlow's input pipeline"
 LOOP = "training"
-#: Waiting below this part of the time is nothing to care about.
+#: Waiting below this fraction of the time is negligible.
 NEGLIGIBLE = 0.05
-#: From this part of the time on the link is busy all the time.
+#: From this fraction of the time on, the link counts as always busy.
 _SATURATED = 0.9
 _CAUSES = ("downloads", "cache", "decoding", "transforms", "batching")
 
@@ -134,17 +135,17 @@ class Statistics(Described):
 
     @property
     def seconds(self) -> float:
-        """Seconds of all: starting, waiting and training."""
+        """Total seconds: starting, waiting and training."""
         return self.startup_seconds + self.waited_seconds + self.training_seconds
 
     @property
     def waited_share(self) -> float:
-        """Part of the time after the first batches that was spent waiting, from 0 to 1."""
+        """Fraction of the time after the first batches that was spent waiting, from 0 to 1."""
         return _ratio(self.waited_seconds, self.waited_seconds + self.training_seconds)
 
     @property
     def download_rate(self) -> float:
-        """Bytes per second while anything is downloaded; 0 if nothing was.
+        """Bytes per second while downloads are in progress; 0 if nothing was downloaded.
 
         Worker processes are assumed to download at the same time.
         """
@@ -152,21 +153,21 @@ class Statistics(Described):
 
     @property
     def downloading_share(self) -> float:
-        """Part of all the time in which anything was downloaded, from 0 to 1."""
+        """Fraction of the total time with a download in progress, from 0 to 1."""
         return min(_ratio(self.downloading_seconds, self.seconds * max(self.workers, 1)), 1.0)
 
     @property
     def queue_depth(self) -> float:
-        """Mean number of results that were ready when one was taken. Near 0, reading is slow."""
+        """Mean number of results that were ready when one was taken; near 0 if reading is slow."""
         return _ratio(self.results_ready, self.results)
 
     @property
     def verdict(self) -> Verdict:
-        """What training waits for, and what to do about it; ``str(verdict)`` is a sentence."""
+        """What training waits for, and how to reduce it; ``str(verdict)`` is a sentence."""
         return _verdict_on(self)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all fields, and the figures that follow from them, by name."""
+        """Return all fields, and the figures derived from them, by name."""
         derived = ("seconds", "waited_share", "download_rate", "downloading_share", "queue_depth")
         return {**asdict(self), **{name: getattr(self, name) for name in derived}}
 
@@ -190,7 +191,7 @@ class Statistics(Described):
 
     @property
     def delivered(self) -> str:
-        """How much was delivered, in words."""
+        """The numbers of passes, batches and rows delivered, as text."""
         counts = [counted(self.passes, "pass", "passes"), counted(self.batches, "batch", "batches")]
         return ", ".join([*counts, counted(self.rows, "row")])
 
@@ -210,7 +211,7 @@ def _ratio(part: float, whole: float) -> float:
 
 
 def _table(found: Statistics) -> list[tuple[str, str]]:
-    """Return the names and values of the table, without waits that did not occur."""
+    """Return the rows of the table, name and value, without waits that did not occur."""
     whole = found.waited_seconds + found.training_seconds
     table = [
         ("delivered", found.delivered),
@@ -247,7 +248,7 @@ def _seconds(seconds: float, whole: float = 0.0) -> str:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is waited for.
+    """The main cause of waiting, and a sentence about it.
 
     Attributes
     ----------
@@ -255,7 +256,7 @@ class Verdict:
         ``"nothing"``, ``"startup"``, ``"downloads"``, ``"cache"``, ``"decoding"``,
         ``"transforms"``, ``"batching"``, or ``"unknown"`` before the second batch.
     text : str
-        The verdict as a sentence, with what to do.
+        The verdict as a sentence, with advice.
     """
 
     cause: str
@@ -266,11 +267,11 @@ class Verdict:
 
 
 def _verdict_on(found: Statistics) -> Verdict:
-    """Return the verdict.
+    """Return the verdict on some statistics.
 
-    Below 5 % of all the time nothing is waited for. Otherwise, if the first batches took longer
-    than all other waiting, it is the start; else the cause with the largest part of the waiting. It
-    is the cache and not downloads if half of the downloads brought what had been evicted.
+    Waiting for less than 5 % of the total time counts as none. Otherwise the cause is the startup
+    if the first batches took longer than all other waiting; else the cause with the largest share
+    of the waiting. Downloads count as the cache's if half of them brought back evicted shards.
     """
     if found.batches <= found.passes:
         return Verdict("unknown", "too few batches were delivered to tell")
@@ -317,7 +318,7 @@ def _duration(seconds: float) -> str:
 
 
 def _opening(found: Statistics, cause: str) -> str:
-    """Say how long is waited, and for what most of it."""
+    """Return a phrase about the fraction of time spent waiting, and the part due to `cause`."""
     whole = found.waited_seconds + found.training_seconds
     waited, part = found.waited_seconds / whole, _waited_for(found, cause) / whole
     what = "batches to be put together" if cause == "batching" else _named(cause)
@@ -325,7 +326,7 @@ def _opening(found: Statistics, cause: str) -> str:
 
 
 def _of_downloads(found: Statistics) -> str:
-    """Say whether the link is the limit, or what is asked of it."""
+    """Return advice on downloads, depending on whether the link is always busy."""
     link = f"the link gives {human_bytes(found.download_rate)}/s"
     if found.downloading_share >= _SATURATED:
         return (
@@ -338,26 +339,26 @@ def _of_downloads(found: Statistics) -> str:
 
 
 class PassRecorders:
-    """Records the passes of one loader. Copies, also pickled ones, begin at nothing.
+    """The recorders of the passes of one loader. Copies, also pickled ones, start empty.
 
     Parameters
     ----------
     clock : callable
-        Returns seconds.
+        Returns the time in seconds.
 
     Attributes
     ----------
     last : Recorder or None
-        That of the pass that was begun last.
+        The recorder of the latest pass.
     """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
-        #: The sum of the passes that are over, and the others: replaced at once, since other
-        #: threads may ask meanwhile.
+        #: The sum of the finished passes, and the recorders of the others. The tuple is replaced as
+        #: a whole, since other threads may read it meanwhile.
         self._passes: tuple[Statistics, list[Recorder]] = (Statistics(), [])
         self._described: dict[str, Any] = {}
-        #: When the first batch of a pass was asked for that has not begun.
+        #: When the first batch of a pass was requested that has not begun yet.
         self._asked: float | None = None
         self.last: Recorder | None = None
 
@@ -365,13 +366,13 @@ class PassRecorders:
         return PassRecorders, ()
 
     def note_asked(self) -> None:
-        """Note that the first batch of the next pass is asked for, before that begins."""
+        """Record that the first batch of the next pass is requested, before the pass begins."""
         self._asked = self._clock()
 
     def begin(
         self, order: str = "exact", workers: int = 0, *, recorder: Recorder | None = None
     ) -> Recorder:
-        """Return the recorder of a pass that begins, which may be a given one."""
+        """Return the recorder of a pass that begins: `recorder`, or a new one."""
         begun = recorder or Recorder(self._clock, self._asked)
         over, running = self._passes
         going_on = [begun]
@@ -386,7 +387,7 @@ class PassRecorders:
         return begun
 
     def statistics(self, *, last_pass: bool = False) -> Statistics:
-        """Return the sum of all passes, or the last one alone."""
+        """Return the sum of all passes, or the statistics of the last one alone."""
         total, chosen = self._passes
         last = self.last
         if last is None:

@@ -1,4 +1,4 @@
-"""Handle nulls and times before they reach tensors: fill, mask, or refuse them."""
+"""Prepare nulls and times for tensors: fill or mask nulls, or raise errors about them."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ from mdstorm_backend.format.values.batch import MASK_SUFFIX, Batch, Values, as_a
 from mdstorm_backend.format.values.nested_lists import element_type, elements_of, with_elements
 from mdstorm_backend.read import column_to_numpy, objects
 
-#: Up to here, float64 holds every integer.
+#: Up to this number, float64 holds every integer.
 _EXACT = 1 << 53
 _NS_PER_US = 1000
 _LARGEST_US = np.iinfo(np.int64).max // _NS_PER_US
 
 
 class NullPolicy:
-    """What the user asked to do about nulls.
+    """How to fill and mask the nulls of each column.
 
     Parameters
     ----------
     schema : Schema
         The columns that are read.
     fill : mapping of str to value, optional
-        What takes the place of nulls in a column; in a column of arrays that of null elements. A
-        null array becomes as many of them as every array of the column has, or none where that
-        varies, as a null array inside of another does.
+        The value that replaces the nulls of a column; in a column of arrays, the null elements. A
+        null array becomes an array of that value, of the shape that all arrays of the column have.
+        It becomes an empty array if shapes vary, or if it is inside of another array.
     masks : sequence of str, optional
-        Columns that get a boolean companion ``<name>_is_null``. Their own nulls become 0 or NaN
-        unless `fill` says otherwise.
+        Columns that get a boolean companion ``<name>_is_null``. Their own nulls become 0, NaN or
+        empty unless `fill` has a value for them.
 
     Raises
     ------
@@ -80,16 +80,16 @@ class NullPolicy:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the columns afterwards."""
+        """Names of the columns of a treated batch, including masks."""
         return (*self._schema.names, *(name + MASK_SUFFIX for name in self.masks))
 
     @property
     def is_trivial(self) -> bool:
-        """Whether there is nothing to do."""
+        """Whether no column is filled or masked."""
         return not self.fill and not self.masks
 
     def afterwards(self, column: Column) -> Column:
-        """Return a column as it is afterwards."""
+        """Return a column as it is after filling and masking: without nulls if it is treated."""
         if not self._is_treated(column):
             return column
         return replace(column, null_count=0, element_null_count=0)
@@ -98,7 +98,7 @@ class NullPolicy:
         return column.name in self.fill or column.name in self.masks
 
     def __call__(self, batch: Batch) -> Batch:
-        """Fill and mask the nulls of a batch that was read with exact nulls."""
+        """Return a batch with its nulls filled and masked; it has to be read with exact nulls."""
         result = {column.name: self._treat(batch[column.name], column) for column in self._schema}
         for name in self.masks:
             result[name + MASK_SUFFIX] = _are_null(batch[name])
@@ -109,7 +109,7 @@ class NullPolicy:
         if not column.may_have_nulls or (is_array and values.dtype != object):
             return values
         if (column.is_nested or column.is_late) and column.name not in self.fill:
-            return values  # delivered as Python objects, which have None
+            return values  # delivered as Python objects, where null is None
         if self._is_treated(column):
             fill = self.fill.get(column.name, _default_of(column))
             if is_array:
@@ -126,11 +126,11 @@ def _are_null(values: Values) -> npt.NDArray[np.bool_]:
 
 
 def _to_values(values: pa.Array, column: Column) -> Values:
-    """Return filled values as the column would be without nulls: NumPy where sizes are fixed."""
+    """Return filled values as the column has them without nulls: NumPy if sizes are fixed."""
     fixed_size = replace(column, element_null_count=0).is_numpy()
     if fixed_size and column.is_array:
         shapes, shape = shapes_of(values), column.value_shape
-        if len(values) and shapes.common() != shape:  # a damaged index, or a shard
+        if len(values) and shapes.common() != shape:  # a damaged index or shard
             raise CorruptDatasetError.of_file(
                 column.origin.url, f"has arrays in column {column.name!r} that are not {shape}"
             )
@@ -138,7 +138,7 @@ def _to_values(values: pa.Array, column: Column) -> Values:
 
 
 def _check_fill(column: Column, value: Any) -> None:
-    """Refuse a value that cannot stand in the column, or not unchanged."""
+    """Raise InvalidArgumentError if a fill value does not fit the type of its column exactly."""
     type_ = column.element_type if column.is_array else column.arrow_type
     try:
         stored = _scalar(value, type_).as_py()
@@ -157,7 +157,7 @@ def _check_fill(column: Column, value: Any) -> None:
 
 
 def _is_kept(value: Any, stored: Any, type_: pa.DataType) -> bool:
-    """Whether a value was stored as it is, but for the digits of a floating-point number."""
+    """Whether a value is stored unchanged, except for the precision of floating-point columns."""
     if pa.types.is_floating(type_):
         return math.isfinite(stored) or not math.isfinite(value)
     if pa.types.is_date(type_) and isinstance(value, datetime):
@@ -166,7 +166,7 @@ def _is_kept(value: Any, stored: Any, type_: pa.DataType) -> bool:
 
 
 def _default_of(column: Column) -> Any:
-    """What takes the place of a null under a mask."""
+    """Return the value that replaces the nulls of a masked column."""
     element = column.element_type if column.is_array else column.arrow_type
     if pa.types.is_floating(element):
         return float("nan")
@@ -182,7 +182,7 @@ def _default_of(column: Column) -> Any:
 
 
 def _filled(values: pa.Array, fill: Any, column: Column) -> pa.Array:
-    """Return a column with `fill` in the place of its nulls."""
+    """Return the values of a column with `fill` in place of nulls."""
     if not column.is_array:
         return pc.fill_null(values, _scalar(fill, values.type))
     if values.null_count:
@@ -195,7 +195,7 @@ def _filled(values: pa.Array, fill: Any, column: Column) -> pa.Array:
 
 
 def _repeated(item: Any, shape: tuple[int, ...]) -> list[Any]:
-    """Return nested lists of one shape that hold nothing but `item`."""
+    """Return nested lists of a shape, with `item` as every element."""
     size, *inner = shape
     return [_repeated(item, tuple(inner)) if inner else item for _ in range(size)]
 
@@ -212,12 +212,12 @@ def _scalar(value: Any, type_: pa.DataType) -> pa.Scalar:
 
 
 def check_exact(values: pa.Array, name: str) -> None:
-    """Refuse integers of a column with nulls that float64, as which it is delivered, cannot hold.
+    """Raise if a column with nulls holds integers that float64, its delivered type, cannot hold.
 
     Raises
     ------
     NullValueError
-        If there is one.
+        If the column holds such an integer.
     """
     if not pa.types.is_integer(values.type) or values.type.bit_width < 64:
         return
@@ -239,13 +239,13 @@ def null_error(name: str, count: int, framework: str, *, inside: bool = False) -
     Parameters
     ----------
     name : str
-        The column.
+        Name of the column.
     count : int
-        How many nulls it holds.
+        Number of its nulls.
     framework : str
         ``"PyTorch"`` or ``"TensorFlow"``.
     inside : bool
-        Whether some of them are inside of arrays.
+        Whether some of the nulls are inside of arrays.
     """
     return _null_error({name: count}, framework, inside=inside)
 
@@ -253,21 +253,21 @@ def null_error(name: str, count: int, framework: str, *, inside: bool = False) -
 def refuse_nulls(
     columns: Iterable[Column], framework: str, needs_value: Callable[[Column], bool]
 ) -> None:
-    """Refuse columns whose nulls `framework` has no value for, all of them in one message.
+    """Raise one error for all columns with nulls that `framework` has no value for.
 
     Parameters
     ----------
     columns : iterable of Column
-        What is delivered.
+        The delivered columns.
     framework : str
         ``"PyTorch"`` or ``"TensorFlow"``.
     needs_value : callable
-        Whether the nulls of a column would become an arbitrary value.
+        Returns whether the nulls of a column would become an arbitrary value.
 
     Raises
     ------
     NullValueError
-        If there is one.
+        If there is such a column.
     """
     found = [column for column in columns if needs_value(column)]
     counts = {column.name: column.null_count + column.element_null_count for column in found}
@@ -309,9 +309,9 @@ def nanoseconds(array: npt.NDArray[Any], name: str, framework: str) -> npt.NDArr
     Raises
     ------
     EncodingRangeError
-        If one lies before 1677 or after 2262.
+        If a value lies before 1677 or after 2262.
     NullValueError
-        If one is NaT.
+        If a value is NaT.
     """
     missing = int(np.isnat(array).sum())
     if missing:

@@ -1,7 +1,8 @@
 """An MDS dataset as a `tf.data.Dataset` of namedtuples, or of what a model takes.
 
-Rows travel from the generator in large blocks and are cut into batches by TensorFlow, since every
-element that a generator yields has a price of its own. Ragged columns are yielded as batches.
+The generator yields large blocks of rows, which TensorFlow cuts into batches, since every element
+of a generator has a fixed cost. Ragged columns are yielded as batches. `TFRuns` begins the passes,
+and tracks which batches were read and which were taken.
 """
 
 from __future__ import annotations
@@ -53,12 +54,13 @@ def make_tf_dataset(
     prefetch : int, optional
         Batches that TensorFlow keeps ready; by default it decides.
     specs : callable, optional
-        Says how the columns arrive; by default as they are stored. Needed with a transform.
+        Returns the specs of the columns; by default those of the stored columns. Required with a
+        transform.
     type_name : str
         Name of the namedtuple type.
     element : callable, optional
-        Makes the structure of a batch, such as ``(x, y)``, of its columns by name; by default it is
-        a namedtuple.
+        Makes the structure of a batch, such as ``(x, y)``, from its columns by name; by default a
+        namedtuple.
 
     Returns
     -------
@@ -76,7 +78,8 @@ def make_tf_dataset(
     @lru_cache(maxsize=1)
     def opened() -> TFRuns:
         options = make_options()
-        # Ahead of use, and where Keras counts steps, a pass would say that it is endless.
+        # A pass would log that it is endless too early, as TensorFlow reads ahead, or needlessly,
+        # where Keras counts steps.
         quiet = replace(options, tells_of_endless=False)
         return TFRuns(Schedule(quiet), Batching(batch_size))
 
@@ -99,9 +102,12 @@ def make_tf_dataset(
 
 
 def stored_specs(options: ReaderOptions, names: Sequence[str] | None = None) -> list[ColumnSpec]:
-    """Return how columns arrive without a transform, by default all of them.
+    """Return the specs of columns without a transform; by default of all delivered columns.
 
-    Nulls without a value are refused.
+    Raises
+    ------
+    NullValueError
+        If columns hold nulls that have no value in TensorFlow.
     """
     specs = []
     for name in options.delivered if names is None else names:
@@ -115,7 +121,7 @@ def stored_specs(options: ReaderOptions, names: Sequence[str] | None = None) -> 
 
 
 def check_nulls_of(options: ReaderOptions) -> None:
-    """Refuse stored columns with nulls that have no value in TensorFlow."""
+    """Raise NullValueError for stored columns with nulls that have no value in TensorFlow."""
     refuse_nulls(options.null_checked, "TensorFlow", tf_specs.needs_value)
 
 
@@ -130,8 +136,8 @@ def _batches(
     batch_size: int,
     element: Callable[[Mapping[str, Any]], Any],
 ) -> Any:
-    # Arrays of a free length have one length in a batch, but not in a block, and large batches gain
-    # nothing by blocks.
+    # Arrays of variable length have one length in a batch, but not in a block; and large batches
+    # gain nothing from blocks.
     cut_here = batch_size >= _BLOCK_ROWS // 2 or any(
         spec.ragged or None in spec.shape for spec in specs
     )
@@ -151,7 +157,7 @@ def _batches(
         # A tuple such as (x, y) comes as several arguments.
         whole = tf.data.Dataset.from_tensors(part if len(part) > 1 else part[0])
         rows = tf.shape(tf.nest.flatten(part)[0])[0]
-        # A rank that has run out of rows has empty batches, of which nothing can be cut.
+        # A rank that has run out of rows has empty batches, which cannot be cut.
         empty = whole.take(tf.cast(rows == 0, tf.int64))
         return whole.rebatch(batch_size).concatenate(empty)
 
@@ -164,7 +170,7 @@ def _parts(block: Block, batch_size: int) -> Iterator[Batch]:
     """Split a block so that each part cuts into full batches and one that may be short."""
     start = stop = 0
     for size in block.sizes:
-        if not size and start < stop:  # nothing can be cut of an empty batch: it comes alone
+        if not size and start < stop:  # an empty batch cannot be cut, and is a part of its own
             yield slice_batch(block.batch, start, stop)
             start = stop
         stop += size
@@ -176,7 +182,7 @@ def _parts(block: Block, batch_size: int) -> Iterator[Batch]:
 
 
 class ContextDataset(Described, OwnContext):
-    """What TensorFlow's datasets lack: a ``with`` statement, statistics and a state."""
+    """Adds to TensorFlow's datasets a ``with`` statement, statistics and a state."""
 
     element_spec: Any
 
@@ -214,41 +220,42 @@ class ContextDataset(Described, OwnContext):
         return iterator
 
     def statistics(self, *, last_pass: bool = False) -> Statistics:
-        """Return what was delivered so far, and what was waited for.
+        """Return what was delivered so far, and what training has waited for.
 
-        Where Python code takes the batches, ``for batch in dataset``, its waiting counts. In
-        Keras and in a ``tf.function`` nobody sees it, and that of TensorFlow's input pipeline
-        counts, which asks ahead. Rows are those that the pipeline has read.
+        Where Python code takes the batches, ``for batch in dataset``, its waiting is measured. In
+        Keras and in a ``tf.function`` that is not possible, and the waiting of TensorFlow's input
+        pipeline is measured, which requests batches ahead of use. Rows are those that the pipeline
+        has read.
 
         Parameters
         ----------
         last_pass : bool
-            Only the iteration that was begun last, rather than all of them.
+            Include only the latest iteration, rather than all of them.
         """
         return self._runs().statistics(last_pass=last_pass)
 
     def state_dict(self, batches: int | None = None) -> dict[str, Any]:
-        """Return where the iteration that was begun last stands, for `load_state_dict`.
+        """Return the state of the latest iteration, for `load_state_dict`.
 
-        It is the state of a PyTorch loader of the same order, rank and batch size, and can be
-        loaded by one.
+        The state equals that of a PyTorch loader of the same order, rank and batch size, which can
+        load it.
 
         Parameters
         ----------
         batches : int, optional
-            Batches that were used since the iteration began. By default those that Python code
-            has taken, ``for batch in dataset``: what TensorFlow has ready is not counted.
-            Inside of Keras or a ``tf.function`` nobody counts, and the number has to be given.
+            Batches used since the iteration began. By default those that Python code has taken,
+            ``for batch in dataset``; batches that TensorFlow has ready are not counted. In Keras or
+            a ``tf.function`` batches cannot be counted, and the number is required.
 
         Raises
         ------
         StateMismatchError
-            If the number is not known.
+            If the number of batches is not known.
         """
         return self._runs().state_dict(batches)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Let the next iteration go on where `state` was taken, here or by a PyTorch loader.
+        """Resume the next iteration from `state`, taken from this dataset or a PyTorch loader.
 
         Raises
         ------
@@ -258,7 +265,7 @@ class ContextDataset(Described, OwnContext):
         self._runs().load_state_dict(state)
 
     def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
-        """Let go of open shards: TensorFlow keeps what it was given until the process ends.
+        """Release open shards, since TensorFlow keeps datasets until the process ends.
 
         The threads of a pass end with its iterator.
         """
@@ -267,16 +274,16 @@ class ContextDataset(Described, OwnContext):
 
 @lru_cache(maxsize=1)
 def _dataset_class() -> Any:
-    """Return the class of what is made, which is also one of the ``tf.compat.v1`` datasets."""
+    """Return the class of the datasets, a subclass of a ``tf.compat.v1`` dataset as well."""
     return type(ContextDataset.__name__, (ContextDataset, tf_specs.v1_class()), {})
 
 
 @lru_cache(maxsize=8)
 def _counting_class(iterator_class: Any) -> Any:
-    """Return the subclass of TensorFlow's own iterator class that counts what it hands out."""
+    """Return a subclass of TensorFlow's iterator class that counts the batches taken."""
 
     class CountingIterator(iterator_class):  # type: ignore[misc]
-        """An iterator that says what was taken from it."""
+        """An iterator that reports to its `TFRun` how many batches were taken."""
 
         _mdstorm_run: TFRun
         _iterator_resource: Any

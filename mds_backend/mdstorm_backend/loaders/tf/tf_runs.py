@@ -1,4 +1,9 @@
-"""Track what iterations over a TensorFlow dataset have delivered, despite read-ahead."""
+"""Track what iterations over a TensorFlow dataset have delivered, although TensorFlow reads ahead.
+
+TensorFlow calls `TFRuns.rests` to read batches, in its own threads and ahead of use. The Python
+iterator of the dataset, if there is one, reports each batch that is taken to a `TFRun`. A run keeps
+the places of the blocks that were read, from which it computes the place after a number of batches.
+"""
 
 from __future__ import annotations
 
@@ -22,30 +27,30 @@ from mdstorm_backend.loaders.runner import PassRunner
 from mdstorm_backend.loaders.tf.tf_specs import INFINITE
 from mdstorm_backend.read.block import Block
 
-#: Blocks whose places are remembered behind what was read last, where nobody counts batches.
+#: Number of latest blocks whose places are kept, for iterations whose batches are not counted.
 _BLOCKS_KEPT = 1024
 
 
 class TFRun:
-    """One iteration.
+    """One iteration over a dataset.
 
     Parameters
     ----------
     on_batch : callable, optional
-        Called with the number of batches that Python code has taken, after each.
+        Called after each batch that Python code takes, with the number of batches taken.
 
     Attributes
     ----------
     delivered : int
-        Batches that the consumer has taken, as far as they are counted.
+        Batches that the consumer has taken, if they are counted.
     num_read : int
-        Batches that were read, ahead of those.
+        Batches that were read, including those ahead of use.
     loop : Recorder
-        Records what Python code asks for.
+        Records the requests of Python code.
     pipeline : Recorder or None
-        Records what TensorFlow asks for, once it does.
+        Records the requests of TensorFlow; None before the first one.
     is_idle : threading.Event
-        Set unless something is read.
+        Set unless the iteration is reading.
     """
 
     def __init__(self, on_batch: Callable[[int], None] = lambda _: None) -> None:
@@ -57,54 +62,54 @@ class TFRun:
         self._on_batch = on_batch
         self._is_over = False
         self.num_read = 0
-        #: Number of batches before a block, where the pass stood, and the block's marks and sizes.
+        #: For each block: number of batches before it, the pass there, its marks and its sizes.
         self._blocks: deque[tuple[int, Pass, list[Any], list[int]]] = deque(maxlen=_BLOCKS_KEPT)
 
     def note(self, place: Pass, block: Block) -> None:
-        """Note that a block was read, before which the pass stood at `place`."""
+        """Record that a block was read; `place` is the pass before it."""
         self._blocks.append((self.num_read, place, block.marks, block.sizes))
         self.num_read += len(block.sizes)
         while len(self._blocks) > 1 and self._blocks[1][0] <= self.delivered:
             self._blocks.popleft()
 
     def take(self) -> None:
-        """Note that Python code has taken a batch."""
+        """Record that Python code has taken a batch."""
         self.delivered += 1
         self.loop.deliver(0)
         self._on_batch(self.delivered)
 
     def finish(self) -> None:
-        """Note that the consumer has come to the end."""
+        """Record that the consumer has reached the end."""
         self._is_over = True
 
     def let_go(self, resources: list[Any]) -> None:
-        """Have a thread let go of TensorFlow's iterator, and wait for the end of what is read.
+        """Release TensorFlow's iterator in a thread, and wait until nothing is read any more.
 
-        TensorFlow may take seconds to end its threads, in which training would stand still.
+        TensorFlow may take seconds to end its threads, which would block training.
         """
         thread, start = threading.Thread(target=resources.clear), self.loop.clock()
         if not sys.is_finalizing():
-            with suppress(RuntimeError):  # at the end of the program no thread begins
+            with suppress(RuntimeError):  # no thread can start as the program ends
                 thread.start()
         while thread.is_alive() and not self.is_idle.wait(0.1):
             pass
         if self.pipeline is not None:
-            self.pipeline.ask()  # what was read ahead is used
+            self.pipeline.ask()  # the batches that were read ahead are used
         if self.loop.is_over:
             self.loop.since += self.loop.clock() - start
 
     @property
     def is_look(self) -> bool:
-        """Whether Python code has taken a single batch, which was not all."""
+        """Whether Python code has taken a single batch, and not reached the end."""
         return self.delivered == 1 and not self._is_over
 
     def place(self, batches: int | None) -> Pass | None:
-        """Return where the pass stands after some batches; None before the first one is read.
+        """Return the pass after some batches; None before the first batch is read.
 
         Raises
         ------
         StateMismatchError
-            If nobody knows, or it is not remembered.
+            If the number of batches is not known, or the place is no longer kept.
         """
         if batches is None:
             if self.num_read and not self.delivered and not self._is_over:
@@ -136,7 +141,7 @@ class TFRuns:
     Parameters
     ----------
     schedule : Schedule
-        How it is read.
+        The schedule of the dataset.
     batching : Batching
         How batches are made.
     """
@@ -145,15 +150,15 @@ class TFRuns:
         self._passes = PassRunner(schedule, batching)
         self._run: TFRun | None = None
         self._announced: deque[weakref.ref[TFRun]] = deque()
-        #: What was said to TensorFlow: the most batches of any iteration.
+        #: The cardinality declared to TensorFlow: the most batches of any iteration.
         self._claimed: int | None = None
-        #: A state that was loaded, until an iteration from there on was used.
+        #: A state that was loaded, until an iteration that resumed from it was used.
         self._resumes: object = None
         self._lock = threading.Lock()
 
     @property
     def schedule(self) -> Schedule:
-        """How it is read: a state that was loaded may have changed it."""
+        """The schedule of the dataset; a state that was loaded may have changed it."""
         return self._passes.schedule
 
     @property
@@ -162,24 +167,24 @@ class TFRuns:
         return self._passes.batching.batch_size
 
     def claim(self, parts: int = 1) -> int | None:
-        """Return how many batches a whole iteration has: `INFINITE`, or None where nobody knows.
+        """Return the batches of a whole iteration: `INFINITE` if endless, None if not known.
 
-        No iteration will have more. With `parts` each of them counts for so many.
+        No iteration will have more. The number is multiplied by `parts`.
         """
         if self.schedule.options.num_epochs is None:
             return INFINITE
         sampler = self.schedule.sampler(self._passes.batching)
         if not sampler.spans_epochs:
-            return None  # a state may bring other canonical nodes along, and more batches
+            return None  # a state may contain other canonical nodes, and so have more batches
         try:
             self._claimed = sampler.length()
         except TypeError:
             return None
-        # Of an empty dataset nothing is said: TensorFlow would not begin to read it, nor we warn.
+        # None for an empty dataset: TensorFlow would not begin to read it, and we would not warn.
         return self._claimed * parts or None
 
     def _check_claim(self, current: Pass) -> None:
-        """Refuse a pass of which TensorFlow would leave out the end."""
+        """Raise StateMismatchError for a pass whose end TensorFlow would leave out."""
         if self._claimed is not None and (found := current.num_batches()) > self._claimed:
             raise StateMismatchError(
                 f"this dataset was created for a share of {self._claimed} batches, and this "
@@ -188,19 +193,19 @@ class TFRuns:
             )
 
     def announce(self) -> TFRun:
-        """Return the run of an iteration whose batches are going to be counted."""
+        """Return the run of an iteration whose batches are counted, before it begins."""
         run = TFRun(self._on_batch())
         with self._lock:
             self._announced.append(weakref.ref(run))
         return run
 
     def leave(self, run: TFRun) -> None:
-        """Note that Python code has let go of an iterator, perhaps after a mere look."""
+        """Record that Python code has released an iterator, perhaps after a peek at one batch."""
         if run is self._run and run.is_look:
             self._passes.leave(self._passes.place, run.delivered)
 
     def _on_batch(self) -> Callable[[int], None]:
-        """Return what an iteration calls with the number of batches that Python took of it."""
+        """Return the `on_batch` function of a run, which logs that a pass is endless."""
         schedule, size = self.schedule, self.batch_size
         if schedule.options.num_epochs is not None:
             return lambda _: None
@@ -213,7 +218,7 @@ class TFRuns:
         return on_batch
 
     def rests(self, block_rows: int | None) -> Iterator[tuple[Recorder, Iterator[Block]]]:
-        """Begin an iteration, and yield what records each of its stretches, and its blocks."""
+        """Begin an iteration, and yield the recorder and the blocks of each of its rests."""
         with self._lock:
             self._go_on_again()
             run = self._next_run()
@@ -229,22 +234,22 @@ class TFRuns:
         finally:
             recorder.end(is_waiting=is_waiting)
             run.is_idle.set()
-        if run.num_read == self._claimed:  # a whole pass, of which nobody may ask for the end
+        if run.num_read == self._claimed:  # a whole pass, whose end may never be requested
             self._resumes = None
 
     def end(self) -> Iterator[Any]:
-        """Note that the consumer of an iteration has come to its end; yield nothing."""
+        """Record that the consumer of an iteration has reached its end; yield nothing."""
         self._resumes = None
         yield from ()
 
     def _go_on_again(self) -> None:
-        """Go back to where a state was loaded, if the iteration from there on was a mere look.
+        """Load a state again, if the iteration that resumed from it was only a peek.
 
-        Keras begins one on most backends, and takes a batch, to build the model.
+        On most backends, Keras begins an iteration and takes one batch to build the model.
         """
         if self._resumes is None or self._run is None:
             return
-        if self._run.delivered > 1:  # by a loop of the user's own, who has left it
+        if self._run.delivered > 1:  # by a loop of the user, which was left
             self._resumes = None
         else:
             self._passes.load_state_dict(self._resumes)
@@ -259,7 +264,7 @@ class TFRuns:
     def _blocks(
         self, run: TFRun, current: Pass, rest: Rest, block_rows: int | None
     ) -> Iterator[Block]:
-        """Read blocks, ahead of the batches that are taken of them."""
+        """Read the blocks of a rest, ahead of the batches that are taken from them."""
         reading: Any = rest.blocks(block_rows=block_rows)
         with self._passes.threads.closing(reading) as blocks:
             for block in blocks:
@@ -269,35 +274,36 @@ class TFRuns:
                 yield block
 
     def statistics(self, *, last_pass: bool = False) -> Statistics:
-        """Return what was delivered, and waited for."""
+        """Return what was delivered, and what training has waited for."""
         return self._passes.recorders.statistics(last_pass=last_pass)
 
     def state_dict(self, batches: int | None = None) -> dict[str, Any]:
-        """Return the state of the iteration that was begun last."""
+        """Return the state of the latest iteration."""
         self._passes.note_asked()
         place = None if self._run is None else self._run.place(batches)
         return self._passes.state_dict() if place is None else place.state_dict()
 
     def load_state_dict(self, state: object) -> None:
-        """Let the next iteration that is used go on where a state was taken."""
+        """Resume the next iteration that is used from a state."""
         self._passes.load_state_dict(state)
         self._run, self._resumes = None, state
 
 
-#: What the consumer of the batches alone knows.
+#: Fields of `Statistics` that only the consumer of the batches knows.
 _OF_LOOP = ("batches", "startup_seconds", "waited_seconds", "training_seconds")
 
 
 class PipelineRecorder(Recorder):
-    """Records TensorFlow's input pipeline, which asks ahead of use.
+    """Records TensorFlow's input pipeline, which requests batches ahead of use.
 
-    Where Python code takes the batches its waiting counts instead; for what it was follows from
-    what the pipeline has waited for.
+    Where Python code takes the batches, its waiting counts instead. The waiting is divided among
+    causes as that of the pipeline.
 
     Parameters
     ----------
     loop : Recorder
-        Records that code: nothing in Keras and ``tf.function``, where TensorFlow takes batches.
+        Records the Python code. It stays empty in Keras and ``tf.function``, where TensorFlow takes
+        the batches.
     """
 
     def __init__(self, loop: Recorder) -> None:
@@ -306,11 +312,11 @@ class PipelineRecorder(Recorder):
 
     @property
     def consumer(self) -> str:
-        """Who takes the batches."""
+        """Name of what takes the batches."""
         return LOOP if self._loop.batches else PIPELINE
 
     def totals(self) -> dict[str, float]:
-        """Return all numbers so far, by the names of the fields of `Statistics`."""
+        """Return all numbers so far, by the field names of `Statistics`."""
         totals = super().totals()
         if not self._loop.batches:
             return totals

@@ -1,4 +1,4 @@
-"""Declare batches to TensorFlow: their columns, dtypes and shapes, and how many there are."""
+"""Declare batches to TensorFlow: their columns, dtypes and shapes, and their number."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mdstorm_backend.read.matrices import Output, check_alike, output_name
 
 @dataclass(frozen=True)
 class ColumnSpec:
-    """How one column arrives in TensorFlow.
+    """The name, dtype and shape of one column in TensorFlow.
 
     Attributes
     ----------
@@ -33,9 +33,10 @@ class ColumnSpec:
     ragged : bool
         Whether values are arrays of varying length, or lists of them.
     dimensions : int
-        Dimensions of ragged values.
+        Number of dimensions of ragged values.
     image : Column or None
-        The stored column, if it holds images: those of a batch have one shape, which only they say.
+        The stored column, if it holds images: images of a batch share a shape, known only when they
+        are decoded.
     """
 
     name: str
@@ -47,7 +48,7 @@ class ColumnSpec:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether values have one shape in the whole dataset."""
+        """Whether all values of the dataset have one shape."""
         return not self.ragged and None not in self.shape and self.image is None
 
     @property
@@ -65,12 +66,12 @@ class ColumnSpec:
 
 
 def spec_of_column(column: Column, images: ImageDecoder | None = None) -> ColumnSpec:
-    """Return how a stored column arrives, which `images` may decode.
+    """Return the spec of a stored column, which `images` may decode.
 
     Raises
     ------
     UnsupportedTypeError
-        If TensorFlow has no type for it.
+        If TensorFlow has no type for the column.
     """
     if images is not None and column.name in images.names:
         return ColumnSpec(column.name, "uint8", images.shape)
@@ -90,12 +91,12 @@ def spec_of_column(column: Column, images: ImageDecoder | None = None) -> Column
 
 
 def arranged_specs(specs: Sequence[ColumnSpec], outputs: Sequence[Output]) -> list[ColumnSpec]:
-    """Return how what a batch holds arrives, by how its columns do.
+    """Return the specs of the outputs of a batch, given those of its columns.
 
     Raises
     ------
     InvalidArgumentError
-        If columns of a matrix are not numbers of one dtype.
+        If the columns of a matrix are not numbers of one dtype.
     """
     by_name = {spec.name: spec for spec in specs}
     arranged: list[ColumnSpec] = []
@@ -124,18 +125,18 @@ def _no_counterpart(column: Column) -> UnsupportedTypeError:
 
 
 def needs_value(column: Column) -> bool:
-    """Whether nulls would become an arbitrary value, as all but those of floats."""
+    """Whether nulls of a column would become an arbitrary value, as all but those of floats."""
     return not column.is_floating or (column.is_array and column.null_count > 0)
 
 
 @lru_cache(maxsize=256)
 def row_type(type_name: str, names: tuple[str, ...]) -> Any:
-    """Return the namedtuple type of some columns; equal columns share one type.
+    """Return the namedtuple type of some columns; equal names share one type.
 
     Raises
     ------
     InvalidArgumentError
-        If a column name is no valid field name, in Python's words.
+        If a column name is not a valid field name; the message contains Python's.
     """
     try:
         base = collections.namedtuple(type_name, names)  # type: ignore[misc]
@@ -149,44 +150,44 @@ def row_type(type_name: str, names: tuple[str, ...]) -> Any:
 
 
 def made_of(types: Any, tensors: Sequence[Any]) -> Any:
-    """Return the row of some tensors, where `types` is the row of their types.
+    """Return the row of some tensors, where `types` is the row of their specs.
 
-    TensorFlow's iterators ask what describes their elements for ``_from_compatible_tensor_list``
-    first. Otherwise they walk through the structure, which takes longer than getting the tensors.
+    TensorFlow's iterators first try ``_from_compatible_tensor_list`` of their element spec.
+    Otherwise they walk through the structure, which takes longer than getting the tensors.
 
     Raises
     ------
     AttributeError
-        If not all are plain tensors; then TensorFlow does walk through it.
+        If not all elements are plain tensors, so that TensorFlow walks through the structure.
     """
     if any(type(one) is not tf.TensorSpec for one in types):
         raise AttributeError(f"{type(types).__name__} has parts that are made of several tensors")
     return types._make(tensors)
 
 
-#: Of a dataset that never ends.
+#: The cardinality of a dataset that never ends.
 INFINITE = int(tf.data.INFINITE_CARDINALITY)
 
 _KEPT_BY = ("cache", "map", "prefetch", "repeat", "shuffle", "skip", "take", "with_options")
 
 
 def with_cardinality(dataset: Any, batches: int | None) -> Any:
-    """Return a dataset of the same elements that says how many there are.
+    """Return a dataset of the same elements that declares its cardinality.
 
-    Unlike `tf.data.experimental.assert_cardinality` it may have fewer: an iteration that goes on in
-    the middle ends earlier, and so does one that is left.
+    Unlike with `tf.data.experimental.assert_cardinality` the dataset may have fewer elements: an
+    iteration that resumes in the middle ends earlier, and so does one that is left.
 
     Parameters
     ----------
     dataset : tf.data.Dataset
-        What says that it does not know.
+        A dataset whose cardinality is not known.
     batches : int or None
         The most elements of any iteration, or `INFINITE`; None if that is not known.
     """
     if batches is None:
         return dataset
-    # A choice between datasets is taken for infinite as soon as one of them is. It is always the
-    # first one that is chosen, and the choice ends with it. TensorFlow begins both.
+    # A choice between datasets counts as infinite if one of them is. The first one is chosen every
+    # time, and the choice ends with it. TensorFlow begins both.
     first = tf.data.Dataset.from_tensors(tf.constant(0, tf.int64)).repeat()
     never = tf.data.Dataset.from_tensors(tf.nest.map_structure(_value_of, dataset.element_spec))
     endless = tf.data.Dataset.choose_from_datasets(
@@ -196,7 +197,7 @@ def with_cardinality(dataset: Any, batches: int | None) -> Any:
 
 
 def _value_of(spec: Any) -> Any:
-    """Return a small value that is as a ``TypeSpec`` says."""
+    """Return a small value that conforms to a ``TypeSpec``."""
     if isinstance(spec, tf.RaggedTensorSpec):
         inner = _value_of(tf.TensorSpec(spec.shape[spec.ragged_rank :], spec.dtype))
         return tf.RaggedTensor.from_nested_row_splits(inner, [[0, 1]] * spec.ragged_rank)
@@ -205,14 +206,14 @@ def _value_of(spec: Any) -> Any:
 
 @lru_cache(maxsize=1)
 def v1_class() -> Any:
-    """Return the class of TensorFlow's datasets for version 1 whose ``map`` keeps the cardinality.
+    """Return a subclass of TensorFlow's version 1 datasets whose ``map`` keeps the cardinality.
 
-    That of version 1 forgets it, and Keras then reads on until the data run out, with a warning.
+    In version 1, ``map`` drops it, and Keras then reads until the data run out, with a warning.
     """
     adapter = type(tf.compat.v1.data.Dataset.from_tensors(0))
 
     class V1Dataset(adapter):  # type: ignore[misc, valid-type]
-        """A dataset that knows as much of itself as those of version 2."""
+        """A dataset of version 1 that keeps its cardinality as those of version 2 do."""
 
     def as_in_version_2(method: str) -> Callable[..., Any]:
         def call(self: Any, *arguments: Any, **keywords: Any) -> Any:
@@ -226,16 +227,16 @@ def v1_class() -> Any:
 
 
 _WORKERS = ("chief", "worker")
-#: What calls the function that a user gives to ``strategy.distribute_datasets_from_function``.
+#: The module that calls the function passed to ``strategy.distribute_datasets_from_function``.
 _ASKS_PER_WORKER = "tensorflow.python.distribute.input_lib"
 
 
 def num_workers() -> int:
-    """Return among how many processes a strategy of TensorFlow's splits a dataset made now.
+    """Return the number of processes among which a TensorFlow strategy splits a dataset made now.
 
-    A strategy for several workers joins its cluster when it is made, which it has to be before any
-    dataset is. From then on the devices of all of them are known. Graphs know no such strategy, and
-    what a strategy asks for worker by worker it does not split.
+    A strategy for several workers has to be made before any dataset, and joins its cluster then.
+    From then on the devices of all workers are known. The number is 1 in graph mode, which has no
+    such strategies, and for a dataset that a strategy requests for each worker, and does not split.
     """
     callers = (frame.f_globals.get("__name__") for frame, _ in walk_stack(None))
     if not tf.executing_eagerly() or _ASKS_PER_WORKER in callers:
@@ -245,9 +246,9 @@ def num_workers() -> int:
 
 
 def in_cluster() -> bool:
-    """Whether a strategy of TensorFlow's splits a dataset made now among several processes.
+    """Whether a TensorFlow strategy splits a dataset made now among several processes.
 
-    It does so by leaving out batches, which takes the same order in all of them.
+    The strategy leaves out batches in each process, so all processes need the same order.
     """
     return num_workers() > 1
 

@@ -18,7 +18,7 @@ from mdstorm_backend.read import LateDecoder, scalars_to_numpy
 
 
 def to_tf(values: Values, spec: ColumnSpec) -> Any:
-    """Return one column of a batch as `spec` says.
+    """Convert one column of a batch to the TensorFlow type declared by `spec`.
 
     Dates and timestamps become int64 nanoseconds since 1970 UTC, decimals their text, strings UTF-8
     bytes. Numbers are cast to the declared dtype.
@@ -53,7 +53,7 @@ def to_tf(values: Values, spec: ColumnSpec) -> Any:
 
 
 def _as_lists(values: npt.NDArray[Any], spec: ColumnSpec) -> Values:
-    """Return arrays of varying shapes, or of one, as lists of as many levels as declared."""
+    """Convert arrays, of one or of varying shapes, to nested lists of the declared depth."""
     if values.dtype == object:
         if spec.dimensions == 1 or not all(isinstance(value, np.ndarray) for value in values):
             _check_dimensions(values, spec)
@@ -71,7 +71,7 @@ def _as_lists(values: npt.NDArray[Any], spec: ColumnSpec) -> Values:
 
 
 def _check_dimensions(arrays: npt.NDArray[Any], spec: ColumnSpec) -> None:
-    """Refuse stored arrays of no stated shape that have more than one dimension, or none."""
+    """Raise UnsupportedTypeError for stored arrays whose number of dimensions is not 1."""
     for array in arrays:
         if isinstance(array, np.ndarray) and array.ndim != 1:
             found = f"arrays of {array.ndim} dimensions"
@@ -85,7 +85,7 @@ def _check_dimensions(arrays: npt.NDArray[Any], spec: ColumnSpec) -> None:
 
 
 def _images(values: Values, column: Column) -> npt.NDArray[Any]:
-    """Decode the images of a batch, which have to have one shape."""
+    """Decode the images of a batch, which must share one shape."""
     if isinstance(values, np.ndarray):
         pixels = values
     elif values.null_count:
