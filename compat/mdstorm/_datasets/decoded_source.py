@@ -1,4 +1,4 @@
-"""Read a dataset as the decoded fields of its Unischema."""
+"""Read a dataset with the fields of its Unischema decoded."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def with_float_decimals(source: Any, dtype: str) -> Any:
 
 
 def with_declared_partitions(source: Any, unischema: Unischema) -> Any:
-    """Return a Parquet dataset whose partition columns are strings where the schema says so.
+    """Return a Parquet dataset with partition columns as strings if the schema declares them so.
 
     Otherwise directory names that look like integers are read as integers, and ``01`` would become
     ``1``. Other datasets are returned unchanged.
@@ -205,7 +205,7 @@ class DecodedSource(SampleDataset):
         return self._open.find(number)
 
     def release(self) -> None:
-        """Close shards that are kept open; they are reopened when needed."""
+        """Close open shards; they are reopened when needed."""
         self._open.release()
         self.stored.release()
 
@@ -221,8 +221,8 @@ def _fields(stored: Any, unischema: Unischema | None) -> dict[str, DecodedField]
 class DecodedShard(Shard):
     """A shard of a `DecodedSource`.
 
-    What its own shard keeps in memory is decoded once, too; from a mapped one the rows that are
-    asked for.
+    If the stored shard keeps its values in memory, they are decoded once; from a mapped file, only
+    the requested rows are decoded.
     """
 
     def __init__(self, stored: Shard, fields: dict[str, DecodedField], url: str) -> None:
@@ -278,7 +278,7 @@ class DecodedShard(Shard):
         return {name: found[name] for name in columns}
 
     def sample(self, row: int, columns: Sequence[str] | None = None) -> dict[str, Any]:
-        """Return one sample, all of its columns for None; arrays as NumPy, None for null."""
+        """Return one sample, by default with all columns; arrays as NumPy, None for null."""
         names = list(self._fields) if columns is None else list(columns)
         plain = [name for name in names if self._fields[name].decode is None]
         found = self._stored.sample(row, plain) if plain else {}
@@ -316,7 +316,7 @@ def _delivered(column: Column, values: Values, exact_nulls: bool) -> Values:
 
 
 def _copied(values: Values) -> Values:
-    """Copy the arrays in an array of objects, too: a reader may change what it gets."""
+    """Copy the arrays inside an array of objects, since users may change delivered values."""
     if isinstance(values, np.ndarray) and values.dtype == object:
         for row, value in enumerate(values):
             if isinstance(value, np.ndarray):
@@ -353,12 +353,12 @@ def unischema_to_json(unischema: Unischema) -> dict[str, Any]:
 
 
 def unischema_from_json(value: Any, *, url: str = "") -> Unischema:
-    """Read what `unischema_to_json` returned.
+    """Return the schema that `unischema_to_json` described.
 
     Raises
     ------
     CorruptDatasetError
-        If it is something else; `url` says where it came from.
+        If the value is something else; the error names `url` as its origin.
     """
     try:
         return Unischema(str(value["name"]), [_field(field) for field in value["fields"]])

@@ -47,14 +47,14 @@ _SCALARS: dict[str, tuple[str, mds.SparkType]] = {
 
 @dataclass(frozen=True)
 class DecodedField:
-    """A field, and how it is decoded.
+    """A field and its decoder.
 
     Attributes
     ----------
     column : Column
         The field as a column of the reading core.
     decode : callable or None
-        Makes its values; None where the stored ones are it.
+        Decodes stored values; None if no decoding is needed.
     """
 
     column: mds.Column
@@ -62,7 +62,7 @@ class DecodedField:
 
 
 def decoded_field(field: UnischemaField, stored: mds.Column) -> DecodedField:
-    """Plan how a field is decoded.
+    """Choose the decoder of a field.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def decoded_field(field: UnischemaField, stored: mds.Column) -> DecodedField:
         return DecodedField(image, None)
     if codec is codecs.NdarrayCodec or codec is codecs.CompressedNdarrayCodec:
         column = column if field.shape else ArrayColumn.of(column)
-        # Those of no dimensions are stored in MDS as what they are.
+        # MDS stores arrays without dimensions as scalars.
         return (
             _files_of_arrays(field, column)
             if isinstance(stored.parsed_encoding, mds.Bytes)
@@ -151,7 +151,7 @@ def _cast_arrays(values: mds.Values, dtype: np.dtype[Any]) -> mds.Values:
 
 
 def _shaped(values: mds.Values, dtype: np.dtype[Any], shape: tuple[int, ...] | None) -> mds.Values:
-    """Restore what the engine does not store of arrays: booleans, and shapes beside nulls."""
+    """Restore booleans, and the shapes of arrays beside nulls, which the engine does not store."""
     if isinstance(values, np.ndarray) or shape is None:
         return _cast_arrays(values, dtype)
     rows = column_to_numpy(values, None)
@@ -204,7 +204,7 @@ def _by_codec(field: UnischemaField, column: mds.Column) -> DecodedField:
 
 
 def _arrays(rows: list[Any], column: mds.Column) -> mds.Values:
-    """Return arrays as a column of the reading core."""
+    """Join arrays into a column of the engine."""
     if column.is_numpy() and rows:
         stacked: npt.NDArray[Any] = np.stack(rows)
         return stacked
@@ -228,7 +228,7 @@ def _scalar_values(rows: list[Any], column: mds.Column) -> pa.Array:
 
 
 def cast_scalars(values: mds.Values, type_: pa.DataType) -> mds.Values:
-    """Return scalars as `type_`.
+    """Cast scalars to `type_`.
 
     Fractions are truncated when casting to integers, as in NumPy; strings are parsed.
 
@@ -285,7 +285,7 @@ def _integer(value: Any) -> int:
 
 
 def with_floats(field: DecodedField, dtype: str) -> DecodedField:
-    """Return a field whose decimals, or arrays of decimals, are numbers of a dtype.
+    """Return a field with decimals, or arrays of decimals, converted to a floating-point dtype.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ _Positions = npt.NDArray[np.int64]
 def decode_npy(
     values: pa.Array, dtype: np.dtype[Any], shape: Shape, *, has_nulls: bool = False
 ) -> Values:
-    """Decode the files of a column.
+    """Decode a column of ``.npy`` files.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class _Files:
         self._parse()
 
     def matrix(self, dtype: np.dtype[Any], shape: Shape) -> npt.NDArray[Any]:
-        """Return all arrays as one."""
+        """Return all arrays stacked as one."""
         self._check(dtype, shape)
         if len(self._headers) > 1:  # of one shape, in C's and in Fortran's order
             return np.stack(self._arrays(dtype))
@@ -173,7 +173,7 @@ class _Files:
 
 
 def _shaped(header: NpyHeader, flat: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Give the values of rows, shape ``(rows, values)``, the shape that their header says."""
+    """Reshape values of shape ``(rows, values)`` to the shape in their header."""
     if not header.fortran_order:
         return np.reshape(flat, (len(flat), *header.shape))
     turned = np.reshape(flat, (len(flat), *reversed(header.shape)))

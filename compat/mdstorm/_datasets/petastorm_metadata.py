@@ -51,7 +51,7 @@ _ENCODED = (CompressedImageCodec, CompressedNdarrayCodec, NdarrayCodec)
 
 
 def location_of(dataset: Any) -> Location:
-    """Return the directory of a dataset that we or pyarrow opened.
+    """Return the directory of a dataset that mdstorm or pyarrow opened.
 
     Raises
     ------
@@ -140,9 +140,9 @@ def add_metadata(dataset: Any, entries: Mapping[bytes, bytes]) -> None:
 
 
 def metadata_file(columns: pq.FileMetaData, entries: Mapping[bytes, bytes]) -> bytes:
-    """Return the content of a Parquet file of the columns of another one, without rows.
+    """Return the content of a Parquet file with the columns of another file, without rows.
 
-    Spark takes its columns for those of the dataset, so they are kept as they are stored.
+    Spark takes the columns of the dataset from this file, so they are kept as they are stored.
     """
     described = columns.schema
     stored = {described.column(number).physical_type for number in range(len(described))}
@@ -154,10 +154,10 @@ def metadata_file(columns: pq.FileMetaData, entries: Mapping[bytes, bytes]) -> b
 
 
 def write_beside(location: Location, name: str, content: bytes) -> None:
-    """Write a file of metadata atomically, and remove Hadoop's checksum of the one before.
+    """Write a metadata file atomically, and remove Hadoop's checksum of the file it replaces.
 
-    Hadoop's local file system checks files against ``.<name>.crc``, if that exists, and refuses
-    those that others have rewritten.
+    Hadoop's local file system checks files against ``.<name>.crc``, if that exists, and fails for
+    files that other programs have rewritten.
     """
     if location.is_local_disk:
         location.remove(f".{name}.crc")
@@ -190,9 +190,9 @@ def index_entries(source: ParquetDataset, indexes: bytes) -> dict[bytes, bytes]:
 
 
 def has_stale_index(source: ParquetDataset, entries: Mapping[bytes, bytes]) -> bool:
-    """Whether there are indexes that were built for other row groups than the dataset has.
+    """Whether the stored indexes were built for row groups other than the dataset's.
 
-    Of indexes that Petastorm wrote this is known only if the numbers of row groups have changed.
+    For indexes that Petastorm wrote, only a changed number of row groups is noticed.
     """
     indexes = entries.get(ROW_GROUPS_INDEX_KEY)
     if indexes is None:
@@ -211,7 +211,7 @@ def row_groups_identity(source: ParquetDataset) -> str:
 
 
 def row_group_counts(entries: Mapping[bytes, bytes]) -> dict[str, int] | None:
-    """Return the row groups of each file according to metadata; None if they do not say."""
+    """Return the number of row groups of each file from the metadata; None if it is missing."""
     try:
         found = parse_json(entries[ROW_GROUPS_PER_FILE_KEY])
         return {str(name): int(count) for name, count in found.items()}
@@ -220,7 +220,7 @@ def row_group_counts(entries: Mapping[bytes, bytes]) -> dict[str, int] | None:
 
 
 def counted_row_groups(source: ParquetDataset) -> dict[str, int]:
-    """Return the row groups of each file, 0 for files without rows."""
+    """Return the number of row groups of each file, 0 for files without rows."""
     counts = {file.name: 0 for file in source.files}
     for group in source.row_groups:
         counts[group.path] += 1
@@ -228,7 +228,7 @@ def counted_row_groups(source: ParquetDataset) -> dict[str, int]:
 
 
 def counts_entry(source: ParquetDataset) -> bytes:
-    """Return the metadata entry for the row groups of each file."""
+    """Return the metadata entry with the number of row groups of each file."""
     return json.dumps(counted_row_groups(source)).encode("utf-8")
 
 
@@ -237,7 +237,7 @@ def _note(source: ParquetDataset, indexes: bytes) -> bytes:
 
 
 def _digest(indexes: bytes) -> bytes:
-    """Return a digest that tells this pickle from a later one by Petastorm."""
+    """Return a digest that distinguishes this pickle from one that Petastorm writes later."""
     return hashlib.sha256(indexes).hexdigest()[:16].encode("ascii")
 
 
@@ -386,7 +386,7 @@ def _check_same_schema(
     unischema: Unischema,
     files_before: Collection[str],
 ) -> None:
-    """Raise an error if files of two schemas would get the metadata of one."""
+    """Raise an error if files of two schemas would share the metadata of one of them."""
     try:
         stored = load_unischema(entries[UNISCHEMA_KEY])
     except (KeyError, errors.UnsafePickleError):  # none, or nothing that describes rows

@@ -1,4 +1,4 @@
-"""Open the dataset that a reader's URL names: MDS, Parquet, or written by Petastorm."""
+"""Open the dataset at a reader's URL: MDS, Parquet, or written by Petastorm."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ class Opened(NamedTuple):
     source : SampleSource
         Its samples.
     unischema : Unischema
-        Its fields: those that were stored with it, or what its columns imply.
+        The fields that were stored with the dataset, or inferred from its columns.
     kind : {"mds", "parquet", "petastorm"}
         Petastorm's are Parquet files with a stored schema.
     inferred : bool
-        Whether the fields are what the columns imply.
+        Whether the fields are inferred from the columns.
     """
 
     source: SampleSource
@@ -238,7 +238,7 @@ class Piece(NamedTuple):
     Attributes
     ----------
     path : str
-        Where it is in its file system.
+        Path in its file system.
     row_group : None
         A piece is a whole file, as in Petastorm.
     partition_keys : list of tuple
@@ -256,12 +256,12 @@ class ReadDataset(Described):
     Parameters
     ----------
     source : SampleSource
-        What is read, without what filters and selectors have left out.
+        The data to read, without row groups that filters and selectors exclude.
 
     Attributes
     ----------
     source : SampleSource
-        The same.
+        The data to read.
     """
 
     def __init__(self, source: SampleSource) -> None:
@@ -304,7 +304,7 @@ class ReadDataset(Described):
 
     @property
     def paths(self) -> str | list[str]:
-        """Path of the directory, or of the only file; or those of several files."""
+        """Path of the directory or of the only file, or the paths of several files."""
         stored, files = self._stored, self.files
         if stored.url == stored.location.url:
             return str(stored.location.path)
@@ -321,7 +321,7 @@ class ReadDataset(Described):
 
     @property
     def fs(self) -> Any:
-        """The file system, one of fsspec."""
+        """The fsspec file system."""
         location = self._stored.location
         if location.filesystem is not None:
             return location.filesystem
@@ -329,7 +329,7 @@ class ReadDataset(Described):
 
     @property
     def filesystem(self) -> Any:
-        """The file system, as `fs`."""
+        """Alias of `fs`."""
         return self.fs
 
     @cached_property

@@ -34,7 +34,7 @@ _NUMPY_OTHERS = {
     "string_": "bytes_",
     "unicode_": "str_",
 }
-#: What the type of a field may be, by its name.
+#: The possible types of a field, by name.
 TYPES: dict[str, Any] = {
     "decimal.Decimal": Decimal,
     **{f"builtins.{type_.__name__}": type_ for type_ in (bool, bytes, float, int, str)},
@@ -124,19 +124,19 @@ def current_name(name: str) -> str:
 
 
 class StandIn:
-    """Stand-in for the classes and functions that a pickle names; its instances for objects.
+    """Stand-in for the classes and functions that a pickle names; instances stand for objects.
 
-    It keeps what the pickle would do with it, and does nothing. Neither instances nor classes can
-    be given other attributes, and instances are equal to themselves alone.
+    It records what the pickle would do with the object, and runs nothing. Neither instances nor
+    classes accept other attributes, and instances are equal only to themselves.
 
     Attributes
     ----------
     name : str
         What it stands for, as Petastorm, Python 3 and NumPy 1 name it: ``decimal.Decimal``.
     arguments : tuple
-        What the object is made with.
+        The arguments with which the object is made.
     state : object
-        What it is given as its state; None if there is nothing.
+        The state that the object is given; None without one.
     entries : list of tuple
         Keys and values that are set in it as in a dict.
     """
@@ -182,12 +182,12 @@ class _Restored(StandIn):
 
 
 def read_pickle(data: bytes) -> Any:
-    """Return what a pickle of any protocol describes.
+    """Return the content of a pickle of any protocol, without running anything in it.
 
     Returns
     -------
     object
-        Of plain values and containers; of `StandIn` in the place of everything else.
+        Plain values and containers, with a `StandIn` in place of everything else.
 
     Raises
     ------
@@ -207,7 +207,7 @@ def read_pickle(data: bytes) -> Any:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Finds stand-ins for known names, and rejects everything else."""
+    """An unpickler that finds stand-ins for known names, and rejects all others."""
 
     def find_class(self, module: str, name: str) -> type[StandIn]:
         known = current_name(f"{module}.{name}")
@@ -238,7 +238,7 @@ def damage_refused() -> Iterator[None]:
 
 
 def refused(what: str) -> UnsafePickleError:
-    """Return the error for known names that are combined as Petastorm never does."""
+    """Return the error for known names in a combination that Petastorm never writes."""
     return UnsafePickleError(
         f"Petastorm would not write this metadata: {what}. It is damaged, or was written by "
         "something else"
@@ -268,7 +268,7 @@ _SPECIAL = {"copyreg._reconstructor": _Reconstructed, "pyspark.serializers._rest
 
 
 class _Value(NamedTuple):
-    """What is known about a value on the stack of the pickle."""
+    """The depth of a value on the stack of the pickle, and whether it is a tuple."""
 
     depth: int
     is_tuple: bool
@@ -431,7 +431,7 @@ def entries(node: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def text_of(value: Any) -> str:
-    """Return a string if `value` is one."""
+    """Return `value`; raise UnsafePickleError unless it is a string."""
     if not isinstance(value, str):
         raise refused("a name is no string")
     return value

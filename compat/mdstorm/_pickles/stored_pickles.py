@@ -164,7 +164,7 @@ def imported(module: str, name: str) -> bytes:
 
 
 def called(function: bytes, *arguments: bytes) -> bytes:
-    """Push what a function returns."""
+    """Push the result of a function call."""
     return function + tuple_of(arguments) + b"R"
 
 
@@ -269,7 +269,7 @@ def load_indexes(data: bytes) -> dict[str, StoredIndex]:
 
 
 class _Allowance:
-    """Limits copies to the size of the pickle, which may refer to one part many times."""
+    """A limit on copied values: the size of the pickle, which may refer to one part many times."""
 
     def __init__(self, left: int) -> None:
         self._left = left

@@ -20,7 +20,7 @@ _Loader = TypeVar("_Loader")
 
 @public("mdstorm.spark.spark_dataset_converter")
 class TFDatasetContextManager(OwnContext):
-    """Makes a TensorFlow dataset on entry.
+    """A context manager that makes a TensorFlow dataset on entry.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class TFDatasetContextManager(OwnContext):
 
 @public("mdstorm.spark.spark_dataset_converter")
 class TorchDatasetContextManager(OwnContext, Generic[_Loader]):
-    """Opens a reader on entry and hands it to ``data_loader_fn``.
+    """A context manager that opens a reader on entry and passes it to ``data_loader_fn``.
 
     Parameters
     ----------

@@ -59,7 +59,7 @@ class SparkDatasetConverter(Described):
     _mdstorm_is_given = False
     #: Whether this object has removed its copy.
     _mdstorm_is_deleted = False
-    #: What was said of decimals, unless a method is told otherwise.
+    #: The default of the methods' argument `decimals`.
     _mdstorm_decimals: str | None = None
     #: The data as they were opened when the converter was made, for `repr`; never pickled.
     _mdstorm_known: Any = None
@@ -374,7 +374,7 @@ class SparkDatasetConverter(Described):
     def _mdstorm_read(
         self, method: Callable[..., Any], inputs: ModelInputs, keywords: Any, **named: Any
     ) -> ReadFiles:
-        """Return what a loader reads.
+        """Return the files and arguments of a loader.
 
         Parameters
         ----------

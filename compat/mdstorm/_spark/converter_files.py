@@ -29,7 +29,7 @@ ColumnNames: TypeAlias = str | Sequence[str]
 
 @dataclass(frozen=True)
 class ModelInputs:
-    """Makes ``x``, ``(x, y)`` or ``(x, y, sample_weight)`` of a batch.
+    """A function from a batch to ``x``, ``(x, y)`` or ``(x, y, sample_weight)``.
 
     It pickles, and may be the ``batch_map`` of a loader.
 
@@ -76,9 +76,9 @@ class ModelInputs:
         return bool(self._columns_by_argument)
 
     def __call__(self, batch: Mapping[str, Any]) -> Any:
-        """Return what the model takes: the batch's own values, in the order ``x, y, weights``.
+        """Return the model's inputs, the batch's own values in the order ``x, y, weights``.
 
-        The batch is read as `narrowed` options say.
+        The batch has to be read with the options from `narrowed`.
         """
         if not self:
             return batch
@@ -97,7 +97,7 @@ class ModelInputs:
         return {name: batch[name] for name in names}
 
     def columns(self, delivered: Collection[str]) -> list[str]:
-        """Return the columns that are used; all if none is named.
+        """Return the columns that the model uses; all if none is named.
 
         Raises
         ------
@@ -118,9 +118,9 @@ class ModelInputs:
         return [name for name in delivered if name in used]
 
     def narrowed(self, options: ReaderOptions) -> ReaderOptions:
-        """Return options that read only the columns that are used, and make the matrices.
+        """Return options that read only the used columns, and stack them if requested.
 
-        Where a transform looks at rows all of them are read: it may need any.
+        With a transform, all columns are read, since it may use any of them.
 
         Raises
         ------
@@ -142,7 +142,7 @@ class ModelInputs:
         return replace(options, columns=read, fill_nulls=fill, null_masks=tuple(masks))
 
     def _outputs(self, delivered: Collection[str]) -> tuple[Output, ...]:
-        """What a batch holds if columns are stacked."""
+        """Return the outputs of a batch whose columns are stacked."""
         given = self._columns_by_argument
         parts = [given.pop("features", self._others(delivered)), *given.values()]
         named = (names if isinstance(names, str) else tuple(names) for names in parts)
@@ -158,7 +158,7 @@ class ModelInputs:
         return {argument: names for argument, names in parts.items() if names is not None}
 
     def _others(self, delivered: Collection[str]) -> list[str]:
-        """The columns that are neither labels nor weights."""
+        """Return the columns that are not named."""
         named = {name for names in self._columns_by_argument.values() for name in _listed(names)}
         return [name for name in delivered if name not in named]
 
@@ -190,7 +190,7 @@ def _unknown(argument: str, unknown: list[str], delivered: Collection[str]) -> I
 
 @dataclass(frozen=True)
 class ReadFiles:
-    """What a converter's loader reads, and how. Nothing is open yet.
+    """The files and arguments of a converter's loader; nothing is open yet.
 
     Attributes
     ----------
@@ -199,11 +199,11 @@ class ReadFiles:
     file_urls : sequence of str
         Its files, as `open_files` takes them.
     arguments : ReaderArguments
-        What the user gave.
+        The user's arguments.
     inputs : ModelInputs
-        Which columns a model takes.
+        The columns for a model.
     begins : FirstEpoch or None
-        With which epoch to begin, if not with the first one.
+        The epoch to begin with; None for the first one.
     """
 
     cache_dir_url: str | None
@@ -246,7 +246,7 @@ class ReadFiles:
             ) from error.__cause__
 
     def dataset(self) -> SampleSource:
-        """Open the dataset, with decimals converted if the arguments say so."""
+        """Open the dataset, with decimals converted to floats if the arguments ask for it."""
         dataset = self.stored()
         if not become_floats(self.arguments.decimals):
             return dataset
@@ -260,11 +260,11 @@ class ReadFiles:
         return self.inputs.narrowed(replace(options, slices=slices))
 
     def begun(self) -> ReadFiles:
-        """Return a copy for a new loader, with the epoch that it begins with."""
+        """Return a copy for a new loader, with the loader's first epoch."""
         return replace(self, begins=reading.first_epoch(self.arguments, self.directory))
 
     def warn_of_decimals(self, options: ReaderOptions, framework: reading.Framework) -> None:
-        """Warn once about columns of decimals that are used although the user chose no form."""
+        """Warn once about decimal columns that are used although the user chose no form."""
         used = self.inputs.columns(options.delivered)
         names = reading.undecided_decimals(options, self.arguments, used)
         reading.warn_of_decimals(options.dataset.url, names, framework)

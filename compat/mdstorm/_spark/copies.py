@@ -1,4 +1,4 @@
-"""The converted copies of DataFrames: where they are, how they are found again and deleted."""
+"""The converted copies of DataFrames: their location, reuse and deletion."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _conversions: dict[str, _Conversion] = {}
 #: Held through the look-up and the conversion: equal frames in several threads are written once.
 _lock = threading.RLock()
-#: What file systems tell of a file's version, whatever they call it.
+#: The keys under which file systems report the version of a file.
 _VERSION_KEYS = ("size", "mtime", "LastModified", "last_modified", "updated", "ETag", "etag")
 _STAT_THREADS = 16
 #: What `directory_name` calls copies.
@@ -121,7 +121,7 @@ def _note_name(cache_key: str) -> str:
 
 
 def _read_note(parent_dir_url: str, cache_key: str, identity: Identity) -> str | None:
-    """Return the copy that another process noted, if it has the same source and still exists."""
+    """Return the copy recorded by another process, if its source is equal and it still exists."""
     try:
         note = parse_json(Location.of(parent_dir_url).read(_note_name(cache_key)))
         dir_url, source = str(note["directory"]), note["source"]
@@ -144,7 +144,7 @@ class Identity(NamedTuple):
         Plan, schema, versions of the source files and options. Two frames with the same one are
         the same data, within one process.
     source : str
-        The same without the plan, which has no meaning in another process.
+        The fingerprint without the plan, which has no meaning in another process.
     """
 
     content: str
@@ -213,10 +213,7 @@ def register_delete_dir_handler(handler: Callable[[str], object] | None) -> None
 
 
 def delete_dir(dir_url: str) -> None:
-    """Remove a converted copy with the handler that is registered now.
-
-    What this machine has cached of it is removed too.
-    """
+    """Remove a converted copy with the registered handler, and this machine's cache of it."""
     _handler(dir_url)
     clear_cached(url=dir_url)
 
@@ -383,7 +380,7 @@ def _configured(session: SparkSession) -> str:
 
 
 def _is_refused(session: SparkSession, parent: str, *, ask_local: bool) -> bool:
-    """Whether executors cannot write below a directory, by a job of one task."""
+    """Whether executors cannot write below a directory, tested by a job of one task."""
     location = Location.of(parent)
     # Serverless compute does not tell the application; sessions of Spark Connect have an id.
     application = read_conf(session, "spark.app.id") or getattr(session, "session_id", None)

@@ -37,7 +37,7 @@ _CODECS = {
     "bzip2": "bz2",
     "gzip": "gz",
     "snappy": "snappy",
-    # MDS has no counterpart for these; zstd at its fastest level is of their kind.
+    # MDS has no counterpart for these; zstd at its fastest level comes closest.
     "lz4": "zstd:1",
     "deflate": "zstd:1",
 }

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class ConvertedDataset(StreamingDataset):
-    """The PyTorch dataset behind a converter: read as Petastorm's arguments say."""
+    """The PyTorch dataset of a converter, which is read according to Petastorm's arguments."""
 
     def __init__(self, files: ReadFiles, batch_size: int) -> None:
         order, num_epochs = sample_order(files.arguments), files.arguments.num_epochs
@@ -35,7 +35,7 @@ class ConvertedDataset(StreamingDataset):
 
 
 class _ConvertedStates(OpenedDataset):
-    """What such a dataset reads, and how."""
+    """The opened data of a `ConvertedDataset`, and how it is read."""
 
     def __init__(self, settings: DatasetSettings, files: ReadFiles) -> None:
         super().__init__(settings)
@@ -43,11 +43,11 @@ class _ConvertedStates(OpenedDataset):
 
     @property
     def is_told_its_share(self) -> bool:
-        """Whether the share is one that was given, whatever the world."""
+        """Whether the user gave rank and count of the share, which override the world's."""
         return self._files.arguments.is_share and not self._files.arguments.is_auto
 
     def shared(self) -> Self:
-        """Return a copy of which each rank of the world reads a share; itself if it has shares."""
+        """Return a copy of which each rank reads a share; `self` if shard arguments are given."""
         if self._files.arguments.is_share:
             return self
         arguments = replace(self._files.arguments, cur_shard="auto")
@@ -56,7 +56,7 @@ class _ConvertedStates(OpenedDataset):
         return other.in_order(sample_order(arguments))
 
     def delivers(self, name: str) -> bool:
-        """Whether a stored column is delivered, as far as that is known."""
+        """Whether a stored column is delivered, if known."""
         patterns = field_patterns(self._files.arguments.schema_fields or ())
         chosen = not patterns or any(re.fullmatch(pattern, name) for pattern in patterns)
         return chosen and super().delivers(name)
@@ -68,9 +68,9 @@ class _ConvertedStates(OpenedDataset):
 
     @cached_property
     def options(self) -> ReaderOptions:
-        """How the dataset is read."""
+        """The options with which the dataset is read."""
         options = self._files.options(self.dataset, self.order)
-        if get_worker_info() is None:  # a worker's process does what its loader's has warned of
+        if get_worker_info() is None:  # the loader's process has warned already
             self._files.warn_of_decimals(options, "PyTorch")
         return options
 
@@ -88,7 +88,7 @@ def make_loader(
     Raises
     ------
     InvalidArgumentError
-        If both the files' inputs and `batch_map` say what becomes of a batch.
+        If both the files' inputs and `batch_map` are given.
     """
     if files.inputs and batch_map is not None:
         raise InvalidArgumentError(
