@@ -1,4 +1,4 @@
-"""What the bytes of an MDS dataset mean: no file is opened here."""
+"""The MDS format: encodings, schemas, indexes and shard layouts. No file is opened here."""
 
 from __future__ import annotations
 

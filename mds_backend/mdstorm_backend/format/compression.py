@@ -1,7 +1,7 @@
-"""Compression and hashes of whole files, by the names that the MDS format uses.
+"""Compression and hashes of whole files, under the names that the MDS format uses.
 
-Hashes are the algorithms of ``hashlib`` that every Python has, except the two whose length is free
-(``shake_*``), and those of the library ``xxhash``.
+Hashes are the algorithms that ``hashlib`` guarantees on every platform, except those of variable
+length (``shake_*``), and the algorithms of the library ``xxhash``.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from mdstorm_backend.base.optional import require
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.storage import Buffer
 
-#: How many bytes one byte of a compressed file can stand for at most. Those of the other names are
-#: decompressed a piece at a time, so that what comes out is what is allocated.
+#: Upper bound of the uncompressed bytes per compressed byte. The other compressions are
+#: decompressed a piece at a time, so no more memory is allocated than their output takes.
 _LARGEST_RATIO = {"zstd": 1 << 15, "snappy": 64}
 _PIECE = 1 << 22
 
@@ -37,18 +37,18 @@ EXTENSIONS = "|".join(_CODECS)
 
 
 def compression_names() -> list[str]:
-    """Every name that `compress` takes, alone and with each of its levels."""
+    """Return every name that `compress` accepts, alone and with each of its levels."""
     return [*_CODECS, *(f"{name}:{level}" for name in _CODECS for level in levels_of(name))]
 
 
 def levels_of(name: str) -> list[int]:
-    """The levels of a compression, ascending; none for one that has no levels."""
+    """Return the levels of a compression, ascending; empty if it has no levels."""
     levels = _CODECS[name][1]
     return [] if levels is None else list(range(levels[0], levels[1] + 1))
 
 
 def level_of(compression: str) -> int | None:
-    """The level that ``"name:level"`` states, or the default one; None if there are no levels."""
+    """Return the level in ``"name:level"``, or the default level; None if there are no levels."""
     return _parse(compression)[1]
 
 
@@ -59,15 +59,15 @@ def check_compression(compression: str | None) -> None:
 
 
 def extension(compression: str) -> str:
-    """File name ending of shards compressed so, such as ``"zstd"``."""
+    """Return the file extension of shards with this compression, such as ``"zstd"``."""
     return _parse(compression)[0]
 
 
 def compress(compression: str, buffers: Sequence[Buffer]) -> Buffer:
-    """Compress the concatenation of `buffers` in one piece."""
+    """Compress the concatenation of `buffers` into one buffer."""
     name, level = _parse(compression)
-    # In memory of Arrow's, which keeps what is freed: to be given new memory takes the system
-    # longer than zstd takes to fill it.
+    # Use Arrow's memory pool, which reuses freed memory: getting new memory from the system takes
+    # longer than zstd takes to compress.
     data = pa.allocate_buffer(sum(map(len, buffers)))
     with pa.FixedSizeBufferWriter(data) as writer:
         for buffer in buffers:
@@ -81,9 +81,10 @@ def compress(compression: str, buffers: Sequence[Buffer]) -> Buffer:
 
 
 def decompress(compression: str, data: Buffer, size: int) -> Buffer:
-    """Undo `compress`; `size` is the number of bytes that come out.
+    """Decompress `data` to exactly `size` bytes.
 
-    No more than that is ever allocated, and not even that if `data` cannot hold as much.
+    Never allocates more than `size` bytes, and allocates nothing if `data` is too short to hold so
+    many.
 
     Raises
     ------
@@ -104,14 +105,14 @@ def decompress(compression: str, data: Buffer, size: int) -> Buffer:
 
 
 def decompress_unsized(extension: str, data: Buffer, most: int) -> Buffer:
-    """Decompress a shard of which no index says how large it is.
+    """Decompress a shard whose uncompressed size is in no index.
 
     Raises
     ------
     ValueError, OSError
         If `data` is damaged, or holds more than `most` bytes.
     """
-    if extension == "snappy":  # states its size, and no stream of Arrow's understands it
+    if extension == "snappy":  # it states its size, and Arrow cannot stream it
         size = _snappy_size(data)
         if size > min(most, _LARGEST_RATIO["snappy"] * len(data)):
             raise ValueError(f"it states {size} bytes, which cannot lie in {len(data)}")
@@ -125,14 +126,14 @@ def decompress_unsized(extension: str, data: Buffer, most: int) -> Buffer:
 def _unpacked(name: str, data: Buffer, size: int) -> Buffer:
     if name not in _LARGEST_RATIO:
         return _in_pieces(name, data, size)
-    # Arrow asks for a length that suffices, and leaves what it does not fill as it finds it.
+    # Arrow takes any length that is large enough, and leaves the bytes beyond the output unset.
     if name == "snappy" and (stated := _snappy_size(data)) != size:
         raise ValueError(f"a snappy file states {stated} bytes, where {size} were expected")
     return memoryview(pa.Codec(name).decompress(data, size))
 
 
 def _snappy_size(data: Buffer) -> int:
-    """Bytes that a snappy file says it holds: it begins with them, seven bits in a byte."""
+    """Return the uncompressed size that a snappy file states: a varint at its start."""
     size = 0
     for i, byte in enumerate(bytes(data[:5])):
         size |= (byte & 0x7F) << 7 * i
@@ -142,11 +143,11 @@ def _snappy_size(data: Buffer) -> int:
 
 
 def _in_pieces(name: str, data: Buffer, most: int) -> Buffer:
-    """Decompress a file, or several one behind the other; of too large a one only the beginning."""
+    """Decompress one or several concatenated files, stopping at `most` + 1 bytes."""
     pieces: list[memoryview] = []
-    left = most + 1  # one byte more than expected shows that there is too much
+    left = most + 1  # one byte more than allowed shows that the file is too large
     with pa.CompressedInputStream(pa.BufferReader(data), _CODECS[name][0]) as stream:
-        # Not by `read`, which never gives back the memory of a read that failed.
+        # Not with `read`, which never frees the memory of a failed read.
         while left and (piece := stream.read_buffer(min(left, _PIECE))).size:
             pieces.append(memoryview(piece))
             left -= piece.size
@@ -170,19 +171,19 @@ def _parse(compression: str) -> tuple[str, int | None]:
 _XXHASH = ("xxh128", "xxh32", "xxh3_128", "xxh3_64", "xxh64")
 _HASHLIB = {name for name in hashlib.algorithms_guaranteed if not name.startswith("shake_")}
 
-#: Every name that can be computed here; those of xxhash need the extra of that name.
+#: Every supported hash; those of xxhash need the extra of that name.
 HASH_NAMES = frozenset({*_HASHLIB, *_XXHASH})
 
 
 def check_hashes(names: Iterable[str] | None) -> tuple[str, ...]:
-    """Return the names of hashes as a tuple; None stands for none.
+    """Return the names of hashes as a tuple, empty for None.
 
     Raises
     ------
     InvalidArgumentError
-        If a name is unknown, or the names are not unique and sorted: other readers refuse that.
+        If a name is unknown, or the names are not unique and sorted, which other readers require.
     MissingDependencyError
-        If one is of xxhash, which is not installed.
+        If a hash needs xxhash, which is not installed.
     """
     if isinstance(names, str):
         raise ArgumentTypeError(f"hashes must be a list, found {names!r}: write [{names!r}]")
@@ -198,20 +199,20 @@ def check_hashes(names: Iterable[str] | None) -> tuple[str, ...]:
 
 
 def digest(name: str, buffers: Iterable[Buffer]) -> str:
-    """Hash the concatenation of `buffers`: lower-case hexadecimal text.
+    """Return the hash of the concatenation of `buffers`, as lower-case hexadecimal text.
 
     Raises
     ------
     InvalidArgumentError
         If the name is unknown.
     MissingDependencyError
-        If it is one of xxhash, which is not installed.
+        If the hash needs xxhash, which is not installed.
     """
     return digests([name], buffers)[name]
 
 
 def digests(names: Iterable[str], buffers: Iterable[Buffer]) -> dict[str, str]:
-    """Hash the concatenation of `buffers` by each of `names`, in one pass over them."""
+    """Return the hash of the concatenation of `buffers` for each of `names`, in one pass."""
     states = {name: _new(name) for name in names}
     if states:
         for buffer in buffers:
@@ -224,7 +225,7 @@ def _new(name: str) -> Any:
     if name in _XXHASH:
         return getattr(require("xxhash"), name)()
     if name in _HASHLIB:
-        # Against damage, not against an adversary: so MD5 works where policy forbids it otherwise.
+        # The hash detects damage, not attacks, so MD5 is allowed where policy restricts it.
         return hashlib.new(name, usedforsecurity=False)
     raise InvalidArgumentError(
         f"hash {name!r} is unknown: use one of {', '.join(sorted(HASH_NAMES))}"

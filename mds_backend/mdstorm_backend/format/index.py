@@ -1,8 +1,8 @@
 """``index.json``: the file that makes a directory an MDS dataset.
 
-The shard objects hold exactly the eleven keys of the format, since other readers refuse more. What
-MDS has no word for stands beside the shard list under the top-level key ``"mdstorm"``, which they
-ignore.
+The shard objects hold exactly the eleven keys of the format, since other readers reject more.
+Metadata that the format has no key for is stored beside the shard list, under the top-level key
+``"mdstorm"``, which other readers ignore.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ __all__ = ["INDEX_NAME", "FileInfo", "Index", "ShardInfo"]
 _OF_COLUMNS = {"column_encodings", "column_names", "column_sizes"}
 
 
-#: NumPy's limit for one element, of which a sample of fixed-size columns is one.
+#: NumPy's limit for one array element: a sample of fixed-size columns is read as one element.
 _MAX_FIXED_BYTES = 2**31 - 1
-#: The longest names that file systems and object stores take, in bytes.
+#: The longest names that file systems and object stores accept, in bytes.
 _MAX_COMPONENT_BYTES, _MAX_PATH_BYTES = 255, 1024
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_\-][A-Za-z0-9_.\-]*(/[A-Za-z0-9_\-][A-Za-z0-9_.\-]*)*")
 _DRIVE = re.compile(r"[A-Za-z]:")
@@ -49,7 +49,7 @@ class Index:
     extra: dict[str, Any]
 
     def to_bytes(self) -> bytes:
-        """Serialise as the format's own writer does: sorted keys, ASCII."""
+        """Serialise the index as MosaicML Streaming's writer does: sorted keys, ASCII."""
         value: dict[str, Any] = {
             "shards": [shard.to_json() for shard in self.shards],
             "version": INDEX_VERSION,
@@ -60,19 +60,21 @@ class Index:
 
     @classmethod
     def from_bytes(cls, data: bytes, *, url: str) -> Index:
-        """Parse an index.
+        """Parse the content of an ``index.json``.
 
         Parameters
         ----------
         data : bytes
             Content of the file.
         url : str
-            Where it came from, for error messages.
+            Where the index came from, for error messages.
 
         Raises
         ------
+        CorruptIndexError
+            If `data` is not JSON.
         CorruptDatasetError
-            If it is not JSON, a CorruptIndexError, or not the index of an MDS dataset of version 2.
+            If `data` is JSON, but not the index of an MDS dataset of version 2.
         """
         try:
             with _no_collection():
@@ -92,9 +94,9 @@ def _refusal(url: str, error: Exception) -> str:
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Keep the garbage collector from looking at what is being made, which is all alive.
+    """Disable the garbage collector while objects are created that all stay alive.
 
-    It would look again and again, and take as long as the parsing of an index of many shards.
+    Its repeated passes would take as long as parsing an index of many shards.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -106,7 +108,7 @@ def _no_collection() -> Iterator[None]:
 
 
 def _share(last: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
-    """Let a shard share with the last one what both say of their columns: half of the memory."""
+    """Reuse the last shard's column lists in `value` where they are equal: halves the memory."""
     for key in _OF_COLUMNS & value.keys():
         if last.setdefault(key, value[key]) == value[key]:
             value[key] = last[key]
@@ -116,7 +118,7 @@ def _share(last: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _parse(data: bytes) -> tuple[tuple[ShardInfo, ...], dict[str, Any]]:
-    """Parse an index, and let go of its JSON objects before the garbage collector sees them."""
+    """Parse an index; its JSON objects are freed on return, before garbage collection resumes."""
     value = check_object(parse_json(data, object_hook=partial(_share, {})), "the index")
     if value["version"] != INDEX_VERSION:
         raise ValueError(f"version {shown(value['version'])}, expected {INDEX_VERSION}")
@@ -135,12 +137,12 @@ _SHARD_KEYS = {*_SHARED_KEYS, "format", "raw_data", "samples", "version", "zip_d
 
 
 def parse_shard(value: dict[str, Any]) -> ShardInfo:
-    """Read one shard object; raises KeyError, TypeError or ValueError if it is not one."""
+    """Parse one shard object; raises KeyError, TypeError or ValueError if it is invalid."""
     return ShardParser().parse(value)
 
 
 def parse_shards(value: Any) -> tuple[ShardInfo, ...]:
-    """Read the list of shards; raises TypeError or ValueError, which names the shard."""
+    """Parse the list of shards; raises TypeError, or ValueError that names the invalid shard."""
     if type(value) is not list:
         raise TypeError(f"shards is {shown(value)} and not a list")
     parser, shards = ShardParser(), []
@@ -161,16 +163,16 @@ def parse_shards(value: Any) -> tuple[ShardInfo, ...]:
 
 
 class ShardParser:
-    """Reads shard objects. Those of one dataset say much the same, so it is checked once."""
+    """A parser of shard objects, which checks entries that all shards share only once."""
 
     def __init__(self) -> None:
         self._found: list[Any] = []
         self._shared: dict[str, Any] = {}
-        #: Bytes that a sample takes at least.
+        #: Smallest size of a sample in bytes.
         self._least = 0
 
     def parse(self, value: Any) -> ShardInfo:
-        """Read one shard object; raises KeyError, TypeError or ValueError if it is not one."""
+        """Parse one shard object; raises KeyError, TypeError or ValueError if it is invalid."""
         value = check_object(value, "the entry of a shard")
         if len(value) > len(_SHARD_KEYS):
             raise TypeError(f"it has keys that the format does not know: {_unknown(value)}")
@@ -198,7 +200,7 @@ class ShardParser:
         return ShardInfo(samples=samples, raw_data=raw_data, zip_data=zip_data, **shared)
 
     def _parse_shared(self, value: dict[str, Any]) -> dict[str, Any]:
-        """Return what the shards of a dataset have in common."""
+        """Return the checked entries that shards of one dataset usually share."""
         found = [value[key] for key in _SHARED_KEYS]
         if found != self._found:
             names = check_texts(value["column_names"], "column_names")
@@ -220,7 +222,7 @@ class ShardParser:
 
 
 def _parse_file(value: Any, limit: int) -> FileInfo:
-    """Read the entry of a file; `limit` is the largest size in bytes that is believed."""
+    """Parse the entry of a file; `limit` is the largest valid size in bytes."""
     value = check_object(value, "the entry of a file")
     if len(value) > len(_FILE_KEYS):
         raise TypeError(f"a file has keys that the format does not know: {_unknown(value)}")
@@ -245,16 +247,16 @@ def _unknown(value: dict[str, Any]) -> str:
 
 
 def describe(error: Exception) -> str:
-    """Return what an error of these functions says, with its kind where that says something."""
+    """Return an error's message, with the name of its class unless that is ValueError."""
     return str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"
 
 
-# Checks of what may come from anywhere. Each returns the value it was given, with the type that it
-# has then been found to have, or raises TypeError or ValueError with a text that names the entry.
+# Checks of untrusted values. Each returns its value, with the type that was checked, or raises
+# TypeError or ValueError with a message that names the entry.
 
 
 def shown(value: object) -> str:
-    """Return a short form of `value` for a message: what is wrong may also be large."""
+    """Return a short form of `value` for a message: an invalid value may also be large."""
     text = repr(value) if isinstance(value, (str, int, float, type(None))) else ""
     if not text:
         return f"of type {type(value).__name__}"
@@ -262,14 +264,14 @@ def shown(value: object) -> str:
 
 
 def check_object(value: Any, what: str) -> dict[str, Any]:
-    """Require a JSON object."""
+    """Return `value` if it is a JSON object, else raise TypeError."""
     if type(value) is not dict:
         raise TypeError(f"{what} is {shown(value)} and not an object")
     return value
 
 
 def check_text(value: Any, what: str) -> str:
-    """Require a text that can be written as UTF-8: JSON can say what Unicode cannot."""
+    """Return `value` if it is a string that UTF-8 can encode: JSON allows lone surrogates."""
     if type(value) is not str:
         raise TypeError(f"{what} is {shown(value)} and not a text")
     if not value.isascii():
@@ -278,14 +280,14 @@ def check_text(value: Any, what: str) -> str:
 
 
 def check_texts(value: Any, what: str) -> tuple[str, ...]:
-    """Require a list of texts."""
+    """Return `value` as a tuple if it is a list of strings."""
     if type(value) is not list:
         raise TypeError(f"{what} is {shown(value)} and not a list")
     return tuple([check_text(item, what) for item in value])
 
 
 def check_count(value: Any, what: str, limit: int = 2**63 - 1) -> int:
-    """Require an integer from 0 to `limit`; a truth value is none."""
+    """Return `value` if it is an integer from 0 to `limit`, and not a bool."""
     if type(value) is not int:
         raise TypeError(f"{what} is {shown(value)} and not an integer")
     if not 0 <= value <= limit:
@@ -294,14 +296,14 @@ def check_count(value: Any, what: str, limit: int = 2**63 - 1) -> int:
 
 
 def check_basename(value: Any, reserved: str) -> str:
-    """Require the path of a file below the directory of the dataset.
+    """Return `value` if it is the path of a file below the directory of the dataset.
 
     Raises
     ------
     ValueError
-        If it leads elsewhere: it is empty or absolute, has an empty, ``.`` or ``..`` component, a
-        drive letter, a backslash or a NUL, or is the name `reserved`; or if it is too long to be
-        the name of a file.
+        If the path leads elsewhere: it is empty or absolute, has an empty, ``.`` or ``..``
+        component, a drive letter, a backslash or a NUL, or is the name `reserved`; or if it is too
+        long for a file name.
     """
     name = check_text(value, "a basename")
     size = len(name) if name.isascii() else len(name.encode("utf-8"))
@@ -329,9 +331,9 @@ def check_basename(value: Any, reserved: str) -> str:
 def check_sizes(
     value: Any, names: tuple[str, ...], encodings: tuple[str, ...]
 ) -> tuple[int | None, ...]:
-    """Require one size per column, None where it varies.
+    """Return the sizes as a tuple if there is one per column, None where it varies.
 
-    It need not be that of the encoding, whose name the writer may have given another meaning.
+    A size may differ from that of the encoding: the writer may have redefined the encoding.
     """
     if type(value) is not list:
         raise TypeError(f"column_sizes is {shown(value)} and not a list")
@@ -354,12 +356,12 @@ def check_sizes(
 
 
 def fixed_bytes(sizes: Sequence[int | None]) -> int:
-    """Bytes that a sample takes at least: its fixed-size columns, and a word for each other one."""
+    """Return the smallest size of a sample: fixed-size columns, and 4 bytes for each other one."""
     return sum([4 if size is None else size for size in sizes])
 
 
 def check_depth(value: Any, what: str, limit: int = 200) -> None:
-    """Require that objects and lists are nested less than `limit` deep, for those who recurse."""
+    """Raise ValueError if objects and lists are nested `limit` deep: other functions recurse."""
     level = [value]
     for _ in range(limit):
         level = [

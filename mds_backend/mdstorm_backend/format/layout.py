@@ -8,10 +8,10 @@
     bytes    samples            back to back, each: uint32 sizes of its variable-size columns, then
                                 the values in the order of the column names
 
-All integers are little-endian; nothing is aligned. What MDS has no word for stands in the header
-under ``"mdstorm"``: the logical schema, and for every column with nulls a validity bitmap (one bit
-a row or an array element, least significant first, 1 is valid, in base64). JSON says itself what is
-null in an array; there the bitmap has a 0 for every null, which only counts them.
+All integers are little-endian; nothing is aligned. The header's entry ``"mdstorm"`` holds metadata
+that the format has no key for: the logical schema, and a validity bitmap for every column with
+nulls (one bit per row or array element, least significant first, 1 is valid, in base64). For arrays
+stored as JSON, whose text shows the nulls, the bitmap only counts them: it has a 0 for every null.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SIZE_WORD = 4
 
 @dataclass(frozen=True)
 class ShardLayout:
-    """Where the values of a sample lie.
+    """The columns of a shard in stored order, which determine the layout of a sample.
 
     Attributes
     ----------
@@ -73,13 +73,13 @@ class ShardLayout:
 
     @property
     def size_words(self) -> int:
-        """Bytes of the sizes at the start of each sample."""
+        """Bytes that the sizes at the start of each sample take."""
         return _SIZE_WORD * self.num_variable
 
 
 @lru_cache(maxsize=64)
 def _record_dtype(layout: ShardLayout) -> np.dtype[np.void]:
-    """Thousands of shards may have one layout, and dtypes that are one are compared at once."""
+    """Return one dtype object for equal layouts: comparing identical objects is fast."""
     return np.dtype(
         [
             (name, e.dtype, e.shape) if e.is_viewed else (name, f"V{e.size}")
@@ -95,9 +95,9 @@ class Validity:
     Attributes
     ----------
     rows : dict of str to numpy.ndarray
-        Column name → bool of shape ``(samples,)``; a column without null rows is absent.
+        Column name → bool of shape ``(samples,)``; columns without null rows are absent.
     elements : dict of str to numpy.ndarray
-        Array column → bool, one per element of the shard's arrays in stored order; where they are
+        Array column → bool, one per element of the shard's arrays in stored order; for arrays
         stored as JSON, one False for every null.
     """
 
@@ -106,17 +106,17 @@ class Validity:
 
     @property
     def null_counts(self) -> dict[str, int]:
-        """Null rows of each column that has any."""
+        """Number of null rows of each column that has any."""
         return {name: int(np.count_nonzero(~mask)) for name, mask in self.rows.items()}
 
     @property
     def element_null_counts(self) -> dict[str, int]:
-        """Null elements of each column that has any."""
+        """Number of null elements of each column that has any."""
         return {name: int(np.count_nonzero(~mask)) for name, mask in self.elements.items()}
 
 
 def pack_validity(validity: Validity) -> dict[str, dict[str, Any]]:
-    """Return the JSON form of `validity` as it stands in a shard's header."""
+    """Return the JSON form of `validity` that is stored in a shard's header."""
 
     def pack(masks: dict[str, npt.NDArray[np.bool_]]) -> dict[str, Any]:
         return {
@@ -131,13 +131,13 @@ def pack_validity(validity: Validity) -> dict[str, dict[str, Any]]:
 
 
 def unpack_validity(value: dict[str, dict[str, Any]]) -> Validity:
-    """Read what `pack_validity` wrote.
+    """Parse the result of `pack_validity`.
 
     Raises
     ------
     AttributeError, LookupError, TypeError, ValueError
-        If it is something else; a count that is not that of the bits among them, so that no more
-        than these is allocated.
+        If `value` has another form. Counts are checked against the number of bits, so that a wrong
+        count allocates no memory.
     """
     return Validity(
         {name: _unpack_mask(mask) for name, mask in value.get("rows", {}).items()},
@@ -154,12 +154,12 @@ def _unpack_mask(mask: dict[str, Any]) -> npt.NDArray[np.bool_]:
 
 
 def preamble_size(samples: int, header: bytes) -> int:
-    """Bytes before the first sample."""
+    """Return the number of bytes before the first sample."""
     return _SIZE_WORD + _SIZE_WORD * (samples + 1) + len(header)
 
 
 def preamble(lengths: npt.NDArray[np.int64], header: bytes) -> bytes:
-    """Return the start of a shard up to its samples, which have these lengths."""
+    """Return the bytes before the samples, which have these lengths in bytes."""
     offsets = ends_of(lengths) + preamble_size(len(lengths), header)
     words = np.uint32(len(lengths)).tobytes(), offsets.astype("<u4").tobytes()
     return b"".join([*words, header])
@@ -168,23 +168,23 @@ def preamble(lengths: npt.NDArray[np.int64], header: bytes) -> bytes:
 def parse_header(
     data: npt.NDArray[np.uint8], info: ShardInfo, *, url: str
 ) -> tuple[npt.NDArray[np.uint32], dict[str, Any]]:
-    """Check a shard's start against its index entry.
+    """Check the start of a shard against its index entry, and parse it.
 
     Parameters
     ----------
     data : numpy.ndarray
         The whole file, uint8.
     info : ShardInfo
-        What the index says of it.
+        The shard's index entry.
     url : str
-        Where it came from, for error messages.
+        Where the shard came from, for error messages.
 
     Returns
     -------
     offsets : numpy.ndarray
-        uint32 of shape ``(samples + 1,)``, a view.
+        uint32 of shape ``(samples + 1,)``, a view of `data`.
     extra : dict
-        The object under ``"mdstorm"``; empty where there is none.
+        The object under ``"mdstorm"`` in the header; empty if there is none.
 
     Raises
     ------
@@ -210,12 +210,12 @@ def parse_header(
 
 
 def parse_header_text(header: bytes, *, url: str) -> dict[str, Any]:
-    """Parse the JSON of a shard's header; what it says is only known to be an object.
+    """Parse the JSON of a shard's header; its entries are not checked.
 
     Raises
     ------
     CorruptDatasetError
-        If it is not.
+        If the header is not a JSON object, or is nested too deep.
     """
     try:
         value = check_object(parse_json(header), "it")
@@ -227,13 +227,13 @@ def parse_header_text(header: bytes, *, url: str) -> dict[str, Any]:
 
 
 def read_header(data: Buffer, *, url: str) -> tuple[int, dict[str, Any]]:
-    """Return the samples of an uncompressed shard, and its header, in which nothing was checked.
+    """Return the number of samples of an uncompressed shard, and its header, unchecked.
 
     Raises
     ------
     CorruptDatasetError
         If there is no header, or the offsets do not fit into the file, do not ascend or do not end
-        with it.
+        at its end.
     """
     words = np.frombuffer(data, "<u4", min(len(data) // 4, 1))
     count = int(words[0]) if len(words) else 0

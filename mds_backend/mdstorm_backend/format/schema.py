@@ -1,7 +1,7 @@
-"""The logical schema of a dataset: what MDS has no word for.
+"""The logical schema of a dataset: the column properties that the MDS format cannot express.
 
-It stands as JSON under the key ``"mdstorm"`` of the index and of every shard's header: the columns
-in the order of the DataFrame, their Spark types, and how many nulls they hold.
+It is stored as JSON under the key ``"mdstorm"`` of the index and of every shard's header: the
+columns in the order of the DataFrame, their Spark types, and how many nulls they hold.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ from mdstorm_backend.format.values.nested_lists import element_type
 
 #: Version of the object under the key ``"mdstorm"``.
 FORMAT_VERSION = 1
-#: Columns in the one line of a schema.
+#: Columns shown in the one-line form of a schema.
 _IN_LINE = 8
-#: Stated where there is something to state: only by nested arrays.
+#: Keys that are only written if they have a value: for nested arrays.
 _OPTIONAL = {"shape", "uneven"}
 
 
 @dataclass(frozen=True)
 class Origin:
-    """What the reader of a dataset knows of it, and the dataset does not say.
+    """Facts about a dataset that its reader knows and the dataset does not store.
 
     Attributes
     ----------
     url : str
-        Where it was opened, for error messages.
+        Where the dataset was opened, for error messages.
     allow_unsafe_types : bool
-        Whether the caller allows by name that values are unpickled.
+        Whether the caller explicitly allows unpickling values.
     lengths : {"stated", "unknown", "differ"}
-        Whether the schema states how long the arrays of a column are, as MDS does. Where it does
-        not, as in Parquet, the rows of a batch may all have one length, and arrive as one array
-        then; or it is known that some differ, but not how they are spread.
+        Whether the schema states how long the arrays of a column are, as in MDS. If not, as in
+        Parquet, the rows of a batch may all have one length, and are then delivered as one array;
+        ``"differ"`` means that some lengths are known to differ, but not in which rows.
     counts_nulls : bool
-        Whether the null counts of the column are known. Where they are not they are 0, and the rows
-        of a batch decide what becomes of it.
+        Whether the null counts of the column are known. If not, they are 0, and each batch is
+        delivered according to the nulls in it.
     """
 
     url: str = ""
@@ -68,8 +68,8 @@ class Column:
     name : str
         Name in the DataFrame.
     encoding : str
-        MDS encoding. For arrays this is ``ndarray:<dtype>``, whatever form the single shards have
-        chosen.
+        MDS encoding. For arrays this is ``ndarray:<dtype>``, whichever form the individual shards
+        use.
     spark_type : str, dict or None
         Spark type as Spark's own JSON; None in a dataset that was not written from a DataFrame.
     nullable : bool
@@ -79,15 +79,15 @@ class Column:
     element_null_count : int
         Null elements inside arrays that are not null themselves.
     length : int or None
-        Length in elements of every array of the column, None where it varies.
+        Length in elements of every array of the column, None if it varies.
     shape : tuple of int or None
-        Shape of every array, if they have several dimensions and it is none of the encoding's; None
-        where it varies.
+        Shape of every array of several dimensions, if the encoding does not state it; None if it
+        varies.
     uneven : bool
-        Whether some nested arrays have inner ones of several lengths, or null ones, so that they
-        are lists of arrays. Those are JSON in their shards.
+        Whether some nested arrays are not rectangular: inner lists have various lengths or are
+        null. Such arrays are stored as JSON, and delivered as lists of arrays.
     origin : Origin
-        Where it was opened; no part of the column's identity, and never stored.
+        How the dataset was opened; not compared, and never stored.
     """
 
     name: str
@@ -102,7 +102,7 @@ class Column:
     origin: Origin = field(default=Origin(), compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Take along what another process has to know of the encoding."""
+        """Include users' encodings that another process needs to decode the column."""
         return {**vars(self), "foreign_encodings": foreign_encodings_of(self.encoding)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -111,15 +111,15 @@ class Column:
 
     @property
     def parsed_encoding(self) -> Encoding:
-        """The encoding as an object, which knows everything of it."""
+        """The `Encoding` object of the column."""
         return parse_encoding(self.encoding)
 
     @cached_property
     def arrow_type(self) -> pa.DataType:
-        """Arrow type of the values as they are delivered, after any cast at writing.
+        """Arrow type of the delivered values, after any cast at writing.
 
-        Arrays that state their own dtype are lists of an unknown type, ``list<null>``; images and
-        pickles are the bytes that are stored.
+        Arrays that state their own dtype have an unknown element type, ``list<null>``; images and
+        pickles are the stored bytes.
         """
         encoding = self.parsed_encoding
         encoding.check_decodable(self.name)
@@ -139,7 +139,7 @@ class Column:
 
     @property
     def value_shape(self) -> tuple[int, ...] | None:
-        """Shape of every value, ``()`` for scalars; None where it varies, or is not known."""
+        """Shape of every value, ``()`` for scalars; None if it varies or is unknown."""
         if self.length is not None:
             return (self.length,)
         return self.parsed_encoding.shape if self.shape is None else self.shape
@@ -148,7 +148,7 @@ class Column:
     def is_late(self) -> bool:
         """Whether the reading core delivers stored values, for `read.late` to decode.
 
-        Images, pickles, and what only a Spark type would make a value of: JSON and decimals.
+        True for images and pickles, and for JSON and decimals without a Spark type.
         """
         return self.parsed_encoding.is_late(typed=self.spark_type is not None)
 
@@ -170,12 +170,12 @@ class Column:
 
     @property
     def shown_type(self) -> str:
-        """The Spark type, or what is stored where there is none, for people."""
+        """The Spark type, or the encoding if there is none, for display."""
         return self.encoding if self.spark_type is None else simple_name(self.spark_type)
 
     @property
     def shown_nulls(self) -> str:
-        """How many nulls there are, for people."""
+        """The number of nulls, for display."""
         if not self.origin.counts_nulls:
             return "not counted"
         found = [f"{self.null_count:,}"] if self.null_count else []
@@ -185,12 +185,12 @@ class Column:
 
     @property
     def may_have_nulls(self) -> bool:
-        """Whether there are nulls, or nobody knows."""
+        """Whether the column has nulls, or their number is unknown."""
         return self.has_nulls or not self.origin.counts_nulls
 
     @property
     def may_have_one_length(self) -> bool:
-        """Whether only the arrays of a batch say whether they have one length."""
+        """Whether arrays may have one length within a batch, which the schema does not state."""
         return self.origin.lengths != "stated" and self.value_shape is None
 
     @property
@@ -202,8 +202,8 @@ class Column:
     def is_numpy(self, *, exact_nulls: bool = False) -> bool:
         """Whether the reading core delivers the column as NumPy arrays rather than Arrow arrays.
 
-        It is decided for the dataset, not for a batch. With `exact_nulls` a null in a
-        floating-point column is not to become NaN.
+        The answer holds for the whole dataset, not for one batch. With `exact_nulls`, nulls in
+        floating-point columns must not become NaN.
         """
         encoding = self.parsed_encoding
         fixed_size = encoding.dtype is not None and self.value_shape is not None
@@ -235,12 +235,12 @@ class Schema(Described):
         """Return a column by name, or None."""
         return self._by_name.get(name)
 
-    #: Of the table of `shown_columns`.
+    #: Headings of the table `shown_columns`.
     headings = ("column", "type", "nulls")
 
     @property
     def shown_columns(self) -> list[tuple[str, str, str]]:
-        """Name, type and nulls of each column, for people."""
+        """Name, type and nulls of each column, for display."""
         return [(column.name, column.shown_type, column.shown_nulls) for column in self.columns]
 
     def _mdstorm_description(self, *, full: bool) -> Description:
@@ -260,10 +260,10 @@ class Schema(Described):
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:
-        """The Arrow schema of the values as they are delivered.
+        """The Arrow schema of the delivered values.
 
-        Every field is nullable: what Spark declares is its promise about the source, which nobody
-        has checked.
+        Every field is nullable: Spark's declaration is a promise about the source that was never
+        checked.
         """
         return pa.schema([(c.name, c.arrow_type) for c in self.columns])
 
@@ -272,17 +272,17 @@ class Schema(Described):
         return Schema(tuple(self._by_name[name] for name in names))
 
     def with_columns(self, columns: Iterable[Column]) -> Schema:
-        """Return the schema with `columns` in the places of those of the same names."""
+        """Return the schema with `columns` in place of the columns of the same names."""
         found = {column.name: column for column in columns}
         return Schema(tuple(found.get(column.name, column) for column in self.columns))
 
     def opened(self, url: str, *, allow_unsafe_types: bool = False) -> Schema:
-        """Return the schema of a dataset that was opened at `url`."""
+        """Return the schema with an `Origin` for a dataset that was opened at `url`."""
         origin = Origin(url, allow_unsafe_types)
         return Schema(tuple(replace(column, origin=origin) for column in self.columns))
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Return one object per column."""
+        """Return one JSON object per column."""
         return [
             {
                 key: list(value) if key == "shape" else value
@@ -294,7 +294,7 @@ class Schema(Described):
 
     @classmethod
     def from_json(cls, value: list[dict[str, Any]]) -> Schema:
-        """Read what `to_json` wrote; keys of later versions are left alone."""
+        """Build the schema from the result of `to_json`; keys of later versions are ignored."""
         known = {f.name for f in fields(Column)} - {"origin"}
         columns = [{k: v for k, v in column.items() if k in known} for column in value]
         for column in columns:
@@ -303,9 +303,9 @@ class Schema(Described):
 
     @classmethod
     def from_shards(cls, shards: Iterable[ShardInfo]) -> Schema:
-        """Derive the schema of a dataset that carries none: its columns in the stored order."""
+        """Derive the schema of a dataset that stores none: its columns in stored order."""
         encodings: dict[str, set[str]] = {}
-        # Most shards look alike, and there may be many.
+        # There may be many shards, most with the same columns.
         kinds = dict.fromkeys((s.column_names, s.column_encodings, s.column_sizes) for s in shards)
         for names, found, sizes in kinds:
             for name, encoding, size in zip(names, found, sizes, strict=True):

@@ -1,4 +1,4 @@
-"""What an index records about a shard, sizes in bytes, also as text, and names of shard files."""
+"""Index entries of shards, sizes in bytes (also as text such as ``"64mb"``), and shard names."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from mdstorm_backend.errors import InvalidArgumentError, WriteError
 from mdstorm_backend.format.compression import EXTENSIONS
 
 INDEX_NAME = "index.json"
-#: Says that mdstorm made the directory. Other readers list files that end in ``.json``.
+#: Marks directories that mdstorm created. No ``.json`` file: other readers list those.
 MARKER_NAME = "_mdstorm"
-#: Is there while a writer is at work, which then holds a lock on it, and after one was killed.
+#: Exists while a writer is active, which holds a lock on the file, and after a writer was killed.
 CLAIM_NAME = "_mdstorm_writing"
-#: Version of the format, which stands in the index and again for every shard.
+#: Version of the format, stored in the index and in every shard entry.
 INDEX_VERSION = 2
 #: Offsets inside a shard are uint32, and the last one is the length of the uncompressed file.
 MAX_SHARD_BYTES = 2**32 - 1
@@ -31,18 +31,18 @@ class FileInfo:
     hashes: dict[str, str]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the three keys of a file."""
+        """Return the JSON object of a file, with the three keys of the format."""
         return {"basename": self.basename, "bytes": self.bytes, "hashes": dict(self.hashes)}
 
 
 @dataclass(frozen=True, slots=True)
 class ShardInfo:
-    """What the index says of one shard.
+    """The index entry of one shard.
 
     Attributes
     ----------
     column_names, column_encodings, column_sizes : tuple
-        One entry per column, names in code-point order; a size is in bytes, None where it varies.
+        One item per column, names in code-point order; sizes are in bytes, None where they vary.
     samples : int
         Number of samples.
     raw_data : FileInfo
@@ -54,8 +54,8 @@ class ShardInfo:
     hashes : tuple of str
         Names of the hashes that `raw_data` and `zip_data` carry.
     size_limit : int, str or None
-        Largest size in bytes that the writer allowed itself, as it stands in the index: the format
-        also allows a text such as ``"64mb"``.
+        The writer's size limit in bytes, as stored in the index: the format also allows a text
+        such as ``"64mb"``.
     """
 
     column_names: tuple[str, ...]
@@ -70,11 +70,11 @@ class ShardInfo:
 
     @property
     def stored(self) -> FileInfo:
-        """The file that the dataset consists of: the compressed one where there is one."""
+        """The file that is part of the dataset: the compressed one if there is one."""
         return self.zip_data or self.raw_data
 
     def to_json(self) -> dict[str, Any]:
-        """Return the eleven keys of a shard object."""
+        """Return the JSON object of the shard, with the eleven keys of the format."""
         return {
             "column_encodings": list(self.column_encodings),
             "column_names": list(self.column_names),
@@ -95,14 +95,14 @@ _TEXT = re.compile(r"(?P<number>[^a-df-z]+?)\s*(?P<unit>[kmgtpezy]?b)?")
 
 
 def parse_size(value: float | str) -> int:
-    """Return the bytes that a number, or a text such as ``"1.5mb"``, stands for.
+    """Return the number of bytes for a number or a text such as ``"1.5mb"``.
 
     A kilobyte has 1024 bytes; case does not matter.
 
     Raises
     ------
     InvalidArgumentError
-        If it is not a size.
+        If the value is not a size.
     """
     try:
         if not isinstance(value, str):
@@ -120,12 +120,12 @@ def parse_size(value: float | str) -> int:
 
 
 def parse_size_limit(value: float | str | None) -> int | None:
-    """Return the largest size of a shard in bytes; None, also for 0, is no limit.
+    """Return the size limit of shards in bytes; None, for None and 0, means no limit.
 
     Raises
     ------
     InvalidArgumentError
-        If it is not a size, negative, or 4 GiB or more.
+        If the value is not a size, is negative, or is 4 GiB or more.
     """
     limit = parse_size(0 if value is None else value)
     if not 0 <= limit <= MAX_SHARD_BYTES:
@@ -145,7 +145,7 @@ _OF_A_TASK = re.compile(
 
 @dataclass(frozen=True)
 class ShardName:
-    """The name of a shard file, taken apart.
+    """The parsed name of a shard file.
 
     Attributes
     ----------
@@ -154,13 +154,13 @@ class ShardName:
     directory : str
         Directory below that of the dataset; empty for none.
     job : str
-        Spark job that wrote it; empty where the name does not tell.
+        Spark job that wrote the shard; empty if the name does not state one.
     partition, attempt : int
-        Partition and attempt of that job; -1 for the shards of a single writer.
+        Partition and attempt of that job; -1 for shards of a single writer.
     number : int
-        Number of the shard among those of its writer.
+        Number of the shard among those of its writer, from 0.
     extension : str
-        How it is compressed; empty for an uncompressed one.
+        Extension of the compression; empty for an uncompressed shard.
     """
 
     path: str
@@ -173,23 +173,23 @@ class ShardName:
 
     @property
     def writer(self) -> tuple[str, str, int, int]:
-        """Whoever wrote it, and numbered its shards from 0."""
+        """Key of the writer of the shard; each writer numbers its shards from 0."""
         return self.directory, self.job, self.partition, self.attempt
 
     @property
     def place(self) -> str:
-        """Directory in which its job wrote, which may have one of its own for each partition."""
+        """Directory that the shard's job wrote to, without a subdirectory for the partition."""
         parent, _, last = self.directory.rpartition("/")
         return parent if self.job and last == f"{self.partition:05}" else self.directory
 
     @property
     def raw_path(self) -> str:
-        """Name of the uncompressed file."""
+        """Path of the uncompressed file."""
         return self.path.removesuffix(f".{self.extension}") if self.extension else self.path
 
 
 def parse_shard_name(path: str) -> ShardName | None:
-    """Take the name of a file apart; None if it is not a shard's."""
+    """Parse the path of a file; None if it is not the name of a shard."""
     directory, _, name = path.rpartition("/")
     if found := _NUMBERED.fullmatch(name):
         job, partition, attempt = "", -1, -1
@@ -202,15 +202,15 @@ def parse_shard_name(path: str) -> ShardName | None:
 
 
 def order_shards(names: Iterable[ShardName]) -> list[ShardName]:
-    """Sort shards as their samples come: by directory, partition and number.
+    """Return shards in the order of their samples: by directory, partition and number.
 
-    Numbers in the names of directories count as numbers, so that 2 comes before 10.
+    Numbers in the names of directories are compared as numbers, so 2 comes before 10.
 
     Raises
     ------
     WriteError
-        If there are two attempts of one partition, or two writers in one directory: one of them
-        lost, and its samples are there twice.
+        If there are two attempts of one partition, or two jobs (or writers) in one directory: only
+        one of them belongs to the dataset.
     """
     found = sorted(names, key=_key)
     writers: dict[str, set[tuple[str, bool]]] = defaultdict(set)
@@ -232,7 +232,7 @@ def order_shards(names: Iterable[ShardName]) -> list[ShardName]:
 
 
 def missing_numbers(names: Iterable[ShardName]) -> list[str]:
-    """Name the shards that are not there although a later one of the same writer is."""
+    """Return names missing before a later shard of the same writer, at most 10 per writer."""
     writers: dict[tuple[str, str, int, int], dict[int, ShardName]] = defaultdict(dict)
     for name in names:
         writers[name.writer][name.number] = name

@@ -1,4 +1,4 @@
-"""Read and check the logical schema in an index or a shard header."""
+"""Parse and check the logical schema in an index or a shard header."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from mdstorm_backend.format.values.nested_lists import depth_of
 
 
 def schema_of(index: Index, *, url: str) -> Schema:
-    """Return the schema of a dataset: the one in its index, or what its shards say.
+    """Return the schema of a dataset: from its index, or else derived from its shards.
 
     Parameters
     ----------
     index : Index
-        Its index.
+        The index of the dataset.
     url : str
         Where the index came from, for error messages.
 
     Raises
     ------
     CorruptDatasetError
-        If the schema in the index is none, or is not that of its shards.
+        If the schema in the index is invalid, or does not match the shards.
     """
     if not index.extra.get("columns"):
         return Schema.from_shards(index.shards)
@@ -54,12 +54,12 @@ def schema_of(index: Index, *, url: str) -> Schema:
 
 
 def parse_columns(value: Any) -> Schema:
-    """Read what `Schema.to_json` wrote.
+    """Parse the result of `Schema.to_json`, and check it.
 
     Raises
     ------
     KeyError, TypeError, ValueError
-        If it is something else.
+        If the value has another form.
     """
     if type(value) is not list:
         raise TypeError(f"columns is {shown(value)} and not a list")
@@ -95,7 +95,7 @@ def _check_column(value: dict[str, Any]) -> None:
 
 
 def _check_type(column: Column) -> None:
-    """Require that the encoding can carry the declared type."""
+    """Raise ValueError unless the column's encoding can carry its declared type and form."""
     name = shown(column.name)
     try:
         encoding = parse_encoding(column.encoding)
@@ -122,7 +122,7 @@ def _check_type(column: Column) -> None:
 
 
 def _check_fields(type_: pa.DataType) -> None:
-    """Require that no struct, also a nested one, has two fields of one name."""
+    """Raise ValueError if a struct, at any depth, has two fields of one name."""
     fields = [type_.field(i) for i in range(type_.num_fields)]
     if pa.types.is_struct(type_) and len({field.name for field in fields}) < len(fields):
         raise ValueError(f"{type_} has two fields of one name")
@@ -131,7 +131,8 @@ def _check_fields(type_: pa.DataType) -> None:
 
 
 def _check_shards(schema: Schema, shards: Iterable[ShardInfo]) -> None:
-    """Require every column in every shard, in a form of its encoding. Most shards look alike."""
+    """Raise ValueError unless every shard has every column, in a form of its encoding."""
+    # Most shards have the same columns and encodings.
     seen = {(shard.column_names, shard.column_encodings) for shard in shards}
     for names, encodings in seen:
         stored = dict(zip(names, encodings, strict=True))
@@ -155,7 +156,7 @@ def _check_shards(schema: Schema, shards: Iterable[ShardInfo]) -> None:
 
 
 def _with_redefined(schema: Schema, shards: Iterable[ShardInfo]) -> Schema:
-    """Return the schema with the columns whose encoding the writer has redefined as such."""
+    """Return the schema with `Redefined` encodings for columns whose size differs in the index."""
     seen = dict.fromkeys((s.column_names, s.column_encodings, s.column_sizes) for s in shards)
     redefined = {
         name: Column(name, encoding.text)
@@ -168,7 +169,7 @@ def _with_redefined(schema: Schema, shards: Iterable[ShardInfo]) -> Schema:
 
 
 def _is_form(found: str, column: Column) -> bool:
-    """Whether a shard may store arrays of `column` as `found`: with their shape, or as JSON."""
+    """Whether a shard may store arrays of `column` as `found`: with a shape, or as JSON."""
     if found == "json":
         is_nested = column.spark_type and depth_of(arrow_type(column.spark_type)) > 1
         return column.uneven and bool(is_nested)
@@ -177,14 +178,14 @@ def _is_form(found: str, column: Column) -> bool:
 
 
 def with_form(column: Column, encodings: Iterable[str]) -> Column:
-    """Return a column with the length, or the shape, that its arrays have in all shards.
+    """Return a column with the length or shape that its arrays have in all shards.
 
     Parameters
     ----------
     column : Column
         The column.
     encodings : iterable of str
-        Its encodings in the shards.
+        Encodings of the column in the shards.
     """
     length, shape, uneven = None, None, False
     found = {parse_encoding(text) for text in encodings}
@@ -198,14 +199,14 @@ def with_form(column: Column, encodings: Iterable[str]) -> Column:
 
 
 def without_form(column: Column) -> Column:
-    """Return a column without what only all shards together say: the form of arrays, and nulls."""
+    """Return a column without array form and null counts, which only all shards determine."""
     return replace(
         column, length=None, shape=None, uneven=False, null_count=0, element_null_count=0
     )
 
 
 def joined_form(columns: Iterable[Column]) -> Column:
-    """Return the first of some columns with the form of the arrays, and the nulls, of all."""
+    """Return the first column with the common array form and the summed null counts of all."""
     first, *others = columns
     return replace(
         first,

@@ -1,4 +1,4 @@
-"""The type plan: the MDS encoding of each column, chosen before any job runs."""
+"""The type plan: the MDS encoding of each column, chosen before any Spark job runs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _REMEDIES = {
 }
 
 
-#: So many dimensions all versions of NumPy have. Deeper arrays are JSON.
+#: Largest number of dimensions in all versions of NumPy. Deeper arrays are stored as JSON.
 _MAX_DEPTH = 32
 
 
@@ -53,26 +53,25 @@ def check_float_dtype(dtype: object) -> None:
 def plan_types(
     fields: list[dict[str, Any]], dtype: str | None = "float32", decimals: str | None = None
 ) -> Schema:
-    """Plan how the columns of a DataFrame are stored.
+    """Return the schema in which the columns of a DataFrame are stored.
 
     Parameters
     ----------
     fields : list of dict
         ``df.schema.jsonValue()["fields"]``.
     dtype : {"float32", "float64", None}
-        What scalar, array and vector columns of floating-point numbers become, nested arrays among
-        them; None keeps each as it is, and vectors float64. Values inside structs and maps are left
-        alone.
+        Dtype of scalar, array (also nested) and vector columns of floating-point numbers; None
+        keeps their types, and stores vectors as float64. Values inside structs and maps keep their
+        types.
     decimals : {"float64", "float32", "decimal", None}
-        What scalars and arrays of decimals become; None and ``"decimal"`` keep every digit.
+        Type to store scalars and arrays of decimals in; None and ``"decimal"`` keep every digit.
 
     Raises
     ------
     UnsupportedTypeError
-        If any column cannot be carried: the message names all of them, each with a way out.
+        If any column cannot be stored: the message names all of them, each with a remedy.
     InvalidArgumentError
-        If there is no column, one has no name, two have the same, or `dtype` or `decimals` is
-        unknown.
+        If there is no column, a name is empty or used twice, or `dtype` or `decimals` is unknown.
     """
     check_float_dtype(dtype)
     check_decimals(decimals)
@@ -114,7 +113,7 @@ def _check_names(names: list[str]) -> None:
 
 
 def _children(spark_type: SparkType) -> list[SparkType]:
-    """Types inside an array, map or struct."""
+    """Return the types directly inside an array, map or struct."""
     if not isinstance(spark_type, dict) or is_vector(spark_type):
         return []
     inner = [spark_type.get(key) for key in ("elementType", "keyType", "valueType")]
@@ -123,19 +122,19 @@ def _children(spark_type: SparkType) -> list[SparkType]:
 
 
 def _holds_vector(spark_type: SparkType) -> bool:
-    """Whether a vector is nested inside."""
+    """Whether a vector is nested inside the type."""
     return any(is_vector(type_) or _holds_vector(type_) for type_ in _children(spark_type))
 
 
 def _repeats_field(spark_type: SparkType) -> bool:
-    """Whether a struct, also a nested one, has two fields of one name."""
+    """Whether a struct, at any depth, has two fields of one name."""
     fields = spark_type.get("fields", []) if isinstance(spark_type, dict) else []
     names = [field["name"] for field in fields]
     return len(set(names)) < len(names) or any(map(_repeats_field, _children(spark_type)))
 
 
 def _refusal(spark_type: SparkType) -> str | None:
-    """Return why a type cannot be stored, and what to do; None if it can."""
+    """Return why a type cannot be stored, and a remedy; None if it can be stored."""
     name = simple_name(spark_type)
     if _repeats_field(spark_type):
         return f"type {name} has two fields of one name; rename one of them"
@@ -168,7 +167,7 @@ def _encoding(spark_type: SparkType, dtype: str | None) -> str:
 
 
 def _scalar_encoding(type_: pa.DataType, dtype: str | None) -> str | None:
-    """Encoding of a fixed-size value, or None if the type has none."""
+    """Return the encoding of a fixed-size scalar, or None if the type has none."""
     return dtype if dtype and pa.types.is_floating(type_) else stored_dtype(type_)
 
 
@@ -176,12 +175,13 @@ _FLOAT = re.compile(r"float\d+")
 
 
 def check_columns(columns: Mapping[str, str]) -> None:
-    """Check the encodings that a user gives.
+    """Check the encodings given by a user.
 
     Raises
     ------
     UnsupportedTypeError
-        If there is no column, or the format has no such encoding; names all of them.
+        If there is no column, a name is not a string, or an encoding is unknown; the message
+        names all of those.
     """
     if not isinstance(columns, Mapping) or not columns:
         raise UnsupportedTypeError(
@@ -212,27 +212,26 @@ def plan_batch(
     dtype: str | None = None,
     decimals: str | None = None,
 ) -> Schema:
-    """Plan how Arrow data is stored.
+    """Return the schema in which Arrow data is stored.
 
     Parameters
     ----------
     schema : pyarrow.Schema
-        That of the data.
+        Schema of the data.
     columns : dict of str to str, optional
-        The encodings that the user gives; columns not named are left out. Without it every column
-        gets the encoding that keeps its type.
+        Encodings given by the user; other columns are left out. By default every column gets the
+        encoding that keeps its type.
     dtype : {"float32", "float64", None}
-        Without `columns`: what floating-point scalars and the elements of arrays become; None keeps
-        them.
+        Without `columns`: dtype of floating-point scalars and array elements; None keeps theirs.
     decimals : {"float64", "float32", "decimal", None}
-        Without `columns`: what decimals become, see `plan_types`.
+        Without `columns`: type to store decimals in, see `plan_types`.
 
     Raises
     ------
     UnsupportedTypeError
-        If columns cannot be stored, or not in the encoding that is given; names all of them.
+        If columns cannot be stored, or not in the given encoding; the message names all of them.
     MissingColumnError
-        If the data lack one of `columns`.
+        If the data lacks one of `columns`.
     """
     fields = {field.name: field for field in schema}
     missing = [name for name in columns or () if name not in fields]
@@ -286,7 +285,7 @@ def _default_plan(schema: pa.Schema, dtype: str | None, decimals: str | None) ->
 
 
 def _beyond_spark(type_: pa.DataType) -> str | None:
-    """Encoding of what Spark does not have: unsigned numbers, floats of 16 bits, tensors."""
+    """Return the encoding of a type that Spark lacks: unsigned integers, float16, tensors."""
     if isinstance(type_, pa.FixedShapeTensorType):
         return _tensor_encoding(type_)
     type_ = plain_type(type_)
@@ -301,7 +300,7 @@ def _beyond_spark(type_: pa.DataType) -> str | None:
 def _tensor_encoding(type_: pa.FixedShapeTensorType) -> str | None:
     types = {arrow_type_of(dtype): name for name, dtype in DTYPES.items()}
     name = types.get(type_.value_type)
-    # Tensors whose dimensions are stored in another order than they are meant have no encoding.
+    # Tensors whose dimensions are permuted in storage have no encoding.
     order = list(type_.permutation or ())
     if name is None or not type_.shape or 0 in type_.shape or order != sorted(order):
         return None
@@ -309,10 +308,10 @@ def _tensor_encoding(type_: pa.FixedShapeTensorType) -> str | None:
 
 
 def fitted_column(field: pa.Field, text: str, spark_type: SparkType | None = None) -> Column | None:
-    """Plan a column in the encoding `text`; None if its values have no form in it.
+    """Return the column for a field in the encoding `text`; None if it cannot store the values.
 
-    The Spark type is recorded where it tells more than the encoding, and readers may rely on it:
-    where the encoding is the one that the type has by itself.
+    The Spark type is recorded only if `text` is the encoding that the type has by default, so that
+    readers may rely on it.
     """
     type_, encoding = plain_type(field.type), parse_encoding(text)
     spark_type = spark_type or spark_type_of(type_)
@@ -330,5 +329,5 @@ def _is_own_encoding(spark_type: SparkType, encoding: Encoding) -> bool:
         return False
     wanted = parse_encoding(own.encoding)
     if encoding.kind == "json" and wanted.is_array:
-        return depth_of(own.arrow_type) > 1  # that is how nested arrays were stored before
+        return depth_of(own.arrow_type) > 1  # earlier versions stored nested arrays so
     return (wanted.kind, wanted.dtype) == (encoding.kind, encoding.dtype)
