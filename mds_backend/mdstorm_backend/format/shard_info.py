@@ -12,7 +12,7 @@ from mdstorm_backend.errors import InvalidArgumentError, WriteError
 from mdstorm_backend.format.compression import EXTENSIONS
 
 INDEX_NAME = "index.json"
-#: Marks directories that mdstorm created. No ``.json`` file: other readers list those.
+#: Marks directories that mdstorm created; not ``.json``, since other readers list such files.
 MARKER_NAME = "_mdstorm"
 #: Exists while a writer is active, which holds a lock on the file, and after a writer was killed.
 CLAIM_NAME = "_mdstorm_writing"

@@ -1,8 +1,8 @@
-"""The encodings of the MDS format: one class for each kind, and a registry of them.
+"""The encodings of the MDS format: one class per kind, and a registry of them.
 
-An encoding is stated by a text such as ``"int32"``, ``"str"`` or ``"ndarray:float32:3"``.
-`parse_encoding` returns the object that knows everything of it. Encodings that take the same number
-of bytes for every value are *fixed-size*; those that nobody knows are *opaque*.
+An index states an encoding as a text such as ``"int32"``, ``"str"`` or ``"ndarray:float32:3"``, for
+which `parse_encoding` returns an `Encoding`. An encoding whose values all take the same number of
+bytes is *fixed-size*; one that cannot be decoded, such as an unknown one, is *opaque*.
 """
 
 from mdstorm_backend.format.encodings.encoding import Encoding

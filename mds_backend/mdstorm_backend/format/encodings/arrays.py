@@ -1,13 +1,13 @@
 """The encoding of numeric arrays, with or without a fixed dtype and shape.
 
-Arrays are stored with their shape, and possibly their dtype, unless the encoding states them::
+An array is stored with its dtype and shape, unless the encoding states them::
 
     [dtype code, one byte]     only in the encoding ``ndarray``
-    shape header               one byte ``dimensions << 2 | w``, then each in ``1 << w`` bytes
+    shape header               one byte ``dimensions << 2 | w``, then each size in ``1 << w`` bytes
     values                     in C order
 
-Columns of arrays of one dtype and one number of dimensions become Arrow lists, nested ones of more
-than one; anything else becomes objects.
+A column of arrays of one dtype and one number of dimensions is delivered as (nested) Arrow lists;
+any other column of arrays is delivered as objects.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from mdstorm_backend.format.encodings.encoding import (
 from mdstorm_backend.format.values import arrow_types, nested_lists
 from mdstorm_backend.format.values.batch import Values
 
-#: Offsets in a shard have 32 bits, and NumPy's dtypes no more than 31.
+#: Largest size of a value: offsets in a shard have 32 bits, item sizes of NumPy dtypes only 31.
 _LARGEST_VALUE = np.iinfo(np.int32).max
 
 
@@ -56,7 +56,7 @@ class Array(Encoding):
 
     @classmethod
     def parse(cls, text: str, parameters: str) -> Encoding | None:
-        """Return the encoding of that text, None for another dtype."""
+        """Return the encoding for a text; None for an unknown dtype."""
         if not parameters:
             return cls(text)
         dtype, _, shape = parameters.partition(":")
@@ -71,14 +71,14 @@ class Array(Encoding):
         return encoding
 
     def general(self, encodings: Sequence[Encoding]) -> str | None:
-        """Return the encoding of arrays of any shape, and of any dtype if theirs differ."""
+        """Return the encoding of arrays of any shape, and of any dtype if the dtypes differ."""
         if not all(isinstance(encoding, Array) for encoding in encodings):
             return None
         same_dtype = {encoding.dtype for encoding in encodings} == {self.dtype}
         return numbers.array_encoding(self.dtype, None) if same_dtype and self.dtype else "ndarray"
 
     def is_form_of(self, general: Encoding) -> bool:
-        """Whether a shard may store arrays of the encoding `general` in this one."""
+        """Whether a shard may use this encoding for a column of the encoding `general`."""
         return (
             isinstance(general, Array)
             and general.shape is None
@@ -87,11 +87,11 @@ class Array(Encoding):
 
     @property
     def arrow_type(self) -> pa.DataType:
-        """Lists, of an unknown type, ``list<null>``, where values state their own dtype."""
+        """A list type; ``list<null>``, of unknown elements, if values state their own dtype."""
         return pa.list_(pa.null() if self.dtype is None else arrow_types.arrow_type_of(self.dtype))
 
     def delivered_type(self, declared: pa.DataType) -> pa.DataType:
-        """Return the Spark type, but that floating-point numbers may have been cast."""
+        """Return the Spark type, with floating-point elements as the stored dtype."""
         if self.dtype is None or not pa.types.is_floating(nested_lists.element_type(declared)):
             return declared
         return nested_lists.list_type(
@@ -99,7 +99,7 @@ class Array(Encoding):
         )
 
     def can_carry(self, declared: pa.DataType) -> bool:
-        """Whether it is an array of values that are stored as the dtype."""
+        """Whether the Spark type is an array of elements that are stored as the dtype."""
         if not pa.types.is_list(declared) or not self._has_depth(declared):
             return False
         element = nested_lists.element_type(declared)
@@ -108,7 +108,7 @@ class Array(Encoding):
         return self.dtype is None or numbers.is_stored_as(element, self.dtype.name)
 
     def can_store(self, type_: pa.DataType) -> bool:
-        """Whether they are lists of numbers, or stored arrays."""
+        """Whether the values are lists of numbers, or binaries of encoded arrays."""
         if not pa.types.is_list(type_):
             return self.size is None and super().can_store(type_)
         if not self._has_depth(type_):
@@ -119,12 +119,12 @@ class Array(Encoding):
         return any(element == arrow_types.arrow_type_of(dtype) for dtype in numbers.DTYPES.values())
 
     def _has_depth(self, type_: pa.DataType) -> bool:
-        """Whether lists are as deep as a shape that is stated, or flat."""
+        """Whether lists are flat, or as deep as the shape, if the encoding states one."""
         depth = nested_lists.depth_of(type_)
         return depth == 1 or self.shape is None or depth == len(self.shape)
 
     def encode(self, value: Any) -> bytes:
-        """Encode an array of NumPy."""
+        """Return the bytes of a NumPy array."""
         return array_encoder(self.dtype, self.shape)(value)
 
     def encoder(self) -> Encode:
@@ -134,9 +134,9 @@ class Array(Encoding):
     def encode_column(
         self, name: str, values: pa.Array, *, cast: bool = False, ragged: bool = False
     ) -> EncodedColumn:
-        """Encode lists of numbers, Spark's vectors, or stored arrays.
+        """Encode lists of numbers, Spark's vectors, or binaries of encoded arrays.
 
-        With a Spark type, which `cast` implies, nested lists that are not arrays become JSON.
+        With `cast`, which implies a Spark type, nested lists that are not rectangular become JSON.
         """
         if not arrow_types.holds_vectors(values.type):
             values = arrow_types.plain_values(values)
@@ -152,13 +152,13 @@ class Array(Encoding):
         )
 
     def encode_column_as_json(self, name: str, values: pa.Array) -> EncodedColumn:
-        """Encode nested lists of numbers as JSON, even if all rows here are arrays."""
+        """Encode nested lists of numbers as JSON, even if all rows here are rectangular."""
         values = arrow_types.plain_values(values)
         assert self.dtype is not None
         return encode_as_json(name, values, validity(values), self.dtype)
 
     def decode(self, stored: Any) -> Any:
-        """Return an array of NumPy."""
+        """Return a NumPy array, which is writable."""
         if self.shape is None:
             return array_decoder(memoryview(stored), self.dtype)(0, len(stored))
         return np.frombuffer(stored, self.dtype).reshape(self.shape).copy()
@@ -166,13 +166,13 @@ class Array(Encoding):
     def decode_column(
         self, data: npt.NDArray[np.uint8], starts: Positions, sizes: Positions | int
     ) -> Values:
-        """Copy arrays: of one shape as one array, of one dimension as lists, others as objects."""
+        """Return copies: one array for one fixed shape, else the result of `decode_arrays`."""
         if isinstance(sizes, int):
             return super().decode_column(data, starts, sizes)
         return decode_arrays(data, starts, sizes, self.dtype)
 
     def span_decoder(self, data: memoryview, decode: Decode) -> DecodeSpan:
-        """Return the function that copies the array between two positions."""
+        """Return the function that copies the array between two positions in `data`."""
         return array_decoder(data, self.dtype)
 
 
@@ -191,11 +191,11 @@ def _parse_shape(text: str, shape: str) -> tuple[int, ...] | None:
     return dimensions
 
 
-#: So many dimensions an array of NumPy may have; 32 before NumPy 2.
+#: Largest number of dimensions of a NumPy array; 32 before NumPy 2.
 _MAX_DIMENSIONS = getattr(np, "MAXDIMS", 64)
-#: A shard holds less than so many bytes.
+#: A shard has fewer bytes than this, and so fewer elements.
 _MOST_ELEMENTS = 1 << 32
-#: Times the elements of a shard it fits into 64 bits.
+#: Multiplied by the number of elements in a shard, it fits into 64 bits.
 _LARGEST_DIMENSION = 1 << 31
 _WIDTHS = [np.dtype(name).newbyteorder("<") for name in ("u1", "u2", "u4", "u8")]
 
@@ -206,7 +206,7 @@ def decode_arrays(
     lengths: Positions,
     dtype: np.dtype[np.generic] | None,
 ) -> pa.ListArray | npt.NDArray[np.object_]:
-    """Copy arrays out of `data`.
+    """Return copies of the arrays at the given positions in `data`.
 
     Parameters
     ----------
@@ -215,13 +215,13 @@ def decode_arrays(
     starts, lengths : numpy.ndarray
         Position and size in bytes of each value; positions ascend and values do not overlap.
     dtype : numpy.dtype or None
-        dtype of all of them; None where each states its own.
+        dtype of all arrays; None if each states its own.
 
     Returns
     -------
     pyarrow.ListArray or numpy.ndarray
-        Lists if all arrays have one dtype and as many dimensions, and lists can say their shape,
-        otherwise writable arrays in an array of dtype object.
+        Lists if all arrays have one dtype and one number of dimensions, and lists can represent
+        their shapes; otherwise an object array of writable arrays.
 
     Raises
     ------
@@ -256,9 +256,9 @@ def _lists(
     depth: int,
     dtype: np.dtype[np.generic],
 ) -> pa.ListArray | None:
-    """Decode arrays of `depth` dimensions; None if lists cannot say their shapes.
+    """Decode arrays of `depth` dimensions; None if lists cannot represent their shapes.
 
-    `widths` are those of their lengths, as powers of two.
+    `widths` holds log2 of the bytes that each array's header uses for one dimension.
     """
     headers = 1 + depth * (1 << widths.astype(np.int64))
     if (lengths < headers).any():
@@ -273,7 +273,7 @@ def _lists(
         return None
     sizes = stated.astype(np.int64)
     if depth > 1:
-        # Of an array without elements, lists do not say the dimensions within an empty one.
+        # Lists cannot represent the dimensions that follow one of size 0.
         empty = np.logical_or.accumulate(sizes == 0, axis=1)
         if (sizes[:, 1:][empty[:, :-1]] != 0).any():
             return None
@@ -294,7 +294,7 @@ def _lists(
 
 
 def _common_dtype(codes: npt.NDArray[np.uint8]) -> np.dtype[Any] | None:
-    """Return the dtype that all codes name, or None if they differ."""
+    """Return the dtype of all codes, or None if the codes differ."""
     return _dtype_of(int(codes[0])) if (codes == codes[0]).all() else None
 
 
@@ -307,10 +307,10 @@ def _dtype_of(code: int) -> np.dtype[Any]:
 def array_decoder(
     data: memoryview, dtype: np.dtype[np.generic] | None
 ) -> Callable[[int, int], npt.NDArray[Any]]:
-    """Return the function that copies the array between two byte positions out of `data`.
+    """Return the function that copies the array between two byte positions in `data`.
 
-    It raises ValueError, or IndexError at the end of `data`, if the header contradicts the size of
-    the value; nothing is allocated before that is known.
+    The function raises ValueError, or IndexError at the end of `data`, if the header contradicts
+    the size of the value. It checks this before it allocates memory.
     """
 
     def decode(start: int, stop: int) -> npt.NDArray[Any]:

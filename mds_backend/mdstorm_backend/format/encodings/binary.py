@@ -18,7 +18,7 @@ from mdstorm_backend.format.encodings.encoding import Decode, DecodeSpan, Encodi
 
 
 class Bytes(Encoding):
-    """The encoding ``bytes``: values that are stored as they are."""
+    """The encoding ``bytes``: values that are stored unchanged."""
 
     names = ("bytes",)
     is_verbatim = True
@@ -28,7 +28,7 @@ class Bytes(Encoding):
     rows_per_batch = 128
 
     def encode(self, value: Any) -> bytes:
-        """Refuse everything but ``bytes``."""
+        """Raise TypeError: only ``bytes`` are allowed, which `encoder` passes on."""
         raise TypeError(
             f"it is of type {type(value).__name__} and must be bytes: convert it with bytes(…)"
         )
@@ -51,7 +51,7 @@ class Pickle(Encoding):
     rows_per_batch = 128
 
     def can_store(self, type_: pa.DataType) -> bool:
-        """Return True for all types that have values."""
+        """Whether the type has values: True except for nulls."""
         return not pa.types.is_null(type_)
 
     def encode(self, value: Any) -> bytes:
@@ -71,33 +71,33 @@ class Pickle(Encoding):
 
 
 class Opaque(Encoding):
-    """An encoding of a later version, or of somebody else's."""
+    """An unknown encoding, of a later version of the format or defined by a user elsewhere."""
 
     is_opaque = True
     late = "never"
-    #: Returns the names of the encodings that are known; the registry says them.
+    #: Returns the names of the known encodings; set by the registry.
     known_names: ClassVar[Callable[[], list[str]]]
 
     @classmethod
     def parse(cls, text: str, parameters: str) -> Encoding | None:
-        """Return it for any parameters."""
+        """Return the encoding, whatever its parameters."""
         return cls(text)
 
     def sized(self, size: int | None) -> Encoding:
-        """Return it for values of a size, which the index states."""
+        """Return the encoding for values of the size that the index states."""
         return self if size is None else replace(self, dtype=np.dtype(f"V{size}"), shape=())
 
     def general(self, encodings: Sequence[Encoding]) -> str | None:
-        """Return None."""
+        """Return None: no encoding is known to hold the values of others."""
         return None
 
     @property
     def described(self) -> str:
-        """The encoding in the middle of a sentence."""
+        """The encoding, worded for the middle of a sentence."""
         return f"the unknown encoding {self.text!r}"
 
     def check_decodable(self, column: str) -> None:
-        """Raise UnsupportedEncodingError."""
+        """Raise UnsupportedEncodingError: the encoding is unknown."""
         raise UnsupportedEncodingError(
             f"column {column!r} has encoding {self.text!r}, which is not known in this process. "
             "If somebody defined it, register the class that decodes it: "
@@ -106,34 +106,34 @@ class Opaque(Encoding):
         )
 
     def encode(self, value: Any) -> bytes:
-        """Raise UnsupportedEncodingError."""
+        """Raise UnsupportedEncodingError: the encoding is unknown."""
         raise UnsupportedEncodingError(f"there is no encoding {self.text!r}")
 
     def decode(self, stored: Any) -> Any:
-        """Raise UnsupportedEncodingError."""
+        """Raise UnsupportedEncodingError: the encoding is unknown."""
         raise UnsupportedEncodingError(f"there is no encoding {self.text!r}")
 
 
 class Redefined(Opaque):
     """An encoding of the format whose values have another size in the index.
 
-    Whoever wrote them had registered a class of his own under its name.
+    The writer had registered a class of its own under the name.
     """
 
     names = ("redefined",)
 
     @classmethod
     def of(cls, text: str) -> Redefined:
-        """Return it for the encoding `text`."""
+        """Return the redefined form of the encoding `text`."""
         return cls(f"redefined:{text}")
 
     @property
     def described(self) -> str:
-        """The encoding in the middle of a sentence."""
+        """The encoding, worded for the middle of a sentence."""
         return f"the encoding {self.text.partition(':')[2]!r} as somebody has redefined it"
 
     def check_decodable(self, column: str) -> None:
-        """Raise UnsupportedEncodingError, and say how to decode it."""
+        """Raise UnsupportedEncodingError, which says how to decode the column."""
         stated = self.text.partition(":")[2]
         name = stated.partition(":")[0]
         raise UnsupportedEncodingError(
@@ -146,17 +146,17 @@ class Redefined(Opaque):
 
 
 class Mixed(Opaque):
-    """What stands for the encodings of several shards that have nothing in common."""
+    """A stand-in for different encodings of a column in several shards, with no common form."""
 
     names = ("mixed",)
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> str:
-        """Return the text for the encodings `texts`."""
+        """Return the text of the stand-in for the encodings `texts`."""
         return f"mixed:{' and '.join(texts)}"
 
     def check_decodable(self, column: str) -> None:
-        """Raise UnsupportedEncodingError, and say that samples can be read."""
+        """Raise UnsupportedEncodingError, which says that single samples can be read."""
         raise UnsupportedEncodingError(
             f"column {column!r} is stored in shards as {self.text.partition(':')[2]}, which "
             "have no common form. Read it a sample at a time, dataset[i], or leave it out with "

@@ -1,9 +1,10 @@
-"""Decode stored images to Pillow images or to arrays.
+"""Decode stored images to Pillow images or NumPy arrays.
 
-Pillow opens what is a file; the raw form ``pil`` (width, height and length of the mode as uint32,
-the mode, the pixels) needs it for the images alone. JPEG files are decoded to arrays by simplejpeg
-where that is installed, about twice as fast. RGB with 16 bits, which Pillow does not have, is
-decoded by Pillow twice: once for the high bytes of the samples and once for the low ones.
+Image files are opened by Pillow. The raw form ``pil`` (width, height and length of the mode as
+uint32, the mode, the pixels) needs Pillow for Pillow images and for rare modes, but not for common
+arrays. JPEG files are decoded to arrays by simplejpeg if it is installed, about twice as fast. RGB
+with 16 bits, which Pillow lacks, is decoded by Pillow twice: once for the high bytes and once for
+the low bytes.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from mdstorm_backend.base.optional import require
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-#: Bits of a pixel in the modes whose raw bytes say all.
+#: Bits per pixel of the modes that raw images may have.
 _BITS = {
     "1": 1,
     **dict.fromkeys(("L", "P"), 8),
@@ -31,10 +32,10 @@ _BITS = {
     **dict.fromkeys(("RGB", "YCbCr", "LAB", "HSV"), 24),
     **dict.fromkeys(("RGBA", "RGBa", "RGBX", "CMYK", "I", "F"), 32),
 }
-#: Modes whose pixels are bytes that mean what they say, and how many there are of a pixel.
+#: Modes whose raw bytes are the channels of the pixels, and the number of channels.
 _CHANNELS = {"L": 1, "LA": 2, "RGB": 3, "RGBA": 4}
 
-#: What other modes are converted to; those that are in neither table keep their numbers.
+#: Modes that others are converted to; modes in neither table keep their values.
 _CONVERTED = {
     "1": "L",
     "P": "RGB",
@@ -47,42 +48,41 @@ _CONVERTED = {
     "HSV": "RGB",
 }
 
-#: Colours of JPEG files that simplejpeg decodes to what Pillow delivers, and its name for that.
+#: Colours of JPEG files that simplejpeg decodes as Pillow does → its name for the output.
 _TURBO_COLOURS = {"Gray": "GRAY", "YCbCr": "RGB"}
 
-#: A JPEG file that is resized afterwards is decoded whole, or at most at 5 eighths of its size: 6
-#: and 7 would take longer.
+#: A JPEG file that is resized afterwards is decoded at full size or at most 5/8 of it: scaling by
+#: 6/8 and 7/8 is slower.
 _LEAST_FACTOR = 1.5
 
-#: Formats that Pillow decodes itself, among them what people store unchanged in place of a JPEG.
+#: Formats that Pillow decodes itself, including those that users store in ``jpeg`` columns.
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "JPEG2000", "PPM")
 
-#: Bytes that an image may take when it is decoded: of RGB as many as Pillow decodes without a
-#: warning.
+#: Default limit of a decoded image in bytes; for RGB it is where Pillow begins to warn.
 MAX_IMAGE_BYTES = 256 << 20
 
 _HEADER = struct.Struct("<III")
 
 _PNG = b"\x89PNG\r\n\x1a\n"
-#: Where a PNG file states the bits of a sample and the kind of its colours, and RGB of 16 bits.
+#: Where a PNG file states its bit depth and colour type, and their values for RGB of 16 bits.
 _DEPTH_AND_KIND = slice(24, 26)
 _RGB16 = bytes([16, 2])
 
 
 def split_images(data: bytes, reserved: int) -> list[bytes]:
-    """Take a list of images apart.
+    """Split a stored list of images into the images.
 
     Parameters
     ----------
     data : bytes
         Zeros, the number of images and their sizes, all uint32, and the images.
     reserved : int
-        Bytes of zeros: none in a ``"jpeg_array"``, 4 in a ``"list[…]"``.
+        Number of the zeros in bytes: 0 in a ``"jpeg_array"``, 4 in a ``"list[…]"``.
 
     Raises
     ------
     ValueError
-        If the sizes are not those of `data`.
+        If the sizes do not match `data`.
     """
     count = int.from_bytes(data[reserved : reserved + 4], "little")
     position = reserved + 4 + 4 * count
@@ -98,9 +98,9 @@ def split_images(data: bytes, reserved: int) -> list[bytes]:
 
 
 def open_image(kind: str, data: bytes, most: int = MAX_IMAGE_BYTES) -> Image:
-    """Return a Pillow image; files are decoded when their pixels are asked for.
+    """Return a Pillow image; files are decoded when their pixels are first used.
 
-    They may then take `most` bytes.
+    Decoded pixels of a file may take `most` bytes.
 
     Raises
     ------
@@ -116,19 +116,14 @@ def open_image(kind: str, data: bytes, most: int = MAX_IMAGE_BYTES) -> Image:
 
 
 def check_size(width: int, height: int, bits: int, most: int) -> None:
-    """Refuse an image whose pixels would take more than `most` bytes.
+    """Raise ValueError if the pixels of an image would take more than `most` bytes.
 
     Parameters
     ----------
     width, height : int
-        What the file says of itself.
+        Size of the image as stated in the file.
     bits : int
-        Of one pixel.
-
-    Raises
-    ------
-    ValueError
-        If they do.
+        Bits per pixel.
     """
     size = width * height * bits // 8
     if size > most:
@@ -144,7 +139,7 @@ def image_array(
     out: npt.NDArray[Any] | None = None,
     most: int = MAX_IMAGE_BYTES,
 ) -> npt.NDArray[Any]:
-    """Return the pixels of an image.
+    """Return the pixels of an image as an array.
 
     Parameters
     ----------
@@ -153,16 +148,16 @@ def image_array(
     data : bytes
         The stored value.
     out : numpy.ndarray, optional
-        Contiguous memory for pixels of its shape and dtype.
+        Contiguous output array, used if its shape and dtype are those of the pixels.
     most : int
-        The bytes that pixels may take.
+        Largest size of the pixels in bytes.
 
     Returns
     -------
     numpy.ndarray
         ``(height, width)`` for one channel, otherwise ``(height, width, channels)``, uint8 except
-        where a pixel has 16 or 32 bits. Colours that are not grey or RGB are converted to RGB,
-        palettes to their colours. It is `out` if the image has its shape and dtype.
+        if a channel has 16 or 32 bits. Colours other than grey and RGB are converted to RGB,
+        palettes to their colours. The result is `out` if the image has its shape and dtype.
 
     Raises
     ------
@@ -171,7 +166,7 @@ def image_array(
     """
     if kind == "pil":
         mode, width, height, start = _raw_header(data)
-        # Of a palette only the numbers of its colours are stored.
+        # A raw palette image stores the indices of its colours, but not the palette.
         channels = 1 if mode == "P" else _CHANNELS.get(mode)
         if channels is not None:
             shape = (height, width) if channels == 1 else (height, width, channels)
@@ -190,21 +185,21 @@ def rgb_pixels(
     out: npt.NDArray[np.uint8] | None = None,
     most: int = MAX_IMAGE_BYTES,
 ) -> npt.NDArray[np.uint8]:
-    """Return the pixels of an image as RGB: transparency is dropped, and 16 bits become 8.
+    """Return the pixels of an image as 8-bit RGB, without transparency.
 
     Parameters
     ----------
     kind, data, out, most
         As in `image_array`.
     size : (int, int), optional
-        Height and width: the image is resized until it covers them, with the filter that Pillow and
-        torchvision call bilinear, and its centre is cut out. JPEG files are decoded at a half, a
-        quarter or another fraction of their size where that is fast and still large enough.
+        Height and width: the image is resized to cover them, with the filter that Pillow and
+        torchvision call bilinear, and cropped at its centre. JPEG files are decoded at a half, a
+        quarter or another fraction of their size if that is fast and still large enough.
 
     Returns
     -------
     numpy.ndarray
-        uint8 ``(height, width, 3)``; it is `out` if it has that shape.
+        uint8 ``(height, width, 3)``; it is `out` if `out` has that shape.
 
     Raises
     ------
@@ -215,7 +210,7 @@ def rgb_pixels(
     if by_turbo is None:
         image = open_image(kind, data, most)
         if size is not None:
-            image.draft(None, size[::-1])  # None: in the mode that it has
+            image.draft(None, size[::-1])  # None: keep the mode
         image = _as_rgb(image)
     elif size is None:
         return _owned(by_turbo, out)
@@ -225,7 +220,7 @@ def rgb_pixels(
 
 
 def _scale(height: int, width: int, size: tuple[int, int]) -> float:
-    """Return how many pixels become one where an image just covers `size`."""
+    """Return the factor by which an image is reduced (per axis) to just cover `size`."""
     return min(height / size[0], width / size[1])
 
 
@@ -238,10 +233,10 @@ def _as_rgb(image: Image) -> Image:
 
 
 def _cropped(image: Image, size: tuple[int, int]) -> Image:
-    """Resize an image until it covers `size`, and cut out its centre: both in one go."""
+    """Resize an image to cover `size` and crop its centre, in one operation."""
     height, width = size
     scale = _scale(image.height, image.width, size)
-    if scale == 1:  # no pixel is to become a mean of two
+    if scale == 1:  # an offset of half a pixel would blur the image
         x, y = (image.width - width) // 2, (image.height - height) // 2
         return image.crop((x, y, x + width, y + height))
     left = max((image.width - width * scale) / 2, 0)
@@ -258,9 +253,9 @@ def _turbo_pixels(
     rgb: bool = False,
     size: tuple[int, int] | None = None,
 ) -> npt.NDArray[Any] | None:
-    """Decode a JPEG file by simplejpeg, where that delivers what Pillow would.
+    """Return the pixels of a JPEG file by simplejpeg; None to leave the file to Pillow.
 
-    With a `size` the pixels are a fraction of the file's that is not smaller.
+    With a `size`, the image may be decoded at a fraction of its size that still covers `size`.
     """
     turbo = _turbo() if data[:2] == b"\xff\xd8" else None
     if turbo is None:
@@ -274,7 +269,7 @@ def _turbo_pixels(
         if size is not None:
             least = {"min_height": size[0], "min_width": size[1], "min_factor": 1.0}
             height, width, *_ = turbo.decode_jpeg_header(data, **least)
-            if _scale(height, width, size) != 1:  # something has to be resized, not only cut off
+            if _scale(height, width, size) != 1:  # it is resized, not only cropped
                 least["min_factor"] = _LEAST_FACTOR
             scaled: npt.NDArray[Any] = turbo.decode_jpeg(data, colours, **least)
             return scaled
@@ -282,21 +277,21 @@ def _turbo_pixels(
         if out is None or out.shape != shape or out.dtype != np.uint8:
             out = np.empty(shape, np.uint8)
         turbo.decode_jpeg(data, colours, buffer=out)
-    except (LookupError, ValueError):  # it is stricter than Pillow, which says what is wrong
+    except (LookupError, ValueError):  # Pillow accepts more, and its errors say more
         return None
     return out
 
 
 def _rgb16_pixels(data: bytes, most: int) -> npt.NDArray[Any]:
-    """Decode a PNG file with samples of 16 bits, the high byte first."""
-    # Pillow keeps the byte that the mode calls the high one.
+    """Decode a PNG file of RGB with 16 bits per channel."""
+    # Pillow keeps one byte per channel: the high byte according to the raw mode.
     high, low = (_decoded_as(data, mode, most) for mode in ("RGB;16B", "RGB;16L"))
     pixels: npt.NDArray[Any] = high.astype(np.uint16) << 8 | low
     return pixels
 
 
 def _decoded_as(data: bytes, raw_mode: str, most: int) -> npt.NDArray[Any]:
-    """Decode a file whose samples are laid out as `raw_mode`, whatever Pillow thinks."""
+    """Decode a PNG file with `raw_mode` as its pixel layout, in place of the one in the file."""
     image = open_image("png", data, most)
     image.tile = [(codec, extents, offset, raw_mode) for codec, extents, offset, _ in image.tile]  # type: ignore[attr-defined]
     return np.asarray(image)
@@ -308,12 +303,12 @@ def _pixels(image: Image, out: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
         mode = "RGBA"
     pixels = np.asarray(image if mode is None else image.convert(mode))
     if image.mode == "I" and image.format == "PNG":
-        pixels = pixels.astype(np.uint16)  # 16 bits, which older Pillows widen
+        pixels = pixels.astype(np.uint16)  # 16 bits, which older versions of Pillow widen to 32
     return _owned(pixels, out)
 
 
 def _owned(pixels: npt.NDArray[Any], out: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
-    """Copy pixels that belong to somebody else, unless they are where they are wanted."""
+    """Copy pixels to `out` if it fits, or else to a new array; no copy if they are `out`."""
     if out is None or out.shape != pixels.shape or out.dtype != pixels.dtype:
         out = np.empty(pixels.shape, pixels.dtype.newbyteorder("="))
     if out is not pixels:
@@ -322,7 +317,7 @@ def _owned(pixels: npt.NDArray[Any], out: npt.NDArray[Any] | None) -> npt.NDArra
 
 
 def _raw_header(data: bytes) -> tuple[str, int, int, int]:
-    """Return mode, width and height of a raw image and where its pixels begin."""
+    """Return mode, width and height of a raw image, and the position of its pixels."""
     width, height, length = _HEADER.unpack_from(data)
     start = _HEADER.size + length
     mode = data[_HEADER.size : start].decode("latin-1") if length < 16 else "?"

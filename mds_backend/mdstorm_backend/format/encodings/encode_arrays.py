@@ -1,12 +1,12 @@
-"""Encode numeric arrays: a single one, or a column of lists.
+"""Encode numeric arrays: single NumPy arrays, or Arrow columns of lists.
 
-A value is ``[code of the dtype][header of the shape][numbers]``; what the encoding fixes is left
-out. The header is a byte ``dimensions << 2 | w``, then the dimensions in ``1 << w`` bytes each. An
-array without elements is stored like any other: other readers decode it as well.
+A value is ``[dtype code][shape header][numbers]``, without the parts that the encoding states. The
+header is a byte ``dimensions << 2 | w``, then the size of each dimension in ``1 << w`` bytes. An
+array without elements is stored like any other, which other readers can decode.
 
-Lists of one length, or nested lists of one shape, are stored without it, as
-``ndarray:<dtype>:<shape>``. Nested lists that are not arrays, because inner lists
-have various lengths or are null, are stored as JSON.
+Lists of one length, or nested lists of one shape, are stored without headers, as
+``ndarray:<dtype>:<shape>``. Nested lists that are not rectangular, because inner lists have various
+lengths or are null, are stored as JSON.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from mdstorm_backend.format.values.nested_lists import (
     with_elements,
 )
 
-#: The byte has six bits for the number of dimensions.
+#: The first byte of the header has six bits for the number of dimensions.
 _MAX_DIMENSIONS = 63
-#: Lengths of one byte.
+#: Smallest length that takes more than one byte.
 _SHORT = 256
-#: What is wrong with nested lists that have no shape.
+#: Message for nested lists that have no shape.
 UNEVEN = "a row holds lists of various lengths, or null ones, and is not an array"
 
-#: From these lengths on a header takes 2 and 4 bytes for one.
+#: Smallest lengths that take 2 and 4 bytes in a header.
 _LENGTH_LIMITS = np.array([1 << 8, 1 << 16], np.int64)
 _LENGTH_DTYPES = [np.dtype(name) for name in ("<u1", "<u2", "<u4")]
 
@@ -55,11 +55,11 @@ def array_encoder(
 ) -> Callable[[Any], bytes]:
     """Return the function that encodes one array.
 
-    `dtype` and `shape` are what the encoding fixes, None where it does not. The function raises
-    TypeError if the value is no NumPy array, and ValueError if its dtype or its shape is not that
-    of the encoding, or has no form in the format.
+    `dtype` and `shape` are those that the encoding states, or None. The function raises TypeError
+    if the value is not a NumPy array, and ValueError if its dtype or shape differs from that of the
+    encoding, or cannot be stored in the format.
     """
-    # What stands before the shape, by the dtypes that need no second look.
+    # The bytes before the shape, by the dtypes that need no further check or conversion.
     prefixes = {
         np.dtype(name): b"" if dtype is not None else bytes([code])
         for name, code in DTYPE_CODES.items()
@@ -82,7 +82,7 @@ def array_encoder(
 
 
 def _checked(dtype: np.dtype[np.generic] | None, value: Any) -> npt.NDArray[Any]:
-    """Return the array in little-endian order."""
+    """Return the array in little-endian order, or raise if it cannot be stored."""
     if not isinstance(value, (np.ndarray, np.generic)):
         raise TypeError(
             f"it is of type {type(value).__name__} and must be a NumPy array: use np.asarray(…)"
@@ -129,21 +129,21 @@ def encode_arrays(
     name : str
         Name of the column.
     encoding : Encoding
-        dtype, shape and text of the encoding, as far as it states them.
+        The encoding of the column, of which dtype, shape and text are used.
     lists : pyarrow.ListArray
-        The rows; `valid` tells which are not null (None: all).
+        The rows; `valid` is True for those that are not null (None: all).
     ragged : bool
         Store the shapes even if all rows have the same.
     as_json : bool
-        Whether rows may be stored as JSON, which all are if one of them is not an array.
+        Whether rows may be stored as JSON: all are, if one of them is not rectangular.
     convert : callable
-        Makes the stored form of the elements.
+        Converts the elements to their stored form.
 
     Raises
     ------
     ValueError
-        If a row has not the shape, or not as many elements, as the encoding asks for; or if nested
-        lists that cannot be JSON are no arrays, or have nulls among integers.
+        If a row does not have the shape, or number of elements, of the encoding; or if nested lists
+        that must not be JSON are not rectangular, or have nulls among integers.
     """
     flat, shape, states_dtype = elements_of(lists), encoding.shape, encoding.dtype is None
     dtype = encoding.dtype or numpy_dtype(flat.type).newbyteorder("<")
@@ -198,12 +198,12 @@ def encode_as_json(
     *,
     convert: Callable[[pa.Array, np.dtype[Any]], npt.NDArray[Any]] = to_numpy,
 ) -> EncodedColumn:
-    """Encode nested lists of numbers as JSON, floating-point numbers as those of `dtype`."""
+    """Encode nested lists of numbers as JSON, with floating-point numbers cast to `dtype`."""
     flat = elements_of(lists)
     if pa.types.is_floating(flat.type) and flat.type != arrow_type_of(dtype):
         missing = ~np.asarray(flat.is_valid()) if flat.null_count else None
         lists = with_elements(lists, pa.array(convert(flat, dtype), mask=missing))
-    # The text says what is null. It is only counted: one bit, that is not set, for each.
+    # The text shows which elements are null; these are only counted, as one unset bit each.
     ends = ends_of(null_counts_of(lists))
     return EncodedColumn(
         name,
@@ -216,7 +216,7 @@ def encode_as_json(
 
 
 def _checked_length(shapes: Shapes, present: npt.NDArray[np.bool_], shape: tuple[int, ...]) -> int:
-    """Return the number of elements of `shape` if all rows have it, or are flat and have them."""
+    """Return the elements per row, or raise unless rows have the shape (or, if flat, its size)."""
     length = math.prod(shape)
     if shapes.sizes.shape[1] == 1:
         lengths = shapes.sizes[present, 0]
@@ -236,7 +236,7 @@ def _checked_length(shapes: Shapes, present: npt.NDArray[np.bool_], shape: tuple
 def _spread(
     matrix: npt.NDArray[Any], present: npt.NDArray[np.bool_], placeholder: object
 ) -> npt.NDArray[Any]:
-    """Put the rows of `matrix` where `present` is True, a placeholder elsewhere."""
+    """Return the rows of `matrix` where `present` is True, and a placeholder elsewhere."""
     if present.all():
         return matrix
     spread = np.full((len(present), matrix.shape[1]), placeholder, matrix.dtype)
@@ -264,7 +264,7 @@ def _ragged_parts(shapes: Shapes, values: npt.NDArray[Any]) -> list[pa.LargeBina
 
 
 def _binary(ends: npt.NDArray[np.int64], data: npt.NDArray[Any]) -> pa.LargeBinaryArray:
-    """Wrap bytes as a binary array whose values end at `ends[1:]`; nothing is copied."""
+    """Wrap `data` as a binary array with the offsets `ends`, without a copy."""
     return pa.LargeBinaryArray.from_buffers(
         pa.large_binary(), len(ends) - 1, [None, pa.py_buffer(ends), pa.py_buffer(data)]
     )

@@ -1,8 +1,8 @@
-"""The base class of all encodings: how values are written and read, and gathered from a shard.
+"""The base class of all encodings, and functions that gather stored values from a shard.
 
-A shard is one buffer in which values lie at known places. Fixed-size values are gathered through a
-view that has an element at every byte; variable-size ones by Arrow, which is told that the buffer
-is a binary array in which values and the gaps between them alternate, and takes every second.
+A shard is one buffer with values at known positions. Fixed-size values are gathered through a view
+with one element at every byte. Variable-size values are gathered by Arrow: the buffer is wrapped as
+a binary array in which values and the gaps between them alternate, and every second item is taken.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from mdstorm_backend.format.values.batch import Values, too_large
 
 @dataclass(frozen=True)
 class EncodedColumn:
-    """Some rows of one column, as they are stored.
+    """Some rows of one column, encoded for storage.
 
     Attributes
     ----------
     name : str
         Name of the column.
     encoding : str
-        Encoding of these rows; for arrays it tells whether they all have one length.
+        Encoding of these rows; for arrays it states the shape if all rows have the same.
     fixed : numpy.ndarray or None
         Shape ``(rows, *shape)``, little-endian, for a fixed-size encoding.
     parts : list of pyarrow.LargeBinaryArray
         For a variable-size encoding: pieces whose concatenation, row by row, is the value.
     valid : numpy.ndarray or None
-        bool ``(rows,)``, False where the row is null; None where none is.
+        bool ``(rows,)``, False for null rows; None if no row is null.
     elements : numpy.ndarray or None
-        bool, one per element of the arrays; None where none is null. Of nested arrays stored as
-        JSON, one False for every null in them.
+        bool, one per element of the arrays, False for nulls; None if no element is null. For nested
+        arrays stored as JSON, one False for every null in them.
     element_ends : numpy.ndarray or None
-        int64 ``(rows + 1,)``: where the elements of each row begin; given for every array column.
+        int64 ``(rows + 1,)``: offsets of the elements of each row; given for every array column.
     """
 
     name: str
@@ -55,43 +55,60 @@ class EncodedColumn:
     element_ends: npt.NDArray[np.int64] | None = None
 
 
-#: From a value to its bytes, and from what is stored to the value.
+#: From a value to its bytes, and from the stored text or bytes to the value.
 Encode: TypeAlias = Callable[[Any], bytes]
 Decode: TypeAlias = Callable[..., Any]
 
-#: From the first and the last byte of a value to the value.
+#: From the start and the end position of a value in the shard to the value.
 DecodeSpan: TypeAlias = Callable[[int, int], Any]
 
-#: Images as Pillow images, as a sample has them, or as arrays, as a batch has them.
+#: Images as Pillow images, as in samples, or as arrays, as in batches.
 Form: TypeAlias = Literal["object", "array"]
 
 
 @dataclass(frozen=True)
 class Encoding(EncodingTraits, ABC):
-    """One encoding: the types of its values, and how they are written, read, checked and shown.
+    """One encoding: how its values are written and read.
 
-    A kind of encoding is a subclass, which `registry` lists. It has to say how one value is encoded
-    and decoded. By default, values of varying size are delivered as they are stored, bytes or text,
-    and decoded for those who want the objects. Values of one size are those for which `parse` gives
-    a dtype and a shape; they are delivered as arrays of these. The attributes of `EncodingTraits`
-    say what the values are.
+    Each kind of encoding is a subclass, listed in `registry`. The attributes of `EncodingTraits`
+    describe its values. If `parse` sets a dtype and a shape, the encoding is fixed-size, and its
+    values are delivered as arrays of these. By default, variable-size values are delivered as
+    stored, bytes or text, and decoded later if objects are wanted.
+
+    To write, a subclass overrides
+
+    - `encode`, always: one Python value.
+    - `encode_each`, never: `encode_values` calls it to pass each row of an Arrow array to `encode`.
+    - `encode_values`, if Arrow can encode more types than temporal values, texts and binaries,
+      which are stored as such by default, or if those need `encode_each`.
+    - `encode_column`, for full control, as for numbers and arrays: casts, fixed sizes, and the
+      nulls inside of arrays.
+    - `encoder`, if work can be done once per column, or if `encode` accepts ``bytes`` itself.
+
+    To read, it overrides
+
+    - `decode`, always: one stored value.
+    - `decoder`, if `decode` should be replaced by a faster function, or depends on the image form.
+    - `decode_column`, if columns are delivered neither as stored nor as arrays of one shape.
+    - `parse_texts`, instead of `decode_column`, if `is_text`, for values other than strings.
+    - `span_decoder`, if one value can be read directly from the shard, without `decode`.
     """
 
     @classmethod
     def parse(cls, text: str, parameters: str) -> Encoding | None:
-        """Return the encoding of that text, or None if it has no such `parameters` (after a colon).
+        """Return the encoding for a text, or None if `parameters` (after a colon) are unknown.
 
         Raises
         ------
         UnsupportedEncodingError
-            If the parameters are impossible.
+            If the parameters are invalid.
         """
         return None if parameters else cls(text)
 
     def sized(self, size: int | None) -> Encoding | None:
-        """Return the encoding for values of the `size` that an index states; None if it has none.
+        """Return the encoding for values of the `size` that an index states; None if impossible.
 
-        Only those that the format does not know have another one.
+        Only opaque encodings and users' encodings accept another size than their own.
         """
         return self if size == self.size else None
 
@@ -99,9 +116,9 @@ class Encoding(EncodingTraits, ABC):
         """Raise UnsupportedEncodingError if the values of `column` cannot be decoded."""
 
     def general(self, encodings: Sequence[Encoding]) -> str | None:
-        """Return the encoding that holds the values of all `encodings`, one of which it is.
+        """Return the encoding that holds the values of all `encodings`, including this one.
 
-        None if that is not of this kind.
+        None if no encoding of this kind does.
         """
         kinds = {encoding.kind for encoding in encodings}
         return self.text if kinds <= {self.kind, *self.holds} else None
@@ -110,7 +127,7 @@ class Encoding(EncodingTraits, ABC):
 
     @property
     def struct_code(self) -> str:
-        """What `struct` calls a value; empty if it has no word for it."""
+        """Format character of `struct` for a value; empty if there is none."""
         return ""
 
     @abstractmethod
@@ -120,15 +137,15 @@ class Encoding(EncodingTraits, ABC):
         Raises
         ------
         TypeError, OverflowError, ValueError
-            If it has the wrong type, is out of range, or does not fit for another reason. The
-            caller knows the column and says so.
+            If the value has the wrong type, is out of range, or does not fit for another reason.
+            The caller adds the name of the column.
         """
 
     def encoder(self) -> Encode:
-        """Return the function that encodes one value, to be asked for once per column.
+        """Return the function that encodes one value; called once per column.
 
-        ``bytes`` are stored unchanged whatever the encoding, as by the format's own writer: so a
-        JPEG file can be put into a ``jpeg`` column.
+        ``bytes`` are stored unchanged in any encoding, as by MosaicML Streaming's writer, so that
+        a JPEG file can be written to a ``jpeg`` column.
         """
         return passing_bytes(self.encode, self.size)
 
@@ -140,13 +157,13 @@ class Encoding(EncodingTraits, ABC):
         Parameters
         ----------
         name : str
-            The column.
+            Name of the column.
         values : pyarrow.Array
-            The rows as Spark hands them over, or any other data of Arrow.
+            The rows, from Spark or any other Arrow data.
         cast : bool
             Cast floating-point numbers as Spark does; otherwise every number must fit.
         ragged : bool
-            Store arrays with their lengths even if all rows here have one length.
+            Store each array with its shape even if all rows here have the same shape.
 
         Raises
         ------
@@ -163,7 +180,7 @@ class Encoding(EncodingTraits, ABC):
         return EncodedColumn(name, self.text, fixed=rows, valid=valid)
 
     def encode_values(self, values: pa.Array) -> pa.LargeBinaryArray:
-        """Return the bytes of values of a type that `plain_type` returns; binaries are bytes."""
+        """Return the bytes of values, whose type is plain (see `plain_type`); binaries are kept."""
         if pa.types.is_temporal(values.type):
             values = values.cast(pa.string())
         if pa.types.is_string(values.type) or pa.types.is_binary(values.type):
@@ -171,7 +188,7 @@ class Encoding(EncodingTraits, ABC):
         return self.encode_each(values)
 
     def encode_each(self, values: pa.Array) -> pa.LargeBinaryArray:
-        """Encode values that only Python can encode."""
+        """Encode the values one at a time, as Python objects."""
         encode, null = self.encoder(), self.null_bytes
         stored = [null if value is None else encode(value) for value in values.to_pylist()]
         return pa.array(stored, pa.large_binary())
@@ -180,25 +197,25 @@ class Encoding(EncodingTraits, ABC):
 
     @abstractmethod
     def decode(self, stored: Any) -> Any:
-        """Return the value that is stored: a text where `is_text`, otherwise bytes.
+        """Return the value of a stored text, if `is_text`, or else of stored bytes.
 
         Raises
         ------
         Exception
-            Of any kind, if it is not a value.
+            Of any kind, if `stored` is not a valid value.
         """
 
     def decoder(self, form: Form = "object") -> Decode:
-        """Return the function that decodes one value; `form` is what becomes of images.
+        """Return the function that decodes one value; `form` selects images or arrays of pixels.
 
-        That of images as arrays also takes memory for the pixels, or None.
+        The function for arrays also accepts an output array for the pixels, or None.
         """
         return self.decode
 
     def decode_column(
         self, data: npt.NDArray[np.uint8], starts: Positions, sizes: Positions | int
     ) -> Values:
-        """Copy the values of a column out of `data`, in the form that the reading core delivers.
+        """Return a copy of a column's values, in the form that the reading core delivers.
 
         Parameters
         ----------
@@ -210,7 +227,7 @@ class Encoding(EncodingTraits, ABC):
         Raises
         ------
         ValueError
-            If a value is not what the encoding says.
+            If a stored value is invalid in this encoding.
         """
         if isinstance(sizes, int):
             assert self.dtype is not None
@@ -220,29 +237,29 @@ class Encoding(EncodingTraits, ABC):
         if not self.is_text:
             return gather_binary(data, starts, sizes, pa.binary())
         texts = gather_binary(data, starts, sizes, pa.string())
-        texts.validate(full=True)  # UTF-8: a value that is not would show far from here
+        texts.validate(full=True)  # else invalid UTF-8 would only fail far from here
         return self.parse_texts(texts)
 
     def parse_texts(self, texts: pa.StringArray) -> Values:
-        """Return what the reading core delivers for the texts of a column, without nulls."""
+        """Return the values that the reading core delivers for a column's texts, without nulls."""
         return texts
 
     def span_decoder(self, data: memoryview, decode: Decode) -> DecodeSpan:
-        """Return the function that decodes the value between two positions in the bytes `data`.
+        """Return the function that decodes the value between two positions in `data`.
 
-        `decode` is `decoder`, whatever it is wrapped into; with values of one size it is not used.
+        `decode` is the result of `decoder`, possibly wrapped. Not called if `is_viewed`.
         """
         if self.is_text:
             return lambda start, stop: decode(str(data[start:stop], "utf-8"))
         return lambda start, stop: decode(data[start:stop].tobytes())
 
     def to_logical(self, values: pa.Array, type_: pa.DataType) -> pa.Array:
-        """Return values that were read as those of a Spark type, given as Arrow type."""
+        """Convert delivered values to those of a Spark type, given as an Arrow type."""
         return values
 
 
 def passing_bytes(encode: Encode, size: int | None) -> Encode:
-    """Return `encode` with ``bytes``, of the `size` of all values if they have one, left alone."""
+    """Return `encode`, extended to pass on ``bytes``, which must have the `size` unless None."""
 
     def pass_bytes(value: Any) -> bytes:
         if not isinstance(value, bytes):
@@ -255,14 +272,14 @@ def passing_bytes(encode: Encode, size: int | None) -> Encode:
 
 
 def stored_bytes(values: pa.Array, placeholder: bytes) -> pa.LargeBinaryArray:
-    """Return binaries, or strings, with a placeholder for nulls."""
+    """Return binaries or strings as large binaries, with a placeholder for nulls."""
     if values.null_count:
         values = pc.fill_null(values, pa.scalar(placeholder).cast(values.type))
     return values.cast(pa.large_binary())
 
 
 def validity(values: pa.Array) -> npt.NDArray[np.bool_] | None:
-    """Which values are not null; None for all."""
+    """Return which values are not null, as a mask; None if no value is null."""
     return np.asarray(values.is_valid()) if values.null_count else None
 
 
@@ -273,7 +290,7 @@ _INT32_MAX = np.iinfo(np.int32).max
 def gather_fixed(
     data: npt.NDArray[np.uint8], starts: Positions, dtype: np.dtype[np.generic], width: int = 1
 ) -> npt.NDArray[np.generic]:
-    """Copy `width` values of `dtype` from each of the byte positions `starts`.
+    """Return copies of `width` values of `dtype` at each of the byte positions `starts`.
 
     Returns
     -------
@@ -293,7 +310,7 @@ def gather_fixed(
 def gather_binary(
     data: npt.NDArray[np.uint8], starts: Positions, lengths: Positions, type_: pa.DataType
 ) -> pa.Array:
-    """Copy byte strings out of `data`.
+    """Return a copy of the binaries or strings at the given positions in `data`.
 
     Parameters
     ----------
@@ -307,7 +324,7 @@ def gather_binary(
     Raises
     ------
     InvalidArgumentError
-        If they are too large for one array.
+        If the values are too large for one array.
     """
     if int(lengths.sum()) > _INT32_MAX:
         raise too_large("a column")

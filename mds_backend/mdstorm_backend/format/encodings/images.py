@@ -20,7 +20,7 @@ from mdstorm_backend.format.encodings.encoding import Decode, Encoding, Form
 
 
 def join_images(parts: Sequence[bytes | bytearray]) -> bytes:
-    """Return the number of images, their sizes, and the images."""
+    """Return the stored form of a list of images: their number, their sizes, the images."""
     sizes = [len(part) for part in parts]
     if max(sizes, default=0) >= 1 << 32:
         raise OverflowError("an image takes 4 GiB or more")
@@ -28,13 +28,13 @@ def join_images(parts: Sequence[bytes | bytearray]) -> bytes:
 
 
 def _holds(content: bytes, image: Any) -> bool:
-    """Whether a file holds the pixels of `image`, which was opened from there."""
+    """Whether the content of a file still holds the pixels of `image`, opened from that file."""
     open_image = importlib.import_module("PIL.Image").open
     try:
         with open_image(io.BytesIO(content), formats=["JPEG"]) as stored:
             if (stored.size, stored.mode) != (image.size, image.mode):
                 return False
-            # Pillow reads pixels on first use; until then nobody can have changed them.
+            # Pillow reads pixels on first use, so that unread pixels are unchanged.
             return bool(image.tile) or stored.tobytes() == image.tobytes()
     except OSError:
         return False
@@ -47,7 +47,7 @@ def _saved(image: Any, format_: str) -> bytes:
 
 
 class _Image(Encoding):
-    """One image, which Pillow opens."""
+    """One image, as a Pillow image."""
 
     is_image = True
     rows_per_batch = 128
@@ -55,10 +55,10 @@ class _Image(Encoding):
     @staticmethod
     @abstractmethod
     def to_bytes(image: Any) -> bytes:
-        """Return the bytes of an image of Pillow."""
+        """Return the stored bytes of a Pillow image."""
 
     def encode(self, value: Any) -> bytes:
-        """Encode an image of Pillow."""
+        """Return the stored bytes of a Pillow image, or raise TypeError."""
         require("PIL")
         image_class = importlib.import_module("PIL.Image").Image
         if not isinstance(value, image_class):
@@ -68,11 +68,11 @@ class _Image(Encoding):
         return self.to_bytes(value)
 
     def decode(self, stored: Any) -> Any:
-        """Return an image of Pillow, decoded when its pixels are asked for."""
+        """Return a Pillow image, decoded when its pixels are first used."""
         return open_image(self.kind, stored)
 
     def decoder(self, form: Form = "object") -> Decode:
-        """Return the function that makes an image of Pillow, or an array, of what is stored."""
+        """Return the function that decodes stored bytes to a Pillow image or an array."""
         return partial(open_image if form == "object" else image_array, self.kind)
 
     def tensorflow_dtype(self, type_: pa.DataType) -> str | None:
@@ -81,38 +81,38 @@ class _Image(Encoding):
 
 
 class _RawImage(_Image):
-    """The encoding ``pil``: pixels as they are."""
+    """The encoding ``pil``: raw pixels."""
 
     names = ("pil",)
 
     @staticmethod
     def to_bytes(image: Any) -> bytes:
-        """Return mode, size and raw pixels of an image."""
+        """Return the size, mode and raw pixels of an image."""
         mode: bytes = image.mode.encode()
         pixels: bytes = image.tobytes()
         return np.array([*image.size, len(mode)], "<u4").tobytes() + mode + pixels
 
 
 class _Jpeg(_Image):
-    """The encoding ``jpeg``."""
+    """The encoding ``jpeg``: a JPEG file."""
 
     names = ("jpeg",)
 
     @staticmethod
     def to_bytes(image: Any) -> bytes:
-        """Return the file that the image was opened from if it still holds these pixels.
+        """Return the JPEG file that the image was opened from, if unchanged, or a new one.
 
-        Encoding a JPEG image once more would lose quality.
+        Encoding a JPEG image again would lose quality.
 
         Raises
         ------
         OSError
-            If Pillow cannot write it, as pixels with transparency to a JPEG file.
+            If Pillow cannot write the image, such as pixels with transparency, to a JPEG file.
         """
         plugin = importlib.import_module("PIL.JpegImagePlugin")
         name = getattr(image, "filename", None)
         if isinstance(image, plugin.JpegImageFile) and name:
-            with suppress(OSError):  # it is gone; the image itself is still there
+            with suppress(OSError):  # the file is gone, but the image is in memory
                 content = Path(name).read_bytes()
                 if _holds(content, image):
                     return content
@@ -120,7 +120,7 @@ class _Jpeg(_Image):
 
 
 class _Png(_Image):
-    """The encoding ``png``; an image file says itself which kind it is."""
+    """The encoding ``png``: a PNG file; reading accepts other formats, such as JPEG."""
 
     names = ("png",)
     holds = frozenset({"jpeg"})
@@ -138,21 +138,21 @@ class _ImageList(Encoding):
     placeholder = bytes(8)
     rows_per_batch = 128
     image: ClassVar[_Image]
-    #: Bytes of zero before the number of images.
+    #: Number of zero bytes before the number of images.
     reserved: ClassVar[int] = 4
 
     def encode(self, value: Any) -> bytes:
-        """Encode a list of images of Pillow."""
+        """Return the stored bytes of a list of Pillow images."""
         if not isinstance(value, list):
             raise TypeError(f"it is of type {type(value).__name__} and must be a list of images")
         return bytes(self.reserved) + join_images([self.image.encode(image) for image in value])
 
     def decode(self, stored: Any) -> Any:
-        """Return a list of images of Pillow."""
+        """Return a list of Pillow images."""
         return self.decoder()(stored)
 
     def decoder(self, form: Form = "object") -> Decode:
-        """Return the function that makes a list of images, or of arrays, of what is stored."""
+        """Return the function that decodes stored bytes to a list of images or arrays."""
         decode, reserved = self.image.decoder(form), self.reserved
         return lambda stored: [decode(image) for image in split_images(stored, reserved)]
 
@@ -174,7 +174,7 @@ class _Pngs(_ImageList):
 
 
 class _JpegFiles(_ImageList):
-    """The encoding ``jpeg_array``: JPEG files, given as such."""
+    """The encoding ``jpeg_array``: a list of JPEG files, written from their bytes."""
 
     names = ("jpeg_array",)
     aliases = ("jpegarray",)
@@ -184,7 +184,7 @@ class _JpegFiles(_ImageList):
     reserved = 0
 
     def encode(self, value: Any) -> bytes:
-        """Encode a sequence of JPEG files."""
+        """Return the stored bytes of a sequence of JPEG files."""
         if not isinstance(value, Sequence) or isinstance(value, (str, bytearray)):
             raise TypeError(
                 f"it is of type {type(value).__name__} and must be a list of JPEG files"
@@ -198,5 +198,5 @@ class _JpegFiles(_ImageList):
         return join_images(value)
 
 
-#: All of them.
+#: All encodings of images and of lists of images.
 IMAGE_ENCODINGS = (_RawImage, _Jpeg, _Png, _RawImages, _Jpegs, _Pngs, _JpegFiles)

@@ -1,8 +1,8 @@
-"""Nested Arrow values as JSON text, and back.
+"""Conversion of nested Arrow values to JSON text and back.
 
-The text is what ``json.loads`` gives back to anybody: structs are objects, lists are arrays. What
-JSON has no type for is written so that nothing is lost: decimals, dates and timestamps (UTC) as
-strings, binaries as base64 strings, maps as arrays of ``[key, value]`` pairs.
+``json.loads`` can read the text: structs are objects, lists are arrays. Types that JSON lacks are
+written without loss: decimals, dates and timestamps (UTC) as strings, durations as integers,
+binaries as base64 strings, maps as arrays of ``[key, value]`` pairs.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def json_text(values: pa.Array) -> pa.Array:
     Parameters
     ----------
     values : pyarrow.Array
-        Any array of the types that Spark hands to Arrow.
+        Values of any type that Spark passes to Arrow.
 
     Returns
     -------
     pyarrow.Array
-        ``large_string`` of the same length, without nulls: a null reads ``null``.
+        ``large_string`` of the same length, without nulls: a null is the text ``null``.
     """
     if pa.types.is_null(values.type):
         return pa.array(["null"] * len(values), _TEXT)
@@ -109,7 +109,7 @@ def _struct(values: pa.StructArray) -> pa.Array:
 
 
 def _list_of(values: pa.Array, elements: pa.Array) -> pa.Array:
-    """Bracket the texts of the elements row by row; a null row stays null."""
+    """Join the texts of each row's elements in brackets; a null row stays null."""
     offsets = np.zeros(len(values) + 1, np.int32)
     if pa.types.is_map(values.type):
         offsets = np.asarray(values.offsets) - values.offsets[0].as_py()
@@ -157,7 +157,7 @@ def decode_json(texts: pa.Array, type_: pa.DataType) -> pa.Array:
 
 
 def decode_lists(texts: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Parse nested lists, one text per row, by Arrow where it has a parser for their elements.
+    """Parse nested lists, one text per row, with Arrow's parser if it supports their elements.
 
     Raises
     ------
@@ -171,12 +171,12 @@ def decode_lists(texts: pa.Array, type_: pa.DataType) -> pa.Array:
         return decode_json(texts, type_)
     try:
         return _parsed_by_arrow(texts, type_)
-    except pa.ArrowInvalid:  # it knows neither NaN nor Infinity
+    except pa.ArrowInvalid:  # Arrow supports neither NaN nor Infinity
         return decode_json(texts, type_)
 
 
 def _parsed_by_arrow(texts: pa.Array, type_: pa.DataType) -> pa.ListArray:
-    """Parse nested lists of strings, or of numbers; a null row stays null."""
+    """Parse nested lists of strings or numbers with Arrow; a null row stays null."""
     import pyarrow.json as pj
 
     if len(texts) == 0:
@@ -186,7 +186,7 @@ def _parsed_by_arrow(texts: pa.Array, type_: pa.DataType) -> pa.ListArray:
     schema = pa.schema([("v", type_)])
     table = pj.read_json(
         pa.BufferReader(text),
-        # One block: a row may be longer than any block size one could guess.
+        # One block, since a row may be longer than any fixed block size.
         read_options=pj.ReadOptions(use_threads=False, block_size=max(len(text), 1)),
         parse_options=pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error"),
     )
@@ -197,7 +197,7 @@ def _parsed_by_arrow(texts: pa.Array, type_: pa.DataType) -> pa.ListArray:
 
 
 def _restore(type_: pa.DataType) -> _Restore:
-    """Return the function from JSON's stand-in to the value, or None where JSON has the type."""
+    """Return the function from a parsed JSON value to a Python value; None if they are equal."""
     if pa.types.is_struct(type_):
         fields = {field.name: _restore(field.type) for field in type_}
         return _restored_struct(fields) if any(fields.values()) else None

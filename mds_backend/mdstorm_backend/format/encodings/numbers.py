@@ -1,4 +1,4 @@
-"""Encodings of integers and floating-point numbers, and the dtypes that they and arrays have."""
+"""Encodings of integers and floating-point numbers, and the dtypes of numbers and arrays."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from mdstorm_backend.format.values.arrow_types import (
     plain_values,
 )
 
-#: dtype → the byte that stands before the values of an array that states its own, and what
-#: `struct` calls a number.
+#: dtype → the byte before the values of an array that states its own dtype, and the format
+#: character of `struct`.
 _CODES = {
     "uint8": (8, "B"),
     "int8": (9, "b"),
@@ -39,23 +39,23 @@ _CODES = {
 DTYPE_CODES = {name: code for name, (code, _) in _CODES.items()}
 STRUCT_CODES = {name: code for name, (_, code) in _CODES.items()}
 
-#: The byte → its dtype.
+#: The byte → name of the dtype.
 ARRAY_CODES = {code: name for name, code in DTYPE_CODES.items()}
 
-#: The dtypes by name, little-endian as they are stored.
+#: The dtypes by name, little-endian as stored.
 DTYPES: dict[str, np.dtype[Any]] = {
     name: np.dtype(name).newbyteorder("<") for name in sorted(_CODES)
 }
 
 
 def array_encoding(dtype: np.dtype[np.generic], shape: tuple[int, ...] | None) -> str:
-    """Encoding of arrays of one `shape` or (None) of any."""
+    """Return the encoding of arrays of a `shape`, or of any shape if None."""
     stated = ",".join(map(str, shape or ()))
     return f"ndarray:{dtype.name}:{stated}" if stated else f"ndarray:{dtype.name}"
 
 
 class Number(Encoding):
-    """A number, stored as the dtype that is its name, such as ``float32``."""
+    """The encodings of numbers, each named after its dtype, such as ``float32``."""
 
     names = tuple(DTYPES)
     late = "never"
@@ -63,18 +63,18 @@ class Number(Encoding):
 
     @classmethod
     def parse(cls, text: str, parameters: str) -> Encoding | None:
-        """Return the encoding of that text."""
+        """Return the encoding for a text; None if it has parameters."""
         dtype = DTYPES.get(text.partition(":")[0], DTYPES["int64"])
         return None if parameters else cls(text, dtype, ())
 
     @property
     def stored(self) -> np.dtype[np.generic]:
-        """Little-endian dtype of the values."""
+        """Little-endian dtype of the values, never None."""
         assert self.dtype is not None
         return self.dtype
 
     def general(self, encodings: Sequence[Encoding]) -> str | None:
-        """Return the smallest number that holds all of them, integers or floating-point numbers."""
+        """Return the smallest dtype that holds all `encodings`, integers or floating-point."""
         if {encoding.kind for encoding in encodings} == {self.kind}:
             return self.text
         dtypes = {encoding.stored for encoding in encodings if isinstance(encoding, Number)}
@@ -85,36 +85,36 @@ class Number(Encoding):
         return str(common.name) if same_kind else None
 
     def delivered_type(self, declared: pa.DataType) -> pa.DataType:
-        """Return the Spark type, but that floating-point numbers may have been cast."""
+        """Return the Spark type, or for floating-point numbers the type of the stored dtype."""
         return self.arrow_type if pa.types.is_floating(declared) else declared
 
     def can_carry(self, declared: pa.DataType) -> bool:
-        """Whether values of the type are stored as the dtype."""
+        """Whether values of the Spark type are stored as the dtype."""
         return is_stored_as(declared, self.stored.name)
 
     def can_store(self, type_: pa.DataType) -> bool:
-        """Whether they are numbers."""
+        """Whether the values are numbers, decimals or nulls."""
         return is_number(type_) or bool(pa.types.is_decimal(type_) or pa.types.is_null(type_))
 
     @property
     def struct_code(self) -> str:
-        """What `struct` calls the number."""
+        """Format character of `struct` for the number."""
         return STRUCT_CODES[self.stored.name]
 
     def encode(self, value: Any) -> bytes:
-        """Encode what stands for one number: a number, numeric text, an array of one element.
+        """Encode a number, a numeric text, or an array of one element.
 
-        ``None`` is NaN among floating-point numbers, as for the format's own writer. A float is
-        rounded to the nearest of the dtype; everything else must fit exactly.
+        ``None`` is stored as NaN in floating-point columns, as by MosaicML Streaming's writer. A
+        float is rounded to the nearest of the dtype; everything else must fit exactly.
 
         Raises
         ------
         TypeError
-            If it stands for no number.
+            If the value is not one number.
         OverflowError
-            If it is out of the range of the dtype.
+            If the number is out of the range of the dtype.
         ValueError
-            If a fraction, an infinity or NaN is to become an integer.
+            If a fraction, an infinity or NaN is given for an integer dtype.
         """
         number = _plain(value)
         if self.stored.kind == "f":
@@ -133,12 +133,12 @@ class Number(Encoding):
         return EncodedColumn(name, self.text, fixed=fixed, valid=validity(values))
 
     def decode(self, stored: Any) -> Any:
-        """Return the number as a scalar of NumPy."""
+        """Return the number as a NumPy scalar."""
         return np.frombuffer(stored, self.stored)[0]
 
 
 class PythonInteger(Number):
-    """The encoding ``int``: an int64 that is a Python integer in a sample."""
+    """The encoding ``int``: an int64, delivered as a Python integer in samples."""
 
     names = ("int",)
 
@@ -148,7 +148,7 @@ class PythonInteger(Number):
 
 
 def stored_dtype(type_: pa.DataType) -> str | None:
-    """Return the name of the dtype that stores values of an Arrow type, None if there is none."""
+    """Return the name of the dtype that stores values of an Arrow type, or None."""
     if pa.types.is_boolean(type_):
         return "uint8"
     if pa.types.is_floating(type_):
@@ -161,14 +161,14 @@ def stored_dtype(type_: pa.DataType) -> str | None:
 
 
 def is_stored_as(declared: pa.DataType, dtype: str) -> bool:
-    """Whether values of a type are stored as `dtype`; floating-point numbers may have been cast."""
+    """Whether values of a type are stored as `dtype`; floats may be cast to any float dtype."""
     if pa.types.is_floating(declared):
         return dtype.startswith("float")
     return stored_dtype(declared) == dtype
 
 
 def check_no_mask(value: Any) -> None:
-    """Raise ValueError if `value` is a NumPy array in which elements are masked."""
+    """Raise ValueError if `value` is a NumPy array with masked elements."""
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise ValueError(
             "it has masked elements, which the format cannot store: use .filled(…), or store the "
@@ -177,7 +177,7 @@ def check_no_mask(value: Any) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Python number (or text, or other object) behind whatever NumPy takes for one number."""
+    """Return the Python number (or text, or other object) that NumPy takes for one number."""
     check_no_mask(value)
     array = np.asarray(value)
     if array.size != 1:
@@ -217,9 +217,9 @@ def _whole(number: Any) -> int:
 
 
 def to_numpy(values: pa.Array, dtype: np.dtype[np.generic]) -> npt.NDArray[Any]:
-    """Stored form of fixed-size values: nulls become NaN in floats and 0 elsewhere.
+    """Return the stored form of fixed-size values: nulls become NaN in floats, 0 elsewhere.
 
-    Floats are cast as Spark casts them: to the nearest, overflow to infinity. Decimals have to fit.
+    Floats are cast as Spark casts them: to the nearest, overflow to infinity. Decimals must fit.
     """
     if pa.types.is_decimal(values.type):
         return fit_numbers(values, dtype)
@@ -234,7 +234,7 @@ def to_numpy(values: pa.Array, dtype: np.dtype[np.generic]) -> npt.NDArray[Any]:
 
 
 def fit_numbers(values: pa.Array, dtype: np.dtype[np.generic]) -> npt.NDArray[Any]:
-    """Stored form of fixed-size values, each of which must fit the dtype; nulls as in `to_numpy`.
+    """Return the stored form of values that must fit the dtype; nulls as in `to_numpy`.
 
     A float is rounded to the nearest of the dtype; everything else must fit exactly.
 
@@ -243,7 +243,7 @@ def fit_numbers(values: pa.Array, dtype: np.dtype[np.generic]) -> npt.NDArray[An
     OverflowError
         If a value is out of the range of the dtype.
     ValueError
-        If a fraction, an infinity or NaN is to become an integer.
+        If a fraction, an infinity or NaN is given for an integer dtype.
     """
     if pa.types.is_decimal(values.type):
         is_float = dtype.kind == "f"
@@ -256,7 +256,7 @@ def fit_numbers(values: pa.Array, dtype: np.dtype[np.generic]) -> npt.NDArray[An
     numbers = to_numpy(present, _own_dtype(values.type))
     if dtype.kind == "f":
         with np.errstate(over="ignore"):
-            # By way of float64, as a single Python integer goes.
+            # By way of float64, as when a single Python integer is encoded.
             exact = numbers if numbers.dtype.kind == "f" else numbers.astype(np.float64)
             stored = exact.astype(dtype, copy=False)
         if (np.isinf(stored) & ~np.isinf(exact)).any():
@@ -268,7 +268,7 @@ def fit_numbers(values: pa.Array, dtype: np.dtype[np.generic]) -> npt.NDArray[An
     if numbers.dtype.kind == "f":
         if not (np.isfinite(numbers) & (np.trunc(numbers) == numbers)).all():
             raise ValueError("it is not an integer: round it first")
-        # 2.0 ** 63 is no int64, though the largest int64 rounds to it.
+        # 2.0 ** 63 does not fit into int64, though the largest int64 rounds to it.
         fits = (numbers >= float(limits.min)) & (numbers < float(limits.max) + (limits.max < 2**53))
     elif len(numbers) == 0:
         return numbers.astype(dtype)
@@ -281,7 +281,7 @@ def fit_numbers(values: pa.Array, dtype: np.dtype[np.generic]) -> npt.NDArray[An
 
 
 def _own_dtype(type_: pa.DataType) -> np.dtype[np.generic]:
-    """Return the dtype that holds values of an Arrow type as they are."""
+    """Return the dtype that holds values of an Arrow type unchanged."""
     if pa.types.is_temporal(type_):
         return np.dtype(np.int32 if pa.types.is_date32(type_) else np.int64)
     dtype: np.dtype[np.generic] = numpy_dtype(type_)

@@ -1,4 +1,4 @@
-"""The registry of encodings: from a name to its class, and from a text to its encoding."""
+"""The registry of encodings: maps names to classes, and texts to encodings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mdstorm_backend.format.encodings.numbers import Number, PythonInteger
 from mdstorm_backend.format.encodings.texts import DecimalText, FloatText, IntegerText, Json, String
 from mdstorm_backend.format.encodings.user_encoding import MakeCoder, UserKind, value_size
 
-#: The encodings of the format are classes.
+#: Encodings of the format are classes; those of users are `UserKind` objects.
 _Kind: TypeAlias = type[Encoding] | UserKind
 
 _BUILT_IN: tuple[type[Encoding], ...] = (
@@ -39,7 +39,7 @@ _FORMAT = {name: kind for kind in _BUILT_IN for name in (*kind.names, *kind.alia
 
 _classes: dict[str, _Kind] = dict(_FORMAT)
 
-#: What another process has told this one, by name.
+#: User encodings received from another process, by name.
 _told: dict[str, UserKind] = {}
 
 
@@ -89,12 +89,12 @@ def register_encoding(name: str, make: MakeCoder) -> None:
 
 
 def unregister_encoding(name: str) -> None:
-    """Undo `register_encoding`, so that a name of the format has its own meaning again.
+    """Undo `register_encoding`; a name of the format gets its original meaning back.
 
     Raises
     ------
     KeyError
-        If nobody has registered that name.
+        If the name was not registered.
     """
     if not isinstance(_classes.get(name), UserKind):
         raise KeyError(name)
@@ -109,28 +109,25 @@ def _forget(name: str) -> None:
 
 
 def kind_of(name: str) -> type[Encoding] | UserKind | None:
-    """Return what is known under a name, if its values can be encoded and decoded."""
+    """Return the kind registered under a name; None if it is unknown or opaque."""
     kind = _classes.get(name)
     return None if kind is None or kind.is_opaque else kind
 
 
 def known_names() -> list[str]:
-    """Return the names of all encodings that can be written and read, without parameters."""
+    """Return the names, without parameters, of all encodings that can be written and read."""
     return [name for name, kind in _classes.items() if not kind.is_opaque]
 
 
 def format_encoding(text: str) -> Encoding | None:
-    """Return the encoding that a text has by the format, whatever users registered; or None."""
+    """Return the encoding of a text in the format itself, ignoring users' encodings; or None."""
     name, _, parameters = text.partition(":")
     kind = _FORMAT.get(name)
     return None if kind is None else kind.parse(text, parameters)
 
 
 def register(*kinds: UserKind) -> None:
-    """Know the kinds that users registered in another process.
-
-    What a user registered in this process stays.
-    """
+    """Register kinds from another process, except names that users registered in this one."""
     for kind in kinds:
         if not isinstance(_classes.get(kind.name), UserKind):
             _classes[kind.name] = kind
@@ -138,10 +135,10 @@ def register(*kinds: UserKind) -> None:
 
 
 def adopt(*kinds: UserKind) -> None:
-    """Know the kinds that another process has registered, and no longer what it told before.
+    """Register kinds from another process, in place of those from the previous call.
 
-    A process that Spark reuses gets those of one job after the other. What was registered in this
-    process itself stays.
+    A worker process that Spark reuses receives the kinds of one job after the other. Kinds that
+    were registered in this process itself are kept.
     """
     for name, kind in _told.items():
         if _classes.get(name) is kind:
@@ -152,12 +149,12 @@ def adopt(*kinds: UserKind) -> None:
 
 
 def foreign_encodings() -> tuple[UserKind, ...]:
-    """Return the kinds that were registered: what other processes have to be told."""
+    """Return the kinds that users registered, which other processes need."""
     return tuple(kind for kind in _classes.values() if not isinstance(kind, type))
 
 
 def foreign_encodings_of(text: str) -> tuple[UserKind, ...]:
-    """Return those that the values of a column with the encoding `text` may need."""
+    """Return the user kinds that a column with the encoding `text` may need."""
     return tuple(
         kind
         for kind in foreign_encodings()
@@ -174,18 +171,18 @@ Opaque.known_names = staticmethod(encoding_names)
 
 
 def sized_encoding(text: str, size: int | None) -> Encoding:
-    """Return the encoding of a text whose values have the size in bytes that an index states."""
+    """Return the encoding for a text and the value size in bytes that an index states."""
     return parse_encoding(text).sized(size) or Redefined.of(text).sized(size)
 
 
 @lru_cache(maxsize=1024)
 def parse_encoding(text: str) -> Encoding:
-    """Return the encoding of a text; an unknown one is opaque and of varying size.
+    """Return the encoding for a text; unknown ones are opaque and variable-size.
 
     Raises
     ------
     UnsupportedEncodingError
-        If it is an array of an impossible shape.
+        If it states an invalid array shape, or invalid parameters for a user's encoding.
     """
     name, _, parameters = text.partition(":")
     kind = _classes.get(name)
@@ -193,10 +190,10 @@ def parse_encoding(text: str) -> Encoding:
 
 
 def general_encoding(texts: Sequence[str]) -> str:
-    """Return the encoding whose values can stand for those of several encodings.
+    """Return the text of an encoding that holds the values of several encodings.
 
-    Shards of one dataset may store a column differently. Where no encoding holds the values of all
-    without loss, the result is opaque.
+    Shards of one dataset may store a column differently. If no encoding holds all values without
+    loss, the result is opaque.
     """
     encodings = [parse_encoding(text) for text in texts]
     found = (encoding.general(encodings) for encoding in encodings)

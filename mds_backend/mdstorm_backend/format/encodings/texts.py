@@ -21,7 +21,7 @@ from mdstorm_backend.format.values.nested_lists import element_type
 
 
 class String(Encoding):
-    """The encoding ``str``: a text in UTF-8."""
+    """The encoding ``str``: text in UTF-8."""
 
     names = ("str",)
     is_text = True
@@ -31,7 +31,7 @@ class String(Encoding):
     stores = (pa.types.is_temporal, pa.types.is_boolean)
 
     def encode(self, value: Any) -> bytes:
-        """Encode a text."""
+        """Return the text as UTF-8; ``bytes`` are returned unchanged."""
         if isinstance(value, str):
             return value.encode()
         if isinstance(value, bytes):
@@ -39,11 +39,11 @@ class String(Encoding):
         raise TypeError(f"it is of type {type(value).__name__} and must be a str")
 
     def encoder(self) -> Encode:
-        """Return `encode`, which passes ``bytes`` on itself, after the texts."""
+        """Return `encode`, which handles ``bytes`` itself, after checking for texts."""
         return self.encode
 
     def encode_values(self, values: pa.Array) -> pa.LargeBinaryArray:
-        """Encode texts, and what has one."""
+        """Encode texts, and temporal and boolean values as their text."""
         is_bool = pa.types.is_boolean(values.type)
         return super().encode_values(values.cast(pa.string()) if is_bool else values)
 
@@ -57,28 +57,28 @@ class String(Encoding):
 
 
 class _ParsedText(Encoding):
-    """A value as a text that a function of Python's parses."""
+    """A value stored as text, which a Python function parses."""
 
     is_text = True
-    #: Returns the value of a text.
+    #: The function that returns the value of a text.
     parser: ClassVar[Callable[[str], Any]]
 
     def decode(self, stored: Any) -> Any:
-        """Return the value that the text stands for."""
+        """Return the value of the text."""
         return type(self).parser(stored)
 
     def decoder(self, form: Form = "object") -> Decode:
-        """Return the function that `decode` calls: values are many."""
+        """Return the parser itself, which saves a call per value."""
         return type(self).parser
 
 
 class _NumberText(_ParsedText):
-    """A number as a text."""
+    """A number stored as text."""
 
     rows_per_batch = 10_000
 
     def to_logical(self, values: pa.Array, type_: pa.DataType) -> pa.Array:
-        """Return the numbers as those of their Spark type."""
+        """Return the numbers cast to their Spark type."""
         return values.cast(type_)
 
 
@@ -95,29 +95,29 @@ class IntegerText(_NumberText):
 
     @property
     def arrow_type(self) -> pa.DataType:
-        """int64, though larger ones may be stored."""
+        """int64, though larger integers may be stored."""
         return pa.int64()
 
     def encode(self, value: Any) -> bytes:
-        """Encode an integer."""
+        """Return the decimal digits of an integer."""
         if not isinstance(value, (int, np.integer)):
             raise TypeError(f"it is of type {type(value).__name__} and must be an int")
         return str(operator.index(value)).encode()
 
     def encode_values(self, values: pa.Array) -> pa.LargeBinaryArray:
-        """Encode integers."""
+        """Encode integers and booleans."""
         if pa.types.is_boolean(values.type):
             values = values.cast(pa.uint8())
         is_integer = pa.types.is_integer(values.type)
         return super().encode_values(values.cast(pa.string()) if is_integer else values)
 
     def parse_texts(self, texts: pa.StringArray) -> Values:
-        """Return int64, or Python integers where one is larger."""
+        """Return int64, or Python integers if one is larger."""
         return parse_integers(texts)
 
 
 class FloatText(_NumberText):
-    """The encoding ``str_float``: a float64 that reads back exactly."""
+    """The encoding ``str_float``: a float64 as text, without loss."""
 
     names = ("str_float",)
     parser = float
@@ -129,11 +129,11 @@ class FloatText(_NumberText):
 
     @property
     def arrow_type(self) -> pa.DataType:
-        """Return float64."""
+        """float64."""
         return pa.float64()
 
     def encode(self, value: Any) -> bytes:
-        """Encode a float."""
+        """Return the shortest text that parses to the same float."""
         if not isinstance(value, float):
             raise TypeError(
                 f"it is of type {type(value).__name__} and must be a float: use float(…)"
@@ -141,12 +141,12 @@ class FloatText(_NumberText):
         return float.__repr__(value).encode()
 
     def parse_texts(self, texts: pa.StringArray) -> Values:
-        """Return float64."""
+        """Return the texts as float64."""
         return parse_floats(texts)
 
 
 class DecimalText(_NumberText):
-    """The encoding ``str_decimal``: a decimal, whose digits only a Spark type states."""
+    """The encoding ``str_decimal``: a decimal; its precision is only in the Spark type."""
 
     names = ("str_decimal",)
     parser = Decimal
@@ -156,13 +156,13 @@ class DecimalText(_NumberText):
     placeholder = b"NaN"
 
     def encode(self, value: Any) -> bytes:
-        """Encode a decimal."""
+        """Return the text of a decimal."""
         if not isinstance(value, Decimal):
             raise TypeError(f"it is of type {type(value).__name__} and must be a decimal.Decimal")
         return str(value).encode()
 
     def encode_values(self, values: pa.Array) -> pa.LargeBinaryArray:
-        """Encode decimals."""
+        """Encode decimals and integers as text; binaries are stored unchanged."""
         is_stored = pa.types.is_binary(values.type)
         return super().encode_values(values if is_stored else values.cast(pa.string()))
 
@@ -173,18 +173,18 @@ def parse_integers(texts: pa.StringArray) -> pa.Int64Array | npt.NDArray[np.obje
     Returns
     -------
     pyarrow.Int64Array or numpy.ndarray
-        Python integers in an array of dtype object where one does not fit into 64 bits.
+        Python integers in an array of dtype object if one does not fit into 64 bits.
 
     Raises
     ------
     ValueError
-        If one is not an integer.
+        If a text is not an integer.
     """
-    if not _holds(texts, b"xX"):  # Arrow takes hexadecimal numbers too
+    if not _holds(texts, b"xX"):  # Arrow also accepts hexadecimal numbers
         try:
             return texts.cast(pa.int64())
         except pa.ArrowInvalid:
-            pass  # too large, or with the signs, spaces and underscores that Python allows
+            pass  # too large, or with signs, spaces or underscores, which Python accepts
     numbers = [int(text) for text in texts.to_pylist()]
     try:
         return pa.array(numbers, pa.int64())
@@ -198,7 +198,7 @@ def parse_floats(texts: pa.StringArray) -> pa.DoubleArray:
     Raises
     ------
     ValueError
-        If one is not a number.
+        If a text is not a number.
     """
     try:
         return texts.cast(pa.float64())
@@ -213,36 +213,36 @@ def _holds(texts: pa.StringArray, characters: bytes) -> bool:
 
 
 class Json(_ParsedText):
-    """The encoding ``json``: nested values, of a Spark type or any that JSON has."""
+    """The encoding ``json``: nested values of a Spark type, or any JSON value."""
 
     names = ("json",)
     parser = json.loads
     late = "untyped"
 
     def can_store(self, type_: pa.DataType) -> bool:
-        """Whether Spark has the type, also unsigned."""
+        """Whether Spark has the type, or the type is an unsigned integer."""
         is_known = spark_type_of(type_) is not None or pa.types.is_unsigned_integer(type_)
         return bool(is_known or super().can_store(type_))
 
     def is_nested(self, type_: pa.DataType) -> bool:
-        """Whether values are more than lists, of any depth, of strings or binaries."""
+        """Whether values are other than lists, of any depth, of strings or binaries."""
         element = element_type(type_)
         is_text = pa.types.is_string(element) or pa.types.is_binary(element)
         return not (pa.types.is_list(type_) and is_text)
 
     def encode(self, value: Any) -> bytes:
-        """Encode what JSON has a word for, and arrays as lists."""
+        """Return the JSON text of a value; NumPy arrays are written as lists."""
         if isinstance(value, np.ndarray):
             check_no_mask(value)
             value = value.tolist()
         return json.dumps(value).encode()
 
     def encode_values(self, values: pa.Array) -> pa.LargeBinaryArray:
-        """Encode nested values; also binaries are values here, and a null is one."""
+        """Encode nested values; binaries are values to encode, and nulls are JSON ``null``."""
         return json_text(values).cast(pa.large_binary())
 
     def to_logical(self, values: pa.Array, type_: pa.DataType) -> pa.Array:
-        """Return the values of their Spark type."""
+        """Parse the texts to values of their Spark type."""
         return (
             decode_lists(values, type_) if pa.types.is_list(type_) else decode_json(values, type_)
         )

@@ -1,7 +1,6 @@
-"""Encodings that users define, as for MosaicML Streaming: a class with `encode` and `decode`.
+"""Encodings that users define, as in MosaicML Streaming: a class with `encode` and `decode`.
 
-Pickled by reference or, by cloudpickle, by value, the class arrives in other processes as every
-class does.
+The class is sent to other processes by pickle (by reference) or cloudpickle (possibly by value).
 """
 
 from __future__ import annotations
@@ -17,20 +16,20 @@ from mdstorm_backend.errors import InvalidArgumentError, UnsupportedEncodingErro
 from mdstorm_backend.format.encodings.encoding import Encoding, Positions, gather_binary
 from mdstorm_backend.format.values.batch import Values
 
-#: A class, or whatever else makes a coder when it is called without arguments.
+#: A class, or another callable without arguments, that creates a coder.
 MakeCoder: TypeAlias = Callable[[], Any]
 
 
 @dataclass(frozen=True)
 class UserEncoding(Encoding):
-    """An encoding whose values a coder of the user's encodes and decodes, one at a time.
+    """An encoding whose values are encoded and decoded one at a time by a user's coder.
 
     Attributes
     ----------
     coder : object
-        It has the methods ``encode(value) -> bytes`` and ``decode(bytes) -> value``.
+        An object with the methods ``encode(value) -> bytes`` and ``decode(bytes) -> value``.
     value_size : int or None
-        Bytes of one value, or None where they vary.
+        Size of one value in bytes, or None if it varies.
     """
 
     coder: Any = field(default=None, compare=False, repr=False)
@@ -40,27 +39,27 @@ class UserEncoding(Encoding):
 
     @property
     def size(self) -> int | None:
-        """Bytes of one value, or None where they vary."""
+        """Size of one value in bytes, or None if it varies."""
         return self.value_size
 
     def sized(self, size: int | None) -> Encoding:
-        """Return it for values of a size: the class may have had another one at writing."""
+        """Return the encoding for another size, which the class may have had at writing."""
         return replace(self, value_size=size)
 
     def general(self, encodings: Sequence[Encoding]) -> str | None:
-        """Return its text if it is that of all: nothing is known of other parameters."""
+        """Return the text if all encodings have it: other parameters may not be compatible."""
         return self.text if {encoding.text for encoding in encodings} == {self.text} else None
 
     def delivered_type(self, declared: pa.DataType) -> pa.DataType:
-        """Return the type of what is stored."""
+        """Return the type of the stored bytes, which are decoded later."""
         return self.arrow_type
 
     def can_store(self, type_: pa.DataType) -> bool:
-        """Return True for all types that have values: the coder gets them as Python objects."""
+        """Whether the type has values, which the coder gets as Python objects."""
         return not pa.types.is_null(type_)
 
     def encode(self, value: Any) -> bytes:
-        """Return what the coder makes of a value."""
+        """Return the bytes that the coder returns for a value, or raise if they are invalid."""
         stored = self.coder.encode(value)
         if not isinstance(stored, (bytes, bytearray, memoryview)):
             raise TypeError(
@@ -75,33 +74,33 @@ class UserEncoding(Encoding):
         return bytes(stored)
 
     def encode_values(self, values: pa.Array) -> pa.LargeBinaryArray:
-        """Encode values of any type one after the other."""
+        """Encode values of any type, one at a time."""
         return self.encode_each(values)
 
     def decode(self, stored: Any) -> Any:
-        """Return the value that the coder makes of its bytes."""
+        """Return the value that the coder returns for stored bytes."""
         return self.coder.decode(stored)
 
     def decode_column(self, data: Any, starts: Positions, sizes: Positions | int) -> Values:
-        """Copy the bytes of values; they are decoded for those who want the objects."""
+        """Return a copy of the stored bytes, which are decoded later if objects are wanted."""
         if isinstance(sizes, int):
             sizes = np.full(len(starts), sizes, np.int64)
         return gather_binary(data, starts, sizes, pa.binary())
 
 
 class UnsafeUserEncoding(UserEncoding):
-    """A user's encoding in the place of one that is only decoded for those who allow it."""
+    """A user's encoding in place of one that is only decoded if unsafe types are allowed."""
 
     is_unsafe = True
 
 
 def value_size(coder: Any) -> int | None:
-    """Return the size that a coder states, in bytes; None if it has none.
+    """Return the value size that a coder states, in bytes; None if it states none.
 
     Raises
     ------
     InvalidArgumentError
-        If it is none, or a method is missing.
+        If the size is invalid, or a method is missing.
     """
     missing = [name for name in ("encode", "decode") if not callable(getattr(coder, name, None))]
     if missing:
@@ -131,12 +130,12 @@ class UserKind:
     Attributes
     ----------
     name : str
-        The encoding, without parameters.
+        Name of the encoding, without parameters.
     make : callable
-        Makes a coder. If the text of an encoding has parameters, after a colon, its method
-        ``from_str(parameters)`` makes it.
+        Creates a coder. If the text of an encoding has parameters, after a colon, the method
+        ``from_str(parameters)`` is called instead.
     is_unsafe : bool
-        Whether the name is that of an encoding whose values may be programs.
+        Whether the name is that of an unsafe encoding of the format, whose values may run code.
     """
 
     name: str
@@ -146,12 +145,12 @@ class UserKind:
     is_opaque: ClassVar[bool] = False
 
     def parse(self, text: str, parameters: str) -> Encoding | None:
-        """Return the encoding of a text, or None if it takes no parameters.
+        """Return the encoding for a text, or None if the class does not accept parameters.
 
         Raises
         ------
         UnsupportedEncodingError
-            If the class makes no coder of the parameters.
+            If the class fails to create a coder, or the coder is invalid.
         """
         from_str = getattr(self.make, "from_str", None)
         if parameters and from_str is None:

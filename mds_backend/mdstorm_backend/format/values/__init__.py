@@ -1,1 +1,1 @@
-"""Values before they are stored: batches of NumPy and Arrow, and the types of Arrow and Spark."""
+"""Decoded values: batches of NumPy and Arrow columns, and the types of Arrow and Spark."""

@@ -1,8 +1,8 @@
-"""Arrow types, and the types of NumPy and Spark that hold the same values.
+"""Arrow types, and conversions to the NumPy and Spark types of the same values.
 
 Datasets keep the Spark type of a column in Spark's own JSON, so they can be read without Spark.
-Spark hands a vector to Arrow as ``struct<type, size, indices, values>``: type 0 is sparse, with
-`size` elements of which `indices` are given; type 1 is dense.
+Spark passes a vector to Arrow as ``struct<type, size, indices, values>``: type 0 is sparse, with
+`size` elements of which those at `indices` are given; type 1 is dense.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _DTYPES = {pa.from_numpy_dtype(np.dtype(name)): np.dtype(name) for name in _NUMB
 def numpy_dtype(type_: pa.DataType) -> np.dtype[Any]:
     """Return the dtype that holds values of an Arrow type.
 
-    Before pyarrow 26 its own ``to_pandas_dtype`` imports pandas for every type.
+    Before pyarrow 26, ``to_pandas_dtype`` imports pandas for every type.
     """
     found = _DTYPES.get(type_)
     return np.dtype(type_.to_pandas_dtype()) if found is None else found
 
 
 def arrow_type_of(dtype: np.dtype[Any]) -> pa.DataType:
-    """Return the Arrow type of a NumPy dtype, in whatever byte order."""
+    """Return the Arrow type of a NumPy dtype of any byte order."""
     return pa.from_numpy_dtype(dtype.newbyteorder("="))
 
 
@@ -73,7 +73,7 @@ def plain_type(type_: pa.DataType) -> pa.DataType:
 
 
 def plain_values(values: pa.Array) -> pa.Array:
-    """Return the values in the form that `plain_type` names.
+    """Return the values cast to their `plain_type`.
 
     Raises
     ------
@@ -87,12 +87,12 @@ def plain_values(values: pa.Array) -> pa.Array:
     wanted = plain_type(values.type)
     try:
         return values if _same(values.type, wanted) else values.cast(wanted)
-    except pa.ArrowIndexError:  # Arrow does not cast nested dictionaries that are empty
+    except pa.ArrowIndexError:  # Arrow cannot cast empty nested dictionaries
         return pa.array(values.to_pylist(), wanted)
 
 
 def _same(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether two types are equal but for the names and nullability of what is inside."""
+    """Whether two types are equal except for the names and nullability of list and map items."""
     if pa.types.is_list(found) and pa.types.is_list(wanted):
         return _same(found.value_type, wanted.value_type)
     if pa.types.is_map(found) and pa.types.is_map(wanted):
@@ -104,7 +104,7 @@ def _same(found: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def _named(type_: pa.DataType, name: str) -> bool:
-    """Whether a type, which older versions of Arrow do not have, is the one of that name."""
+    """Whether a type has a name, for types that older versions of Arrow lack."""
     return str(type_).startswith(name)
 
 
@@ -144,7 +144,7 @@ def is_vector(spark_type: SparkType) -> bool:
 
 
 def simple_name(spark_type: SparkType) -> str:
-    """Name of the type for messages, as Spark abbreviates it."""
+    """Return the name of the type for messages, in Spark's short form."""
     if isinstance(spark_type, str):
         return spark_type
     kind = str(spark_type["type"])
@@ -159,19 +159,19 @@ def simple_name(spark_type: SparkType) -> str:
 
 
 def is_decimal(spark_type: object) -> bool:
-    """Whether it is the Spark type of decimals, of any precision."""
+    """Whether a Spark type is that of decimals, of any precision."""
     return isinstance(spark_type, str) and _DECIMAL.fullmatch(spark_type) is not None
 
 
 def arrow_type(spark_type: SparkType) -> pa.DataType:
     """Return the Arrow type that holds the values of a Spark type.
 
-    Vectors are lists of float64, day-time intervals int64 microseconds.
+    Vectors are lists of float64, day-time intervals are durations in microseconds.
 
     Raises
     ------
     KeyError
-        If the type has no counterpart, as ``void``, ``variant`` and year-month intervals.
+        If the type has no counterpart, such as ``void``, ``variant`` and year-month intervals.
     """
     if isinstance(spark_type, str):
         if decimal := _DECIMAL.fullmatch(spark_type):
@@ -194,7 +194,7 @@ def arrow_type(spark_type: SparkType) -> pa.DataType:
 
 
 def spark_type_of(type_: pa.DataType) -> SparkType | None:
-    """Spark type of the same values, or None."""
+    """Return the Spark type of the same values, or None."""
     if isinstance(type_, pa.FixedShapeTensorType):
         return None
     type_ = plain_type(type_)
@@ -221,7 +221,7 @@ def spark_type_of(type_: pa.DataType) -> SparkType | None:
 
 
 def holds_vectors(type_: pa.DataType) -> bool:
-    """Whether an Arrow type is the one in which Spark hands over vectors."""
+    """Whether an Arrow type is the struct in which Spark passes vectors."""
     names = ["type", "size", "indices", "values"]
     return bool(pa.types.is_struct(type_)) and [field.name for field in type_] == names
 
@@ -237,7 +237,7 @@ def vectors_to_lists(vectors: pa.StructArray) -> pa.ListArray:
     offsets = np.zeros(len(vectors) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
 
-    # Where each given value goes: its own index in a sparse row, its rank in a dense one.
+    # The position of each given value in its row: its index if sparse, its ordinal if dense.
     row = np.repeat(np.arange(len(vectors)), given)
     first = np.cumsum(given) - given
     place = np.arange(len(row)) - np.repeat(first, given)
@@ -249,13 +249,13 @@ def vectors_to_lists(vectors: pa.StructArray) -> pa.ListArray:
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(dense), mask=mask)
 
 
-#: What decimals may become, and the Spark types of those that are floating-point numbers.
+#: dtypes that decimals may be converted to → their Spark types.
 _FLOATS = {"float64": "double", "float32": "float"}
 _CHOICES = (*_FLOATS, "decimal")
 
 
 def check_decimals(decimals: object) -> None:
-    """Raise InvalidArgumentError unless it names what decimals may become, or is None."""
+    """Raise InvalidArgumentError unless `decimals` is a valid target type, or None."""
     if decimals is not None and not (isinstance(decimals, str) and decimals in _CHOICES):
         raise InvalidArgumentError(
             f"decimals must be one of {', '.join(map(repr, _CHOICES))}, found {decimals!r}: "
@@ -264,19 +264,19 @@ def check_decimals(decimals: object) -> None:
 
 
 def become_floats(decimals: str | None) -> TypeGuard[str]:
-    """Whether decimals become floating-point numbers, of the dtype that `decimals` names."""
+    """Whether decimals are converted to floating-point numbers, of the dtype `decimals`."""
     return decimals in _FLOATS
 
 
 def without_decimals(spark_type: SparkType, decimals: str | None) -> SparkType:
-    """Return the type that has floating-point numbers where scalars, or elements, are decimals.
+    """Return the Spark type with decimal scalars or elements replaced by floating-point numbers.
 
     Parameters
     ----------
     spark_type : str or dict
-        Type of a column. Decimals inside structs, maps and nested arrays are left alone.
+        Type of a column. Decimals inside structs, maps and nested arrays are kept.
     decimals : {"float64", "float32", "decimal", None}
-        What they become; for the last two the type itself is returned.
+        Target type; for the last two, the type is returned unchanged.
     """
     if not become_floats(decimals):
         return spark_type
@@ -293,14 +293,14 @@ def holds_decimals(type_: pa.DataType) -> bool:
 
 
 def decimals_to_floats(values: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Return decimals, or arrays of them, as the nearest float64, or what that is in `type_`.
+    """Return decimals, or arrays of them, as the nearest float64, then cast to `type_`.
 
-    By way of their digits: Arrow's own cast is off by a unit in the last place for many values.
+    Converts by way of text: Arrow's own cast is off by one unit in the last place for many values.
 
     Raises
     ------
     OverflowError
-        If one is out of the range of `type_`.
+        If a value is out of the range of `type_`.
     """
     is_list = pa.types.is_list(type_)
     digits, exact = pa.large_string(), pa.float64()

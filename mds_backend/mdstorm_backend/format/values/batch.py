@@ -1,10 +1,10 @@
-"""A batch: some rows as whole columns, never as a Python object per row.
+"""A batch: some rows as whole columns, never as one Python object per row.
 
-A column whose values all have one size is a NumPy array of shape ``(rows, *shape)``: ``bool``, the
-integer and float types, ``datetime64[D]`` for dates and ``datetime64[us]`` for timestamps. Anything
-else, and any column but a floating-point one that holds nulls somewhere in its dataset, is an Arrow
-array. A null in a floating-point column is NaN. Only what a shard holds in forms that Arrow cannot
-put into one array, such as arrays of several dimensions, is a NumPy array of dtype object.
+A column of fixed-size values is a NumPy array of shape ``(rows, *shape)``: ``bool``, integers,
+floats, ``datetime64[D]`` for dates and ``datetime64[us]`` for timestamps. Any other column is an
+Arrow array, and so is a column that has nulls anywhere in its dataset, unless it is floating-point:
+its nulls are NaN. Only values that Arrow cannot put into one array, such as arrays of different
+numbers of dimensions, are a NumPy array of dtype object.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from mdstorm_backend.format.values.nested_lists import depth_of, element_type, l
 Values: TypeAlias = npt.NDArray[np.generic] | pa.Array
 Batch = dict[str, Values]
 
-#: A column of booleans that says where another one is null is named after it.
+#: Suffix of the name of a boolean column that marks the nulls of another column.
 MASK_SUFFIX = "_is_null"
 
 
 def num_rows(batch: Batch) -> int:
-    """Rows of a batch; 0 for a batch without columns."""
+    """Return the number of rows of a batch; 0 if it has no columns."""
     return len(next(iter(batch.values()))) if batch else 0
 
 
 def slice_batch(batch: Batch, start: int, stop: int) -> Batch:
-    """Rows `start` to `stop` as views: nothing is copied."""
+    """Return the rows `start` to `stop` of a batch as views, without a copy."""
     return {
         name: values[start:stop]
         if isinstance(values, np.ndarray)
@@ -43,24 +43,24 @@ def slice_batch(batch: Batch, start: int, stop: int) -> Batch:
 
 
 def copy_values(values: Values, start: int, stop: int) -> Values:
-    """Copy the rows `start` to `stop` of a column."""
+    """Return a copy of the rows `start` to `stop` of a column."""
     if isinstance(values, np.ndarray):
         return values[start:stop].copy()
     return pa.concat_arrays([values.slice(start, stop - start)])
 
 
 def take_values(values: Values, rows: npt.NDArray[np.integer]) -> Values:
-    """Copy the rows `rows` of a column, in that order."""
+    """Return a copy of the rows `rows` of a column, in that order."""
     if isinstance(values, np.ndarray):
         return np.take(values, rows, axis=0)
     return values.take(pa.array(rows))
 
 
 def concat_values(parts: Sequence[Values], name: str = "") -> Values:
-    """Join pieces of one column; Arrow if any of them is.
+    """Concatenate pieces of one column, if necessary in a common type.
 
-    Pieces of stored shards have one type. What a transform returned may differ from shard to shard:
-    nulls take the type of the others, numbers and decimals the wider one, and arrays of several
+    Pieces read from shards have one type. The results of a transform may differ between shards:
+    nulls take the type of the others, numbers and decimals the wider type, and arrays of various
     lengths become lists.
 
     Parameters
@@ -68,14 +68,14 @@ def concat_values(parts: Sequence[Values], name: str = "") -> Values:
     parts : sequence of numpy.ndarray or pyarrow.Array
         The pieces, at least one.
     name : str
-        The column, for the message.
+        Name of the column, for the message.
 
     Raises
     ------
     TransformError
         If no type holds the values of all pieces.
     InvalidArgumentError
-        If they are too large for one Arrow array.
+        If the values are too large for one Arrow array.
     """
     if len(parts) == 1:
         return parts[0]
@@ -102,10 +102,10 @@ def concat_values(parts: Sequence[Values], name: str = "") -> Values:
 
 
 def concat_stored(parts: Sequence[Values], name: str = "") -> Values:
-    """Join pieces of one stored column without changing a value.
+    """Concatenate pieces of one stored column without changing a value.
 
-    As `concat_values`, but arrays of several dtypes, or of several dimensions in some pieces,
-    become objects.
+    Like `concat_values`, except that arrays of different dtypes or numbers of dimensions become
+    objects.
     """
     filled = [part for part in parts if len(part)] or list(parts[:1])
     types = [None if isinstance(part, np.ndarray) else part.type for part in filled]
@@ -129,7 +129,7 @@ def too_large(what: str) -> InvalidArgumentError:
 
 
 def _arrays(lists: pa.ListArray) -> list[Any]:
-    """Return the rows of an array of lists of numbers as arrays, each of its own."""
+    """Return the rows of an array of lists of numbers as separate arrays, None for null."""
     flat = np.asarray(lists.values)
     bounds = np.asarray(lists.offsets).tolist()
     spans = zip(bounds[:-1], bounds[1:], lists.is_valid().to_pylist(), strict=True)
@@ -137,7 +137,7 @@ def _arrays(lists: pa.ListArray) -> list[Any]:
 
 
 def _concat_different(parts: Sequence[Values]) -> Values:
-    """Join pieces of several types or shapes."""
+    """Concatenate pieces of different types or shapes."""
     if any(isinstance(part, np.ndarray) and part.dtype.kind == "O" for part in parts):
         return _objects(parts)
     if all(isinstance(part, np.ndarray) and part.dtype.kind in "biuf" for part in parts):
@@ -158,7 +158,7 @@ def _concat_different(parts: Sequence[Values]) -> Values:
         type_ = common_type(type_, array.type)
     joined = pa.concat_arrays([_cast(array, type_) for array in arrays])
     if pa.types.is_timestamp(type_):
-        # Everywhere else an Arrow timestamp counts microseconds; a NumPy one says what it counts.
+        # Elsewhere Arrow timestamps are in microseconds; a NumPy array states its unit.
         return joined.to_numpy(zero_copy_only=False)
     if pa.types.is_integer(type_) or pa.types.is_floating(type_):
         if joined.null_count and pa.types.is_integer(type_):
@@ -168,12 +168,12 @@ def _concat_different(parts: Sequence[Values]) -> Values:
 
 
 def common_type(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    """Return the Arrow type that holds the values of both.
+    """Return the Arrow type that holds the values of both types.
 
     Raises
     ------
     TypeError
-        If there is none.
+        If there is no such type.
     """
     types = pa.types
     if one == other or types.is_null(other):
@@ -198,7 +198,7 @@ def common_type(one: pa.DataType, other: pa.DataType) -> pa.DataType:
 def _cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
     if array.type == type_:
         return array
-    # As NumPy promotes: large integers lose digits where others are floating-point numbers.
+    # As in NumPy, large integers may lose digits when promoted to floating-point numbers.
     return array.cast(type_, safe=not is_number(element_type(type_)))
 
 
@@ -214,7 +214,7 @@ def _type_name(part: Values) -> str:
 
 
 def as_arrow(values: Values) -> pa.Array:
-    """The column as an Arrow array; two-dimensional arrays become lists."""
+    """Return the column as an Arrow array; rows of several values become flat lists."""
     if not isinstance(values, np.ndarray):
         return values
     if values.dtype.kind == "V":

@@ -1,7 +1,8 @@
-"""Arrow lists at any depth: their elements, their lengths and their shapes.
+"""Arrow lists of any depth: their elements, their lengths and their shapes.
 
-The elements of nested lists are the innermost values, one row after the other. A row is rectangular
-if its lists of one depth all have one length and none is null: then it is an array.
+The elements of nested lists are the innermost values, in row order. A row is rectangular if all its
+lists of one level have the same length and none is null: it is then an array. Other rows are
+uneven.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _Lengths = npt.NDArray[np.int64]
-#: So many lists without elements there may be, in the rows that are read together.
+#: Largest number of lists without elements among rows that are read together.
 MOST_EMPTY_LISTS = 1 << 26
 
 
 def depth_of(type_: pa.DataType) -> int:
-    """Return how many levels of lists a type has: 0 for a scalar."""
+    """Return the number of list levels of a type: 0 for a scalar."""
     depth = 0
     while pa.types.is_list(type_):
         type_, depth = type_.value_type, depth + 1
@@ -37,21 +38,21 @@ def element_type(type_: pa.DataType) -> pa.DataType:
 
 
 def list_type(element: pa.DataType, depth: int) -> pa.DataType:
-    """Return lists of `depth` levels around a type."""
+    """Return the type of lists of `depth` levels around `element`."""
     for _ in range(depth):
         element = pa.list_(element)
     return element
 
 
 def elements_of(lists: pa.Array) -> pa.Array:
-    """Return the innermost values of all rows, without those behind nulls."""
+    """Return the innermost values of all rows, without any in the storage of null lists."""
     while pa.types.is_list(lists.type):
         lists = lists.flatten()
     return lists
 
 
 def children_of(lists: pa.Array) -> pa.Array:
-    """Return the values in lists, or the pairs of keys and values in maps, one level down."""
+    """Return the items of lists, or the key-value pairs of maps, one level down."""
     children = lists.values
     if pa.types.is_map(lists.type):
         children = pa.StructArray.from_arrays([lists.keys, lists.items], ["key", "value"])
@@ -60,16 +61,16 @@ def children_of(lists: pa.Array) -> pa.Array:
 
 
 def with_elements(lists: pa.Array, elements: pa.Array, *, keep_nulls: bool = True) -> pa.Array:
-    """Return lists of the same lengths with other elements, of any type.
+    """Return lists of the same lengths with other elements of any type.
 
     Parameters
     ----------
     lists : pyarrow.ListArray
         The lists, of any depth.
     elements : pyarrow.Array
-        As many as `elements_of` returns.
+        The new elements, as many as `elements_of` returns.
     keep_nulls : bool
-        Whether a list that is null stays null, rather than becoming empty.
+        Whether null lists stay null; otherwise they become empty.
     """
     if not pa.types.is_list(lists.type):
         return elements
@@ -87,12 +88,12 @@ def with_nan_elements(lists: pa.Array) -> pa.Array:
 
 
 def lengths_of(lists: pa.Array) -> _Lengths:
-    """Return the lengths of the lists of the outermost level, int64; 0 for null."""
+    """Return the lengths of the outermost lists, as int64; 0 for null."""
     return np.asarray(pc.fill_null(pc.list_value_length(lists), 0)).astype(np.int64)
 
 
 def levels_of(lists: pa.Array) -> list[_Lengths]:
-    """Return the lengths of all lists of each level, from the outermost on."""
+    """Return the lengths of all lists, per level, from the outermost inwards."""
     levels = []
     while pa.types.is_list(lists.type):
         levels.append(lengths_of(lists))
@@ -101,7 +102,7 @@ def levels_of(lists: pa.Array) -> list[_Lengths]:
 
 
 def null_lists_in(lists: pa.Array) -> int:
-    """Count the lists inside of others that are null."""
+    """Return the number of null lists inside other lists."""
     count = 0
     while pa.types.is_list(lists.type.value_type):
         lists = lists.flatten()
@@ -110,7 +111,7 @@ def null_lists_in(lists: pa.Array) -> int:
 
 
 def null_counts_of(lists: pa.Array) -> _Lengths:
-    """Count the nulls in each row: elements, and lists inside of it."""
+    """Return the number of nulls inside each row: elements and inner lists."""
     owners = ends_of(lengths_of(lists))
     found = np.zeros(len(lists), np.int64)
     while pa.types.is_list(lists.type):
@@ -131,7 +132,7 @@ class Shapes:
     sizes : numpy.ndarray
         int64 ``(rows, depth)``; zeros for null rows, and arbitrary where a row is uneven.
     uneven : numpy.ndarray or None
-        bool ``(rows,)``: which rows are not rectangular; None if all are.
+        bool ``(rows,)``: which rows are not rectangular; None if all rows are.
     """
 
     sizes: _Lengths
@@ -139,22 +140,22 @@ class Shapes:
 
     @property
     def counts(self) -> _Lengths:
-        """Elements of each row."""
+        """Number of elements of each row."""
         return product(self.sizes)
 
     def common(self, rows: npt.NDArray[np.bool_] | None = None) -> tuple[int, ...] | None:
-        """Return the shape that all rows have, or those chosen; None if there is none."""
+        """Return the common shape of all rows, or of those in the mask; None if there is none."""
         sizes = self.sizes if rows is None else self.sizes[rows]
         if len(sizes) == 0 or self.uneven is not None:
             return None
         first = sizes[0].tolist()
-        # A column at a time: NumPy is slow along short rows.
+        # Column by column, since NumPy is slow along short rows.
         alike = all((sizes[:, i] == size).all() for i, size in enumerate(first))
         return tuple(first) if alike else None
 
 
 def product(sizes: _Lengths) -> _Lengths:
-    """Return the products of the rows of `sizes`, 1 where it has no columns."""
+    """Return the product of each row of `sizes`; 1 if it has no columns."""
     counts = np.ones(len(sizes), np.int64)
     for level in range(sizes.shape[1]):
         counts = sizes[:, level] if level == 0 else counts * sizes[:, level]
@@ -171,7 +172,7 @@ def shapes_of(lists: pa.Array) -> Shapes:
         lengths = lengths_of(lists)
         filled = counts > 0
         if len(lists) and not lists.null_count and (lengths == lengths[0]).all():
-            # As usual, and found without looking for the rows to which they belong.
+            # The usual case: no need to find the row of each list.
             sizes[filled, level] = lengths[0]
             counts = counts * lengths[0]
             continue
@@ -188,12 +189,12 @@ def shapes_of(lists: pa.Array) -> Shapes:
 
 
 def lists_of_shapes(elements: pa.Array, sizes: _Lengths) -> pa.ListArray:
-    """Return rows of the shapes `sizes`, int64 ``(rows, depth)``, that share out `elements`.
+    """Return `elements` as rows of the shapes `sizes`, int64 ``(rows, depth)``.
 
     Raises
     ------
     ValueError
-        If they hold so many empty lists that something is wrong with them.
+        If there are more than `MOST_EMPTY_LISTS` empty lists, as in damaged data.
     """
     for level in range(sizes.shape[1] - 1, -1, -1):
         count = product(sizes[:, :level])
@@ -204,7 +205,7 @@ def lists_of_shapes(elements: pa.Array, sizes: _Lengths) -> pa.ListArray:
 
 
 def lists_of_array(values: npt.NDArray[Any]) -> pa.ListArray:
-    """Return an array of shape ``(rows, *shape)`` as nested lists, whose elements are a view."""
+    """Return an array of shape ``(rows, *shape)`` as nested lists with a view of its elements."""
     rows, *shape = values.shape
     return lists_of_shapes(
         pa.array(values.reshape(-1)), np.tile(np.array(shape, np.int64), (rows, 1))
@@ -212,12 +213,12 @@ def lists_of_array(values: npt.NDArray[Any]) -> pa.ListArray:
 
 
 def lists_of_arrays(arrays: Sequence[npt.NDArray[Any] | None], type_: pa.DataType) -> pa.ListArray:
-    """Return arrays of various shapes, None for null, as nested lists.
+    """Return arrays of various shapes as nested lists; None becomes null.
 
     Raises
     ------
     ValueError
-        If an array has another number of dimensions than the lists have levels.
+        If the number of dimensions of an array is not the number of list levels.
     """
     depth = depth_of(type_)
     present = [array for array in arrays if array is not None]
@@ -236,7 +237,7 @@ def lists_of_arrays(arrays: Sequence[npt.NDArray[Any] | None], type_: pa.DataTyp
 
 
 def ends_of(lengths: _Lengths) -> _Lengths:
-    """Return where each list begins and, at last, where the last one ends."""
+    """Return the offsets of lists of the given lengths: 0, then the end of each list."""
     ends = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=ends[1:])
     return ends
@@ -254,19 +255,19 @@ Split = Callable[[Any, list[int]], Sequence[Any]]
 
 
 def rows_of(lists: pa.Array, flat: Any, split: Split, *, uneven: bool | None = None) -> list[Any]:
-    """Return the rows as arrays or tensors; a row that is not rectangular is a list of them.
+    """Return the rows as arrays or tensors, and uneven rows as (nested) lists of them.
 
     Parameters
     ----------
     lists : pyarrow.ListArray
-        The lists. A null among them is None.
+        The rows. A null row becomes None.
     flat : numpy.ndarray or torch.Tensor
         All elements.
     split : callable
-        Cuts it.
+        Function that cuts `flat` into pieces.
     uneven : bool, optional
-        Whether all rows are lists, of lists, of one-dimensional arrays; by default those that are
-        not rectangular.
+        Whether to return all rows as (nested) lists of one-dimensional arrays; by default only
+        those that are not rectangular.
     """
     if depth_of(lists.type) == 1:
         return _pieces(lists, flat, split)
@@ -288,13 +289,13 @@ def rows_of(lists: pa.Array, flat: Any, split: Split, *, uneven: bool | None = N
 
 
 def split_array(flat: npt.NDArray[Any], lengths: list[int]) -> list[npt.NDArray[Any]]:
-    """Cut an array into pieces of the given lengths, views of it."""
+    """Return views of an array, of the given lengths."""
     bounds = ends_of(np.array(lengths, np.int64)).tolist()
     return [flat[start:stop] for start, stop in pairwise(bounds)]
 
 
 def _totals_of(lists: pa.Array) -> list[int]:
-    """Return how many innermost values each row has."""
+    """Return the number of innermost values of each row."""
     *outer, totals = levels_of(lists)
     for lengths in reversed(outer):
         sums, ends = ends_of(totals), ends_of(lengths)
