@@ -35,17 +35,17 @@ def formatter(name: str, schema: Schema) -> Callable[[Batch], Any]:
 
 
 def to_record_batch(batch: Batch, schema: Schema) -> pa.RecordBatch:
-    """Return the batch as Arrow; nothing is copied where Arrow can wrap NumPy.
+    """Convert the batch to Arrow, without a copy where Arrow can wrap NumPy.
 
-    Images and pickles are the bytes that are stored; JSON and decimals without a Spark type are
-    text.
+    Images and pickles are delivered as their stored bytes; JSON, and decimals without a Spark
+    type, as text.
 
     Raises
     ------
     UnsupportedTypeError
         If arrays of several shapes or dtypes have no type in common.
     """
-    # Declared nullability is Spark's promise about the source, which nobody has checked.
+    # The schema's declared nullability is Spark's claim about the source; nothing enforces it.
     arrays = [_column_to_arrow(batch[column.name], column) for column in schema]
     return pa.RecordBatch.from_arrays(arrays, names=list(schema.names))
 
@@ -54,13 +54,13 @@ def _column_to_arrow(values: Values, column: Column) -> pa.Array:
     if isinstance(values, np.ndarray) and values.dtype == object:
         values = _objects_to_arrow(values, column)
     array, type_ = as_lists(column, values), column.arrow_type
-    # Arrays that say themselves of which dtype they are have the type that this batch has.
+    # Arrays that store their own dtype have whatever type this batch has.
     states_type = column.is_array and pa.types.is_null(type_.value_type)
     return array if array.type == type_ or states_type else array.cast(type_)
 
 
 def _objects_to_arrow(values: npt.NDArray[Any], column: Column) -> pa.Array:
-    """Return what a shard holds as objects: arrays of several shapes or dtypes, large integers."""
+    """Convert a column of objects: arrays of several shapes or dtypes, or large integers."""
     arrays = [value for value in values if isinstance(value, np.ndarray)]
     kinds = {(array.dtype, array.ndim) for array in arrays}
     if len(kinds) <= 1 and all(array.ndim == 1 for array in arrays):
@@ -82,12 +82,12 @@ def _no_arrow_type(column: Column, found: str) -> UnsupportedTypeError:
 
 
 def to_table(batches: Iterable[pa.RecordBatch], schema: Schema) -> pa.Table:
-    """Join what `to_record_batch` made; arrays that state their own dtype have to agree on it.
+    """Join the batches of `to_record_batch`; arrays that store their own dtype must agree on it.
 
     Raises
     ------
     UnsupportedTypeError
-        If they do not.
+        If arrays of one column have several types.
     """
     found = list(batches)
     fields = schema.arrow_schema
@@ -105,18 +105,19 @@ def to_numpy(batch: Batch, schema: Schema) -> dict[str, npt.NDArray[Any]]:
     Integer and boolean columns with nulls become float64 with NaN, as pandas does it; dates and
     timestamps ``datetime64`` with NaT, day-time intervals integers (microseconds); strings,
     binaries, decimals, nested values and ragged arrays have dtype object, with None for null.
-    Nested arrays are arrays of several dimensions, but all of them lists of arrays if the column is
-    uneven. Where the schema does not state shapes, arrays that have one in the batch are one array.
+    Nested arrays are multidimensional arrays, or lists of arrays throughout if the column is
+    uneven. Where the schema does not state shapes, arrays of one shape in the batch are stacked.
     Images are decoded: ``(rows, height, width[, channels])`` if all have one shape, otherwise
-    objects. What JSON and pickles stand for are objects.
+    objects. Values of JSON and pickles are loaded into objects.
     """
     return {column.name: column_to_numpy(batch[column.name], column) for column in schema}
 
 
 def column_to_numpy(values: Values, column: Column | None) -> npt.NDArray[Any]:
-    """Return one column as NumPy, see `to_numpy`.
+    """Convert one column to NumPy, see `to_numpy`.
 
-    `column` is None for one that is not stored; then the nulls at hand decide the dtype.
+    `column` is None for a column that is not stored; the dtype then depends on the nulls in
+    `values`.
     """
     if isinstance(values, np.ndarray):
         return values
@@ -141,7 +142,7 @@ def column_to_numpy(values: Values, column: Column | None) -> npt.NDArray[Any]:
 
 
 def scalars_to_numpy(values: pa.Array, has_nulls: bool) -> npt.NDArray[Any]:
-    """Return an Arrow array of scalars as NumPy; `has_nulls` makes integers float64 with NaN."""
+    """Convert an Arrow array of scalars to NumPy; `has_nulls` makes integers float64 with NaN."""
     if pa.types.is_duration(values.type):
         values = values.cast(pa.int64())
     type_ = values.type
@@ -164,18 +165,18 @@ def scalars_to_numpy(values: pa.Array, has_nulls: bool) -> npt.NDArray[Any]:
 
 
 def _has_nulls(values: pa.Array, column: Column, counted: int) -> bool:
-    """Whether values become those of a column with nulls; the ones at hand decide if none says."""
+    """Whether to treat the column as having nulls; `values` decide if the origin counts none."""
     return counted > 0 or (not column.origin.counts_nulls and values.null_count > 0)
 
 
 def _one_length(lists: pa.Array) -> int | None:
-    """Return the length of the arrays in a batch if they have one and no row is null."""
+    """Return the common length of the lists of a batch; None if lengths differ or a row is null."""
     lengths = np.unique(np.asarray(pc.list_value_length(lists)))
     return int(lengths[0]) if len(lengths) == 1 and not lists.null_count else None
 
 
 def _arrays_to_numpy(values: pa.Array, column: Column) -> npt.NDArray[Any]:
-    """Arrays as one array if they have one shape and no row is null, else as objects."""
+    """Stack arrays if they have one shape and no row is null; otherwise return objects."""
     shape = column.value_shape
     if column.may_have_one_length and not values.null_count:
         shape = nested_lists.shapes_of(values).common()
@@ -189,7 +190,7 @@ def _arrays_to_numpy(values: pa.Array, column: Column) -> npt.NDArray[Any]:
 
 
 def to_pandas(batch: Batch, schema: Schema) -> pd.DataFrame:
-    """Return the batch as a DataFrame.
+    """Convert the batch to a DataFrame.
 
     As `to_numpy`, but with one array per cell for array columns, ``datetime64[ns]`` for timestamps,
     and dates as `datetime.date` objects.
@@ -198,14 +199,14 @@ def to_pandas(batch: Batch, schema: Schema) -> pd.DataFrame:
 
 
 def column_for_pandas(values: Values, column: Column | None) -> npt.NDArray[Any]:
-    """Return one column as NumPy for `arrays_to_pandas`: as `column_to_numpy`, dates as objects."""
+    """Convert one column for `arrays_to_pandas`: like `column_to_numpy`, but dates as objects."""
     if not isinstance(values, np.ndarray) and pa.types.is_date(values.type):
         return objects(values.to_pylist())
     return column_to_numpy(values, column)
 
 
 def arrays_to_pandas(arrays: dict[str, npt.NDArray[Any]]) -> pd.DataFrame:
-    """Return arrays as the columns of a DataFrame, see `to_pandas`."""
+    """Make a DataFrame of arrays by column name, see `to_pandas`."""
     pandas = require("pandas")
     return pandas.DataFrame({name: _series(pandas, array) for name, array in arrays.items()})  # type: ignore[no-any-return]
 
@@ -218,6 +219,6 @@ def _series(pandas: Any, array: npt.NDArray[Any]) -> Any:
         dates[np.isnat(array)] = None
         return pandas.Series(dates, dtype=object)
     if array.dtype.kind == "M":
-        # By pandas: NumPy wraps around silently where a timestamp does not fit.
+        # Converted by pandas: NumPy overflows silently where a timestamp does not fit.
         return pandas.Series(array).astype("datetime64[ns]")
     return pandas.Series(array, dtype=array.dtype)

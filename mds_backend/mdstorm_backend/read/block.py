@@ -1,4 +1,4 @@
-"""A block, which is consecutive batches in one piece of memory, and where its samples lie."""
+"""Blocks (consecutive batches in one allocation) and the shards and rows of their samples."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from mdstorm_backend.read.shard import Shard
 class Transform(Protocol):
     """A function on batches that may change columns and rows.
 
-    One that leaves columns as they are stored says so by an attribute ``unchanged``, a set of their
-    names; one that leaves out rows for their values by a true attribute ``leaves_out_rows``; and
-    one that returns each row in its place, however many it is given, by a true ``keeps_rows``.
+    Optional attributes describe it: ``unchanged``, the set of names of the columns that it passes
+    through as stored; ``leaves_out_rows``, true if it drops rows by their values; ``keeps_rows``,
+    true if it returns every row in its place, however many rows it is given.
     """
 
     @property
     def columns(self) -> Sequence[str]:
-        """Columns of what it returns."""
+        """Names of the columns it returns."""
 
     def __call__(self, batch: Batch) -> Batch:
         """Return the transformed rows."""
@@ -36,19 +36,19 @@ class Transform(Protocol):
 
 @dataclass
 class Block:
-    """Consecutive batches in one piece of memory.
+    """Consecutive batches in one allocation.
 
     Attributes
     ----------
     sizes : list of int
         Rows of each batch.
     marks : list
-        For each batch what tells a pass where it stands after it: the samples of the dataset that
-        it was made of, or a `Position` where nobody can count them.
+        For each batch, how far it advances the pass: the number of samples of the dataset it was
+        made of, or a `Position` where samples cannot be counted.
     parts : list of Located
-        The samples of all of them, until they are read.
+        The samples of all batches, until they are read.
     batch : Batch
-        The rows of all of them, once they are.
+        The rows of all batches, once they are read.
     """
 
     sizes: list[int] = field(default_factory=list)
@@ -57,28 +57,28 @@ class Block:
     batch: Batch = field(default_factory=dict)
 
     def numbers(self) -> list[int]:
-        """Numbers of the samples in the dataset, while the block is unread."""
+        """Return the sample numbers in the dataset; empty once the block is read."""
         return [number for part in self.parts for number in part.numbers()]
 
     def batches(self) -> Iterator[Batch]:
-        """Each batch as a view of the block."""
+        """Yield each batch as a view of the block."""
         start = 0
         for size in self.sizes:
             yield slice_batch(self.batch, start, start + size)
             start += size
 
 
-#: Up to so many shards, comparing with each is faster than searching and sorting.
+#: Up to this many shards, comparing with each one is faster than searching and sorting.
 _FEW_SHARDS = 16
 
 Positions: TypeAlias = slice | npt.NDArray[np.int64]
-#: Shards by number, open or under way.
+#: Shards by number, open or being opened.
 Opened: TypeAlias = dict[int, "Shard | Future[Any]"]
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Samples of one shard and the places of a block that they fill.
+    """Samples of one shard and the positions in a block that they fill.
 
     Both are slices, or both are int64 arrays of the same length, or `rows` alone is an array.
     """
@@ -89,25 +89,25 @@ class Selection:
 
 
 class Located:
-    """The samples of a chunk, or a part of one, and where they lie.
+    """The samples of a chunk, or of part of one, and the shards and rows that hold them.
 
     Parameters
     ----------
     chunk : Chunk
-        Numbers of the samples, at least one.
+        Sample numbers, at least one.
     bounds : numpy.ndarray
-        int64, number of the first sample of each shard, and of all samples.
+        int64, number of the first sample of each shard, then the total number of samples.
     kept : dict, optional
-        Shards that stay open until all parts of a chunk were read.
+        Shards that stay open until all parts of a chunk have been read.
 
     Attributes
     ----------
     shard_numbers : list of int
         The shards that hold the samples, ascending.
     shards : sequence of Shard or Future
-        Those shards, open or under way; to be set before anything is selected.
+        Those shards, open or being opened; must be set before samples are selected.
     recorder : Recorder or None
-        Records who waits for them.
+        Records the time spent waiting for them.
     """
 
     def __init__(
@@ -132,13 +132,13 @@ class Located:
         return len(self.chunk)
 
     def numbers(self) -> list[int]:
-        """Numbers of the samples in the dataset."""
+        """Return the sample numbers in the dataset."""
         found = self._found
         return numbers_of(self.chunk) if found is None else found.numbers.tolist()
 
     @cached_property
     def opened(self) -> list[Shard]:
-        """The shards, waited for if need be.
+        """The shards, after waiting for those that are still being opened.
 
         Raises
         ------
@@ -155,9 +155,9 @@ class Located:
         return dtypes.pop() if len(dtypes) == 1 else None
 
     def selections(self, start: int, stop: int, position: int) -> Iterator[Selection]:
-        """Say where the samples `start` to `stop` lie, to be put at `position` of a block.
+        """Yield the selections of samples `start` to `stop`, which fill a block from `position` on.
 
-        The positions of all selections are slices, or those of all are arrays.
+        Either all selections have slices as positions, or all have arrays.
         """
         scattered = self.scattered(start, stop)
         if scattered is not None:
@@ -174,7 +174,7 @@ class Located:
                 yield Selection(shard, slice(begin - first, end - first), filled)
 
     def scattered(self, start: int, stop: int) -> Scattered | None:
-        """Say where the samples `start` to `stop` lie; None if they come in stored order."""
+        """Return shard and row of samples `start` to `stop`; None if they are in stored order."""
         if self._found is None:
             return None
         owners, rows = self._found.owners[start:stop], self._found.rows[start:stop]
@@ -189,17 +189,17 @@ class Located:
 
 @dataclass(frozen=True)
 class Scattered:
-    """Where samples lie that come in any order.
+    """Shard and row of samples in arbitrary order.
 
     Attributes
     ----------
     shards : sequence of Shard
         Shards by number.
     owners : numpy.ndarray
-        Number of the shard that holds each sample; unsigned where a short type is enough, whose
-        stable sort is a radix sort.
+        Number of the shard that holds each sample; a short unsigned type where that suffices, as
+        its stable sort is a radix sort.
     rows : numpy.ndarray
-        int64, its row there.
+        int64, the row of each sample in its shard.
     """
 
     shards: Sequence[Shard]
@@ -208,17 +208,17 @@ class Scattered:
 
     @cached_property
     def is_sorted(self) -> bool:
-        """Whether the shards come one after the other, so that each fills consecutive places."""
+        """Whether samples are grouped by shard, so that each shard fills consecutive places."""
         return bool((self.owners[1:] >= self.owners[:-1]).all())
 
     @cached_property
     def places(self) -> npt.NDArray[np.int64]:
-        """Where the samples stand here that come one after the other when sorted by shard."""
+        """Indices that stably sort the samples by shard."""
         return np.argsort(self.owners, kind="stable")
 
     @cached_property
     def groups(self) -> list[tuple[Shard, int, int]]:
-        """Each shard that holds any sample, and which of the sorted ones: from, to."""
+        """Each shard that holds samples, with their range (start, stop) when sorted by shard."""
         if len(self.shards) == 1 and len(self.rows):
             return [(self.shards[0], 0, len(self.rows))]
         counts = np.bincount(self.owners, minlength=1)
@@ -229,14 +229,14 @@ class Scattered:
 
     @property
     def by_shard(self) -> Iterator[tuple[Shard, npt.NDArray[np.int64]]] | None:
-        """Each of a few shards, and where its samples stand here; None for many."""
+        """Each shard with the indices of its samples; None if there are many shards."""
         if len(self.shards) > _FEW_SHARDS:
             return None
         found = (np.flatnonzero(self.owners == number) for number in range(len(self.shards)))
         return zip(self.shards, found, strict=True)
 
     def selections(self, position: int) -> Iterator[Selection]:
-        """Say for each shard which samples are wanted, to be put at `position` of a block."""
+        """Yield a selection per shard; together they fill a block from `position` on."""
         for shard, first, last in self.groups:
             if self.is_sorted:
                 filled = slice(position + first, position + last)
@@ -247,7 +247,7 @@ class Scattered:
 
 
 def _found(numbers: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64]) -> ShardRows:
-    """Look up samples by number, in all shards from their first one to their last."""
+    """Find shard and row of samples; lists all shards from the first to the last one needed."""
     first = int(np.searchsorted(bounds, numbers.min(), side="right")) - 1
     last = int(np.searchsorted(bounds, numbers.max(), side="right")) - 1
     inner = bounds[first + 1 : last + 1]
@@ -263,7 +263,7 @@ def _found(numbers: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64]) -> Sha
 
 
 def _present(found: ShardRows) -> ShardRows:
-    """Number the shards anew, without those of which there is no sample."""
+    """Drop shards that hold none of the samples, and renumber the others."""
     if len(found.shards) == 1:
         return found
     present = np.flatnonzero(np.bincount(found.owners, minlength=len(found.shards)))
@@ -276,7 +276,7 @@ def _present(found: ShardRows) -> ShardRows:
 
 
 def _as_slice(rows: npt.NDArray[np.int64]) -> Positions:
-    """Consecutive rows as a slice, which reads them without an index."""
+    """Return consecutive rows as a slice, which needs no index array; other rows unchanged."""
     first, last = int(rows[0]), int(rows[-1])
     if last - first + 1 == len(rows) and bool((np.diff(rows) == 1).all()):
         return slice(first, last + 1)

@@ -1,7 +1,7 @@
-"""Decode single samples, in a few microseconds.
+"""Decode single samples, in a few microseconds each.
 
-What can be known of a shard beforehand is worked out once: for every column a function from the
-place of a value to the value, and where in a sample that place is.
+Work that does not depend on the sample is done once per shard: each column gets a function from
+the position of a value to the value, and its position within a sample.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mdstorm_backend.read.mds_file import MDSFile
 #: From the row of a value to the value.
 OfRow: TypeAlias = Callable[[int], Any]
 
-#: The number of 1970-01-01 among Python's dates.
+#: Python's ordinal of 1970-01-01.
 _EPOCH = date(1970, 1, 1).toordinal()
 _DAYS = np.dtype("datetime64[D]")
 
@@ -38,12 +38,12 @@ SampleDecoder: TypeAlias = Callable[[int], dict[str, Any]]
 
 
 class ValueDecoder:
-    """Finds the fastest way to one value of a column.
+    """Chooses the fastest way to decode one value of a column.
 
     Parameters
     ----------
     shard : MDSFile
-        Where the values lie. The functions keep its bytes, but not the shard.
+        The shard that holds the values. The functions keep its bytes alive, but not the shard.
     name : str
         The column.
     """
@@ -65,11 +65,11 @@ class ValueDecoder:
 
     @property
     def needs_core(self) -> bool:
-        """Whether the reading core has to decode the row: its value is not just the stored one."""
+        """Whether `Shard.read` has to decode the row, as decoding the bytes is not enough."""
         if self._encoding.is_verbatim:
             return False
         if not (self._encoding.is_viewed or self._encoding.is_array):
-            # What stands in the place of a null need not be decodable.
+            # The placeholder bytes of a null need not be decodable.
             is_plain = not self._is_typed or pa.types.is_decimal(self.column.arrow_type)
             return self.column.null_count > 0 or not is_plain
         if self.column.element_null_count or self.column.uneven:
@@ -87,7 +87,7 @@ class ValueDecoder:
         return bool(pa.types.is_date(type_.value_type if self.column.is_array else type_))
 
     def of_row(self) -> OfRow:
-        """Return the function for a column of samples of one size."""
+        """Return the function from a row to its value, for samples of one size."""
         sizes = [encoding.size or 0 for encoding in self._shard.layout.encodings]
         start = int(self._shard.offsets[0]) + sum(sizes[: self._number])
         if not self._encoding.is_viewed:
@@ -96,7 +96,7 @@ class ValueDecoder:
         return self._of_view(self._view(start, self._shard.num_samples, sum(sizes)))
 
     def of_span(self) -> DecodeSpan:
-        """Return the function for a column of samples of varying size."""
+        """Return the function from a byte span to its value, for samples of varying size."""
         encoding, data = self._encoding, self._shard.data
         if encoding.is_viewed and encoding.size is not None:
             get = self._of_view(self._view(0, len(data) - encoding.size + 1, 1))
@@ -105,7 +105,7 @@ class ValueDecoder:
         return self._of_array(decode) if encoding.is_array else decode
 
     def of_core(self) -> Callable[[Any], Any]:
-        """Return the function from a value of the reading core to what it stands for."""
+        """Return the function that turns a value of `Shard.read` into the delivered value."""
         if self.column.uneven and not self.column.element_null_count:
             dtype, depth = self._dtype, depth_of(self.column.arrow_type)
             return lambda value: None if value is None else _with_arrays(value, depth, dtype)
@@ -130,7 +130,7 @@ class ValueDecoder:
         return lambda start, stop: decode(start, stop).view(dtype)
 
     def _view(self, start: int, count: int, stride: int) -> npt.NDArray[Any]:
-        """Return all places where a value may begin as an array of values."""
+        """Return an array view of the bytes with a value at every `stride` bytes from `start`."""
         dtype = self._encoding.dtype if self._is_date else self._dtype
         shape = self._encoding.shape
         assert dtype is not None
@@ -155,7 +155,7 @@ class ValueDecoder:
 
 
 def _with_arrays(lists: list[Any], depth: int, dtype: np.dtype[Any] | None) -> Any:
-    """Return nested lists with arrays for the innermost ones."""
+    """Replace the innermost lists of nested lists with arrays."""
     if depth == 1:
         return np.array(lists, dtype)
     return [_with_arrays(inner, depth - 1, dtype) for inner in lists]
@@ -168,9 +168,9 @@ def _with_scale(number: Decimal, scale: int) -> Decimal:
 
 
 def sample_decoder(shard: MDSFile, columns: Sequence[str]) -> SampleDecoder:
-    """Return the function that decodes some columns of one row of `shard`.
+    """Return a function that decodes the given columns of one row of `shard`.
 
-    The row has to exist. The function raises what decoding raises, see `MDSShard.sample`.
+    The row must exist. The function raises decoding errors, see `MDSShard.sample`.
     """
     decoders = {name: ValueDecoder(shard, name) for name in columns}
     fast = [name for name, decoder in decoders.items() if not decoder.needs_core]
@@ -187,7 +187,7 @@ def sample_decoder(shard: MDSFile, columns: Sequence[str]) -> SampleDecoder:
         return decode
     names = tuple(columns)
     finish = {name: decoders[name].of_core() for name in slow}
-    # The shard keeps this function, which must not keep the shard: its file stays open meanwhile.
+    # The shard keeps this function. A reference back would be a cycle, and keep the file open.
     reference = weakref.ref(shard)
 
     def decode_all(row: int) -> dict[str, Any]:
@@ -220,7 +220,7 @@ def _by_core(shard: MDSFile, row: int, columns: Sequence[str]) -> dict[str, Any]
 def _of_records(
     shard: MDSFile, decoders: dict[str, ValueDecoder], fast: Sequence[str]
 ) -> SampleDecoder:
-    """Decode samples of one size, whose values lie at equal distances."""
+    """Return a decoder for samples of one size, whose values are at equal distances."""
     getters = [(name, decoders[name].of_row()) for name in fast]
 
     def decode(row: int) -> dict[str, Any]:
@@ -230,7 +230,7 @@ def _of_records(
 
 
 def _of_variable(shard: MDSFile, decoders: dict[str, ValueDecoder]) -> SampleDecoder:
-    """Decode samples of varying size, which begin with the sizes of their variable columns."""
+    """Return a decoder for samples of varying size, which begin with their column sizes."""
     layout = shard.layout
     offsets = shard.offsets.view(np.uint8).data.cast("I")
     data = shard.data

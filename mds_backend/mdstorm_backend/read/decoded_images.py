@@ -1,4 +1,4 @@
-"""Decode columns of encoded images to arrays of pixels, for loaders and transforms."""
+"""Decode columns of encoded images to pixel arrays, for loaders and transforms."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from mdstorm_backend.format.values.batch import MASK_SUFFIX, Batch, as_arrow
 from mdstorm_backend.read.block import Transform
 from mdstorm_backend.read.late import default_workers, map_in_threads
 
-#: Encodings that an image may have.
+#: Kinds of encodings that can hold image files.
 _STORED = ("bytes", "jpeg", "png", "pil")
 
-#: Columns as users name them, and a size: of squares, or height and width.
+#: Columns as users name them, and an image size: one number for squares, or height and width.
 Decode: TypeAlias = str | Sequence[str]
 Size: TypeAlias = int | tuple[int, int]
 
-#: Numbers of the samples that are being read, for messages.
+#: Returns the numbers of the samples being read, for error messages.
 _numbers: ContextVar[Callable[[], Sequence[int]]] = ContextVar("numbers", default=tuple)
 
 
 @contextmanager
 def reading_samples(numbers: Callable[[], Sequence[int]]) -> Iterator[None]:
-    """Let errors about the rows that are decoded meanwhile name these samples."""
+    """Let errors raised while decoding in this context name these samples."""
     token = _numbers.set(numbers)
     try:
         yield
@@ -44,14 +44,14 @@ def reading_samples(numbers: Callable[[], Sequence[int]]) -> Iterator[None]:
 
 
 def check_decode(decode: Decode | None, size: Size | None, most: int) -> None:
-    """Refuse what cannot name columns, or be the size of an image, or the bytes that it may take.
+    """Raise for invalid `decode` names, image sizes, or limits on decoded bytes.
 
     Raises
     ------
     ArgumentTypeError
-        If `decode` is not a name or a list, or `most` is no number.
+        If `decode` is neither a name nor a list, or `most` is not an integer.
     InvalidArgumentError
-        If `most` is not positive; or `size` is none, or has no column to apply to.
+        If `most` is not positive, or `size` is invalid or given without `decode`.
     """
     check_list("decode", None if isinstance(decode, str) else decode)
     check_integer("max_image_bytes", most, lowest=1)
@@ -74,18 +74,18 @@ def _sides(size: Size) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class ImageDecoder:
-    """Decodes columns of encoded images to RGB. Safe to share between threads; it pickles.
+    """Decodes columns of encoded images to RGB. Thread-safe and picklable.
 
     Attributes
     ----------
     stored : tuple of Column
         The columns as they are stored.
     size : (int, int) or None
-        Height and width to which images are resized and cropped; None for their own.
+        Height and width to which images are resized and cropped; None keeps their own size.
     masked : tuple of str
         Columns with a mask column, whose nulls become black images.
     most : int
-        Bytes that an image may decode to.
+        Upper limit on the decoded bytes of one image.
     """
 
     stored: tuple[Column, ...]
@@ -102,12 +102,12 @@ class ImageDecoder:
         masked: Sequence[str],
         most: int = MAX_IMAGE_BYTES,
     ) -> ImageDecoder:
-        """Return what decodes columns of `schema`, as `check_decode` allows.
+        """Return the decoder of columns of `schema`; arguments have passed `check_decode`.
 
         Raises
         ------
         InvalidArgumentError
-            If a column is not read, or holds no images.
+            If a column is not read, or does not hold images.
         """
         names = [decode] if isinstance(decode, str) else list(dict.fromkeys(decode))
         for name in names:
@@ -132,17 +132,17 @@ class ImageDecoder:
 
     @property
     def shape(self) -> tuple[int | None, int | None, int]:
-        """Shape of an image: height, width and channels, None where images have their own."""
+        """Height, width and channels of a decoded image; without a size the first two are None."""
         return (*(self.size or (None, None)), 3)
 
     @property
     def columns(self) -> list[Column]:
-        """The columns as they are delivered: uint8 arrays, or images of any size."""
+        """The columns as delivered: uint8 arrays, or images of any size."""
         sized = self.size and array_encoding(np.dtype(np.uint8), (*self.size, 3))
         return [replace(c, encoding=sized or "png", spark_type=None) for c in self.stored]
 
     def check_nulls(self, columns: Iterable[Column]) -> None:
-        """Raise NullValueError if one of some columns is decoded, and holds nulls."""
+        """Raise NullValueError if one of `columns` is to be decoded but holds nulls."""
         for column in columns:
             if column.name in self.names and column.null_count:
                 raise errors.NullValueError(
@@ -152,11 +152,11 @@ class ImageDecoder:
                 )
 
     def before(self, transform: Transform) -> Transform:
-        """Return a transform that gets images decoded, unless it leaves all of them as they are."""
+        """Wrap a transform to receive decoded images, unless it passes all of them through."""
         return transform if self.after(transform) == self else _DecodedFirst(self, transform)
 
     def after(self, transform: Transform | None) -> ImageDecoder | None:
-        """Return what decodes the images that a transform has left as they are."""
+        """Return the decoder for images that a transform passes through; None if there are none."""
         if transform is None:
             return self
         unchanged = getattr(transform, "unchanged", ())
@@ -164,23 +164,23 @@ class ImageDecoder:
         return replace(self, stored=left) if left else None
 
     def __call__(self, batch: Batch, threads: int | None = None) -> Batch:
-        """Decode the images of some rows, each into its place in one array.
+        """Decode the images of a batch, each into its place in one array per column.
 
         Parameters
         ----------
         batch : Batch
             The rows.
         threads : int, optional
-            Threads that decode; by default `default_workers`.
+            Number of decoding threads; by default `default_workers`.
 
         Raises
         ------
         CorruptDatasetError
             If an image is damaged.
         InvalidArgumentError
-            If there is no size, and images differ in theirs.
+            If there is no size, and images differ in theirs or all rows are null.
         NullValueError
-            If there is none.
+            If an image is null and its column has no mask.
         MissingDependencyError
             If Pillow is needed and not installed.
         """
@@ -196,10 +196,10 @@ class ImageDecoder:
             row for row, image in enumerate(images) if image or mask is None or not mask[row]
         ]
         kind, rows, url = column.parsed_encoding.kind, len(images), column.origin.url
-        read = _numbers.get()  # which the threads do not know
+        read = _numbers.get()  # fetched here: context variables do not reach the threads
 
         def place(row: int) -> str:
-            numbers = read()  # more of them, if a filter has left out rows
+            numbers = read()  # more than rows, if a filter has dropped some
             where = f"sample {numbers[row]}" if len(numbers) == rows else f"row {row} of {rows}"
             return f"column {column.name!r} of {where} of {url}"
 
@@ -210,7 +210,7 @@ class ImageDecoder:
                 return rgb_pixels(kind, images[row], self.size, out, self.most)
             except (errors.MDStormError, MemoryError):
                 raise
-            except Exception as error:  # image libraries raise whatever they like
+            except Exception as error:  # image libraries raise anything
                 said = str(error).partition(" <_io.BytesIO")[0]
                 raise errors.CorruptDatasetError(
                     f"{place(row)} is no image that can be decoded ({type(error).__name__}: "
@@ -244,7 +244,7 @@ class ImageDecoder:
 
 
 def _instead(name: str) -> str:
-    """Say what can be done about missing images."""
+    """Return the advice of error messages about missing images."""
     return (
         f"give fill_nulls={{{name!r}: …}} the bytes of an image file, ask for black images and a "
         f"mask column with null_masks=[{name!r}], or leave such rows out, in a reader "
@@ -253,7 +253,7 @@ def _instead(name: str) -> str:
 
 
 class _DecodedFirst:
-    """A transform that gets images decoded, with the attributes of the one that it calls."""
+    """A transform that decodes images before calling another, with that one's attributes."""
 
     def __init__(self, images: ImageDecoder, transform: Transform) -> None:
         self._images = images

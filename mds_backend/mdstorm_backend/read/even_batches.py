@@ -1,8 +1,8 @@
-"""Plan batches of what a function makes of slices, so that every rank has equally many.
+"""Plan batches of a transform's output so that every rank has the same number of batches.
 
-Nobody knows how many rows the function returns. So batches are counted by the rows that it is
-given, as if it kept them: a group of slices has as many batches as end within it, and what becomes
-of the group is spread evenly over them.
+How many rows a transform function returns is not known in advance. So batches are counted by the
+function's input rows: a group of slices gets as many batches as would end within it if every row
+were kept, and the rows returned for the group are spread evenly over them.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from mdstorm_backend.order.lanes import ceil_div
 
 @dataclass
 class Group:
-    """Slices that share their batches.
+    """Slices whose output rows are spread over the same batches.
 
     Attributes
     ----------
     windows : list of (int, int, list of range)
         The epoch, the number of the window in it, and the slices of each window.
     ends : list of int
-        Where each batch ends: in rows that were read since the pass began.
+        Where each batch ends, in rows read since the pass began.
     """
 
     windows: list[tuple[int, int, list[range]]] = field(default_factory=list)
@@ -35,22 +35,22 @@ class Group:
 
     @property
     def num_rows(self) -> int:
-        """Rows that the function is given."""
+        """Number of rows passed to the function."""
         return sum(len(one) for _, _, slices in self.windows for one in slices)
 
 
 @dataclass(frozen=True)
 class EvenBatches:
-    """The batches of a pass.
+    """The plan of the batches of one pass.
 
     Attributes
     ----------
     batch_size : int
-        Rows of a batch, if the function keeps them.
+        Input rows per batch.
     rows_per_epoch : int
-        Rows of a rank in an epoch: a rank that has one row less counts it all the same.
+        Rows of a rank in an epoch, the same on all ranks: a rank with one row less counts it too.
     num_epochs : int or None
-        Epochs of a pass.
+        Epochs of a pass; None never ends.
     drop_last : bool
         Leave out the last batch if it is not full.
     """
@@ -66,7 +66,7 @@ class EvenBatches:
         return rows // size if self.drop_last else ceil_div(rows, size)
 
     def ends(self, start: int, stop: int) -> list[int]:
-        """Return where batches end after `start` and up to `stop`."""
+        """Return the ends of batches after `start` and up to `stop`."""
         ends = list(
             range((start // self.batch_size + 1) * self.batch_size, stop + 1, self.batch_size)
         )
@@ -84,7 +84,9 @@ class EvenBatches:
         first_epoch: int,
         start: int,
     ) -> Iterator[Group]:
-        """Yield the groups with batches that end after `start`, whose earlier ones are in `ends`.
+        """Yield the groups that have batches ending after `start`.
+
+        `Group.ends` of the first group includes batches that end earlier.
 
         Parameters
         ----------
@@ -95,9 +97,9 @@ class EvenBatches:
         first_epoch : int
             Epoch with which the pass began.
         start : int
-            Rows that were read since then.
+            Rows read since then.
         """
-        # Windows of earlier epochs may belong to the first group: no batch is longer than that.
+        # The first group may begin in an earlier epoch, by at most the length of a batch.
         epoch = max(
             start // self.rows_per_epoch - ceil_div(self.batch_size, self.rows_per_epoch), 0
         )
@@ -121,7 +123,7 @@ class EvenBatches:
 def _windows(
     order: ExactOrder, pieces: list[range], cut: Callable[[range], list[range]]
 ) -> list[list[range]]:
-    """Join the slices of parts of shards to windows, whose rows are shuffled together."""
+    """Join the slices of shard parts into windows, whose rows are shuffled together."""
     if not order.shuffles:
         return [[one] for piece in pieces for one in cut(piece)]
     windows: list[list[range]] = [[]]

@@ -1,8 +1,8 @@
 """Gather the rows of a block from their shards.
 
-Where all shards share one fixed-size layout their records are gathered whole, see `record_gather`.
-Otherwise the columns are copied out of shards that have them decoded, see `_gather_decoded`, or
-each shard decodes its rows and the columns are joined.
+If all shards share one fixed-size layout, whole records are gathered, see `record_gather`.
+Otherwise columns are copied from shards that hold them decoded, see `_gather_decoded`, or each
+shard decodes its rows and the columns are joined.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from mdstorm_backend.read.shard import MemoryShard
 
 
 class Gatherer:
-    """Copies samples into one batch. Safe to share between threads.
+    """Copies samples into one batch. Thread-safe.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class Gatherer:
     exact_nulls : bool
         Deliver nulls of floating-point columns as nulls, not as NaN.
     outputs : sequence of Output, optional
-        What the batch is made into by `arranged`: matrices may be there already, without columns.
+        What `arranged` makes of the batch: matrices may be delivered without their columns.
     """
 
     def __init__(
@@ -55,12 +55,12 @@ class Gatherer:
         self._of_records: dict[np.dtype[np.void], RecordGatherer] = {}
 
     def __call__(self, parts: Sequence[Located]) -> Batch:
-        """Copy the samples of `parts`, one after the other.
+        """Copy the samples of `parts`, in their order.
 
         Returns
         -------
         Batch
-            Freshly allocated, writable where it is NumPy.
+            Freshly allocated; NumPy columns are writable.
         """
         if not parts:
             return {c.name: no_values(c, exact_nulls=self._exact_nulls) for c in self._schema}
@@ -79,11 +79,11 @@ class Gatherer:
 
 @cache
 def _keep_freed_memory() -> None:
-    """Let glibc keep the memory of a block for the next one.
+    """Make glibc keep the freed memory of a block for the next one.
 
-    By default it returns freed memory to the system as soon as there are 128 KiB of it, so that
-    each block is faulted in anew, which takes as long as filling it. The threshold rises, by itself
-    and for the process, to twice the largest block that was ever freed: here 16 MiB.
+    By default glibc returns freed memory to the system from 128 KiB on, so that the pages of each
+    block are faulted in anew, which takes as long as filling them. The threshold adapts, for the
+    whole process, to twice the largest block ever freed: here 16 MiB.
     """
     np.empty(16 << 20, np.uint8).fill(0)
 
@@ -95,7 +95,7 @@ def gather_columns(
     exact_nulls: bool = False,
     packing: Packing | None = None,
 ) -> Batch:
-    """Copy rows of shards of any kind, a column at a time, or packed by `packing`."""
+    """Copy rows of shards of any kind, column by column, or as records packed by `packing`."""
     selections: list[Selection] = []
     total = 0
     for part in parts:
@@ -123,7 +123,7 @@ def _gather_read(
         rows = _as_array(selection.rows)
         found = np.arange(len(rows))
         if not isinstance(selection.rows, slice) and not (rows[1:] > rows[:-1]).all():
-            # A shard reads ascending rows, each of them once.
+            # `Shard.read` takes ascending rows without repetition.
             rows, found = np.unique(rows, return_inverse=True)
             in_order = False
         elif not isinstance(selection.positions, slice):
@@ -144,12 +144,12 @@ def _gather_read(
 def _gather_decoded(
     selections: Sequence[Selection], decoded: Sequence[Batch], columns: Sequence[str], total: int
 ) -> Batch:
-    """Copy rows a column at a time.
+    """Copy rows column by column.
 
     Parameters
     ----------
     selections : sequence of Selection
-        Which rows of which shards, and their places; at least one.
+        Which rows of which shards, and their positions; at least one.
     decoded : sequence of Batch
         All samples of the shard of each selection.
     columns : sequence of str
@@ -169,13 +169,13 @@ def _gather_decoded(
 
 
 def _joiner(selections: Sequence[Selection]) -> Callable[[Sequence[Values], str], Values]:
-    """Return what joins pieces of a column: what transforms returned may differ in their types."""
+    """Return the function that joins pieces of a column; transforms may return differing types."""
     made = any(isinstance(selection.shard, MemoryShard) for selection in selections)
     return concat_values if made else concat_stored
 
 
 def _as_array(positions: Positions) -> npt.NDArray[np.int64]:
-    """Return positions as an array of them."""
+    """Return positions as an index array."""
     if isinstance(positions, slice):
         return np.arange(positions.start, positions.stop)
     return positions
@@ -191,7 +191,7 @@ def _are_alike(parts: Sequence[Values]) -> bool:
 def _filled(
     selections: Sequence[Selection], parts: Sequence[npt.NDArray[Any]], total: int
 ) -> npt.NDArray[Any]:
-    """Copy rows straight to their places."""
+    """Copy rows directly to their positions."""
     first = parts[0]
     filled: npt.NDArray[Any] = np.empty((total, *first.shape[1:]), first.dtype)
     for selection, part in zip(selections, parts, strict=True):
@@ -208,7 +208,7 @@ def _filled(
 def _joined(
     selections: Sequence[Selection], parts: Sequence[Values], total: int, name: str
 ) -> Values:
-    """Copy the rows of each shard, join them, and put them in their places."""
+    """Copy the rows of each shard, join the copies, and reorder them if needed."""
     copies = [
         copy_values(part, selection.rows.start, selection.rows.stop)
         if isinstance(selection.rows, slice)

@@ -1,7 +1,7 @@
-"""Decode images, pickles and texts, which the reading core delivers as stored.
+"""Decode images, pickles and texts, which shards deliver as stored.
 
-So they can be shuffled and passed on without being decoded. Images are decoded in threads: their
-decoders leave the interpreter's lock alone.
+Decoding late lets them be shuffled and passed on undecoded. Images are decoded in threads, as
+their decoders release the GIL.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mdstorm_backend.format.schema import Column
 
 
 def unsafe_type_error(column: str, url: str) -> UnsafeTypeError:
-    """Return the error about a column of pickles that the caller did not allow."""
+    """Return the error for a column of pickles that the caller did not allow."""
     return UnsafeTypeError(
         f"column {column!r} of {url} contains an unsafe type: it holds pickles, and to load a "
         "pickle is to run the program in it. If you trust whoever wrote the dataset, open it with "
@@ -32,27 +32,27 @@ def unsafe_type_error(column: str, url: str) -> UnsafeTypeError:
 
 
 def object_decoder(encoding: Encoding, column: Column, url: str, form: Form = "object") -> Decode:
-    """Return the function from a stored value to what it stands for.
+    """Return a function that decodes one stored value.
 
     Parameters
     ----------
     encoding : Encoding
-        In which the value is stored.
+        The encoding of the stored value.
     column : Column
-        The column it belongs to.
+        The column of the value.
     url : str
-        Where it comes from, for error messages.
+        Where the value comes from, for error messages.
     form : {"object", "array"}
-        What becomes of images; a list of images becomes a list of them.
+        What images are decoded to; a list of images becomes a list of these.
 
     Raises
     ------
     UnsafeTypeError
         If the values are pickles and the caller did not allow them.
     MissingDependencyError
-        By the function, if an image needs Pillow and there is none.
+        By the returned function, if an image needs Pillow and it is not installed.
     CorruptDatasetError
-        By the function, if a value is not what its encoding says.
+        By the returned function, if a value cannot be decoded by its encoding.
     """
     if encoding.is_unsafe and not column.origin.allow_unsafe_types:
         raise unsafe_type_error(column.name, column.origin.url)
@@ -63,7 +63,7 @@ def object_decoder(encoding: Encoding, column: Column, url: str, form: Form = "o
             return decode(*arguments)
         except (MDStormError, MemoryError):
             raise
-        except Exception as error:  # image libraries and pickles raise whatever they like
+        except Exception as error:  # image libraries and pickles may raise anything
             raise CorruptDatasetError(
                 f"column {column.name!r} of {url} holds a value that cannot be decoded as "
                 f"{encoding.kind} ({type(error).__name__}: {error}). Copy the file again, or write "
@@ -92,21 +92,21 @@ class LateDecoder:
         Parameters
         ----------
         values : pyarrow.Array
-            Values as the core delivers them, binary or string; null stays None.
+            Values as a shard delivers them, binary or string; null becomes None.
 
         Returns
         -------
         numpy.ndarray
-            Images as arrays that have one shape: ``(rows, height, width[, channels])``. Arrays and
-            numbers that a user's encoding returns: one array, if they are of one dtype and shape.
-            Anything else: shape ``(rows,)`` and dtype object.
+            Images of one shape: ``(rows, height, width[, channels])``. Arrays and numbers that a
+            user's encoding returns: one array if they share dtype and shape. Anything else: shape
+            ``(rows,)`` and dtype object.
 
         Raises
         ------
         UnsafeTypeError
-            If they are pickles and the caller did not allow them.
+            If the values are pickles and the caller did not allow them.
         CorruptDatasetError
-            If a value is not what the encoding says.
+            If a value cannot be decoded by its encoding.
         """
         column, encoding = self._column, self._column.parsed_encoding
         stored = values.to_numpy(zero_copy_only=False).tolist()
@@ -123,7 +123,7 @@ class LateDecoder:
 
 
 def joined(values: list[Any]) -> npt.NDArray[Any]:
-    """Return numbers, or arrays, of one dtype and shape as one array, others as objects."""
+    """Return numbers, or arrays of one dtype and shape, as one array; other values as objects."""
     kinds = {
         (value.dtype, value.shape) if isinstance(value, (np.ndarray, np.generic)) else type(value)
         for value in values
@@ -132,30 +132,30 @@ def joined(values: list[Any]) -> npt.NDArray[Any]:
     if isinstance(kind, tuple):
         return np.stack(values)
     numbers = np.array(values) if kind in (int, float) else None
-    # Integers of more than 64 bits are objects, or unsigned.
+    # NumPy makes integers beyond int64 objects, or unsigned.
     return objects(values) if numbers is None or numbers.dtype.kind in "Ou" else numbers
 
 
 def objects(values: list[Any]) -> npt.NDArray[Any]:
-    """Return the values as an array of dtype object, one per row whatever they are."""
-    # Not by assignment: NumPy would look into lists of one length for a second dimension.
+    """Return the values as a one-dimensional array of dtype object, even if they are sequences."""
+    # Not np.array: it would turn lists of one length into a second dimension.
     return np.fromiter(values, object, len(values))
 
 
-#: From a stored image, and memory that its pixels may fill, to its pixels.
+#: Decodes a stored image to its pixels, which may fill the array that is passed.
 DecodePixels: TypeAlias = Callable[[bytes, npt.NDArray[Any] | None], npt.NDArray[Any]]
 
-#: More threads than that wait for each other's memory.
+#: More threads than this only contend for memory.
 _MAX_WORKERS = 8
 
-#: More memory than that is not asked for on the word of the first image.
+#: No larger array is allocated just because of the size of the first image.
 _MAX_STACK_BYTES = 1 << 30
 
 
 def default_workers() -> int:
-    """Threads to decode with: as many as there are processors for this process, at most 8.
+    """Return the number of decoding threads: the processors usable by this process, at most 8.
 
-    In a daemon, such as a worker process of PyTorch's loader, it is one: others have the rest.
+    A daemonic process, such as a worker of PyTorch's loader, gets one: other workers use the rest.
     """
     if current_process().daemon:
         return 1
@@ -164,7 +164,7 @@ def default_workers() -> int:
 
 
 def map_in_threads(function: Callable[[Any], Any], items: Sequence[Any], workers: int) -> list[Any]:
-    """Call `function` with each item, in the order of the items, by so many threads."""
+    """Return `function(item)` of each item, in order, computed in up to `workers` threads."""
     workers = min(workers, len(items))
     if workers <= 1:
         return [function(item) for item in items]
@@ -172,10 +172,10 @@ def map_in_threads(function: Callable[[Any], Any], items: Sequence[Any], workers
     def each(part: Sequence[Any]) -> list[Any]:
         return [function(item) for item in part]
 
-    # Parts small enough that the threads end together.
+    # Parts are small enough for the threads to finish together.
     size = max(1, len(items) // (4 * workers))
     parts = [items[start : start + size] for start in range(0, len(items), size)]
-    # A pool of its own for every call: one that lasted would be without threads after a fork.
+    # A new pool per call: a lasting one would have no threads after a fork.
     with ThreadPoolExecutor(workers, thread_name_prefix="mdstorm-decode") as pool:
         return [result for part in pool.map(each, parts) for result in part]
 
@@ -183,21 +183,21 @@ def map_in_threads(function: Callable[[Any], Any], items: Sequence[Any], workers
 def decode_pixels(
     decode: DecodePixels, values: Sequence[bytes | None], workers: int
 ) -> npt.NDArray[Any]:
-    """Decode images, in threads.
+    """Decode images in threads.
 
     Parameters
     ----------
     decode : callable
-        Decodes one of them.
+        Decodes one image.
     values : sequence of bytes or None
-        What is stored; None stays None.
+        Stored images; None stays None.
     workers : int
         Number of threads.
 
     Returns
     -------
     numpy.ndarray
-        Shape ``(rows, height, width[, channels])`` where all have one shape and dtype, otherwise
+        Shape ``(rows, height, width[, channels])`` if all share shape and dtype, otherwise
         ``(rows,)`` of dtype object.
     """
     first = None if not values or values[0] is None else decode(values[0], None)
@@ -208,7 +208,7 @@ def decode_pixels(
     stack[0] = first
 
     def fill(row: int) -> npt.NDArray[Any] | None:
-        """Decode one image into its place; return it if it does not fit."""
+        """Decode one image into its place; return its pixels if they do not fit."""
         value, place = values[row], stack[row]
         assert value is not None
         pixels = decode(value, place)

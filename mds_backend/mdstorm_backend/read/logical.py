@@ -1,4 +1,4 @@
-"""Convert stored values to logical ones: booleans, dates, decimals, nested types, nulls."""
+"""Convert stored values to logical values: booleans, dates, decimals, nested types, nulls."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Mask = npt.NDArray[np.bool_]
 def to_logical(
     column: Column, stored: Values, valid: Mask | None, elements: Mask | None, *, exact_nulls: bool
 ) -> Values:
-    """Give the stored values of a column their logical type and their nulls.
+    """Convert the stored values of a column to its logical type, with nulls.
 
     Parameters
     ----------
     column : Column
-        The column, with the null counts of its dataset.
+        The column, with the null counts of the whole dataset.
     stored : numpy.ndarray or pyarrow.Array
-        Values as the bytes of the shard say. Views of them may be returned.
+        Values as decoded from the shard's bytes. Views of them may be returned.
     valid, elements : numpy.ndarray or None
         Which rows, and which elements of their arrays, are not null; None for all.
     exact_nulls : bool
@@ -53,12 +53,12 @@ def to_logical(
         values = pc.if_else(pa.array(valid), values, pa.scalar(None, values.type))
     if column.spark_type is None:
         return values
-    # What is stored as text is parsed now that the placeholders of nulls are gone.
+    # Values stored as text are parsed only now: placeholders of nulls might not parse.
     return column.parsed_encoding.to_logical(values, column.arrow_type)
 
 
 def as_lists(column: Column, values: Values) -> pa.Array:
-    """Return values as Arrow: arrays as nested lists if a Spark type says so, or as flat ones."""
+    """Convert values to Arrow; arrays become nested lists if the type is nested, else flat."""
     if not isinstance(values, np.ndarray):
         return values
     if values.ndim > 2 and nested_lists.depth_of(column.arrow_type) == values.ndim - 1:
@@ -67,7 +67,7 @@ def as_lists(column: Column, values: Values) -> pa.Array:
 
 
 def no_values(column: Column, *, exact_nulls: bool) -> Values:
-    """Return the column of a batch without rows."""
+    """Return the values of the column in a batch without rows."""
     if not column.is_numpy(exact_nulls=exact_nulls):
         return pa.array([], column.arrow_type)
     stored = np.empty((0, *(column.value_shape or ())), column.parsed_encoding.dtype)
@@ -75,9 +75,9 @@ def no_values(column: Column, *, exact_nulls: bool) -> Values:
 
 
 def view_dtype(column: Column) -> np.dtype[Any] | None:
-    """Return the NumPy dtype of which the stored bytes of a value, or element, are a view.
+    """Return the NumPy dtype that views stored bytes as the logical value, or array element.
 
-    None where values have to be converted, as days to ``datetime64[D]``.
+    None if values have to be converted, such as days to ``datetime64[D]``.
     """
     type_ = column.element_type if column.is_array else column.arrow_type
     if pa.types.is_date(type_):
@@ -91,7 +91,7 @@ def view_dtype(column: Column) -> np.dtype[Any] | None:
 
 
 def _parsed(column: Column, texts: pa.Array, valid: Mask | None, *, exact_nulls: bool) -> pa.Array:
-    """Return nested arrays that a shard stores as JSON, which says what is null in them."""
+    """Parse nested arrays that a shard stores as JSON, which includes their null elements."""
     values = decode_lists(texts, column.arrow_type)
     if column.is_floating and not exact_nulls:
         values = nested_lists.with_nan_elements(values)
@@ -107,12 +107,12 @@ def _with_none(objects: npt.NDArray[Any], valid: Mask) -> npt.NDArray[Any]:
 
 
 def _states_dtype(column: Column) -> bool:
-    """Whether the values of an array column say themselves of which dtype they are."""
+    """Whether each value of an array column stores its own dtype."""
     return column.is_array and column.parsed_encoding.dtype is None
 
 
 def _in_general_form(column: Column, stored: Values) -> Values:
-    """Return what a shard stores in an encoding of its own in the form of the dataset's."""
+    """Convert values of a shard whose encoding differs from the dataset's to the dataset's form."""
     dtype = column.parsed_encoding.dtype
     if isinstance(stored, np.ndarray):
         if stored.dtype == object:
@@ -134,7 +134,7 @@ def _typed(column: Column, stored: Values) -> Values:
     if column.spark_type is None:
         return stored
     if isinstance(stored, np.ndarray):
-        if stored.dtype == object:  # arrays of several numbers of dimensions, or without elements
+        if stored.dtype == object:  # arrays that differ in dimensions, or are empty
             return nested_lists.lists_of_arrays(list(stored), column.arrow_type)
         return _numpy_typed(column, stored)
     if column.is_array:

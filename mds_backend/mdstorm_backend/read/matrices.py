@@ -1,6 +1,6 @@
 """Matrices: columns of one dtype that are delivered as one array ``(rows, columns)``.
 
-Out of records nothing is transposed: the rows of a matrix are bytes of the records, as they lie.
+Rows of a matrix are copied from the bytes of records without transposing.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from mdstorm_backend.format.values.batch import Batch, Values
 from mdstorm_backend.read.batch_formats import scalars_to_numpy
 from mdstorm_backend.read.logical import view_dtype
 
-#: Gathering a value of a matrix by its index takes a part of this of copying a run of bytes.
+#: Copying one run of bytes takes as long as gathering this many values by index.
 _VALUES_PER_RUN = 4
 
-#: What a batch holds: a column, or the columns of a matrix.
+#: An entry of a batch: a column, or the columns of a matrix.
 Output: TypeAlias = str | tuple[str, ...]
 
 
@@ -36,19 +36,19 @@ def output_name(output: Output) -> str:
 
 
 def columns_of(output: Output) -> tuple[str, ...]:
-    """Return the columns of which something is made."""
+    """Return the columns of which an output is made."""
     return (output,) if isinstance(output, str) else output
 
 
 def arranged(batch: Batch, outputs: Sequence[Output]) -> Batch:
-    """Return what a batch is to hold; columns are joined unless their matrix is there already.
+    """Return the batch as `outputs`; columns are stacked unless the batch has their matrix already.
 
     Raises
     ------
     InvalidArgumentError
-        If columns of a matrix have several dtypes, or are no numbers.
+        If columns of a matrix have several dtypes, or are not numbers.
     NullValueError
-        If they hold nulls.
+        If the columns hold nulls.
     """
     made: Batch = {}
     for output in outputs:
@@ -63,21 +63,21 @@ def check_outputs(
     *,
     all_rows: bool = True,
 ) -> None:
-    """Refuse matrices that cannot be made, as far as stored columns say so.
+    """Raise for matrices that cannot be made, if that is known from the stored columns.
 
     Parameters
     ----------
     outputs : sequence of Output
-        What a batch is to hold.
+        The entries of a batch.
     column_of : callable
-        Returns a stored column by its name; None where nobody knows it before there are values.
+        Returns a stored column by its name; None if its type is not known before it has values.
     all_rows : bool
-        Whether all rows are read, those with nulls among them.
+        Whether all rows are read, including those with nulls.
 
     Raises
     ------
     InvalidArgumentError
-        If columns of a matrix have several dtypes, or are no numbers.
+        If columns of a matrix have several dtypes, or are not numbers.
     NullValueError
         If integers or booleans among them hold nulls.
     """
@@ -92,7 +92,7 @@ def check_outputs(
 
 
 def check_alike(kinds: Mapping[str, str]) -> None:
-    """Refuse columns whose values are not numbers of one dtype.
+    """Check that the columns of a matrix are numbers of one dtype.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def _check_nulls(counts: Mapping[str, int]) -> None:
 
 
 def _kind(column: Column) -> str:
-    """Return the dtype of a column's values, or its type where they are no scalars."""
+    """Return the dtype of a column's values, or the column's type if they are not scalars."""
     is_scalar = column.value_shape == () and not column.is_late
     dtype = view_dtype(column) if is_scalar else None
     return column.shown_type if dtype is None else str(dtype)
@@ -162,7 +162,7 @@ def _is_number(kind: str) -> bool:
 
 @dataclass(frozen=True)
 class Matrix:
-    """Columns of one dtype that become the columns of a matrix.
+    """Columns of one dtype that are delivered as one matrix.
 
     Attributes
     ----------
@@ -171,7 +171,7 @@ class Matrix:
     dtype : numpy.dtype
         Dtype of the values.
     offsets : tuple of int
-        Byte of a record at which each column begins.
+        Byte offset of each column in a record.
     """
 
     name: str
@@ -185,7 +185,7 @@ class Matrix:
 
     @cached_property
     def _runs(self) -> list[tuple[int, int, int]]:
-        """For columns that lie side by side: offset in a record, offset in a row, bytes."""
+        """Runs of adjacent columns: offset in a record, offset in a row, length in bytes."""
         size, offsets = self.dtype.itemsize, self.offsets
         breaks = [n for n, (a, b) in enumerate(pairwise(offsets), 1) if b != a + size]
         bounds = pairwise([0, *breaks, len(offsets)])
@@ -193,29 +193,29 @@ class Matrix:
 
     @property
     def fields(self) -> Iterator[tuple[str, Any, int]]:
-        """Name, format and offset of what it copies of a record."""
+        """Name, format and offset of the record fields that the matrix copies."""
         for number, (offset, _, nbytes) in enumerate(self._runs):
             yield f"{self.name} {number}", f"V{nbytes}", offset
 
     @cached_property
     def _row(self) -> np.dtype[np.void]:
-        """Dtype through which a row shows the same fields."""
+        """Structured dtype of a matrix row, with the same fields as `fields`."""
         names, formats, _ = zip(*self.fields, strict=True)
         offsets = [offset for _, offset, _ in self._runs]
         return layout(names, formats, offsets, self.nbytes)
 
     def is_whole(self, record: np.dtype[Any]) -> bool:
-        """Whether a row is a record as it lies."""
+        """Whether a row has exactly the bytes of a record."""
         return self._runs == [(0, 0, record.itemsize)]
 
     def empty(self, rows: int) -> npt.NDArray[Any]:
-        """Return memory for `rows` rows, each of them opaque."""
+        """Allocate `rows` opaque rows."""
         return np.empty(rows, f"V{self.nbytes}")
 
     def fill(
         self, memory: npt.NDArray[Any], positions: slice, records: npt.NDArray[np.void]
     ) -> None:
-        """Copy the values of some records, seen through `record_view`, to their places."""
+        """Copy the values of `records`, viewed as `record_view`, to `positions` of `memory`."""
         rows, size = memory[positions], self.dtype.itemsize
         is_scattered = len(self._runs) * _VALUES_PER_RUN > len(self.offsets) > 1
         if is_scattered and not any(n % size for n in (*self.offsets, records.itemsize)):
@@ -231,7 +231,7 @@ class Matrix:
         return memory.view(self.dtype).reshape(len(memory), -1)
 
     def split(self, memory: npt.NDArray[Any]) -> Iterator[tuple[str, npt.NDArray[Any]]]:
-        """Yield name and values: a view."""
+        """Yield the name and the values, a view of `memory`."""
         yield self.name, self._values(memory)
 
 
@@ -240,16 +240,16 @@ def matrix_of(
     wanted: Mapping[str, np.dtype[Any] | None],
     output: Output,
 ) -> Matrix | None:
-    """Return the matrix of columns of a record; None if none is asked for, or dtypes differ.
+    """Return the matrix that `output` asks for; None if it is a column, or dtypes differ.
 
     Parameters
     ----------
     record : numpy.dtype
         Structured dtype of a sample.
     wanted : mapping from str to numpy.dtype or None
-        Of which dtype the values are; None where they are more than a view of their bytes.
+        Dtype of the values of each column; None if they are not just a view of the stored bytes.
     output : Output
-        What is asked for.
+        A column, or the columns of a matrix.
     """
     fields: Mapping[str, Any] = record.fields or {}
     columns = columns_of(output)
@@ -265,14 +265,14 @@ def matrices_of(
     wanted: Mapping[str, np.dtype[Any] | None],
     outputs: Sequence[Output],
 ) -> tuple[list[Matrix], set[str]]:
-    """Return the matrices that can be made of a record, and the columns of all other outputs.
+    """Return the matrices that can be copied from records, and the columns of all other outputs.
 
     Parameters
     ----------
     record, wanted
         See `matrix_of`.
     outputs : sequence of Output
-        What is asked for.
+        The entries of a batch.
     """
     made = {output: matrix_of(record, wanted, output) for output in outputs}
     left = {name for output in made if made[output] is None for name in columns_of(output)}
@@ -282,7 +282,7 @@ def matrices_of(
 def layout(
     names: Sequence[str], formats: Sequence[Any], offsets: Sequence[int], itemsize: int
 ) -> np.dtype[np.void]:
-    """Return the dtype of a record that has other bytes between its fields."""
+    """Return the dtype of a record that may have other bytes between its fields."""
     return np.dtype(
         {
             "names": list(names),

@@ -1,4 +1,4 @@
-"""The file of an MDS shard: where its samples lie, and which of them are null."""
+"""The file of an MDS shard: its sample offsets and null bitmaps."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from mdstorm_backend.storage import Buffer
 
 
 class MDSFile(Shard):
-    """The file of a shard: where its samples lie, and which of them are null.
+    """The file of a shard, with its sample offsets and null bitmaps.
 
     Parameters
     ----------
     buffer : bytes-like
         The uncompressed file, usually a memory map. It is kept, not copied.
     info : ShardInfo
-        Its entry in the index.
+        The shard's entry in the index.
     schema : Schema
         The schema of the dataset.
     url : str
@@ -37,15 +37,15 @@ class MDSFile(Shard):
     schema, url
         As above.
     layout : ShardLayout
-        Where the values of a sample lie.
+        Order, encodings and sizes of the values in a sample.
     stored : numpy.ndarray
         The file, uint8.
     data : memoryview
-        The same, of format ``B``.
+        The same bytes as a memory view of format ``B``.
     is_fixed : bool
-        Whether all samples have one size.
+        Whether all samples have the same size.
     offsets : numpy.ndarray
-        Where each sample begins in the file, uint32 of shape ``(samples + 1,)``.
+        Byte offset of each sample in the file, uint32 of shape ``(samples + 1,)``.
 
     Raises
     ------
@@ -72,12 +72,12 @@ class MDSFile(Shard):
                 )
 
     def wait_for(self, stop: int) -> None:
-        """Wait until the samples before `stop` are there.
+        """Wait until the samples before `stop` have arrived.
 
         Raises
         ------
         MDStormError
-            If they cannot be downloaded, see `ShardCache.open`.
+            If the download fails, see `ShardCache.open`.
         """
         arrival = self.arrival
         if arrival is not None:
@@ -86,7 +86,7 @@ class MDSFile(Shard):
             self.arrival = None if arrival.is_over else arrival
 
     def will_need(self) -> None:
-        """Ask the operating system to read the file ahead, if it is mapped."""
+        """Advise the operating system to read the file ahead, if it is mapped."""
         if self.arrival is not None:
             return
         if isinstance(self._buffer, memoryview) and isinstance(self._buffer.obj, mmap.mmap):
@@ -94,18 +94,18 @@ class MDSFile(Shard):
 
     @property
     def memory(self) -> int:
-        """Bytes that it keeps in memory; 0 if it is mapped."""
+        """Bytes held in memory; 0 for a mapped file."""
         mapped = isinstance(self._buffer, memoryview) and isinstance(self._buffer.obj, mmap.mmap)
         return 0 if mapped else len(self._buffer)
 
     @cached_property
     def record_dtype(self) -> np.dtype[np.void]:
-        """Packed dtype of a sample; only where every column has a fixed size."""
+        """Packed dtype of a sample; only valid if every column has a fixed size."""
         return self.layout.record_dtype
 
     @cached_property
     def records(self) -> npt.NDArray[np.void] | None:
-        """All samples as opaque records, a view; None where sizes vary."""
+        """View of all samples as opaque records; None if sizes vary."""
         if not self.is_fixed:
             return None
         dtype = np.dtype(f"V{self.record_dtype.itemsize}")
@@ -116,7 +116,7 @@ class MDSFile(Shard):
 
     @cached_property
     def validity(self) -> Validity:
-        """Which rows and elements are not null."""
+        """The bitmaps of non-null rows and elements."""
         try:
             validity = unpack_validity(self._extra.get("nulls", {}))
         except (AttributeError, LookupError, TypeError, ValueError) as error:
@@ -126,7 +126,7 @@ class MDSFile(Shard):
         return validity
 
     def _fits(self, validity: Validity) -> bool:
-        """Whether bitmaps are as long as their columns, where that is known beforehand."""
+        """Whether bitmaps have the length of their columns, where the encoding determines it."""
         shapes = {
             name: encoding.shape
             for name, encoding in zip(self.layout.names, self.layout.encodings, strict=True)

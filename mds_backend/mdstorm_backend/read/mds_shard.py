@@ -1,4 +1,4 @@
-"""An MDS shard: columns decoded from its bytes."""
+"""An MDS shard: decodes columns and samples from its bytes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mdstorm_backend.storage import Buffer
 
 
 class MDSShard(MDSFile):
-    """One shard of a dataset, as `MDSFile` takes it."""
+    """One shard of a dataset; the parameters are those of `MDSFile`."""
 
     def __init__(self, buffer: Buffer, info: ShardInfo, schema: Schema, *, url: str) -> None:
         super().__init__(buffer, info, schema, url=url)
@@ -35,14 +35,14 @@ class MDSShard(MDSFile):
         self._samplers: dict[tuple[str, ...] | None, SampleDecoder] = {}
 
     def read(self, rows: Rows, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch:
-        """Copy the samples `rows` (ascending, without repetition) of some columns.
+        """Decode columns of the samples `rows` (ascending, without repetition) into new arrays.
 
         Raises
         ------
         UnsupportedEncodingError
-            If this version cannot decode one of them.
+            If this version cannot decode one of the columns.
         CorruptDatasetError
-            If values are not what their encoding says.
+            If values cannot be decoded by their encoding.
         """
         self._check_columns(columns)
         for name, encoding in zip(self.layout.names, self.layout.encodings, strict=True):
@@ -61,24 +61,24 @@ class MDSShard(MDSFile):
         Parameters
         ----------
         row : int
-            Its number in the shard.
+            Row number in the shard.
         columns : sequence of str, optional
-            Which columns, in which order; by default all of the dataset.
+            The columns to decode, in this order; by default all columns of the dataset.
 
         Returns
         -------
         dict
             Columns without a Spark type as MosaicML Streaming decodes them: a Python integer for
-            ``int``, NumPy scalars and (owned, writable) arrays, Pillow images that are not decoded
-            yet, what JSON and pickles stand for. Columns with one as rows of `read`, but arrays
-            that have no null elements as NumPy arrays. None for null.
+            ``int``, NumPy scalars and (owned, writable) arrays, Pillow images whose pixels are not
+            decoded yet, the objects of JSON and pickles. Columns with a Spark type as rows of
+            `read`, but arrays without null elements as NumPy arrays. None for null.
 
         Raises
         ------
         IndexError
             If there is no such sample.
         TypeError
-            If the number is not an integer.
+            If `row` is not an integer.
         ArgumentTypeError
             If the dataset has no such column.
         UnsupportedEncodingError
@@ -86,7 +86,7 @@ class MDSShard(MDSFile):
         UnsafeTypeError
             If a column holds pickles, and the dataset was opened without `allow_unsafe_types`.
         CorruptDatasetError
-            If a value is not what its encoding says.
+            If a value cannot be decoded by its encoding.
         """
         row = index(row)  # NumPy's narrow integers would wrap around in what follows
         if not 0 <= row < self.num_samples:
@@ -105,8 +105,8 @@ class MDSShard(MDSFile):
             raise self.corrupt(f"holds values that cannot be decoded ({error})") from error
 
     def _check_columns(self, columns: Sequence[str]) -> None:
-        """Refuse columns that the dataset has not, or only other shards of it have."""
-        lacking = set(columns).difference(self.layout.names)  # of which there may be thousands
+        """Raise for columns that the dataset lacks, or that only its other shards have."""
+        lacking = set(columns).difference(self.layout.names)  # there may be thousands of columns
         missing = [name for name in columns if name in lacking]
         unknown = [name for name in missing if name not in self.schema]
         if unknown:
@@ -133,7 +133,7 @@ class MDSShard(MDSFile):
         }
 
     def finish(self, column: Column, stored: Values, rows: Rows, *, exact_nulls: bool) -> Values:
-        """Give the stored values of `rows` their logical type and their nulls."""
+        """Convert the stored values of `rows` to the logical type of the column, with nulls."""
         valid = elements = None
         if column.null_count and column.name in self.validity.rows:
             valid = self.validity.rows[column.name][rows]
@@ -157,7 +157,7 @@ class MDSShard(MDSFile):
         return values
 
     def _check_extent(self, rows: Rows, starts: Positions, lengths: Positions) -> None:
-        """Refuse samples whose column sizes do not add up: they would decode to garbage."""
+        """Raise for samples whose column sizes do not add up: they would decode to garbage."""
         fixed = sum(encoding.size or 0 for encoding in self.layout.encodings)
         ends = starts + self.layout.size_words + fixed + lengths.sum(axis=1)
         wrong = np.flatnonzero(ends != self.offsets[rows + 1])
@@ -169,13 +169,13 @@ class MDSShard(MDSFile):
 
     @cached_property
     def _element_bitmaps(self) -> set[str]:
-        """Columns with a bit for every element, as those have that are not stored as JSON."""
+        """Array columns with a bitmap of elements; arrays stored as JSON mark nulls in the text."""
         encodings = zip(self.layout.names, self.layout.encodings, strict=True)
         arrays = {name for name, encoding in encodings if encoding.is_array}
         return arrays.intersection(self.validity.elements)
 
     def _element_validity(self, name: str, rows: Rows) -> npt.NDArray[np.bool_]:
-        """Validity of the elements of the arrays in `rows`, flattened."""
+        """Return the validity of the elements of the arrays in `rows`, flattened."""
         bits = self.validity.elements[name]
         encoding = self.layout.encodings[self.layout.names.index(name)]
         if encoding.shape is not None:

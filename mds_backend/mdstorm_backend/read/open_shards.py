@@ -1,4 +1,4 @@
-"""Keep the open shards of a dataset, and open them ahead of use, in the order of use."""
+"""Keep the shards of a dataset open, and open shards ahead of use, in the order of use."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from mdstorm_backend.read.shard import Shard
 
 _Shard = TypeVar("_Shard", bound=Shard)
 
-#: Shards in memory that stay open when nobody uses them; more of them as long as they are small.
+#: Unused shards in memory that stay open; more of them while their total size is small.
 _KEPT = 4
 _KEPT_BYTES = 64 << 20
-#: Mapped shards that stay open. A map costs next to nothing but a file descriptor, of which most
-#: systems allow a process 1,024.
+#: Mapped shards that stay open. Each costs little but a file descriptor, of which most systems
+#: allow a process 1,024.
 _KEPT_MAPPED = 256
 
 
 class OpenShards(RenewedInForks, Generic[_Shard]):
-    """Opens each shard once for all who use it at a time. Safe to share between threads.
+    """Opens each shard once for all concurrent users. Thread-safe.
 
     Different shards are opened in parallel: the lock is never held while one is read. A shard that
-    somebody still holds is found again, however many were opened since; beyond that the last few
-    are kept, and some hundred of those that are mapped.
+    is still referenced is always found again; besides, the last few in memory and a few hundred
+    mapped ones are kept.
 
     Parameters
     ----------
     kept_mapped : int
-        How many mapped shards are kept.
+        Number of mapped shards to keep.
     kept, kept_bytes : int
-        How many shards in memory are kept in any case, and how many bytes of them otherwise.
+        Number of shards in memory to keep; more are kept up to so many bytes in total.
     """
 
     def __init__(
@@ -55,23 +55,23 @@ class OpenShards(RenewedInForks, Generic[_Shard]):
         self._lock = threading.Lock()
         self._opening: dict[int, Future[_Shard]] = {}
         self._alive: WeakValueDictionary[int, _Shard] = WeakValueDictionary()
-        #: Those that are kept, to be found without the lock.
+        #: Kept shards, found without the lock.
         self._at_hand: dict[int, _Shard] = {}
-        #: Their numbers and bytes in memory, the first opened first.
+        #: Numbers of kept shards and their bytes in memory, oldest first.
         self._in_memory: OrderedDict[int, int] = OrderedDict()
         self._mapped: OrderedDict[int, int] = OrderedDict()
         self._bytes = 0
 
     def at_hand(self, number: int) -> _Shard | None:
-        """Return shard `number` if it is open and kept, in no time."""
+        """Return shard `number` if it is kept, without locking; else None."""
         return self._at_hand.get(number)
 
     def find(self, number: int) -> _Shard | None:
-        """Return shard `number` if it is open."""
+        """Return shard `number` if it is open, else None."""
         return self._at_hand.get(number) or self._alive.get(number)
 
     def get(self, number: int, open_shard: Callable[[int], _Shard]) -> _Shard:
-        """Return shard `number`, by `open_shard` unless it is open."""
+        """Return shard `number`, calling `open_shard` if it is not open."""
         shard = self._at_hand.get(number)
         if shard is not None:
             return shard
@@ -101,7 +101,7 @@ class OpenShards(RenewedInForks, Generic[_Shard]):
         return shard
 
     def release(self) -> None:
-        """Keep none of them any longer; one that somebody holds stays open until they let go."""
+        """Stop keeping shards; one that is still referenced stays open until it is released."""
         with self._lock:
             self._at_hand.clear()
             self._in_memory.clear()
@@ -123,9 +123,10 @@ class OpenShards(RenewedInForks, Generic[_Shard]):
             del self._at_hand[oldest]
 
 
-#: Threads that open shards: most of their time they wait for a disk or a network.
+#: Threads that open shards; they mostly wait for a disk or a network.
 OPENING_THREADS = 64
-#: As long as so many are not open yet no further ones are asked for; or so many were, by mapping.
+#: No further shards are requested while this many are being opened, or once this many were mapped
+#: since the last block.
 _MANY = 64
 _MANY_MAPPED = 32
 
@@ -136,15 +137,15 @@ class ShardsAhead(PoolContext):
     Parameters
     ----------
     open_shard : callable
-        Opens a shard by its number and makes it ready.
+        Opens a shard by its number and prepares it for reading.
     find : callable
-        Returns the shard of that number if it is open, else None.
+        Returns the shard of a number if it is open, else None.
     ahead : int
-        So many samples before they are used their shards are asked for.
+        How many samples ahead of use shards are requested.
     threads : bool
-        Whether threads open them. It is not worth it where that is no more than mapping a file.
+        Whether to open shards in threads. Not worth it if opening only maps a file.
     recorder : Recorder, optional
-        Records what is done, and who waits for it.
+        Records the work done, and the time spent waiting for it.
     """
 
     def __init__(
@@ -157,23 +158,23 @@ class ShardsAhead(PoolContext):
         recorder: Recorder | None = None,
     ) -> None:
         self._recorder = recorder
-        #: What opens a shard here, and in a thread.
+        #: Opens a shard in this thread; `_task` does so in the pool.
         self._open_shard = open_shard if recorder is None else recorder.called(open_shard)
         self._task: Callable[[int], Any] = (
             open_shard if recorder is None else recorder.task(open_shard)
         )
         self._find = find
         self._ahead = ahead
-        #: Kept by the blocks that wait for them.
+        #: Shards being opened, kept alive by the blocks that wait for them.
         self._under_way: WeakValueDictionary[int, Future[Any]] = WeakValueDictionary()
-        #: Shards opened since the last block was yielded, without threads.
+        #: Shards opened without threads since the last block was yielded.
         self._opened = 0
         self._pool = (
             OrderedPool(OPENING_THREADS, thread_name_prefix="mdstorm-open") if threads else None
         )
 
     def __call__(self, blocks: Iterable[Block]) -> Iterator[Block]:
-        """Yield blocks in their order, with the shards of those that follow under way."""
+        """Yield blocks in order, while the shards of the following ones are being opened."""
         waiting: deque[tuple[int, Block]] = deque()
         samples = 0
         for block in blocks:
@@ -183,12 +184,12 @@ class ShardsAhead(PoolContext):
             rows = sum(block.sizes)
             waiting.append((rows, block))
             samples += rows
-            # Many shards are not waited for: the first samples are to be there soon.
+            # Do not wait for many shards: the first samples should arrive soon.
             while waiting and (samples - waiting[0][0] >= self._ahead or self._are_many()):
                 rows, first = waiting.popleft()
                 samples -= rows
                 yield first
-        while waiting:  # none of them is kept once it is used
+        while waiting:  # blocks are released as they are used
             yield waiting.popleft()[1]
 
     def _are_many(self) -> bool:

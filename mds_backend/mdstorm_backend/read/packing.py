@@ -1,13 +1,13 @@
 """Pack columns into records, so that rows can be taken in any order.
 
-To take a row out of many columns is to wait for the memory of each of them; out of records it is to
-wait once. Packing takes as long as taking a few hundred thousand values, so that it is worth it
-for shards of which many rows are taken.
+Taking a row from many columns waits for memory once per column; from records, only once. Packing
+takes as long as taking a few hundred thousand values, so it pays off for shards of which many
+rows are taken.
 
-Columns of a record that are copied together are a strip. Copying a column out of some records is
-one call of NumPy, and so is copying many of them that lie side by side and have values of one size:
-the records are a matrix then, of which the columns are the transpose. One call has less to set up,
-and keeps the interpreter's lock released for longer.
+Columns of a record that are copied together are a strip. Copying one column out of records is one
+NumPy call, and so is copying many adjacent columns with values of one size: the records are then
+a matrix, and the columns its transpose. One call has less overhead and keeps the GIL released for
+longer.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ from mdstorm_backend.read.block import Selection
 from mdstorm_backend.read.matrices import Matrix, Output, layout, matrices_of, output_name
 from mdstorm_backend.read.shard import Shard
 
-#: Fewer columns, or larger values, are as fast by themselves.
+#: With fewer columns, or larger values, packing gains nothing.
 _FEWEST_COLUMNS = 4
 _LARGEST_VALUE = 64
-#: A shard is packed when a part of its rows as large as one in so many was taken.
+#: A shard is packed once one in this many of its rows has been taken.
 _PART = 8
-#: Bytes of records that are written or split at a time.
+#: Bytes of records written or split at a time.
 _CHUNK_BYTES = 1 << 20
 
 _Records = npt.NDArray[np.void]
 
 
 class Packing:
-    """Packs shards whose columns are decoded. Safe to share between threads.
+    """Packs shards whose columns are decoded. Thread-safe.
 
     Parameters
     ----------
     columns : sequence of str
         The columns to read.
     outputs : sequence of Output, optional
-        What is asked for, by default all columns: matrices are made of records as they lie.
+        The entries of a batch, by default all columns; matrices are copied from the records.
     """
 
     def __init__(self, columns: Sequence[str], outputs: Sequence[Output] = ()) -> None:
-        # Those of a matrix side by side, in its order.
+        # Columns of a matrix are adjacent, in its order.
         stacked = chain.from_iterable(o for o in outputs if not isinstance(o, str))
         self._columns = tuple(dict.fromkeys([*stacked, *columns]))
         self._outputs = outputs
@@ -61,12 +61,12 @@ class Packing:
     def gather(
         self, selections: Sequence[Selection], decoded: Sequence[Batch], total: int
     ) -> Batch | None:
-        """Copy rows out of packed shards; None if one of the shards is not worth being packed.
+        """Copy rows from packed shards; None if a shard is not packed, or their dtypes differ.
 
         Parameters
         ----------
         selections : sequence of Selection
-            Which rows of which shards, and their places; at least one.
+            Which rows of which shards, and their positions; at least one.
         decoded : sequence of Batch
             All samples of the shard of each selection.
         total : int
@@ -93,7 +93,7 @@ class Packing:
         )
 
     def _records(self, selection: Selection, batch: Batch) -> _Records | None:
-        """Return the records of a shard, once so many rows are taken that it pays."""
+        """Return the records of a shard; None until enough rows were taken for packing to pay."""
         shard = selection.shard
         with self._lock:
             records = self._packed.get(shard)
@@ -106,7 +106,7 @@ class Packing:
             return records
 
     def _split(self, records: _Records) -> Batch:
-        """Return the columns, or matrices, of some records."""
+        """Split records into columns or matrices."""
         dtype = records.dtype
         numbers = {name: str(number) for number, name in enumerate(self._columns)}
         outputs = {_numbered(output, numbers): output for output in self._outputs}
@@ -128,7 +128,7 @@ def _numbered(output: Output, numbers: Mapping[str, str]) -> Output:
 
 
 def _copied(records: _Records, strips: Sequence[Strip | Matrix]) -> dict[str, npt.NDArray[Any]]:
-    """Return what some strips copy of records."""
+    """Copy the values of strips out of records, by name."""
     filled = [(strip, strip.empty(len(records))) for strip in strips]
     itemsize, records = records.itemsize, records.view(record_view(records.dtype, strips))
     for start, stop in _chunks(len(records), itemsize):
@@ -138,7 +138,7 @@ def _copied(records: _Records, strips: Sequence[Strip | Matrix]) -> dict[str, np
 
 
 def _packed(columns: Sequence[npt.NDArray[Any]]) -> _Records:
-    """Return columns as records, whose fields are numbered: names may be any text."""
+    """Pack columns into records with numbered fields, as column names may be any text."""
     fields = [(str(n), values.dtype, values.shape[1:]) for n, values in enumerate(columns)]
     records = np.empty(len(columns[0]), np.dtype(fields))
     for start, stop in _chunks(len(records), records.dtype.itemsize):
@@ -151,7 +151,7 @@ def _packed(columns: Sequence[npt.NDArray[Any]]) -> _Records:
 def _take_records(
     selections: Sequence[Selection], packed: Sequence[_Records], total: int
 ) -> _Records:
-    """Copy records to their places."""
+    """Copy the selected records to their positions."""
     dtype = packed[0].dtype
     opaque = np.dtype(f"V{dtype.itemsize}")
     block: _Records = np.empty(total, opaque)
@@ -174,16 +174,16 @@ def _chunks(rows: int, itemsize: int) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class Strip:
-    """One column, or several whose values are neighbours of one size in every record.
+    """One column, or several with adjacent values of one size in every record.
 
     Attributes
     ----------
     offset : int
-        Byte of a record at which the first value begins.
+        Byte offset of the first value in a record.
     columns : tuple of (str, numpy.dtype)
-        Name and dtype of each, in the order of the record.
+        Name and dtype of each column, in the order of the record.
     shape : tuple of int
-        Shape of a value; only scalars have neighbours.
+        Shape of a value; only columns of scalars are joined.
     """
 
     offset: int
@@ -192,36 +192,36 @@ class Strip:
 
     @property
     def name(self) -> str:
-        """Name of the first column, which stands for the strip in a record."""
+        """Name of the first column, used as the field name of the strip."""
         return self.columns[0][0]
 
     @property
     def _dtype(self) -> np.dtype[Any]:
-        """Dtype in which values are copied, whatever they mean: one of their size."""
+        """Unsigned integer dtype of the values' size, in which they are copied."""
         return np.dtype(f"u{self.columns[0][1].itemsize}")
 
     @property
     def fields(self) -> Iterator[tuple[str, Any, int]]:
-        """Name, format and offset of what it copies of a record."""
+        """Name, format and offset of the record field that the strip copies."""
         yield self.name, (self._dtype, (len(self.columns), *self.shape)), self.offset
 
     def empty(self, rows: int) -> npt.NDArray[Any]:
-        """Return memory for `rows` values of each column."""
+        """Allocate `rows` values of each column."""
         return np.empty((len(self.columns), rows, *self.shape), self._dtype)
 
     def fill(
         self, memory: npt.NDArray[Any], positions: slice, records: npt.NDArray[np.void]
     ) -> None:
-        """Copy the values of some records, seen through `record_view`, to their places."""
+        """Copy the values of `records`, viewed as `record_view`, to `positions` of `memory`."""
         memory[:, positions] = records[self.name].swapaxes(0, 1)
 
     def split(self, memory: npt.NDArray[Any]) -> Iterator[tuple[str, npt.NDArray[Any]]]:
-        """Yield name and values of each column: views."""
+        """Yield the name and values of each column, as views of `memory`."""
         for (name, dtype), values in zip(self.columns, memory, strict=True):
             yield name, values.view(dtype)
 
     def joined(self, other: Strip) -> Strip | None:
-        """Return this strip and `other` as one; None if they are not alike or not neighbours."""
+        """Return this strip joined with `other`; None unless adjacent and of one size."""
         size = self._dtype.itemsize
         if self.shape or other.shape or other._dtype.itemsize != size:
             return None
@@ -231,14 +231,14 @@ class Strip:
 
 
 def strips_of(record: np.dtype[np.void], wanted: Mapping[str, np.dtype[Any]]) -> tuple[Strip, ...]:
-    """Return the columns of a record in as few strips as there can be.
+    """Return the wanted columns of a record in as few strips as possible.
 
     Parameters
     ----------
     record : numpy.dtype
         Structured dtype of a sample.
     wanted : mapping from str to numpy.dtype
-        The columns to read, and of which dtype their values, or elements, are to be.
+        The columns to read, and the dtype of their values or elements.
     """
     strips: list[Strip] = []
     for name, (field, offset, *_) in (record.fields or {}).items():  # in the order of their bytes
@@ -254,7 +254,7 @@ def strips_of(record: np.dtype[np.void], wanted: Mapping[str, np.dtype[Any]]) ->
 
 
 def record_view(record: np.dtype[np.void], strips: Sequence[Strip | Matrix]) -> np.dtype[np.void]:
-    """Return the dtype through which records show the fields of their strips and matrices."""
+    """Return the dtype that views records as the fields of strips and matrices."""
     fields = [field for strip in strips for field in strip.fields]
     names, formats, offsets = zip(*fields, strict=True) if fields else ((), (), ())
     return layout(names, formats, offsets, record.itemsize)

@@ -1,7 +1,7 @@
-"""Read a rank's part of each shard, one after the other, where samples cannot be numbered.
+"""Read a rank's part of each shard in turn, for passes whose samples cannot be counted.
 
-That is so if a function may return any number of rows, and if a batch is what one shard, or one
-window, has. Then only the rank itself knows which rows it has had, and ranks may have different
+That is the case if a transform may return any number of rows, or if each batch is one shard or
+one window. Only the rank itself knows how far it has read then, and ranks may have different
 numbers of batches.
 """
 
@@ -31,22 +31,22 @@ from mdstorm_backend.read.gather_rows import gather_columns
 from mdstorm_backend.read.reader import Reader, batches_per_block, warn_no_data
 from mdstorm_backend.read.shard import MemoryShard
 
-#: Bytes of a slice of a shard, as stored, with which a transform is called.
+#: Stored bytes of the slice of a shard that is passed to a transform.
 _SLICE_BYTES = 4 << 20
 
-#: Returns what is kept under a name, or else what a function makes.
+#: Returns the batch cached under a name, or else calls the function for it.
 Keep: TypeAlias = Callable[[str, Callable[[], Batch]], Batch]
 
 
 class Position(NamedTuple):
-    """Between two batches: so many rows of its share of an epoch a rank has had."""
+    """A point between two batches: the epoch, and the rows of its share that a rank has read."""
 
     epoch: int = 0
     row: int = 0
 
 
 class Window(NamedTuple):
-    """Rows that a transform has returned, in one sequence; `chosen` is their order."""
+    """Rows returned by a transform that are shuffled together; `chosen` is their order."""
 
     shards: list[MemoryShard]
     bounds: npt.NDArray[np.int64]
@@ -55,29 +55,29 @@ class Window(NamedTuple):
 
 @dataclass(kw_only=True, eq=False)
 class PieceReader(Reader):
-    """Reads one rank's part of each shard in the exact order.
+    """Reads one rank's part of each shard in exact order.
 
     The transform is called with each part, or slices of it, before shuffling and batching.
 
     Parameters
     ----------
     order : ExactOrder
-        In which order, and which share of the rows; its seed is fixed.
+        The order and the rank's share of the rows; its seed is fixed.
     num_epochs : int or None
         Passes over the data; None never ends.
     slices : bool
-        Call the transform with slices of the parts, of about 4 MiB: threads share a shard, and the
-        first batch is there as soon as the first slice. They do not depend on the batch size, so
-        that a state continues with another one.
+        Call the transform with slices of about 4 MiB: threads share a shard, and the first batch
+        is ready with the first slice. Slices do not depend on the batch size, so a state can be
+        resumed with another one.
     by_shard : bool
-        A batch is one shard's part, or one window where the order has windows, whatever the batch
-        size.
+        Make each batch of one shard's part, or one window if the order has windows, whatever the
+        batch size.
     keep : callable, optional
-        Called with a name for each part that the transform is called with, and a function that
-        reads and transforms it; returns what that returns, or what it has kept under that name.
+        A cache: called with the name of each part or slice and a function that reads and
+        transforms it; returns the function's result, or the batch cached under that name.
     even : EvenBatches, optional
-        Deliver the batches that are planned there, of whatever size; by default the rows that a
-        function returns fill batches.
+        A plan of batches with the same number on every rank, of varying sizes; by default the
+        returned rows fill batches of `batch_size`.
     **others
         See `Reader`.
     """
@@ -90,16 +90,16 @@ class PieceReader(Reader):
     even: EvenBatches | None = None
 
     def pieces(self, start: Position, first_epoch: int, part: int, parts: int) -> Iterator[Block]:
-        """Read blocks of whole batches; their marks are positions.
+        """Yield blocks of whole batches; their marks are positions.
 
         Parameters
         ----------
         start : Position
-            Where to begin; a mark of an earlier block continues exactly there.
+            Where to begin; a mark of an earlier block resumes exactly after that batch.
         first_epoch : int
-            Number of the epoch with which the pass began: `num_epochs` counts from it.
+            Epoch with which the pass began; `num_epochs` counts from it.
         part, parts : int
-            Deliver only every so many-th batch, beginning with number `part` after the start.
+            Yield only every `parts`-th batch after the start, beginning with number `part`.
         """
         if not len(self.dataset):
             warn_no_data(self.dataset.url)
@@ -126,7 +126,7 @@ class PieceReader(Reader):
     # Without a transform
 
     def _shares(self, epochs: Iterable[int], start: Position) -> Iterator[Block]:
-        """Yield a block with one batch for each part of a shard, or for each window."""
+        """Yield a block with one batch for each part of a shard, or each window."""
         skip, bounds, rows = start.row, self.dataset.bounds, self._rows
         for epoch in epochs:
             row = 0
@@ -149,11 +149,11 @@ class PieceReader(Reader):
     # With a transform
 
     def _maker(self, ahead: Callable[[Iterable[Block]], Iterator[Block]], prefetcher: Any) -> _Make:
-        """Return what calls the transform with slices, ahead of use."""
+        """Return a function that reads and transforms slices, ahead of use."""
 
         def make(slices: Iterable[range]) -> Iterator[MemoryShard]:
             blocks = (Block([len(one)], [], [Located(one, self.dataset.bounds)]) for one in slices)
-            # What is kept need not be opened.
+            # Shards of cached slices need not be opened.
             opened = blocks if self.keep is not None else ahead(blocks)
             made: Iterator[MemoryShard] = prefetcher.map(self._transformed, opened)
             return made
@@ -161,7 +161,7 @@ class PieceReader(Reader):
         return make
 
     def _windows(self, epochs: Iterable[int], make: _Make) -> Iterator[tuple[int, Window]]:
-        """Yield the windows of each epoch; end after one of which the transform leaves no row."""
+        """Yield the windows of each epoch; stop with a warning after an epoch without any row."""
         for epoch in epochs:
             pieces = [
                 self._cut(p) for p in self.order.pieces(self.dataset.bounds, self._rows, epoch)
@@ -184,7 +184,7 @@ class PieceReader(Reader):
         return Window(shards, bounds, chosen)
 
     def _cut(self, piece: range) -> list[range]:
-        """Cut a part of a shard into what the transform is called with."""
+        """Cut a part of a shard into the slices for the transform."""
         if not self.slices:
             return [piece]
         dataset = self.dataset
@@ -211,7 +211,7 @@ class PieceReader(Reader):
     def _groups(
         self, counts: Iterable[int], made: Iterator[MemoryShard]
     ) -> Iterator[list[MemoryShard]]:
-        """Join what became of parts of shards to windows of at least so many rows."""
+        """Join slices of whole shard parts into windows of at least `order.window` rows."""
         if not self.order.shuffles:  # nothing waits for the rest of a shard
             yield from ([shard] for shard in made if shard.num_samples)
             return
@@ -229,7 +229,7 @@ class PieceReader(Reader):
             yield [_located(window, first, len(window.chosen))], Position(epoch, row)
 
     def _batches(self, windows: Iterator[tuple[int, Window]], start: Position) -> Iterator[_Cut]:
-        """Cut the rows into batches, which span windows and epochs."""
+        """Cut the rows into batches, which may span windows and epochs."""
         size = self.batch_size
         parts: list[Located] = []
         missing, end = size, start
@@ -249,7 +249,7 @@ class PieceReader(Reader):
     def _spread(
         self, even: EvenBatches, start: Position, first_epoch: int, make: _Make
     ) -> Iterator[_Cut]:
-        """Spread what becomes of each group of slices over the batches that end within it."""
+        """Spread the transformed rows of each group of slices over the group's batches."""
         size, bounds = even.rows_per_epoch, self.dataset.bounds
         begun = (start.epoch - first_epoch) * size + start.row
         planned: deque[Group] = deque()
@@ -273,8 +273,8 @@ class PieceReader(Reader):
                     yield cut, Position(first_epoch + epoch, end - epoch * size)
 
     def _of_part(self, cuts: Iterator[_Cut], part: int, parts: int) -> Iterator[Block]:
-        """Join batches to blocks of 1, 2, 4 … of them."""
-        # The transform has been called: it does not limit what a block has.
+        """Join batches into blocks of 1, 2, 4 … batches."""
+        # The transform has already been called, so it does not limit the size of a block.
         most = batches_per_block(self.dataset, self.block_rows, self.batch_size)
         most = 1 if self.by_shard else most
         mine, batches = islice(cuts, part, None, parts), 1
@@ -290,18 +290,18 @@ class PieceReader(Reader):
         with work(Cause.DECODING):
             if sum(block.sizes):
                 block.batch = gather_columns(parts, names)
-            else:  # only a row knows the types
+            else:  # the types are only known from a row
                 rows = [part.row for part in parts if isinstance(part, _NoRows)]
                 block.batch = slice_batch(gather_columns(rows, names), 0, 0)
         if self.images is not None:
-            # Nobody knows which samples a transform's rows are.
+            # It is unknown which samples the transformed rows came from.
             with reading_samples(tuple):
                 block.batch = self.images(block.batch)
         return self._finished(block)
 
 
 class _NoRows(Located):
-    """The rows of a batch that is empty, and one that has their types."""
+    """The rows of an empty batch, and a row that provides the types."""
 
     def __init__(self, window: Window, row: Located) -> None:
         super().__init__(range(0), window.bounds)
@@ -339,7 +339,7 @@ def _evenly(windows: list[Window], group: Group) -> Iterator[list[Located]]:
 def _after(
     windows: Iterator[tuple[int, Window]], start: Position
 ) -> Generator[tuple[Window, int, int, int], None, None]:
-    """Yield windows from a position on: their epoch, first row to use, and rows up to their end."""
+    """Yield windows from `start` on: window, epoch, first row to use, rows of the epoch so far."""
     epoch, row = start.epoch, 0
     for number, window in windows:
         row = row if number == epoch else 0

@@ -1,4 +1,4 @@
-"""Read chunks of samples as blocks of whole batches, filled in threads ahead of use."""
+"""Read chunks of samples as blocks of whole batches, filled by threads ahead of use."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from mdstorm_backend.read.matrices import Output, arranged
 from mdstorm_backend.read.open_shards import ShardsAhead
 from mdstorm_backend.read.shard import SampleSource, Shard
 
-#: A block has about so many rows, or bytes if that is less, but at least one batch.
+#: A block has up to this many rows or bytes, whichever is less, but at least one batch.
 BLOCK_ROWS = 65536
 _BLOCK_BYTES = 8 << 20
-#: A block of a wide table has more, so that a column has enough values for what it costs by itself.
+#: A block of a wide table has more bytes, to amortise the cost per column.
 _COLUMN_BYTES = 16 << 10
 _WIDE_BLOCK_BYTES = 64 << 20
 
@@ -42,29 +42,29 @@ class Reader:
     batch_size : int
         Rows of a batch.
     columns : sequence of str or None
-        Which columns, in which order; None for all.
+        The columns to read, in this order; None for all.
     transform : Transform, optional
-        Called with the rows of a batch, or of many if it `keeps_rows`.
+        Called with the rows of a batch, or of many batches if it `keeps_rows`.
     prepare : callable, optional
-        Called with rows as they are read, before the transform; must keep their number.
+        Called with the rows as read, before the transform; must keep their number.
     exact_nulls : bool
         Deliver nulls of floating-point columns as nulls, not as NaN.
     images : ImageDecoder, optional
         Decodes images, after the transform and the shuffling.
     outputs : sequence of Output, optional
-        What a batch is to hold, by default all columns.
+        The entries of a batch, by default all columns.
     workers : int
-        Threads that decode and transform ahead of use; 0 does everything in the caller's thread.
+        Threads that decode and transform ahead of use; with 0 the caller's thread does everything.
     prefetch : int
         Blocks that may be ready ahead of use; memory grows with it.
     block_rows : int
-        Rows of a block at most, rounded to whole batches.
+        Most rows of a block, rounded to whole batches.
     samples_ahead : int
         Samples whose shards are opened ahead of use.
     keeps_open : bool
-        Keep the shards of a chunk that is no range open until all of it was read.
+        Keep the shards of a chunk that is not a range open until all of it has been read.
     recorder : Recorder, optional
-        Records what is done, and what the consumer waits for.
+        Records the work done, and what the consumer waits for.
     """
 
     dataset: SampleSource
@@ -87,32 +87,32 @@ class Reader:
 
     @cached_property
     def schema(self) -> Schema:
-        """The columns that are read, as they are stored."""
+        """The columns to read, as stored."""
         return self.dataset.schema.select(self.dataset.select(self.columns))
 
     @cached_property
     def _gather(self) -> Gatherer:
-        # What a function gets is columns.
+        # Functions receive columns, not matrices.
         has_functions = self.prepare or self.transform or self.images
         outputs = () if has_functions else self.outputs
         return Gatherer(self.schema, exact_nulls=self.exact_nulls, outputs=outputs)
 
     def blocks(self, chunks: Iterator[Chunk], sizes: Iterator[int]) -> Iterator[Block]:
-        """Read blocks of whole batches.
+        """Yield blocks of whole batches.
 
         Parameters
         ----------
         chunks : iterator of Chunk
-            Numbers of the samples, in their order.
+            Sample numbers, in the order of delivery.
         sizes : iterator of int
-            How many of them each batch takes.
+            Number of samples of each batch.
         """
-        # Refuses columns that are not there; samples of different columns can be read one by one.
+        # Raises for missing columns even if nothing is read; samples may differ in their columns.
         _ = self.schema
         if not len(self.dataset):
             warn_no_data(self.dataset.url)
             return
-        # Of threads that only copy, more than one would wait for the interpreter's lock.
+        # More than one thread that only copies would wait for the GIL.
         threads, depth = self.workers, self.prefetch
         is_numpy = all(column.is_numpy() for column in self.schema)
         if only_copies := self.transform is None and self.prepare is None and is_numpy:
@@ -126,9 +126,9 @@ class Reader:
             yield from prefetcher.map(fill, plan, first_here=only_copies)
 
     def planned(self, chunks: Iterator[Chunk], sizes: Iterator[int]) -> Iterator[Block]:
-        """Yield what `blocks` would read, unread: they know the `numbers` of their samples.
+        """Yield the blocks of `blocks` unread, for the `numbers` of their samples.
 
-        While a block is held its shards stay open.
+        The shards of a block stay open while it is referenced.
         """
         with self._ahead() as ahead:
             for block in ahead(self._plan(chunks, sizes)):
@@ -137,7 +137,7 @@ class Reader:
                 yield block
 
     def _plan(self, chunks: Iterator[Chunk], sizes: Iterator[int]) -> Iterator[Block]:
-        """Cut the samples into blocks of 1, 2, 4 … batches, so that the first one is soon there."""
+        """Cut the samples into blocks of 1, 2, 4 … batches, so that the first one is ready soon."""
         most, batches = self._batches_per_block, 1
         stream = _Stream(chunks, self.dataset, keeps_open=self.keeps_open)
         while marks := list(islice(sizes, min(batches, most))):
@@ -172,7 +172,7 @@ class Reader:
         return block
 
     def _make_ready(self, shard: Shard) -> None:
-        """Do ahead of `_fill` what takes more than copying."""
+        """Decode a shard ahead of `_fill`, as far as that is done for whole shards."""
         with work(Cause.DECODING):
             shard.make_ready(self.schema.names, exact_nulls=self.exact_nulls)
 
@@ -196,7 +196,7 @@ class Reader:
 
 
 class _Stream:
-    """Samples of chunks to be taken in any number."""
+    """The samples of chunks as one stream, to be taken in any number."""
 
     def __init__(self, chunks: Iterator[Chunk], dataset: SampleSource, *, keeps_open: bool) -> None:
         self._chunks = chunks
@@ -206,11 +206,11 @@ class _Stream:
         self._kept: Opened | None = None
 
     def take(self, count: int) -> Iterator[Located]:
-        """Yield where the next `count` samples lie."""
+        """Yield the next `count` samples, located in their shards."""
         while count:
             while not len(self._left):
                 self._left = next(self._chunks)
-                # What comes in any order needs the same shards over and over.
+                # Samples in arbitrary order need the same shards over and over.
                 is_range = isinstance(self._left, range)
                 self._kept = {} if self._keeps_open and not is_range else None
             taken, self._left = self._left[:count], self._left[count:]
@@ -219,7 +219,7 @@ class _Stream:
 
 
 def batches_per_block(dataset: SampleSource, rows: int, batch_size: int) -> int:
-    """Whole batches of a block that is to have about `rows` rows."""
+    """Return the number of batches of a block of up to `rows` rows; at least 1."""
     per_row = max(dataset.nbytes // max(len(dataset), 1), 1)
     wide = min(_COLUMN_BYTES * len(dataset.schema), _WIDE_BLOCK_BYTES)
     return max(1, min(rows, max(_BLOCK_BYTES, wide) // per_row) // batch_size)

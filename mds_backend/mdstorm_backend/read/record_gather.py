@@ -1,7 +1,7 @@
 """Gather fixed-size samples as opaque records.
 
-Rows are copied whole and split into columns afterwards, as many at a time as stay in the
-processor's cache. What can be known of the columns beforehand is worked out once.
+Rows are copied whole and then split into columns, in chunks that stay in the processor's cache.
+Work that only depends on the columns is done once.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.read.packing import Strip, record_view, strips_of
 from mdstorm_backend.read.shard import Shard
 
-#: Bytes of records that are split into columns at a time: every column's pass reads all of them, so
-#: they should not be many more than a second-level cache holds.
+#: Bytes of records split into columns at a time. Each column reads all of them, so they should
+#: about fit into a second-level cache.
 _CHUNK_BYTES = 1 << 20
 
 
@@ -40,8 +40,8 @@ class RecordGatherer:
     exact_nulls : bool
         Deliver nulls of floating-point columns as nulls, not as NaN.
     outputs : sequence of Output, optional
-        What is asked for, by default all columns: matrices are made where the bytes of their
-        values need no conversion, and the columns of the others delivered.
+        The entries of a batch, by default all columns. Matrices are made if the bytes of their
+        values need no conversion; of other matrices the columns are delivered.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class RecordGatherer:
         matrices, left = matrices_of(dtype, viewed, outputs)
         if matrices:
             schema = schema.select([name for name in schema.names if name in left])
-        #: Columns that are more than another view of their bytes.
+        #: Columns that are not just a view of their bytes.
         self._converted = [column for column in schema if viewed.get(column.name) is None]
         self._masked = [c for c in schema if not c.is_numpy(exact_nulls=exact_nulls)]
         self._chunk_rows = max(1, _CHUNK_BYTES // max(dtype.itemsize, 1))
@@ -65,13 +65,13 @@ class RecordGatherer:
         self._names = [*schema.names, *(matrix.name for matrix in matrices)]
         wanted = {name: viewed.get(name) or dtype[name].base for name in schema.names}
         self._strips: tuple[Strip | Matrix, ...] = (*strips_of(dtype, wanted), *matrices)
-        #: Whether records are all that is asked for, as they lie.
+        #: Whether the batch is one matrix whose rows are the records.
         self._is_whole = not schema.names and len(matrices) == 1 and matrices[0].is_whole(dtype)
         self._view = record_view(dtype, self._strips)
 
     @staticmethod
     def accepts(schema: Schema, dtype: np.dtype[np.void]) -> bool:
-        """Whether records of `dtype` hold the columns in the encodings of the whole dataset."""
+        """Whether records of `dtype` have all columns, in the encodings of the whole dataset."""
         names = frozenset(dtype.names or ())
         return all(
             column.name in names and _is_stored_as(dtype[column.name].base, column)
@@ -79,7 +79,7 @@ class RecordGatherer:
         )
 
     def __call__(self, parts: Sequence[Located]) -> Batch:
-        """Copy the samples of `parts`, one after the other, into new arrays."""
+        """Copy the samples of `parts`, in their order, into new arrays."""
         total = sum(map(len, parts))
         strips = [(strip, strip.empty(total)) for strip in self._strips]
         columns = dict(chain.from_iterable(strip.split(memory) for strip, memory in strips))
@@ -112,7 +112,7 @@ class RecordGatherer:
     ) -> Iterator[tuple[npt.NDArray[np.void], slice]]:
         """Yield records of the samples `start` to `stop` of a part, and their places in a block.
 
-        Whole records, and masks, are put in their places at once.
+        If rows are whole records they are copied to their places here; so are masks.
         """
         scattered = part.scattered(start, stop)
         if scattered is None or scattered.is_sorted:
@@ -140,10 +140,10 @@ class RecordGatherer:
             mask.fill(selections)
 
     def _gather(self, scattered: Scattered, records: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
-        """Copy records in any order, from one shard after the other, to `records`.
+        """Copy records in arbitrary order to `records`, shard by shard, and return `records`.
 
-        Those of many shards are put in their places at once: a block may have thousands of shards
-        with a record or two of each.
+        With many shards all records are put in place by one call: a block may take a record or
+        two from each of thousands of shards.
         """
         few = scattered.by_shard
         if few is not None:
@@ -160,7 +160,7 @@ class RecordGatherer:
 
 
 def _is_stored_as(dtype: np.dtype[Any], column: Column) -> bool:
-    """Whether values of `dtype` are in the encoding of the whole dataset."""
+    """Whether values of `dtype` are stored in the encoding of the whole dataset."""
     wanted = column.parsed_encoding.dtype
     return wanted is not None and dtype == wanted
 

@@ -1,4 +1,4 @@
-"""The protocols of the reading core: shards, one of them in memory, and what readers read."""
+"""The protocols `Shard` and `SampleSource`, which readers read, and shards in memory."""
 
 from __future__ import annotations
 
@@ -17,58 +17,58 @@ Rows = npt.NDArray[np.int64]
 
 
 class Shard(Protocol):
-    """Some samples that are read together. Safe to share between threads.
+    """Samples that are stored and read together. Thread-safe.
 
-    An MDS shard is one implementation, a row group of a Parquet file another. What has a body here
-    is right for any shard that derives from this class.
+    An MDS shard is one implementation, a row group of a Parquet file another. Methods with a body
+    are defaults for shards that derive from this class.
     """
 
     num_samples: int
-    #: The file while its samples are on their way; what stands before them is there.
+    #: The file while its samples are still being downloaded; its header has arrived.
     arrival: Arrival | None = None
 
     @property
     def memory(self) -> int:
-        """Bytes that it keeps in memory; 0 if it is mapped."""
+        """Bytes held in memory; 0 for a mapped file."""
         return 0
 
     def wait_for(self, stop: int) -> None:
-        """Wait until the samples before `stop` are there."""
+        """Wait until the samples before `stop` have arrived."""
         return
 
     def will_need(self) -> None:
-        """Ask the operating system to read ahead what is mapped."""
+        """Advise the operating system to read ahead if the file is mapped."""
         return
 
     def make_ready(self, columns: Sequence[str], *, exact_nulls: bool = False) -> None:
-        """Do ahead of use what `read` of these columns has to do once for all samples."""
+        """Do the work for these columns that is done once for all samples, ahead of use."""
         return
 
     def decoded(self, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch | None:
-        """Return all samples as `read` would, if they are in memory that way; not to be changed.
+        """Return all samples as `read` would, if they are decoded in memory; must not be modified.
 
-        None for a shard whose samples are decoded as they are asked for.
+        None for a shard whose samples are decoded on request.
         """
         return None
 
     def read(self, rows: Rows, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch:
-        """Decode the samples `rows` (ascending, without repetition) of some columns.
+        """Decode the given columns of the samples `rows` (ascending, without repetition).
 
-        The values are copies that nothing else refers to. With `exact_nulls` a null in a
-        floating-point column is a null of an Arrow array and not NaN.
+        The values are independent copies. With `exact_nulls` a null in a floating-point column is
+        a null of an Arrow array, not NaN.
         """
 
     def sample(self, row: int, columns: Sequence[str] | None = None) -> dict[str, Any]:
-        """Return one sample, all of its columns for None."""
+        """Return one sample; by default all of its columns."""
 
 
 class MemoryShard(Shard):
-    """A batch in memory as a shard, which a transform returned.
+    """A batch that a transform returned, as a shard in memory.
 
     Parameters
     ----------
     batch : Batch
-        The samples. They are kept, not copied.
+        The samples; kept, not copied.
     """
 
     def __init__(self, batch: Batch) -> None:
@@ -76,15 +76,15 @@ class MemoryShard(Shard):
         self.num_samples = num_rows(batch)
 
     def read(self, rows: Rows, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch:
-        """Copy the samples `rows` of some columns."""
+        """Copy the given columns of the samples `rows`."""
         return {name: take_values(self.batch[name], rows) for name in columns}
 
     def decoded(self, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch:
-        """Return some columns as they are."""
+        """Return the given columns without copying."""
         return {name: self.batch[name] for name in columns}
 
     def sample(self, row: int, columns: Sequence[str] | None = None) -> dict[str, Any]:
-        """Return one sample, as NumPy has it or as a Python object."""
+        """Return one sample; values are NumPy values or Python objects."""
         return {
             name: values[row] if isinstance(values, np.ndarray) else values[row].as_py()
             for name, values in self.batch.items()
@@ -93,7 +93,7 @@ class MemoryShard(Shard):
 
 
 def contiguous(rows: Rows) -> slice | None:
-    """Return the slice that ascending `rows` cover without a gap, or None."""
+    """Return ascending `rows` as a slice, or None if they have gaps."""
     if len(rows) == 0:
         return slice(0, 0)
     first, last = int(rows[0]), int(rows[-1])
@@ -101,44 +101,44 @@ def contiguous(rows: Rows) -> slice | None:
 
 
 class SampleSource(Protocol):
-    """Samples with numbers from 0, in shards with numbers from 0."""
+    """A dataset as readers see it: samples numbered from 0, in shards numbered from 0."""
 
     @property
     def url(self) -> str:
-        """Where they are, for messages."""
+        """Location of the samples, for messages."""
 
     @property
     def schema(self) -> Schema:
-        """The columns of a whole batch."""
+        """All columns."""
 
     @property
     def shard_sizes(self) -> tuple[int, ...]:
-        """Samples of each shard."""
+        """Number of samples of each shard."""
 
     @property
     def bounds(self) -> npt.NDArray[np.int64]:
-        """Number of the first sample of each shard, and of all samples."""
+        """Number of the first sample of each shard, then the total number of samples."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all shards, uncompressed."""
+        """Total uncompressed bytes of all shards."""
 
     @property
     def fingerprint(self) -> str:
-        """Identity of the content, by which a checkpoint knows its dataset."""
+        """Identity of the content, by which a checkpoint recognises its dataset."""
 
     @property
     def is_mapped(self) -> bool:
-        """Whether opening a shard is no more than mapping a file."""
+        """Whether opening a shard only maps a file."""
 
     @property
     def bytes_ahead(self) -> int:
-        """Bytes of shards to open ahead of use; 0 unless opening them is to wait for a network."""
+        """Bytes of shards to open ahead of use; 0 unless opening waits for a network."""
 
     def __len__(self) -> int: ...
 
     def select(self, columns: Sequence[str] | None) -> tuple[str, ...]:
-        """Return the names in `columns`, or of all columns for None."""
+        """Return the names in `columns`; all column names for None."""
 
     def shard(self, number: int) -> Shard:
         """Open a shard."""
@@ -146,17 +146,17 @@ class SampleSource(Protocol):
     def begin_shard(self, number: int) -> Shard:
         """Open a shard for a reader that waits for the rows it reads, see `Shard.wait_for`.
 
-        It is not among those that are found open.
+        `find_open` does not return it.
         """
 
     def find_open(self, number: int) -> Shard | None:
-        """Return a shard if it is open."""
+        """Return a shard if it is open, else None."""
 
     def release(self) -> None:
-        """Let go of shards that are kept open for later; they are opened again when needed."""
+        """Release shards that are kept open; they are opened again when needed."""
 
     def locate(self, i: int) -> tuple[int, int]:
-        """Return the number of the shard that holds sample `i`, and its row there."""
+        """Return the number of the shard that holds sample `i`, and the sample's row there."""
 
     def sample(self, i: int, columns: Sequence[str] | None = None) -> dict[str, Any]:
-        """Return sample `i`, all of its columns for None."""
+        """Return sample `i`; by default all of its columns."""
