@@ -1,4 +1,4 @@
-"""Plan the columns that a Parquet dataset delivers, with one schema for differing files."""
+"""Plan the columns that a Parquet dataset delivers, with one schema even if files differ."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mdstorm_backend.parquet.footers import Footer, RowGroup
 
 
 def plan_columns(fields: pa.Schema) -> tuple[Schema, dict[str, pa.DataType]]:
-    """Return the columns as if the data had been written to MDS, and the unsupported ones.
+    """Return the columns that the data would have in MDS, and the unsupported ones.
 
     Parameters
     ----------
@@ -30,12 +30,12 @@ def plan_columns(fields: pa.Schema) -> tuple[Schema, dict[str, pa.DataType]]:
     schema : Schema
         The columns in stored order, with no null counts.
     left_out : dict of str to pyarrow.DataType
-        Columns of types that the core does not support.
+        Columns of unsupported types.
 
     Raises
     ------
     InvalidArgumentError
-        If two columns have one name, or one has none.
+        If two columns have the same name, or one has no name.
     """
     left_out: dict[str, pa.DataType] = {}
     try:
@@ -45,7 +45,7 @@ def plan_columns(fields: pa.Schema) -> tuple[Schema, dict[str, pa.DataType]]:
         kept = [field for field in fields if field.name not in left_out]
         planned = plan_batch(pa.schema(kept), None) if kept else Schema(())
     types = {column.name: fields.field(column.name).type for column in planned}
-    # No Spark type says how deep lists of unsigned numbers are.
+    # Unsigned numbers have no Spark type, which would record the depth of nested lists.
     flat = {c.name for c in planned if depth_of(c.arrow_type) < depth_of(plain_type(types[c.name]))}
     left_out |= {name: types[name] for name in flat}
     columns = tuple(_with_length(c, types[c.name]) for c in planned if c.name not in flat)
@@ -109,8 +109,8 @@ def _lengths(means: set[int | None]) -> Literal["unknown", "differ"]:
 def common_schema(schemas: Sequence[pa.Schema], urls: Sequence[str]) -> pa.Schema:
     """Return the schema of the first file, with columns widened to fit all files.
 
-    Other files may have columns in another order and narrower numbers; a column without values may
-    have no type there. A column of several types gets a plain one, see `plain_type`.
+    Files may differ in the order of columns and the width of numbers; a column without values may
+    have type null. A column of several types gets a plain type, see `plain_type`.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def common_schema(schemas: Sequence[pa.Schema], urls: Sequence[str]) -> pa.Schem
     Raises
     ------
     CorruptDatasetError
-        If files have other columns than the first one, or a column of another type.
+        If a file has other columns than the first one, or a column of an incompatible type.
     """
     first = schemas[0]
     types = {field.name: field.type for field in first}
@@ -160,9 +160,10 @@ def _mixed(what: str, url: str) -> CorruptDatasetError:
 
 
 def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
-    """Return a type that holds the values of both exactly, None if neither does: a plain one.
+    """Return the plain type that holds the values of both exactly, None if neither does.
 
-    Lists of one length in one file may have several in another. Tensors say shapes that differ.
+    Fixed-size lists become lists, as lengths may differ. Tensors of differing shapes have no such
+    type.
     """
     if one == other or pa.types.is_null(other):
         return one
@@ -187,5 +188,5 @@ def _holds(wide: pa.DataType, narrow: pa.DataType) -> bool:
     if not all(types.is_integer(type_) or types.is_floating(type_) for type_ in (wide, narrow)):
         return False
     if types.is_floating(wide) and types.is_integer(narrow) and narrow.bit_width == 64:
-        return False  # NumPy takes float64 to hold any of them
+        return False  # NumPy considers the cast to float64 safe
     return bool(np.can_cast(numpy_dtype(narrow), numpy_dtype(wide), "safe"))

@@ -1,4 +1,4 @@
-"""Read Parquet footers, which describe files and row groups, and open files by them."""
+"""Read Parquet footers, which describe files and their row groups, and open Parquet files."""
 
 from __future__ import annotations
 
@@ -24,27 +24,28 @@ from mdstorm_backend.format.shard_info import FileInfo, ShardInfo
 from mdstorm_backend.parquet.thrift import Struct, Wanted, read_struct
 from mdstorm_backend.storage import Buffer, Location
 
-#: Value of a partition column in one file, None for null: of Hive partitions an integer or a
-#: string, of tables what their type is in Python.
+#: Value of a partition column in one file, None for null: an integer or a string for Hive
+#: partitions, the Python value of the column's type for tables.
 PartitionValue: TypeAlias = Any
 
 
-#: What the names of files end in that another library reads.
+#: Endings of files of other formats, which other libraries read.
 _OTHER_FORMATS = (".csv", ".csv.gz", ".tsv", ".json", ".jsonl", ".avro", ".orc")
 
 
 @dataclass(frozen=True, slots=True)
 class ParquetFileInfo:
-    """One file.
+    """A file of a Parquet dataset.
 
     Attributes
     ----------
     name : str
-        Its path relative to the dataset's location.
+        Path relative to the dataset's location.
     size : int
-        Its size in bytes.
+        Size in bytes.
     identity : str
-        Its state according to the storage: a time or a tag; "" if the storage gives none.
+        State of the content according to the storage: a modification time, a tag, or both; "" if
+        the storage gives neither.
     """
 
     name: str
@@ -54,24 +55,24 @@ class ParquetFileInfo:
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """One row group, or a small file of a table with all of its row groups: a shard.
+    """One shard: a row group, or all row groups of a small file of a table.
 
     Attributes
     ----------
     file_url : str
-        URL of its file.
+        URL of the file.
     path : str
         Path of the file relative to the dataset's location.
     ordinal : int or None
-        Its number in the file; None for a file with all of its row groups.
+        Number of the row group in the file; None for all row groups of the file.
     num_rows : int
-        Rows of it that are part of the data.
+        Rows that are part of the data: deleted ones are not counted.
     partition : mapping of str to value
         Values of the partition columns.
     nbytes : int
-        Bytes of its values, uncompressed.
+        Uncompressed bytes of the values.
     dead : array of int64, or None
-        Positions in it of rows that a deletion vector removed, ascending.
+        Positions within the shard of rows that a deletion vector removed, ascending.
     """
 
     file_url: str
@@ -84,11 +85,11 @@ class RowGroup:
 
     @property
     def stored_rows(self) -> int:
-        """Rows that the file holds, dead ones too."""
+        """Number of rows that the file holds, including deleted ones."""
         return self.num_rows + (0 if self.dead is None else len(self.dead))
 
     def alive(self) -> npt.NDArray[np.bool_] | None:
-        """Return for each stored row whether it is part of the data; None if all are."""
+        """Return a mask of the stored rows that are not deleted; None if none is."""
         if self.dead is None or not len(self.dead):
             return None
         mask = np.ones(self.stored_rows, np.bool_)
@@ -96,7 +97,7 @@ class RowGroup:
         return mask
 
 
-#: What the system says of something else in the place of a file that a log names.
+#: Errors of the system if the path of a file that a log names is not a file.
 _NO_FILE = {errno.EINVAL, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG}
 #: Numbers of fields of a ``ColumnMetaData`` and of its ``Statistics``.
 VALUES, STATISTICS = 5, 12
@@ -110,19 +111,19 @@ _TAIL = 64 << 10
 
 @dataclass(frozen=True)
 class Footer:
-    """What readers need of one file's footer.
+    """The parts of one file's footer that readers need.
 
     Attributes
     ----------
     schema : pyarrow.Schema
-        Its columns.
+        The columns of the file.
     rows, nbytes : tuple of int
-        Rows, and uncompressed bytes, of each row group.
+        Rows and uncompressed bytes of each row group.
     nulls : dict of str to (int or None)
-        Null counts of the columns that have nulls; None where the statistics lack them, and for
+        Null counts of the columns that have nulls; None if the statistics lack them, and for
         arrays, whose statistics count null rows, null elements and empty arrays alike.
     lengths : dict of str to set of (int or None)
-        Mean length of the arrays of a column in each row group; None where that is not an integer.
+        Mean lengths of a column's arrays in the row groups; None for a mean that is not an integer.
     """
 
     schema: pa.Schema
@@ -135,16 +136,16 @@ class Footer:
 def read_footers(
     location: Location, files: Sequence[ParquetFileInfo], options: CacheOptions
 ) -> list[Footer]:
-    """Read the footers of some files, several at a time.
+    """Read the footers of several files in parallel.
 
     Parameters
     ----------
     location : Location
-        Where they are.
+        The directory of the files.
     files : sequence of ParquetFileInfo
         The files.
     options : CacheOptions
-        Attempts and timeout for remote files.
+        Retries and timeout for remote files.
 
     Raises
     ------
@@ -221,7 +222,7 @@ def _read(location: Location, file: ParquetFileInfo, options: CacheOptions) -> F
 
 
 def _tail(location: Location, file: ParquetFileInfo, options: CacheOptions) -> bytes:
-    """Return the end of a file, including its footer."""
+    """Read the end of a file, including its whole footer."""
     if file.size == 0:
         url = location.file_url(file.name)
         raise CorruptDatasetError(
@@ -260,16 +261,16 @@ def _last(location: Location, file: ParquetFileInfo, size: int, options: CacheOp
 
 
 def parsed(content: pa.Buffer, url: str) -> pq.FileMetaData:
-    """Parse the footer of a Parquet file, of which `content` is all or the end.
+    """Parse the footer of a Parquet file from `content`, the whole file or its end.
 
     Raises
     ------
     CorruptDatasetError
-        If there is none.
+        If there is no valid footer.
     """
     try:
         return pq.read_metadata(pa.BufferReader(content))
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last of a name
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last: a damaged name
         if "Unrecognized type" in str(error):
             raise CorruptDatasetError(
                 f"{url} holds columns of a type that pyarrow {pa.__version__} does not know "
@@ -304,7 +305,7 @@ def _nulls_and_lengths(
     rows: Sequence[int],
     chunks: Sequence[Sequence[Struct]],
 ) -> tuple[dict[str, int | None], dict[str, set[int | None]]]:
-    """Sum up null counts from the statistics, and array lengths from the numbers of values."""
+    """Return null counts from the statistics, and mean array lengths from the value counts."""
     nulls: dict[str, int | None] = {}
     lengths: dict[str, set[int | None]] = {}
     for number, column in enumerate(_leaves(schema)):
@@ -326,7 +327,7 @@ def _nulls_and_lengths(
 
 
 def _leaves(schema: pa.Schema) -> list[pa.Field]:
-    """Return for each column of a file the one of the schema that it is, or is a part of."""
+    """Return for each Parquet column the field of the schema that it is, or is nested in."""
     return [column for column in schema for _ in range(_num_leaves(column.type))]
 
 
@@ -336,27 +337,27 @@ def _num_leaves(type_: pa.DataType) -> int:
     return sum(_num_leaves(type_.field(i).type) for i in range(type_.num_fields)) or 1
 
 
-#: Files whose footers stay parsed: row groups of one file are mostly read in sequence.
+#: Number of files that stay open: row groups of one file are mostly read in sequence.
 _KEPT = 8
 
 
 class ParquetFiles(RenewedInForks):
-    """Opens the files of a dataset. Safe to share between threads, and to fork.
+    """Opens the files of a dataset. Thread-safe and fork-safe.
 
-    Remote files come through the shard cache, as a whole.
+    Remote files are downloaded as a whole through the shard cache.
 
     Parameters
     ----------
     location : Location
-        Where they are.
+        The directory of the files.
     files : sequence of ParquetFileInfo
         The files.
     fingerprint : str
-        Identity of their content.
+        Identity of the content.
     cache : CacheOptions or None
-        How they are downloaded to this machine.
+        How files are downloaded to this machine.
     table_version : int or None
-        The version of the table that they are, if they are one.
+        The version of the table, if the files are one.
     """
 
     def __init__(
@@ -381,18 +382,18 @@ class ParquetFiles(RenewedInForks):
     @cached_property
     def _source(self) -> ShardFiles:
         infos = self._infos.values()
-        # There is no index that was written at some time.
+        # There is no index, so no time at which it was written.
         return shard_files(self._location, self._fingerprint, self._cache, shards=infos, written="")
 
     def open(self, name: str) -> pq.ParquetFile:
-        """Open a file, for one thread.
+        """Return a new reader of a file, for use by one thread.
 
         Raises
         ------
         DatasetNotFoundError
-            If it is missing.
+            If the file is missing.
         CorruptDatasetError
-            If it is not a Parquet file, or has another size than when the dataset was opened.
+            If it is not a Parquet file, or its size changed since the dataset was opened.
         CredentialsError, StorageError
             If it cannot be downloaded to this machine.
         """
@@ -432,7 +433,7 @@ class ParquetFiles(RenewedInForks):
 
 
 def missing_file(url: str, version: int) -> DatasetNotFoundError:
-    """Return the error for a file that a version of a table refers to, and that is not there."""
+    """Return the error for a missing file that a version of a table refers to."""
     return DatasetNotFoundError(
         f"{url} is missing, which is part of version {version} of the table: VACUUM, or the "
         "expiry of snapshots, may have removed it. Open the newest version, or restore the file",
@@ -441,5 +442,5 @@ def missing_file(url: str, version: int) -> DatasetNotFoundError:
 
 
 def _as_shard(file: ParquetFileInfo) -> ShardInfo:
-    """Describe a file to the shard cache."""
+    """Return the file's description for the shard cache."""
     return ShardInfo((), (), (), 0, FileInfo(file.name, file.size, {}))

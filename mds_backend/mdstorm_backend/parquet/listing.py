@@ -1,4 +1,4 @@
-"""List the files of a Parquet dataset, and read the values in names of directories.
+"""List the files of a Parquet dataset, and read partition values from directory names.
 
 Hive partitions are columns whose values are in directory names, ``year=2024/month=1``.
 """
@@ -22,12 +22,12 @@ from mdstorm_backend.storage import Location, modification_of
 from mdstorm_backend.tables.layouts import check_layout
 
 _PATTERN = re.compile(r"[*?\[]")
-#: Files beside the data that never belong to it.
+#: Endings of files beside the data that never belong to it.
 _OTHER_FILES = (".crc", "_$folder$")
-#: The names that storages give a value that changes with a file's content.
+#: Storages' names for a value that changes with the content of a file.
 _TAGS = ("ETag", "etag", "checksum", "md5Hash", "content_md5")
 
-#: URL of a file, and fsspec's description of it.
+#: URL of a file, and its description by fsspec.
 _Found: TypeAlias = tuple[str, dict[str, Any]]
 
 
@@ -38,13 +38,13 @@ class FoundFiles:
     Attributes
     ----------
     url : str
-        What was asked for.
+        The requested URLs.
     location : Location
-        Directory below which all of them are.
+        Directory that holds all files, at any depth.
     files : tuple of ParquetFileInfo
         The files in order, at least one.
     is_directory : bool
-        Whether they are those of one directory, whose names may have partitions in them.
+        Whether a single directory was requested, so that paths may include partitions.
     """
 
     url: str
@@ -56,14 +56,14 @@ class FoundFiles:
 def locate(
     urls: str | Sequence[str], storage_options: dict[str, Any] | None, filesystem: Any
 ) -> list[Location]:
-    """Return what some URLs name; for arguments see `open_parquet`.
+    """Return the locations of URLs; for arguments see `open_parquet`.
 
     Raises
     ------
     ArgumentTypeError
-        If `urls` are not strings.
+        If a URL is not a string.
     InvalidArgumentError
-        If there are none, or they lead to different storages.
+        If there are no URLs, or they are on different storages.
     """
     given = [urls] if isinstance(urls, str) else list(urls)
     if not given:
@@ -76,12 +76,12 @@ def locate(
 
 
 def find_files(locations: Sequence[Location], *, check: bool = True) -> FoundFiles:
-    """Find the files behind some URLs; `check` refuses those of unfinished jobs of Spark.
+    """List the files of `locations`; with `check`, apply `check_layout` to directories.
 
     Raises
     ------
     DatasetNotFoundError
-        If there is nothing behind one of them, or no file.
+        If a location does not exist or has no files.
     UnsupportedTableError
         If some of the files may not belong to the data.
     """
@@ -96,7 +96,7 @@ def find_files(locations: Sequence[Location], *, check: bool = True) -> FoundFil
 
 
 def _behind(location: Location, *, check: bool) -> tuple[list[_Found], bool]:
-    """Return the files behind one URL, and whether they are those of a directory."""
+    """Return the files of one URL, and whether it is a directory."""
     url, info = location.url, location.describe()
     if info is None and _PATTERN.search(url):
         files = [file for match in _matches(location) for file in _behind(match, check=check)[0]]
@@ -123,7 +123,7 @@ def _behind(location: Location, *, check: bool) -> tuple[list[_Found], bool]:
 
 
 def _matches(location: Location) -> Iterable[Location]:
-    """Return what matches the pattern in a URL."""
+    """Return the locations that match the pattern in a URL."""
     first = _PATTERN.search(location.url)
     assert first is not None
     root, _, _ = location.url[: first.start()].rpartition("/")
@@ -133,18 +133,18 @@ def _matches(location: Location) -> Iterable[Location]:
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a path, relative to the dataset, is not part of the data."""
+    """Whether a path relative to the dataset is excluded from the data by its name."""
     *directories, file = name.split("/")
     return (
         file.startswith(("_", "."))
         or file.endswith(_OTHER_FILES)
-        # A partition column may have a name that begins so.
+        # The name of a partition column may begin with them.
         or any(part.startswith(("_", ".")) and "=" not in part for part in directories)
     )
 
 
 def check_one_storage(locations: Sequence[Location]) -> None:
-    """Raise InvalidArgumentError unless all URLs lead to one storage."""
+    """Raise InvalidArgumentError unless all locations are on one storage."""
     storages = sorted({_storage(location.url) for location in locations})
     if len(storages) > 1:
         raise errors.InvalidArgumentError(
@@ -159,7 +159,7 @@ def _storage(url: str) -> str:
 
 
 def common_directory(urls: Sequence[str], one: Location) -> Location:
-    """Return the directory above all of some files."""
+    """Return the deepest directory that holds all files."""
     common = urls[0].split("/")[:-1]
     for url in urls[1:]:
         parts = url.split("/")[:-1]
@@ -175,19 +175,20 @@ def _info(url: str, info: dict[str, Any], base: Location) -> ParquetFileInfo:
 
 
 def shown(locations: Sequence[Location]) -> str:
-    """Return some URLs as a string of limited length."""
+    """Return the URLs of locations for display; only the first three are spelled out."""
     first = ", ".join(location.url for location in locations[:3])
     return first if len(locations) <= 3 else f"{first} and {len(locations) - 3} others"
 
 
-#: The name that Hive and Spark give the directory of rows whose value is null.
+#: Hive's and Spark's name in directories for the value null.
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 def partition_values(names: Sequence[str], url: str) -> list[dict[str, PartitionValue]]:
-    """Return the values of the partition columns for each file, with the same columns for all.
+    """Return the values of the partition columns of each file; all files have the same columns.
 
-    The values of a column are integers if each of them is one, otherwise strings; None for null.
+    The values of a column are integers if all of them are integers, otherwise strings; None for
+    null.
 
     Parameters
     ----------
@@ -199,7 +200,7 @@ def partition_values(names: Sequence[str], url: str) -> list[dict[str, Partition
     Raises
     ------
     CorruptDatasetError
-        If files are below directories of different columns.
+        If files have different partition columns.
     """
     texts = [partition_texts(name) for name in names]
     if not any(texts):
@@ -225,7 +226,7 @@ def partition_values(names: Sequence[str], url: str) -> list[dict[str, Partition
 
 
 def partition_texts(name: str) -> dict[str, str | None]:
-    """Return the partition columns in the directories of a path, with their values as strings.
+    """Return the partition values in the directory names of a path, as strings by column.
 
     None stands for null.
     """

@@ -1,8 +1,8 @@
 """Open a Parquet dataset, or a table: list its files and read their footers.
 
-The live files and rows of a table come from its log, the values from Parquet. Where the log
-says how many rows a small file has, its footer is not read: the file with all of its row groups is
-one shard. Other files are opened as those of a directory are.
+The live files and rows of a table come from its log, the values from Parquet. If the log records
+how many rows a small file has, its footer is not read: the whole file is one shard. Other files
+are opened like those of a directory.
 """
 
 from __future__ import annotations
@@ -48,44 +48,43 @@ def open_parquet(
     keep_row_groups: bool = False,
     may_be_unfinished: bool = False,
 ) -> ParquetDataset:
-    """Open Parquet files, or a table of Delta or Iceberg, for reading.
+    """Open Parquet files, or a Delta or Iceberg table, for reading.
 
     Parameters
     ----------
     urls : str or sequence of str
-        A directory, whose files are read in the order of their paths, those in directories below it
-        too, and whose Hive partitions become columns; a file; a pattern with ``*``, ``?`` or
-        ``[…]``; or several of them, which are read in that order and have no partition columns.
-        Files and directories whose names begin with ``_`` or ``.`` are ignored. Each is a URL or a
-        local path.
+        A directory, whose files at any depth are read in the order of their paths, and whose Hive
+        partitions become columns; a file; a pattern with ``*``, ``?`` or ``[…]``; or a list of
+        these, read in that order without partition columns. Files and directories whose names
+        begin with ``_`` or ``.`` are ignored. Each is a URL or a local path.
     storage_options : dict, optional
         Options of the fsspec file system.
     filesystem : fsspec or pyarrow file system, optional
-        Where to read, whatever the URLs say.
+        File system to read from, whatever the scheme of the URLs.
     cache : CacheOptions, optional
         How remote files are cached on this machine.
     as_of : AsOf, optional
         The version of a table; by default the newest one.
     keep_row_groups : bool
-        Whether each row group is a shard. Otherwise a small file of a table is one, with all of its
-        row groups, if the log says what is in it: its footer need not be read then.
+        Whether each row group is a shard. Otherwise a small file of a table is one shard, with all
+        of its row groups, if the log describes it, so that its footer need not be read.
     may_be_unfinished : bool
-        Whether to read a directory in which a job of Spark is not seen to have ended.
+        Whether to read a directory in which a Spark job may not have finished.
 
     Raises
     ------
     DatasetNotFoundError
-        If there is nothing, or no file, or no such version of a table.
+        If a URL does not exist or has no files, or a table has no such version.
     CorruptDatasetError
-        If a file is not a Parquet file, or its columns are not those of the others.
+        If a file is not a Parquet file, or its columns do not match those of the others.
     InvalidArgumentError
-        If there is no URL, they lead to different storages, or `as_of` is given for what has no
-        versions.
+        If there is no URL, URLs are on different storages, or `as_of` is given for files that are
+        not a table.
     UnsupportedTableError
-        If the files are some of a table's, are a table that is not read, or a job of Spark has left
-        them unfinished.
+        If the files are part of a table, are a table of an unsupported kind, or were left
+        unfinished by a Spark job.
     MissingDependencyError
-        If it is a table, and the library that reads its log is not installed.
+        If the URL is a table, and the library that reads its log is not installed.
     CredentialsError, StorageError
         If the storage denies access or fails.
     """
@@ -131,8 +130,8 @@ def open_parquet(
     )
 
 
-#: TensorFlow's AutoGraph leaves what has this attribute alone. Readers are opened inside of its
-#: functions, too, and what it rewrites takes hundreds of times as long.
+#: TensorFlow's AutoGraph does not rewrite functions with this attribute. Readers may be opened
+#: inside its functions, and rewritten code takes hundreds of times as long.
 open_parquet.autograph_info__ = None  # type: ignore[attr-defined]
 
 
@@ -147,7 +146,7 @@ def _fingerprint(files: Sequence[ParquetFileInfo], footers: Sequence[Footer]) ->
 def read_file_metadata(
     dataset: ParquetDataset, files: Sequence[ParquetFileInfo]
 ) -> list[pq.FileMetaData]:
-    """Read the footers of some files of a dataset, several at a time, and keep all of them.
+    """Read the complete footers of some files of a dataset, in parallel.
 
     Raises
     ------
@@ -159,9 +158,9 @@ def read_file_metadata(
 
 
 def has_same_files(dataset: ParquetDataset) -> bool:
-    """Whether there are the same files as when the dataset was opened.
+    """Whether the dataset still has the files that it had when it was opened.
 
-    The directory is listed again; names, sizes, and what else the storage tells are compared.
+    The directory is listed again; names, sizes, modification times and tags are compared.
 
     Raises
     ------
@@ -176,7 +175,7 @@ def has_same_files(dataset: ParquetDataset) -> bool:
 
 #: Larger files are read row group by row group.
 _MOST_BYTES_OF_A_SHARD = 32 << 20
-#: About how much more bytes values have than the file that holds them.
+#: Approximate ratio of the size of the values to that of the file.
 _EXPANSION = 3
 
 
@@ -219,10 +218,10 @@ def open_table(
 def _located(
     location: Location, table: TableSnapshot
 ) -> tuple[Location, tuple[ParquetFileInfo, ...]]:
-    """Return a directory that has all files of a table, and the files in it."""
+    """Return a directory that holds all files of a table, and the files relative to it."""
     if not any(is_absolute(file.path) for file in table.files):
         base, names = location, [file.path for file in table.files]
-    else:  # a shallow clone, which has files of another table
+    else:  # a shallow clone, which refers to files of another table
         found = [
             Location.of(
                 file.path if is_absolute(file.path) else location.file_url(file.path),
@@ -241,9 +240,9 @@ def _located(
 
 
 def _is_described(file: LiveFile, table: TableSnapshot) -> bool:
-    """Whether the log says enough about a file that is not too large for a shard.
+    """Whether a file is small enough for one shard, and described well enough by the log.
 
-    It does not say how long arrays are, by which TensorFlow gets dense or ragged tensors.
+    The log lacks the lengths of arrays, which decide if TensorFlow gets dense or ragged tensors.
     """
     return (
         file.num_rows is not None
@@ -264,7 +263,7 @@ def _read_footers(
     stored: StoredColumns,
     cache: CacheOptions | None,
 ) -> list[Footer]:
-    """Read the footers of some files, and describe them by the names of the table."""
+    """Read the footers of files of a table, with the table's column names."""
     if not infos:
         return []
     try:
@@ -320,9 +319,9 @@ def _between(dead: DeadRows, first: int, stop: int) -> DeadRows:
 def _table_fingerprint(
     table: TableSnapshot, infos: Sequence[ParquetFileInfo], row_groups: Sequence[RowGroup]
 ) -> str:
-    """Return an identity of the columns and the live rows, whatever version they are.
+    """Return an identity of the columns and the live rows, independent of the version.
 
-    Columns may have been renamed: two of them may have changed places in the same files.
+    It includes the fields: renaming could have swapped two columns of the same files.
     """
     digest = hashlib.sha256(repr(table.fields).encode())
     for info in infos:

@@ -1,4 +1,4 @@
-"""`ParquetDataset`: an open Parquet dataset, whose row groups are its shards, and their bounds."""
+"""`ParquetDataset`: an open Parquet dataset with row groups as shards; and their value bounds."""
 
 from __future__ import annotations
 
@@ -42,25 +42,25 @@ from mdstorm_backend.read.open_shards import OpenShards
 from mdstorm_backend.storage import Location
 from mdstorm_backend.tables.snapshot import TableField
 
-#: Bytes of decoded row groups that are kept when they are not in use; at least one is kept. An
-#: order that mixes more row groups than fit decodes them again and again.
+#: Bytes of unused decoded row groups that are kept; at least one is kept. An order that mixes more
+#: row groups than fit decodes them again and again.
 _KEPT_BYTES = 512 << 20
 
 
 @dataclass(eq=False, repr=False)
 class ParquetDataset(SampleDataset):
-    """An open Parquet dataset. Safe to share between threads; pickles with its parsed footers.
+    """An open Parquet dataset. Thread-safe; pickles with its parsed footers.
 
     Parameters
     ----------
     url : str
-        URL of the directory or file; of several, all of them.
+        URL of the directory or file; several URLs are joined for display.
     location : Location
-        Directory below which all files are.
+        Directory that holds all files, at any depth.
     files : tuple of ParquetFileInfo
-        The files in order, also those that have no rows.
+        The files in order, including those without rows.
     row_groups : tuple of RowGroup
-        The row groups in order: those of one file after the other.
+        The row groups in order, file by file.
     schema : Schema
         The columns, partition columns first, as they would be in an MDS dataset.
     arrow_schema : pyarrow.Schema
@@ -68,11 +68,11 @@ class ParquetDataset(SampleDataset):
     partition_columns : tuple of str
         Columns whose values are in directory names, or in the log of a table.
     left_out : mapping of str to pyarrow.DataType
-        Columns of the files that cannot be read, because of their types.
+        Columns of the files that cannot be read because of their types.
     fingerprint : str
         Identity of the content.
     cache : CacheOptions or None
-        How files that are elsewhere are downloaded to this machine.
+        How remote files are downloaded to this machine.
     table_fields : mapping of str to TableField
         The columns of a table; empty for files that are not a table.
     table_version : int or None
@@ -81,7 +81,7 @@ class ParquetDataset(SampleDataset):
     Attributes
     ----------
     shard_sizes, shard_bytes : tuple of int
-        Rows of each row group, and its bytes, uncompressed.
+        Rows and uncompressed bytes of each row group.
     """
 
     url: str
@@ -119,7 +119,7 @@ class ParquetDataset(SampleDataset):
 
     @property
     def is_mapped(self) -> bool:
-        """Never: opening a row group means decoding it."""
+        """Always False: a row group has to be decoded."""
         return False
 
     @cached_property
@@ -129,14 +129,14 @@ class ParquetDataset(SampleDataset):
 
     @property
     def file_urls(self) -> list[str]:
-        """URLs of the files in order, also of those that have no rows."""
+        """URLs of the files in order, including those without rows."""
         return [self.location.file_url(file.name) for file in self.files]
 
     @cached_property
     def common_metadata(self) -> Mapping[bytes, bytes]:
-        """Keys and values of the file ``_common_metadata``, or else of ``_metadata``.
+        """Key-value metadata of the file ``_common_metadata``, or else of ``_metadata``.
 
-        Empty where there is neither, as for a list of files.
+        Empty if there is neither, as for a list of files.
 
         Raises
         ------
@@ -144,7 +144,7 @@ class ParquetDataset(SampleDataset):
             If the file is not a Parquet file.
         """
         location = self.location
-        if self.table_version is not None:  # whose files may be elsewhere
+        if self.table_version is not None:  # its files may be elsewhere
             location = replace(location, url=self.url)
         for name in ("_common_metadata", "_metadata"):
             try:
@@ -156,12 +156,12 @@ class ParquetDataset(SampleDataset):
         return {}
 
     def with_columns(self, columns: Iterable[Column]) -> ParquetDataset:
-        """Return the dataset with some columns described as part of a larger whole.
+        """Return the dataset with columns described as those of several datasets together.
 
         Parameters
         ----------
         columns : iterable of Column
-            Columns of the same names, which may have nulls or other lengths elsewhere.
+            Columns of the same names, which may have nulls or other lengths in other datasets.
         """
         schema = self.schema.with_columns(columns)
         if schema == self.schema:
@@ -203,14 +203,14 @@ class ParquetDataset(SampleDataset):
         )
 
     def shard(self, number: int) -> ParquetShard:
-        """Open row group `number`; nothing is read yet.
+        """Open row group `number`, without reading it yet.
 
-        It stays open while it is referenced, and so do the most recent ones.
+        Row groups stay open while they are referenced, and so do the most recent ones.
         """
         return self._opened.get(number, self._open)
 
     def find_open(self, number: int) -> ParquetShard | None:
-        """Return row group `number` if it is open."""
+        """Return row group `number` if it is open, else None."""
         return self._opened.find(number)
 
     def release(self) -> None:
@@ -218,14 +218,14 @@ class ParquetDataset(SampleDataset):
         self._opened.release()
 
     def open_file(self, group: RowGroup) -> pq.ParquetFile:
-        """Open the file of a row group, for one thread.
+        """Return a new reader of the file of a row group, for use by one thread.
 
         Raises
         ------
         DatasetNotFoundError
-            If it is missing.
+            If the file is missing.
         CorruptDatasetError
-            If it is not a Parquet file, or has another size than when the dataset was opened.
+            If it is not a Parquet file, or its size changed since the dataset was opened.
         """
         return self._files.open(group.path)
 
@@ -244,7 +244,7 @@ def _with_texts(group: RowGroup, columns: Iterable[str]) -> RowGroup:
 
 
 def _text(value: Any) -> str | None:
-    """Return the value of a partition that no directory names."""
+    """Return a partition value that is not in a directory name as a string."""
     return None if value is None else str(value)
 
 
@@ -256,9 +256,9 @@ Bounds: TypeAlias = dict[str, tuple[Any, Any]]
 
 
 def value_bounds(dataset: ParquetDataset, columns: Sequence[str]) -> list[Bounds]:
-    """Return minimum and maximum values of some columns for each row group of a dataset.
+    """Return the minimum and maximum values of columns for each row group of a dataset.
 
-    Columns whose statistics a footer lacks are missing. The footers of all files that have row
+    Columns without statistics in a footer are left out. The footers of all files that have row
     groups are read again.
 
     Raises
@@ -276,7 +276,7 @@ def value_bounds(dataset: ParquetDataset, columns: Sequence[str]) -> list[Bounds
     ]
 
 
-#: TensorFlow's AutoGraph is to leave this alone, as `open_parquet`.
+#: Not rewritten by TensorFlow's AutoGraph, see `open_parquet`.
 value_bounds.autograph_info__ = None  # type: ignore[attr-defined]
 
 
@@ -286,7 +286,7 @@ def _of_file(
     location = dataset.location
     metadata, groups = read_chunks(location, file, dataset.cache or CacheOptions())
     leaves = [metadata.schema.column(i) for i in range(metadata.num_columns)]
-    # The field of a struct may have the path of a column whose name has a dot.
+    # The field of a struct may have the same path as a column whose name contains a dot.
     places = {leaf.path: i for i, leaf in enumerate(leaves) if leaf.name == leaf.path}
     names = dataset.stored_columns.names_of_same_type(
         metadata.schema.to_arrow_schema(), columns, location.file_url(file.name)
@@ -300,7 +300,7 @@ def _of_file(
 
 
 def _joined(bounds: Sequence[Bounds]) -> Bounds:
-    """Return the bounds of several row groups together."""
+    """Return the bounds over several row groups."""
     if not bounds:
         return {}
     known = set.intersection(*(set(each) for each in bounds))

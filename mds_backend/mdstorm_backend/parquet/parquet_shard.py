@@ -1,4 +1,4 @@
-"""`ParquetShard`: a row group read as a shard, its columns as readers deliver them."""
+"""`ParquetShard`: a row group read as a shard, with columns in the form of MDS shards."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from mdstorm_backend.read.shard import Rows, Shard, contiguous
 
 
 class ParquetShard(Shard):
-    """One row group, open. Safe to share between threads.
+    """One open row group. Thread-safe.
 
-    A column is decoded when it is first read, or by `make_ready`, and kept as long as the shard is.
+    A column is decoded when it is first read, or by `make_ready`, and kept as long as the shard.
 
     Parameters
     ----------
     row_group : RowGroup
-        Which one.
+        The row group to read.
     schema : Schema
         The columns of the dataset.
     columns : StoredColumns
-        How they are stored.
+        How the columns are stored.
     open_file : callable
-        Opens its file.
+        Opens the file of the row group.
     """
 
     def __init__(
@@ -61,22 +61,22 @@ class ParquetShard(Shard):
 
     @property
     def memory(self) -> int:
-        """Approximate bytes of memory that its decoded values take."""
+        """Approximate bytes of the decoded values in memory."""
         return max(self._row_group.nbytes, 1)
 
     def make_ready(self, columns: Sequence[str], *, exact_nulls: bool = False) -> None:
-        """Decode some columns ahead of use."""
+        """Decode columns ahead of use."""
         self.decoded(columns, exact_nulls=exact_nulls)
 
     def decoded(self, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch:
-        """Return all samples of some columns: not copied, and read-only where they are NumPy.
+        """Return all samples of the given columns, not copied; the values must not be modified.
 
         Raises
         ------
         CorruptDatasetError
             If the file is damaged.
         DatasetNotFoundError
-            If it is missing.
+            If the file is missing.
         """
         with self._lock:
             missing = [name for name in columns if name not in self._plain]
@@ -85,25 +85,25 @@ class ParquetShard(Shard):
             return {name: self._as_delivered(name, exact_nulls) for name in columns}
 
     def read(self, rows: Rows, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch:
-        """Copy the samples `rows` (ascending, without repetition) of some columns.
+        """Copy the given columns of the samples `rows` (ascending, without repetition).
 
         Raises
         ------
         CorruptDatasetError
             If the file is damaged.
         DatasetNotFoundError
-            If it is missing.
+            If the file is missing.
         """
         decoded = self.decoded(columns, exact_nulls=exact_nulls)
         return {name: _copied(values, rows) for name, values in decoded.items()}
 
     def sample(self, row: int, columns: Sequence[str] | None = None) -> dict[str, Any]:
-        """Return one sample: values as rows of `read`, arrays as NumPy arrays, None for null.
+        """Return one sample, with values as in `read`, arrays as NumPy arrays, and None for null.
 
         Raises
         ------
         IndexError
-            If the index is out of range.
+            If `row` is out of range.
         ArgumentTypeError
             If the dataset has no such column.
         """
@@ -140,7 +140,7 @@ class ParquetShard(Shard):
         return {name: plain(self.schema[name], found[name]) for name in columns}
 
     def _read_stored(self, columns: Sequence[str]) -> dict[str, pa.Array]:
-        """Read columns that are in the file: their live rows."""
+        """Read the live rows of columns that are stored in the file."""
         expected = self._row_group.stored_rows
         try:
             file = self._open_file()
@@ -195,7 +195,7 @@ def _value(column: Column, values: Values, row: int) -> Any:
         elements = nested_lists.elements_of(rows)
         has_nulls = elements.null_count or nested_lists.null_lists_in(rows)
         return value.as_py() if has_nulls else column_to_numpy(rows, column)[0]
-    # If nulls have not been counted, columns are Arrow arrays even without nulls.
+    # If nulls were not counted, columns are Arrow arrays even without nulls.
     is_time = pa.types.is_date(value.type) or pa.types.is_timestamp(value.type)
     if not column.has_nulls and (is_number(value.type) or is_time):
         return rows.to_numpy(zero_copy_only=False)[0]
@@ -203,7 +203,7 @@ def _value(column: Column, values: Values, row: int) -> Any:
 
 
 def plain(column: Column, values: pa.Array) -> pa.Array:
-    """Return the values of a column as an array of its `Column.arrow_type`.
+    """Convert the values of a column to its `Column.arrow_type`.
 
     Timestamps are truncated to microseconds, with a warning if that loses nanoseconds.
     """
@@ -220,14 +220,14 @@ def plain(column: Column, values: pa.Array) -> pa.Array:
 
 
 def delivered(column: Column, values: pa.Array, *, exact_nulls: bool) -> Values:
-    """Return plain values in the form in which an MDS shard delivers the column.
+    """Convert plain values to the form in which an MDS shard delivers the column.
 
     Parameters
     ----------
     column : Column
         The column.
     values : pyarrow.Array
-        What `plain` returned; views of it may be returned, which are read-only.
+        Result of `plain`; read-only views of it may be returned.
     exact_nulls : bool
         Deliver nulls of floating-point columns as nulls, not as NaN.
     """

@@ -1,4 +1,4 @@
-"""Find the columns of a dataset in a file, whose names and types may be others."""
+"""Find the columns of a dataset in its files, where names and types may differ."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ class StoredColumns:
     Attributes
     ----------
     schema : pyarrow.Schema
-        The columns, as the dataset has them.
+        The columns of the dataset.
     fields : mapping of str to TableField
-        The columns of a table, which may have other names in a file, narrower types, or be missing
-        there. Without any, the files have the columns of the dataset.
+        The columns of a table, which files may store by other names, in narrower types, or not at
+        all. If empty, the files have exactly the columns of the dataset.
     """
 
     schema: pa.Schema
     fields: Mapping[str, TableField]
 
     def names_in(self, file: pa.Schema, columns: Sequence[str], url: str) -> dict[str, str]:
-        """Return for some columns their names in a file; columns that it lacks are missing.
+        """Map columns of the dataset to their names in a file; omits columns that it lacks.
 
         Parameters
         ----------
@@ -48,7 +48,7 @@ class StoredColumns:
         Raises
         ------
         CorruptDatasetError
-            If columns are found by number, and those of the file have none.
+            If the table finds columns by field id, and those of the file have none.
         """
         if not self.fields:
             return {name: name for name in columns}
@@ -67,7 +67,7 @@ class StoredColumns:
     def names_of_same_type(
         self, file: pa.Schema, columns: Sequence[str], url: str
     ) -> dict[str, str]:
-        """Return the same for columns that the file has in the type of the dataset."""
+        """Return `names_in` for only the columns that the file stores in the dataset's type."""
         names = self.names_in(file, columns, url)
         if not self.fields:
             return names
@@ -80,23 +80,23 @@ class StoredColumns:
     def completed(
         self, stored: Mapping[str, pa.Array], columns: Sequence[str], rows: int, url: str
     ) -> dict[str, pa.Array]:
-        """Return columns of a file as those of the dataset: with all columns, in their types.
+        """Convert columns of a file to those of the dataset: all of them, in the dataset's types.
 
         Parameters
         ----------
         stored : mapping of str to pyarrow.Array
             Columns of the file, by their names in the dataset.
         columns : sequence of str
-            The columns to return. Those that the file lacks are null.
+            The columns to return; columns that the file lacks are filled with null.
         rows : int
-            How many rows there are.
+            Number of rows.
         url : str
             The file, for error messages.
 
         Raises
         ------
         CorruptDatasetError
-            If values of a column cannot be of its type.
+            If values of a column cannot be converted to its type.
         """
         if not self.fields:
             return {name: stored[name] for name in columns if name in stored}
@@ -108,20 +108,20 @@ class StoredColumns:
         }
 
     def repeated(self, name: str, value: Any, rows: int) -> pa.Array:
-        """Return the value of a partition column for so many rows."""
+        """Repeat the value of a partition column for `rows` rows."""
         return pa.repeat(pa.scalar(value, self.schema.field(name).type), rows)
 
 
 def filtered(values: pa.Array, mask: npt.NDArray[np.bool_]) -> pa.Array:
-    """Return the values for which a mask is True."""
+    """Return the values where `mask` is True."""
     try:
         return values.filter(pa.array(mask))
-    except pa.ArrowNotImplementedError:  # for views of strings
+    except pa.ArrowNotImplementedError:  # string views
         return values.cast(plain_type(values.type)).filter(pa.array(mask))
 
 
 def _find(file: pa.Schema | pa.StructType, wanted: TableField) -> pa.Field | None:
-    """Find a field of a table among those of a file, or of a struct in it."""
+    """Find a field of a table among the fields of a file, or of a struct in it."""
     for field in file:
         number = None if wanted.field_id is None else _number(field)
         names = (wanted.stored_name,) if wanted.field_id is None else wanted.names_without_id
@@ -131,7 +131,7 @@ def _find(file: pa.Schema | pa.StructType, wanted: TableField) -> pa.Field | Non
 
 
 def _number(field: pa.Field) -> int | None:
-    """Return the number that a file gives a field."""
+    """Return the field id that a file stores, None if it has none."""
     text = (field.metadata or {}).get(_FIELD_ID)
     return None if text is None else int(text)
 
@@ -148,7 +148,7 @@ def _in_type(values: pa.Array, field: TableField, url: str) -> pa.Array:
 
 
 def _conform(values: pa.Array, field: TableField) -> pa.Array:
-    """Return values in the type of a field, with the names that the table has for nested ones."""
+    """Convert values to the type of a field, with the table's names for nested fields."""
     if pa.types.is_struct(field.type) and pa.types.is_struct(values.type):
         return _conformed_struct(values, field)
     if pa.types.is_list(field.type) and _is_list(values.type):
@@ -183,7 +183,7 @@ def _conformed_map(values: pa.MapArray, field: TableField) -> pa.Array:
 
 
 def _offsets(lists: pa.Array, nulls_of: pa.Array) -> pa.Array:
-    """Return the offsets of flattened lists; null, for a null list, where `nulls_of` is null."""
+    """Return the offsets of flattened lists, null where `nulls_of` is null to make null lists."""
     lengths = np.asarray(lists.value_lengths().fill_null(0))
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     mask = np.concatenate([np.asarray(nulls_of.is_null()), [False]])

@@ -146,7 +146,7 @@ class SampleSource(Protocol):
     def begin_shard(self, number: int) -> Shard:
         """Open a shard for a reader that waits for the rows it reads, see `Shard.wait_for`.
 
-        `find_open` does not return it.
+        `find_open` need not find it.
         """
 
     def find_open(self, number: int) -> Shard | None:

@@ -1,4 +1,4 @@
-"""Tables whose rows are not all rows of their files: Delta and Iceberg; others are recognised."""
+"""Delta and Iceberg tables, whose files may hold dead rows; Hudi tables are only recognised."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Open a Delta table: which files and rows of it are alive in a version."""
+"""Open a Delta table: find the live files and rows of a version."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def is_delta(location: Location) -> bool:
 
 
 def open_delta(location: Location, as_of: AsOf) -> TableSnapshot:
-    """Find out which files and rows of a Delta table are alive.
+    """Return the live files and rows of a version of a Delta table.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def open_delta(location: Location, as_of: AsOf) -> TableSnapshot:
     DatasetNotFoundError
         If the table has no such version.
     UnsupportedTableError
-        If the table, or its storage, needs what is not known here.
+        If the table needs an unsupported feature, or is on an unsupported storage.
     CorruptDatasetError
         If its log cannot be read.
     CredentialsError, StorageError
@@ -54,7 +54,7 @@ def open_delta(location: Location, as_of: AsOf) -> TableSnapshot:
 
 
 def _check_not_before(location: Location, version: int, as_of: AsOf) -> None:
-    """Refuse a time before the first version, for which delta-rs opens the first one."""
+    """Raise for a time before the oldest version, for which delta-rs opens the oldest one."""
     committed = _committed(location, version)
     if committed is not None and as_of.time < committed:
         raise DatasetNotFoundError(
@@ -65,7 +65,7 @@ def _check_not_before(location: Location, version: int, as_of: AsOf) -> None:
 
 
 def _committed(location: Location, version: int) -> datetime | None:
-    """Return when a version was written; None if its log does not say."""
+    """Return the time at which a version was written; None if its log does not record it."""
     try:
         lines = bytes(location.child(_LOG).read(f"{version:020}.json")).splitlines()
     except FileNotFoundError:
@@ -78,12 +78,12 @@ def _committed(location: Location, version: int) -> datetime | None:
 
 
 def check_as_of(as_of: AsOf | None, url: str) -> None:
-    """Refuse a version for what has none.
+    """Check that no version is requested, for files that are not a table.
 
     Raises
     ------
     InvalidArgumentError
-        If one is asked for.
+        If `as_of` chooses a version.
     """
     if as_of:
         raise InvalidArgumentError(
@@ -92,7 +92,7 @@ def check_as_of(as_of: AsOf | None, url: str) -> None:
         )
 
 
-#: Options of fsspec's file systems, and what delta-rs calls them.
+#: Options of fsspec's file systems, and their names in delta-rs.
 _S3 = {
     "key": "AWS_ACCESS_KEY_ID",
     "secret": "AWS_SECRET_ACCESS_KEY",
@@ -120,12 +120,12 @@ _AZURE = {
 
 
 def of_delta_rs(location: Location) -> tuple[str, dict[str, str]]:
-    """Return the URL and the options by which delta-rs finds a table.
+    """Return the URL and the storage options of a table for delta-rs.
 
     Raises
     ------
     UnsupportedTableError
-        If the table is in a storage that delta-rs does not know.
+        If delta-rs does not support the table's storage.
     """
     if location.filesystem is not None:
         raise UnsupportedTableError(
@@ -180,7 +180,7 @@ def _of_google(options: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _renamed(options: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, str]:
-    """Return the options that delta-rs knows, by its names for them; none that are unset."""
+    """Return the options that are set and known to delta-rs, by its names for them."""
     found = {
         name: "true" if options[key] is True else str(options[key])
         for key, name in names.items()

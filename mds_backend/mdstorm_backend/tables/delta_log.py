@@ -1,4 +1,4 @@
-"""Read the log of a Delta table by delta-rs, or say why it cannot be read."""
+"""Read the log of a Delta table with delta-rs, or raise errors that explain why not."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from mdstorm_backend.tables.snapshot import AsOf, DeadRows, TableField, TableSna
 
 _VECTORS = "deletionVectors"
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/|/")
-#: What a reader has to know of a table, of which nothing else is left to do here. Columns of the
-#: type variant are left out.
+#: Reader features that delta-rs or this package handles. Columns of type variant are left out.
 _KNOWN_FEATURES = frozenset(
     {
         "columnMapping",
@@ -35,40 +34,40 @@ _KNOWN_FEATURES = frozenset(
     }
 )
 
-#: No table has more versions.
+#: More than the versions of any table.
 _MOST_VERSIONS = 10_000_000
 
-#: What storages answer to requests without the right credentials.
+#: Texts in storages' errors about missing or wrong credentials.
 _DENIALS = ("401", "403", "redential", "Forbidden", "Denied", "Unauth")
 
-#: What delta-rs says of tables that need what it does not know.
+#: Texts in delta-rs's errors about tables that need unsupported features.
 _REFUSALS = ("not supported", "Unknown feature", "catalog-managed", "Unsupported")
 
-#: What delta-rs says in a forked child of a process that has used it.
+#: Text in delta-rs's error in a forked child of a process that has used it.
 _FORKED = "Forked process detected"
 
-#: What colours text in a terminal.
+#: Terminal colour codes.
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def read_log(shown: str, url: str, options: dict[str, str], as_of: AsOf) -> TableSnapshot:
-    """Read which files and rows of a table are alive.
+    """Read the live files and rows of a version of a table.
 
     Parameters
     ----------
     shown : str
         The URL of the table, for messages.
     url : str
-        The same for delta-rs.
+        The URL for delta-rs.
     options : dict of str to str
         The storage options of delta-rs.
     as_of : AsOf
-        The version; for a time before the first one, that one.
+        The version; for a time before the oldest version, the oldest one is read.
 
     Raises
     ------
     DatasetNotFoundError, UnsupportedTableError, CorruptDatasetError, CredentialsError, StorageError
-        As `open_delta`.
+        See `open_delta`.
     """
     table = _opened(shown, url, options, as_of)
     version = table.version()
@@ -99,7 +98,7 @@ def _opened(shown: str, url: str, options: dict[str, str], as_of: AsOf) -> Any:
             try:
                 if as_of.version <= _MOST_VERSIONS:
                     return delta.DeltaTable(url, version=as_of.version, storage_options=options)
-                said = ""  # delta-rs counts up to it
+                said = ""  # not tried: delta-rs would count up to it
             except delta.exceptions.DeltaError as error:
                 said = plain_text(error)
             newest = delta.DeltaTable(url, storage_options=options).version()
@@ -135,7 +134,7 @@ def _checked_features(table: Any, url: str) -> frozenset[str]:
 
 
 def _check_partitions(fields: tuple[TableField, ...], columns: tuple[str, ...], url: str) -> None:
-    """Refuse partitions by bytes, which writers store in the log in different ways."""
+    """Raise for binary partition columns, which writers store in the log in different ways."""
     for field in fields:
         if field.name in columns and (pa.types.is_binary(field.type) or not field.is_known):
             raise unsupported(url, f"is partitioned by {field.name!r}, of type {field.type}")
@@ -175,13 +174,13 @@ def _dead(table: Any, url: str, paths: list[str]) -> dict[str, DeadRows]:
 
 
 def _dead_rows(vectors: Any) -> dict[str, DeadRows]:
-    """Return the dead rows of each file that has some, by its URL without percent-encoding.
+    """Return the dead rows of files that have any, by the file's percent-decoded URL.
 
     Parameters
     ----------
     vectors : object
-        What ``deltalake.DeltaTable.deletion_vectors`` returns: a stream of URLs and lists of
-        booleans, one per row of the file, False for a dead one.
+        Result of ``deltalake.DeltaTable.deletion_vectors``: a stream of URLs and lists of booleans,
+        one per row of the file, False for a dead row.
     """
     found: dict[str, DeadRows] = {}
     for batch in pa.table(vectors).to_batches():
@@ -196,7 +195,7 @@ def _dead_rows(vectors: Any) -> dict[str, DeadRows]:
 
 
 def _checked_path(path: str, url: str) -> str:
-    """Refuse a relative path that leads out of the table."""
+    """Return the path; raise for a relative path that leads out of the table."""
     if "\0" in path or (not is_absolute(path) and ".." in path.split("/")):
         raise errors.CorruptDatasetError(
             f"{url} is a Delta table whose log names the file {path!r}, which is outside of it. "
@@ -207,12 +206,12 @@ def _checked_path(path: str, url: str) -> str:
 
 
 def is_absolute(path: str) -> bool:
-    """Whether a path of a log says itself where the file is, as in a shallow clone."""
+    """Whether a path in a log is absolute, as in a shallow clone."""
     return _ABSOLUTE.match(path) is not None
 
 
 def _rows(actions: pa.Table, name: str, columns: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Return the fields of a struct as a dict per file."""
+    """Return the given fields of a struct column, as a dict per file."""
     if not columns:
         return [{} for _ in range(actions.num_rows)]
     struct = actions.column(name).combine_chunks()
@@ -223,7 +222,7 @@ def _rows(actions: pa.Table, name: str, columns: tuple[str, ...]) -> list[dict[s
 def _nulls(
     actions: pa.Table, fields: tuple[TableField, ...], partition_columns: tuple[str, ...]
 ) -> list[dict[str, int | None]]:
-    """Return the null counts of each file, without zeros."""
+    """Return the null counts of each file, without zeros; None for unknown counts."""
     found: list[dict[str, int | None]] = [{} for _ in range(actions.num_rows)]
     if not found:
         return found
@@ -244,19 +243,19 @@ def _nulls(
 
 
 def plain_text(error: Exception) -> str:
-    """Return what delta-rs says in one line, without colours."""
+    """Return the message of delta-rs's error in one line, without colour codes."""
     return " ".join(_COLOURS.sub("", str(error)).split())
 
 
 def unsupported(url: str, what: str) -> errors.UnsupportedTableError:
-    """Return the error for a table that is, has or needs what is not known here."""
+    """Return the error for a table that cannot be read; `what` completes "a table that …"."""
     return errors.UnsupportedTableError(
         f"{url} is a Delta table that {what}. {snapshot.read_by_spark(url)}", url=url
     )
 
 
 def no_version(url: str, version: int, newest: int, said: str) -> errors.DatasetNotFoundError:
-    """Return the error for a version that is not there, or no longer."""
+    """Return the error for a version that does not exist, or no longer exists."""
     what = f"the newest one is {newest}"
     if version <= newest:
         what = f"its log no longer holds that one ({said}); {what}"
@@ -266,7 +265,7 @@ def no_version(url: str, version: int, newest: int, said: str) -> errors.Dataset
 def not_opened(
     url: str, error: Exception
 ) -> errors.UnsupportedTableError | errors.CorruptDatasetError:
-    """Return the error for a log that delta-rs does not read."""
+    """Return the error for a log that delta-rs cannot read."""
     said = plain_text(error)
     if any(text in said for text in _REFUSALS):
         return unsupported(url, f"needs what is not known here ({said})")
@@ -278,7 +277,7 @@ def not_opened(
 
 
 def out_of_reach(url: str, error: OSError) -> errors.StorageError | errors.CredentialsError:
-    """Return the error for a storage that failed: delta-rs gives its own nothing but a text."""
+    """Return the error for a failure of the storage, which delta-rs only describes by a text."""
     text = plain_text(error)
     if any(sign in text for sign in _DENIALS):
         return errors.CredentialsError(

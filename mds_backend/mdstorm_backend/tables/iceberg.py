@@ -1,7 +1,7 @@
-"""Read the metadata of an Iceberg table by pyiceberg: which files and rows of it are alive.
+"""Read the live files and rows of an Iceberg table from its metadata, with pyiceberg.
 
-No catalog is asked. pyiceberg's part is to parse the metadata and to assign delete files to data
-files; all files come through `Location`, as those of other datasets do.
+No catalog is used. pyiceberg parses the metadata and assigns delete files to data files; all
+files are read through `Location`, like those of other datasets.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from mdstorm_backend.tables.snapshot import (
 )
 
 _METADATA = re.compile(r"[^/]*\.metadata\.json(\.gz)?")
-#: Some writers name the newest file in it; the number that others write there is no newer than the
-#: names are.
+#: Some writers store the name of the newest metadata file in it. Others store a number, which is
+#: never newer than the names of the files.
 _HINT = "version-hint.text"
 _NUMBER = re.compile(r"v?(\d+)")
 #: The version of a table that has no snapshot yet.
 _EMPTY = 0
 _EPOCH = datetime.fromtimestamp(0, timezone.utc)
-#: Types that have other names in Spark. What has none, such as ``time``, is not known.
+#: Types with other names in Spark. Types that Spark lacks, such as ``time``, are not supported.
 _SPARK_NAMES = {
     "int": "integer",
     "timestamp": "timestamp_ntz",
@@ -65,20 +65,20 @@ def _metadata_files(location: Location) -> list[str]:
 
 
 def open_iceberg(location: Location, as_of: AsOf) -> TableSnapshot:
-    """Find out which files and rows of an Iceberg table are alive.
+    """Return the live files and rows of a snapshot of an Iceberg table.
 
     Raises
     ------
     MissingDependencyError, DatasetNotFoundError, UnsupportedTableError, CorruptDatasetError,
     CredentialsError, StorageError
-        As `open_delta`, for a table, snapshot, metadata or storage.
+        See `open_delta`, with snapshots for versions, and metadata for the log.
     """
     require("pyiceberg")
     try:
         return _read(location, as_of)
     except errors.MDStormError:
         raise
-    except Exception as error:  # pyiceberg has no errors of its own for files that it cannot read
+    except Exception as error:  # pyiceberg has no error class for files that it cannot read
         said = " ".join(str(error).split())[:300]
         if "support" in said.lower():
             raise _unsupported(location.url, f"pyiceberg does not read ({said})") from error
@@ -127,7 +127,7 @@ def _pyiceberg(module: str) -> Any:
 
 
 def _newest(location: Location) -> str:
-    """Return the newest metadata file: the one that a hint names, or that of the highest number."""
+    """Return the newest metadata file: the one named by the hint, or with the highest number."""
     names = _metadata_files(location)
     try:
         hint = bytes(location.child("metadata").read(_HINT)).decode().strip().partition(".")[0]
@@ -147,7 +147,7 @@ def _newest(location: Location) -> str:
 
 
 def _parsed(location: Location, name: str) -> Any:
-    """Return the table metadata in a file."""
+    """Read and parse a metadata file."""
     content = bytes(location.child("metadata").read(name))
     raw = parse_json(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content)
     version = raw["format-version"]
@@ -157,7 +157,7 @@ def _parsed(location: Location, name: str) -> Any:
 
 
 def _snapshot(metadata: Any, url: str, as_of: AsOf) -> Any:
-    """Return the snapshot that is asked for; None for a table that has none yet."""
+    """Return the requested snapshot; None for a table that has none yet."""
     known = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     if as_of.version is not None:
         if as_of.version not in known and (known or as_of.version != _EMPTY):
@@ -181,9 +181,9 @@ def _snapshot(metadata: Any, url: str, as_of: AsOf) -> Any:
 
 
 class _Paths:
-    """Where the files of a table are; what pyiceberg asks for them, as its ``FileIO``.
+    """Locates and reads the files of a table; serves as pyiceberg's ``FileIO``.
 
-    Paths in metadata are absolute. Those inside of the table are taken relative to it, so that a
+    Paths in metadata are absolute. Paths inside the table are resolved relative to it, so that a
     table that was moved or copied, or has another URL here, can be read.
     """
 
@@ -192,7 +192,7 @@ class _Paths:
         self._known_as = known_as.rstrip("/") + "/"
 
     def relative(self, path: str) -> str:
-        """Return a path relative to the table, or its URL if it is elsewhere."""
+        """Return a path relative to the table, or the URL of a file that is elsewhere."""
         url = f"{self._table.url}/"
         if path.startswith(self._known_as):
             path = url + path[len(self._known_as) :]
@@ -208,11 +208,11 @@ class _Paths:
         return inside
 
     def new_input(self, path: str) -> SimpleNamespace:
-        """Return what pyiceberg calls an ``InputFile``."""
+        """Return an object like pyiceberg's ``InputFile``."""
         return SimpleNamespace(location=path, open=lambda: io.BytesIO(self.read(path)))
 
     def read(self, path: str) -> bytes:
-        """Read a file that metadata names."""
+        """Read a file that is named in metadata."""
         directory, name = self._table, self.relative(path)
         if "://" in name:
             url, _, name = name.rpartition("/")
@@ -221,7 +221,7 @@ class _Paths:
 
 
 def _names(mapping: list[dict[str, Any]]) -> dict[int, tuple[str, ...]]:
-    """Return the names that fields have in files without field ids, by id."""
+    """Return the names of fields in files without field ids, by field id."""
     found = {}
     for field in mapping:
         if "field-id" in field:
@@ -253,7 +253,7 @@ def _field(field: Mapping[str, Any], names: Mapping[int, tuple[str, ...]], url: 
 
 
 def _partition(spec: Any, values: Any, fields: Mapping[int | None, TableField]) -> dict[str, Any]:
-    """Return the columns that have one value in all of a file, which may lack them."""
+    """Return the identity-partition columns of a file, which may lack them, with their values."""
     found = {}
     for place, part in enumerate(spec.fields):
         field = fields.get(part.source_id)
@@ -267,7 +267,7 @@ def _partition(spec: Any, values: Any, fields: Mapping[int | None, TableField]) 
 def _nulls(
     counts: Mapping[int, int], fields: tuple[TableField, ...], partition: Mapping[str, Any]
 ) -> dict[str, int | None]:
-    """Return the null counts of a file, without zeros."""
+    """Return the null counts of a file, without zeros; None for unknown counts."""
     found = {
         field.name: None if field.children else counts.get(field.field_id or 0)
         for field in fields
@@ -277,7 +277,7 @@ def _nulls(
 
 
 def _dead_rows(tasks: list[Any], paths: _Paths) -> dict[str, DeadRows]:
-    """Return the positions that delete files remove from data files, by the paths of those."""
+    """Return the positions that delete files remove from data files, by data file path."""
     deletes = {delete.file_path: delete for task in tasks for delete in task.delete_files}
     positions = map_files(
         lambda delete: _positions(paths.read(delete.file_path), delete), list(deletes.values())
@@ -295,7 +295,7 @@ def _dead_rows(tasks: list[Any], paths: _Paths) -> dict[str, DeadRows]:
 
 
 def _positions(content: bytes, delete: Any) -> dict[str, DeadRows]:
-    """Return the positions in a delete file, by the data files that it names."""
+    """Return the positions in a delete file, by data file path."""
     if delete.key_metadata:
         raise ValueError("encrypted delete files are not supported")
     if delete.file_format == "PUFFIN":
@@ -321,7 +321,7 @@ def _positions(content: bytes, delete: Any) -> dict[str, DeadRows]:
 
 
 def _unsupported(url: str, what: str) -> errors.UnsupportedTableError:
-    """Return the error for a table that has or needs what is not known here."""
+    """Return the error for a table that cannot be read; `what` completes "a table that …"."""
     return errors.UnsupportedTableError(
         f"{url} is an Iceberg table that {what}. {read_by_spark(url, 'iceberg')}", url=url
     )

@@ -1,7 +1,7 @@
 """Recognise directories in which not all Parquet files belong to the data.
 
-Directories without ``_SUCCESS`` are complete as far as anyone can tell: pyarrow, Dask and others
-write none. What is recognised is what jobs leave behind that did not end.
+A missing ``_SUCCESS`` does not mean that a directory is incomplete: pyarrow, Dask and others write
+none. Unfinished jobs are recognised by the files that they leave behind.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ from mdstorm_backend.tables.delta import is_delta
 from mdstorm_backend.tables.iceberg import is_iceberg
 from mdstorm_backend.tables.snapshot import read_by_spark
 
-#: What is in the names below: most directories hold many files, and none of these.
+#: Texts that the patterns below need, for a quick check: most directories contain none of them.
 _MARKS = ("_delta_log/", "metadata/", ".hoodie", "_temporary/", "_started_", "_committed_")
 _DELTA = re.compile(r"(?:(?P<directory>.*)/)?_delta_log/.*")
 _ICEBERG = re.compile(r"(?:(?P<directory>.*)/)?metadata/[^/]*\.metadata\.json(?:\.gz)?")
 _HUDI = re.compile(r"(?:(?P<directory>.*)/)?(\.hoodie/.*|\.hoodie_partition_metadata.*)")
 _TEMPORARY = re.compile(r"(?:(?P<directory>.*)/)?_temporary/.*")
-#: Names of the files by which Databricks marks the beginning and the end of a job.
+#: Names of the files with which Databricks marks the start and the end of a job.
 _MARKER = re.compile(r"(?:(?P<directory>.*)/)?_(?P<kind>started|committed)_(?P<job>\d+)")
-#: Names of directories that are part of a table: partitions, also by days, ``data``, and what Delta
-#: and Iceberg begin paths with at random, two characters or bits.
+#: Names of directories that may be part of a table: partitions, also by date, ``data``, and the
+#: random prefixes of Delta and Iceberg, two characters or 4 to 8 bits.
 _PART = re.compile(r".*=.*|[A-Za-z0-9]{2}|data|[01]{4,8}|\d{4}(-?\d\d){0,2}")
 _OF_JOB = re.compile(r"-tid-(?P<job>\d+)-")
 
 
 def check_layout(location: Location, names: Sequence[str]) -> None:
-    """Refuse a directory some of whose Parquet files may hold rows that are not part of the data.
+    """Raise if some Parquet files of a directory may hold rows that are not part of the data.
 
     Parameters
     ----------
     location : Location
         The directory.
     names : sequence of str
-        All files in it and below.
+        All files in the directory, at any depth.
 
     Raises
     ------
     UnsupportedTableError
-        If it holds a table, or is one of Hudi, or a job of Spark has not ended, or removed files
-        that are still there.
+        If it contains a Delta, Iceberg or Hudi table, if a Spark job has not finished, or if files
+        that a job removed are still there.
     """
     marked = [name for name in names if any(mark in name for mark in _MARKS)]
     for name in marked:
@@ -70,21 +70,21 @@ def check_layout(location: Location, names: Sequence[str]) -> None:
 def check_no_part_of_a_table(
     url: str, location: Location, files: Iterable[str] | None = None
 ) -> None:
-    """Refuse files and partitions of a table, whose rows may be dead.
+    """Raise for files and partitions of a table, as their rows may be dead.
 
     Parameters
     ----------
     url : str
-        What is to be read, for messages.
+        What the user asked to read, for messages.
     location : Location
-        The directory that holds it, which is no table itself.
+        The directory to read, or the one that holds the files; not a table itself.
     files : iterable of str, optional
-        What is read of it, by their names; by default everything.
+        Paths of the files to read in it; by default everything.
 
     Raises
     ------
     UnsupportedTableError
-        If a directory of a file, or one above, in any depth, is a table.
+        If the directory of a file, or one above it at any level, is a table.
     """
     if files is None:
         directories = {location.url} if _may_be_part_of_a_table(location.url) else set()
@@ -105,12 +105,12 @@ def check_no_part_of_a_table(
 
 
 def _may_be_part_of_a_table(directory: str) -> bool:
-    """Whether the URL of a directory ends like those in which a table's files are kept."""
+    """Whether the name of a directory is like those of partitions or data in a table."""
     return _PART.fullmatch(directory.rpartition("/")[2]) is not None
 
 
 def _with_those_above(directory: str) -> Iterator[str]:
-    """Yield the URL of a directory, and those above it as far as it may be part of a table."""
+    """Yield the URL of a directory and its parents, as long as they may be part of a table."""
     yield directory
     while _may_be_part_of_a_table(directory):
         directory = directory.rpartition("/")[0]
@@ -120,12 +120,12 @@ def _with_those_above(directory: str) -> Iterator[str]:
 
 
 def is_hudi(location: Location) -> bool:
-    """Whether a directory is a Hudi table, which is not read."""
+    """Whether a directory is a Hudi table, which cannot be read."""
     return location.child(".hoodie").describe() is not None
 
 
 def unread_message(url: str) -> str:
-    """Return what there is to say of a table that is not read."""
+    """Return the message about a Hudi table, which cannot be read."""
     return (
         f"{url} is a table of Hudi (it holds .hoodie), which is not read: its files may hold rows "
         f"that were deleted or replaced. {read_by_spark(url, 'hudi')}"
@@ -133,7 +133,7 @@ def unread_message(url: str) -> str:
 
 
 def _part_of(url: str, kind: str, table: str) -> UnsupportedTableError:
-    """Return the error for files that are part of a table, or directories with one inside."""
+    """Return the error for files that are part of a table, or a directory that contains one."""
     return UnsupportedTableError(
         f"{url} is read as files, but {table} is {kind} table, whose files may hold rows that "
         "were deleted or replaced. Read the table by its own URL, one at a time, and select "
@@ -157,7 +157,7 @@ def _unfinished(url: str) -> UnsupportedTableError:
 
 
 def _check_markers(location: Location, names: Sequence[str]) -> None:
-    """Refuse files of jobs that have not ended, and files that a job has removed logically."""
+    """Raise for files of unfinished Spark jobs, and for files that a job has marked as removed."""
     found = [match for match in map(_MARKER.fullmatch, names) if match]
     if not found:
         return
@@ -188,7 +188,7 @@ def _check_markers(location: Location, names: Sequence[str]) -> None:
 
 
 def _removed(location: Location, marker: re.Match[str]) -> set[str]:
-    """Return the files that a job has removed, as names relative to the dataset."""
+    """Return the files that a job has marked as removed, relative to the dataset."""
     try:
         note: Any = parse_json(location.read(marker.group()))
         removed = [str(name) for name in note.get("removed", [])]
@@ -199,25 +199,25 @@ def _removed(location: Location, marker: re.Match[str]) -> set[str]:
 
 
 _MAGIC = b"PAR1"
-#: Parquet, also with the ending that older tools write.
+#: Names of Parquet files, also with the endings of older tools.
 _FILES = "*.par*q*"
-#: Partitions inside of partitions: `year=2024/month=5`.
+#: Directories of partitions, which may be nested: `year=2024/month=5`.
 _PARTITIONS = "*=*"
 _MOST_LEVELS = 8
-#: A file of metadata alone, which Petastorm writes beside the data.
+#: A file of metadata only, which Petastorm writes beside the data.
 _METADATA = "_common_metadata"
 
 
 def other_format(location: Location) -> str | None:
-    """Return what is at a location and which command helps; None if it is nothing that is known.
+    """Return a message about data in another format and how to read it; None if not recognised.
 
-    Only names are listed, those of one partition at each level; a failure of the storage is not an
-    error: whoever asks has one already.
+    Only one partition is listed at each level. Failures of the storage are suppressed, as the
+    caller is already reporting an error.
 
     Parameters
     ----------
     location : Location
-        Where no index of MDS was found.
+        A location without an MDS index.
     """
     with suppress(MDStormError, OSError):
         if is_hudi(location):

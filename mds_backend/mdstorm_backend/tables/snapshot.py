@@ -1,4 +1,4 @@
-"""`AsOf` and `TableSnapshot`: which version of a table to read, and its columns, files and rows."""
+"""`AsOf` chooses the version of a table; `TableSnapshot` has its columns, files and rows."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from mdstorm_backend.format.values.arrow_types import arrow_type
 
 @dataclass(frozen=True)
 class AsOf:
-    """The version of a table that is asked for; the newest one if neither attribute is given.
+    """The requested version of a table; the newest one if neither attribute is given.
 
     Attributes
     ----------
     version : int or None
-        Its number; of an Iceberg table, the id of a snapshot.
+        Number of the version; for an Iceberg table, the id of a snapshot.
     timestamp : str, datetime.datetime or None
-        A time: the newest version that was there then. ISO 8601, such as ``2024-05-31`` or
+        Choose the version that was the newest at this time. ISO 8601, such as ``2024-05-31`` or
         ``2024-05-31T12:00:00+02:00``; in UTC unless it has an offset.
 
     Raises
     ------
     InvalidArgumentError
-        If both are given, or one is no version or no time.
+        If both are given, or one is not a valid version or time.
     ArgumentTypeError
-        If one is of another type.
+        If one has another type.
     """
 
     version: int | None = None
@@ -74,7 +74,7 @@ class AsOf:
 
 
 def _parsed(text: str) -> datetime:
-    try:  # Python 3.10 does not know the Z
+    try:  # Python 3.10 does not parse the Z
         return datetime.fromisoformat(re.sub("[zZ]$", "+00:00", text.strip()))
     except ValueError as error:
         raise InvalidArgumentError(
@@ -84,25 +84,24 @@ def _parsed(text: str) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class LiveFile:
-    """A file of a table, some of whose rows are alive.
+    """A file of a table that has live rows.
 
     Attributes
     ----------
     path : str
-        Its path relative to the table, or its URL if it is elsewhere.
+        Path relative to the table, or the URL of a file that is elsewhere.
     size : int
-        Its size in bytes.
+        Size in bytes.
     modified : int
-        When it was written, in milliseconds; 0 if the log does not say.
+        Time of writing, in milliseconds; 0 if not recorded.
     num_rows : int or None
-        The rows that it holds, dead ones too; None if the log does not say.
+        Rows of the file, including dead ones; None if not recorded.
     partition : mapping of str to value
         Values of the partition columns.
     nulls : mapping of str to (int or None)
-        Null counts, dead rows included, of the columns that may have nulls; None where the log does
-        not say.
+        Null counts, including dead rows, of the columns that may have nulls; None if not recorded.
     dead : array of int64, or None
-        Positions of its dead rows, ascending; None without a deletion vector.
+        Positions of dead rows, ascending; None if no row is marked as deleted.
     """
 
     path: str
@@ -116,18 +115,18 @@ class LiveFile:
 
 @dataclass(frozen=True)
 class TableSnapshot:
-    """A version of a table.
+    """The columns, files and live rows of a version of a table.
 
     Attributes
     ----------
     url : str
-        The table.
+        URL of the table.
     version : int
-        The version, or the id of the snapshot.
+        Number of the version, or the id of the snapshot.
     fields : tuple of TableField
         The columns, in the order of the table.
     partition_columns : tuple of str
-        Those whose values are in the log, for each file.
+        Columns whose values are recorded in the log for each file.
     files : tuple of LiveFile
         The files in the order of their paths.
     """
@@ -153,12 +152,12 @@ def is_table_name(text: str) -> bool:
 
 
 def check_no_table_name(text: str) -> None:
-    """Refuse the name of a table where a path is needed.
+    """Check that a path is not the name of a table in a catalog.
 
     Raises
     ------
     UnsupportedURLError
-        If it is one; the message says how to read such a table.
+        If it is; the message says how to read such a table.
     """
     if is_table_name(text):
         raise UnsupportedURLError(
@@ -168,7 +167,7 @@ def check_no_table_name(text: str) -> None:
 
 
 def read_by_spark(url: str, kind: str = "delta") -> str:
-    """Return the sentence that says how Spark reads a table, by the name of its format."""
+    """Return the advice to read a table with Spark; `kind` is Spark's name of its format."""
     return (
         "Read it by Spark and convert the frame: "
         f"make_spark_converter(spark.read.format({kind!r}).load({url!r}))"
@@ -181,24 +180,24 @@ _STORED_NAME = "delta.columnMapping.physicalName"
 
 @dataclass(frozen=True)
 class TableField:
-    """A column of a table, or a part of a nested one.
+    """A column of a table, or a part of a nested column.
 
     Attributes
     ----------
     name : str
-        Its name.
+        Name in the table.
     type : pyarrow.DataType
-        The type of its values; null for a type that is not known.
+        Type of the values; null for an unsupported type.
     stored_name : str
-        Its name in the files.
+        Name in the files.
     field_id : int or None
-        Its number in the files, if it is found by that and not by its name.
+        Id in the files, if the field is found by id and not by name.
     nullable : bool
-        Whether it may hold nulls.
+        Whether the field may hold nulls.
     children : tuple of TableField
         The fields of a struct; the element of a list; key and value of a map.
     names_without_id : tuple of str
-        Its names in files whose fields have no numbers; none if there it cannot be found.
+        Names in files whose fields have no ids; empty if it cannot be found there.
     """
 
     name: str
@@ -211,17 +210,17 @@ class TableField:
 
     @property
     def is_known(self) -> bool:
-        """Whether its type is known, with all that is nested in it."""
+        """Whether the type is supported, including nested types."""
         return not pa.types.is_null(self.type)
 
 
 def parse_fields(schema: Mapping[str, Any], mode: str) -> tuple[TableField, ...]:
-    """Return the columns that the schema of a Delta table names.
+    """Return the columns of the schema of a Delta table.
 
     Parameters
     ----------
     schema : mapping
-        The schema as the log has it, as JSON.
+        The schema as parsed from the JSON of the log.
     mode : str
         The table's column mapping: ``"none"``, ``"name"`` or ``"id"``.
     """
@@ -255,7 +254,7 @@ def _typed(
 
 
 def nested_type(kind: str, children: tuple[TableField, ...]) -> pa.DataType:
-    """Return the type of a field that has some children, by Spark's name; null if not known."""
+    """Return the Arrow type of Spark's type `kind` with these children; null if not supported."""
     if not all(child.is_known for child in children):
         return pa.null()
     types = [child.type for child in children]
