@@ -39,7 +39,8 @@ def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
     setup = Setup(tmp_path)
     started, cache = tmp_path / "started", tmp_path / "cache"
     os.mkfifo(started)
-    tell = f'[ "$1" != -m ] || echo started > {started}'  # Spark starts a module
+    # Spark starts modules, the second of them when nobody reads: "<>" does not wait for a reader.
+    tell = f'[ "$1" != -m ] || echo started 1<> {started}'
     worker = setup.program("slow", tell, f'exec {sys.executable} -S "$@"')
     setup.set(PYSPARK_PYTHON=worker)
     process = setup.start("--cache-dir", f"file://{cache}")
