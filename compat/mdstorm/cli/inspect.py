@@ -112,11 +112,11 @@ def head(
     In JSON, binary values, images and pickles are their stored bytes in base64.
     """
     found = first_rows(url, rows, columns=columns, storage_options=storage_options)
+    shown = zip(*found.values(), strict=True)
     if format_ == "json":
-        _common.write_json([{name: _plain(row[name]) for name in row} for row in found])
+        _common.write_json([dict(zip(found, map(_plain, row), strict=True)) for row in shown])
         return
-    shown = ([_one_line(value) for value in row.values()] for row in found)
-    _common.write_table(url, found[0] if found else (), shown)
+    _common.write_table(url, found, (map(_one_line, row) for row in shown))
 
 
 def _one_line(value: object) -> str:

@@ -17,8 +17,8 @@ import logging
 import re
 import secrets
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -42,7 +42,7 @@ from mdstorm_backend.write.commit import (
     shards_of,
 )
 from mdstorm_backend.write.directories import Claim
-from mdstorm_backend.write.shard_buffer import ShardFormat, ShardReport
+from mdstorm_backend.write.shard_buffer import Packed, ShardFormat, ShardReport
 from mdstorm_backend.write.shard_writer import write_shards
 
 #: Errors that may not recur when the conversion is run again; our other errors are due to the data.
@@ -279,7 +279,9 @@ class Conversion:
                 yield self.recode(batch) if self.recode else batch
                 rows.add(batch.num_rows)
 
-        reports = write_shards(batches(), self.location, self.schema, self.format_, prefix)
+        reports = write_shards(
+            batches(), self.location, self.schema, self.format_, prefix, rows.unless_stopped
+        )
         if notes:
             note_finished(self.location, self.id, prefix, reports)
         return reports
@@ -302,6 +304,7 @@ class _Rows:
         self._progress = progress
         self._lock = threading.Lock()
         self._stopped = False
+        self._stop: Future[None] = Future()
 
     def add(self, rows: int) -> None:
         """Count more rows; raise _StoppedError if another thread has failed.
@@ -320,8 +323,31 @@ class _Rows:
                     raise
 
     def stop(self) -> None:
-        """Make every thread end after its current batch."""
+        """Make every thread end: after its current batch, or at once if it compresses a shard."""
         self._stopped = True
+        self._stop.set_result(None)
+
+    def unless_stopped(self, pack: Callable[[], Packed]) -> Packed:
+        """Pack a shard in a daemon thread; raise _StoppedError as soon as the threads are stopped.
+
+        The daemon thread is then left behind, as no codec can be interrupted.
+        """
+        if self._stopped:
+            raise _StoppedError
+        result: Future[Packed] = Future()
+
+        def run() -> None:
+            try:
+                result.set_result(pack())
+            except BaseException as error:
+                result.set_exception(error)
+
+        threading.Thread(target=run, name="mdstorm-pack", daemon=True).start()
+        waited: list[Future[Any]] = [result, self._stop]
+        wait(waited, return_when=FIRST_COMPLETED)
+        if not result.done():
+            raise _StoppedError
+        return result.result()
 
 
 class _StoppedError(Exception):

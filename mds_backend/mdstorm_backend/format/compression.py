@@ -146,11 +146,14 @@ def _in_pieces(name: str, data: Buffer, most: int) -> Buffer:
     """Decompress one or several concatenated files, stopping at `most` + 1 bytes."""
     pieces: list[memoryview] = []
     left = most + 1  # one byte more than allowed shows that the file is too large
-    with pa.CompressedInputStream(pa.BufferReader(data), _CODECS[name][0]) as stream:
-        # Not with `read`, which never frees the memory of a failed read.
-        while left and (piece := stream.read_buffer(min(left, _PIECE))).size:
-            pieces.append(memoryview(piece))
-            left -= piece.size
+    try:
+        with pa.CompressedInputStream(pa.BufferReader(data), _CODECS[name][0]) as stream:
+            # Not with `read`, which never frees the memory of a failed read.
+            while left and (piece := stream.read_buffer(min(left, _PIECE))).size:
+                pieces.append(memoryview(piece))
+                left -= piece.size
+    except pa.ArrowException as error:
+        raise ValueError(f"a {name} file is damaged: {error}") from error
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 

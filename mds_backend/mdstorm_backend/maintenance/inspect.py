@@ -171,7 +171,7 @@ def head(
     *,
     columns: Sequence[str] | None = None,
     storage_options: dict[str, Any] | None = None,
-) -> list[dict[str, Any]]:
+) -> dict[str, list[Any]]:
     """Read the first `n` rows of the dataset at `url`, or fewer if it has fewer.
 
     Parameters
@@ -187,8 +187,8 @@ def head(
 
     Returns
     -------
-    list of dict
-        From column name to value: Python objects, None for null. Images and pickles are their
+    dict of str to list
+        The values of each column: Python objects, None for null. Images and pickles are their
         stored bytes: nothing is unpickled.
 
     Raises
@@ -204,15 +204,16 @@ def head(
     """
     dataset = open_dataset(url, storage_options=storage_options)
     names = dataset.select(columns)
-    rows: list[dict[str, Any]] = []
+    found: dict[str, list[Any]] = {name: [] for name in names}
     for number, samples in enumerate(dataset.shard_sizes):
-        count = min(samples, n - len(rows))
+        count = min(samples, n)
         if count <= 0:
             break
         batch = dataset.shard(number).read(np.arange(count), names, exact_nulls=True)
-        values = zip(*(_as_objects(batch[name]) for name in names), strict=True)
-        rows += [dict(zip(names, row, strict=True)) for row in values]
-    return rows
+        for name in names:
+            found[name] += _as_objects(batch[name])
+        n -= count
+    return found
 
 
 def _as_objects(values: Values) -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -101,6 +101,10 @@ class ShardReport:
         return cls(info, value["null_counts"], value["element_null_counts"])
 
 
+#: The report of a shard, the name of its file, and the content.
+Packed: TypeAlias = tuple[ShardReport, str, list[Buffer]]
+
+
 @dataclass(frozen=True)
 class FullShard:
     """A complete shard in memory.
@@ -124,7 +128,7 @@ class FullShard:
     null_counts: dict[str, int] = field(default_factory=dict)
     element_null_counts: dict[str, int] = field(default_factory=dict)
 
-    def pack(self, basename: str, format_: ShardFormat) -> tuple[ShardReport, str, list[Buffer]]:
+    def pack(self, basename: str, format_: ShardFormat) -> Packed:
         """Compress and hash the shard.
 
         Parameters

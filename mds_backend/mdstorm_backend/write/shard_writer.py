@@ -17,7 +17,7 @@ from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.storage import Buffer, Location
 from mdstorm_backend.write import directories
 from mdstorm_backend.write.batch_shards import BatchShards
-from mdstorm_backend.write.shard_buffer import FullShard, ShardFormat, ShardReport
+from mdstorm_backend.write.shard_buffer import FullShard, Packed, ShardFormat, ShardReport
 
 
 def write_shards(
@@ -26,6 +26,7 @@ def write_shards(
     schema: Schema,
     format_: ShardFormat,
     prefix: str,
+    run: Callable[[Callable[[], Packed]], Packed] = lambda pack: pack(),
 ) -> list[ShardReport]:
     """Write record batches as shards of at most the size limit of their format.
 
@@ -43,6 +44,9 @@ def write_shards(
         Settings of all shards.
     prefix : str
         Start of the shards' names, unique to this call: ``<prefix>.<sequence>.mds``.
+    run : callable
+        Calls the function that packs a shard, and returns its result. A codec may take half a
+        minute for a shard, in which nothing else ends the thread.
 
     Returns
     -------
@@ -59,7 +63,7 @@ def write_shards(
     reports: list[ShardReport] = []
 
     def store(shard: FullShard) -> None:
-        report, name, content = shard.pack(f"{prefix}.{len(reports):05}.mds", format_)
+        report, name, content = run(partial(shard.pack, f"{prefix}.{len(reports):05}.mds", format_))
         with directories.file_errors(location, name):
             directories.retried(location, partial(location.write, name, content))
         reports.append(report)

@@ -45,6 +45,11 @@ def test_rows_and_columns_are_chosen(dataset: Path) -> None:
     assert len(json.loads(run("head", dataset, "-n", 100, "--format", "json").stdout)) > 5
 
 
+def test_columns_are_shown_without_rows(dataset: Path) -> None:
+    assert cells(run("head", dataset, "-n", 0))[1] == "number text"
+    assert json.loads(run("head", dataset, "-n", 0, "--format", "json").stdout) == []
+
+
 def test_long_values_and_line_breaks_do_not_break_the_table(tmp_path: Path) -> None:
     write_dataset(tmp_path, {"a": ["x" * 1000, "one\ntwo", "[bold]"]}, {"a": "string"})
     found = cells(run("head", tmp_path))

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from mdstorm_backend.convert import conversion, convert_parquet
 from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.errors import CorruptDatasetError, DatasetExistsError
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
+from mdstorm_backend.write import shard_buffer
 
 ROWS = 100
 #: Each of the five files becomes shards of its own.
@@ -196,3 +198,41 @@ def test_a_damaged_source_leaves_nothing_behind(source: ParquetDataset, tmp_path
     with pytest.raises(CorruptDatasetError, match=r"3\.parquet"):
         convert_parquet(open_parquet(str(tmp_path / "source")), str(tmp_path / "mds"), **OPTIONS)
     assert not (tmp_path / "mds").exists()
+
+
+def test_a_codec_at_work_does_not_delay_an_interruption(
+    source: ParquetDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As zstd at its highest levels, which takes half a minute for a shard."""
+    at_work, go_on = threading.Event(), threading.Event()
+    was_left_behind: list[bool] = []
+    compress, wait = shard_buffer.compress, conversion.wait
+
+    def at_length(*arguments: Any) -> Any:
+        at_work.set()
+        was_left_behind.append(go_on.wait(60))
+        return compress(*arguments)
+
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        """Not by a signal: Python drops some of those, or keeps the lock that it was taking."""
+        if threading.current_thread() is not threading.main_thread():
+            return wait(*arguments, **options)
+        assert at_work.wait(60)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shard_buffer, "compress", at_length)
+    monkeypatch.setattr(conversion, "wait", interrupted)
+    options = {**OPTIONS, "compression": "zstd:19"}
+    with pytest.raises(KeyboardInterrupt):
+        convert_parquet(source, str(tmp_path / "mds"), **options)
+    monkeypatch.undo()
+    left = names(tmp_path / "mds", "")
+    go_on.set()
+    for thread in threading.enumerate():
+        if thread.name == "mdstorm-pack":
+            thread.join(60)
+    assert was_left_behind == [True]
+    assert names(tmp_path / "mds", "") == left
+    assert not names(tmp_path / "mds", ".zstd")
+    resumed = convert_parquet(source, str(tmp_path / "mds"), **options)
+    assert sorted(resumed.to_table()["id"].to_pylist()) == list(range(ROWS))

@@ -78,6 +78,8 @@ def test_gz_and_bz2_files_of_several_members_are_read() -> None:
     for compression in ("gz", "bz2"):
         packed = b"".join(compress(compression, [text]) for text in (b"one ", b"two"))
         assert bytes(decompress(compression, packed, 7)) == b"one two"
+    with pytest.raises(ValueError, match="a bz2 file is damaged"):
+        decompress("bz2", 3 * bz2.compress(b"") + packed, 7)
 
 
 def test_gz_and_bz2_are_the_common_formats() -> None:
