@@ -1,30 +1,42 @@
-"""`Dataset`: an open MDS dataset."""
+"""`Dataset`: an open MDS dataset, which opens its shards on request."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.datasets.dataset_shards import DatasetShards, PrepareShard
+from mdstorm_backend.base.recorder import count
 from mdstorm_backend.datasets.sample_dataset import SampleDataset
 from mdstorm_backend.display import Description, counted, human_bytes, shown_place
-from mdstorm_backend.errors import MDStormError
-from mdstorm_backend.format.index import INDEX_NAME, Index
+from mdstorm_backend.errors import CorruptDatasetError, MDStormError
+from mdstorm_backend.format.index import INDEX_NAME, Index, ShardInfo
 from mdstorm_backend.format.schema import Column, Schema
-from mdstorm_backend.format.stored_schema import schema_of
+from mdstorm_backend.format.stored_schema import restored, schema_of
 from mdstorm_backend.read.mds_shard import MDSShard
-from mdstorm_backend.storage import Location
+from mdstorm_backend.read.open_shards import OpenShards
+from mdstorm_backend.storage import Arrival, Buffer, Location
 
 if TYPE_CHECKING:
     from mdstorm_backend.cache import CacheOptions, ShardFiles
     from mdstorm_backend.read.shard import SampleSource
+
+#: Mapped shards to keep open with a limited cache, which cannot free the space of open files.
+_KEPT_OF_LIMITED_CACHE = 4
+#: Bytes of shards to download ahead of use: more than any network link has in flight. The number of
+#: these shards is bounded, because each takes a file descriptor.
+_BYTES_AHEAD = 128 << 20
+_FEWEST_AHEAD, _MOST_AHEAD = 2, 64
+#: Shards of up to this many bytes are read into memory rather than mapped.
+_SMALL_SHARD = 64 << 10
+
+_Parsed = TypeVar("_Parsed")
 
 
 def open_dataset(
@@ -123,7 +135,7 @@ class Dataset(SampleDataset):
     cache: CacheOptions | None = None
     allow_unsafe_types: bool = False
     whole: str = ""
-    prepare: PrepareShard | None = None
+    prepare: Callable[[ShardInfo], object] | None = None
     written: str | None = None
 
     def __post_init__(self) -> None:
@@ -133,9 +145,6 @@ class Dataset(SampleDataset):
         self.shard_bytes = tuple(shard.raw_data.bytes for shard in index.shards)
         self.fingerprint = self.fingerprint or _fingerprint(index.to_bytes())
         self.whole = self.whole or self.fingerprint
-        self._shards = DatasetShards(
-            self.location, index, self.whole, self.cache, self.prepare, self.written
-        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(Dataset, **{f.name: getattr(self, f.name) for f in fields(self)}), ()
@@ -148,15 +157,24 @@ class Dataset(SampleDataset):
     @property
     def _known_schema(self) -> Schema:
         """The columns as far as the index describes them; no shard is opened for a description."""
-        if self.index.extra.get("columns") or "schema" in self.__dict__:
-            return self.schema
-        return Schema.from_shards(self.index.shards)
+        if self._lost_schema and "schema" not in self.__dict__:
+            return Schema.from_shards(self.index.shards)
+        return self.schema
 
     @cached_property
     def schema(self) -> Schema:  # type: ignore[override]
-        """The columns in the order of the DataFrame."""
-        schema = schema_of(self._shards.index_with_schema, url=self.location.file_url(INDEX_NAME))
+        """The columns in the order of the DataFrame; a lost schema is that of the first shard."""
+        index, shards = self.index, self.index.shards
+        if self._lost_schema and shards:
+            url = self._url(shards[0])
+            index = self._opened(lambda _, content: restored(index, content, url=url), 0)
+        schema = schema_of(index, url=self.location.file_url(INDEX_NAME))
         return schema.opened(self.url, allow_unsafe_types=self.allow_unsafe_types)
+
+    @property
+    def _lost_schema(self) -> bool:
+        """Whether the index has no schema, only the encodings of the columns."""
+        return not self.index.extra.get("columns")
 
     def with_columns(self, columns: Iterable[Column]) -> Dataset:
         """Return the dataset with the schema of some columns replaced, for joining with others.
@@ -187,7 +205,57 @@ class Dataset(SampleDataset):
     @property
     def file_urls(self) -> list[str]:
         """URLs of the shard files, in order."""
-        return [self._shards.url(info) for info in self.index.shards]
+        return [self._url(info) for info in self.index.shards]
+
+    def _url(self, info: ShardInfo) -> str:
+        return self.location.file_url(info.stored.basename)
+
+    @cached_property
+    def files(self) -> ShardFiles:
+        """The files from which shards are read."""
+        from mdstorm_backend.cache import shard_files
+
+        return shard_files(
+            self.location, self.whole, self.cache, shards=self.index.shards, written=self.written
+        )
+
+    @cached_property
+    def is_mapped(self) -> bool:
+        """Whether opening a shard only maps a file."""
+        from mdstorm_backend.cache.dataset_files import DirectFiles
+
+        return (
+            isinstance(self.files, DirectFiles)
+            and self.location.is_local_disk
+            and not any(info.zip_data for info in self.index.shards)
+        )
+
+    @cached_property
+    def bytes_ahead(self) -> int:  # type: ignore[override]
+        """Bytes of shards to open ahead of use; 0 if opening a shard only maps a file.
+
+        At most half of a limited cache, since open shards take up its space.
+        """
+        if self.is_mapped or not self.shard_bytes:
+            return 0
+        mean = self.nbytes // len(self.shard_bytes)
+        room = min(max(_BYTES_AHEAD, _FEWEST_AHEAD * mean), _MOST_AHEAD * mean)
+        limit = self.cache.limit if self.cache else None
+        return room if limit is None else min(room, limit // 2)
+
+    @cached_property
+    def _open_shards(self) -> OpenShards[MDSShard]:
+        # The cache limit bounds disk use, and removed files still use the disk while open.
+        limited = self.cache is not None and self.cache.limit is not None
+        return OpenShards(_KEPT_OF_LIMITED_CACHE) if limited else OpenShards()
+
+    def find_open(self, number: int) -> MDSShard | None:
+        """Return shard `number` if it is open, else None."""
+        return self._open_shards.find(number)
+
+    def release(self) -> None:
+        """Close shards that are kept open; they are reopened when needed."""
+        self._open_shards.release()
 
     def shard(self, number: int) -> MDSShard:
         """Open shard `number`. Shards in use and the most recent ones stay open.
@@ -201,34 +269,84 @@ class Dataset(SampleDataset):
         StorageError
             If the shard cannot be downloaded to this machine.
         """
-        return self._shards.get(number, self.schema)
+        shard = self._open_shards.at_hand(number)
+        if shard is not None:
+            return shard
+        parse = partial(self._parse, self.schema)
+        return self._open_shards.get(number, partial(self._opened, parse))
 
     def begin_shard(self, number: int) -> MDSShard:
         """Open shard `number`, of which possibly only the beginning has arrived."""
-        return self._shards.begin(number, self.schema)
+        if self.prepare is not None or self._lost_schema or self.find_open(number) is not None:
+            return self.shard(number)
+        info = self.index.shards[number]
+        arrival = self.files.open(info, stream=True)
+        if not isinstance(arrival, Arrival):
+            parse = partial(self._parse, self.schema)
+            return self._open_shards.get(number, partial(self._opened, parse, content=arrival))
+        content, size = arrival.content, info.raw_data.bytes
+        arrival.wait_for(min(4 * (info.samples + 2), size))  # the offsets, then the header
+        arrival.wait_for(min(int.from_bytes(content[4:8], "little"), size))
+        try:
+            shard = MDSShard(content, info, self.schema, url=self._url(info))
+        except CorruptDatasetError:
+            return self.shard(number)  # waits for the shard, and downloads it again
+        shard.arrival = arrival
+        return _counted(shard, info)
 
-    def find_open(self, number: int) -> MDSShard | None:
-        """Return shard `number` if it is open, else None."""
-        return self._shards.opened.find(number)
+    def _parse(self, schema: Schema, info: ShardInfo, content: Buffer) -> MDSShard:
+        # A small shard in memory takes no file descriptor.
+        content = bytes(content) if len(content) <= _SMALL_SHARD else content
+        shard = MDSShard(content, info, schema, url=self._url(info))
+        if self._lost_schema:
+            _check_nulls(shard)
+        return _counted(shard, info)
 
-    def release(self) -> None:
-        """Close shards that are kept open; they are reopened when needed."""
-        self._shards.opened.release()
+    def _opened(
+        self,
+        parse: Callable[[ShardInfo, Buffer], _Parsed],
+        number: int,
+        content: Buffer | None = None,
+    ) -> _Parsed:
+        """Open a shard and parse its bytes; a damaged copy is downloaded once more."""
+        info = self.index.shards[number]
+        if self.prepare is not None:
+            self.prepare(info)
+        if content is None:
+            content = self.files.open(info)
+        try:
+            return parse(info, content)
+        except CorruptDatasetError:
+            if not self.files.discard(info):
+                raise
+        return parse(info, self.files.open(info))
 
-    @property
-    def is_mapped(self) -> bool:
-        """Whether opening a shard only maps a file."""
-        return self._shards.are_mapped
 
-    @property
-    def bytes_ahead(self) -> int:  # type: ignore[override]
-        """Bytes of shards to open ahead of use; 0 if opening a shard only maps a file."""
-        return self._shards.bytes_ahead
+def _counted(shard: MDSShard, info: ShardInfo) -> MDSShard:
+    count("shards")
+    count("shard_bytes", info.raw_data.bytes)
+    return shard
 
-    @property
-    def files(self) -> ShardFiles:
-        """The files from which shards are read."""
-        return self._shards.files
+
+def _check_nulls(shard: MDSShard) -> None:
+    """Raise for nulls that the schema does not record, which would be delivered as values.
+
+    Nulls of floating-point columns are allowed, because they are stored as NaN.
+
+    Raises
+    ------
+    CorruptDatasetError
+        If the shard holds such nulls.
+    """
+    schema = shard.schema
+    hidden = {n for n in (*shard.validity.rows, *shard.validity.elements) if n in schema}
+    if any(not schema[name].is_floating for name in hidden):
+        raise CorruptDatasetError(
+            f"{shard.url} holds nulls in {sorted(hidden)} that the index does not record: another "
+            "program has rewritten it. Restore the index with `mdstorm reindex`, or "
+            "merge the datasets with mdstorm_backend.merge_index",
+            url=shard.url,
+        )
 
 
 def _fingerprint(content: bytes) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from mdstorm_backend.errors import CorruptDatasetError, UnsupportedEncodingError
@@ -19,9 +20,11 @@ from mdstorm_backend.format.index import (
     check_text,
     shown,
 )
+from mdstorm_backend.format.layout import parse_header
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values.arrow_types import arrow_type
 from mdstorm_backend.format.values.nested_lists import depth_of
+from mdstorm_backend.storage import Buffer
 
 
 def schema_of(index: Index, *, url: str) -> Schema:
@@ -216,3 +219,43 @@ def joined_form(columns: Iterable[Column]) -> Column:
         null_count=first.null_count + sum(column.null_count for column in others),
         element_null_count=first.element_null_count + sum(c.element_null_count for c in others),
     )
+
+
+def restored(index: Index, first: Buffer, *, url: str) -> Index:
+    """Return the index with the columns in a shard's header, if there are any.
+
+    Parameters
+    ----------
+    index : Index
+        An index without a schema.
+    first : bytes-like
+        The first shard, uncompressed.
+    url : str
+        Where the shard came from, for error messages.
+
+    Raises
+    ------
+    CorruptDatasetError
+        If the shard does not match the index.
+    """
+    _, extra = parse_header(np.frombuffer(first, np.uint8), index.shards[0], url=url)
+    columns: Any = extra.get("columns")
+    if isinstance(columns, list) and all(isinstance(column, dict) for column in columns):
+        columns = [_with_common_form(column, index) for column in columns]
+    return replace(index, extra={**index.extra, "columns": columns}) if columns else index
+
+
+def _with_common_form(column: dict[str, Any], index: Index) -> dict[str, Any]:
+    """Return a column with the length and shape that hold for all shards together."""
+    bare = {**column, "length": None, "shape": None, "uneven": False}
+    try:
+        (parsed,) = parse_columns([bare])
+    except (KeyError, TypeError, ValueError):
+        return bare  # opening the dataset raises the error
+    encodings = {
+        encoding
+        for shard in index.shards
+        for name, encoding in zip(shard.column_names, shard.column_encodings, strict=True)
+        if name == parsed.name
+    }
+    return Schema((with_form(parsed, encodings),)).to_json()[0]

@@ -50,7 +50,7 @@ def test_some_batches_are_ahead_however_large_their_samples_are(dataset: Dataset
 
 
 def test_so_many_bytes_are_downloaded_ahead_however_small_samples_are(dataset: Dataset) -> None:
-    dataset.nbytes, dataset._shards.bytes_ahead = 2 * len(dataset), 1_000_000
+    dataset.nbytes, dataset.bytes_ahead = 2 * len(dataset), 1_000_000
     assert samples_ahead(options(dataset), 16) == 500_000
 
 

@@ -124,7 +124,7 @@ def _read(dataset: Dataset) -> None:
 
 def test_a_forked_child_reads_while_a_thread_of_the_parent_opens(tmp_path: Path) -> None:
     dataset = write_numbers(tmp_path, 5)
-    opened = dataset._shards.opened
+    opened = dataset._open_shards
     opening, done = threading.Event(), threading.Event()
 
     def wait(number: int) -> Any:

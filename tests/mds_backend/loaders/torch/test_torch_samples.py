@@ -12,7 +12,6 @@ from torch.utils.data import default_collate
 
 import mdstorm_backend
 from mdstorm_backend import Dataset, ExactOrder
-from mdstorm_backend.datasets.dataset_shards import DatasetShards
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format import Schema
 from mdstorm_backend.format.index import ShardInfo
@@ -117,13 +116,13 @@ def test_each_compressed_shard_is_opened_once(
 ) -> None:
     dataset = write_numbers(tmp_path, 200, tasks=20, compression="zstd")
     opened: list[str] = []
-    parse = DatasetShards._parse
+    parse = Dataset._parse
 
-    def count(self: DatasetShards, schema: Schema, info: ShardInfo, content: Any) -> Any:
+    def count(self: Dataset, schema: Schema, info: ShardInfo, content: Any) -> Any:
         opened.append(info.raw_data.basename)
         return parse(self, schema, info, content)
 
-    monkeypatch.setattr(DatasetShards, "_parse", count)
+    monkeypatch.setattr(Dataset, "_parse", count)
     found = [abs(n) for b in column(make(dataset, shuffle={"seed": 1, "window": 200})) for n in b]
     assert sorted(found) == list(range(200))
     assert (len(opened), len(set(opened))) == (20, 20)
