@@ -26,7 +26,6 @@ from mdstorm_backend.loaders.torch.device_batches import on_device
 from mdstorm_backend.loaders.torch.torch_batches import (
     BatchMap,
     DeliveredBatches,
-    Recipe,
     check_columns,
     pinned,
 )
@@ -142,15 +141,14 @@ class LoaderPasses:
                 yield batch
 
     def _deliver(self, loader: DataLoader[Any], rest: Rest) -> Sequence[Any]:
-        source = source_of(loader)
-        recipe = Recipe(loader.collate_fn if self.collates else None, self.batch_map)
-        made = DeliveredBatches(source, recipe, rest)
+        collate = loader.collate_fn if self.collates else None
+        made = DeliveredBatches(source_of(loader), rest, collate, self.batch_map)
         options = {**self.options, "num_workers": loader.num_workers}
         stages: list[Any] = []
         if not loader.num_workers:
             stages += converted(made.blocks(), made.converted)
         elif loader.persistent_workers:
-            stages.append(self._from_persistent_workers(source, recipe, rest, options))
+            stages.append(self._from_persistent_workers(made, options))
         else:
             stages.append(from_processes(made, options, rest.recorder))
         if self.device is not None:
@@ -162,15 +160,14 @@ class LoaderPasses:
         return stages
 
     def _from_persistent_workers(
-        self, source: DatasetSamples, recipe: Recipe, rest: Rest, options: Mapping[str, Any]
+        self, made: DeliveredBatches, options: Mapping[str, Any]
     ) -> Delivered:
-        workers, read = self.workers, source._mdstorm.schedule.options
+        workers, read = self.workers, made.source._mdstorm.schedule.options
         if workers is None or workers.options is not read or workers.is_busy:
             self.end_workers()
-            workers = PersistentWorkers(source, recipe, rest.batching, options)
-            self.workers = workers
+            workers = self.workers = PersistentWorkers(made, options)
         try:
-            yield from workers.deliver(rest)
+            yield from workers.deliver(made.rest)
         except Exception:
             self.end_workers()
             raise

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import partial
+from inspect import signature
 from typing import TYPE_CHECKING, Any, overload
 
 import torch
@@ -26,9 +28,9 @@ from mdstorm_backend.loaders.torch.loader_passes import (
 from mdstorm_backend.loaders.torch.torch_batches import (
     BatchMap,
     BatchT,
-    MappedCollate,
     NotedItems,
     TorchBatch,
+    mapped_collate,
 )
 from mdstorm_backend.loaders.torch.torch_workers import check_can_be_sent
 from mdstorm_backend.read.reader import check_batch_size
@@ -156,7 +158,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
             reads_blocks=reads_blocks,
         )
         if not reads_blocks and batch_map is not None:
-            options = {**options, "collate_fn": MappedCollate(batch_map)}
+            options = {**options, "collate_fn": partial(mapped_collate, batch_map)}
         # PyTorch does not accept NumPy integers.
         rows = None if batch_size is None else int(batch_size)
         super().__init__(dataset, batch_size=rows, **options)
@@ -313,20 +315,6 @@ def _has_own_length(dataset: object) -> bool:
     return type(dataset).__len__ is not DatasetSamples.__len__  # type: ignore[attr-defined]
 
 
-#: Arguments of ``DataLoader`` after the dataset and the batch size, in its order.
-_IN_ORDER = (
-    "shuffle",
-    "sampler",
-    "batch_sampler",
-    "num_workers",
-    "collate_fn",
-    "pin_memory",
-    "drop_last",
-    "timeout",
-    "worker_init_fn",
-    "multiprocessing_context",
-    "generator",
-)
 #: Arguments of ``DataLoader`` that choose or order the samples.
 _SAMPLERS = ("shuffle", "sampler", "batch_sampler")
 
@@ -336,19 +324,12 @@ def named(arguments: Sequence[Any], options: Mapping[str, Any]) -> dict[str, Any
 
     Raises
     ------
-    ArgumentTypeError
-        If there are too many arguments, or one is given twice.
+    TypeError
+        If there are too many arguments, or one is unknown or given twice.
     """
-    if len(arguments) > len(_IN_ORDER):
-        raise ArgumentTypeError(
-            f"a DataLoader takes at most {len(_IN_ORDER) + 2} arguments by position, found "
-            f"{len(arguments) + 2}: pass the others by name"
-        )
-    by_place = dict(zip(_IN_ORDER, arguments, strict=False))
-    if twice := sorted(by_place.keys() & options.keys()):
-        raise ArgumentTypeError(f"{', '.join(twice)} was passed by position and by name")
-    found = {**by_place, **options}
-    return {**found, "num_workers": int(found.get("num_workers", 0))}
+    found = signature(DataLoader).bind(None, None, *arguments, **options).arguments
+    given = {name: found[name] for name in found if name not in ("dataset", "batch_size")}
+    return {**given, "num_workers": int(given.get("num_workers", 0))}
 
 
 def check_arguments(

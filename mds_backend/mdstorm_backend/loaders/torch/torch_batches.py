@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
-from torch.utils.data import IterableDataset, default_collate, get_worker_info
+from torch.utils.data import default_collate, get_worker_info
 from torch.utils.data._utils.pin_memory import pin_memory
 
 from mdstorm_backend.base.prefetch import Prefetcher
-from mdstorm_backend.base.recorder import Cause, Recorder, spans_of
-from mdstorm_backend.format import Column, Schema, Values
+from mdstorm_backend.base.recorder import Cause, Recorder
+from mdstorm_backend.format import Column, Values
 from mdstorm_backend.loaders import Delivered, ReaderOptions
 from mdstorm_backend.loaders.nulls import refuse_nulls
 from mdstorm_backend.loaders.rest import Rest
@@ -27,7 +27,6 @@ from mdstorm_backend.loaders.torch.torch_tensors import (
     to_collated,
     to_torch,
 )
-from mdstorm_backend.loaders.torch.worker_part import end_with_parent
 from mdstorm_backend.read.block import Block
 
 Collate: TypeAlias = Callable[[list[Any]], Any]
@@ -35,8 +34,6 @@ Collate: TypeAlias = Callable[[list[Any]], Any]
 BatchMap: TypeAlias = Callable[[Any], Any]
 #: Converts a block's column to a tensor or list, given its schema entry, if any, and its name.
 ConvertColumn: TypeAlias = Callable[[Values, Column | None, str], TorchValues]
-#: A batch, its mark, its size, and the recorder's totals since the previous batch, by name.
-Sent: TypeAlias = tuple[Any, Any, int, dict[str, float]]
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -60,71 +57,43 @@ else:
     BatchT = TypeVar("BatchT")
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """How batches are made from blocks.
+@dataclass(frozen=True, eq=False)
+class DeliveredBatches:
+    """The batches of a rest of a pass, and how they are made. It can be pickled.
 
     Attributes
     ----------
+    source : StreamingDataset
+        The dataset to read.
+    rest : Rest
+        The rest of the pass or epoch that is to be read.
     collate : callable or None
         Makes a batch from the list of its samples; None for whole columns as tensors.
     batch_map : callable or None
         The function applied to each batch.
     """
 
-    collate: Collate | None = None
-    batch_map: BatchMap | None = None
-
-
-@dataclass(eq=False)
-class DeliveredBatches(IterableDataset[Any]):
-    """The batches of an iteration; in a worker process, iterating yields the worker's part.
-
-    Attributes
-    ----------
-    source : DatasetSamples
-        The dataset to read.
-    recipe : Recipe
-        How batches are made.
-    rest : Rest
-        The rest of the pass or epoch that is to be read.
-    """
-
     source: DatasetSamples
-    recipe: Recipe
     rest: Rest
-
-    def __iter__(self) -> Iterator[Sent]:
-        worker = get_worker_info()
-        assert worker is not None
-        end_with_parent()
-        recorder = Recorder()
-        batches = DeliveredBatches(self.source, self.recipe, self.rest.recorded(recorder))
-        # Blocks of one batch: sending a view would send its whole block to the other process.
-        return sent(batches.converted(batches.blocks(worker.id, 1)), recorder)
-
-    @property
-    def schema(self) -> Schema:
-        """The schema of the columns that are read."""
-        return self.source._mdstorm.options.schema
+    collate: Collate | None
+    batch_map: BatchMap | None
 
     def blocks(self, part: int = 0, block_rows: int | None = None) -> Iterator[Block]:
         """Return the blocks of a part; they are not read if samples are made one by one."""
-        if self.recipe.collate is None:
+        if self.collate is None:
             return self.rest.blocks(part, block_rows=block_rows)
         return sample_blocks(self.source, self.rest, part, block_rows=block_rows)
 
     def converted(self, blocks: Iterator[Block]) -> Delivered:
         """Convert blocks to batches."""
-        recipe, recorder = self.recipe, self.rest.recorder
+        recorder, function = self.rest.recorder, self.batch_map
         batches = (
             tensor_batches(self.source._mdstorm.options, blocks, to_collated, recorder)
-            if recipe.collate is None
-            else _collated(self.source, blocks, recipe.collate, recorder)
+            if self.collate is None
+            else _collated(self.source, blocks, self.collate, recorder)
         )
-        if recipe.batch_map is None:
+        if function is None:
             return batches
-        function = recipe.batch_map
         if recorder is not None:
             function = recorder.called(function, Cause.TRANSFORMS)
         return _mapped(batches, function, pads=_pads(self.source))
@@ -209,15 +178,9 @@ def _without_rows(batch: Any) -> Any:
     return []
 
 
-@dataclass(frozen=True)
-class MappedCollate:
-    """A ``collate_fn`` that applies `batch_map` to the result of PyTorch's default collation."""
-
-    batch_map: BatchMap
-
-    def __call__(self, samples: list[Any]) -> Any:
-        """Return the batch of a list of samples."""
-        return self.batch_map(default_collate(samples))
+def mapped_collate(batch_map: BatchMap, samples: list[Any]) -> Any:
+    """Return what `batch_map` makes of PyTorch's default collation of a list of samples."""
+    return batch_map(default_collate(samples))
 
 
 @dataclass(frozen=True)
@@ -254,121 +217,3 @@ def _pinned(values: Collated) -> Collated:
         return values
     pinned: Collated = pin_memory(values)  # type: ignore[no-untyped-call]
     return pinned
-
-
-def sent(delivered: Delivered, recorder: Recorder) -> Generator[Sent, None, None]:
-    """Yield each batch, packed, with what the worker process recorded while it made the batch."""
-    before = recorder.totals()
-    recorder.deliver(0, 1)  # so that the first batch is recorded like the others
-    with closing(delivered):
-        recorder.ask()
-        for batch, mark, size in delivered:
-            recorder.deliver(size)
-            now = recorder.totals()
-            spent = {name: v - before[name] for name, v in now.items() if v != before[name]}
-            yield packed(batch), mark, size, spent
-            before = now
-            recorder.ask()
-
-
-def received(batches: Iterable[Sent], recorder: Recorder | None) -> Delivered:
-    """Yield the batches from worker processes, and add what the workers recorded to `recorder`.
-
-    The time spent waiting for a batch is attributed in proportion to the work on that batch.
-    """
-    iterator = iter(batches)
-    while True:
-        start = 0.0 if recorder is None else recorder.clock()
-        try:
-            batch, mark, size, recorded = next(iterator)
-        except StopIteration:
-            return
-        if recorder is not None:
-            recorder.wait(recorder.clock() - start, spans_of(recorded))
-            recorder.add(recorded)
-        yield unpacked(batch), mark, size
-
-
-#: Tensors of at least this many bytes are sent to another process on their own.
-_LARGE = 1 << 20
-
-
-class _Packed(NamedTuple):
-    """The small tensors of a batch in one piece of memory, and the batch with slots for them.
-
-    PyTorch would send each tensor as a separate file, which two processes open and map. For small
-    tensors, that takes far longer than a copy.
-    """
-
-    memory: torch.Tensor
-    #: Slot number, dtype, shape and bytes of each tensor, in the order of the memory.
-    tensors: list[tuple[int, torch.dtype, Sequence[int], int]]
-    batch: Any
-
-
-class _Slot(NamedTuple):
-    """A placeholder for a packed tensor."""
-
-    number: int
-
-
-class _Tuple(NamedTuple):
-    """A tuple, held as a dict because PyTorch would turn a tuple into a list when it pins it."""
-
-    parts: dict[int, Any]
-
-
-def packed(batch: Any) -> Any:
-    """Return a form of a batch that is cheaper to send; the receiver calls `unpacked`."""
-    found: list[torch.Tensor] = []
-
-    def emptied(value: Any) -> Any:
-        if type(value) is dict:
-            return {name: emptied(one) for name, one in value.items()}
-        if type(value) is tuple:
-            return _Tuple(dict(enumerate(map(emptied, value))))
-        if not _is_small(value):
-            return value
-        found.append(value)
-        return _Slot(len(found) - 1)
-
-    rest = emptied(batch)
-    if len(found) < 2:
-        return batch
-    # Largest element size first, so that every tensor is aligned for its dtype.
-    order = sorted(range(len(found)), key=lambda number: -found[number].element_size())
-    return _Packed(
-        torch.cat([found[number].contiguous().reshape(-1).view(torch.uint8) for number in order]),
-        [(n, found[n].dtype, found[n].shape, found[n].nbytes) for n in order],
-        rest,
-    )
-
-
-def _is_small(value: Any) -> bool:
-    return (
-        type(value) is torch.Tensor
-        and value.layout is torch.strided
-        and value.device.type == "cpu"
-        and not value.requires_grad
-        and value.nbytes < _LARGE
-    )
-
-
-def unpacked(sent: Any) -> Any:
-    """Return the batch that `packed` was given; its small tensors now share one piece of memory."""
-    if not isinstance(sent, _Packed):
-        return sent
-    parts = torch.split(sent.memory, [size for *_, size in sent.tensors])
-    made = {
-        number: part.view(dtype).view(shape)
-        for (number, dtype, shape, _), part in zip(sent.tensors, parts, strict=True)
-    }
-
-    def filled(value: Any) -> Any:
-        if type(value) is dict:
-            return {name: filled(one) for name, one in value.items()}
-        if isinstance(value, _Tuple):
-            return tuple(map(filled, value.parts.values()))
-        return made[value.number] if isinstance(value, _Slot) else value
-
-    return filled(sent.batch)
