@@ -1,5 +1,6 @@
 """Loaders that Accelerate prepares, in this process: what it may split, and what it is given."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -34,6 +35,13 @@ class ByNumber(Dataset[Any]):
 
     def __getitem__(self, number: int) -> Any:
         return self.dataset[number]
+
+
+@pytest.fixture(autouse=True)
+def own_state() -> Iterator[None]:
+    """Forget what Accelerate keeps in this process, which forks of other tests would inherit."""
+    yield
+    pytest.importorskip("accelerate.state").AcceleratorState._reset_state(reset_partial_state=True)
 
 
 def prepare(loader: DataLoader[Any], processes: int = 2) -> Any:

@@ -27,9 +27,9 @@ from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders.loader_statistics import Statistics
 from mdstorm_backend.loaders.passes import Pass
-from mdstorm_backend.loaders.torch.dataset_samples import reading_as
 from mdstorm_backend.loaders.torch.device_batches import repeated_rows
 from mdstorm_backend.loaders.torch.loader_passes import source_of
+from mdstorm_backend.loaders.torch.opened_dataset import OpenedDataset
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.loaders.torch.torch_workers import same
@@ -106,14 +106,23 @@ def _with_share(
         and not shared.options.drops_rows
     ):
         shared = shared.in_order(replace(order, padded_to=batch_size))
-    other = copy(loader)
     if shared is source and batch_size == loader.batch_size:
-        return other
-    # PyTorch's class does not allow setting these attributes.
-    other.__dict__.update(dataset=reading_as(loader.dataset, shared), batch_size=batch_size)
-    other._mdstorm.runner = None
+        return copy(loader)
+    other = _reading_from(shared, loader, batch_size=batch_size)
     if (state := _loaded_state(loader)) is not None:
         other.load_state_dict(state)
+    return other
+
+
+def _reading_from(
+    opened: OpenedDataset, loader: StreamingDataLoader, **changed: Any
+) -> StreamingDataLoader:
+    """Return a copy of the loader that reads from `opened`, with some attributes changed."""
+    other, dataset = copy(loader), copy(source_of(loader))
+    dataset._mdstorm = opened
+    # PyTorch's class does not allow setting these attributes.
+    other.__dict__.update(dataset=dataset, **changed)
+    other._mdstorm.runner = None
     return other
 
 
@@ -384,11 +393,8 @@ class PreparedBatches(IterableDataset[Any]):
 
     def _batch_of_anything(self, size: int) -> Any:
         """Return a batch of any rows, for a rank that has none of its own to repeat."""
-        other = copy(self.loader)
         opened = source_of(self.loader)._mdstorm.in_order(ExactOrder(seed=1))
-        other.__dict__.update(dataset=reading_as(other.dataset, opened), num_workers=0)
-        other._mdstorm.runner = None
-        with other:
+        with _reading_from(opened, self.loader, num_workers=0) as other:
             return repeated_rows(next(iter(other)), min(size, len(self)), size)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -34,8 +34,6 @@ class DatasetSettings(StreamDefaults):
     """
 
     streams: Sequence[Stream]
-    remote: str | None = None
-    local: str | None = None
     epoch_size: int | str | None = None
     predownload: int | None = None
     sampling_method: str = "balanced"
@@ -49,8 +47,6 @@ class DatasetSettings(StreamDefaults):
     shuffle_block_size: int | None = None
     batching_method: str = "random"
     replication: int | None = None
-    stream_name: str = "stream"
-    stream_config: dict[str, Any] | None = None
     order: ExactOrder | ElasticOrder | ElasticShare | None = None
     columns: Sequence[str] | None = None
     num_epochs: int | None = 1

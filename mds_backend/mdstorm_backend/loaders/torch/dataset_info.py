@@ -1,8 +1,8 @@
 """Attributes of a `StreamingDataset`, under the names of MosaicML Streaming.
 
 Subclasses may use any attribute names, so a dataset keeps its whole state in ``_mdstorm``. A
-subclass may shadow the read-only attributes. It may also set the settable ones before it calls the
-constructor; the constructor's arguments then take precedence.
+subclass may shadow the read-only attributes. It may also set an `Argument` before it calls the
+constructor, whose arguments then take precedence.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from mdstorm_backend.cache.directory import CacheDirectory, FileIdentity
 from mdstorm_backend.datasets.sample_access import Spanner, StoredShard
-from mdstorm_backend.format import INDEX_NAME, parse_size
+from mdstorm_backend.format import INDEX_NAME
 
 Counts = npt.NDArray[np.int64]
 
@@ -39,13 +39,8 @@ else:
             return self if instance is None else self._function(instance)
 
 
-def _opened(dataset: Any) -> OpenedDataset | None:
-    opened: OpenedDataset | None = dataset.__dict__.get("_mdstorm")
-    return opened
-
-
 class Argument:
-    """A read-only constructor argument. A subclass may use the name for an attribute of its own."""
+    """A constructor argument that can be set; later iterations use the new value."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -53,40 +48,25 @@ class Argument:
     def __get__(self, dataset: Any, owner: type | None = None) -> Any:
         if dataset is None:
             return self
-        opened = _opened(dataset)
-        if opened is None:
+        state = dataset.__dict__
+        if "_mdstorm" in state:
+            return state["_mdstorm"].shown(self._name)
+        if self._name not in state:
             raise AttributeError(
                 f"{self._name}: the constructor of StreamingDataset was not called"
             )
-        return opened.shown(self._name)
-
-
-class SettableArgument(Argument):
-    """A constructor argument that can be set; later iterations use the new value."""
-
-    def __get__(self, dataset: Any, owner: type | None = None) -> Any:
-        if dataset is not None and _opened(dataset) is None and self._name in dataset.__dict__:
-            return dataset.__dict__[self._name]
-        return super().__get__(dataset, owner)
+        return state[self._name]
 
     def __set__(self, dataset: Any, value: Any) -> None:
-        opened = _opened(dataset)
-        if opened is None:
-            dataset.__dict__[self._name] = value  # for the subclass, until the constructor runs
+        state = dataset.__dict__
+        if "_mdstorm" in state:
+            state["_mdstorm"].change(self._name, value)
         else:
-            opened.change(self._name, value)
-
-
-class ArgumentInBytes(SettableArgument):
-    """A size that reads as a number of bytes, even if it was passed as text."""
-
-    def __get__(self, dataset: Any, owner: type | None = None) -> Any:
-        size = super().__get__(dataset, owner)
-        return parse_size(size) if isinstance(size, str) else size
+            state[self._name] = value  # for the subclass, until the constructor runs
 
 
 class DatasetInfo:
-    """The arguments of a dataset; counts and offsets of its samples, shards and streams.
+    """Arguments of a dataset; counts and offsets of its samples, shards and streams.
 
     Samples and shards are numbered consecutively across all streams. A subclass may use the names
     of read-only attributes for its own.
@@ -95,45 +75,22 @@ class DatasetInfo:
     #: The whole state of a dataset.
     _mdstorm: OpenedDataset
 
-    batch_size = SettableArgument()
-    shuffle = SettableArgument()
-    shuffle_algo = SettableArgument()
-    shuffle_seed = SettableArgument()
-    shuffle_block_size = SettableArgument()
-    num_canonical_nodes = SettableArgument()
-    partition_algo = SettableArgument()
-    batching_method = SettableArgument()
-    sampling_method = SettableArgument()
-    sampling_granularity = SettableArgument()
-    epoch_size = SettableArgument()
-    replication = SettableArgument()
-    predownload = SettableArgument()
-    cache_limit = ArgumentInBytes()
-    allow_unsafe_types = SettableArgument()
-    streams = SettableArgument()
-
-    remote = Argument()
-    local = Argument()
-    split = Argument()
-    download_retry = Argument()
-    download_timeout = Argument()
-    validate_hash = Argument()
-    keep_zip = Argument()
-    stream_name = Argument()
-    stream_config = Argument()
-    order = Argument()
-    columns = Argument()
-    num_epochs = Argument()
-    transform = Argument()
-    decode = Argument()
-    max_image_bytes = Argument()
-    fill_nulls = Argument()
-    null_masks = Argument()
-    check_ranks = Argument()
-    workers = Argument()
-    prefetch = Argument()
-    storage_options = Argument()
-    world = Argument()
+    batch_size = Argument()
+    shuffle = Argument()
+    shuffle_algo = Argument()
+    shuffle_seed = Argument()
+    shuffle_block_size = Argument()
+    num_canonical_nodes = Argument()
+    partition_algo = Argument()
+    batching_method = Argument()
+    sampling_method = Argument()
+    sampling_granularity = Argument()
+    epoch_size = Argument()
+    replication = Argument()
+    predownload = Argument()
+    cache_limit = Argument()
+    allow_unsafe_types = Argument()
+    streams = Argument()
 
     @property
     def next_epoch(self) -> int:

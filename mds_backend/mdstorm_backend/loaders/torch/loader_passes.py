@@ -21,8 +21,8 @@ from mdstorm_backend.base.threads import PassThreads
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders import Delivered, PassRecorders, PassRunner, converted
 from mdstorm_backend.loaders.rest import Batching, Rest
-from mdstorm_backend.loaders.torch.dataset_samples import DatasetSamples
 from mdstorm_backend.loaders.torch.device_batches import on_device
+from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.loaders.torch.torch_batches import (
     BatchMap,
     DeliveredBatches,
@@ -120,7 +120,7 @@ class LoaderPasses:
         Parameters
         ----------
         loader : DataLoader
-            A loader whose dataset is a `DatasetSamples`.
+            A loader whose dataset is a `StreamingDataset`.
         count_rows : callable, optional
             Returns how many samples a batch counts as; by default the number read for it.
         """
@@ -173,9 +173,9 @@ class LoaderPasses:
             raise
 
 
-def source_of(loader: DataLoader[Any]) -> DatasetSamples:
-    """Return the dataset of a loader, which must be a `DatasetSamples`."""
-    assert isinstance(loader.dataset, DatasetSamples)
+def source_of(loader: DataLoader[Any]) -> StreamingDataset:
+    """Return the dataset of a loader, which must be a `StreamingDataset`."""
+    assert isinstance(loader.dataset, StreamingDataset)
     return loader.dataset
 
 
@@ -243,6 +243,6 @@ def _has_rows(column: Any) -> bool:
 def has_own_states(dataset: object) -> bool:
     """Whether a subclass of `StreamingDataset` overrides its state methods, which then apply."""
     names = ("state_dict", "load_state_dict")
-    return isinstance(dataset, DatasetSamples) and any(
-        getattr(type(dataset), name) is not getattr(DatasetSamples, name) for name in names
+    return isinstance(dataset, StreamingDataset) and any(
+        getattr(type(dataset), name) is not getattr(StreamingDataset, name) for name in names
     )

@@ -23,6 +23,7 @@ from mdstorm_backend.datasets.open_streams import (
 from mdstorm_backend.display import Description
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.errors import StateMismatchError
+from mdstorm_backend.format import parse_size
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings
 from mdstorm_backend.loaders.epochs import Epochs, Worker
 from mdstorm_backend.loaders.passes import SAMPLES_AT_A_TIME, Schedule
@@ -172,8 +173,9 @@ class OpenedDataset:
             return self.settings.least_ahead
         if name == "streams":
             return list(self.settings.streams)
-        if name == "order":
-            return self.order
+        if name == "cache_limit":
+            limit = self.settings.cache_limit
+            return parse_size(limit) if isinstance(limit, str) else limit
         if name in _SETTLED and isinstance(self.order, ElasticShare) and self._is_begun:
             return getattr(self._settled(self.order), name)
         return getattr(self.settings, name)

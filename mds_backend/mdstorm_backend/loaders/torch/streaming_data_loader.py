@@ -16,7 +16,6 @@ from mdstorm_backend.base import OwnContext, check_function
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.loaders import Statistics, describe_data
-from mdstorm_backend.loaders.torch.dataset_samples import DatasetSamples, overrides
 from mdstorm_backend.loaders.torch.device_batches import check_device
 from mdstorm_backend.loaders.torch.loader_passes import (
     FETCHES_AHEAD,
@@ -25,6 +24,7 @@ from mdstorm_backend.loaders.torch.loader_passes import (
     has_own_states,
     rows_of,
 )
+from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset, overrides
 from mdstorm_backend.loaders.torch.torch_batches import (
     BatchMap,
     BatchT,
@@ -147,8 +147,8 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
     ) -> None:
         options = named(arguments, options)
         check_arguments(dataset, batch_size, batch_map, options)
-        is_ours = isinstance(dataset, DatasetSamples)
-        own_iteration = is_ours and type(dataset).__iter__ is not DatasetSamples.__iter__
+        is_ours = isinstance(dataset, StreamingDataset)
+        own_iteration = is_ours and type(dataset).__iter__ is not StreamingDataset.__iter__
         reads_blocks = is_ours and not own_iteration and batch_size is not None
         self._mdstorm = LoaderPasses(
             options=options,
@@ -229,7 +229,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         return other
 
     def __enter__(self) -> Self:
-        if isinstance(self.dataset, DatasetSamples):
+        if isinstance(self.dataset, StreamingDataset):
             _ = self.dataset._mdstorm.dataset  # so that a missing dataset raises here
         return self
 
@@ -257,7 +257,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         kept = self._mdstorm
         if kept.reads_blocks and kept.counted is None and not has_own_states(self.dataset):
             return self._mdstorm.state_dict(self)
-        if not isinstance(self.dataset, DatasetSamples):
+        if not isinstance(self.dataset, StreamingDataset):
             return None
         opened = self.dataset._mdstorm
         samples = self.num_samples_yielded * opened.schedule.sampler().num_ranks
@@ -299,7 +299,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
             self._mdstorm.counted = None
             self._mdstorm.of(self).load_state_dict(given)
             return
-        if isinstance(self.dataset, DatasetSamples):
+        if isinstance(self.dataset, StreamingDataset):
             self.dataset.load_state_dict(given)
         self._mdstorm.runner = self._mdstorm.counted = None
 
@@ -312,7 +312,7 @@ def _counts_itself(loader: DataLoader[Any]) -> bool:
 
 def _has_own_length(dataset: object) -> bool:
     """Whether a subclass of `StreamingDataset` overrides ``__len__``, which then applies."""
-    return type(dataset).__len__ is not DatasetSamples.__len__  # type: ignore[attr-defined]
+    return type(dataset).__len__ is not StreamingDataset.__len__  # type: ignore[attr-defined]
 
 
 #: Arguments of ``DataLoader`` that choose or order the samples.
@@ -360,7 +360,7 @@ def check_arguments(
         )
     if batch_size is not None:
         check_batch_size(batch_size)
-    if isinstance(dataset, DatasetSamples):
+    if isinstance(dataset, StreamingDataset):
         _check_order(options)
     if batch_map is not None:
         _check_batch_map(batch_map, batch_size, options)

@@ -18,7 +18,11 @@ from mdstorm_backend.format import Column, Values
 from mdstorm_backend.loaders import Delivered, ReaderOptions
 from mdstorm_backend.loaders.nulls import refuse_nulls
 from mdstorm_backend.loaders.rest import Rest
-from mdstorm_backend.loaders.torch.dataset_samples import DatasetSamples, sample_blocks, samples_of
+from mdstorm_backend.loaders.torch.streaming_dataset import (
+    StreamingDataset,
+    sample_blocks,
+    samples_of,
+)
 from mdstorm_backend.loaders.torch.torch_tensors import (
     Collated,
     TorchValues,
@@ -73,7 +77,7 @@ class DeliveredBatches:
         The function applied to each batch.
     """
 
-    source: DatasetSamples
+    source: StreamingDataset
     rest: Rest
     collate: Collate | None
     batch_map: BatchMap | None
@@ -132,7 +136,7 @@ def tensor_batches(
 
 
 def _collated(
-    source: DatasetSamples,
+    source: StreamingDataset,
     blocks: Iterator[Block],
     collate: Collate,
     recorder: Recorder | None,
@@ -162,7 +166,7 @@ def _mapped(batches: Delivered, batch_map: BatchMap, *, pads: bool) -> Delivered
             yield None if pads and size == 0 else batch_map(batch), mark, size
 
 
-def _pads(source: DatasetSamples) -> bool:
+def _pads(source: StreamingDataset) -> bool:
     """Whether padding replaces batches without rows."""
     return getattr(source._mdstorm.order, "padded_to", 0) > 0
 
@@ -188,7 +192,7 @@ class NotedItems:
     """A ``collate_fn`` that records, in the reading process, whether items are single samples."""
 
     collate: Collate
-    dataset: DatasetSamples
+    dataset: StreamingDataset
     by_one: bool
 
     def __call__(self, items: Any) -> Any:

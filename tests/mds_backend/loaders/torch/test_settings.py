@@ -1,6 +1,5 @@
 """The arguments of a dataset are attributes, and setting them counts from the next iteration on."""
 
-import inspect
 from copy import copy
 from itertools import islice
 from pathlib import Path
@@ -60,11 +59,8 @@ def test_what_is_set_counts_from_the_next_pass_on(
     assert len(dataset) == len(told)
 
 
-def test_every_argument_can_be_read(urls: list[str]) -> None:
-    dataset = StreamingDataset(remote=urls[0], batch_size=4, epoch_size="0.05k", split="")
-    for name in inspect.signature(StreamingDataset).parameters:
-        assert hasattr(dataset, name), name
-    assert (dataset.remote, dataset.local, dataset.columns) == (urls[0], None, None)
+def test_a_size_as_text_and_an_omitted_predownload_read_as_numbers(urls: list[str]) -> None:
+    dataset = StreamingDataset(remote=urls[0], batch_size=4, epoch_size="0.05k")
     assert (dataset.epoch_size, dataset.predownload, dataset.shuffle_seed) == (50, 32, 9176)
     assert StreamingDataset(remote=urls[0]).predownload == 64
 
