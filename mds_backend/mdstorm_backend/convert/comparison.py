@@ -16,8 +16,7 @@ import pyarrow.compute as pc
 
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.base.threads import each
-from mdstorm_backend.convert.parquet_to_mds import chosen_fields
-from mdstorm_backend.convert.row_batches import RowBatches, rows_of_a_batch
+from mdstorm_backend.convert.parquet_to_mds import chosen_fields, row_batches, rows_of_a_batch
 from mdstorm_backend.display import Progress, counted, progress
 from mdstorm_backend.format.type_plan import check_float_dtype
 from mdstorm_backend.format.values.arrow_types import (
@@ -174,9 +173,8 @@ def _of_mds(source: SampleSource, part: int, names: Sequence[str]) -> Iterator[p
 def _of_parquet(
     source: ParquetDataset, part: int, names: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    fields = pa.schema([source.arrow_schema.field(name) for name in names])
     size = source.nbytes / max(len(source), 1)
-    for batch in RowBatches(source, fields, size, _MOST_ROWS).batches([part]):
+    for batch in row_batches(source, [part], names, size, _MOST_ROWS):
         columns = [
             vectors_to_lists(values) if holds_vectors(values.type) else plain_values(values)
             for values in batch.columns

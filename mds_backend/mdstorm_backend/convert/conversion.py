@@ -11,25 +11,22 @@ same prefix as the shards' names.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import re
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from functools import partial
-from itertools import groupby
+from queue import SimpleQueue
 from typing import Any
 
 import pyarrow as pa
 
 from mdstorm_backend import errors
 from mdstorm_backend.base.checks import parse_json
-from mdstorm_backend.base.threads import OnProgress, map_files
-from mdstorm_backend.convert.row_batches import Recode, RowBatches
+from mdstorm_backend.base.threads import OnProgress, fill, map_files
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.storage import Location
@@ -55,135 +52,42 @@ _logger = logging.getLogger(__name__)
 _NAME = re.compile(r"part-(?P<task>\d{5,})-(?P<job>[0-9a-f]{8})-\d+\.done")
 
 
-class ConversionId:
-    """The identity of a conversion's input and options: equal ids mean equal results.
-
-    Parameters
-    ----------
-    *parts
-        The parts of the identity, as JSON values.
-
-    Attributes
-    ----------
-    identity : str
-        Hexadecimal digest of the parts.
-    job : str
-        The beginning of the digest, used in file names.
-    """
-
-    def __init__(self, *parts: Any) -> None:
-        text = json.dumps(parts, sort_keys=True)
-        self.identity = hashlib.sha256(text.encode("ascii")).hexdigest()
-        self.job = self.identity[:8]
-
-    def prefix(self, task: int, attempt: str) -> str:
-        """Return the prefix of the file names of a task in one attempt at the conversion."""
-        return f"part-{task:05}-{self.job}-{attempt}"
-
-
-def note_finished(
-    location: Location, conversion: ConversionId, prefix: str, reports: Sequence[ShardReport]
-) -> None:
-    """Write the record of a finished task, whose shards' names begin with `prefix`."""
-    note = {
-        "identity": conversion.identity,
-        "shards": [report.to_json() for report in reports],
-    }
-    location.write(f"{prefix}.done", [json.dumps(note).encode("ascii")])
-
-
-def find_finished(location: Location, conversion: ConversionId) -> dict[int, list[ShardReport]]:
-    """Return the reports of the tasks that earlier runs finished, by task number.
-
-    A task is finished if its record is complete and every shard exists with the recorded size.
-    """
-    sizes = dict(location.list_sizes())
-    matches = [match for match in map(_NAME.fullmatch, sizes) if match is not None]
-    tasks = {m.string: int(m["task"]) for m in matches if m["job"] == conversion.job}
-
-    def read(name: str) -> list[ShardReport] | None:
-        try:
-            note = parse_json(location.read(name))
-            if note["identity"] != conversion.identity:
-                return None
-            reports = [ShardReport.from_json(value) for value in note["shards"]]
-        except (FileNotFoundError, KeyError, TypeError, ValueError):
-            return None
-        files = [report.info.stored for report in reports]
-        return reports if all(sizes.get(f.basename) == f.bytes for f in files) else None
-
-    found = zip(tasks.values(), map_files(read, tasks), strict=True)
-    return {task: reports for task, reports in found if reports is not None}
-
-
-def other_jobs(location: Location, conversion: ConversionId) -> list[str]:
-    """Return the jobs of other interrupted conversions in the directory."""
-    matches = filter(None, map(_NAME.fullmatch, location.list_names()))
-    return sorted({match["job"] for match in matches} - {conversion.job})
-
-
-def check_no_other(location: Location, conversion: ConversionId) -> None:
-    """Raise DatasetExistsError if the directory holds part of another conversion."""
-    if other_jobs(location, conversion):
-        raise errors.DatasetExistsError(
-            f"{location.url} holds part of an interrupted conversion of another source, of a "
-            "source that has changed since, or with other options. Run that conversion again to "
-            "finish it, choose another directory, or start over with resume=False (--no-resume)"
-        )
-
-
-def cut_tasks(row_counts: Sequence[int], rows_per_task: float) -> Iterator[range]:
-    """Yield consecutive row groups of at most `rows_per_task` rows in total.
-
-    A larger row group is a task of its own; with a limit of 0, every row group is.
-    """
-    start = rows = 0
-    for i, count in enumerate(row_counts):
-        if rows and rows + count > rows_per_task:
-            yield range(start, i)
-            start, rows = i, 0
-        rows += count
-    if start < len(row_counts):
-        yield range(start, len(row_counts))
-
-
-def tasks_by_file(files: Sequence[str]) -> Iterator[range]:
-    """Yield the row groups of each file; `files` holds the file of each row group, in order."""
-    for _, run in groupby(range(len(files)), key=lambda i: files[i]):
-        first, *others = run
-        yield range(first, first + 1 + len(others))
-
-
 @dataclass(frozen=True)
 class Conversion:
     """The input and the settings of a conversion, and the code to run it.
 
     Attributes
     ----------
-    id : ConversionId
-        Identity of the input and the options.
-    rows : RowBatches
-        The source rows.
+    identity : str
+        Hexadecimal digest of the input and the options: equal identities mean equal results.
     location : Location
         Directory of the dataset.
     schema, format_
         How the dataset is written, see `write_shards`.
-    recode : callable or None
-        Called with every batch before writing it.
-    tasks : list of range
+    tasks : sequence of sequence of int
         Row groups of the source that are converted together.
+    row_counts : sequence of int
+        Number of rows of each task.
+    read : callable
+        Yields the rows of a task as record batches with the columns of `schema`. With
+        ``use_threads=True``, several columns are decoded at a time.
     extra : dict
         Further entries for the index.
     """
 
-    id: ConversionId
-    rows: RowBatches
+    identity: str
     location: Location
     schema: Schema
     format_: ShardFormat
-    recode: Recode | None
-    tasks: list[range]
+    tasks: Sequence[Sequence[int]]
+    row_counts: Sequence[int]
+    read: Callable[..., Iterator[pa.RecordBatch]]
     extra: Mapping[str, Any]
+
+    @property
+    def job(self) -> str:
+        """The part of the names of files that identifies the conversion."""
+        return self.identity[:8]
 
     def run(
         self, workers: int, progress: OnProgress | None, *, resume: bool, overwrite: bool = False
@@ -214,14 +118,15 @@ class Conversion:
             elif not resume:
                 remove_unfinished(location)
             if resume or own is None:
-                check_no_other(location, self.id)
-            finished = find_finished(location, self.id) if resume else {}
-            notes = resume or own is None  # only of shards that no other attempt removes
+                self._check_no_other()
+            finished = self._find_finished() if resume else {}
+            # Without a lock, another attempt could resume from shards that this one removes again.
+            notes = resume or own is None
             reports = self._convert(workers, progress, finished, own or "0", notes=notes)
-            index = commit(location, self.schema, reports, self.id.job, self.extra, own, replaced)
+            index = commit(location, self.schema, reports, self.job, self.extra, own, replaced)
         except BaseException as error:
             if not resume or _is_in_the_data(error):
-                clean_up(location, self.id.job, own)
+                clean_up(location, self.job, own)
             raise
         finally:
             claim.release()
@@ -234,8 +139,45 @@ class Conversion:
         Shards that the `published` index lists are kept.
         """
         names = [n for n in self.location.list_names() if n.encode() not in published]
-        for job in (self.id.job, *other_jobs(self.location, self.id)):
+        for job in (self.job, *self._other_jobs()):
             map_files(self.location.remove, shards_of(job, names))
+
+    def _other_jobs(self) -> set[str]:
+        """Return the jobs of other interrupted conversions in the directory."""
+        matches = filter(None, map(_NAME.fullmatch, self.location.list_names()))
+        return {match["job"] for match in matches} - {self.job}
+
+    def _check_no_other(self) -> None:
+        if self._other_jobs():
+            raise errors.DatasetExistsError(
+                f"{self.location.url} holds part of an interrupted conversion of another source, "
+                "of a source that has changed since, or with other options. Run that conversion "
+                "again to finish it, choose another directory, or start over with resume=False "
+                "(--no-resume)"
+            )
+
+    def _find_finished(self) -> dict[int, list[ShardReport]]:
+        """Return the reports of the tasks that earlier runs finished, by task number.
+
+        A task is finished if its record is complete and every shard exists with the recorded size.
+        """
+        sizes = dict(self.location.list_sizes())
+        matches = filter(None, map(_NAME.fullmatch, sizes))
+        tasks = {m.string: int(m["task"]) for m in matches if m["job"] == self.job}
+
+        def read(name: str) -> list[ShardReport] | None:
+            try:
+                note = parse_json(self.location.read(name))
+                if note["identity"] != self.identity:
+                    return None
+                reports = [ShardReport.from_json(value) for value in note["shards"]]
+            except (FileNotFoundError, KeyError, TypeError, ValueError):
+                return None
+            files = [report.info.stored for report in reports]
+            return reports if all(sizes.get(f.basename) == f.bytes for f in files) else None
+
+        found = zip(tasks.values(), map_files(read, tasks), strict=True)
+        return {task: reports for task, reports in found if reports is not None}
 
     def _convert(
         self,
@@ -247,43 +189,48 @@ class Conversion:
         notes: bool,
     ) -> list[ShardReport]:
         """Run the unfinished tasks; return the reports of all tasks, in order."""
-        counts = dict(enumerate(map(self.rows.count, self.tasks)))
-        rows = _Rows(sum(counts.values()), progress)
-        rows.add(sum(counts[number] for number in counts.keys() & finished))
-        left = [number for number in counts if number not in finished]
-        # With fewer tasks than threads, columns are decoded in parallel instead.
-        use_threads = len(left) < workers
-        convert = partial(self._convert_task, attempt, rows, notes=notes, use_threads=use_threads)
+        rows = _Rows(sum(self.row_counts), progress)
+        rows.add(sum(self.row_counts[number] for number in finished))
+        left = [number for number in range(len(self.tasks)) if number not in finished]
+        reports = dict(finished)
+        # Unlike `concurrent.futures.wait`, it holds no lock that an interruption could leave taken.
+        ended: SimpleQueue[BaseException | None] = SimpleQueue()
+
+        def convert(number: int) -> None:
+            try:
+                # With fewer tasks than threads, columns are decoded in parallel instead.
+                batches = self.read(self.tasks[number], use_threads=len(left) < workers)
+                prefix = f"part-{number:05}-{self.job}-{attempt}"
+                reports[number] = self._write(rows.counted(batches), prefix, rows, notes=notes)
+            except BaseException as error:
+                ended.put(error)
+            else:
+                ended.put(None)
+
         with ThreadPoolExecutor(workers, thread_name_prefix="mdstorm-convert") as pool:
             try:
-                futures = [pool.submit(convert, number) for number in left]
-                wait(futures, return_when=FIRST_EXCEPTION)
+                for number in left:
+                    pool.submit(convert, number)
+                for _ in left:
+                    error = ended.get()
+                    if error is not None and not isinstance(error, _StoppedError):
+                        raise error
             finally:
                 rows.stop()
                 pool.shutdown(cancel_futures=True)
-        for future in futures:
-            error = None if future.cancelled() else future.exception()
-            if error is not None and not isinstance(error, _StoppedError):
-                raise error
-        found = {number: future.result() for number, future in zip(left, futures, strict=True)}
-        reports = finished | found
-        return [report for number in counts for report in reports[number]]
+        return [report for number in range(len(self.tasks)) for report in reports[number]]
 
-    def _convert_task(
-        self, attempt: str, rows: _Rows, number: int, *, notes: bool, use_threads: bool
+    def _write(
+        self, batches: Iterator[pa.RecordBatch], prefix: str, rows: _Rows, *, notes: bool
     ) -> list[ShardReport]:
-        prefix = self.id.prefix(number, attempt)
-
-        def batches() -> Iterator[pa.RecordBatch]:
-            for batch in self.rows.batches(self.tasks[number], use_threads=use_threads):
-                yield self.recode(batch) if self.recode else batch
-                rows.add(batch.num_rows)
-
+        """Write the shards of a task, and the record that it is finished."""
         reports = write_shards(
-            batches(), self.location, self.schema, self.format_, prefix, rows.unless_stopped
+            batches, self.location, self.schema, self.format_, prefix, rows.unless_stopped
         )
         if notes:
-            note_finished(self.location, self.id, prefix, reports)
+            shards = [report.to_json() for report in reports]
+            note = {"identity": self.identity, "shards": shards}
+            self.location.write(f"{prefix}.done", [json.dumps(note).encode("ascii")])
         return reports
 
 
@@ -322,6 +269,12 @@ class _Rows:
                     self._stopped = True
                     raise
 
+    def counted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield `batches`, and count the rows of each when the next one is requested."""
+        for batch in batches:
+            yield batch
+            self.add(batch.num_rows)
+
     def stop(self) -> None:
         """Make every thread end: after its current batch, or at once if it compresses a shard."""
         self._stopped = True
@@ -335,14 +288,7 @@ class _Rows:
         if self._stopped:
             raise _StoppedError
         result: Future[Packed] = Future()
-
-        def run() -> None:
-            try:
-                result.set_result(pack())
-            except BaseException as error:
-                result.set_exception(error)
-
-        threading.Thread(target=run, name="mdstorm-pack", daemon=True).start()
+        threading.Thread(target=fill, args=(result, pack), name="mdstorm-pack", daemon=True).start()
         waited: list[Future[Any]] = [result, self._stop]
         wait(waited, return_when=FIRST_COMPLETED)
         if not result.done():

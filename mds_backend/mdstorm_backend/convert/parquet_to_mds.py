@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
+from itertools import chain, groupby
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from mdstorm_backend.base.checks import check_integer, check_list, choose_among
 from mdstorm_backend.base.threads import num_threads
-from mdstorm_backend.convert.conversion import Conversion, ConversionId, cut_tasks, tasks_by_file
-from mdstorm_backend.convert.row_batches import Recode, RowBatches
+from mdstorm_backend.convert.conversion import Conversion
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.display import Progress
 from mdstorm_backend.display import progress as show_progress
-from mdstorm_backend.errors import MissingColumnError
+from mdstorm_backend.errors import CorruptDatasetError, MDStormError, MissingColumnError
 from mdstorm_backend.format.compression import check_hashes
 from mdstorm_backend.format.schema import FORMAT_VERSION, Schema
 from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
 from mdstorm_backend.format.type_plan import plan_batch
-from mdstorm_backend.format.values.arrow_types import holds_vectors
-from mdstorm_backend.parquet import ParquetDataset
+from mdstorm_backend.format.values.arrow_types import holds_vectors, plain_type
+from mdstorm_backend.parquet import ParquetDataset, RowGroup
+from mdstorm_backend.parquet.stored_columns import filtered
 from mdstorm_backend.spark.materialization import checked_shard_size
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.shard_buffer import ShardFormat
 
 #: Boundaries in the source at which shards end.
 CutAt: TypeAlias = Literal["files", "row_groups"]
+#: Converts a record batch of the source to one with the columns of the plan.
+Recode: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 #: Increased when the same rows would be converted differently, so that a conversion never resumes
 #: from tasks of an earlier version.
@@ -130,19 +138,22 @@ def convert_parquet(
     schema = plan_parquet(fields) if plan is None else plan
     size = row_bytes(schema, source.nbytes / max(len(source), 1))
     if cut_at == "files":
-        tasks = tasks_by_file([group.path for group in source.row_groups])
+        paths = [group.path for group in source.row_groups]
+        tasks = [list(run) for _, run in groupby(range(len(paths)), key=paths.__getitem__)]
     else:
         tasks = cut_tasks(source.shard_sizes, 0 if cut_at else limit / size)
     # The empty list keeps the ids of conversions that earlier versions began.
     writing = [schema.to_json(), [], asdict(format_), dict(extra or {}), cut_at]
+    identity = [_VERSION, FORMAT_VERSION, source.fingerprint, fields.names, writing]
+    read = partial(row_batches, source, columns=fields.names, row_bytes=size, recode=recode)
     conversion = Conversion(
-        ConversionId(_VERSION, FORMAT_VERSION, source.fingerprint, fields.names, writing),
-        RowBatches(source, fields, size),
+        hashlib.sha256(json.dumps(identity, sort_keys=True).encode("ascii")).hexdigest(),
         location,
         schema,
         format_,
-        recode,
-        list(tasks),
+        tasks,
+        [sum(source.shard_sizes[number] for number in task) for task in tasks],
+        read,
         dict(extra or {}),
     )
     with show_progress("Converting", "rows", progress) as shown:
@@ -215,3 +226,129 @@ def row_bytes(schema: Schema, source_row_bytes: float) -> float:
     sizes = [column.parsed_encoding.size for column in schema]
     known = float(sum(size or 0 for size in sizes) + _OFFSET_BYTES)
     return known if None not in sizes else max(known, source_row_bytes)
+
+
+def cut_tasks(row_counts: Sequence[int], rows_per_task: float) -> list[list[int]]:
+    """Return runs of consecutive row groups of at most `rows_per_task` rows in total.
+
+    A larger row group is a task of its own; with a limit of 0, every row group is.
+    """
+    tasks: list[list[int]] = []
+    rows = 0
+    for number, count in enumerate(row_counts):
+        if not tasks or (rows and rows + count > rows_per_task):
+            tasks.append([])
+            rows = 0
+        tasks[-1].append(number)
+        rows += count
+    return tasks
+
+
+#: Approximate bytes of a batch, and the largest number of rows.
+_BATCH_BYTES = 8 << 20
+_MOST_ROWS = 1 << 16
+
+
+def rows_of_a_batch(row_bytes: float, most: int) -> int:
+    """Return the number of rows per batch for rows of `row_bytes` bytes, at most `most`."""
+    return int(min(max(_BATCH_BYTES / max(row_bytes, 1), 1), most))
+
+
+def row_batches(
+    source: ParquetDataset,
+    row_groups: Iterable[int],
+    columns: Sequence[str],
+    row_bytes: float,
+    most: int = _MOST_ROWS,
+    *,
+    recode: Recode | None = None,
+    use_threads: bool = False,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of some row groups of a Parquet dataset, in order.
+
+    Parameters
+    ----------
+    source : ParquetDataset
+        The dataset.
+    row_groups : iterable of int
+        Indices of the row groups in the dataset.
+    columns : sequence of str
+        Columns to read, in this order; may include Hive partition columns.
+    row_bytes : float
+        Approximate bytes per row.
+    most : int
+        Largest number of rows per batch.
+    recode : callable, optional
+        Called with every batch; the batches that it returns are yielded instead.
+    use_threads : bool
+        Whether to decode several columns at a time.
+
+    Raises
+    ------
+    CorruptDatasetError
+        If a file is damaged, or does not have the recorded rows.
+    """
+    rows = rows_of_a_batch(row_bytes, most)
+    groups = [source.row_groups[number] for number in row_groups]
+    for _, of_file in groupby(groups, key=lambda group: group.file_url):
+        batches = _of_file(source, list(of_file), columns, rows, use_threads)
+        yield from map(recode, batches) if recode else batches
+
+
+def _of_file(
+    source: ParquetDataset,
+    groups: Sequence[RowGroup],
+    columns: Sequence[str],
+    rows: int,
+    use_threads: bool,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the live (not deleted) rows of row groups of one file, see `row_batches`."""
+    stored, partition, url = source.stored_columns, groups[0].partition, groups[0].file_url
+    from_file = [name for name in columns if name not in partition]
+    types = {name: plain_type(source.arrow_schema.field(name).type) for name in columns}
+    alive = np.concatenate([group.alive() for group in groups])
+    start = 0
+    try:
+        with source.open_file(groups[0]) as file:
+            names = stored.names_in(file.schema_arrow, from_file, url)
+            for batch in _stored_batches(file, groups, list(names.values()), rows, use_threads):
+                mask = alive[start : start + batch.num_rows]
+                start += batch.num_rows
+                live = int(mask.sum())
+                if not live:
+                    continue
+                found = {name: filtered(batch.column(at), mask) for name, at in names.items()}
+                arrays = stored.completed(found, from_file, live, url)
+                for name in partition.keys() & columns:
+                    arrays[name] = stored.repeated(name, partition[name], live)
+                values = [
+                    arrays[name]
+                    if plain_type(arrays[name].type) == type_
+                    else arrays[name].cast(type_)
+                    for name, type_ in types.items()
+                ]
+                yield pa.RecordBatch.from_arrays(values, names=columns)
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, MDStormError):
+            raise
+        raise CorruptDatasetError.of_file(url, f"cannot be read ({error})") from error
+    if start != len(alive):
+        raise CorruptDatasetError.of_file(url, f"holds {start} rows, but {len(alive)} are recorded")
+
+
+def _stored_batches(
+    file: pq.ParquetFile,
+    groups: Sequence[RowGroup],
+    columns: list[str],
+    rows: int,
+    use_threads: bool,
+) -> Iterator[pa.RecordBatch]:
+    """Return record batches of `columns` in row groups of one file, with deleted rows."""
+    ordinals = [group.ordinal for group in groups if group.ordinal is not None]
+    ordinals = ordinals or list(range(file.metadata.num_row_groups))
+    # Arrow cannot join dictionaries inside nested types across row groups.
+    types = [str(type_) for type_ in file.schema_arrow.types if pa.types.is_nested(type_)]
+    is_joined = not any("dictionary<" in text for text in types)
+    runs = [ordinals] if is_joined else [[ordinal] for ordinal in ordinals]
+    read = partial(file.iter_batches, rows, columns=columns, use_threads=use_threads)
+    return chain.from_iterable(read(row_groups=run) for run in runs)

@@ -88,12 +88,11 @@ class RowGroup:
         """Number of rows that the file holds, including deleted ones."""
         return self.num_rows + (0 if self.dead is None else len(self.dead))
 
-    def alive(self) -> npt.NDArray[np.bool_] | None:
-        """Return a mask of the stored rows that are not deleted; None if none is."""
-        if self.dead is None or not len(self.dead):
-            return None
+    def alive(self) -> npt.NDArray[np.bool_]:
+        """Return a mask of the stored rows that are not deleted."""
         mask = np.ones(self.stored_rows, np.bool_)
-        mask[self.dead] = False
+        if self.dead is not None:
+            mask[self.dead] = False
         return mask
 
 

@@ -153,15 +153,12 @@ class ParquetShard(Shard):
             raise CorruptDatasetError.of_file(
                 self.url, f"holds a row group that cannot be read ({error})"
             ) from error
-        rows = self._num_rows(file) if not names else table.num_rows
-        if rows != expected:
+        if table.num_rows != expected:
             raise CorruptDatasetError.of_file(
-                self.url, f"holds {rows} rows, but {expected} are recorded"
+                self.url, f"holds {table.num_rows} rows, but {expected} are recorded"
             )
         alive = self._row_group.alive()
-        if alive is not None:
-            arrays = {name: filtered(values, alive) for name, values in arrays.items()}
-        renamed = {name: arrays[stored] for name, stored in names.items()}
+        renamed = {name: filtered(arrays[stored], alive) for name, stored in names.items()}
         return self._columns.completed(renamed, columns, self.num_samples, self.url)
 
     def _read(self, file: pq.ParquetFile, columns: list[str]) -> pa.Table:
@@ -169,11 +166,6 @@ class ParquetShard(Shard):
         if ordinal is None:
             return file.read(columns=columns, use_threads=False)
         return file.read_row_group(ordinal, columns=columns, use_threads=False)
-
-    def _num_rows(self, file: pq.ParquetFile) -> int:
-        ordinal, metadata = self._row_group.ordinal, file.metadata
-        rows = metadata.num_rows if ordinal is None else metadata.row_group(ordinal).num_rows
-        return int(rows)
 
 
 def _joined(chunks: pa.ChunkedArray) -> pa.Array:

@@ -114,6 +114,8 @@ class StoredColumns:
 
 def filtered(values: pa.Array, mask: npt.NDArray[np.bool_]) -> pa.Array:
     """Return the values where `mask` is True."""
+    if mask.all():
+        return values
     try:
         return values.filter(pa.array(mask))
     except pa.ArrowNotImplementedError:  # string views

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mdstorm_backend.convert import compare, convert_parquet, row_batches
+from mdstorm_backend.convert import compare, convert_parquet, parquet_to_mds
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 
 ROWS = 60_000
@@ -54,7 +54,7 @@ def most_memory(call: Callable[[], object]) -> int:
 def test_memory_does_not_grow_with_a_row_group(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(row_batches, "_BATCH_BYTES", 1 << 20)
+    monkeypatch.setattr(parquet_to_mds, "_BATCH_BYTES", 1 << 20)
     small, large = source(tmp_path / "small", 1), source(tmp_path / "large", 6)
 
     def convert(dataset: ParquetDataset, name: str) -> int:

@@ -10,10 +10,8 @@ from tests.mds_backend.convert.parquet_files import every_type, numbers, write
 from tests.mds_backend.small_datasets import same_values
 
 from mdstorm_backend.convert import compare, convert_parquet, plan_parquet
-from mdstorm_backend.convert.row_batches import RowBatches
 from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.errors import (
-    CorruptDatasetError,
     DatasetExistsError,
     EncodingError,
     MissingColumnError,
@@ -173,19 +171,9 @@ def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
         convert_parquet(source, str(tmp_path / "source" / "0.parquet" / "mds"))
 
 
-def test_a_column_that_a_file_lacks_is_told_with_the_file(tmp_path: Path) -> None:
-    directory = tmp_path / "source"
-    source = write(directory, numbers(3), numbers(3))
-    batches = RowBatches(source, source.arrow_schema.append(pa.field("more", pa.int64())), 8)
-    with pytest.raises(CorruptDatasetError, match=r"0\.parquet has no column 'more'"):
-        list(batches.batches([0]))
-
-
-def test_types_of_a_file_are_widened_or_told(tmp_path: Path) -> None:
-    source = write(tmp_path / "source", numbers(3))
-    wider = source.arrow_schema.set(0, pa.field("id", pa.float64()))
-    (batch,) = RowBatches(source, wider, 8).batches([0])
-    assert batch.column("id").to_pylist() == [0.0, 1.0, 2.0]
-    other = source.arrow_schema.set(2, pa.field("text", pa.list_(pa.int8())))
-    with pytest.raises(CorruptDatasetError, match="holds column 'text' as string, not list"):
-        list(RowBatches(source, other, 8).batches([0]))
+def test_columns_of_differing_types_are_widened(tmp_path: Path) -> None:
+    small = numbers(3).set_column(0, "id", pa.array([0, 1, 2], pa.int16()))
+    source = write(tmp_path / "source", small, numbers(3))
+    assert convert_parquet(source, str(tmp_path / "mds")).to_table() == pa.concat_tables(
+        [numbers(3)] * 2
+    )

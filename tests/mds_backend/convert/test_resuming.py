@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -206,22 +207,22 @@ def test_a_codec_at_work_does_not_delay_an_interruption(
     """As zstd at its highest levels, which takes half a minute for a shard."""
     at_work, go_on = threading.Event(), threading.Event()
     was_left_behind: list[bool] = []
-    compress, wait = shard_buffer.compress, conversion.wait
+    compress = shard_buffer.compress
 
     def at_length(*arguments: Any) -> Any:
         at_work.set()
         was_left_behind.append(go_on.wait(60))
         return compress(*arguments)
 
-    def interrupted(*arguments: Any, **options: Any) -> Any:
-        """Not by a signal: Python drops some of those, or keeps the lock that it was taking."""
-        if threading.current_thread() is not threading.main_thread():
-            return wait(*arguments, **options)
-        assert at_work.wait(60)
-        raise KeyboardInterrupt
+    class Interrupted(SimpleQueue[Any]):
+        """Not by a signal: Python drops some of those."""
+
+        def get(self, *arguments: Any) -> Any:
+            assert at_work.wait(60)
+            raise KeyboardInterrupt
 
     monkeypatch.setattr(shard_buffer, "compress", at_length)
-    monkeypatch.setattr(conversion, "wait", interrupted)
+    monkeypatch.setattr(conversion, "SimpleQueue", Interrupted)
     options = {**OPTIONS, "compression": "zstd:19"}
     with pytest.raises(KeyboardInterrupt):
         convert_parquet(source, str(tmp_path / "mds"), **options)
