@@ -127,6 +127,11 @@ def is_integer(value: object) -> TypeGuard[int]:
     return isinstance(value, (int, Integral)) and not isinstance(value, bool)
 
 
+def overrides(thing: object, base: type, *names: str) -> bool:
+    """Whether the class of an object overrides one of these methods of its base class."""
+    return any(getattr(type(thing), name) is not getattr(base, name) for name in names)
+
+
 def parse_json(text: bytes | bytearray | memoryview | str, **options: Any) -> Any:
     """Parse JSON like `json.loads`, but raise ValueError for everything that is invalid.
 

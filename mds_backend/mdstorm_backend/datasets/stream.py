@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from mdstorm_backend.base.checks import overrides
 from mdstorm_backend.datasets.stream_files import INHERITED, StreamFiles, check_download
 from mdstorm_backend.elastic import StreamShape
 from mdstorm_backend.elastic.sampling import weigh
@@ -132,14 +133,14 @@ class Stream:
         found: StreamFiles | None = self.__dict__.get("_mdstorm")
         if found is None:
             found = self.__dict__["_mdstorm"] = StreamFiles(
-                [name for name in _HOOKS if getattr(type(self), name) is not getattr(Stream, name)]
+                [name for name in _HOOKS if overrides(self, Stream, name)]
             )
         return found
 
     @property
     def local(self) -> str | None:
         """Local directory where the shards are, or will be; None without a `remote` or `local`."""
-        return self._mdstorm.local(self)
+        return self._mdstorm.local()
 
     @local.setter
     def local(self, path: str | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.base.checks import check_integer, check_seconds
 from mdstorm_backend.base.locks import FileLock, wait_for_lock
@@ -19,6 +19,7 @@ from mdstorm_backend.storage import Location, check_no_secrets, copy_complete
 if TYPE_CHECKING:
     from mdstorm_backend.cache import CacheOptions
     from mdstorm_backend.datasets.dataset import Dataset
+    from mdstorm_backend.datasets.stream import Stream
     from mdstorm_backend.elastic import StreamWeight
 
 
@@ -27,22 +28,6 @@ _WEIGHTS = ("proportion", "repeat", "choose")
 _PATIENCE = 600.0
 #: Used in place of a fingerprint if a subclass lists the shards.
 _OWN_SHARDS = "stream"
-
-
-class _Stream(Protocol):
-    """The members of a stream that are used here, which a subclass may override."""
-
-    remote: Any
-
-    @property
-    def local(self) -> str | None:
-        """Local directory where the shards are, or will be."""
-
-    @property
-    def safe_keep_zip(self) -> bool:
-        """Whether compressed files are kept."""
-
-    def _download_file(self, from_basename: str, to_basename: str | None = None) -> str: ...
 
 
 class StreamFiles:
@@ -113,7 +98,7 @@ class StreamFiles:
         """Return the shape of the stream for the order: its shard sizes and its own weights."""
         return StreamShape(shard_sizes, *map(self.own, _WEIGHTS))
 
-    def local(self, stream: _Stream) -> str | None:
+    def local(self) -> str | None:
         """Return the local directory where the shards are, or will be; None if not known."""
         if (own := self._own.get("local")) is not None:
             return str(own)
@@ -128,7 +113,7 @@ class StreamFiles:
                 return location.path
         return default_directory(remote, _OWN_SHARDS)
 
-    def shards(self, stream: _Stream) -> list[ShardInfo]:
+    def shards(self, stream: Stream) -> list[ShardInfo]:
         """Return the shards listed in the index."""
         if self._downloads:
             path = os.path.join(self.directory(stream), INDEX_NAME)
@@ -143,7 +128,7 @@ class StreamFiles:
         self.extra = index.extra
         return list(index.shards)
 
-    def prepare(self, stream: _Stream, shard: ShardInfo) -> int:
+    def prepare(self, stream: Stream, shard: ShardInfo) -> int:
         """Download a shard to the local directory, and return the bytes added there."""
         raw, packed = shard.raw_data, shard.zip_data
         path = os.path.join(self.directory(stream), raw.basename)
@@ -157,7 +142,7 @@ class StreamFiles:
             return raw.bytes
         return self._unpack(stream, shard, packed, path)
 
-    def _unpack(self, stream: _Stream, shard: ShardInfo, packed: FileInfo, path: str) -> int:
+    def _unpack(self, stream: Stream, shard: ShardInfo, packed: FileInfo, path: str) -> int:
         """Let a subclass download a compressed shard, unpack it, and return the bytes added."""
         downloaded = os.path.join(self.directory(stream), packed.basename)
         is_new = not os.path.exists(downloaded)
@@ -177,7 +162,7 @@ class StreamFiles:
         os.unlink(downloaded)
         return gained - packed.bytes
 
-    def download(self, stream: _Stream, source: str, target: str) -> str:
+    def download(self, stream: Stream, source: str, target: str) -> str:
         """Download a file to the local directory and return its path."""
         split = self.shown("split")
         if stream.remote is None:
@@ -195,11 +180,11 @@ class StreamFiles:
             raise DatasetNotFoundError(f"there is no {url}", url=url) from error
         return path
 
-    def directory(self, stream: _Stream) -> str:
+    def directory(self, stream: Stream) -> str:
         """Return the local directory that contains the files, including the split."""
         return os.path.join(stream.local or "", self.shown("split"))
 
-    def _opened(self, stream: _Stream) -> Dataset:
+    def _opened(self, stream: Stream) -> Dataset:
         """Return the dataset at the remote, whose files are cached in the local directory."""
         if self.dataset is None:
             from mdstorm_backend.datasets.dataset import open_dataset

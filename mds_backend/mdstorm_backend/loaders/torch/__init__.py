@@ -8,7 +8,6 @@ from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.loaders.torch.torch_batches import (
     BatchT,
     Collate,
-    ConvertColumn,
     TorchBatch,
     check_columns,
     tensor_batches,
@@ -18,7 +17,6 @@ from mdstorm_backend.loaders.torch.torch_tensors import TorchValues, to_torch
 __all__ = [
     "BatchT",
     "Collate",
-    "ConvertColumn",
     "OpenedDataset",
     "StreamingDataLoader",
     "StreamingDataset",

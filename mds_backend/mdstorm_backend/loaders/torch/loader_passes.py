@@ -21,15 +21,9 @@ from mdstorm_backend.base.threads import PassThreads
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders import Delivered, PassRecorders, PassRunner, converted
 from mdstorm_backend.loaders.rest import Batching, Rest
+from mdstorm_backend.loaders.torch import torch_batches, torch_workers
 from mdstorm_backend.loaders.torch.device_batches import on_device
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
-from mdstorm_backend.loaders.torch.torch_batches import (
-    BatchMap,
-    DeliveredBatches,
-    check_columns,
-    pinned,
-)
-from mdstorm_backend.loaders.torch.torch_workers import PersistentWorkers, from_processes
 
 #: Set while a framework that fetches batches ahead of use begins an iteration: returns whether the
 #: last fetched batch has yet to be used.
@@ -66,12 +60,12 @@ class LoaderPasses:
     """
 
     options: Mapping[str, Any]
-    batch_map: BatchMap | None
+    batch_map: torch_batches.BatchMap | None
     device: torch.device | None
     collates: bool
     reads_blocks: bool
     runner: PassRunner | None = None
-    workers: PersistentWorkers | None = None
+    workers: torch_workers.PersistentWorkers | None = None
     threads: PassThreads = field(default_factory=PassThreads)
     has_last: Callable[[], bool] | None = None
     recorders: PassRecorders = field(default_factory=PassRecorders)
@@ -127,7 +121,7 @@ class LoaderPasses:
         self.recorders.note_asked()
         self.counted, runner = None, self.of(loader)
         if not self.collates:
-            check_columns(runner.schedule.options)
+            torch_batches.check_columns(runner.schedule.options)
         runner.remembers = self.has_last is not None
         runner.is_ahead = self.has_last or bool
         batches = runner.run(partial(self._deliver, loader))
@@ -142,7 +136,7 @@ class LoaderPasses:
 
     def _deliver(self, loader: DataLoader[Any], rest: Rest) -> Sequence[Any]:
         collate = loader.collate_fn if self.collates else None
-        made = DeliveredBatches(source_of(loader), rest, collate, self.batch_map)
+        made = torch_batches.DeliveredBatches(source_of(loader), rest, collate, self.batch_map)
         options = {**self.options, "num_workers": loader.num_workers}
         stages: list[Any] = []
         if not loader.num_workers:
@@ -150,22 +144,22 @@ class LoaderPasses:
         elif loader.persistent_workers:
             stages.append(self._from_persistent_workers(made, options))
         else:
-            stages.append(from_processes(made, options, rest.recorder))
+            stages.append(torch_workers.from_processes(made, options, rest.recorder))
         if self.device is not None:
             stages.append(on_device(stages[-1], self.device))
         # The batches of workers are pinned by PyTorch.
         elif loader.pin_memory and not loader.num_workers and torch.cuda.is_available():
             are_dicts = not self.collates and self.batch_map is None
-            stages.append(pinned(stages[-1], are_dicts=are_dicts))
+            stages.append(torch_batches.pinned(stages[-1], are_dicts=are_dicts))
         return stages
 
     def _from_persistent_workers(
-        self, made: DeliveredBatches, options: Mapping[str, Any]
+        self, made: torch_batches.DeliveredBatches, options: Mapping[str, Any]
     ) -> Delivered:
         workers, read = self.workers, made.source._mdstorm.schedule.options
         if workers is None or workers.options is not read or workers.is_busy:
             self.end_workers()
-            workers = self.workers = PersistentWorkers(made, options)
+            workers = self.workers = torch_workers.PersistentWorkers(made, options)
         try:
             yield from workers.deliver(made.rest)
         except Exception:
@@ -238,11 +232,3 @@ def _has_rows(column: Any) -> bool:
     if isinstance(column, torch.Tensor):
         return column.ndim > 0
     return isinstance(column, Sized) and not isinstance(column, (str, bytes))
-
-
-def has_own_states(dataset: object) -> bool:
-    """Whether a subclass of `StreamingDataset` overrides its state methods, which then apply."""
-    names = ("state_dict", "load_state_dict")
-    return isinstance(dataset, StreamingDataset) and any(
-        getattr(type(dataset), name) is not getattr(StreamingDataset, name) for name in names
-    )

@@ -13,13 +13,7 @@ from typing import TYPE_CHECKING, Any
 from torch.utils.data import get_worker_info
 
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.datasets.dataset import Dataset, describe_place
-from mdstorm_backend.datasets.open_streams import (
-    JoinedDataset,
-    check_columns,
-    open_stream,
-    refuse_unsafe_types,
-)
+from mdstorm_backend.datasets import Dataset, describe_place, open_streams
 from mdstorm_backend.display import Description
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.errors import StateMismatchError
@@ -100,17 +94,17 @@ class OpenedDataset:
     def parts(self) -> list[Dataset]:
         """The dataset of each stream, opened on first use."""
         settings = self.settings
-        parts = [open_stream(stream, settings) for stream in settings.streams]
-        check_columns(parts, settings.columns)
+        parts = [open_streams.open_stream(stream, settings) for stream in settings.streams]
+        open_streams.check_columns(parts, settings.columns)
         if not settings.allow_unsafe_types:
             for part in parts:
-                refuse_unsafe_types(part, settings.columns)
+                open_streams.refuse_unsafe_types(part, settings.columns)
         return parts
 
     @cached_property
     def dataset(self) -> SampleSource:
         """The data, opened on first use."""
-        return self.parts[0] if len(self.parts) == 1 else JoinedDataset(self.parts)
+        return self.parts[0] if len(self.parts) == 1 else open_streams.JoinedDataset(self.parts)
 
     @cached_property
     def options(self) -> ReaderOptions:

@@ -13,25 +13,14 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset
 
 from mdstorm_backend.base import OwnContext, check_function
+from mdstorm_backend.base.checks import overrides
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.loaders import Statistics, describe_data
+from mdstorm_backend.loaders.torch import loader_passes, torch_batches
 from mdstorm_backend.loaders.torch.device_batches import check_device
-from mdstorm_backend.loaders.torch.loader_passes import (
-    FETCHES_AHEAD,
-    LoaderPasses,
-    counted_batches,
-    has_own_states,
-    rows_of,
-)
-from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset, overrides
-from mdstorm_backend.loaders.torch.torch_batches import (
-    BatchMap,
-    BatchT,
-    NotedItems,
-    TorchBatch,
-    mapped_collate,
-)
+from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset, makes_samples
+from mdstorm_backend.loaders.torch.torch_batches import BatchMap, BatchT, NotedItems, TorchBatch
 from mdstorm_backend.loaders.torch.torch_workers import check_can_be_sent
 from mdstorm_backend.read.reader import check_batch_size
 
@@ -148,17 +137,17 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         options = named(arguments, options)
         check_arguments(dataset, batch_size, batch_map, options)
         is_ours = isinstance(dataset, StreamingDataset)
-        own_iteration = is_ours and type(dataset).__iter__ is not StreamingDataset.__iter__
+        own_iteration = is_ours and overrides(dataset, StreamingDataset, "__iter__")
         reads_blocks = is_ours and not own_iteration and batch_size is not None
-        self._mdstorm = LoaderPasses(
+        self._mdstorm = loader_passes.LoaderPasses(
             options=options,
             batch_map=batch_map,
             device=check_device(device),
-            collates=options.get("collate_fn") is not None or overrides(type(dataset)),
+            collates=options.get("collate_fn") is not None or makes_samples(dataset),
             reads_blocks=reads_blocks,
         )
         if not reads_blocks and batch_map is not None:
-            options = {**options, "collate_fn": partial(mapped_collate, batch_map)}
+            options = {**options, "collate_fn": partial(torch_batches.mapped_collate, batch_map)}
         # PyTorch does not accept NumPy integers.
         rows = None if batch_size is None else int(batch_size)
         super().__init__(dataset, batch_size=rows, **options)
@@ -194,7 +183,8 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
 
     def _get_batch_size(self, batch: Any) -> int:
         """Return the number of samples in a batch made by PyTorch, as in MosaicML Streaming."""
-        return rows_of(batch, None if self.batch_sampler is None else self.batch_size or 1)
+        batch_size = None if self.batch_sampler is None else self.batch_size or 1
+        return loader_passes.rows_of(batch, batch_size)
 
     def __len__(self) -> int:
         """Number of batches of a pass, or of the rest of a pass that resumed in another world.
@@ -204,7 +194,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         TypeError
             If epochs are infinite, or a transform may drop rows, or the dataset has no length.
         """
-        if not self._mdstorm.reads_blocks or _has_own_length(self.dataset):
+        if not self._mdstorm.reads_blocks or overrides(self.dataset, StreamingDataset, "__len__"):
             return DataLoader.__len__(self)
         if not self._mdstorm.has_length:
             raise TypeError("this pass resumed in another world, with fewer batches than the next")
@@ -214,12 +204,12 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         kept = self._mdstorm
         if self.num_workers:
             check_can_be_sent(kept.batch_map, kept.options)
-        kept.has_last = FETCHES_AHEAD.get()
+        kept.has_last = loader_passes.FETCHES_AHEAD.get()
         batches: Generator[Any, None, None]
         if kept.reads_blocks:
             batches = kept.run(self, self._get_batch_size if _counts_itself(self) else None)
         else:
-            batches = counted_batches(self, kept, self._get_batch_size)
+            batches = loader_passes.counted_batches(self, kept, self._get_batch_size)
         return kept.threads.follow(batches)
 
     def __copy__(self) -> Self:
@@ -255,8 +245,8 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         dataset is not a `StreamingDataset`, the state is None.
         """
         kept = self._mdstorm
-        if kept.reads_blocks and kept.counted is None and not has_own_states(self.dataset):
-            return self._mdstorm.state_dict(self)
+        if kept.reads_blocks and kept.counted is None and not _has_own_states(self.dataset):
+            return kept.state_dict(self)
         if not isinstance(self.dataset, StreamingDataset):
             return None
         opened = self.dataset._mdstorm
@@ -295,7 +285,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
             If the pass has fewer rows left than the world has ranks.
         """
         given: Any = state  # the calls below raise for None, which `state_dict` may return
-        if self._mdstorm.reads_blocks and not has_own_states(self.dataset):
+        if self._mdstorm.reads_blocks and not _has_own_states(self.dataset):
             self._mdstorm.counted = None
             self._mdstorm.of(self).load_state_dict(given)
             return
@@ -304,15 +294,17 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         self._mdstorm.runner = self._mdstorm.counted = None
 
 
-def _counts_itself(loader: DataLoader[Any]) -> bool:
+def _counts_itself(loader: StreamingDataLoader[Any]) -> bool:
     """Whether a subclass of the loader or dataset counts the samples of batches itself."""
-    own = type(loader)._get_batch_size is not StreamingDataLoader._get_batch_size  # type: ignore[attr-defined]
-    return own or has_own_states(loader.dataset)
+    own = overrides(loader, StreamingDataLoader, "_get_batch_size")
+    return own or _has_own_states(loader.dataset)
 
 
-def _has_own_length(dataset: object) -> bool:
-    """Whether a subclass of `StreamingDataset` overrides ``__len__``, which then applies."""
-    return type(dataset).__len__ is not StreamingDataset.__len__  # type: ignore[attr-defined]
+def _has_own_states(dataset: object) -> bool:
+    """Whether a subclass of `StreamingDataset` overrides its state methods, which then apply."""
+    return isinstance(dataset, StreamingDataset) and overrides(
+        dataset, StreamingDataset, "state_dict", "load_state_dict"
+    )
 
 
 #: Arguments of ``DataLoader`` that choose or order the samples.

@@ -12,7 +12,7 @@ import numpy as np
 from torch.utils.data import Dataset as TorchDataset
 from torch.utils.data import IterableDataset, get_worker_info
 
-from mdstorm_backend.base.checks import suggests_keywords, warn_user
+from mdstorm_backend.base.checks import overrides, suggests_keywords, warn_user
 from mdstorm_backend.base.recorder import current_recorder
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
 from mdstorm_backend.datasets.sample_access import Array, Spanner, StoredShard
@@ -290,7 +290,7 @@ def _own_samples(dataset: StreamingDataset) -> Iterator[Any]:
         opened.noted -= opened.yielded
         opened.yielded = 0
         warn_of_samples(rest, opened.settings.batch_size)
-        for block in sample_blocks(dataset, rest.recorded(current_recorder())):
+        for block in blocks_of(dataset, rest.recorded(current_recorder())):
             for sample in samples_of(dataset, block):
                 opened.yielded += 1
                 yield sample
@@ -301,7 +301,7 @@ def _samples_of(dataset: StreamingDataset, part: WorkerPart) -> Iterator[Any]:
         skipped = part.yielded
         if number == 0:
             warn_of_samples(rest, dataset._mdstorm.settings.batch_size)
-        for block in sample_blocks(dataset, rest, number):
+        for block in blocks_of(dataset, rest, number):
             samples = samples_of(dataset, block)
             for mark, size in zip(block.marks, block.sizes, strict=True):
                 for sample in islice(samples, skipped, size):
@@ -311,7 +311,7 @@ def _samples_of(dataset: StreamingDataset, part: WorkerPart) -> Iterator[Any]:
                 skipped = 0
 
 
-def sample_blocks(
+def blocks_of(
     dataset: StreamingDataset, rest: Rest, part: int = 0, *, block_rows: int | None = None
 ) -> Iterator[Block]:
     """Return the blocks of one part of `rest`, for `samples_of`.
@@ -322,7 +322,7 @@ def sample_blocks(
         If a subclass overrides ``__getitem__`` and there is a transform, whose rows have no sample
         numbers.
     """
-    if not _makes_samples(dataset):
+    if not _is_read_by_sample(dataset):
         return rest.blocks(part, block_rows=block_rows)
     if dataset._mdstorm.options.transform is not None:
         raise InvalidArgumentError(
@@ -337,27 +337,24 @@ def samples_of(dataset: StreamingDataset, block: Block) -> Iterator[Any]:
 
     Keep a reference to the block meanwhile: it keeps the shards open.
     """
-    if _makes_samples(dataset):
+    if _is_read_by_sample(dataset):
         yield from map(dataset.__getitem__, block.numbers())
         return
     yield from of_batch(block.batch, dataset._mdstorm.options)
 
 
-def _makes_samples(dataset: StreamingDataset) -> bool:
+def _is_read_by_sample(dataset: StreamingDataset) -> bool:
     """Whether samples are made one by one rather than sliced from whole columns."""
-    if overrides(type(dataset)):
+    if makes_samples(dataset):
         return True
     opened = dataset._mdstorm
     maker = opened.sample_maker
     return opened.options.transform is None and maker.decodes and not maker.is_row
 
 
-def overrides(class_: type) -> bool:
-    """Whether a class overrides how single samples are made, which whole batches would bypass."""
-    return any(
-        getattr(class_, method) is not getattr(StreamingDataset, method)
-        for method in ("__getitem__", "get_item")
-    )
+def makes_samples(dataset: object) -> bool:
+    """Whether a dataset overrides how single samples are made, which whole batches would bypass."""
+    return overrides(dataset, StreamingDataset, "__getitem__", "get_item")
 
 
 class LocalDataset(Array, TorchDataset[Any]):

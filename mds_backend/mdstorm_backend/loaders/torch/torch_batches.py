@@ -18,19 +18,9 @@ from mdstorm_backend.format import Column, Values
 from mdstorm_backend.loaders import Delivered, ReaderOptions
 from mdstorm_backend.loaders.nulls import refuse_nulls
 from mdstorm_backend.loaders.rest import Rest
-from mdstorm_backend.loaders.torch.streaming_dataset import (
-    StreamingDataset,
-    sample_blocks,
-    samples_of,
-)
-from mdstorm_backend.loaders.torch.torch_tensors import (
-    Collated,
-    TorchValues,
-    needs_value,
-    split_values,
-    to_collated,
-    to_torch,
-)
+from mdstorm_backend.loaders.torch import torch_tensors
+from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset, blocks_of, samples_of
+from mdstorm_backend.loaders.torch.torch_tensors import Collated, TorchValues
 from mdstorm_backend.read.block import Block
 
 Collate: TypeAlias = Callable[[list[Any]], Any]
@@ -86,13 +76,15 @@ class DeliveredBatches:
         """Return the blocks of a part; they are not read if samples are made one by one."""
         if self.collate is None:
             return self.rest.blocks(part, block_rows=block_rows)
-        return sample_blocks(self.source, self.rest, part, block_rows=block_rows)
+        return blocks_of(self.source, self.rest, part, block_rows=block_rows)
 
     def converted(self, blocks: Iterator[Block]) -> Delivered:
         """Convert blocks to batches."""
         recorder, function = self.rest.recorder, self.batch_map
         batches = (
-            tensor_batches(self.source._mdstorm.options, blocks, to_collated, recorder)
+            tensor_batches(
+                self.source._mdstorm.options, blocks, torch_tensors.to_collated, recorder
+            )
             if self.collate is None
             else _collated(self.source, blocks, self.collate, recorder)
         )
@@ -105,20 +97,22 @@ class DeliveredBatches:
 
 def check_columns(options: ReaderOptions) -> None:
     """Raise NullValueError before the first batch if a column has nulls that no tensor can hold."""
-    refuse_nulls(options.null_checked, "PyTorch", needs_value)
+    refuse_nulls(options.null_checked, "PyTorch", torch_tensors.needs_value)
 
 
 def tensor_batches(
     options: ReaderOptions,
     blocks: Iterator[Block],
-    convert: ConvertColumn = to_torch,
+    convert: ConvertColumn = torch_tensors.to_torch,
     recorder: Recorder | None = None,
 ) -> Delivered:
     """Convert whole blocks, column by column, and split them into batches."""
 
     def converted(block: Block) -> tuple[Block, dict[str, list[Collated]]]:
         return block, {
-            name: split_values(convert(values, options.column(name), name), block.sizes)
+            name: torch_tensors.split_values(
+                convert(values, options.column(name), name), block.sizes
+            )
             for name, values in block.batch.items()
         }
 

@@ -12,12 +12,7 @@ import torch
 from torch.utils.data import default_collate
 
 from mdstorm_backend.format import Column, Values, depth_of, shapes_of
-from mdstorm_backend.format.values.nested_lists import (
-    element_type,
-    elements_of,
-    null_lists_in,
-    rows_of,
-)
+from mdstorm_backend.format.values import nested_lists
 from mdstorm_backend.loaders.nulls import check_exact, nanoseconds, null_error
 from mdstorm_backend.read import LateDecoder, scalars_to_numpy
 
@@ -93,12 +88,13 @@ def to_torch(
             and all(isinstance(value, torch.Tensor) for value in decoded)
         )
         return _Alike(decoded) if is_alike and isinstance(decoded, list) else decoded
-    is_array = column is None or column.is_array or depth_of(values.type) == 1
-    if is_array and pa.types.is_list(values.type) and _has_tensor(element_type(values.type)):
+    type_ = values.type
+    is_array = column is None or column.is_array or depth_of(type_) == 1
+    if is_array and pa.types.is_list(type_) and _has_tensor(nested_lists.element_type(type_)):
         return _lists_to_torch(values, column, name, promotes)
-    if not _has_tensor(values.type):
+    if not _has_tensor(type_):
         return _to_list(values)
-    if not _has_nan(values.type):
+    if not _has_nan(type_):
         if values.null_count:
             raise null_error(name, values.null_count, "PyTorch")
         return _array_to_torch(scalars_to_numpy(values, has_nulls=False), name, promotes)
@@ -223,22 +219,24 @@ def _array_to_torch(array: npt.NDArray[Any], name: str, promotes: bool) -> Torch
 def _lists_to_torch(
     lists: pa.Array, column: Column | None, name: str, promotes: bool
 ) -> TorchValues:
-    inside = null_lists_in(lists)
+    inside = nested_lists.null_lists_in(lists)
     nulls = lists.null_count + inside
     if nulls:
         raise null_error(name, nulls, "PyTorch", inside=inside > 0)
-    flat = to_torch(elements_of(lists), _elements_of(column), name, promotes=promotes)
+    flat = to_torch(nested_lists.elements_of(lists), _elements_of(column), name, promotes=promotes)
     assert isinstance(flat, torch.Tensor)
     shape = None if column is None else column.value_shape
     if shape is not None:
         return flat.reshape(-1, *shape)
-    uneven = column is not None and column.uneven
-    if column is None or (column.spark_type is not None and not column.may_have_one_length):
-        return rows_of(lists, flat, torch.split, uneven=uneven or None) if len(lists) else []
-    shape = shapes_of(lists).common()
+    are_lists = column is None or (column.spark_type is not None and not column.may_have_one_length)
+    shape = None if are_lists else shapes_of(lists).common()
     if shape is not None:
         return flat.reshape(len(lists), *shape)
-    return _Alike(rows_of(lists, flat, torch.split, uneven=uneven or None)) if len(lists) else []
+    if not len(lists):
+        return []
+    uneven = True if column is not None and column.uneven else None
+    rows = nested_lists.rows_of(lists, flat, torch.split, uneven=uneven)
+    return rows if are_lists else _Alike(rows)
 
 
 def _elements_of(column: Column | None) -> Column | None:
