@@ -18,7 +18,7 @@ from mdstorm_backend import Dataset, ExactOrder, StreamingDataLoader, StreamingD
 from mdstorm_backend.cache import shard_cache
 from mdstorm_backend.loaders import PassRecorders, Statistics, reader_options
 from mdstorm_backend.loaders.passes import Pass
-from mdstorm_backend.loaders.torch import torch_batches
+from mdstorm_backend.loaders.torch import torch_tensors
 from mdstorm_backend.read import open_shards
 from mdstorm_backend.read.gather_rows import Gatherer
 from mdstorm_backend.storage import Location
@@ -168,7 +168,7 @@ def a_slow_collate(case: Case) -> Statistics:
 
 
 def slow_batches(case: Case) -> Statistics:
-    case.slow(torch_batches, "split_values")
+    case.slow(torch_tensors, "split_values")
     return case.read()
 
 
