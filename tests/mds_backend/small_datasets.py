@@ -14,7 +14,7 @@ from mdstorm_backend.format.type_plan import plan_types
 from mdstorm_backend.format.values.arrow_types import SparkType, arrow_type
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write import shard_writer
-from mdstorm_backend.write.commit import commit, mark_directory
+from mdstorm_backend.write.commit import mark_directory, publish
 from mdstorm_backend.write.mds_writer import MDSWriter
 from mdstorm_backend.write.shard_buffer import ShardFormat, ShardReport
 
@@ -98,7 +98,7 @@ def write_dataset(
             prefix=f"part-{task:05}-{task}",
             **options,
         )
-    commit(Location.of(str(directory)), plan(fields, dtype, nullable=nullable), reports)
+    publish(Location.of(str(directory)), plan(fields, dtype, nullable=nullable), reports)
     return open_dataset(str(directory))
 
 

@@ -30,14 +30,7 @@ from mdstorm_backend.base.threads import OnProgress, fill, map_files
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write.commit import (
-    clean_up,
-    commit,
-    index_to_replace,
-    mark_directory,
-    remove_unfinished,
-    shards_of,
-)
+from mdstorm_backend.write import commit
 from mdstorm_backend.write.directories import Claim
 from mdstorm_backend.write.shard_buffer import Packed, ShardFormat, ShardReport
 from mdstorm_backend.write.shard_writer import write_shards
@@ -105,28 +98,30 @@ class Conversion:
             If a task fails.
         """
         location = self.location
-        index_to_replace(location, overwrite=overwrite)
-        mark_directory(location)
+        commit.index_to_replace(location, overwrite=overwrite)
+        commit.mark_directory(location)
         claim = Claim(location)
         # Without locks, another attempt may be active, so each touches only its own files.
         own = None if claim.is_exclusive else f"{secrets.randbelow(10**9) + 1}"
         try:
             # Check again: another writer may have held the claim until now.
-            replaced = index_to_replace(location, overwrite=overwrite)
+            replaced = commit.index_to_replace(location, overwrite=overwrite)
             if not resume and own is None:
                 self._start_anew(replaced)
             elif not resume:
-                remove_unfinished(location)
+                commit.remove_unfinished(location)
             if resume or own is None:
                 self._check_no_other()
             finished = self._find_finished() if resume else {}
             # Without a lock, another attempt could resume from shards that this one removes again.
             notes = resume or own is None
             reports = self._convert(workers, progress, finished, own or "0", notes=notes)
-            index = commit(location, self.schema, reports, self.job, self.extra, own, replaced)
+            index = commit.publish(
+                location, self.schema, reports, self.job, self.extra, own, replaced
+            )
         except BaseException as error:
             if not resume or _is_in_the_data(error):
-                clean_up(location, self.job, own)
+                commit.clean_up(location, self.job, own)
             raise
         finally:
             claim.release()
@@ -140,7 +135,7 @@ class Conversion:
         """
         names = [n for n in self.location.list_names() if n.encode() not in published]
         for job in (self.job, *self._other_jobs()):
-            map_files(self.location.remove, shards_of(job, names))
+            map_files(self.location.remove, commit.shards_of(job, names))
 
     def _other_jobs(self) -> set[str]:
         """Return the jobs of other interrupted conversions in the directory."""

@@ -7,15 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+from mdstorm_backend import errors
 from mdstorm_backend.base.threads import each
 from mdstorm_backend.display import Progress, progress
-from mdstorm_backend.errors import (
-    CorruptDatasetError,
-    DatasetNotFoundError,
-    InvalidArgumentError,
-    MDStormError,
-    WriteError,
-)
 from mdstorm_backend.format.compression import decompress_unsized, digests
 from mdstorm_backend.format.index import INDEX_NAME, Index, parse_shard
 from mdstorm_backend.format.layout import read_header, unpack_validity
@@ -119,13 +113,13 @@ def reindex(
     listed = dict(location.list_sizes())
     exists = INDEX_NAME in listed
     if exists and not force:
-        raise InvalidArgumentError(
+        raise errors.InvalidArgumentError(
             f"{location.file_url(INDEX_NAME)} exists: check it with 'mdstorm verify', or replace "
             "it with force=True (--force)"
         )
     names, notes = _shard_files(list(listed))
     if not names:
-        raise DatasetNotFoundError(
+        raise errors.DatasetNotFoundError(
             other_format(location)
             or f"there are no shards at {location.url}, so there is nothing to index. Check the "
             "URL",
@@ -138,7 +132,7 @@ def reindex(
         notes.append(Problem(CLAIM_NAME, "is of a writer that was killed: later rows are missing"))
     index = _index_of(location, names, found)
     if exists and index.extra:
-        with suppress(CorruptDatasetError):
+        with suppress(errors.CorruptDatasetError):
             old = Index.from_bytes(bytes(location.read(INDEX_NAME)), url=location.url)
             index = replace(index, extra={**old.extra, **index.extra})
     write_index(location, index)
@@ -155,7 +149,7 @@ def _shard_files(paths: list[str]) -> tuple[list[ShardName], list[Problem]]:
     forms = Counter(name.raw_path for name in chosen)
     twice = [path for path, count in forms.items() if count > 1]
     if twice:
-        raise WriteError(
+        raise errors.WriteError(
             f"there are several compressed versions of {', '.join(twice[:4])}: keep one of each, "
             "and move the others elsewhere"
         )
@@ -176,9 +170,10 @@ def _read(location: Location, name: ShardName) -> _Found:
         return _describe(name, data, raw, url)
     except (AttributeError, LookupError, OSError, TypeError, ValueError) as error:
         # A bad value in a header, such as an unknown hash, is not the caller's argument.
-        if isinstance(error, MDStormError) and not isinstance(error, InvalidArgumentError):
+        is_ours = isinstance(error, errors.MDStormError)
+        if is_ours and not isinstance(error, errors.InvalidArgumentError):
             raise
-        raise CorruptDatasetError(
+        raise errors.CorruptDatasetError(
             f"{url} is not a shard that can be indexed ({type(error).__name__}: {error}). Copy it "
             "again, or move it elsewhere to index the others",
             url=url,
@@ -219,7 +214,7 @@ def _index_of(location: Location, names: list[ShardName], found: list[_Found]) -
     first = _bare(found[0].columns)
     for name, other in zip(names, found, strict=True):
         if _bare(other.columns) != first:
-            raise CorruptDatasetError(
+            raise errors.CorruptDatasetError(
                 f"{names[0].path} and {name.path} in {location.url} describe different columns: "
                 "they are shards of two datasets. Move those of one dataset elsewhere"
             )

@@ -23,17 +23,8 @@ from mdstorm_backend.datasets.dataset import describe_dataset
 from mdstorm_backend.datasets.sample_dataset import SampleDataset
 from mdstorm_backend.display import Description
 from mdstorm_backend.format.schema import Column, Schema
+from mdstorm_backend.parquet import footers
 from mdstorm_backend.parquet.column_plan import plan_columns
-from mdstorm_backend.parquet.footers import (
-    MAX,
-    MIN,
-    STATISTICS,
-    ParquetFileInfo,
-    ParquetFiles,
-    RowGroup,
-    parsed,
-    read_chunks,
-)
 from mdstorm_backend.parquet.listing import partition_texts
 from mdstorm_backend.parquet.parquet_shard import ParquetShard
 from mdstorm_backend.parquet.stored_columns import StoredColumns
@@ -86,8 +77,8 @@ class ParquetDataset(SampleDataset):
 
     url: str
     location: Location
-    files: tuple[ParquetFileInfo, ...]
-    row_groups: tuple[RowGroup, ...]
+    files: tuple[footers.ParquetFileInfo, ...]
+    row_groups: tuple[footers.RowGroup, ...]
     schema: Schema
     arrow_schema: pa.Schema
     partition_columns: tuple[str, ...]
@@ -100,7 +91,7 @@ class ParquetDataset(SampleDataset):
     def __post_init__(self) -> None:
         self.shard_sizes = tuple(group.num_rows for group in self.row_groups)
         self.shard_bytes = tuple(group.nbytes for group in self.row_groups)
-        self._files = ParquetFiles(
+        self._files = footers.ParquetFiles(
             self.location, self.files, self.fingerprint, self.cache, self.table_version
         )
         self._opened: OpenShards[ParquetShard] = OpenShards(kept=1, kept_bytes=_KEPT_BYTES)
@@ -152,7 +143,7 @@ class ParquetDataset(SampleDataset):
             except (FileNotFoundError, NotADirectoryError):
                 continue
             url = location.file_url(name)
-            return parsed(pa.py_buffer(content), url).metadata or {}
+            return footers.parsed(pa.py_buffer(content), url).metadata or {}
         return {}
 
     def with_columns(self, columns: Iterable[Column]) -> ParquetDataset:
@@ -217,7 +208,7 @@ class ParquetDataset(SampleDataset):
         """Drop decoded row groups; they are decoded again when needed."""
         self._opened.release()
 
-    def open_file(self, group: RowGroup) -> pq.ParquetFile:
+    def open_file(self, group: footers.RowGroup) -> pq.ParquetFile:
         """Return a new reader of the file of a row group, for use by one thread.
 
         Raises
@@ -237,7 +228,7 @@ class ParquetDataset(SampleDataset):
         return ParquetShard(group, self.schema, self.stored_columns, open_file)
 
 
-def _with_texts(group: RowGroup, columns: Iterable[str]) -> RowGroup:
+def _with_texts(group: footers.RowGroup, columns: Iterable[str]) -> footers.RowGroup:
     texts = partition_texts(group.path)
     found = {name: texts.get(name, _text(group.partition[name])) for name in columns}
     return replace(group, partition={**group.partition, **found})
@@ -281,10 +272,10 @@ value_bounds.autograph_info__ = None  # type: ignore[attr-defined]
 
 
 def _of_file(
-    dataset: ParquetDataset, file: ParquetFileInfo, columns: Sequence[str]
+    dataset: ParquetDataset, file: footers.ParquetFileInfo, columns: Sequence[str]
 ) -> list[Bounds]:
     location = dataset.location
-    metadata, groups = read_chunks(location, file, dataset.cache or CacheOptions())
+    metadata, groups = footers.read_chunks(location, file, dataset.cache or CacheOptions())
     leaves = [metadata.schema.column(i) for i in range(metadata.num_columns)]
     # The field of a struct may have the same path as a column whose name contains a dot.
     places = {leaf.path: i for i, leaf in enumerate(leaves) if leaf.name == leaf.path}
@@ -311,9 +302,9 @@ def _joined(bounds: Sequence[Bounds]) -> Bounds:
 
 
 def _bounds(chunk: Struct, read: Callable[[bytes], Any]) -> tuple[Any, Any] | None:
-    statistics = chunk.get(STATISTICS, {})
+    statistics = chunk.get(footers.STATISTICS, {})
     try:
-        low, high = read(statistics[MIN]), read(statistics[MAX])
+        low, high = read(statistics[footers.MIN]), read(statistics[footers.MAX])
     except (ArithmeticError, KeyError, ValueError):  # there are none, or they are damaged
         return None
     return (low, high) if low <= high else None  # NaN

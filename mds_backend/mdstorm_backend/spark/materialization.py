@@ -18,13 +18,7 @@ from mdstorm_backend.format.values.arrow_types import simple_name
 from mdstorm_backend.spark.jobs import collect_reports, write_progress
 from mdstorm_backend.spark.session import check_dataframe, sized_arrow_batches
 from mdstorm_backend.storage import Location, check_no_secrets
-from mdstorm_backend.write.commit import (
-    clean_up,
-    commit,
-    index_to_replace,
-    mark_directory,
-    remove_unfinished,
-)
+from mdstorm_backend.write import commit
 from mdstorm_backend.write.directories import Claim
 from mdstorm_backend.write.shard_buffer import ShardFormat
 
@@ -122,7 +116,7 @@ def materialize(
     check_no_secrets(storage_options or {})
     schema = plan or plan_types(df.schema.jsonValue()["fields"], dtype, decimals)
     location = Location.of(url, storage_options)
-    replaced = index_to_replace(location, overwrite=overwrite)
+    replaced = commit.index_to_replace(location, overwrite=overwrite)
     job = secrets.token_hex(4)
     task_arguments = {
         "job": job,
@@ -137,8 +131,8 @@ def materialize(
         location.url,
         ", ".join(f"{c.name} {simple_name(c.spark_type or '')} as {c.encoding}" for c in schema),
     )
-    remove_unfinished(location)
-    mark_directory(location)
+    commit.remove_unfinished(location)
+    commit.mark_directory(location)
     claim = Claim(location)
     try:
         with (
@@ -151,9 +145,9 @@ def materialize(
             texts = collect_reports(plain.mapInArrow(task, tasks.REPORT_SCHEMA))
         partitions = tasks.reports_by_partition(texts)
         reports = [report for found in partitions.values() for report in found]
-        index = commit(location, schema, reports, job, extra, replaced=replaced)
+        index = commit.publish(location, schema, reports, job, extra, replaced=replaced)
     except BaseException:
-        clean_up(location, job)
+        commit.clean_up(location, job)
         raise
     finally:
         claim.release()

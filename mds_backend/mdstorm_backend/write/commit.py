@@ -60,7 +60,7 @@ def mark_directory(location: Location) -> None:
         raise directories.unwritable(location, error) from error
 
 
-def commit(
+def publish(
     location: Location,
     schema: Schema,
     reports: Sequence[ShardReport],
@@ -102,7 +102,7 @@ def commit(
 
 
 def index_to_replace(location: Location, *, overwrite: bool) -> bytes:
-    """Return the index of the dataset to replace, for `commit`; empty if there is no dataset.
+    """Return the index of the dataset to replace, for `publish`; empty if there is no dataset.
 
     Raises
     ------
@@ -223,24 +223,20 @@ def write_index(
             location.remove(name)
 
 
-def abandon(location: Location, job: str, attempt: str | None = None) -> None:
+def clean_up(location: Location, job: str, attempt: str | None = None) -> None:
     """Remove the files of a failed job or attempt, and the marker unless it is still needed.
 
     Shards that a published index lists are kept: runs of the same conversion use the same names.
+    The job's error is being raised, so others are only logged.
     """
-    published = bytes(location.read(INDEX_NAME)) if location.exists(INDEX_NAME) else b""
-    for name in shards_of(job, location.list_names(), attempt):
-        if name.encode() not in published:
-            location.remove(name)
-    left = location.list_names()
-    if INDEX_NAME not in left and not any(map(is_ours, left)):
-        remove_dataset(location)
-
-
-def clean_up(location: Location, job: str, attempt: str | None = None) -> None:
-    """Call `abandon` for a job whose error is being raised; log any failure."""
     try:
-        abandon(location, job, attempt)
+        published = bytes(location.read(INDEX_NAME)) if location.exists(INDEX_NAME) else b""
+        for name in shards_of(job, location.list_names(), attempt):
+            if name.encode() not in published:
+                location.remove(name)
+        left = location.list_names()
+        if INDEX_NAME not in left and not any(map(is_ours, left)):
+            remove_dataset(location)
     except Exception:
         _logger.warning("could not remove the shards of a failed job", exc_info=True)
 

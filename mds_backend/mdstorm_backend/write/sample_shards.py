@@ -14,13 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm_backend.errors import (
-    ArgumentTypeError,
-    EncodingError,
-    EncodingRangeError,
-    MDStormError,
-    MissingColumnError,
-)
+from mdstorm_backend import errors
 from mdstorm_backend.format.encodings import parse_encoding
 from mdstorm_backend.format.layout import preamble, preamble_size
 from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
@@ -90,7 +84,7 @@ class SampleEncoder:
             sizes = self._pack_sizes(*[len(parts[i]) for i in self._variable])
         except struct.error:
             large = next(i for i in self._variable if len(parts[i]) >= 1 << 32)
-            raise self._error(large, "it takes 4 GiB or more", EncodingRangeError) from None
+            raise self._error(large, "it takes 4 GiB or more", errors.EncodingRangeError) from None
         return sizes + b"".join(parts)
 
     def _encode_carefully(self, sample: Mapping[str, Any]) -> list[bytes]:
@@ -99,26 +93,28 @@ class SampleEncoder:
             try:
                 value = sample[name]
             except (IndexError, TypeError) as error:
-                raise ArgumentTypeError(
+                raise errors.ArgumentTypeError(
                     "a sample must be a dict from column to value, found "
                     f"{type(sample).__name__}: {_shown(sample)}"
                 ) from error
             except KeyError:
-                raise MissingColumnError(
+                raise errors.MissingColumnError(
                     f"a sample has no column {name!r}: it has {sorted(map(str, sample))}. Give "
                     "every sample a value for each of the columns",
                     column=name,
                 ) from None
             try:
                 parts.append(self._careful[i](value))
-            except MDStormError:
+            except errors.MDStormError:
                 raise
             except Exception as error:
-                kind = EncodingError.class_for(error)
+                kind = errors.EncodingError.class_for(error)
                 raise self._error(i, f"{_shown(value)}: {error}", kind) from error
         return parts
 
-    def _error(self, column: int, reason: str, kind: type[EncodingError]) -> EncodingError:
+    def _error(
+        self, column: int, reason: str, kind: type[errors.EncodingError]
+    ) -> errors.EncodingError:
         name, encoding = self.names[column], self.encodings[column]
         return kind(
             f"column {name!r} with encoding {encoding!r} cannot hold {reason}",
@@ -187,7 +183,7 @@ class SampleShards:
         if self._used + need > self._limit:
             self.flush()
             if self._empty + need > MAX_SHARD_BYTES:
-                raise EncodingError(
+                raise errors.EncodingError(
                     f"a sample takes {len(data)} bytes, but an MDS shard must be smaller than 4 "
                     "GiB: store smaller values"
                 )

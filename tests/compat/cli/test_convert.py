@@ -69,7 +69,7 @@ def test_an_interrupted_conversion_says_whether_it_goes_on(
         raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mdstorm_backend.convert.conversion.commit", interrupt)
+        patch.setattr("mdstorm_backend.write.commit.publish", interrupt)
         result = run("convert", source, target, option)
     assert (result.exit_code, result.stderr) == (130, f"interrupted: {then}\n")
     assert bool([*target.glob("*.mds")]) == (option == "--resume")

@@ -16,7 +16,7 @@ from mdstorm_backend.convert import conversion, convert_parquet
 from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.errors import CorruptDatasetError, DatasetExistsError
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
-from mdstorm_backend.write import shard_buffer
+from mdstorm_backend.write import commit, shard_buffer
 
 ROWS = 100
 #: Each of the five files becomes shards of its own.
@@ -158,18 +158,18 @@ def test_a_directory_of_a_conversion_that_goes_on_is_refused(
     assert dataset.to_table().equals(numbers(ROWS))
 
 
-@pytest.mark.parametrize("step", ["mark_directory", "commit"])
+@pytest.mark.parametrize("step", ["mark_directory", "publish"])
 def test_a_dataset_that_is_published_meanwhile_stays(
     source: ParquetDataset, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url, usual = f"memory://meanwhile/{step}", getattr(conversion, step)
+    url, usual = f"memory://meanwhile/{step}", getattr(commit, step)
 
     def after_another(*arguments: object) -> object:
         monkeypatch.undo()
         convert_parquet(source, url, **OPTIONS)
         return usual(*arguments)
 
-    monkeypatch.setattr(conversion, step, after_another)
+    monkeypatch.setattr(commit, step, after_another)
     with pytest.raises(DatasetExistsError):
         convert_parquet(source, url, resume=False, **OPTIONS)
     assert open_dataset(url).to_table().equals(numbers(ROWS))

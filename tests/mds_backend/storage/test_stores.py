@@ -22,7 +22,7 @@ from mdstorm_backend.errors import DatasetNotFoundError, StorageError, WriteErro
 from mdstorm_backend.format.index import Index
 from mdstorm_backend.storage import Location, databricks_files
 from mdstorm_backend.storage.filesystems import open_filesystem
-from mdstorm_backend.write.commit import commit, mark_directory, remove_dataset
+from mdstorm_backend.write.commit import mark_directory, publish, remove_dataset
 from mdstorm_backend.write.shard_buffer import ShardFormat
 from mdstorm_backend.write.shard_writer import write_shards
 
@@ -35,7 +35,7 @@ def write(location: Location, compression: str | None = None) -> Index:
     mark_directory(location)
     format_ = ShardFormat(6000, compression)
     reports = write_shards(TABLE.to_batches(), location, schema, format_, "part-00000-0")
-    return commit(location, schema, reports)
+    return publish(location, schema, reports)
 
 
 @pytest.mark.parametrize("compression", [None, "zstd"])

@@ -15,9 +15,9 @@ from mdstorm_backend.format.index import Index
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.commit import (
     MARKER_NAME,
-    abandon,
-    commit,
+    clean_up,
     mark_directory,
+    publish,
     remove_dataset,
     write_index,
 )
@@ -37,7 +37,7 @@ def write_attempt(directory: Path, numbers: range, prefix: str) -> list:
 def test_rows_come_in_the_order_of_the_reports(tmp_path: Path) -> None:
     first = write_attempt(tmp_path, range(3), "part-00000-1")
     second = write_attempt(tmp_path, range(3, 5), "part-00001-0")
-    commit(Location.of(str(tmp_path)), plan(FIELDS), [*second, *first])
+    publish(Location.of(str(tmp_path)), plan(FIELDS), [*second, *first])
     assert open_dataset(str(tmp_path)).to_table()["number"].to_pylist() == [3, 4, 0, 1, 2]
 
 
@@ -47,7 +47,7 @@ def test_a_listing_from_before_the_job_is_not_believed(
     """As that of a mount of remote storage."""
     monkeypatch.setattr(Location, "list_sizes", lambda self: [("index.json", 2)])
     reports = write_attempt(tmp_path, range(3), "part-00000-0")
-    commit(Location.of(str(tmp_path)), plan(FIELDS), reports)
+    publish(Location.of(str(tmp_path)), plan(FIELDS), reports)
     assert open_dataset(str(tmp_path)).to_table()["number"].to_pylist() == [0, 1, 2]
 
 
@@ -58,7 +58,7 @@ def test_shards_of_attempts_that_lost_are_removed_and_other_files_stay(tmp_path:
     (tmp_path / half).write_bytes(b"half a shard")
     (tmp_path / "part-00000-3.00000.mds.zstd").write_bytes(b"compressed")
     (tmp_path / "part-00000.parquet").write_bytes(b"of somebody else")
-    commit(Location.of(str(tmp_path)), plan(FIELDS), winner)
+    publish(Location.of(str(tmp_path)), plan(FIELDS), winner)
     assert names(tmp_path) == [
         MARKER_NAME,
         "index.json",
@@ -71,7 +71,7 @@ def test_a_shard_that_the_driver_cannot_see_fails_the_commit(tmp_path: Path) -> 
     reports = write_attempt(tmp_path, range(3), "part-00000-0")
     (tmp_path / "part-00000-0.00000.mds").unlink()
     with pytest.raises(WriteError, match=r"1 of 1 shards .* cannot be seen") as caught:
-        commit(Location.of(str(tmp_path)), plan(FIELDS), reports)
+        publish(Location.of(str(tmp_path)), plan(FIELDS), reports)
     assert isinstance(caught.value, RuntimeError)
     assert isinstance(caught.value, MDStormError)
     assert "part-00000-0.00000.mds" in str(caught.value)
@@ -83,7 +83,7 @@ def test_a_shard_of_another_size_fails_the_commit(tmp_path: Path) -> None:
     reports = write_attempt(tmp_path, range(3), "part-00000-0")
     (tmp_path / "part-00000-0.00000.mds").write_bytes(b"cut off")
     with pytest.raises(WriteError):
-        commit(Location.of(str(tmp_path)), plan(FIELDS), reports)
+        publish(Location.of(str(tmp_path)), plan(FIELDS), reports)
 
 
 def test_nulls_are_counted_over_all_shards(tmp_path: Path) -> None:
@@ -226,38 +226,38 @@ def test_the_second_job_to_commit_is_refused_and_the_first_dataset_stays(tmp_pat
     first = shards_of(FIRST, tmp_path, range(3))
     second = shards_of(SECOND, tmp_path, range(5))
     location = Location.of(str(tmp_path))
-    commit(location, plan(FIELDS), first, FIRST)
+    publish(location, plan(FIELDS), first, FIRST)
     with pytest.raises(WriteError, match="another job has written a dataset"):
-        commit(location, plan(FIELDS), second, SECOND)
-    abandon(location, SECOND)
+        publish(location, plan(FIELDS), second, SECOND)
+    clean_up(location, SECOND)
     assert [open_dataset(str(tmp_path))[i]["number"] for i in range(3)] == [0, 1, 2]
     assert not list(tmp_path.glob(f"*{SECOND}*"))
 
 
 def test_a_commit_leaves_the_shards_of_another_job_alone(tmp_path: Path) -> None:
     other = shards_of(SECOND, tmp_path, range(5))
-    commit(Location.of(str(tmp_path)), plan(FIELDS), shards_of(FIRST, tmp_path, range(3)), FIRST)
+    publish(Location.of(str(tmp_path)), plan(FIELDS), shards_of(FIRST, tmp_path, range(3)), FIRST)
     assert len(list(tmp_path.glob(f"*{SECOND}*"))) == len(other)
 
 
 def test_shards_that_were_published_outlive_their_job(tmp_path: Path) -> None:
     location = Location.of(str(tmp_path))
-    commit(location, plan(FIELDS), shards_of(FIRST, tmp_path, range(3)), FIRST)
-    abandon(location, FIRST)
+    publish(location, plan(FIELDS), shards_of(FIRST, tmp_path, range(3)), FIRST)
+    clean_up(location, FIRST)
     assert [open_dataset(str(tmp_path))[i]["number"] for i in range(3)] == [0, 1, 2]
 
 
 def test_a_job_that_is_abandoned_alone_leaves_no_directory(tmp_path: Path) -> None:
     directory = tmp_path / "target"
     shards_of(FIRST, directory, range(3))
-    abandon(Location.of(str(directory)), FIRST)
+    clean_up(Location.of(str(directory)), FIRST)
     assert not directory.exists()
 
 
 def test_a_job_that_is_abandoned_beside_another_leaves_the_directory(tmp_path: Path) -> None:
     shards_of(FIRST, tmp_path, range(3))
     shards_of(SECOND, tmp_path, range(3))
-    abandon(Location.of(str(tmp_path)), FIRST)
+    clean_up(Location.of(str(tmp_path)), FIRST)
     assert [path.name.split("-")[2] for path in tmp_path.glob("part-*")] == [SECOND]
 
 
