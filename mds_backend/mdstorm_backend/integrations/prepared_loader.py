@@ -23,7 +23,6 @@ from accelerate.utils import send_to_device
 from torch.utils.data import DataLoader, IterableDataset
 
 from mdstorm_backend.base.threads import OwnContext
-from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders.loader_statistics import Statistics
 from mdstorm_backend.loaders.passes import Pass
@@ -213,7 +212,8 @@ class PreparedLoader(OwnContext, DataLoader[Any]):
         """Rows of a global batch: one batch of every rank."""
         batch_size = self._batches.loader.batch_size
         assert batch_size is not None
-        return batch_size * int(self._batches.order.world_size)
+        schedule = source_of(self._batches.loader)._mdstorm.schedule
+        return batch_size * int(schedule.options.in_world().order.world_size)
 
     @property
     def total_dataset_length(self) -> int:
@@ -248,8 +248,9 @@ class PreparedLoader(OwnContext, DataLoader[Any]):
         return self._batches.loader.statistics(last_pass=last_pass)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of the loader, the same on all ranks: see `StreamingDataLoader`."""
-        return self._batches.state_dict()
+        """Return the state after the latest batch, which is the same on all ranks."""
+        loader = self._batches.loader
+        return (self._batches.place or loader._mdstorm.of(loader).place).state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume the next iteration from a state, in any world.
@@ -259,7 +260,8 @@ class PreparedLoader(OwnContext, DataLoader[Any]):
         StateMismatchError
             If it was taken from another dataset or order, or is not a state.
         """
-        self._batches.load_state_dict(state)
+        self._batches.loader.load_state_dict(state)
+        self._batches.place = None
 
     def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
         self.close()
@@ -302,6 +304,8 @@ class PreparedBatches(IterableDataset[Any]):
         Rows of the last global batch without its padding; 0 if it has none.
     batch_map : callable or None
         Applied to each batch before it goes to the device.
+    place : Pass or None
+        The pass after the latest batch, while iterating; the loader itself is one batch ahead.
     """
 
     def __init__(
@@ -315,8 +319,7 @@ class PreparedBatches(IterableDataset[Any]):
         self.end_of_dataloader = False
         self.remainder = 0
         self.batch_map: Callable[[Any], Any] | None = None
-        #: The pass after the latest batch, while iterating; the loader itself is one batch ahead.
-        self._place: Pass | None = None
+        self.place: Pass | None = None
 
     def __len__(self) -> int:
         """Return the number of rows of an epoch over all ranks.
@@ -333,7 +336,7 @@ class PreparedBatches(IterableDataset[Any]):
 
     def __iter__(self) -> Generator[Any, None, None]:
         loader, state = self.loader, GradientState()
-        self._place, self.end_of_dataloader, self.remainder = None, False, 0
+        self.place, self.end_of_dataloader, self.remainder = None, False, 0
         batches, before, padding = iter(loader), None, None
         state._add_dataloader(self)
         try:
@@ -347,17 +350,12 @@ class PreparedBatches(IterableDataset[Any]):
                 is_last = following is _NONE
                 if is_last and padding is not None:
                     batch = self._padded(batch, before, padding)
-                self._place, self.end_of_dataloader = None if is_last else place, is_last
+                self.place, self.end_of_dataloader = None if is_last else place, is_last
                 yield self._finished(batch)
                 batch, before = following, batch
         finally:
             state._remove_dataloader(self)
             batches.close()
-
-    @property
-    def order(self) -> ExactOrder | ElasticShare:
-        """The order, with the share of this rank in a pass that would begin now."""
-        return source_of(self.loader)._mdstorm.schedule.options.in_world().order
 
     def _padding(self) -> Padding | None:
         """Return how this rank pads the last batch of the current pass; None if it does not."""
@@ -400,28 +398,9 @@ class PreparedBatches(IterableDataset[Any]):
     def __getstate__(self) -> dict[str, Any]:
         """Return what a copy needs to resume after the latest batch."""
         loader = self.loader
-        if self._place is not None:
+        if self.place is not None:
             loader = copy(loader)
             runner = loader._mdstorm.runner
             assert runner is not None
-            runner.go_to(self._place)
-        return {**self.__dict__, "loader": loader, "_place": None}
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state after the latest batch.
-
-        It is the same on all ranks, so they may write it to one file.
-        """
-        place = self._place or self.loader._mdstorm.of(self.loader).place
-        return place.state_dict()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume the next iteration from a state, in any world.
-
-        Raises
-        ------
-        StateMismatchError
-            If it was taken from another dataset or order, or is not a state.
-        """
-        self.loader.load_state_dict(state)
-        self._place = None
+            runner.go_to(self.place)
+        return {**self.__dict__, "loader": loader, "place": None}

@@ -8,7 +8,6 @@ constructor, whose arguments then take precedence.
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -165,7 +164,8 @@ class DatasetInfo:
     @fact
     def sample_offset_per_stream(self) -> Counts:
         """The index of each stream's first sample."""
-        return _offsets(self.samples_per_stream)
+        offsets: Counts = np.cumsum(self.samples_per_stream) - self.samples_per_stream
+        return offsets
 
     @fact
     def shards_per_stream(self) -> Counts:
@@ -175,7 +175,8 @@ class DatasetInfo:
     @fact
     def shard_offset_per_stream(self) -> Counts:
         """The index of each stream's first shard."""
-        return _offsets(self.shards_per_stream)
+        offsets: Counts = np.cumsum(self.shards_per_stream) - self.shards_per_stream
+        return offsets
 
     @fact
     def stream_per_shard(self) -> Counts:
@@ -233,10 +234,6 @@ class DatasetInfo:
         """Return the dataset that holds a shard, and the shard's index entry."""
         shards = [(part, info) for part in self._mdstorm.parts for info in part.index.shards]
         return shards[shard_id]
-
-
-def _offsets(counts: Counts) -> Counts:
-    return np.array([0, *accumulate(counts.tolist())][:-1], np.int64)
 
 
 def _cached(part: Dataset) -> int:

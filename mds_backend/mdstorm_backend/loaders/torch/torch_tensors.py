@@ -175,14 +175,12 @@ def _collated(objects: list[Any]) -> Collated:
 
 def _stacked(tensors: list[Any]) -> TorchValues:
     first = tensors[0] if tensors else None
-    if not isinstance(first, torch.Tensor) or any(
-        not isinstance(tensor, torch.Tensor)
-        or tensor.shape != first.shape
-        or tensor.dtype != first.dtype
-        for tensor in tensors
+    if isinstance(first, torch.Tensor) and all(
+        isinstance(each, torch.Tensor) and (each.shape, each.dtype) == (first.shape, first.dtype)
+        for each in tensors
     ):
-        return tensors
-    return torch.stack(tensors)
+        return torch.stack(tensors)
+    return tensors
 
 
 def _has_tensor(type_: pa.DataType) -> bool:
@@ -223,7 +221,8 @@ def _lists_to_torch(
     nulls = lists.null_count + inside
     if nulls:
         raise null_error(name, nulls, "PyTorch", inside=inside > 0)
-    flat = to_torch(nested_lists.elements_of(lists), _elements_of(column), name, promotes=promotes)
+    element = column and Column(name, "", null_count=column.element_null_count)
+    flat = to_torch(nested_lists.elements_of(lists), element, name, promotes=promotes)
     assert isinstance(flat, torch.Tensor)
     shape = None if column is None else column.value_shape
     if shape is not None:
@@ -237,7 +236,3 @@ def _lists_to_torch(
     uneven = True if column is not None and column.uneven else None
     rows = nested_lists.rows_of(lists, flat, torch.split, uneven=uneven)
     return rows if are_lists else _Alike(rows)
-
-
-def _elements_of(column: Column | None) -> Column | None:
-    return None if column is None else Column(column.name, "", null_count=column.element_null_count)
