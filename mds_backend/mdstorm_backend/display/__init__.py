@@ -9,13 +9,13 @@ from mdstorm_backend.display.described import (
     human_bytes,
     shown_place,
 )
-from mdstorm_backend.display.live_progress import Drawn, Progress, open_line, progress
+from mdstorm_backend.display.live_progress import Progress, ThrottledLine, open_line, progress
 
 __all__ = [
     "Described",
     "Description",
-    "Drawn",
     "Progress",
+    "ThrottledLine",
     "counted",
     "human_bytes",
     "open_line",

@@ -56,7 +56,7 @@ def progress(what: str, unit: str, given: Progress = None) -> Iterator[OnProgres
     if line is None:
         yield None
         return
-    shown = Drawn(line, what)
+    shown = ThrottledLine(line, what)
     last = (0, 0)
 
     def on_progress(done: int, total: int) -> None:
@@ -78,14 +78,14 @@ class FileProgress:
     def __init__(self, *, shown: bool) -> None:
         self._files = self._bytes = 0
         line = open_line() if shown else None
-        self._drawn = None if line is None else Drawn(line, "Writing MDS shards")
+        self._line = None if line is None else ThrottledLine(line, "Writing MDS shards")
 
     def add(self, size: int) -> None:
         """Count a file of `size` bytes."""
         self._files += 1
         self._bytes += size
-        if self._drawn is not None:
-            self._drawn.draw(self._text)
+        if self._line is not None:
+            self._line.draw(self._text)
 
     @property
     def _text(self) -> str:
@@ -93,11 +93,11 @@ class FileProgress:
 
     def close(self) -> None:
         """End the line."""
-        if self._drawn is not None:
-            self._drawn.close(self._text)
+        if self._line is not None:
+            self._line.close(self._text)
 
 
-class Drawn:
+class ThrottledLine:
     """Draws a line at most ten times a second, from any thread, and never raises.
 
     Parameters

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend import errors
-from mdstorm_backend.display import Drawn, counted, human_bytes, open_line
+from mdstorm_backend.display import ThrottledLine, counted, human_bytes, open_line
 from mdstorm_backend.executors.tasks import PROBE_NAME, REPORT_SCHEMA, make_task, write_probe
 from mdstorm_backend.format.shard_info import parse_shard_name
 from mdstorm_backend.spark.session import is_local, read_conf, short_reason
@@ -208,7 +208,7 @@ def write_progress(
     if line is None:
         yield
         return
-    drawn, done = Drawn(line, what), threading.Event()
+    drawn, done = ThrottledLine(line, what), threading.Event()
     thread = threading.Thread(
         target=_watch, args=(location, drawn, done), name="mdstorm-progress", daemon=True
     )
@@ -223,7 +223,7 @@ def write_progress(
         drawn.close(ended or _written(location) or "done")
 
 
-def _watch(location: Location | None, drawn: Drawn, done: threading.Event) -> None:
+def _watch(location: Location | None, drawn: ThrottledLine, done: threading.Event) -> None:
     pause = _INTERVAL_SECONDS
     while not done.wait(pause):
         begun = time.monotonic()
