@@ -15,8 +15,8 @@ from mdstorm_backend.format.values.arrow_types import SparkType, arrow_type
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write import shard_writer
 from mdstorm_backend.write.commit import mark_directory, publish
+from mdstorm_backend.write.full_shard import ShardFormat, ShardReport
 from mdstorm_backend.write.mds_writer import MDSWriter
-from mdstorm_backend.write.shard_buffer import ShardFormat, ShardReport
 
 Fields = Mapping[str, SparkType]
 Columns = pa.Table | Mapping[str, Sequence[Any]]

@@ -30,7 +30,7 @@ from mdstorm_backend.parquet import ParquetDataset, RowGroup
 from mdstorm_backend.parquet.stored_columns import filtered
 from mdstorm_backend.spark.materialization import checked_shard_size
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write.shard_buffer import ShardFormat
+from mdstorm_backend.write.full_shard import ShardFormat
 
 #: Boundaries in the source at which shards end.
 CutAt: TypeAlias = Literal["files", "row_groups"]

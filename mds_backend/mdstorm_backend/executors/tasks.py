@@ -15,8 +15,8 @@ from mdstorm_backend.format.encodings.registry import foreign_encodings
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.batch_shards import BatchShards
+from mdstorm_backend.write.full_shard import FullShard, ShardFormat, ShardReport
 from mdstorm_backend.write.sample_shards import SampleShards
-from mdstorm_backend.write.shard_buffer import FullShard, ShardFormat, ShardReport
 from mdstorm_backend.write.shard_writer import ShardStore, write_shards
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from mdstorm_backend.maintenance.check_shard import Problem
 from mdstorm_backend.storage import Buffer, Location
 from mdstorm_backend.tables import other_format
 from mdstorm_backend.write.commit import build_index, write_index
-from mdstorm_backend.write.shard_buffer import ShardReport
+from mdstorm_backend.write.full_shard import ShardReport
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from mdstorm_backend import errors
-from mdstorm_backend.base.checks import warn_user
+from mdstorm_backend.base.checks import check_integer, warn_user
 from mdstorm_backend.base.optional import require
 from mdstorm_backend.base.threads import map_files
 from mdstorm_backend.executors import tasks
@@ -27,9 +27,8 @@ from mdstorm_backend.spark.session import check_dataframe, sized_arrow_batches
 from mdstorm_backend.storage import Location, check_no_secrets
 from mdstorm_backend.write.commit import build_index, check_seen, shards_of, write_index
 from mdstorm_backend.write.directories import clear_target, find_targets, make_directory
+from mdstorm_backend.write.full_shard import ShardFormat
 from mdstorm_backend.write.merge import Part, merge_parts
-from mdstorm_backend.write.shard_buffer import ShardFormat
-from mdstorm_backend.write.shard_writer import check_counts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -157,7 +156,8 @@ def _checked_options(mds_kwargs: Mapping[str, Any] | None, has_function: bool) -
             "`out` and `columns` need to be specified in mds_kwargs: out is the directory for the "
             "dataset, and columns the encodings, which may be left out without udf_iterable"
         )
-    check_counts(options.get("max_workers"), options.get("retry", 2))
+    check_integer("max_workers", options.get("max_workers"), lowest=1)
+    check_integer("retry", options.get("retry"), lowest=0)
     if has_function:
         if not options.get("columns"):
             raise errors.InvalidArgumentError(

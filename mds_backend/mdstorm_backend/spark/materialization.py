@@ -20,7 +20,7 @@ from mdstorm_backend.spark.session import check_dataframe, sized_arrow_batches
 from mdstorm_backend.storage import Location, check_no_secrets
 from mdstorm_backend.write import commit
 from mdstorm_backend.write.directories import Claim
-from mdstorm_backend.write.shard_buffer import ShardFormat
+from mdstorm_backend.write.full_shard import ShardFormat
 
 if TYPE_CHECKING:
     import pyarrow as pa

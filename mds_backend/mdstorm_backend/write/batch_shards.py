@@ -1,25 +1,223 @@
-"""Collect record batches into full shards."""
+"""Collect record batches into full shards, without a loop over rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from mdstorm_backend.display import counted
-from mdstorm_backend.errors import EncodingError, InvalidArgumentError, MDStormError
+from mdstorm_backend.errors import EncodingError, MDStormError
 from mdstorm_backend.format.encodings.arrays import Array
 from mdstorm_backend.format.encodings.encode_arrays import UNEVEN
 from mdstorm_backend.format.encodings.encoding import EncodedColumn
-from mdstorm_backend.format.schema import Column, Schema
-from mdstorm_backend.format.type_plan import plan_batch
-from mdstorm_backend.write.shard_buffer import (
-    FullShard,
-    Samples,
-    ShardBuffer,
-    ShardFormat,
-    assemble_samples,
-)
+from mdstorm_backend.format.layout import Validity, pack_validity, preamble, preamble_size
+from mdstorm_backend.format.schema import FORMAT_VERSION, Column, Schema
+from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
+from mdstorm_backend.write.full_shard import FullShard, ShardFormat
+
+#: Most bytes of the header that a bitmap takes besides its bits.
+_BITMAP_ENTRY = 64
+
+#: Bytes that base64 takes per bit.
+_BASE64_BIT = 1 / 6
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Encoded samples, stored back to back.
+
+    Attributes
+    ----------
+    data : memoryview
+        Bytes of the samples.
+    ends : numpy.ndarray
+        int64 ``(samples + 1,)``: sample i is ``data[ends[i]:ends[i + 1]]``.
+    """
+
+    data: memoryview
+    ends: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.ends) - 1
+
+
+def assemble_samples(columns: Sequence[EncodedColumn], num_rows: int) -> Samples:
+    """Return the samples of encoded columns, which must be in stored order."""
+    variable = [column for column in columns if column.fixed is None]
+    if not variable:
+        records = _records(columns, num_rows)
+        ends = np.arange(num_rows + 1, dtype=np.int64) * records.itemsize
+        return Samples(_bytes_of(records), ends)
+    sizes = np.empty((num_rows, len(variable)), "<u4")
+    for i, column in enumerate(variable):
+        sizes[:, i] = sum(np.diff(_stored_ends(part)) for part in column.parts)
+    pieces = [_as_binary(sizes)]
+    run: list[EncodedColumn] = []
+    for column in columns:
+        if column.fixed is not None:
+            run.append(column)
+            continue
+        if run:
+            pieces.append(_as_binary(_records(run, num_rows)))
+            run = []
+        pieces += column.parts
+    if run:
+        pieces.append(_as_binary(_records(run, num_rows)))
+    joined = pc.binary_join_element_wise(*pieces, pa.scalar(b"", pa.large_binary()))
+    ends = _stored_ends(joined)
+    return Samples(memoryview(joined.buffers()[2])[ends[0] : ends[-1]], ends - ends[0])
+
+
+def _records(columns: Sequence[EncodedColumn], num_rows: int) -> npt.NDArray[np.void]:
+    arrays = [column.fixed for column in columns if column.fixed is not None]
+    dtype = np.dtype([(f"f{i}", a.dtype, a.shape[1:]) for i, a in enumerate(arrays)])
+    records = np.empty(num_rows, dtype)
+    for i, array in enumerate(arrays):
+        records[f"f{i}"] = array
+    return records
+
+
+def _as_binary(rows: npt.NDArray[np.generic]) -> pa.LargeBinaryArray:
+    size = rows.dtype.itemsize * int(np.prod(rows.shape[1:]))
+    ends = np.arange(len(rows) + 1, dtype=np.int64) * size
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(_bytes_of(rows))]
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(rows), buffers)
+
+
+def _bytes_of(array: npt.NDArray[np.generic]) -> memoryview:
+    return array.reshape(-1).view(np.uint8).data
+
+
+def _stored_ends(values: pa.LargeBinaryArray) -> npt.NDArray[np.int64]:
+    offsets = np.frombuffer(values.buffers()[1], np.int64)
+    return offsets[values.offset : values.offset + len(values) + 1]
+
+
+class ShardBuffer:
+    """Collects samples with the same encodings until they fill a shard.
+
+    Parameters
+    ----------
+    schema : Schema
+        Schema of the dataset, written into the header.
+    names, encodings : tuple of str
+        Names and encodings of the columns, in stored order.
+    format_ : ShardFormat
+        Settings of the shard; the size limit includes the header.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        names: tuple[str, ...],
+        encodings: tuple[str, ...],
+        format_: ShardFormat,
+    ) -> None:
+        self.encodings = encodings
+        self.samples = 0
+        self._names = names
+        self._schema = schema
+        self._format = format_
+        self._size_limit = format_.size_limit or MAX_SHARD_BYTES
+        self._chunks: list[memoryview] = []
+        self._lengths: list[npt.NDArray[np.int64]] = []
+        self._pieces: list[tuple[list[EncodedColumn], int, int]] = []
+        self._with_nulls: set[str] = set()
+        bitmaps = sum(len(json.dumps(name)) + _BITMAP_ENTRY for name in names) * 2
+        self._used: float = preamble_size(0, self._header(Validity())) + bitmaps
+
+    def append(self, columns: list[EncodedColumn], samples: Samples, start: int) -> int:
+        """Append samples from `start` on until the shard is full.
+
+        Returns
+        -------
+        int
+            Index of the first sample that was not appended; an empty buffer takes at least one.
+        """
+        # A column gets a bitmap with its first null; it covers the earlier rows too.
+        new = {column.name for column in columns if column.valid is not None} - self._with_nulls
+        self._with_nulls |= new
+        self._used += len(new) * self.samples * _BASE64_BIT
+        costs = self._costs(columns, samples, start)
+        count = int(np.searchsorted(costs, self._size_limit - self._used, side="right"))
+        if self.samples == 0:
+            count = max(count, 1)
+        if count == 0:
+            return start
+        stop = start + count
+        self._used += float(costs[count - 1])
+        self.samples += count
+        self._chunks.append(samples.data[samples.ends[start] : samples.ends[stop]])
+        self._lengths.append(np.diff(samples.ends[start : stop + 1]))
+        self._pieces.append((columns, start, stop))
+        return stop
+
+    def _costs(
+        self, columns: list[EncodedColumn], samples: Samples, start: int
+    ) -> npt.NDArray[np.float64]:
+        """Return the cumulative bytes that the samples from `start` on add to the shard."""
+        ends = samples.ends[start:] - samples.ends[start]
+        count = np.arange(len(ends))
+        row_cost = 4 + len(self._with_nulls) * _BASE64_BIT
+        costs: npt.NDArray[np.float64] = ends + count * row_cost
+        for column in columns:
+            if column.element_ends is not None:
+                elements = column.element_ends[start:] - column.element_ends[start]
+                costs = costs + elements * _BASE64_BIT
+        return costs[1:]
+
+    def _validity(self) -> Validity:
+        """Return the validity masks of the collected samples."""
+        rows: dict[str, npt.NDArray[np.bool_]] = {}
+        elements: dict[str, npt.NDArray[np.bool_]] = {}
+        for position, name in enumerate(self._names):
+            pieces = [(columns[position], start, stop) for columns, start, stop in self._pieces]
+            if any(c.valid is not None and not c.valid[a:b].all() for c, a, b in pieces):
+                rows[name] = np.concatenate([_row_mask(*piece) for piece in pieces])
+            masks = [_element_mask(*piece) for piece in pieces]
+            if not all(mask.all() for mask in masks):
+                elements[name] = np.concatenate(masks)
+        return Validity(rows, elements)
+
+    def full(self) -> FullShard:
+        """Return the collected samples as a shard."""
+        validity = self._validity()
+        start = preamble(np.concatenate(self._lengths), self._header(validity))
+        return FullShard(
+            self._names,
+            self.encodings,
+            self.samples,
+            [start, *self._chunks],
+            null_counts=validity.null_counts,
+            element_null_counts=validity.element_null_counts,
+        )
+
+    def _header(self, validity: Validity) -> bytes:
+        extra: dict[str, Any] = {"version": FORMAT_VERSION, "columns": self._schema.to_json()}
+        if validity.rows or validity.elements:
+            extra["nulls"] = pack_validity(validity)
+        return self._format.header(self._names, self.encodings, extra)
+
+
+def _row_mask(column: EncodedColumn, start: int, stop: int) -> npt.NDArray[np.bool_]:
+    return np.ones(stop - start, np.bool_) if column.valid is None else column.valid[start:stop]
+
+
+def _element_mask(column: EncodedColumn, start: int, stop: int) -> npt.NDArray[np.bool_]:
+    """Return the validity of the array elements of rows `start` to `stop`."""
+    if column.element_ends is None:
+        return np.ones(0, np.bool_)
+    first, last = column.element_ends[start], column.element_ends[stop]
+    return (
+        np.ones(last - first, np.bool_) if column.elements is None else column.elements[first:last]
+    )
+
 
 #: Samples are assembled from slices of about this many bytes, to bound memory.
 _SLICE_BYTES = 32 << 20
@@ -120,58 +318,6 @@ class BatchShards:
             start = self._buffer.append(columns, samples, start)
             if start < len(samples):
                 self.flush()
-
-
-class TableShards(BatchShards):
-    """Cuts tables into shards; all tables must have the columns and types of the first one.
-
-    Parameters
-    ----------
-    schema : pyarrow.Schema
-        Schema of the first table.
-    columns : dict of str to str, optional
-        Encodings that the user chose; other columns get the encoding of their type.
-    format_, emit
-        As for `BatchShards`.
-
-    Attributes
-    ----------
-    plan : Schema
-        The logical schema.
-    """
-
-    def __init__(
-        self,
-        schema: pa.Schema,
-        columns: Mapping[str, str] | None,
-        format_: ShardFormat,
-        emit: Callable[[FullShard], None],
-    ) -> None:
-        self.plan = plan_batch(schema, columns)
-        # An encoding that the user chose is written unchanged.
-        super().__init__(self.plan, format_, emit, frozenset(columns or ()))
-        self._types = {name: schema.field(name).type for name in self.plan.names}
-
-    def write_table(self, data: pa.Table) -> None:
-        """Append the rows of a table; if it raises, some rows may already have been appended."""
-        self._check_columns(data)
-        for batch in data.select(list(self._types)).to_batches():
-            self.write(batch)
-
-    def _check_columns(self, data: pa.Table) -> None:
-        types = {field.name: field.type for field in data.schema}
-        for name, type_ in self._types.items():
-            if types.get(name) != type_:
-                raise InvalidArgumentError(
-                    f"column {name!r} has type {types.get(name, 'nothing at all')} in this batch "
-                    f"and {type_} in earlier ones: give all the same columns and types"
-                )
-            nulls = 0 if self.plan[name].nullable else data.column(name).null_count
-            if nulls:
-                raise InvalidArgumentError(
-                    f"column {name!r} holds {counted(nulls, 'null')}, and the schema of the first "
-                    "batch says that it has none: make the field nullable there, or fill the nulls"
-                )
 
 
 def encode_column(

@@ -28,7 +28,7 @@ from mdstorm_backend.format.shard_info import CLAIM_NAME, MARKER_NAME
 from mdstorm_backend.format.stored_schema import with_form
 from mdstorm_backend.storage import Location, seconds_of
 from mdstorm_backend.write import directories
-from mdstorm_backend.write.shard_buffer import ShardReport
+from mdstorm_backend.write.full_shard import ShardReport
 
 if TYPE_CHECKING:
     from mdstorm_backend.cache import CachedDataset

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from reprlib import repr as shortened
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
+from mdstorm_backend.base.checks import check_integer
 from mdstorm_backend.base.threads import OwnContext
-from mdstorm_backend.display import Described, Description, shown_place
+from mdstorm_backend.display import Described, Description, counted, shown_place
 from mdstorm_backend.display.live_progress import FileProgress
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, WriteError
 from mdstorm_backend.format.compression import check_hashes
 from mdstorm_backend.format.encodings import parse_encoding
 from mdstorm_backend.format.index import INDEX_NAME
-from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.format.shard_info import INDEX_VERSION, parse_size_limit
-from mdstorm_backend.format.type_plan import check_columns
-from mdstorm_backend.storage import Location
-from mdstorm_backend.write.batch_shards import TableShards
+from mdstorm_backend.format.type_plan import check_columns, plan_batch
+from mdstorm_backend.write.batch_shards import BatchShards
 from mdstorm_backend.write.commit import build_index
 from mdstorm_backend.write.directories import DEFAULT_RETRY, Path, clear_target, find_targets
+from mdstorm_backend.write.full_shard import FullShard, ShardFormat
 from mdstorm_backend.write.sample_shards import SampleShards
-from mdstorm_backend.write.shard_buffer import FullShard, ShardFormat
-from mdstorm_backend.write.shard_writer import ShardStore, check_counts
+from mdstorm_backend.write.shard_writer import ShardStore
 
 
 class MDSWriter(Described, OwnContext):
@@ -128,7 +128,8 @@ class MDSWriter(Described, OwnContext):
             )
         if columns is not None:
             check_columns(columns)
-        check_counts(max_workers, retry)
+        check_integer("max_workers", max_workers, lowest=1)
+        check_integer("retry", retry, lowest=0)
         limit = parse_size_limit(size_limit)
         format_ = ShardFormat(limit, compression or None, check_hashes(hashes))
         targets = find_targets(out, keep_local, storage_options)
@@ -144,14 +145,17 @@ class MDSWriter(Described, OwnContext):
         self.keep_local, self.compression = keep_local, compression
         self.hashes, self.size_limit = list(format_.hashes), limit
         #: All other state is here, so that subclasses may use any other attribute name.
-        self._mdstorm = Writing(
-            columns,
-            format_,
+        progress = FileProgress(shown=progress_bar)
+        store = ShardStore(
             targets.to_write,
+            format_,
+            shard_name,
             max_workers=max_workers,
             retry=retry,
-            progress_bar=progress_bar,
+            exclusive=True,
+            on_file=progress.add,
         )
+        self._mdstorm = Writing(columns, format_, store, progress)
 
     def _mdstorm_description(self, *, full: bool) -> Description:
         place = shown_place(self.remote or self.local or "")
@@ -232,55 +236,53 @@ class MDSWriter(Described, OwnContext):
         if kind is None:
             self.finish()
         else:
-            self._mdstorm.leave_unfinished()
+            self._mdstorm.abandon()
 
 
+@dataclass
 class Writing:
-    """The state of an `MDSWriter`: the shards and the threads that store them."""
+    """The state of an `MDSWriter`: the shards and the threads that store them.
 
-    def __init__(
-        self,
-        columns: Mapping[str, str] | None,
-        format_: ShardFormat,
-        targets: Sequence[Location],
-        *,
-        max_workers: int | None,
-        retry: int,
-        progress_bar: bool,
-    ) -> None:
-        self._progress = FileProgress(shown=progress_bar)
-        self.store = ShardStore(
-            targets,
-            format_,
-            shard_name,
-            max_workers=max_workers,
-            retry=retry,
-            exclusive=True,
-            on_file=self._progress.add,
-        )
-        self._columns, self._format = columns, format_
-        #: One of these is set by the first write: samples, or Arrow tables.
-        self._samples: SampleShards | None = None
-        self._tables: TableShards | None = None
-        self._state = "open"
+    Attributes
+    ----------
+    columns : dict of str to str, optional
+        Encodings that the user chose.
+    format_ : ShardFormat
+        Settings of all shards.
+    store : ShardStore
+        Stores full shards.
+    progress : FileProgress
+        Shows the files that were written.
+    shards : SampleShards or TableShards or None
+        Collects samples or Arrow tables; None until the first of them is written.
+    state : {"open", "finished", "abandoned"}
+        What has become of the dataset.
+    """
+
+    columns: Mapping[str, str] | None
+    format_: ShardFormat
+    store: ShardStore
+    progress: FileProgress
+    shards: SampleShards | TableShards | None = None
+    state: Literal["open", "finished", "abandoned"] = "open"
 
     def write(self, sample: Mapping[str, Any]) -> None:
         """Append a sample."""
-        if self._state != "open":
+        if self.state != "open":
             raise self._closed_error()
-        samples = self._samples or self._first_samples()
-        samples.write(sample)
-        self._samples = samples
+        shards = self.shards or self._first_samples()
+        if isinstance(shards, TableShards):
+            raise _other_kind("Arrow data", "call write_batch with pyarrow.Table.from_pylist([…])")
+        shards.write(sample)
+        self.shards = shards
 
     def _first_samples(self) -> SampleShards:
-        if self._tables is not None:
-            raise _other_kind("Arrow data", "call write_batch with pyarrow.Table.from_pylist([…])")
-        if self._columns is None:
+        if self.columns is None:
             raise InvalidArgumentError(
                 "columns are not known: give the encoding of every column with columns={…}, or "
                 "write Arrow data with write_batch"
             )
-        return SampleShards(self._columns, self._format, self._emit)
+        return SampleShards(self.columns, self.format_, self._emit)
 
     def write_batch(self, data: pa.Table | pa.RecordBatch) -> None:
         """Append all rows of Arrow data."""
@@ -289,57 +291,42 @@ class Writing:
                 f"write_batch takes a pyarrow Table or RecordBatch, found {type(data).__name__}: "
                 "use pyarrow.Table.from_pandas(…) or from_pydict(…), or write(sample)"
             )
-        if self._state != "open":
+        if self.state != "open":
             raise self._closed_error()
-        table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
-        tables = self._tables or self._first_tables(table.schema)
-        before = tables.num_rows
-        try:
-            tables.write_table(table)
-        except BaseException:
-            if tables.num_rows > before:
-                self._abandon()
-            raise
-        self._tables = tables
-
-    def _first_tables(self, schema: pa.Schema) -> TableShards:
-        if self._samples is not None:
+        shards = self.shards or TableShards(data.schema, self.columns, self.format_, self._emit)
+        if isinstance(shards, SampleShards):
             raise _other_kind("samples", "call write with each of data.to_pylist()")
-        return TableShards(schema, self._columns, self._format, self._emit)
+        before = shards.num_rows
+        try:
+            shards.write_table(data)
+        except BaseException:
+            if shards.num_rows > before:
+                self.abandon()
+            raise
+        self.shards = shards
 
     def finish(self) -> None:
         """Write the last shard, wait for all shards, and write the index."""
-        if self._state == "finished":
+        if self.state == "finished":
             return
-        if self._state != "open":
+        if self.state != "open":
             raise self._closed_error()
         try:
-            index = build_index(self._flush(), self.store.finish())
+            if self.shards is not None:
+                self.shards.flush()
+            plan = self.shards.plan if isinstance(self.shards, TableShards) else None
+            index = build_index(plan, self.store.finish())
             self.store.write(INDEX_NAME, [index.to_bytes()])
             self.store.close()
         except BaseException:
-            self._abandon()
+            self.abandon()
             raise
-        self._state = "finished"
-        self._progress.close()
-
-    def _flush(self) -> Schema | None:
-        """Emit the last shard and return the logical schema; None for samples, which have none."""
-        if self._samples is not None:
-            self._samples.flush()
-        if self._tables is None:
-            return None
-        self._tables.flush()
-        return self._tables.plan
-
-    def leave_unfinished(self) -> None:
-        """Remove all written files, unless the dataset is finished or already removed."""
-        if self._state == "open":
-            self._abandon()
+        self.state = "finished"
+        self.progress.close()
 
     def _closed_error(self) -> WriteError:
         return WriteError(
-            f"this MDSWriter is {self._state} and takes no more samples: write another dataset "
+            f"this MDSWriter is {self.state} and takes no more samples: write another dataset "
             "with a new writer"
         )
 
@@ -347,13 +334,15 @@ class Writing:
         try:
             self.store.put(shard)
         except BaseException:
-            self._abandon()
+            self.abandon()
             raise
 
-    def _abandon(self) -> None:
-        self._state = "abandoned"
-        self.store.remove_all()
-        self._progress.close()
+    def abandon(self) -> None:
+        """Remove all written files, unless the dataset is finished or already removed."""
+        if self.state == "open":
+            self.state = "abandoned"
+            self.store.remove_all()
+            self.progress.close()
 
 
 def _other_kind(first: str, instead: str) -> InvalidArgumentError:
@@ -366,3 +355,56 @@ def _other_kind(first: str, instead: str) -> InvalidArgumentError:
 def shard_name(number: int) -> str:
     """Return the file name of the uncompressed shard of a number."""
     return f"shard.{number:05}.mds"
+
+
+class TableShards(BatchShards):
+    """Cuts tables into shards; all tables must have the columns and types of the first one.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+        Schema of the first table.
+    columns : dict of str to str, optional
+        Encodings that the user chose; other columns get the encoding of their type.
+    format_, emit
+        As for `BatchShards`.
+
+    Attributes
+    ----------
+    plan : Schema
+        The logical schema.
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        columns: Mapping[str, str] | None,
+        format_: ShardFormat,
+        emit: Callable[[FullShard], None],
+    ) -> None:
+        self.plan = plan_batch(schema, columns)
+        # An encoding that the user chose is written unchanged.
+        super().__init__(self.plan, format_, emit, frozenset(columns or ()))
+        self._types = {name: schema.field(name).type for name in self.plan.names}
+
+    def write_table(self, data: pa.Table | pa.RecordBatch) -> None:
+        """Append the rows of a table; if it raises, some rows may already have been appended."""
+        table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
+        self._check_columns(table)
+        for batch in table.select(list(self._types)).to_batches():
+            self.write(batch)
+
+    def _check_columns(self, data: pa.Table) -> None:
+        types = {field.name: field.type for field in data.schema}
+        for name, type_ in self._types.items():
+            if types.get(name) != type_:
+                raise InvalidArgumentError(
+                    f"column {name!r} has type {types.get(name, 'nothing at all')} in this batch "
+                    f"and {type_} in earlier ones: give all the same columns and types"
+                )
+            nulls = 0 if self.plan[name].nullable else data.column(name).null_count
+            if nulls:
+                raise InvalidArgumentError(
+                    f"column {name!r} holds {counted(nulls, 'null')}, and the schema of the first "
+                    "batch says that it has none: make the field nullable there, or fill the nulls"
+                )

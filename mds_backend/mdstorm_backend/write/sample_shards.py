@@ -19,7 +19,7 @@ from mdstorm_backend.format.encodings import parse_encoding
 from mdstorm_backend.format.layout import preamble, preamble_size
 from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
 from mdstorm_backend.storage import Buffer
-from mdstorm_backend.write.shard_buffer import FullShard, ShardFormat
+from mdstorm_backend.write.full_shard import FullShard, ShardFormat
 
 _SHOWN = 80
 

@@ -11,13 +11,12 @@ from functools import partial
 
 import pyarrow as pa
 
-from mdstorm_backend.base.checks import is_integer
-from mdstorm_backend.errors import DatasetExistsError, InvalidArgumentError
+from mdstorm_backend.errors import DatasetExistsError
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.storage import Buffer, Location
 from mdstorm_backend.write import directories
 from mdstorm_backend.write.batch_shards import BatchShards
-from mdstorm_backend.write.shard_buffer import FullShard, Packed, ShardFormat, ShardReport
+from mdstorm_backend.write.full_shard import FullShard, Packed, ShardFormat, ShardReport
 
 
 def write_shards(
@@ -128,7 +127,7 @@ class ShardStore:
         self._locations = tuple(locations)
         self._format = format_
         self._name = name
-        self._retry = retry
+        self._retry = retry or 0
         self._on_file = on_file
         self._workers = max_workers or _WORKERS
         self._pool: ThreadPoolExecutor | None = None
@@ -234,13 +233,3 @@ class ShardStore:
                 )
             self._written.append((location, name))
             directories.retried(location, partial(location.write, name, content), self._retry)
-
-
-def check_counts(max_workers: object, retry: object) -> None:
-    """Raise InvalidArgumentError unless `ShardStore` accepts these numbers."""
-    for name, value, least in (("max_workers", max_workers, 1), ("retry", retry, 0)):
-        is_left_out = value is None and name == "max_workers"
-        if not is_left_out and not (is_integer(value) and value >= least):
-            raise InvalidArgumentError(
-                f"{name} must be a whole number of at least {least}, found {value!r}"
-            )

@@ -16,7 +16,7 @@ from mdstorm_backend.convert import conversion, convert_parquet
 from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.errors import CorruptDatasetError, DatasetExistsError
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
-from mdstorm_backend.write import commit, shard_buffer
+from mdstorm_backend.write import commit, full_shard
 
 ROWS = 100
 #: Each of the five files becomes shards of its own.
@@ -207,7 +207,7 @@ def test_a_codec_at_work_does_not_delay_an_interruption(
     """As zstd at its highest levels, which takes half a minute for a shard."""
     at_work, go_on = threading.Event(), threading.Event()
     was_left_behind: list[bool] = []
-    compress = shard_buffer.compress
+    compress = full_shard.compress
 
     def at_length(*arguments: Any) -> Any:
         at_work.set()
@@ -221,7 +221,7 @@ def test_a_codec_at_work_does_not_delay_an_interruption(
             assert at_work.wait(60)
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(shard_buffer, "compress", at_length)
+    monkeypatch.setattr(full_shard, "compress", at_length)
     monkeypatch.setattr(conversion, "SimpleQueue", Interrupted)
     options = {**OPTIONS, "compression": "zstd:19"}
     with pytest.raises(KeyboardInterrupt):

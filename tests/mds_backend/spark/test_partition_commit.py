@@ -14,7 +14,7 @@ from mdstorm_backend.spark.dataframe_to_mds import abandon_partitions, publish_p
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.commit import write_index
 from mdstorm_backend.write.directories import make_directory
-from mdstorm_backend.write.shard_buffer import ShardFormat
+from mdstorm_backend.write.full_shard import ShardFormat
 from mdstorm_backend.write.shard_writer import write_shards
 
 SCHEMA = plan({"n": "long"})

@@ -14,7 +14,7 @@ from tests.mds_backend.small_datasets import plan
 from mdstorm_backend.errors import ArgumentTypeError, EncodingError, WriteError
 from mdstorm_backend.executors.tasks import PartitionJob, write_frames, write_partition
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write.shard_buffer import ShardFormat
+from mdstorm_backend.write.full_shard import ShardFormat
 
 JOB = "0123abcd"
 ROWS = 20_000

@@ -23,7 +23,7 @@ from mdstorm_backend.format.index import Index
 from mdstorm_backend.storage import Location, databricks_files
 from mdstorm_backend.storage.filesystems import open_filesystem
 from mdstorm_backend.write.commit import mark_directory, publish, remove_dataset
-from mdstorm_backend.write.shard_buffer import ShardFormat
+from mdstorm_backend.write.full_shard import ShardFormat
 from mdstorm_backend.write.shard_writer import write_shards
 
 FIELDS = {"number": "long", "text": "string"}

@@ -16,8 +16,7 @@ from mdstorm_backend.format.encodings import parse_encoding
 from mdstorm_backend.format.encodings.encoding import EncodedColumn
 from mdstorm_backend.format.encodings.numbers import DTYPES
 from mdstorm_backend.format.schema import Column
-from mdstorm_backend.write.batch_shards import encode_column
-from mdstorm_backend.write.shard_buffer import assemble_samples
+from mdstorm_backend.write.batch_shards import assemble_samples, encode_column
 
 ARROW_NUMBERS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "bool": (pa.bool_(), st.booleans()),

@@ -414,7 +414,7 @@ class Named(MDSWriter):
 
 def test_names_of_a_subclass_are_its_own(out: Path) -> None:
     with Named(columns={"n": "int"}, out=str(out), size_limit=200) as writer:
-        assert writer._samples == "_samples"  # type: ignore[comparison-overlap]
+        assert writer.store == "store"  # type: ignore[attr-defined]
         for number in range(50):
             writer.write({"n": number})
     assert numbers_in(out) == list(range(50))

@@ -16,8 +16,8 @@ from mdstorm_backend.errors import EncodingError, WriteError
 from mdstorm_backend.format.values.arrow_types import arrow_type
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write import sample_shards, shard_writer
+from mdstorm_backend.write.full_shard import FullShard, ShardFormat, ShardReport
 from mdstorm_backend.write.sample_shards import SampleShards
-from mdstorm_backend.write.shard_buffer import FullShard, ShardFormat, ShardReport
 
 #: Types whose stored form is the Python value itself.
 PLAIN_TYPES = st.sampled_from(
