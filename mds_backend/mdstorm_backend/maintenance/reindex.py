@@ -23,7 +23,7 @@ from mdstorm_backend.format.shard_info import (
     parse_shard_name,
 )
 from mdstorm_backend.format.stored_schema import parse_columns, schema_of, without_form
-from mdstorm_backend.maintenance.check_shard import Problem
+from mdstorm_backend.maintenance.verify import Problem
 from mdstorm_backend.storage import Buffer, Location
 from mdstorm_backend.tables import other_format
 from mdstorm_backend.write.commit import build_index, write_index

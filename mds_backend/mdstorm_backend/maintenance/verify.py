@@ -5,19 +5,47 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
+
+import numpy as np
 
 from mdstorm_backend.base.threads import each, map_files
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
 from mdstorm_backend.display import Progress, progress
-from mdstorm_backend.errors import CorruptDatasetError, MDStormError
-from mdstorm_backend.format.index import INDEX_NAME, ShardInfo
-from mdstorm_backend.format.schema import Schema
-from mdstorm_backend.maintenance.check_shard import Problem, ShardCheck, check_shard
-from mdstorm_backend.storage import Location
+from mdstorm_backend.errors import CorruptDatasetError, MDStormError, MissingDependencyError
+from mdstorm_backend.format.compression import HASH_NAMES, decompress, digest
+from mdstorm_backend.format.index import INDEX_NAME, FileInfo, ShardInfo
+from mdstorm_backend.format.layout import read_header, shown_json
+from mdstorm_backend.format.schema import Column, Schema
+from mdstorm_backend.format.stored_schema import parse_columns
+from mdstorm_backend.format.values.batch import as_arrow
+from mdstorm_backend.read.late import object_decoder
+from mdstorm_backend.read.mds_shard import MDSShard
+from mdstorm_backend.storage import Buffer, Location
 
 _SHARD = re.compile(r".*\.mds(\.[a-z0-9]+)?")
+#: Values are decoded from about this many bytes at a time.
+_CHUNK_BYTES = 16 << 20
+#: Keys of a shard's index entry that its header repeats.
+_REPEATED = ("column_names", "column_encodings", "column_sizes", "format", "version")
+
+
+@dataclass(frozen=True, order=True)
+class Problem:
+    """A problem with a file, or a note that something was not checked.
+
+    Attributes
+    ----------
+    file : str
+        Name of the file in the directory of the dataset.
+    problem : str
+        Description.
+    """
+
+    file: str
+    problem: str
 
 
 @dataclass(frozen=True)
@@ -92,7 +120,7 @@ def verify(
     threads : int, optional
         Number of shards to check at a time; by default one per CPU core, at most 8.
     on_progress : callable or bool, optional
-        Function that is called with the number of checked shards and the total. By default,
+        Function that is called with the number of shards read and the total. By default,
         progress is shown in a terminal or a notebook. False turns it off.
 
     Raises
@@ -111,31 +139,29 @@ def verify(
         return VerifyReport(location.url, quick, 0, 0, 0, (Problem(INDEX_NAME, problem),))
     location, shards = dataset.location, dataset.index.shards
     problems, notes = _check_files(location, shards)
-    with progress("Checking shards", "shards", on_progress) as shown:
-        if quick:
-            if shown is not None:
-                shown(len(shards), len(shards))
-        else:
-            failed = {problem.file for problem in problems}
-            tally = _Tally()
-            for check in each(
-                lambda shard: check_shard(location, shard, schema),
-                [shard for shard in shards if shard.stored.basename not in failed],
-                threads,
-                shown,
-            ):
-                tally.add(check)
-            problems += tally.problems
-            notes += tally.notes
-            if not problems:
-                problems += _check_counts(dataset, tally)
+    nulls: Counter[str] = Counter()
+    null_elements: Counter[str] = Counter()
+    if not quick:
+        damaged = {problem.file for problem in problems}
+        left = [shard for shard in shards if shard.stored.basename not in damaged]
+        noted: dict[str, Problem] = {}
+        with progress("Checking shards", "shards", on_progress) as shown:
+            for check in each(partial(_check_shard, location, schema), left, threads, shown):
+                problems += check.problems
+                nulls.update(check.null_counts)
+                null_elements.update(check.element_null_counts)
+                for note in check.notes:
+                    noted.setdefault(note.problem, note)
+        notes += noted.values()
+        if not problems:
+            problems += _check_counts(dataset, nulls, null_elements)
     return VerifyReport(
         url=location.url,
         quick=quick,
         shards=len(shards),
         rows=len(dataset),
         bytes=sum(shard.stored.bytes for shard in shards),
-        problems=tuple(problems),
+        problems=tuple(dict.fromkeys(problems)),
         notes=tuple(notes),
         has_hashes=all(shard.stored.hashes for shard in shards),
     )
@@ -178,41 +204,27 @@ def _check_files(
     return problems, notes
 
 
-class _Tally:
-    """The combined results of the shards' checks, since there may be very many shards."""
-
-    def __init__(self) -> None:
-        self.problems: list[Problem] = []
-        self.nulls: Counter[str] = Counter()
-        self.null_elements: Counter[str] = Counter()
-        self._noted_in: dict[str, str] = {}
-
-    def add(self, check: ShardCheck) -> None:
-        self.problems += check.problems
-        self.nulls.update(check.null_counts)
-        self.null_elements.update(check.element_null_counts)
-        for note in check.notes:
-            self._noted_in.setdefault(note.problem, note.file)
-
-    @property
-    def notes(self) -> list[Problem]:
-        """Return one note for all shards that share it, of the first of them."""
-        return [Problem(file, text) for text, file in self._noted_in.items()]
-
-
-def _check_counts(dataset: Dataset, tally: _Tally) -> list[Problem]:
+def _check_counts(
+    dataset: Dataset, nulls: Counter[str], null_elements: Counter[str]
+) -> list[Problem]:
     """Compare the counts in the index with those of the shards."""
-    problems = []
     extra = dataset.index.extra
+    hidden = sorted({*nulls, *null_elements})
+    problems = []
     if not extra.get("columns"):
-        return _check_no_nulls(tally)
+        if hidden:
+            problems.append(
+                f"does not record the nulls in {hidden}: another program has rewritten it. "
+                "Restore it with 'mdstorm reindex --force'"
+            )
+        return [Problem(INDEX_NAME, problem) for problem in problems]
     stated = extra.get("num_rows", len(dataset))
     if stated != len(dataset):
         problems.append(f"counts {stated} rows, but its shards hold {len(dataset)}")
     for column in dataset.schema:
         for what, count, found in (
-            ("nulls", column.null_count, tally.nulls[column.name]),
-            ("null elements", column.element_null_count, tally.null_elements[column.name]),
+            ("nulls", column.null_count, nulls[column.name]),
+            ("null elements", column.element_null_count, null_elements[column.name]),
         ):
             if count != found:
                 problems.append(
@@ -221,15 +233,176 @@ def _check_counts(dataset: Dataset, tally: _Tally) -> list[Problem]:
     return [Problem(INDEX_NAME, problem) for problem in problems]
 
 
-def _check_no_nulls(tally: _Tally) -> list[Problem]:
-    """Look for nulls that an index without a schema does not count."""
-    hidden = {*tally.nulls, *tally.null_elements}
-    if not hidden:
-        return []
-    return [
-        Problem(
-            INDEX_NAME,
-            f"does not record the nulls in {sorted(hidden)}: another program has rewritten it. "
-            "Restore it with 'mdstorm reindex --force'",
-        )
-    ]
+def _check_shard(location: Location, schema: Schema, info: ShardInfo) -> _ShardCheck:
+    check = _ShardCheck(location, schema, info)
+    check.run()
+    return check
+
+
+class _ShardCheck:
+    """The check of one shard, and its findings.
+
+    Attributes
+    ----------
+    problems, notes : list of Problem
+        As in `VerifyReport`; some may be listed twice.
+    null_counts, element_null_counts : dict of str to int
+        Nulls according to the bitmaps in the header.
+    """
+
+    def __init__(self, location: Location, schema: Schema, info: ShardInfo) -> None:
+        self._location = location
+        self._info = info
+        self._schema = schema
+        self._file = info.stored
+        self._url = location.file_url(self._file.basename)
+        self.problems: list[Problem] = []
+        self.notes: list[Problem] = []
+        self.null_counts: dict[str, int] = {}
+        self.element_null_counts: dict[str, int] = {}
+
+    def run(self) -> None:
+        """Read the whole shard and check it against the index and the format."""
+        try:
+            data = self._location.read(self._file.basename)
+        except FileNotFoundError:
+            self._add("is missing")
+            return
+        self._check_file(self._file, data, "")
+        raw = self._decompress(data)
+        if raw is None:
+            return
+        if self._info.zip_data is not None:
+            self._check_file(self._info.raw_data, raw, "decompressed, it ")
+        try:
+            schema = _own_schema(self._schema, self._info)
+            shard = MDSShard(raw, self._info, schema, url=self._url)
+            self._check_header(raw)
+            self.null_counts = shard.validity.null_counts
+            self.element_null_counts = shard.validity.element_null_counts
+        except MDStormError as error:
+            self._add_error(error)
+            return
+        self._check_values(shard)
+
+    def _add(self, problem: str) -> None:
+        self.problems.append(Problem(self._file.basename, problem))
+
+    def _add_error(self, error: MDStormError) -> None:
+        text = str(error).removeprefix(f"{self._url} ")
+        self._add(text.replace(f" of {self._url} ", " "))
+
+    def _note(self, text: str) -> None:
+        self.notes.append(Problem(self._file.basename, text))
+
+    def _check_file(self, file: FileInfo, data: Buffer, what: str) -> None:
+        """Compare the size and every recorded hash of a file with its content."""
+        if len(data) != file.bytes:
+            self._add(f"{what}holds {len(data)} bytes, and the index says {file.bytes}")
+            return
+        for name, stated in file.hashes.items():
+            if name not in HASH_NAMES:
+                self._note(f"its hash {name!r} is unknown and was not checked")
+                continue
+            try:
+                found = digest(name, [data])
+            except MissingDependencyError as error:
+                self._note(f"its hash {name!r} was not checked: {error}")
+                continue
+            if found != stated.lower():
+                self._add(f"{what}has the {name} {found}, and the index says {stated}")
+        unstated = sorted(set(self._info.hashes) - set(file.hashes))
+        if unstated:
+            self._add(f"{what}has no {', '.join(unstated)} in the index, which promises it")
+
+    def _decompress(self, data: Buffer) -> Buffer | None:
+        if self._info.compression is None:
+            return data
+        try:
+            return decompress(self._info.compression, data, self._info.raw_data.bytes)
+        except (OSError, ValueError) as error:
+            self._add(f"cannot be decompressed as {self._info.compression} ({error})")
+            return None
+
+    def _check_header(self, raw: Buffer) -> None:
+        """Compare the header with the index."""
+        stated = self._info.to_json()
+        _, header = read_header(raw, url=self._url)
+        for key in _REPEATED:
+            if key in header and (header[key] or None) != (stated[key] or None):
+                self._add(
+                    f"has {key} {shown_json(header[key])} in its header, and "
+                    f"{shown_json(stated[key])} in the index"
+                )
+        columns = header.get("mdstorm", {}).get("columns")
+        if columns:
+            try:
+                described = parse_columns(columns)
+            except (KeyError, TypeError, ValueError) as error:
+                self._add(f"has an unreadable schema in its header ({error})")
+                return
+            if any(column.spark_type is not None for column in self._schema):
+                ours, theirs = map(_identity, (self._schema, described))
+                if ours != theirs:
+                    self._add("has another schema in its header than the index")
+
+    def _check_values(self, shard: MDSShard) -> None:
+        columns = [column for column in shard.schema if self._is_decodable(column)]
+        try:
+            self._decode(shard, columns)
+        except MDStormError:
+            # One at a time, so that a damaged column does not hide the others.
+            for column in columns:
+                try:
+                    self._decode(shard, [column])
+                except MissingDependencyError as error:
+                    self._note(f"column {column.name!r} was not decoded: {error}")
+                except MDStormError as error:
+                    self._add_error(error)
+
+    def _is_decodable(self, column: Column) -> bool:
+        if column.name not in self._info.column_names:
+            self._add(f"has no column {column.name!r}, which other shards have")
+            return False
+        encoding = column.parsed_encoding
+        if encoding.is_opaque:
+            self._add(
+                f"holds column {column.name!r} in {encoding.described}, which cannot be decoded"
+            )
+        elif encoding.is_unsafe:
+            self._note(
+                f"column {column.name!r} was not decoded: {column.encoding!r} is only safe to "
+                "load if you trust it"
+            )
+        return not (encoding.is_opaque or encoding.is_unsafe)
+
+    def _decode(self, shard: MDSShard, columns: list[Column]) -> None:
+        """Decode every value of some columns, one chunk of rows at a time."""
+        names = [column.name for column in columns]
+        size = max(1, self._info.samples * _CHUNK_BYTES // max(self._info.raw_data.bytes, 1))
+        for start in range(0, self._info.samples, size):
+            rows = np.arange(start, min(start + size, self._info.samples))
+            batch = shard.read(rows, names, exact_nulls=True)
+            for column in columns:
+                if column.is_late:
+                    decode = object_decoder(column.parsed_encoding, column, self._url, "array")
+                    for value in as_arrow(batch[column.name]).to_pylist():
+                        if value is not None:
+                            decode(value)
+
+
+def _own_schema(schema: Schema, info: ShardInfo) -> Schema:
+    """Return the schema with this shard's encodings; columns with a Spark type are unchanged."""
+    own = Schema.from_shards([info])
+
+    def as_stored(column: Column) -> Column:
+        if column.spark_type is not None or column.name not in own:
+            return column
+        stored = own[column.name]
+        return replace(column, encoding=stored.encoding, length=stored.length)
+
+    return Schema(tuple(map(as_stored, schema)))
+
+
+def _identity(schema: Schema) -> list[tuple[object, ...]]:
+    return [(c.name, c.encoding, c.spark_type, c.nullable) for c in schema]

@@ -53,7 +53,7 @@ def test_what_was_written_is_good(compression: str | None, quick: bool, tmp_path
     assert (report.problems, report.notes) == ((), ())
     assert (report.url, report.shards, report.rows) == (dataset.url, 2, 4)
     assert report.bytes == sum(file.stat().st_size for file in shard_files(tmp_path))
-    assert steps[-1] == (2, 2)
+    assert steps[-1:] == ([] if quick else [(2, 2)])
 
 
 @pytest.mark.parametrize("directory", GOLDEN_NAMES)
