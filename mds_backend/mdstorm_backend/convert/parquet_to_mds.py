@@ -27,7 +27,7 @@ from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
 from mdstorm_backend.format.type_plan import plan_batch
 from mdstorm_backend.format.values.arrow_types import holds_vectors, plain_type
 from mdstorm_backend.parquet import ParquetDataset, RowGroup
-from mdstorm_backend.parquet.stored_columns import filtered
+from mdstorm_backend.parquet.columns import filtered
 from mdstorm_backend.spark.materialization import checked_shard_size
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.full_shard import ShardFormat

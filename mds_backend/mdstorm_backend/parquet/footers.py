@@ -121,15 +121,15 @@ class Footer:
     nulls : dict of str to (int or None)
         Null counts of the columns that have nulls; None if the statistics lack them, and for
         arrays, whose statistics count null rows, null elements and empty arrays alike.
-    lengths : dict of str to set of (int or None)
-        Mean lengths of a column's arrays in the row groups; None for a mean that is not an integer.
+    lengths : dict of str to set of int
+        Lengths of a column's arrays: the mean lengths in the row groups, rounded down and up.
     """
 
     schema: pa.Schema
     rows: tuple[int, ...]
     nbytes: tuple[int, ...]
     nulls: dict[str, int | None]
-    lengths: dict[str, set[int | None]]
+    lengths: dict[str, set[int]]
 
 
 def read_footers(
@@ -303,10 +303,10 @@ def _nulls_and_lengths(
     schema: pa.Schema,
     rows: Sequence[int],
     chunks: Sequence[Sequence[Struct]],
-) -> tuple[dict[str, int | None], dict[str, set[int | None]]]:
+) -> tuple[dict[str, int | None], dict[str, set[int]]]:
     """Return null counts from the statistics, and mean array lengths from the value counts."""
     nulls: dict[str, int | None] = {}
-    lengths: dict[str, set[int | None]] = {}
+    lengths: dict[str, set[int]] = {}
     for number, column in enumerate(_leaves(schema)):
         leaf, name = metadata.schema.column(number), column.name
         if leaf.max_definition_level == 0:
@@ -321,7 +321,7 @@ def _nulls_and_lengths(
                 nulls[name] = (nulls.get(name) or 0) + count
             if leaf.max_repetition_level == 1 and num_rows:
                 mean, rest = divmod(chunk[VALUES], num_rows)
-                lengths.setdefault(name, set()).add(None if rest else mean)
+                lengths.setdefault(name, set()).update({mean, mean + bool(rest)})
     return nulls, lengths
 
 

@@ -19,7 +19,7 @@ from mdstorm_backend.base.threads import map_files
 from mdstorm_backend.cache.shard_source import CacheOptions
 from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.parquet import listing
-from mdstorm_backend.parquet.column_plan import common_schema, plan_columns, with_statistics
+from mdstorm_backend.parquet.columns import StoredColumns, columns_of, common_schema
 from mdstorm_backend.parquet.footers import (
     Footer,
     ParquetFileInfo,
@@ -29,7 +29,6 @@ from mdstorm_backend.parquet.footers import (
     read_metadata,
 )
 from mdstorm_backend.parquet.parquet_dataset import ParquetDataset
-from mdstorm_backend.parquet.stored_columns import StoredColumns
 from mdstorm_backend.storage import Location
 from mdstorm_backend.tables.delta import check_as_of, is_delta, open_delta
 from mdstorm_backend.tables.delta_log import is_absolute
@@ -115,14 +114,15 @@ def open_parquet(
     fields = [listing.partition_field(name, partitions) for name in partition_columns]
     stored = common_schema([footer.schema for footer in footers], file_urls)
     fields += [field for field in stored if field.name not in partition_columns]
-    schema, left_out = plan_columns(pa.schema(fields))
+    arrow = pa.schema(fields, stored.metadata)
+    schema, left_out = columns_of(arrow, footers, row_groups, found.url)
     return ParquetDataset(
         found.url,
         found.location,
         found.files,
         tuple(row_groups),
-        with_statistics(schema, footers, row_groups, found.url),
-        pa.schema(fields, stored.metadata),
+        schema,
+        arrow,
         partition_columns,
         left_out,
         _fingerprint(found.files, footers),
@@ -198,13 +198,13 @@ def open_table(
         for file, info, footer, whole in zip(table.files, infos, footers, is_whole, strict=True)
         for group in _row_groups(file, info.name, base.file_url(info.name), footer, whole=whole)
     )
-    schema, left_out = plan_columns(arrow)
+    schema, left_out = columns_of(arrow, footers, row_groups, location.url)
     return ParquetDataset(
         location.url,
         base,
         infos,
         row_groups,
-        with_statistics(schema, footers, row_groups, location.url),
+        schema,
         arrow,
         table.partition_columns,
         left_out,

@@ -24,10 +24,9 @@ from mdstorm_backend.datasets.sample_dataset import SampleDataset
 from mdstorm_backend.display import Description
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.parquet import footers
-from mdstorm_backend.parquet.column_plan import plan_columns
+from mdstorm_backend.parquet.columns import StoredColumns, plan_columns
 from mdstorm_backend.parquet.listing import partition_texts
 from mdstorm_backend.parquet.parquet_shard import ParquetShard
-from mdstorm_backend.parquet.stored_columns import StoredColumns
 from mdstorm_backend.parquet.thrift import Struct
 from mdstorm_backend.read.open_shards import OpenShards
 from mdstorm_backend.storage import Location

@@ -18,8 +18,8 @@ from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values import nested_lists
 from mdstorm_backend.format.values.arrow_types import is_number, plain_type, plain_values
 from mdstorm_backend.format.values.batch import Batch, Values, copy_values, take_values
+from mdstorm_backend.parquet.columns import StoredColumns, filtered
 from mdstorm_backend.parquet.footers import RowGroup
-from mdstorm_backend.parquet.stored_columns import StoredColumns, filtered
 from mdstorm_backend.read.batch_formats import column_to_numpy
 from mdstorm_backend.read.logical import to_logical
 from mdstorm_backend.read.shard import Rows, Shard, contiguous
