@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from mdstorm_backend.base.threads import OwnContext
 from mdstorm_backend.errors import ArgumentTypeError
 from mdstorm_backend.format.encodings.registry import foreign_encodings
 from mdstorm_backend.format.schema import Schema
@@ -214,41 +214,41 @@ class PartitionJob:
     retry: int
 
 
-class _PartitionStore(OwnContext):
-    """Stores the shards of this task's partition, or none if the block raises.
+def _write(
+    job: PartitionJob,
+    make: Callable[[Callable[[FullShard], None]], BatchShards | SampleShards],
+    rows: Iterable[Any],
+) -> list[str]:
+    """Store what `make` cuts into shards of this task's partition, or nothing if that fails.
 
     Shards are named after the attempt, so that an attempt that Spark abandons cannot interfere with
     the successful one.
     """
+    partition, prefix = this_task(job.job)
+    stores: list[ShardStore] = []
 
-    def __init__(self, job: PartitionJob) -> None:
-        self._job = job
-        self._partition, self._prefix = this_task(job.job)
-        self._store: ShardStore | None = None
-        self.reports: list[str] = []
-
-    def put(self, shard: FullShard) -> None:
-        """Store a shard. A partition without samples leaves no directory."""
-        if self._store is None:
-            name = directory_name(self._partition)
-            self._store = ShardStore(
-                [location.child(name) for location in self._job.locations],
-                self._job.format_,
-                lambda number: f"{self._prefix}.{number:05}.mds",
-                max_workers=self._job.max_workers,
-                retry=self._job.retry,
+    def put(shard: FullShard) -> None:
+        if not stores:  # a partition without samples leaves no directory
+            store = ShardStore(
+                [place.child(directory_name(partition)) for place in job.locations],
+                job.format_,
+                prefix,
+                max_workers=job.max_workers,
+                retry=job.retry,
             )
-        self._store.put(shard)
+            stores.append(store)
+        stores[0].put(shard)
 
-    def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
-        if self._store is None:
-            return
-        try:
-            if kind is None:
-                self.reports = report_texts(self._partition, self._store.finish())
-        finally:
-            if not self.reports:
-                self._store.remove_all()
+    try:
+        shards = make(put)
+        for row in rows:
+            shards.write(row)
+        shards.flush()
+        return report_texts(partition, [report for one in stores for report in one.finish()])
+    except BaseException:
+        for store in stores:
+            store.remove_all()
+        raise
 
 
 def write_batches(batches: Batches, *, job: PartitionJob, schema: Schema) -> Batches:
@@ -259,12 +259,10 @@ def write_batches(batches: Batches, *, job: PartitionJob, schema: Schema) -> Bat
     pyarrow.RecordBatch
         One text column `report`; one row per shard: partition, sequence and `ShardReport` as JSON.
     """
-    with _PartitionStore(job) as store:
-        shards = BatchShards(schema, job.format_, store.put)
-        for batch in join_small(batches):
-            shards.write(pa.RecordBatch.from_arrays(batch.columns, names=list(schema.names)))
-        shards.flush()
-    yield pa.RecordBatch.from_arrays([pa.array(store.reports, pa.string())], names=["report"])
+    names = list(schema.names)
+    named = (pa.RecordBatch.from_arrays(b.columns, names=names) for b in join_small(batches))
+    reports = _write(job, partial(BatchShards, schema, job.format_), named)
+    yield pa.RecordBatch.from_arrays([pa.array(reports, pa.string())], names=["report"])
 
 
 def write_frames(
@@ -298,16 +296,15 @@ def write_frames(
     """
     import pandas as pd
 
-    with _PartitionStore(job) as store:
-        shards = SampleShards(columns, job.format_, store.put)
+    def samples() -> Iterator[dict[str, Any]]:
         for frame in frames:
-            samples = to_samples(frame.set_axis(names, axis=1), **arguments)
-            if not isinstance(samples, Iterable) or isinstance(samples, (str, bytes, Mapping)):
+            made = to_samples(frame.set_axis(names, axis=1), **arguments)
+            if not isinstance(made, Iterable) or isinstance(made, (str, bytes, Mapping)):
                 raise ArgumentTypeError(
-                    f"udf_iterable returned a {type(samples).__name__}: it needs to return an "
+                    f"udf_iterable returned a {type(made).__name__}: it needs to return an "
                     "iterable of samples, each a dict from column to value"
                 )
-            for sample in samples:
-                shards.write(sample)
-        shards.flush()
-    yield pd.DataFrame({"report": store.reports}, dtype=object)
+            yield from made
+
+    reports = _write(job, partial(SampleShards, columns, job.format_), samples())
+    yield pd.DataFrame({"report": reports}, dtype=object)

@@ -24,7 +24,7 @@ from mdstorm_backend.write.commit import build_index
 from mdstorm_backend.write.directories import DEFAULT_RETRY, Path, clear_target, find_targets
 from mdstorm_backend.write.full_shard import FullShard, ShardFormat
 from mdstorm_backend.write.sample_shards import SampleShards
-from mdstorm_backend.write.shard_writer import ShardStore
+from mdstorm_backend.write.shard_writer import ShardStore, shard_name
 
 
 class MDSWriter(Described, OwnContext):
@@ -134,7 +134,7 @@ class MDSWriter(Described, OwnContext):
         format_ = ShardFormat(limit, compression or None, check_hashes(hashes))
         targets = find_targets(out, keep_local, storage_options)
         self.local, self.remote = targets.local, targets.remote
-        first = format_.file_name(shard_name(0))
+        first = format_.file_name(shard_name("shard", 0))
         for location in targets.all:
             clear_target(location, exist_ok=exist_ok, first_shard=first)
         self.columns = None if columns is None else dict(columns)
@@ -149,7 +149,7 @@ class MDSWriter(Described, OwnContext):
         store = ShardStore(
             targets.to_write,
             format_,
-            shard_name,
+            "shard",
             max_workers=max_workers,
             retry=retry,
             exclusive=True,
@@ -350,11 +350,6 @@ def _other_kind(first: str, instead: str) -> InvalidArgumentError:
         f"this MDSWriter has {first}, and takes either samples or Arrow data. Write the rest in "
         f"the same way: {instead}"
     )
-
-
-def shard_name(number: int) -> str:
-    """Return the file name of the uncompressed shard of a number."""
-    return f"shard.{number:05}.mds"
 
 
 class TableShards(BatchShards):

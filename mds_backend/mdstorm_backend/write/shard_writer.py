@@ -62,7 +62,7 @@ def write_shards(
     reports: list[ShardReport] = []
 
     def store(shard: FullShard) -> None:
-        report, name, content = run(partial(shard.pack, f"{prefix}.{len(reports):05}.mds", format_))
+        report, name, content = run(partial(shard.pack, shard_name(prefix, len(reports)), format_))
         with directories.file_errors(location, name):
             directories.retried(location, partial(location.write, name, content))
         reports.append(report)
@@ -72,6 +72,11 @@ def write_shards(
         shards.write(batch)
     shards.flush()
     return reports
+
+
+def shard_name(prefix: str, number: int) -> str:
+    """Return the file name of the uncompressed shard of a number."""
+    return f"{prefix}.{number:05}.mds"
 
 
 #: Default number of threads: enough to hide the latency of an object store, few enough for memory,
@@ -93,8 +98,8 @@ class ShardStore:
         The directories; every file is written to each.
     format_ : ShardFormat
         Settings of all shards.
-    name : callable
-        Returns the file name of the uncompressed shard of a number.
+    prefix : str
+        Start of the shards' names, as in `write_shards`.
     max_workers : int or None
         Number of threads.
     retry : int
@@ -117,7 +122,7 @@ class ShardStore:
         self,
         locations: Sequence[Location],
         format_: ShardFormat,
-        name: Callable[[int], str],
+        prefix: str,
         *,
         max_workers: int | None = None,
         retry: int = directories.DEFAULT_RETRY,
@@ -126,7 +131,7 @@ class ShardStore:
     ) -> None:
         self._locations = tuple(locations)
         self._format = format_
-        self._name = name
+        self._prefix = prefix
         self._retry = retry or 0
         self._on_file = on_file
         self._workers = max_workers or _WORKERS
@@ -159,7 +164,7 @@ class ShardStore:
         self._check()
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._workers, thread_name_prefix="mdstorm-write")
-        name = self._name(len(self._reports) + len(self._futures))
+        name = shard_name(self._prefix, len(self._reports) + len(self._futures))
         self._free.acquire()
         self._futures.append(self._pool.submit(self._pack_and_write, name, shard))
 

@@ -12,7 +12,7 @@ from mdstorm_backend.write.shard_writer import ShardStore
 
 
 def store_at(place: Path | str, **options: Any) -> ShardStore:
-    return ShardStore([Location.of(place)], ShardFormat(None), str, **options)
+    return ShardStore([Location.of(place)], ShardFormat(None), "shard", **options)
 
 
 def store_shards(store: ShardStore, count: int = 1) -> None:
@@ -53,7 +53,7 @@ def test_a_failure_says_where_and_why(tmp_path: Path, failures: list[Exception])
     full = OSError(errno.ENOSPC, "No space left on device")
     failures.append(full)
     error = failed(store_at(tmp_path))
-    assert f"{tmp_path.as_uri()}/0 could not be written" in str(error)
+    assert f"{tmp_path.as_uri()}/shard.00000.mds could not be written" in str(error)
     assert "No space left on device" in str(error)
     assert "No index is written" in str(error)
     assert error.__cause__ is full
@@ -71,7 +71,7 @@ def test_a_failure_is_raised_by_the_next_file_as_well(
 def test_writing_elsewhere_is_tried_again(failures: list[Exception], pauses: list[float]) -> None:
     failures += [OSError("one"), StorageError("two")]
     store_shards(store_at("memory://again", retry=2))
-    assert Location.of("memory://again").list_names() == ["0"]
+    assert Location.of("memory://again").list_names() == ["shard.00000.mds"]
     assert len(pauses) == 2
     assert 0.5 <= pauses[0] <= 1.0 <= pauses[1] <= 2.0
 
@@ -89,20 +89,18 @@ def test_what_will_not_get_better_is_not_tried_again(
     url: str, retry: int, error: Exception, failures: list[Exception], pauses: list[float]
 ) -> None:
     failures.append(error)
-    store = ShardStore(
-        [Location.of(url)], ShardFormat(None), "never-written-{}".format, retry=retry
-    )
+    store = ShardStore([Location.of(url)], ShardFormat(None), "never-written", retry=retry)
     failed(store)
     assert pauses == []
 
 
 def test_a_file_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "0").write_bytes(b"somebody's")
+    (tmp_path / "shard.00000.mds").write_bytes(b"somebody's")
     store = store_at(tmp_path)
     assert isinstance(failed(store, 2), DatasetExistsError)
     store.remove_all()
-    assert [path.name for path in tmp_path.iterdir()] == ["0"]
-    assert (tmp_path / "0").read_bytes() == b"somebody's"
+    assert [path.name for path in tmp_path.iterdir()] == ["shard.00000.mds"]
+    assert (tmp_path / "shard.00000.mds").read_bytes() == b"somebody's"
 
 
 def test_what_cannot_be_taken_back_is_logged(
