@@ -51,21 +51,13 @@ def test_a_list_is_read_in_its_order_and_without_partitions(tmp_path: Path) -> N
     dataset = open_parquet([second, f"file://{first}"])
     assert numbers(dataset) == [2, 1]
     assert dataset.schema.names == ("n",)
+    assert open_parquet([str(tmp_path)]).schema.names == ("k", "n")
+    assert open_parquet(first).schema.names == ("n",)
     assert dataset.file_urls == [f"file://{second}", f"file://{first}"]
     assert [(group.path, group.ordinal, group.num_rows) for group in dataset.row_groups] == [
         ("k=2/a.parquet", 0, 1),
         ("k=1/b.parquet", 0, 1),
     ]
-
-
-def test_one_url_in_a_list_is_like_the_url_alone(tmp_path: Path) -> None:
-    write(tmp_path / "k=1/a.parquet", [1])
-    assert open_parquet([str(tmp_path)]).schema.names == ("k", "n")
-
-
-def test_a_file_alone_has_no_partitions(tmp_path: Path) -> None:
-    path = write(tmp_path / "k=1/a.parquet", [1])
-    assert open_parquet(path).schema.names == ("n",)
 
 
 def test_a_pattern_finds_files_and_directories(tmp_path: Path) -> None:

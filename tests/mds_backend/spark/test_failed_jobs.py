@@ -33,19 +33,18 @@ def failing_frame(spark: Any, target: Path) -> Any:
     return spark.range(0, 2000, 1, 4).mapInArrow(fail_at_the_end, "id long")
 
 
-def test_a_failed_job_leaves_nothing_behind(spark: Any, target: Path) -> None:
+@pytest.mark.parametrize("others", [[], ["part-00000.parquet"]])
+def test_a_failed_job_leaves_only_the_files_of_others(
+    spark: Any, target: Path, others: list[str]
+) -> None:
+    for name in others:
+        target.mkdir()
+        (target / name).write_text("mine")
     with pytest.raises(Exception, match="row 1999 is bad"):
         materialize(failing_frame(spark, target), str(target))
-    assert not target.exists()
+    assert target.exists() == bool(others)
+    assert [path.name for path in target.rglob("*")] == others
     assert len(materialize(spark.range(3), str(target))) == 3
-
-
-def test_a_failed_job_leaves_the_files_of_others(spark: Any, target: Path) -> None:
-    target.mkdir()
-    (target / "part-00000.parquet").write_text("mine")
-    with pytest.raises(Exception, match="row 1999 is bad"):
-        materialize(failing_frame(spark, target), str(target))
-    assert [path.name for path in target.iterdir()] == ["part-00000.parquet"]
 
 
 def test_a_session_that_is_gone_does_not_hide_why_a_job_failed() -> None:

@@ -1,6 +1,5 @@
 """The end of `dataframe_to_mds`: which files become datasets, and which go."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 from tests.mds_backend.small_datasets import files_in, numbers_in, plan
 
 from mdstorm_backend.errors import DatasetExistsError
-from mdstorm_backend.executors.tasks import PartitionJob
+from mdstorm_backend.executors.tasks import PartitionJob, report_texts
 from mdstorm_backend.spark.dataframe_to_mds import abandon_partitions, publish_partitions
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.commit import write_index
@@ -35,10 +34,7 @@ def write(job: PartitionJob, partition: int, *numbers: int | None, attempt: int 
         prefix = f"part-{partition:05}-{job.job}-{attempt}"
         batch = pa.RecordBatch.from_arrays([pa.array(numbers, pa.int64())], ["n"])
         reports = write_shards([batch], directory, SCHEMA, ShardFormat(1000), prefix)
-    return [
-        json.dumps({"partition": partition, "sequence": i, **report.to_json()})
-        for i, report in enumerate(reports)
-    ]
+    return report_texts(partition, reports)
 
 
 def test_attempts_that_lost_are_removed_and_other_files_stay(target: Path) -> None:

@@ -158,12 +158,6 @@ def _plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 
-def test_nulls_among_floats_in_lists_of_many_lengths_are_nulls_in_tables(tmp_path: Path) -> None:
-    rows = [[[1.5, None], None], [[2.5]]]
-    dataset = write_dataset(tmp_path, {"v": rows}, {"v": FLOATS})
-    assert_values(dataset, rows, arrow_type(FLOATS))
-
-
 SPARK_NAMES = {"uint8": "boolean", "int16": "short", "float32": "float", "float64": "double"}
 
 
