@@ -24,7 +24,7 @@ from mdstorm_backend.datasets.sample_dataset import SampleDataset
 from mdstorm_backend.display import Description
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.parquet import footers
-from mdstorm_backend.parquet.columns import StoredColumns, plan_columns
+from mdstorm_backend.parquet.columns import StoredColumns
 from mdstorm_backend.parquet.listing import partition_texts
 from mdstorm_backend.parquet.parquet_shard import ParquetShard
 from mdstorm_backend.parquet.thrift import Struct
@@ -168,10 +168,8 @@ class ParquetDataset(SampleDataset):
         if not chosen:
             return self
         arrow_fields = [f.with_type(pa.string()) if f.name in chosen else f for f in arrow]
-        texts, _ = plan_columns(pa.schema([f for f in arrow_fields if f.name in chosen]))
         retyped = (
-            replace(self.schema[c.name], encoding=c.encoding, spark_type=c.spark_type)
-            for c in texts
+            replace(self.schema[name], encoding="str", spark_type="string") for name in chosen
         )
         return replace(
             self,

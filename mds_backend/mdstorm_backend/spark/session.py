@@ -13,7 +13,7 @@ import os
 import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
@@ -86,20 +86,18 @@ def session_conf(session: Any, values: Mapping[str, str]) -> Iterator[frozenset[
     if conf is None:
         yield frozenset(values)
         return
-    before: dict[str, str | None] = {}
-    try:
+    refused = set()
+    with ExitStack() as stack:
         for key, value in values.items():
             try:
                 was = conf.get(key, None)
                 conf.set(key, value)
             except Exception as error:
                 _check_refused(error, key)
+                refused.add(key)
             else:
-                before[key] = was
-        yield frozenset(values.keys() - before.keys())
-    finally:
-        for key, was in before.items():
-            _restore(conf, key, was)
+                stack.callback(_restore, conf, key, was)
+        yield frozenset(refused)
 
 
 def _restore(conf: Any, key: str, was: str | None) -> None:

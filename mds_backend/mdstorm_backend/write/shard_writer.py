@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -136,7 +135,6 @@ class ShardStore:
         self._on_file = on_file
         self._workers = max_workers or _WORKERS
         self._pool: ThreadPoolExecutor | None = None
-        self._free = threading.Semaphore(self._workers)
         #: Shards in progress; `_reports` holds those before them, which are stored.
         self._futures: deque[Future[ShardReport]] = deque()
         self._reports: list[ShardReport] = []
@@ -161,11 +159,11 @@ class ShardStore:
         WriteError
             If an earlier shard could not be written.
         """
-        self._check()
+        while self._futures and (self._futures[0].done() or len(self._futures) == self._workers):
+            self._collect()
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._workers, thread_name_prefix="mdstorm-write")
         name = shard_name(self._prefix, len(self._reports) + len(self._futures))
-        self._free.acquire()
         self._futures.append(self._pool.submit(self._pack_and_write, name, shard))
 
     def finish(self) -> list[ShardReport]:
@@ -176,15 +174,15 @@ class ShardStore:
         WriteError
             If a shard could not be written.
         """
-        self._stop(cancel=False)
-        self._check()
+        while self._futures:
+            self._collect()
+        self._stop()
         return self._reports
 
-    def _check(self) -> None:
-        """Collect the reports of stored shards in order, and raise the first failure."""
-        while self._futures and self._futures[0].done():
-            self._reports.append(self._futures[0].result())
-            self._futures.popleft()
+    def _collect(self) -> None:
+        """Wait for the oldest shard in progress, and collect its report or raise its failure."""
+        self._reports.append(self._futures[0].result())
+        self._futures.popleft()
 
     def write(self, name: str, content: Sequence[Buffer]) -> None:
         """Write a file to every directory, in the caller's thread."""
@@ -199,7 +197,8 @@ class ShardStore:
 
     def remove_all(self) -> None:
         """Wait for the threads and remove every written file; failures are logged."""
-        self._stop(cancel=True)
+        self._stop()
+        self._futures.clear()
         for location, name in self._written:
             self._try(location, partial(location.remove, name))
         self.close()
@@ -213,19 +212,14 @@ class ShardStore:
         except Exception:
             _logger.warning("could not clean up %s after a failure", location.url, exc_info=True)
 
-    def _stop(self, *, cancel: bool) -> None:
+    def _stop(self) -> None:
         pool, self._pool = self._pool, None
         if pool is not None:
-            pool.shutdown(wait=True, cancel_futures=cancel)
-        if cancel:
-            self._futures.clear()
+            pool.shutdown(cancel_futures=True)
 
     def _pack_and_write(self, basename: str, shard: FullShard) -> ShardReport:
-        try:
-            report, name, content = shard.pack(basename, self._format)
-            self.write(name, content)
-        finally:
-            self._free.release()
+        report, name, content = shard.pack(basename, self._format)
+        self.write(name, content)
         return report
 
     def _write_one(self, location: Location, name: str, content: Sequence[Buffer]) -> None:

@@ -122,7 +122,7 @@ def test_a_session_that_is_gone_does_not_hide_why(caplog: pytest.LogCaptureFixtu
     conf = GoneConf({"a": "1"})
     with pytest.raises(KeyError, match="job"), session_conf(session(conf), {"a": "2", "b": "3"}):
         conf.fail()
-    assert caplog.messages == [
+    assert sorted(caplog.messages) == [
         "the conf a could not be restored to '1' (ConnectionError: connection refused)",
         "the conf b could not be restored to None (ConnectionError: connection refused)",
     ]
