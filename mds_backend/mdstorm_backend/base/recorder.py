@@ -317,12 +317,6 @@ def count(name: str, number: float = 1) -> None:
         here.task[0].counts_of_thread()[name] += number
 
 
-def count_download(size: int) -> None:
-    """Count a file of `size` bytes that this thread has downloaded."""
-    count("downloads")
-    count("downloaded_bytes", size)
-
-
 def of_this_task(function: Callable[[], object]) -> Callable[[], None]:
     """Wrap a function for another thread, which then works for the recorder of this one."""
     task = here.task and (here.task[0], _no_spans())

@@ -9,8 +9,7 @@ share no state in memory, so any of them may be killed at any time.
 from __future__ import annotations
 
 from mdstorm_backend.cache.dataset_files import ShardFiles, read_index, shard_files
-from mdstorm_backend.cache.directory import cache_root, check_cache_root
-from mdstorm_backend.cache.shard_source import CacheOptions
+from mdstorm_backend.cache.directory import CacheOptions, cache_root, check_cache_root
 from mdstorm_backend.cache.space import CachedDataset, clear_cached, list_cached
 
 __all__ = [

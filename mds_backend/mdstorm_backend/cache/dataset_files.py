@@ -10,14 +10,14 @@ from typing import Any, TypeAlias
 
 from mdstorm_backend import errors
 from mdstorm_backend.cache import download
-from mdstorm_backend.cache.directory import CacheDirectory, FileIdentity, Record, default_directory
-from mdstorm_backend.cache.shard_cache import ShardCache
-from mdstorm_backend.cache.shard_source import (
+from mdstorm_backend.cache.directory import (
+    CacheDirectory,
     CacheOptions,
-    ShardSource,
-    check_hash_is_recorded,
-    origin,
+    FileIdentity,
+    Record,
+    default_directory,
 )
+from mdstorm_backend.cache.shard_cache import ShardCache, check_hash_is_recorded, origin
 from mdstorm_backend.format.index import INDEX_NAME, FileInfo, ShardInfo
 from mdstorm_backend.format.shard_info import CLAIM_NAME, MARKER_NAME
 from mdstorm_backend.storage import Buffer, Location
@@ -64,7 +64,7 @@ def shard_files(
     if local and (location.is_local_disk or location.url.startswith("memory:")):
         return DirectFiles(location, fingerprint, options, written)
     cache = _cache(location, fingerprint, options, written)
-    cache.source.check_limit(shards)
+    cache.check_limit(shards)
     return cache
 
 
@@ -86,8 +86,7 @@ def _cache(
     else:
         state = _state_of(fingerprint, written)
     place = CacheDirectory(directory or default_directory(location.url, state))
-    source = ShardSource(location, state, place, options)
-    return ShardCache(source, exclusive=directory is None)
+    return ShardCache(location, state, place, options, exclusive=directory is None)
 
 
 def _state(

@@ -1,4 +1,4 @@
-"""The layout of a cache directory, its records, and the default cache directories.
+"""Options of the cache, the layout of its directory, its records, and the default directories.
 
 A record lists the files that the cache made for a shard, and the hashes that were verified. It is
 the content of the shard's lock file, so only the holder of the lock changes it. Its modification
@@ -19,10 +19,18 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from mdstorm_backend.base.checks import parse_json
+from mdstorm_backend.base.checks import check_integer, check_seconds, parse_json
 from mdstorm_backend.base.locks import NO_LOCKS, FileLock, wait_for_lock
-from mdstorm_backend.errors import CorruptDatasetError, MDStormError, StorageError
+from mdstorm_backend.errors import (
+    CorruptDatasetError,
+    InvalidArgumentError,
+    MDStormError,
+    StorageError,
+)
+from mdstorm_backend.format.compression import check_hashes
 from mdstorm_backend.format.index import INDEX_NAME
+from mdstorm_backend.format.shard_info import parse_size
+from mdstorm_backend.storage import normalize_url
 
 #: Directory of the cache's own bookkeeping files, inside the cache directory.
 NOTES = ".mdstorm"
@@ -30,6 +38,74 @@ NOTES = ".mdstorm"
 _PART_SUFFIX = ".part"
 #: Seconds to wait for the ledger's lock.
 _LEDGER_PATIENCE = 60.0
+
+
+@dataclass(frozen=True)
+class CacheOptions:
+    """Options for downloading and caching shards. Can be pickled; holds no secrets.
+
+    Attributes
+    ----------
+    directory : str or None
+        Local directory for the shards, in the layout that other readers of the format expect. If
+        None, each dataset has a directory below the default cache directory: the environment
+        variable ``MDSTORM_CACHE_DIR``, or else ``mdstorm-cache-<uid>`` in the system's directory
+        for temporary files.
+    limit : int or None
+        Largest total size in bytes of the cache's files in the directory, including the index; may
+        be given as text such as ``"10gb"``. If the files need more, the least recently used shards
+        are removed. None means no limit.
+    validate_hash : str or None
+        Name of a hash in the index by which every shard is verified.
+    retry : int
+        Number of download attempts.
+    timeout : float
+        Seconds that a download may wait without receiving data.
+    keep_zip : bool
+        Whether to keep compressed files beside the decompressed shards.
+    """
+
+    directory: str | None = None
+    limit: int | None = None
+    validate_hash: str | None = None
+    retry: int = 2
+    timeout: float = 60.0
+    keep_zip: bool = False
+
+    def __post_init__(self) -> None:
+        if self.directory is not None:
+            object.__setattr__(self, "directory", _local_path(self.directory))
+        if self.limit is not None:
+            object.__setattr__(self, "limit", _parse_limit(self.limit))
+        if self.validate_hash is not None:
+            check_hashes([self.validate_hash])
+        check_integer("retry", self.retry, lowest=1)
+        check_seconds("timeout", self.timeout)
+
+
+def _parse_limit(value: int | float | str) -> int:
+    """Return a number of bytes, given as a number or as text such as ``"10gb"``."""
+    try:
+        size = parse_size(value)
+    except InvalidArgumentError:
+        size = 0
+    if size <= 0 or isinstance(value, bool):
+        raise InvalidArgumentError(
+            "the cache limit must be a positive number of bytes, or text such as '500mb' or "
+            f"'10gb'; found {value!r}"
+        )
+    return size
+
+
+def _local_path(directory: str) -> str:
+    directory = os.fspath(directory)
+    url = normalize_url(directory)
+    if not url.startswith("file:///"):
+        raise InvalidArgumentError(
+            f"the cache directory must be a local path, found {directory!r}: choose a directory "
+            "on a disk of this machine"
+        )
+    return url[len("file://") :]
 
 
 def cache_root() -> str:

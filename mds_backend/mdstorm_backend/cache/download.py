@@ -15,8 +15,9 @@ from functools import partial
 from typing import TypeVar
 
 from mdstorm_backend import errors
-from mdstorm_backend.base.recorder import Cause, work
+from mdstorm_backend.base.recorder import Cause, count, work
 from mdstorm_backend.base.threads import fill
+from mdstorm_backend.cache.directory import CacheOptions
 from mdstorm_backend.format.compression import decompress, digest
 from mdstorm_backend.format.index import FileInfo, ShardInfo
 from mdstorm_backend.storage import Arrival, Buffer, Location, map_file
@@ -26,14 +27,11 @@ from mdstorm_backend.storage.s3_objects import ReplacedError
 def download(
     location: Location,
     file: FileInfo,
+    options: CacheOptions,
     new_path: Callable[[], str],
-    *,
-    hash_name: str | None,
-    attempts: int,
-    timeout: float,
     arrival: Arrival | None = None,
 ) -> str:
-    """Download a file of a dataset.
+    """Download a file of a dataset and verify it.
 
     Parameters
     ----------
@@ -41,14 +39,10 @@ def download(
         The dataset.
     file : FileInfo
         The file, with the size and the hashes that the index records.
+    options : CacheOptions
+        The attempts, the timeout and the hash to verify.
     new_path : callable
         Returns a new path for each attempt, since an attempt that hangs may still write.
-    hash_name : str or None
-        The hash to verify.
-    attempts : int
-        Number of attempts.
-    timeout : float
-        Seconds that an attempt may wait without receiving data.
     arrival : Arrival, optional
         The state of the file, if it is read while it is downloaded.
 
@@ -74,8 +68,8 @@ def download(
         # A file that others are reading must not be started again.
         path = new_path() if arrival is None else arrival.path
         try:
-            _copy(location, file, path, timeout, arrival)
-            check_content(file, mapped(path), hash_name, url)
+            _copy(location, file, path, options.timeout, arrival)
+            check_content(file, mapped(path), options.validate_hash, url)
         except BaseException:
             with suppress(OSError):
                 if arrival is None:
@@ -83,10 +77,16 @@ def download(
             raise
         return path
 
+    # Retrying a local disk would give the same bytes.
+    attempts = 1 if location.is_local_disk else options.retry
     try:
-        return try_again(attempt, url=url, attempts=attempts)
+        with work(Cause.DOWNLOADS):
+            path = try_again(attempt, url=url, attempts=attempts)
     except FileNotFoundError as error:
         raise missing(url) from error
+    count("downloads")
+    count("downloaded_bytes", file.bytes)
+    return path
 
 
 def missing(url: str) -> errors.DatasetNotFoundError:

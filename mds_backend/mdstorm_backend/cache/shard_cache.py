@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -13,18 +13,18 @@ from typing import Any, overload
 from mdstorm_backend.base.locks import FileLock, share_lock, wait_for_lock
 from mdstorm_backend.base.recorder import Cause, count, work
 from mdstorm_backend.base.threads import hand_off
-from mdstorm_backend.cache import space
-from mdstorm_backend.cache.directory import FileIdentity, Record
-from mdstorm_backend.cache.download import check_hash, mapped
-from mdstorm_backend.cache.shard_source import ShardSource, check_hash_is_recorded, origin, room_for
-from mdstorm_backend.errors import CorruptDatasetError, StorageError
-from mdstorm_backend.format.index import ShardInfo
-from mdstorm_backend.storage import Arrival, Buffer, map_file
+from mdstorm_backend.cache import download, space
+from mdstorm_backend.cache.directory import CacheDirectory, CacheOptions, FileIdentity, Record
+from mdstorm_backend.errors import CorruptDatasetError, InvalidArgumentError, StorageError
+from mdstorm_backend.format.index import FileInfo, ShardInfo
+from mdstorm_backend.storage import Arrival, Buffer, Location, map_file
 
 #: Attempts to lock a shard, since `mdstorm cache clear` may remove the directory in between.
 _LOCK_ATTEMPTS = 5
 #: Shards of at most this many bytes are not streamed: they are complete soon enough.
 _SOON_WHOLE = 8 << 20
+#: Seconds that decompressing and hashing a shard may take.
+_WORK = 60.0
 
 
 class ShardCache:
@@ -35,15 +35,29 @@ class ShardCache:
 
     Parameters
     ----------
-    source : ShardSource
-        Downloads and decompresses the files.
+    location : Location
+        Where the dataset is.
+    fingerprint : str
+        State of the dataset: files that were downloaded for another state are downloaded again.
+    directory : CacheDirectory
+        Where the files are cached.
+    options : CacheOptions
+        How the files are downloaded and cached.
     exclusive : bool
         Whether only the cache puts files in the directory, so that damaged files may be replaced.
     """
 
-    def __init__(self, source: ShardSource, *, exclusive: bool) -> None:
-        self.source = source
-        self._directory = source.directory
+    def __init__(
+        self,
+        location: Location,
+        fingerprint: str,
+        directory: CacheDirectory,
+        options: CacheOptions,
+        *,
+        exclusive: bool,
+    ) -> None:
+        self._location, self._fingerprint = location, fingerprint
+        self._directory, self._options = directory, options
         self._exclusive = exclusive
         self._swept = False
         self._is_user = self._is_made = False
@@ -56,7 +70,11 @@ class ShardCache:
         return self._directory.path
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return partial(ShardCache, self.source, exclusive=self._exclusive), ()
+        parts = self._location, self._fingerprint, self._directory, self._options
+        return partial(ShardCache, *parts, exclusive=self._exclusive), ()
+
+    def _path(self, info: ShardInfo) -> str:
+        return self._directory.file(info.raw_data.basename)
 
     @overload
     def open(self, info: ShardInfo) -> Buffer: ...
@@ -102,13 +120,13 @@ class ShardCache:
         return (
             info.raw_data.bytes > _SOON_WHOLE
             and info.zip_data is None
-            and self.source.options.validate_hash is None
-            and self.source.location.is_on_s3
-            and not os.path.exists(self._directory.file(info.raw_data.basename))
+            and self._options.validate_hash is None
+            and self._location.is_on_s3
+            and not os.path.exists(self._path(info))
         )
 
     def _open(self, info: ShardInfo, arrival: Arrival | None = None) -> Buffer:
-        check_hash_is_recorded(info, self.source.options.validate_hash)
+        check_hash_is_recorded(info, self._options.validate_hash)
         self._join()
         with self._directory.used():
             self._directory.check_root()
@@ -121,6 +139,26 @@ class ShardCache:
             count("cache_hits")
             return content
 
+    @property
+    def _limit(self) -> int | None:
+        """The cache limit less the copy of the index, in bytes; None for no limit."""
+        limit = self._options.limit
+        return None if limit is None else limit - self._directory.index_bytes
+
+    def check_limit(self, shards: Iterable[ShardInfo]) -> None:
+        """Raise InvalidArgumentError if one of `shards` needs more than the limit."""
+        limit = self._limit
+        needs = {info.raw_data.basename: _room_for(info) for info in shards}
+        name = max(needs, key=needs.__getitem__, default="")
+        if limit is not None and name and needs[name] > limit:
+            index = self._directory.index_bytes
+            raise InvalidArgumentError(
+                f"the shard {name} of {self._location.url} needs {needs[name]} bytes in the cache"
+                f"{f', the index {index}' if index else ''}, and the limit is "
+                f"{self._options.limit}. Raise the limit (cache_limit), or write the dataset with "
+                "smaller shards"
+            )
+
     def discard(self, info: ShardInfo) -> bool:
         """Remove the copy of a shard whose content turned out to be damaged.
 
@@ -130,7 +168,7 @@ class ShardCache:
             Whether `open` will download the shard again. If False, the file remains, because this
             cache did not make it or could not remove it.
         """
-        path = self._directory.file(info.raw_data.basename)
+        path = self._path(info)
         try:
             with self._lock(info) as lock:
                 space.remove_files(self._directory, lock)
@@ -144,7 +182,7 @@ class ShardCache:
     def _find(self, info: ShardInfo) -> Buffer | None:
         """Return the mapped shard if it is present, current and verified, without locking it."""
         try:
-            fd = os.open(self._directory.file(info.raw_data.basename), os.O_RDONLY | os.O_CLOEXEC)
+            fd = os.open(self._path(info), os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             return None
         try:
@@ -153,7 +191,7 @@ class ShardCache:
             record = Record.at(note)
             if not self._is_current(info, identity, record):
                 return None
-            hash_name = self.source.options.validate_hash
+            hash_name = self._options.validate_hash
             if hash_name is not None and record.checked.get(hash_name) != identity:
                 return None
             with suppress(OSError):
@@ -166,7 +204,13 @@ class ShardCache:
         """Whether a file has the right size and is not an outdated file that this cache made."""
         ours = identity == record.files.get(info.raw_data.basename)
         return identity.size == info.raw_data.bytes and not (
-            ours and self.source.is_outdated(info, record)
+            ours and self._is_outdated(info, record)
+        )
+
+    def _is_outdated(self, info: ShardInfo, record: Record) -> bool:
+        """Whether the files were made for another state of the dataset, or from another file."""
+        return record.dataset != self._fingerprint or record.is_from_another(
+            origin(self._location, info)
         )
 
     def _join(self) -> None:
@@ -175,6 +219,13 @@ class ShardCache:
             with suppress(OSError):  # the directory does not exist yet, or is not writable
                 weakref.finalize(self, os.close, share_lock(self._directory.users))
                 self._is_user = True
+
+    @property
+    def _patience(self) -> float:
+        """Seconds that making a shard may take without progress."""
+        retry = self._options.retry
+        pauses = sum(min(2.0**attempt, download.LONGEST_PAUSE) for attempt in range(retry - 1))
+        return retry * self._options.timeout + 1.5 * pauses + _WORK
 
     @contextmanager
     def _lock(self, info: ShardInfo) -> Iterator[FileLock]:
@@ -189,7 +240,7 @@ class ShardCache:
                 self._make()
             try:
                 with work(Cause.CACHE):
-                    lock = wait_for_lock(path, patience=self.source.patience, progress=progress)
+                    lock = wait_for_lock(path, patience=self._patience, progress=progress)
                 break
             except FileNotFoundError:
                 if attempt == _LOCK_ATTEMPTS - 1:
@@ -202,8 +253,8 @@ class ShardCache:
 
     def _make(self) -> None:
         """Create the directory, also if it was removed in the meantime."""
-        url = self.source.location.url
-        is_new = self._directory.make(url, self.source.fingerprint)
+        url = self._location.url
+        is_new = self._directory.make(url, self._fingerprint)
         self._join()
         if is_new and self._exclusive:
             space.clear_former_states(self._directory, url)
@@ -212,14 +263,14 @@ class ShardCache:
     def _check(self, info: ShardInfo, lock: FileLock) -> Buffer | None:
         """Return the shard if its file is current and valid, else None: download it again."""
         record = Record.from_bytes(lock.read())
-        path = self._directory.file(info.raw_data.basename)
+        path = self._path(info)
         identity = FileIdentity.at(path)
         if identity is None or not self._is_current(info, identity, record):
             return None
-        hash_name = self.source.options.validate_hash
+        hash_name = self._options.validate_hash
         if hash_name is not None and record.checked.get(hash_name) != identity:
             try:
-                check_hash(info.raw_data, mapped(path), hash_name, path)
+                download.check_hash(info.raw_data, download.mapped(path), hash_name, path)
             except CorruptDatasetError:
                 if not self._is_ours(info.raw_data.basename, record):
                     raise
@@ -233,10 +284,15 @@ class ShardCache:
         """Make the files of a shard, move them into place, and return the shard's bytes."""
         record = replace(self._clean(lock), reserved=0)
         parts: dict[str, str] = {}
-        made_from = origin(self.source.location, info)
+        made_from = origin(self._location, info)
         try:
-            self._reserve(info, record, lock)
-            self.source.make_parts(info, record, lock, parts, arrival)
+            self.check_limit([info])
+            with work(Cause.CACHE):
+                needed, limit = _room_for(info), self._limit
+                space.reserve(
+                    self._directory, lock, record, needed, limit=limit, patience=self._patience
+                )
+            self._make_parts(info, record, lock, parts, arrival)
             self._put(info, replace(record, source=made_from), lock, parts)
         except BaseException:
             for part in parts.values():
@@ -247,7 +303,7 @@ class ShardCache:
             raise
         content = self._find(info)
         if content is None:
-            path = self._directory.file(info.raw_data.basename)
+            path = self._path(info)
             raise StorageError(
                 f"{path} was changed by another program while it was being downloaded. Make sure "
                 "that nothing else writes to the cache directory, or choose another directory",
@@ -257,6 +313,68 @@ class ShardCache:
             count("downloaded_again")
         self._brought.add(info.raw_data.basename)
         return content
+
+    def _make_parts(
+        self,
+        info: ShardInfo,
+        record: Record,
+        lock: FileLock,
+        parts: dict[str, str],
+        arrival: Arrival | None,
+    ) -> None:
+        """Download or decompress the files that are kept for a shard.
+
+        `parts` receives the temporary path of each file, by the file's name.
+        """
+        new_part = partial(self._directory.new_part, lock.path)
+        name, packed = info.raw_data.basename, info.zip_data
+        if packed is None or info.compression is None:
+            if arrival is not None:
+                parts[name] = arrival.begin(new_part(), info.raw_data.bytes)
+            parts[name] = download.download(
+                self._location, info.raw_data, self._options, new_part, arrival
+            )
+            return
+        raw = parts[name] = new_part()
+        if self._decompress_present_zip(info, packed, record, raw):
+            return
+        part = download.download(self._location, packed, self._options, new_part)
+        parts[packed.basename] = part
+        self._decompress(info, part, raw, self._location.file_url(packed.basename))
+        if not self._options.keep_zip:
+            del parts[packed.basename]
+            os.unlink(part)
+
+    def _decompress_present_zip(
+        self, info: ShardInfo, file: FileInfo, record: Record, raw: str
+    ) -> bool:
+        """Decompress the shard from a file that is already on a local disk; False if none."""
+        path = url = self._directory.file(file.basename)
+        in_place = self._location.is_local_disk and not self._options.keep_zip
+        if in_place and FileIdentity.at(path) is None:
+            path = os.path.join(self._location.path, file.basename)
+            url = self._location.file_url(file.basename)
+        identity = FileIdentity.at(path)
+        if identity is None or identity.size != file.bytes:
+            return False
+        ours = record.files.get(file.basename) == identity
+        if ours and self._is_outdated(info, record):
+            return False
+        try:
+            if self._options.validate_hash is not None:
+                download.check_hash(file, download.mapped(path), self._options.validate_hash, url)
+            self._decompress(info, path, raw, url)
+        except CorruptDatasetError:
+            if not ours:
+                raise
+            os.unlink(path)
+            return False
+        return True
+
+    def _decompress(self, info: ShardInfo, packed: str, raw: str, url: str) -> None:
+        content = download.decompressed(info, download.mapped(packed), url)
+        with open(raw, "wb") as target:
+            target.write(content)
 
     def _clean(self, lock: FileLock) -> Record:
         """Remove temporary files that a killed process left behind; return the shard's record."""
@@ -268,11 +386,11 @@ class ShardCache:
 
     def _put(self, info: ShardInfo, record: Record, lock: FileLock, parts: dict[str, str]) -> None:
         identities = {name: FileIdentity.of(os.stat(part)) for name, part in parts.items()}
-        hash_name = self.source.options.validate_hash
+        hash_name = self._options.validate_hash
         checked = {hash_name: identities[info.raw_data.basename]} if hash_name else {}
         note = replace(
             record,
-            dataset=self.source.fingerprint,
+            dataset=self._fingerprint,
             files={**record.files, **identities},
             checked=checked,
         )
@@ -286,18 +404,6 @@ class ShardCache:
         for name in sorted(parts, key=lambda name: name == info.raw_data.basename):
             os.replace(parts[name], self._directory.file(name))
             del parts[name]
-
-    def _reserve(self, info: ShardInfo, record: Record, lock: FileLock) -> None:
-        self.source.check_limit([info])
-        with work(Cause.CACHE):
-            space.reserve(
-                self._directory,
-                lock,
-                record,
-                room_for(info),
-                limit=self.source.limit,
-                patience=self.source.patience,
-            )
 
     def _is_ours(self, name: str, record: Record) -> bool:
         identity = FileIdentity.at(self._directory.file(name))
@@ -316,9 +422,34 @@ class ShardCache:
         present, size = identity.size, os.path.getsize(part)
         if present == size or self._is_ours(name, record):
             return
-        if present > size or mapped(part)[:present] != mapped(path):
+        if present > size or download.mapped(part)[:present] != download.mapped(path):
             raise CorruptDatasetError(
                 f"{path} holds {present} bytes, but the index says {size}. The cache did not "
                 "create this file: remove it, or choose another directory",
                 url=path,
+            )
+
+
+def _room_for(info: ShardInfo) -> int:
+    """Return the bytes that a shard takes while it is downloaded and decompressed."""
+    return info.raw_data.bytes + (info.zip_data.bytes if info.zip_data else 0)
+
+
+def origin(location: Location, info: ShardInfo) -> FileIdentity | None:
+    """Return the identity of the file that a shard is made from; None if it is remote or gone."""
+    if not location.is_local_disk:
+        return None
+    return FileIdentity.at(os.path.join(location.path, info.stored.basename))
+
+
+def check_hash_is_recorded(info: ShardInfo, hash_name: str | None) -> None:
+    """Raise InvalidArgumentError unless the index records `hash_name` for a shard's files."""
+    if hash_name is None:
+        return
+    for file in (info.raw_data, info.zip_data):
+        if file is not None and hash_name not in file.hashes:
+            raise InvalidArgumentError(
+                f"validate_hash={hash_name!r} cannot be checked: the index records "
+                f"{sorted(file.hashes) or 'no hashes'} for {file.basename}. Choose one of those, "
+                "or write the dataset with hashes=[…]"
             )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.base.checks import check_integer, check_seconds
 from mdstorm_backend.base.locks import FileLock, wait_for_lock
-from mdstorm_backend.cache.directory import NOTES, default_directory
+from mdstorm_backend.cache.directory import NOTES, CacheOptions, default_directory
 from mdstorm_backend.cache.download import check_content, decompressed, try_again
 from mdstorm_backend.elastic import StreamShape
 from mdstorm_backend.errors import DatasetNotFoundError
@@ -17,7 +17,6 @@ from mdstorm_backend.format.index import INDEX_NAME, FileInfo, Index, ShardInfo
 from mdstorm_backend.storage import Location, check_no_secrets, copy_complete
 
 if TYPE_CHECKING:
-    from mdstorm_backend.cache import CacheOptions
     from mdstorm_backend.datasets.dataset import Dataset
     from mdstorm_backend.datasets.stream import Stream
     from mdstorm_backend.elastic import StreamWeight
@@ -199,8 +198,6 @@ class StreamFiles:
 
     def cache(self, directory: str | None, limit: int | str | None = None) -> CacheOptions:
         """Return the cache options for a directory; None for the default cache directory."""
-        from mdstorm_backend.cache import CacheOptions
-
         names = {"retry": "download_retry", "timeout": "download_timeout", "keep_zip": "keep_zip"}
         said = {option: self.shown(name) for option, name in names.items()}
         return CacheOptions(

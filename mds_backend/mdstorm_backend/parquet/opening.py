@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mdstorm_backend.base.threads import map_files
-from mdstorm_backend.cache.shard_source import CacheOptions
+from mdstorm_backend.cache import CacheOptions
 from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.parquet import listing
 from mdstorm_backend.parquet.columns import StoredColumns, columns_of, common_schema

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.base.recorder import count
 from mdstorm_backend.base.threads import map_files
-from mdstorm_backend.cache.shard_source import CacheOptions
+from mdstorm_backend.cache import CacheOptions
 from mdstorm_backend.datasets.dataset import describe_dataset
 from mdstorm_backend.datasets.sample_dataset import SampleDataset
 from mdstorm_backend.display import Description

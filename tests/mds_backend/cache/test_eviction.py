@@ -140,7 +140,7 @@ def test_waiting_for_room_has_an_end(
     infos = make_shards(source, 2)
     files = cache(source, directory=local, limit=1000)
     files.open(infos[0])
-    monkeypatch.setattr("mdstorm_backend.cache.shard_source.ShardSource.patience", 0.0)
+    monkeypatch.setattr("mdstorm_backend.cache.shard_cache.ShardCache._patience", 0.0)
     held = try_lock(CacheDirectory(str(local)).record(infos[0].raw_data.basename))
     assert held is not None
     with held, pytest.raises(StorageError, match="limit of 1000 bytes, of which 0 are free"):
