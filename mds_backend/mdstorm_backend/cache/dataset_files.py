@@ -169,9 +169,9 @@ class DirectFiles:
                 content = self._verified(file, self._location.read(file.basename))
                 self._check_not_rewritten(file)
                 return content
-        except FileNotFoundError as error:
+        except download.ABSENT as error:
             if packed is None:
-                raise download.missing(self._location.file_url(file.basename)) from error
+                raise download.missing(self._location.file_url(file.basename), error) from error
         if not self._location.is_local_disk:
             return self._decompressed(info, packed)
         return self._copies().open(info)
@@ -229,8 +229,8 @@ class DirectFiles:
         url = self._location.file_url(file.basename)
         try:
             packed = self._verified(file, self._location.read(file.basename))
-        except FileNotFoundError as error:
-            raise download.missing(url) from error
+        except download.ABSENT as error:
+            raise download.missing(url, error) from error
         return download.decompressed(info, packed, url)
 
 
@@ -301,7 +301,7 @@ def _read(location: Location, options: CacheOptions) -> tuple[bytes, str | None]
 
     try:
         return download.try_again(attempt, url=url, attempts=options.retry)
-    except (FileNotFoundError, NotADirectoryError) as error:
+    except (*download.ABSENT, NotADirectoryError) as error:
         found = "" if location.is_local_disk else f" ({error})"
         raise errors.DatasetNotFoundError(
             _unfinished(location)

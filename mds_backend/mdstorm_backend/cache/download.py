@@ -54,7 +54,7 @@ def download(
     Raises
     ------
     DatasetNotFoundError
-        If there is no such file.
+        If there is no such file, or a directory in its place.
     CorruptDatasetError
         If its size or hash differs from the index.
     CredentialsError, StorageError
@@ -82,18 +82,23 @@ def download(
     try:
         with work(Cause.DOWNLOADS):
             path = try_again(attempt, url=url, attempts=attempts)
-    except FileNotFoundError as error:
-        raise missing(url) from error
+    except ABSENT as error:
+        raise missing(url, error) from error
     count("downloads")
     count("downloaded_bytes", file.bytes)
     return path
 
 
-def missing(url: str) -> errors.DatasetNotFoundError:
-    """Return the error for a missing file."""
+#: Errors of storages that have no file of a name.
+ABSENT = (FileNotFoundError, IsADirectoryError)
+
+
+def missing(url: str, error: OSError) -> errors.DatasetNotFoundError:
+    """Return the error for a file that is missing, or is a directory."""
+    is_directory = isinstance(error, IsADirectoryError)
+    what = "is a directory, not a file" if is_directory else "is gone, but the index lists it"
     return errors.DatasetNotFoundError(
-        f"shard {url} is gone, but the index lists it. Restore it, or write the dataset again",
-        url=url,
+        f"shard {url} {what}. Restore it, or write the dataset again", url=url
     )
 
 
@@ -185,7 +190,7 @@ T = TypeVar("T")
 #: Longest pause between two attempts, in seconds.
 LONGEST_PAUSE = 30.0
 #: Errors for which retrying does not help.
-_FINAL = (FileNotFoundError, NotADirectoryError, errors.CredentialsError, ReplacedError)
+_FINAL = (*ABSENT, NotADirectoryError, errors.CredentialsError, ReplacedError)
 _DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 
 _logger = logging.getLogger(__name__)
@@ -215,7 +220,8 @@ def try_again(action: Callable[[], T], *, url: str, attempts: int) -> T:
 
     Raises
     ------
-    FileNotFoundError, NotADirectoryError, CredentialsError, ReplacedError, LocalDiskError
+    FileNotFoundError, IsADirectoryError, NotADirectoryError
+    CredentialsError, ReplacedError, LocalDiskError
         Immediately, since retrying does not help.
     CorruptDatasetError, StorageError
         When all attempts have failed.

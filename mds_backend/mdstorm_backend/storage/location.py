@@ -299,14 +299,17 @@ class Location:
 
         Raises
         ------
-        FileNotFoundError
-            If there is no such file.
+        FileNotFoundError, IsADirectoryError
+            If there is no such file, or a directory in its place.
         """
         with self._files(name) as (fs, source):
             if self.url.startswith("memory:"):  # some versions of fsspec cannot copy from memory
                 Path(path).write_bytes(fs.cat_file(source))
             else:
                 fs.get_file(source, path)
+        if os.path.isdir(path):  # fsspec copies a local directory without its content
+            os.rmdir(path)
+            raise IsADirectoryError(f"{self.file_url(name)} is a directory")
 
     def write(self, name: str, buffers: Iterable[Buffer]) -> None:
         """Write a file atomically.

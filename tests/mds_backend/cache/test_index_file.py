@@ -39,8 +39,10 @@ def test_failures_that_stay_are_named(index: Path, storage: Storage) -> None:
     with pytest.raises(CredentialsError, match="Access Denied"):
         read(index.parent)
     index.unlink()
-    with pytest.raises(DatasetNotFoundError, match=r"has no index\.json"):
-        read(index.parent)
+    for _ in range(2):
+        with pytest.raises(DatasetNotFoundError, match=r"has no index\.json"):
+            read(index.parent)
+        index.mkdir(exist_ok=True)
 
 
 @pytest.mark.parametrize("fault", [disconnected, refused])

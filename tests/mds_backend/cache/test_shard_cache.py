@@ -235,13 +235,16 @@ def test_pauses_between_attempts_double(
 
 
 @COMPRESSIONS
+@pytest.mark.parametrize("is_directory", [False, True])
 def test_a_vanished_shard_is_named_at_once(
-    compression: str | None, source: Path, local: Path, storage: Storage
+    is_directory: bool, compression: str | None, source: Path, local: Path, storage: Storage
 ) -> None:
     (info,) = make_shards(source, 1, compression=compression)
     name = info.stored.basename
     (source / name).unlink()
-    with pytest.raises(DatasetNotFoundError, match=f"{name} is gone"):
+    if is_directory:
+        (source / name).mkdir()
+    with pytest.raises(DatasetNotFoundError, match=f"{name} is {'a dir' * is_directory or 'gone'}"):
         cache(source, directory=local, retry=5).open(info)
     assert storage.downloads[name] == 1
     assert parts_in(local) == []

@@ -128,6 +128,10 @@ def test_what_is_missing_or_wrong_on_this_machine_is_named(
         files.open(infos[1])
     with pytest.raises(DatasetNotFoundError, match=f"{name} is gone"):
         files.open(infos[2])
+    if location.is_local_disk:
+        (source / name).mkdir()
+        with pytest.raises(DatasetNotFoundError, match=f"{name} is a directory"):
+            files.open(infos[2])
 
 
 def test_a_hash_that_is_not_recorded_is_refused_for_files_of_this_machine(
