@@ -30,8 +30,7 @@ from mdstorm_backend.parquet.footers import (
 )
 from mdstorm_backend.parquet.parquet_dataset import ParquetDataset
 from mdstorm_backend.storage import Location
-from mdstorm_backend.tables.delta import check_as_of, is_delta, open_delta
-from mdstorm_backend.tables.delta_log import is_absolute
+from mdstorm_backend.tables.delta import check_as_of, is_absolute, is_delta, open_delta
 from mdstorm_backend.tables.iceberg import is_iceberg, open_iceberg
 from mdstorm_backend.tables.layouts import check_no_part_of_a_table
 from mdstorm_backend.tables.snapshot import AsOf, DeadRows, LiveFile, TableSnapshot

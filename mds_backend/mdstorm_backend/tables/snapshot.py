@@ -174,10 +174,6 @@ def read_by_spark(url: str, kind: str = "delta") -> str:
     )
 
 
-_ID = "delta.columnMapping.id"
-_STORED_NAME = "delta.columnMapping.physicalName"
-
-
 @dataclass(frozen=True)
 class TableField:
     """A column of a table, or a part of a nested column.
@@ -212,45 +208,6 @@ class TableField:
     def is_known(self) -> bool:
         """Whether the type is supported, including nested types."""
         return not pa.types.is_null(self.type)
-
-
-def parse_fields(schema: Mapping[str, Any], mode: str) -> tuple[TableField, ...]:
-    """Return the columns of the schema of a Delta table.
-
-    Parameters
-    ----------
-    schema : mapping
-        The schema as parsed from the JSON of the log.
-    mode : str
-        The table's column mapping: ``"none"``, ``"name"`` or ``"id"``.
-    """
-    return tuple(_field(field, mode) for field in schema["fields"])
-
-
-def _field(field: Mapping[str, Any], mode: str) -> TableField:
-    metadata = field.get("metadata") or {}
-    name = str(field["name"])
-    stored = str(metadata.get(_STORED_NAME, name)) if mode != "none" else name
-    id_ = int(metadata[_ID]) if mode == "id" and _ID in metadata else None
-    return _typed(name, field["type"], mode, stored, id_, bool(field.get("nullable", True)))
-
-
-def _typed(
-    name: str, type_: Any, mode: str, stored: str, id_: int | None, nullable: bool
-) -> TableField:
-    kind = type_["type"] if isinstance(type_, Mapping) else type_
-    children: tuple[TableField, ...] = ()
-    if kind == "struct":
-        children = parse_fields(type_, mode)
-    elif kind == "array":
-        element = _typed("element", type_["elementType"], mode, "element", None, True)
-        children = (element,)
-    elif kind == "map":
-        children = (
-            _typed("key", type_["keyType"], mode, "key", None, False),
-            _typed("value", type_["valueType"], mode, "value", None, True),
-        )
-    return TableField(name, nested_type(kind, children), stored, id_, nullable, children)
 
 
 def nested_type(kind: str, children: tuple[TableField, ...]) -> pa.DataType:
