@@ -61,10 +61,8 @@ class FileLock(OwnContext):
         self.release()
 
 
-def try_lock(path: str, *, shared: bool = False) -> FileLock | None:
+def try_lock(path: str) -> FileLock | None:
     """Lock the file `path`, creating it if necessary; return None if it is already locked.
-
-    A shared lock is for readers: any number of them may hold it at the same time.
 
     Raises
     ------
@@ -74,7 +72,7 @@ def try_lock(path: str, *, shared: bool = False) -> FileLock | None:
     while True:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
-            fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(fd)
             return None
@@ -86,13 +84,7 @@ def try_lock(path: str, *, shared: bool = False) -> FileLock | None:
         os.close(fd)  # removed between the two calls
 
 
-def wait_for_lock(
-    path: str,
-    *,
-    patience: float,
-    progress: Callable[[], object],
-    shared: bool = False,
-) -> FileLock:
+def wait_for_lock(path: str, *, patience: float, progress: Callable[[], object]) -> FileLock:
     """Lock the file `path` as soon as its holder releases it.
 
     Parameters
@@ -103,19 +95,17 @@ def wait_for_lock(
         Seconds to wait for a holder that makes no progress.
     progress : callable
         Returns a value that changes while the holder makes progress.
-    shared : bool
-        As for `try_lock`.
 
     Raises
     ------
     StorageError
         If the holder makes no progress for `patience` seconds.
     """
-    lock = try_lock(path, shared=shared)
+    lock = try_lock(path)
     if lock is not None:
         return lock
     pause, since, seen = _FIRST_PAUSE, time.monotonic(), progress()
-    while (lock := try_lock(path, shared=shared)) is None:
+    while (lock := try_lock(path)) is None:
         now, found = time.monotonic(), progress()
         if found != seen:
             since, seen = now, found

@@ -137,13 +137,9 @@ def check_cache_root() -> None:
 
 def default_directory(url: str, fingerprint: str) -> str:
     """Return the default directory for one state of a dataset, identified by `fingerprint`."""
-    return os.path.join(cache_root(), f"{default_prefix(url)}{_key(fingerprint)}")
-
-
-def default_prefix(url: str) -> str:
-    """Return the common prefix of the default directories for all states of one dataset."""
     name = re.sub(r"[^A-Za-z0-9_.-]+", "_", url.rstrip("/").rpartition("/")[2])[-40:]
-    return f"{name}-{_key(url)}-" if name.strip(".") else f"{_key(url)}-"
+    shown = f"{name}-" if name.strip(".") else ""
+    return os.path.join(cache_root(), f"{shown}{_key(url)}-{_key(fingerprint)}")
 
 
 def _key(text: str) -> str:
@@ -261,14 +257,12 @@ class CacheDirectory:
             with open(self.descriptor, "rb") as file:
                 value = json.load(file)
             return {"url": str(value["url"]), "fingerprint": str(value["fingerprint"])}
-        except (FileNotFoundError, KeyError, NotADirectoryError, TypeError, ValueError):
+        except (OSError, KeyError, TypeError, ValueError):
             return {}
 
-    def lock_ledger(self, *, shared: bool = False) -> FileLock:
+    def lock_ledger(self) -> FileLock:
         """Lock the ledger, which all shards share; held only briefly, never during a download."""
-        return wait_for_lock(
-            self.ledger, patience=_LEDGER_PATIENCE, progress=lambda: None, shared=shared
-        )
+        return wait_for_lock(self.ledger, patience=_LEDGER_PATIENCE, progress=lambda: None)
 
     def replace(self, path: str, data: bytes) -> None:
         """Write a small file atomically."""

@@ -23,7 +23,7 @@ from mdstorm_backend.cache.directory import (
     FileIdentity,
     Record,
     cache_root,
-    default_prefix,
+    default_directory,
     is_record,
 )
 from mdstorm_backend.errors import StorageError
@@ -98,9 +98,8 @@ def clear_cached(root: str | None = None, url: str | None = None) -> int:
         If a file cannot be removed.
     """
     wanted = None if url is None else normalize_url(url)
-    prefix = default_prefix(wanted) if root is None and wanted is not None else ""
     removed = 0
-    for directory in _directories(root, prefix):
+    for directory in _directories(root):
         if wanted is None or _url(directory) == wanted:
             with directory.used():
                 removed += _clear(directory)
@@ -117,9 +116,9 @@ def clear_former_states(directory: CacheDirectory, url: str) -> None:
     url : str
         Where the dataset is.
     """
-    root = os.path.dirname(directory.path)
-    for other in _directories(root, default_prefix(url)):
-        if other.path in (root, directory.path):
+    for other in _directories(os.path.dirname(directory.path)):
+        default = default_directory(url, other.described().get("fingerprint", ""))
+        if other.path == directory.path or other.path != default:
             continue
         try:
             lock = try_lock(other.users)
@@ -130,21 +129,17 @@ def clear_former_states(directory: CacheDirectory, url: str) -> None:
             _logger.warning("%s is outdated and cannot be removed (%s)", other.path, error)
 
 
-def _directories(root: str | None, prefix: str = "") -> Iterator[CacheDirectory]:
-    """Yield `root` if it is a cache, then the caches in it whose names begin with `prefix`."""
+def _directories(root: str | None) -> Iterator[CacheDirectory]:
+    """Yield `root` if it is a cache, then the caches in it."""
     root = os.path.abspath(root or cache_root())
-    if os.path.exists(CacheDirectory(root).descriptor):
-        yield CacheDirectory(root)
     try:
         names = sorted(os.listdir(root))
     except FileNotFoundError:
         return
     except OSError as error:
         raise StorageError(f"the cache directory {root} cannot be read ({error})") from error
-    for name in names:
-        if not name.startswith(prefix):
-            continue
-        directory = CacheDirectory(os.path.join(root, name))
+    for path in (root, *(os.path.join(root, name) for name in names)):
+        directory = CacheDirectory(path)
         if os.path.exists(directory.descriptor):
             yield directory
 
@@ -164,17 +159,10 @@ def _records(directory: CacheDirectory) -> list[str]:
 
 
 def _described(directory: CacheDirectory) -> CachedDataset:
-    shards = nbytes = 0
-    last_use = 0.0
-    for path in _records(directory):
-        record = Record.at(path)
-        if record.files:
-            shards += 1
-            nbytes += record.nbytes
-            with suppress(FileNotFoundError):
-                last_use = max(last_use, os.stat(path).st_mtime)
-    when = datetime.fromtimestamp(last_use, timezone.utc) if shards else None
-    return CachedDataset(_url(directory), directory.path, shards, nbytes, when)
+    used = [(when, record.nbytes) for when, _, record in _entries(directory) if record.files]
+    last = datetime.fromtimestamp(max(used)[0] / 1e9, timezone.utc) if used else None
+    nbytes = sum(nbytes for _, nbytes in used)
+    return CachedDataset(_url(directory), directory.path, len(used), nbytes, last)
 
 
 def _clear(directory: CacheDirectory) -> int:
@@ -239,8 +227,6 @@ def reserve(
     StorageError
         If the free space has not changed for `patience` seconds and is still too small.
     """
-    if limit is None and _reserve_uncounted(directory, lock, replace(record, reserved=nbytes)):
-        return
     since, seen = time.monotonic(), -1
     while True:
         with directory.lock_ledger() as ledger:
@@ -264,15 +250,6 @@ def reserve(
                 url=directory.path,
             )
         time.sleep(_PAUSE)
-
-
-def _reserve_uncounted(directory: CacheDirectory, lock: FileLock, record: Record) -> bool:
-    """Write a record, under a shared lock, if the bytes in use were never counted; return if so."""
-    with directory.lock_ledger(shared=True) as ledger:
-        is_uncounted = _used_bytes(ledger) is None
-        if is_uncounted:
-            lock.write(record.to_bytes())
-    return is_uncounted
 
 
 def _used_bytes(ledger: FileLock) -> int | None:
@@ -303,12 +280,11 @@ def _make_room(directory: CacheDirectory, lock: FileLock, nbytes: int, limit: in
 
 def _entries(directory: CacheDirectory) -> Iterator[tuple[int, str, Record]]:
     """Yield the last use in ns, the path and the content of every record that is not empty."""
-    with os.scandir(directory.notes) as found:
-        for entry in found:
-            if is_record(entry.name):
-                stat = entry.stat()
-                if stat.st_size:
-                    yield stat.st_mtime_ns, entry.path, Record.at(entry.path)
+    for path in _records(directory):
+        with suppress(FileNotFoundError):
+            found = os.stat(path)
+            if found.st_size:
+                yield found.st_mtime_ns, path, Record.at(path)
 
 
 def evict(directory: CacheDirectory, path: str) -> int:
