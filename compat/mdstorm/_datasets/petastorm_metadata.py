@@ -19,7 +19,7 @@ from mdstorm._pickles.stored_pickles import dump_field, dump_unischema, load_uni
 from mdstorm.codecs import CompressedImageCodec, CompressedNdarrayCodec, NdarrayCodec
 from mdstorm.unischema import Unischema
 from mdstorm_backend.base import parse_json
-from mdstorm_backend.parquet import ParquetDataset, has_same_files, open_parquet, read_file_metadata
+from mdstorm_backend.parquet import ParquetDataset, has_same_files, open_parquet
 from mdstorm_backend.storage import Location
 
 #: File at the root of a dataset that holds nothing but metadata.
@@ -135,7 +135,7 @@ def add_metadata(dataset: Any, entries: Mapping[bytes, bytes]) -> None:
     base = read_metadata(location)
     if base is None:
         ours = isinstance(dataset, ParquetDataset)
-        base = read_file_metadata(dataset, dataset.files[:1])[0] if ours else _first(dataset)
+        base = dataset.read_file_metadata(dataset.files[:1])[0] if ours else _first(dataset)
     write_beside(location, COMMON_METADATA, metadata_file(base, {**entries_of(base), **entries}))
 
 
@@ -411,7 +411,7 @@ def _write(
 ) -> None:
     location = source.location
     summarised = with_summary or location.exists(SUMMARY_METADATA)
-    footers = read_file_metadata(source, source.files if summarised else source.files[:1])
+    footers = source.read_file_metadata(source.files if summarised else source.files[:1])
     is_other = row_group_counts(entries) != counted_row_groups(source)
     if is_other or has_stale_index(source, entries):
         dropped = (ROW_GROUPS_INDEX_KEY, ROW_GROUPS_INDEX_NOTE_KEY)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,8 +20,6 @@ from mdstorm_backend.format.shard_info import (
     CLAIM_NAME,
     MAX_SHARD_BYTES,
     ShardName,
-    missing_numbers,
-    order_shards,
     parse_shard_name,
 )
 from mdstorm_backend.format.stored_schema import parse_columns, schema_of, without_form
@@ -228,3 +228,64 @@ def _index_of(location: Location, names: list[ShardName], found: list[_Found]) -
 def _bare(columns: Schema | None) -> Schema | None:
     """Return the schema without the parts that may differ between the shards of one dataset."""
     return None if columns is None else Schema(tuple(map(without_form, columns)))
+
+
+def order_shards(names: Iterable[ShardName]) -> list[ShardName]:
+    """Return shards in the order of their samples: by directory, partition and number.
+
+    Numbers in the names of directories are compared as numbers, so 2 comes before 10.
+
+    Raises
+    ------
+    errors.WriteError
+        If there are two attempts of one partition, or two jobs (or writers) in one directory: only
+        one of them belongs to the dataset.
+    """
+    found = sorted(names, key=_key)
+    writers: dict[str, set[tuple[str, bool]]] = defaultdict(set)
+    attempts: dict[tuple[str, str, int], set[int]] = defaultdict(set)
+    for name in found:
+        writers[name.place].add((name.job, name.partition < 0))
+        attempts[name.directory, name.job, name.partition].add(name.attempt)
+    for place, several in writers.items():
+        if len(several) > 1:
+            raise _refusal("shards of several jobs", [n for n in found if n.place == place])
+    for (directory, job, partition), several_attempts in attempts.items():
+        if len(several_attempts) > 1:
+            group = (directory, job, partition)
+            raise _refusal(
+                f"shards of {len(several_attempts)} attempts of partition {partition}",
+                [n for n in found if (n.directory, n.job, n.partition) == group],
+            )
+    return found
+
+
+def missing_numbers(names: Iterable[ShardName]) -> list[str]:
+    """Return names missing before a later shard of the same writer, at most 10 per writer."""
+    writers: dict[tuple[str, str, int, int], dict[int, ShardName]] = defaultdict(dict)
+    for name in names:
+        writers[name.writer][name.number] = name
+    missing = []
+    for numbers in writers.values():
+        last = numbers[max(numbers)]
+        old = f".{last.number:05}.mds"
+        missing += [
+            last.path.replace(old, f".{number:05}.mds")
+            for number in sorted(set(range(last.number)) - set(numbers))[:10]
+        ]
+    return missing
+
+
+def _key(name: ShardName) -> tuple[object, ...]:
+    parts = re.split(r"(\d+)", name.directory)
+    natural = tuple((int(p), "") if p.isdecimal() else (-1, p) for p in parts)
+    return natural, name.partition, name.job, name.attempt, name.number, name.path
+
+
+def _refusal(what: str, names: list[ShardName]) -> errors.WriteError:
+    examples = {name.writer: name.path for name in reversed(names)}
+    listed = " and ".join(sorted(examples.values())[:4])
+    return errors.WriteError(
+        f"there are {what}: {listed}. Only one of them belongs to the dataset, and mdstorm cannot "
+        "know which: move the files of the other elsewhere, and try again"
+    )

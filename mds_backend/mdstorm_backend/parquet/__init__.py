@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mdstorm_backend.parquet.footers import PartitionValue, RowGroup
 from mdstorm_backend.parquet.listing import is_hidden
-from mdstorm_backend.parquet.opening import has_same_files, open_parquet, read_file_metadata
+from mdstorm_backend.parquet.opening import has_same_files, open_parquet
 from mdstorm_backend.parquet.parquet_dataset import Bounds, ParquetDataset, value_bounds
 
 __all__ = [
@@ -15,6 +15,5 @@ __all__ = [
     "has_same_files",
     "is_hidden",
     "open_parquet",
-    "read_file_metadata",
     "value_bounds",
 ]

@@ -133,7 +133,10 @@ class Footer:
 
 
 def read_footers(
-    location: Location, files: Sequence[ParquetFileInfo], options: CacheOptions
+    location: Location,
+    files: Sequence[ParquetFileInfo],
+    options: CacheOptions,
+    table_version: int | None = None,
 ) -> list[Footer]:
     """Read the footers of several files in parallel.
 
@@ -145,6 +148,8 @@ def read_footers(
         The files.
     options : CacheOptions
         Retries and timeout for remote files.
+    table_version : int, optional
+        The version of the table, if the files are one; for error messages.
 
     Raises
     ------
@@ -155,19 +160,12 @@ def read_footers(
     CredentialsError, StorageError
         If the storage denies access or fails.
     """
-    return map_files(lambda file: _read(location, file, options), files)
-
-
-def read_metadata(
-    location: Location, file: ParquetFileInfo, options: CacheOptions
-) -> pq.FileMetaData:
-    """Read the complete footer of a file; raises as `read_footers`.
-
-    Notes
-    -----
-    Do not ask it for columns of row groups: if those are damaged, pyarrow ends the process.
-    """
-    return parsed(pa.py_buffer(_tail(location, file, options)), location.file_url(file.name))
+    try:
+        return map_files(lambda file: _read(location, file, options), files)
+    except DatasetNotFoundError as error:
+        if table_version is None:
+            raise
+        raise _missing_file(error.url, table_version) from error
 
 
 def read_chunks(
@@ -178,7 +176,8 @@ def read_chunks(
     Returns
     -------
     metadata : pyarrow.parquet.FileMetaData
-        The footer.
+        The footer. Do not ask it for columns of row groups: if those are damaged, pyarrow ends the
+        process.
     chunks : list of list of Struct
         For each row group the ``ColumnMetaData`` of its columns, with `CHUNK_FIELDS`.
     """
@@ -417,7 +416,7 @@ class ParquetFiles(RenewedInForks):
             return self._source.open(self._infos[name])
         except DatasetNotFoundError as error:
             if self._table_version is not None:
-                raise missing_file(url, self._table_version) from error
+                raise _missing_file(url, self._table_version) from error
             raise DatasetNotFoundError(
                 f"{url} is gone, but existed when the dataset was opened. Restore it, or open "
                 "the dataset again",
@@ -431,7 +430,7 @@ class ParquetFiles(RenewedInForks):
             ) from error
 
 
-def missing_file(url: str, version: int) -> DatasetNotFoundError:
+def _missing_file(url: str, version: int) -> DatasetNotFoundError:
     """Return the error for a missing file that a version of a table refers to."""
     return DatasetNotFoundError(
         f"{url} is missing, which is part of version {version} of the table: VACUUM, or the "

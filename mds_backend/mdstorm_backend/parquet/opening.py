@@ -13,21 +13,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from mdstorm_backend.base.threads import map_files
 from mdstorm_backend.cache import CacheOptions
-from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
+from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.parquet import listing
 from mdstorm_backend.parquet.columns import StoredColumns, columns_of, common_schema
-from mdstorm_backend.parquet.footers import (
-    Footer,
-    ParquetFileInfo,
-    RowGroup,
-    missing_file,
-    read_footers,
-    read_metadata,
-)
+from mdstorm_backend.parquet.footers import Footer, ParquetFileInfo, RowGroup, read_footers
 from mdstorm_backend.parquet.parquet_dataset import ParquetDataset
 from mdstorm_backend.storage import Location
 from mdstorm_backend.tables.delta import check_as_of, is_absolute, is_delta, open_delta
@@ -142,20 +134,6 @@ def _fingerprint(files: Sequence[ParquetFileInfo], footers: Sequence[Footer]) ->
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def read_file_metadata(
-    dataset: ParquetDataset, files: Sequence[ParquetFileInfo]
-) -> list[pq.FileMetaData]:
-    """Read the complete footers of some files of a dataset, in parallel.
-
-    Raises
-    ------
-    DatasetNotFoundError, CorruptDatasetError, CredentialsError, StorageError
-        If a footer cannot be read.
-    """
-    options = dataset.cache or CacheOptions()
-    return map_files(lambda file: read_metadata(dataset.location, file, options), files)
-
-
 def has_same_files(dataset: ParquetDataset) -> bool:
     """Whether the dataset still has the files that it had when it was opened.
 
@@ -265,10 +243,7 @@ def _read_footers(
     """Read the footers of files of a table, with the table's column names."""
     if not infos:
         return []
-    try:
-        footers = read_footers(base, infos, cache or CacheOptions())
-    except DatasetNotFoundError as error:
-        raise missing_file(error.url, table.version) from error
+    footers = read_footers(base, infos, cache or CacheOptions(), table.version)
     columns = [f.name for f in table.fields if f.name not in table.partition_columns]
     return [
         _renamed(footer, stored, columns, base.file_url(info.name))

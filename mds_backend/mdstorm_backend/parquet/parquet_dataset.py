@@ -217,6 +217,17 @@ class ParquetDataset(SampleDataset):
         """
         return self._files.open(group.path)
 
+    def read_file_metadata(self, files: Sequence[footers.ParquetFileInfo]) -> list[pq.FileMetaData]:
+        """Read the complete footers of some of the files, in parallel.
+
+        Raises
+        ------
+        DatasetNotFoundError, CorruptDatasetError, CredentialsError, StorageError
+            If a footer cannot be read.
+        """
+        options = self.cache or CacheOptions()
+        return map_files(lambda f: footers.read_chunks(self.location, f, options)[0], files)
+
     def _open(self, number: int) -> ParquetShard:
         group = self.row_groups[number]
         count("shards")

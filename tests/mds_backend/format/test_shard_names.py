@@ -3,12 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mdstorm_backend.errors import WriteError
-from mdstorm_backend.format.shard_info import (
-    ShardName,
-    missing_numbers,
-    order_shards,
-    parse_shard_name,
-)
+from mdstorm_backend.format.shard_info import ShardName, parse_shard_name
+from mdstorm_backend.maintenance.reindex import missing_numbers, order_shards
 
 
 def parsed(*paths: str) -> list[ShardName]:
