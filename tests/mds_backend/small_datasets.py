@@ -13,7 +13,7 @@ from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.format.type_plan import plan_types
 from mdstorm_backend.format.values.arrow_types import SparkType, arrow_type
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write import shard_writer
+from mdstorm_backend.write import batch_shards
 from mdstorm_backend.write.commit import mark_directory, publish
 from mdstorm_backend.write.full_shard import ShardFormat, ShardReport
 from mdstorm_backend.write.mds_writer import MDSWriter
@@ -65,7 +65,7 @@ def write_shards(
     """Write shards as one task of a job does; nothing is committed."""
     location = Location.of(str(directory))
     mark_directory(location)
-    return shard_writer.write_shards(
+    return batch_shards.write_shards(
         to_table(columns, fields).combine_chunks().to_batches(max_chunksize=batch_rows),
         location,
         plan(fields, dtype, nullable=nullable),

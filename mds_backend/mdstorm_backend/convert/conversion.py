@@ -31,9 +31,9 @@ from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write import commit
+from mdstorm_backend.write.batch_shards import write_shards
 from mdstorm_backend.write.directories import Claim
 from mdstorm_backend.write.full_shard import Packed, ShardFormat, ShardReport
-from mdstorm_backend.write.shard_writer import write_shards
 
 #: Errors that may not recur when the conversion is run again; our other errors are due to the data.
 _PASSING = (errors.WriteError, errors.StorageError, errors.CredentialsError)

@@ -14,10 +14,9 @@ from mdstorm_backend.errors import ArgumentTypeError
 from mdstorm_backend.format.encodings.registry import foreign_encodings
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write.batch_shards import BatchShards
-from mdstorm_backend.write.full_shard import FullShard, ShardFormat, ShardReport
+from mdstorm_backend.write.batch_shards import BatchShards, write_shards
+from mdstorm_backend.write.full_shard import FullShard, ShardFormat, ShardReport, ShardStore
 from mdstorm_backend.write.sample_shards import SampleShards
-from mdstorm_backend.write.shard_writer import ShardStore, write_shards
 
 if TYPE_CHECKING:
     import pandas as pd

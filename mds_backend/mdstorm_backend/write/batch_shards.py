@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,9 @@ from mdstorm_backend.format.encodings.encoding import EncodedColumn
 from mdstorm_backend.format.layout import Validity, pack_validity, preamble, preamble_size
 from mdstorm_backend.format.schema import FORMAT_VERSION, Column, Schema
 from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
-from mdstorm_backend.write.full_shard import FullShard, ShardFormat
+from mdstorm_backend.storage import Location
+from mdstorm_backend.write import directories
+from mdstorm_backend.write.full_shard import FullShard, Packed, ShardFormat, ShardReport, shard_name
 
 #: Most bytes of the header that a bitmap takes besides its bits.
 _BITMAP_ENTRY = 64
@@ -318,6 +321,57 @@ class BatchShards:
             start = self._buffer.append(columns, samples, start)
             if start < len(samples):
                 self.flush()
+
+
+def write_shards(
+    batches: Iterable[pa.RecordBatch],
+    location: Location,
+    schema: Schema,
+    format_: ShardFormat,
+    prefix: str,
+    run: Callable[[Callable[[], Packed]], Packed] = lambda pack: pack(),
+) -> list[ShardReport]:
+    """Write record batches as shards, cut by `BatchShards`.
+
+    Parameters
+    ----------
+    batches : iterable of pyarrow.RecordBatch
+        The rows, with the columns of the schema in any order.
+    location : Location
+        Directory of the dataset.
+    schema, format_
+        As for `BatchShards`.
+    prefix : str
+        Start of the shards' names, unique to this call: ``<prefix>.<sequence>.mds``.
+    run : callable
+        Calls the function that packs a shard, and returns its result. A codec may take half a
+        minute for a shard, in which nothing else ends the thread.
+
+    Returns
+    -------
+    list of ShardReport
+        One report per shard.
+
+    Raises
+    ------
+    EncodingError
+        If a value does not fit the encoding of its column.
+    WriteError
+        If a shard cannot be written.
+    """
+    reports: list[ShardReport] = []
+
+    def store(shard: FullShard) -> None:
+        report, name, content = run(partial(shard.pack, shard_name(prefix, len(reports)), format_))
+        with directories.file_errors(location, name):
+            directories.retried(location, partial(location.write, name, content))
+        reports.append(report)
+
+    shards = BatchShards(schema, format_, store)
+    for batch in batches:
+        shards.write(batch)
+    shards.flush()
+    return reports
 
 
 def encode_column(

@@ -22,9 +22,8 @@ from mdstorm_backend.format.type_plan import check_columns, plan_batch
 from mdstorm_backend.write.batch_shards import BatchShards
 from mdstorm_backend.write.commit import build_index
 from mdstorm_backend.write.directories import DEFAULT_RETRY, Path, clear_target, find_targets
-from mdstorm_backend.write.full_shard import FullShard, ShardFormat
+from mdstorm_backend.write.full_shard import FullShard, ShardFormat, ShardStore, shard_name
 from mdstorm_backend.write.sample_shards import SampleShards
-from mdstorm_backend.write.shard_writer import ShardStore, shard_name
 
 
 class MDSWriter(Described, OwnContext):

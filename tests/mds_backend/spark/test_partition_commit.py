@@ -11,10 +11,10 @@ from mdstorm_backend.errors import DatasetExistsError
 from mdstorm_backend.executors.tasks import PartitionJob, report_texts
 from mdstorm_backend.spark.dataframe_to_mds import abandon_partitions, publish_partitions
 from mdstorm_backend.storage import Location
+from mdstorm_backend.write.batch_shards import write_shards
 from mdstorm_backend.write.commit import write_index
 from mdstorm_backend.write.directories import make_directory
 from mdstorm_backend.write.full_shard import ShardFormat
-from mdstorm_backend.write.shard_writer import write_shards
 
 SCHEMA = plan({"n": "long"})
 

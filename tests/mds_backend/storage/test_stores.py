@@ -22,9 +22,9 @@ from mdstorm_backend.errors import DatasetNotFoundError, StorageError, WriteErro
 from mdstorm_backend.format.index import Index
 from mdstorm_backend.storage import Location, databricks_files
 from mdstorm_backend.storage.filesystems import open_filesystem
+from mdstorm_backend.write.batch_shards import write_shards
 from mdstorm_backend.write.commit import mark_directory, publish, remove_dataset
 from mdstorm_backend.write.full_shard import ShardFormat
-from mdstorm_backend.write.shard_writer import write_shards
 
 FIELDS = {"number": "long", "text": "string"}
 TABLE = pa.table({"number": range(500), "text": [f"number {n}" for n in range(500)]})

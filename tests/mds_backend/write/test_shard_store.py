@@ -7,8 +7,7 @@ import pytest
 
 from mdstorm_backend.errors import DatasetExistsError, StorageError, WriteError
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write.full_shard import FullShard, ShardFormat
-from mdstorm_backend.write.shard_writer import ShardStore
+from mdstorm_backend.write.full_shard import FullShard, ShardFormat, ShardStore
 
 
 def store_at(place: Path | str, **options: Any) -> ShardStore:

@@ -15,7 +15,7 @@ from tests.mds_backend.strategies import Data, data, moderate
 from mdstorm_backend.errors import EncodingError, WriteError
 from mdstorm_backend.format.values.arrow_types import arrow_type
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write import sample_shards, shard_writer
+from mdstorm_backend.write import batch_shards, sample_shards
 from mdstorm_backend.write.full_shard import FullShard, ShardFormat, ShardReport
 from mdstorm_backend.write.sample_shards import SampleShards
 
@@ -136,7 +136,7 @@ def test_columns_of_a_batch_may_come_in_any_order(tmp_path: Path) -> None:
     fields = {"b": "long", "a": "string"}
     table = to_table({"a": ["x"], "b": [1]}, fields)
     batches = [table.select(names).to_batches()[0] for names in (["a", "b"], ["b", "a"])]
-    shard_writer.write_shards(
+    batch_shards.write_shards(
         batches, Location.of(tmp_path), plan(fields), ShardFormat(1 << 20), "p"
     )
     (shard,) = decode_files(tmp_path)
@@ -167,7 +167,7 @@ def test_a_write_that_fails_leaves_no_part_of_a_shard(tmp_path: Path) -> None:
     disk = Disk(f"file://{tmp_path}")
     batch = pa.record_batch([pa.array(range(5), arrow_type("long"))], ["a"])
     with pytest.raises(WriteError, match="No space left"):
-        shard_writer.write_shards([batch], disk, plan({"a": "long"}), ShardFormat(1), "p")
+        batch_shards.write_shards([batch], disk, plan({"a": "long"}), ShardFormat(1), "p")
     assert sorted(file.name for file in tmp_path.iterdir()) == ["p.00000.mds", "p.00001.mds"]
     assert [row["a"] for shard in decode_files(tmp_path) for row in shard.rows] == [0, 1]
 
