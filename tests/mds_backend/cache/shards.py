@@ -15,6 +15,7 @@ import fsspec
 import pytest
 from fsspec.implementations.local import LocalFileSystem
 
+from mdstorm_backend.base.locks import FileLock, try_lock
 from mdstorm_backend.cache import CacheOptions, ShardFiles, download, shard_files
 from mdstorm_backend.format.compression import compress, digests, extension
 from mdstorm_backend.format.index import FileInfo, ShardInfo
@@ -168,3 +169,10 @@ def files_in(directory: Path) -> list[str]:
 
 def parts_in(directory: Path) -> list[Path]:
     return list(directory.rglob("*.part"))
+
+
+def locked(path: str) -> FileLock:
+    """Hold the lock of a record or of the ledger, as another process would."""
+    lock = try_lock(path)
+    assert lock is not None
+    return lock

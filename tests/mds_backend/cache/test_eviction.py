@@ -11,12 +11,12 @@ from tests.mds_backend.cache.shards import (
     cache,
     contents,
     files_in,
+    locked,
     make_shards,
     no_fault,
     remote,
 )
 
-from mdstorm_backend.base.locks import try_lock
 from mdstorm_backend.cache import CacheOptions, shard_files
 from mdstorm_backend.cache.directory import CacheDirectory, Record
 from mdstorm_backend.cache.space import _entries, reserve
@@ -141,8 +141,7 @@ def test_waiting_for_room_has_an_end(
     files = cache(source, directory=local, limit=1000)
     files.open(infos[0])
     monkeypatch.setattr("mdstorm_backend.cache.shard_cache.ShardCache._patience", 0.0)
-    held = try_lock(CacheDirectory(str(local)).record(infos[0].raw_data.basename))
-    assert held is not None
+    held = locked(CacheDirectory(str(local)).record(infos[0].raw_data.basename))
     with held, pytest.raises(StorageError, match="limit of 1000 bytes, of which 0 are free"):
         files.open(infos[1])
     assert files.open(infos[1])
@@ -153,8 +152,7 @@ def test_room_that_a_killed_download_reserved_is_taken_back(source: Path, local:
     files = cache(source, directory=local, limit=2000)
     files.open(infos[0])
     directory = CacheDirectory(str(local))
-    lock = try_lock(directory.record("killed.mds"))
-    assert lock is not None
+    lock = locked(directory.record("killed.mds"))
     with lock:
         reserve(directory, lock, Record(), 1000, limit=2000, patience=0.0)
     files.open(infos[1])

@@ -6,9 +6,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
-from tests.mds_backend.cache.shards import cache, contents, files_in, make_shards, remote
+from tests.mds_backend.cache.shards import cache, contents, files_in, locked, make_shards, remote
 
-from mdstorm_backend.base.locks import try_lock
 from mdstorm_backend.cache import CacheOptions, read_index
 from mdstorm_backend.cache.directory import CacheDirectory
 from mdstorm_backend.cache.space import clear_cached, list_cached
@@ -124,8 +123,7 @@ def test_a_lock_that_hangs_is_no_matter_of_the_disk(
     cache(source, directory=local).open(info)
     (source / "index.json").write_text('{"shards": [], "version": 2}')
     monkeypatch.setattr("mdstorm_backend.cache.directory._LEDGER_PATIENCE", 0.0)
-    lock = try_lock(CacheDirectory(str(local)).ledger)
-    assert lock is not None
+    lock = locked(CacheDirectory(str(local)).ledger)
     options = CacheOptions(directory=str(local))
     with lock:
         for use in (lambda: read_index(remote(source), options), lambda: clear_cached(str(local))):
@@ -139,8 +137,7 @@ def test_a_shard_that_is_being_brought_stays(source: Path, root: Path) -> None:
     for info in infos:
         files.open(info)
     (entry,) = list_cached()
-    lock = try_lock(CacheDirectory(entry.directory).record(infos[0].raw_data.basename))
-    assert lock is not None
+    lock = locked(CacheDirectory(entry.directory).record(infos[0].raw_data.basename))
     with lock:
         assert clear_cached() == 1000
     assert [entry.shards for entry in list_cached()] == [1]

@@ -1,8 +1,8 @@
 """The servers that stand for the storages, each started once, and what a client needs for them."""
 
 import os
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,36 +28,22 @@ def default_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_pauses(monkeypatch)
 
 
-@pytest.fixture(scope="session")
-def started_s3() -> Iterator[S3Server]:
-    pytest.importorskip("s3fs")
-    server = S3Server()
-    yield server
-    server.close()
+def started(library: str, make: Callable[[pytest.TempPathFactory], Any]) -> Any:
+    """Return a fixture: a server that is started once, if its client's library is installed."""
+
+    @pytest.fixture(scope="session")
+    def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+        pytest.importorskip(library)
+        with closing(make(tmp_path_factory)) as found:
+            yield found
+
+    return server
 
 
-@pytest.fixture(scope="session")
-def started_azure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AzureServer]:
-    pytest.importorskip("adlfs")
-    server = AzureServer(tmp_path_factory.mktemp("azurite"))
-    yield server
-    server.close()
-
-
-@pytest.fixture(scope="session")
-def started_gs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GoogleServer]:
-    server = GoogleServer(tmp_path_factory.mktemp("google"))
-    pytest.importorskip("gcsfs")
-    yield server
-    server.close()
-
-
-@pytest.fixture(scope="session")
-def started_databricks() -> Iterator[DatabricksServer]:
-    pytest.importorskip("databricks.sdk")
-    server = DatabricksServer()
-    yield server
-    server.close()
+started_s3 = started("s3fs", lambda _: S3Server())
+started_azure = started("adlfs", lambda folders: AzureServer(folders.mktemp("azurite")))
+started_gs = started("gcsfs", lambda folders: GoogleServer(folders.mktemp("google")))
+started_databricks = started("databricks.sdk", lambda _: DatabricksServer())
 
 
 def forget_filesystems() -> None:

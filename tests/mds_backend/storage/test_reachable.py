@@ -1,14 +1,11 @@
 """A storage whose host refuses connections, or has no address, is an error at once."""
 
 import socket
-from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mds_backend.small_datasets import write_ints
 from tests.servers.s3 import BUCKET, S3Server
 
-from mdstorm_backend import StreamingDataset
 from mdstorm_backend.errors import StorageError
 from mdstorm_backend.storage import Location, faults
 
@@ -76,17 +73,3 @@ def test_so_is_one_behind_a_proxy_of_the_options(s3: S3Server, connections: list
     Location.of(f"s3://{BUCKET}/x", options).write("y", [b"1"])
     assert connections == []
     assert s3.count("PUT", f"/{BUCKET}/x/y") == 1
-
-
-def test_a_filled_directory_is_read_while_the_storage_is_away(
-    s3: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("S3_ENDPOINT_URL", s3.url)
-    url = f"s3://{BUCKET}/away"
-    write_ints(url, [7])
-    for endpoint in (s3.url, REFUSING):
-        monkeypatch.setenv("S3_ENDPOINT_URL", endpoint)
-        dataset = StreamingDataset(
-            remote=url, local=str(tmp_path / "local"), batch_size=1, download_retry=1
-        )
-        assert list(dataset) == [{"n": 7}]

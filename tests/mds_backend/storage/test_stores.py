@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from tests.mds_backend.small_datasets import plan
 from tests.mds_backend.storage.conftest import Store
+from tests.programs import run_program
 from tests.servers.databricks import DatabricksServer
 from tests.servers.gcs import GoogleServer
 from tests.servers.http import StartResponse, WSGIApp, WSGIEnvironment, cut_off, respond
@@ -171,3 +172,33 @@ def test_files_that_another_client_writes_are_seen(s3: S3Server) -> None:
     for name in "abc":
         other.remove(name)
     assert ours.list_names() == []
+
+
+_FORKING = """
+import os, sys
+root, url, endpoint, directory = sys.argv[1:]
+sys.path.insert(0, root)
+from pathlib import Path
+from mdstorm_backend.cache import CacheOptions, shard_files
+from mdstorm_backend.storage import Location
+from tests.mds_backend.cache.shards import contents, make_shards
+
+location, source = Location.of(url, {"endpoint_url": endpoint}), Path(directory) / "source"
+infos = make_shards(source, 3, compression="gz")
+for info in infos:
+    location.write(info.stored.basename, [(source / info.stored.basename).read_bytes()])
+options = CacheOptions(directory=f"{directory}/local", timeout=20, retry=1)
+files = shard_files(location, "f", options, written="now")
+files.open(infos[0])
+child = os.fork()
+if child == 0:
+    os._exit(0 if bytes(files.open(infos[1])) == contents(infos)[1] else 3)
+assert os.waitpid(child, 0)[1] == 0
+assert bytes(files.open(infos[2])) == contents(infos)[2]
+"""
+
+
+def test_a_forked_child_downloads_as_its_parent_does(s3: S3Server, tmp_path: Path) -> None:
+    url = f"s3://{BUCKET}/forked"
+    run_program(_FORKING, Path(__file__).parents[3], url, s3.url, tmp_path, cwd=tmp_path)
+    assert s3.count("GET", ".gz") == 3
