@@ -53,19 +53,6 @@ def test_the_setting_is_lowered_and_restored(
     assert spark.conf.get(CONF, None) == before
 
 
-@reads_conf
-@pytest.mark.parametrize("before", [None, "5000"])
-def test_the_setting_is_restored_after_writing_and_after_a_failure(
-    spark: Any, set_conf: Any, target: Path, before: str | None
-) -> None:
-    set_conf(CONF, before)
-    materialize(spark.sql("SELECT X'00' AS x"), str(target))
-    assert spark.conf.get(CONF, None) == before
-    with pytest.raises(KeyboardInterrupt), sized_arrow_batches(spark, BINARIES):
-        raise KeyboardInterrupt
-    assert spark.conf.get(CONF, None) == before
-
-
 def test_all_rows_arrive_in_batches_of_any_size(spark: Any, target: Path) -> None:
     """Where the session refuses the setting, the first batch has 10,000 rows instead of 128."""
     df = spark.range(0, 10_500, 1, 1).selectExpr("CAST(id AS STRING) AS x", "X'00' AS y")

@@ -41,38 +41,23 @@ def test_every_partition_is_a_dataset_and_all_of_them_are_one(spark: Any, target
 def test_types_that_mosaic_refuses_or_loses_are_kept(spark: Any, target: Path) -> None:
     df = spark.sql(
         """
-        SELECT CAST(-id AS TINYINT) AS byte, CAST(-id AS SMALLINT) AS short, id = 1 AS flag,
-            DATE'2024-02-29' AS day, IF(id = 0, NULL, TIMESTAMP_NTZ'2024-01-01 00:00:00') AS time,
-            IF(id = 0, NULL, id) AS n, IF(id = 0, NULL, 'é') AS text, 0.1D AS double,
-            IF(id = 0, NULL, CAST(1.5 AS DECIMAL(5, 2))) AS price,
-            IF(id = 0, array(), array(1, NULL)) AS ragged, array(1, 2) AS no_nulls,
-            named_struct('a', id) AS `a.b`
+        SELECT CAST(-id AS TINYINT) AS byte, id = 1 AS flag, DATE'2024-02-29' AS day,
+            IF(id = 0, NULL, CAST(1.5 AS DECIMAL(5, 2))) AS price, 0.1D AS double,
+            IF(id = 0, array(), array(1, NULL)) AS ragged, named_struct('a', id) AS `a.b`
         FROM RANGE(0, 2, 1, 1)
         """
     )
     dataframe_to_mds(df, mds_kwargs={"out": str(target), "compression": None})
-    found = open_dataset(str(target)).to_table().to_pylist()
-    assert found[0] == {
-        "byte": 0,
-        "short": 0,
-        "flag": False,
-        "day": date(2024, 2, 29),
-        "time": None,
-        "n": None,
-        "text": None,
-        "double": 0.1,
-        "price": None,
-        "ragged": [],
-        "no_nulls": [1, 2],
-        "a.b": {"a": 0},
-    }
-    assert (found[1]["byte"], found[1]["short"], found[1]["flag"]) == (-1, -1, True)
-    assert (found[1]["price"], found[1]["ragged"]) == (Decimal("1.50"), [1, None])
+    day, price = date(2024, 2, 29), Decimal("1.50")
+    names = ("byte", "flag", "day", "price", "double", "ragged", "a.b")
+    assert open_dataset(str(target)).to_table().to_pylist() == [
+        dict(zip(names, (0, False, day, None, 0.1, [], {"a": 0}), strict=True)),
+        dict(zip(names, (-1, True, day, price, 0.1, [1, None], {"a": 1}), strict=True)),
+    ]
     (shard,) = json.loads((target / "index.json").read_text())["shards"]
     assert shard["compression"] is None
-    assert (
-        dict(zip(shard["column_names"], shard["column_encodings"], strict=True))["byte"] == "int8"
-    )
+    encodings = dict(zip(shard["column_names"], shard["column_encodings"], strict=True))
+    assert (encodings["byte"], encodings["double"]) == ("int8", "float64")
 
 
 def test_columns_choose_what_is_stored_and_how(spark: Any, target: Path) -> None:

@@ -102,6 +102,9 @@ def test_what_can_be_set_is_set_and_restored() -> None:
         assert refused == {"no"}
         assert conf == {"a": "3", "b": "5", "other": "2"}
     assert conf == {"a": "1", "other": "2"}
+    with pytest.raises(KeyboardInterrupt), session_conf(session(conf), {"a": "3"}):
+        raise KeyboardInterrupt
+    assert conf == {"a": "1", "other": "2"}
 
 
 def test_a_session_that_is_gone_does_not_hide_why(caplog: pytest.LogCaptureFixture) -> None:
