@@ -333,10 +333,5 @@ def current_recorder() -> Recorder | None:
     return None if here.task is None else here.task[0]
 
 
-def spans_of(totals: Mapping[str, float]) -> Spans:
-    """Return the seconds that a consumer has waited, by cause."""
-    return [totals.get(name, 0.0) for name in WAITED]
-
-
 def _no_spans() -> Spans:
     return [0.0] * _CAUSES

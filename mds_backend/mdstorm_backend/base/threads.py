@@ -1,4 +1,4 @@
-"""Pools of threads, the threads of closed generators, and safety in forks.
+"""Pools of threads, prefetching, the threads of closed generators, and safety in forks.
 
 A suspended generator is closed when its last reference goes away. The garbage collector may close
 it in any thread and at any point: in one of the generator's own threads, or while a lock is held
@@ -11,20 +11,23 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from itertools import count
+from functools import lru_cache
+from itertools import count, islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 from weakref import WeakSet
 
-from mdstorm_backend.base.recorder import of_this_task
+from mdstorm_backend.base.recorder import Recorder, of_this_task, working_for
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 
+_In = TypeVar("_In")
 _Out = TypeVar("_Out")
 
 _places = count()
@@ -101,8 +104,6 @@ def _called(
 
 #: Called with the number of finished items, and the total.
 OnProgress: TypeAlias = Callable[[int, int], None]
-_Item = TypeVar("_Item")
-_Result = TypeVar("_Result")
 
 #: Limits the shards held in memory, and the concurrent requests to a storage.
 _MAX_THREADS = 8
@@ -117,7 +118,7 @@ def num_threads(threads: int | None) -> int:
     return threads or min(_MAX_THREADS, os.cpu_count() or 1)
 
 
-def map_files(call: Callable[[_Item], _Result], items: Collection[_Item]) -> list[_Result]:
+def map_files(call: Callable[[_In], _Out], items: Collection[_In]) -> list[_Out]:
     """Call `call` for each of some small files, in threads, and return the results in order.
 
     The first error is raised once all calls have ended.
@@ -127,11 +128,11 @@ def map_files(call: Callable[[_Item], _Result], items: Collection[_Item]) -> lis
 
 
 def each(
-    call: Callable[[_Item], _Result],
-    items: Sequence[_Item],
+    call: Callable[[_In], _Out],
+    items: Sequence[_In],
     threads: int | None,
     on_progress: OnProgress | None,
-) -> Iterator[_Result]:
+) -> Iterator[_Out]:
     """Call `call` for each item in threads, and yield the results in the order of the items.
 
     The first error is raised once the calls in progress have ended.
@@ -307,3 +308,127 @@ class PoolContext(OwnContext):
     def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
         if self._pool:
             end_pool(self._pool, kind)
+
+
+class Prefetcher(PoolContext):
+    """A pool of threads that stays at most `depth` results ahead of its consumer.
+
+    The threads end with the ``with`` block; see this module.
+
+    Parameters
+    ----------
+    workers : int
+        Number of threads. With 0, results are computed in the caller's thread, on demand.
+    depth : int
+        Results that may be in progress or ready at a time.
+    recorder : Recorder, optional
+        Records the work of the threads, and the waits of the consumer.
+    """
+
+    def __init__(
+        self,
+        workers: int,
+        depth: int,
+        recorder: Recorder | None = None,
+    ) -> None:
+        self._depth = max(depth, 1)
+        self._recorder = recorder
+        #: Whether the consumer found its last result ready.
+        self._is_ahead = False
+        #: One element per call in progress: a deque changes safely without a lock.
+        self._under_way: deque[None] = deque()
+        if workers:
+            _make_forks_safe()
+        self._pool = (
+            OrderedPool(workers, thread_name_prefix="mdstorm-prefetch") if workers else None
+        )
+
+    def map(
+        self, function: Callable[[_In], _Out], items: Iterable[_In], *, first_here: bool = False
+    ) -> Iterator[_Out]:
+        """Apply `function` to each item and yield the results in order.
+
+        `items` is advanced in the consumer's thread. Errors, including those of `items` itself, are
+        raised in order, after the preceding results. With `first_here`, the first item is processed
+        in the consumer's thread before the second one is requested.
+        """
+        items = iter(items)
+        for item in islice(items, None if self._pool is None else int(first_here)):
+            with working_for(self._recorder):
+                result = function(item)
+            yield result
+        if self._pool is None:
+            return
+        call: Callable[[_In], Any] = function
+        take: Callable[[Future[Any]], _Out] = Future.result
+        if self._recorder is not None:
+            call, take = self._recorder.task(function), self._recorder.result
+        call = self._counted(call)
+        pending: deque[Future[Any]] = deque()
+        failure: list[Exception] = []
+        submitted = 0
+        for item in _until_failure(items, failure):
+            pending.append(self._pool.submit(call, item))
+            submitted += 1
+            # A finished result is not held back until the full depth is submitted: submitting two
+            # items for each result reaches the full depth soon enough.
+            if len(pending) >= self._depth or (submitted >= 2 and pending[0].done()):
+                submitted = 0
+                self._count(pending)
+                yield take(pending.popleft())
+        while pending:
+            self._count(pending)
+            yield take(pending.popleft())
+        if failure:
+            raise failure[0]
+
+    def _count(self, pending: deque[Future[Any]]) -> None:
+        self._is_ahead = pending[0].done()
+        if self._recorder is not None:
+            self._recorder.results += 1
+            self._recorder.results_ready += sum(map(Future.done, pending))
+
+    def share_of(self, threads: int) -> int:
+        """Return how many of `threads` one call may use, dividing them among the current calls.
+
+        It is one while results are ready when the consumer requests them. More threads would take
+        more processor time and save no wait.
+        """
+        return 1 if self._is_ahead else max(threads // max(len(self._under_way), 1), 1)
+
+    def _counted(self, call: Callable[[_In], Any]) -> Callable[[_In], Any]:
+        under_way = self._under_way
+
+        def counted(item: _In) -> Any:
+            under_way.append(None)
+            try:
+                return call(item)
+            finally:
+                under_way.pop()
+
+        return counted
+
+
+def _until_failure(items: Iterable[_In], failure: list[Exception]) -> Iterator[_In]:
+    """Yield items until `items` raises an error, which is appended to `failure`."""
+    try:
+        yield from items
+    except Exception as error:
+        failure.append(error)
+
+
+@lru_cache(maxsize=1)
+def _make_forks_safe() -> None:
+    """Make forks wait until Arrow is initialised.
+
+    When Arrow first converts Python objects, it imports pandas under a lock, in whichever thread. A
+    process forked in the meantime would wait forever for a thread that it does not have.
+    """
+    os.register_at_fork(before=set_up_arrow)
+
+
+def set_up_arrow() -> None:
+    """Initialise Arrow, or wait for the thread that does; it imports pandas if installed."""
+    import pyarrow as pa
+
+    pa.array([0])

@@ -19,14 +19,9 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from mdstorm_backend import errors
 from mdstorm_backend.base.checks import check_integer, check_seconds, parse_json
 from mdstorm_backend.base.locks import NO_LOCKS, FileLock, wait_for_lock
-from mdstorm_backend.errors import (
-    CorruptDatasetError,
-    InvalidArgumentError,
-    MDStormError,
-    StorageError,
-)
 from mdstorm_backend.format.compression import check_hashes
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.format.shard_info import parse_size
@@ -87,10 +82,10 @@ def _parse_limit(value: int | float | str) -> int:
     """Return a number of bytes, given as a number or as text such as ``"10gb"``."""
     try:
         size = parse_size(value)
-    except InvalidArgumentError:
+    except errors.InvalidArgumentError:
         size = 0
     if size <= 0 or isinstance(value, bool):
-        raise InvalidArgumentError(
+        raise errors.InvalidArgumentError(
             "the cache limit must be a positive number of bytes, or text such as '500mb' or "
             f"'10gb'; found {value!r}"
         )
@@ -101,7 +96,7 @@ def _local_path(directory: str) -> str:
     directory = os.fspath(directory)
     url = normalize_url(directory)
     if not url.startswith("file:///"):
-        raise InvalidArgumentError(
+        raise errors.InvalidArgumentError(
             f"the cache directory must be a local path, found {directory!r}: choose a directory "
             "on a disk of this machine"
         )
@@ -188,7 +183,7 @@ class CacheDirectory:
         """
         parts = basename.replace("\\", "/").split("/")
         if os.path.isabs(basename) or ".." in parts or parts[0] in (NOTES, ""):
-            raise CorruptDatasetError(
+            raise errors.CorruptDatasetError(
                 f"the index names a file {basename!r}, which would be outside the dataset's "
                 "directory. Do not trust this dataset; write it again"
             )
@@ -300,7 +295,7 @@ class CacheDirectory:
         """
         try:
             yield
-        except MDStormError:
+        except errors.MDStormError:
             raise
         except OSError as error:
             if error.errno in NO_LOCKS:
@@ -311,7 +306,7 @@ class CacheDirectory:
                 )
             else:
                 remedy = "Make it writable, free space there, or name another directory"
-            raise StorageError(
+            raise errors.StorageError(
                 f"the cache directory {self.path} cannot be used ({error}). {remedy}: local=…, or "
                 "the environment variable MDSTORM_CACHE_DIR",
                 url=self.path,

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.base.prefetch import Prefetcher
 from mdstorm_backend.base.recorder import Cause, work
+from mdstorm_backend.base.threads import Prefetcher
 from mdstorm_backend.errors import TransformError
 from mdstorm_backend.format.values.batch import Batch, slice_batch
 from mdstorm_backend.order.chunks import Chunk

@@ -9,8 +9,8 @@ from itertools import islice
 
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.base.checks import is_integer, warn_user
-from mdstorm_backend.base.prefetch import Prefetcher
 from mdstorm_backend.base.recorder import Cause, Recorder, work
+from mdstorm_backend.base.threads import Prefetcher
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.format.values.batch import Batch, num_rows

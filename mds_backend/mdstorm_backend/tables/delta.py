@@ -16,15 +16,8 @@ from mdstorm_backend import errors
 from mdstorm_backend.base.checks import parse_json
 from mdstorm_backend.base.optional import require
 from mdstorm_backend.storage import Location, options_in_use
-from mdstorm_backend.tables.snapshot import (
-    AsOf,
-    DeadRows,
-    LiveFile,
-    TableField,
-    TableSnapshot,
-    nested_type,
-    read_by_spark,
-)
+from mdstorm_backend.tables import snapshot
+from mdstorm_backend.tables.snapshot import AsOf, DeadRows, TableField, TableSnapshot
 
 _LOG = "_delta_log"
 _VECTORS = "deletionVectors"
@@ -111,7 +104,7 @@ def open_delta(location: Location, as_of: AsOf) -> TableSnapshot:
     values = zip(*(actions.column(name).to_pylist() for name in columns), strict=True)
     names = [_checked_path(unquote(path), url) for path in paths]
     files = tuple(
-        LiveFile(names[i], size, modified, rows, partitions[i], nulls[i], dead.get(path))
+        snapshot.LiveFile(names[i], size, modified, rows, partitions[i], nulls[i], dead.get(path))
         for i, (path, size, modified, rows) in enumerate(values)
     )
     if as_of.timestamp is not None:
@@ -303,7 +296,7 @@ def _plain_text(error: Exception) -> str:
 def _unsupported(url: str, what: str) -> errors.UnsupportedTableError:
     """Return the error for a table that cannot be read; `what` completes "a table that …"."""
     return errors.UnsupportedTableError(
-        f"{url} is a Delta table that {what}. {read_by_spark(url)}", url=url
+        f"{url} is a Delta table that {what}. {snapshot.read_by_spark(url)}", url=url
     )
 
 
@@ -381,7 +374,7 @@ def _typed(
             _typed("key", type_["keyType"], mode, "key", None, False),
             _typed("value", type_["valueType"], mode, "value", None, True),
         )
-    return TableField(name, nested_type(kind, children), stored, id_, nullable, children)
+    return TableField(name, snapshot.nested_type(kind, children), stored, id_, nullable, children)
 
 
 #: Options of fsspec's file systems, and their names in delta-rs.
@@ -449,7 +442,7 @@ def of_delta_rs(location: Location) -> tuple[str, dict[str, str]]:
         return f"gs://{rest}", _of_google(options)
     raise errors.UnsupportedTableError(
         f"{location.url} is a Delta table, which can be read only on local disks and mounts, S3, "
-        f"Azure and Google Cloud Storage. {read_by_spark(location.url)}",
+        f"Azure and Google Cloud Storage. {snapshot.read_by_spark(location.url)}",
         url=location.url,
     )
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from mdstorm_backend.base.prefetch import Prefetcher
-from mdstorm_backend.base.threads import PassThreads
+from mdstorm_backend.base.threads import PassThreads, Prefetcher
 
 SECONDS = 30
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from tests.programs import run_program
 
-from mdstorm_backend.base import prefetch
-from mdstorm_backend.base.prefetch import Prefetcher
+from mdstorm_backend.base import threads
+from mdstorm_backend.base.threads import Prefetcher
 
 
 def test_no_more_items_are_taken_than_may_be_ahead_in_the_callers_thread() -> None:
@@ -70,7 +70,7 @@ class AtOnce:
 def test_a_result_that_is_there_does_not_wait_for_all_that_may_be_ahead(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(prefetch, "OrderedPool", AtOnce)
+    monkeypatch.setattr(threads, "OrderedPool", AtOnce)
     taken: list[int] = []
     with Prefetcher(2, 10) as prefetcher:
         results = prefetcher.map(taken.append, range(20))
@@ -96,7 +96,7 @@ def test_calls_that_are_under_way_share_threads() -> None:
 def test_a_call_has_one_thread_once_results_are_ready_when_asked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(prefetch, "OrderedPool", AtOnce)
+    monkeypatch.setattr(threads, "OrderedPool", AtOnce)
     with Prefetcher(2, 2) as prefetcher:
         shares = list(prefetcher.map(lambda _: prefetcher.share_of(5), range(4)))
     assert shares == [5, 5, 1, 1]
@@ -106,7 +106,7 @@ def test_a_call_has_one_thread_once_results_are_ready_when_asked_for(
 _FORK_DURING_AN_IMPORT = """
 import os, signal, sys, threading
 import pyarrow as pa
-from mdstorm_backend.base.prefetch import Prefetcher
+from mdstorm_backend.base.threads import Prefetcher
 
 begun, forking = threading.Event(), threading.Event()
 

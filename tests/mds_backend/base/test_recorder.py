@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from tests.mds_backend.clocks import Clock
 
-from mdstorm_backend.base.prefetch import Prefetcher
 from mdstorm_backend.base.recorder import Cause, Recorder, current_recorder, of_this_task, work
+from mdstorm_backend.base.threads import Prefetcher
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import torch
 from torch.utils.data import default_collate, get_worker_info
 from torch.utils.data._utils.pin_memory import pin_memory
 
-from mdstorm_backend.base.prefetch import Prefetcher
 from mdstorm_backend.base.recorder import Cause, Recorder
+from mdstorm_backend.base.threads import Prefetcher
 from mdstorm_backend.format import Column, Values
 from mdstorm_backend.loaders import Delivered, ReaderOptions
 from mdstorm_backend.loaders.nulls import refuse_nulls

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
-from mdstorm_backend.base.prefetch import set_up_arrow
-from mdstorm_backend.base.recorder import Recorder, spans_of
+from mdstorm_backend.base.recorder import WAITED, Recorder
+from mdstorm_backend.base.threads import set_up_arrow
 from mdstorm_backend.errors import ArgumentTypeError
 from mdstorm_backend.loaders.rest import Rest
 from mdstorm_backend.loaders.runner import Delivered
@@ -199,7 +199,8 @@ def received(batches: Iterable[Sent], recorder: Recorder | None) -> Delivered:
         except StopIteration:
             return
         if recorder is not None:
-            recorder.wait(recorder.clock() - start, spans_of(recorded))
+            spans = [recorded.get(name, 0.0) for name in WAITED]
+            recorder.wait(recorder.clock() - start, spans)
             recorder.add(recorded)
         yield unpacked(batch), mark, size
 
