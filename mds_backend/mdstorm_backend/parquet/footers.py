@@ -211,12 +211,29 @@ def _check_counts(metadata: pq.FileMetaData, chunks: Sequence[Sequence[Struct]])
 
 
 def _read(location: Location, file: ParquetFileInfo, options: CacheOptions) -> Footer:
+    """Read a footer, with null counts from statistics and array lengths from value counts."""
     metadata, chunks = read_chunks(location, file, options)
     schema = metadata.schema.to_arrow_schema()
     groups = [metadata.row_group(number) for number in range(len(chunks))]
     rows = tuple(group.num_rows for group in groups)
-    nbytes = tuple(group.total_byte_size for group in groups)
-    return Footer(schema, rows, nbytes, *_nulls_and_lengths(metadata, schema, rows, chunks))
+    nulls: dict[str, int | None] = {}
+    lengths: dict[str, set[int]] = {}
+    for number, column in enumerate(_leaves(schema)):
+        leaf, name = metadata.schema.column(number), column.name
+        if leaf.max_definition_level == 0:
+            continue
+        is_scalar = not pa.types.is_nested(column.type)
+        for num_rows, columns in zip(rows, chunks, strict=True):
+            chunk = columns[number]
+            count = chunk.get(STATISTICS, {}).get(NULLS)
+            if count is None or (count and not is_scalar):
+                nulls[name] = None
+            elif count and nulls.get(name, 0) is not None:
+                nulls[name] = (nulls.get(name) or 0) + count
+            if leaf.max_repetition_level == 1 and num_rows:
+                mean, rest = divmod(chunk[VALUES], num_rows)
+                lengths.setdefault(name, set()).update({mean, mean + bool(rest)})
+    return Footer(schema, rows, tuple(group.total_byte_size for group in groups), nulls, lengths)
 
 
 def _tail(location: Location, file: ParquetFileInfo, options: CacheOptions) -> bytes:
@@ -295,33 +312,6 @@ def parsed(content: pa.Buffer, url: str) -> pq.FileMetaData:
             "to begin with '_' or '.'",
             url=url,
         ) from error
-
-
-def _nulls_and_lengths(
-    metadata: pq.FileMetaData,
-    schema: pa.Schema,
-    rows: Sequence[int],
-    chunks: Sequence[Sequence[Struct]],
-) -> tuple[dict[str, int | None], dict[str, set[int]]]:
-    """Return null counts from the statistics, and mean array lengths from the value counts."""
-    nulls: dict[str, int | None] = {}
-    lengths: dict[str, set[int]] = {}
-    for number, column in enumerate(_leaves(schema)):
-        leaf, name = metadata.schema.column(number), column.name
-        if leaf.max_definition_level == 0:
-            continue
-        is_scalar = not pa.types.is_nested(column.type)
-        for num_rows, columns in zip(rows, chunks, strict=True):
-            chunk = columns[number]
-            count = chunk.get(STATISTICS, {}).get(NULLS)
-            if count is None or (count and not is_scalar):
-                nulls[name] = None
-            elif count and nulls.get(name, 0) is not None:
-                nulls[name] = (nulls.get(name) or 0) + count
-            if leaf.max_repetition_level == 1 and num_rows:
-                mean, rest = divmod(chunk[VALUES], num_rows)
-                lengths.setdefault(name, set()).update({mean, mean + bool(rest)})
-    return nulls, lengths
 
 
 def _leaves(schema: pa.Schema) -> list[pa.Field]:

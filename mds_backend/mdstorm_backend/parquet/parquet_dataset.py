@@ -290,8 +290,11 @@ def _of_file(
     names = dataset.stored_columns.names_of_same_type(
         metadata.schema.to_arrow_schema(), columns, location.file_url(file.name)
     )
-    chosen = {name: places[path] for name, path in names.items() if path in places}
-    readers = {name: (place, _reader(leaves[place])) for name, place in chosen.items()}
+    readers = {
+        name: (places[path], read)
+        for name, path in names.items()
+        if path in places and (read := _reader(leaves[places[path]]))
+    }
     return [
         {name: found for name, (i, read) in readers.items() if (found := _bounds(group[i], read))}
         for group in groups
@@ -318,8 +321,8 @@ def _bounds(chunk: Struct, read: Callable[[bytes], Any]) -> tuple[Any, Any] | No
     return (low, high) if low <= high else None  # NaN
 
 
-def _reader(leaf: pq.ColumnSchema) -> Callable[[bytes], Any]:
-    """Return what makes a value of the bytes of one."""
+def _reader(leaf: pq.ColumnSchema) -> Callable[[bytes], Any] | None:
+    """Return a function from stored bytes to a value; None for types that are not compared."""
     stored, logical = leaf.physical_type, json.loads(leaf.logical_type.to_json())
     if stored in _NUMBERS and logical["Type"] in ("None", "Int"):
         dtype = np.dtype(_NUMBERS[stored])
@@ -341,13 +344,9 @@ def _reader(leaf: pq.ColumnSchema) -> Callable[[bytes], Any]:
         case "Decimal":
             power = -logical["scale"]
             return lambda raw: Decimal(f"{int.from_bytes(raw, order, signed=True)}E{power}")
-    return _unread
+    return None
 
 
 def _number(raw: bytes, dtype: np.dtype[Any]) -> Any:
     (value,) = np.frombuffer(raw, dtype).tolist()
     return value
-
-
-def _unread(raw: bytes) -> Any:
-    raise ValueError("values of this type are not compared")
