@@ -130,11 +130,6 @@ def check_scheme(url: str) -> None:
         class_of(url, protocol_of(scheme_of(url), {}))
 
 
-def _arguments(kind: Any, url: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Return a file system's arguments, from the URL, the caller and the environment."""
-    return with_variables(url, scheme_of(url), {**kind._get_kwargs_from_urls(url), **options})
-
-
 def class_of(url: str, protocol: str) -> Any:
     """Return the file system class for a protocol; errors name `url`."""
     from fsspec import get_filesystem_class
@@ -226,18 +221,10 @@ def protocol_of(scheme: str, options: dict[str, Any]) -> str:
     return "s3" if is_google else scheme
 
 
-def with_variables(url: str, scheme: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of a file system, completed from environment variables.
-
-    Parameters
-    ----------
-    url : str
-        A normalised URL in the file system.
-    scheme : str
-        The scheme of the URL.
-    options : dict
-        Options from the URL and the caller, which take precedence.
-    """
+def _arguments(kind: Any, url: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Return a file system's arguments, from the URL, the caller and environment variables."""
+    scheme = scheme_of(url)
+    options = {**kind._get_kwargs_from_urls(url), **options}
     if protocol_of(scheme, options) != scheme:
         return {
             "key": os.environ["GCS_KEY"],
@@ -273,14 +260,10 @@ def _of_s3(url: str, options: dict[str, Any]) -> dict[str, Any]:
 def _of_azure(options: dict[str, Any]) -> dict[str, Any]:
     name = os.environ.get("AZURE_ACCOUNT_NAME")
     key = os.environ.get("AZURE_ACCOUNT_ACCESS_KEY")
-    if not name or options.get("account_name", name) != name or _has_credentials(options):
+    secrets = {"account_key", "connection_string", "credential", "sas_token", "client_secret"}
+    if not name or options.get("account_name", name) != name or secrets & options.keys():
         return {}
     return {"account_name": name, **({"account_key": key} if key else {})}
-
-
-def _has_credentials(options: dict[str, Any]) -> bool:
-    names = ("account_key", "connection_string", "credential", "sas_token", "client_secret")
-    return any(name in options for name in names)
 
 
 def _without_checksums() -> dict[str, Any]:

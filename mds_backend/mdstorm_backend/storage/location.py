@@ -330,15 +330,8 @@ class Location:
                     "its name"
                 ) from error
             return
-        target = f"{self.path}/{name}"
-        temporary = Path(f"{target}.{uuid.uuid4().hex}.tmp")
-        try:
-            with temporary.open("wb") as file:
-                file.writelines(buffers)
-            temporary.replace(target)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        with _replacing(f"{self.path}/{name}") as temporary, open(temporary, "wb") as file:
+            file.writelines(buffers)
 
     def remove(self, name: str) -> None:
         """Remove a file; a file that does not exist is not an error."""
@@ -395,9 +388,16 @@ def copy_complete(location: Location, name: str, path: str) -> None:
         If the storage denies access, or fails.
     """
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+    with _replacing(path) as temporary:
+        location.download(name, temporary)
+
+
+@contextmanager
+def _replacing(path: str) -> Iterator[str]:
+    """Yield a temporary path; move its file to `path` after the block, or remove it on an error."""
     temporary = f"{path}.{uuid.uuid4().hex}.tmp"
     try:
-        location.download(name, temporary)
+        yield temporary
         os.replace(temporary, path)
     except BaseException:
         with suppress(FileNotFoundError):

@@ -37,7 +37,7 @@ def session(**conf: str) -> Any:
     ],
 )
 def test_accepted_urls(url: str, normalized: str) -> None:
-    """Other spellings are in tests/mds_backend/storage/test_urls.py."""
+    """Other spellings are in tests/mds_backend/storage/test_location.py."""
     assert parent_cache_dir(session(**{PETASTORM: url})) == normalized
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from tests.mds_backend.small_datasets import plan
+from tests.mds_backend.small_datasets import plan, write_ints
 from tests.mds_backend.storage.conftest import Store
 from tests.programs import run_program
 from tests.servers.databricks import DatabricksServer
@@ -16,10 +16,15 @@ from tests.servers.gcs import GoogleServer
 from tests.servers.http import StartResponse, WSGIApp, WSGIEnvironment, cut_off, respond
 from tests.servers.s3 import BUCKET, S3Server
 
-from mdstorm_backend import StreamingDataLoader, StreamingDataset
+from mdstorm_backend import MDSWriter, StreamingDataLoader, StreamingDataset, merge_index
 from mdstorm_backend.cache import CacheOptions, read_index, shard_files
 from mdstorm_backend.datasets.dataset import open_dataset
-from mdstorm_backend.errors import DatasetNotFoundError, StorageError, WriteError
+from mdstorm_backend.errors import (
+    DatasetExistsError,
+    DatasetNotFoundError,
+    StorageError,
+    WriteError,
+)
 from mdstorm_backend.format.index import Index
 from mdstorm_backend.storage import Location, databricks_files
 from mdstorm_backend.storage.filesystems import open_filesystem
@@ -106,6 +111,49 @@ def test_files_are_listed_described_replaced_and_removed(store: Store, tmp_path:
     location.remove("b/c")
     assert location.list_names() == []
     location.remove_directory_if_empty()
+
+
+def write_numbers(store: Store, name: str, numbers: range, *, exist_ok: bool = False) -> None:
+    how = {"compression": "zstd", "hashes": ["sha1"], "size_limit": 400, "exist_ok": exist_ok}
+    options = {"storage_options": store.storage_options, **how}
+    write_ints(f"{store.url}/{name}", numbers, **options)
+
+
+def numbers_in(store: Store, name: str = "") -> list[int]:
+    url = f"{store.url}/{name}".rstrip("/")
+    dataset = open_dataset(url, storage_options=store.storage_options)
+    return dataset.to_table()["n"].to_pylist()  # type: ignore[no-any-return]
+
+
+def test_datasets_are_written_merged_and_replaced(store: Store) -> None:
+    write_numbers(store, "b", range(60))
+    write_numbers(store, "a", range(60, 90))
+    merge_index(store.url, storage_options=store.storage_options)
+    assert numbers_in(store) == [*range(60, 90), *range(60)]
+    assert numbers_in(store, "b") == list(range(60))
+    with pytest.raises(DatasetExistsError):
+        write_numbers(store, "b", range(5))
+    write_numbers(store, "b", range(5), exist_ok=True)
+    assert numbers_in(store, "b") == list(range(5))
+
+
+def test_what_fails_leaves_nothing(store: Store) -> None:
+    writer = MDSWriter(
+        columns={"n": "int"},
+        out=f"{store.url}/failed",
+        size_limit=200,
+        storage_options=store.storage_options,
+    )
+    with pytest.raises(RuntimeError, match="mine"):
+        fail_while_writing(writer)
+    assert store.location.child("failed").list_names() == []
+
+
+def fail_while_writing(writer: MDSWriter) -> None:
+    with writer:
+        for number in range(30):
+            writer.write({"n": number})
+        raise RuntimeError("mine")
 
 
 @pytest.mark.parametrize(("failures", "succeeds"), [(4, True), (5, False)])
