@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import errno
-import threading
-from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,15 +13,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.base.threads import RenewedInForks, map_files
+from mdstorm_backend.base.threads import map_files
 from mdstorm_backend.cache import CacheOptions, ShardFiles, shard_files
 from mdstorm_backend.cache.download import try_again, watched
 from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.format.shard_info import FileInfo, ShardInfo
 from mdstorm_backend.parquet.thrift import Struct, Wanted, read_struct
-from mdstorm_backend.storage import Buffer, Location
+from mdstorm_backend.storage import Location
 
 #: Value of a partition column in one file, None for null: an integer or a string for Hive
 #: partitions, the Python value of the column's type for tables.
@@ -329,10 +327,17 @@ def _num_leaves(type_: pa.DataType) -> int:
 _KEPT = 8
 
 
-class ParquetFiles(RenewedInForks):
-    """Opens the files of a dataset. Thread-safe and fork-safe.
+def file_opener(
+    location: Location,
+    files: Sequence[ParquetFileInfo],
+    fingerprint: str,
+    cache: CacheOptions | None,
+    table_version: int | None,
+) -> Callable[[str], pq.ParquetFile]:
+    """Return a function that opens files of a dataset by name. Thread-safe and fork-safe.
 
-    Remote files are downloaded as a whole through the shard cache.
+    Each call returns a new reader, for use by one thread. Remote files are downloaded as a whole
+    through the shard cache.
 
     Parameters
     ----------
@@ -347,66 +352,21 @@ class ParquetFiles(RenewedInForks):
     table_version : int or None
         The version of the table, if the files are one.
     """
+    infos = {f.name: ShardInfo((), (), (), 0, FileInfo(f.name, f.size, {})) for f in files}
 
-    def __init__(
-        self,
-        location: Location,
-        files: Sequence[ParquetFileInfo],
-        fingerprint: str,
-        cache: CacheOptions | None,
-        table_version: int | None,
-    ) -> None:
-        self._location = location
-        self._infos = {file.name: _as_shard(file) for file in files}
-        self._fingerprint = fingerprint
-        self._cache = cache
-        self._table_version = table_version
-        super().__init__()
-
-    def _renew(self) -> None:
-        self._lock = threading.Lock()
-        self._opened: OrderedDict[str, tuple[pa.Buffer, pq.FileMetaData]] = OrderedDict()
-
-    @cached_property
-    def _source(self) -> ShardFiles:
-        infos = self._infos.values()
+    @lru_cache(1)
+    def source() -> ShardFiles:
         # There is no index, so no time at which it was written.
-        return shard_files(self._location, self._fingerprint, self._cache, shards=infos, written="")
+        return shard_files(location, fingerprint, cache, shards=infos.values(), written="")
 
-    def open(self, name: str) -> pq.ParquetFile:
-        """Return a new reader of a file, for use by one thread.
-
-        Raises
-        ------
-        DatasetNotFoundError
-            If the file is missing.
-        CorruptDatasetError
-            If it is not a Parquet file, or its size changed since the dataset was opened.
-        CredentialsError, StorageError
-            If it cannot be downloaded to this machine.
-        """
-        with self._lock:
-            opened = self._opened.get(name)
-        if opened is None:
-            content = pa.py_buffer(self._bytes(name))
-            opened = content, parsed(content, self._location.file_url(name))
-            with self._lock:
-                self._opened[name] = opened
-                while len(self._opened) > _KEPT:
-                    self._opened.popitem(last=False)
-        content, metadata = opened
-        # A new reader for each row group: threads must not share one.
-        return pq.ParquetFile(
-            pa.BufferReader(content), metadata=metadata, coerce_int96_timestamp_unit="us"
-        )
-
-    def _bytes(self, name: str) -> Buffer:
-        url = self._location.file_url(name)
+    @lru_cache(_KEPT)
+    def content(name: str) -> tuple[pa.Buffer, pq.FileMetaData]:
+        url = location.file_url(name)
         try:
-            return self._source.open(self._infos[name])
+            data = pa.py_buffer(source().open(infos[name]))
         except DatasetNotFoundError as error:
-            if self._table_version is not None:
-                raise _missing_file(url, self._table_version) from error
+            if table_version is not None:
+                raise _missing_file(url, table_version) from error
             raise DatasetNotFoundError(
                 f"{url} is gone, but existed when the dataset was opened. Restore it, or open "
                 "the dataset again",
@@ -414,10 +374,19 @@ class ParquetFiles(RenewedInForks):
             ) from error
         except CorruptDatasetError as error:
             raise CorruptDatasetError(
-                f"{url} no longer has {self._infos[name].raw_data.bytes} bytes, as it did when the "
+                f"{url} no longer has {infos[name].raw_data.bytes} bytes, as it did when the "
                 "dataset was opened: it was rewritten or truncated. Open the dataset again",
                 url=url,
             ) from error
+        return data, parsed(data, url)
+
+    def open_file(name: str) -> pq.ParquetFile:
+        data, metadata = content(name)
+        # A new reader for each row group: threads must not share one.
+        reader = pa.BufferReader(data)
+        return pq.ParquetFile(reader, metadata=metadata, coerce_int96_timestamp_unit="us")
+
+    return open_file
 
 
 def _missing_file(url: str, version: int) -> DatasetNotFoundError:
@@ -427,8 +396,3 @@ def _missing_file(url: str, version: int) -> DatasetNotFoundError:
         "expiry of snapshots, may have removed it. Open the newest version, or restore the file",
         url=url,
     )
-
-
-def _as_shard(file: ParquetFileInfo) -> ShardInfo:
-    """Return the file's description for the shard cache."""
-    return ShardInfo((), (), (), 0, FileInfo(file.name, file.size, {}))

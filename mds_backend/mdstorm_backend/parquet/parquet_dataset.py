@@ -90,7 +90,7 @@ class ParquetDataset(SampleDataset):
     def __post_init__(self) -> None:
         self.shard_sizes = tuple(group.num_rows for group in self.row_groups)
         self.shard_bytes = tuple(group.nbytes for group in self.row_groups)
-        self._files = footers.ParquetFiles(
+        self._open_file = footers.file_opener(
             self.location, self.files, self.fingerprint, self.cache, self.table_version
         )
         self._opened: OpenShards[ParquetShard] = OpenShards(kept=1, kept_bytes=_KEPT_BYTES)
@@ -215,7 +215,7 @@ class ParquetDataset(SampleDataset):
         CorruptDatasetError
             If it is not a Parquet file, or its size changed since the dataset was opened.
         """
-        return self._files.open(group.path)
+        return self._open_file(group.path)
 
     def read_file_metadata(self, files: Sequence[footers.ParquetFileInfo]) -> list[pq.FileMetaData]:
         """Read the complete footers of some of the files, in parallel.
@@ -232,7 +232,7 @@ class ParquetDataset(SampleDataset):
         group = self.row_groups[number]
         count("shards")
         count("shard_bytes", group.nbytes)
-        open_file = partial(self._files.open, group.path)
+        open_file = partial(self._open_file, group.path)
         return ParquetShard(group, self.schema, self.stored_columns, open_file)
 
 
