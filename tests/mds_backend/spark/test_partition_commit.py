@@ -91,20 +91,15 @@ def test_an_index_that_cannot_be_written_takes_the_others_with_it(
     assert "index.json" not in {path.name for path in target.rglob("*")}
 
 
-def test_what_a_failed_job_has_written_goes_with_its_directories(target: Path) -> None:
-    job = make_job(target, "memory://failed")
+def test_what_a_failed_job_has_written_goes_and_the_files_of_others_stay(target: Path) -> None:
+    job, other = make_job(target, "memory://failed"), make_job(target, name="89abcdef")
     made = [location for location in job.locations if make_directory(location)]
     write(job, 0, 1)
     write(job, 1, 2)
-    abandon_partitions(job, made)
-    assert not target.exists()
-    assert Location.of("memory://failed").list_names() == []
-
-
-def test_files_of_others_stay_after_a_failure(target: Path) -> None:
-    job, other = make_job(target), make_job(target, name="89abcdef")
-    made = [location for location in job.locations if make_directory(location)]
-    write(job, 0, 1)
     write(other, 0, 2)
     abandon_partitions(job, made)
-    assert set(files_in(target)) == {"00000/part-00000-89abcdef-0.00000.mds"}
+    assert files_in(target) == ["00000/part-00000-89abcdef-0.00000.mds"]
+    assert not (target / "00001").exists()
+    assert Location.of("memory://failed").list_names() == []
+    abandon_partitions(other, made)
+    assert not target.exists()

@@ -199,21 +199,17 @@ def test_nested_doubles_are_cast_as_dtype_says(
     assert_values(dataset, wanted.to_pylist(), type_)
 
 
-def test_what_was_stored_as_json_is_still_read(tmp_path: Path) -> None:
-    rows = [*ALIKE, None, [[None], None]]
-    table = pa.table({"v": pa.array(rows, arrow_type(LONGS))})
-    with MDSWriter(out=str(tmp_path / "x"), columns={"v": "json"}) as writer:
-        writer.write_batch(table)
-    dataset = open_dataset(str(tmp_path / "x"))
-    assert encodings(dataset) == ["json"]
-    assert stored(dataset).encoding == "json"
-    assert_values(dataset, rows, arrow_type(LONGS))
-
-
 def write_as(tmp_path: Path, encoding: str, rows: list[Any], type_: pa.DataType) -> Any:
     with MDSWriter(out=str(tmp_path / "x"), columns={"v": encoding}) as writer:
         writer.write_batch(pa.table({"v": pa.array(rows, type_)}))
     return open_dataset(str(tmp_path / "x"))
+
+
+def test_what_was_stored_as_json_is_still_read(tmp_path: Path) -> None:
+    rows = [*ALIKE, None, [[None], None]]
+    dataset = write_as(tmp_path, "json", rows, arrow_type(LONGS))
+    assert (encodings(dataset), stored(dataset).encoding) == (["json"], "json")
+    assert_values(dataset, rows, arrow_type(LONGS))
 
 
 def test_a_given_encoding_is_the_one_that_is_written(tmp_path: Path) -> None:
