@@ -13,7 +13,7 @@ import os
 import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
@@ -259,17 +259,12 @@ def reason_among(error: Exception, name: str, texts: Iterable[str]) -> str:
 
 def _condition(error: Exception) -> str:
     """Return the error condition, without its subclass; empty if there is none."""
-    for name in ("getCondition", "getErrorClass"):  # from PySpark 4 on, and before
-        ask = getattr(error, name, None)
-        if ask is None:
-            continue
-        try:
-            condition = ask()
-        except Exception:  # it asks the JVM, which may be gone
-            break
+    # From PySpark 4 on, and before.
+    ask = getattr(error, "getCondition", None) or getattr(error, "getErrorClass", None)
+    with suppress(Exception):  # it asks the JVM, which may be gone
+        condition = ask() if ask else None
         if isinstance(condition, str) and condition:
             return condition.partition(".")[0]
-        break
     # Errors that a client does not know by class have the condition in their text.
     found = _CONDITION.search(_text(error))
     return found[1] if found else ""
