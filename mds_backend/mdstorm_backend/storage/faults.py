@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from mdstorm_backend.errors import CredentialsError, MDStormError, StorageError
-from mdstorm_backend.storage.urls import scheme_of, scrub
+from mdstorm_backend.storage.urls import OBJECT_STORES, scheme_of, scrub
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,8 @@ _DATABRICKS = _Lookup(
 )
 _LOOKUPS = {
     "s3": _S3,
-    "s3a": _S3,
-    "gs": _GOOGLE,
     "gcs": _GOOGLE,
-    "abfs": _AZURE,
-    "abfss": _AZURE,
-    "az": _AZURE,
+    "azure": _AZURE,
     "file": _DATABRICKS,  # for a missing mount; other local errors are not translated
 }
 
@@ -154,7 +150,7 @@ def _translate(error: Exception, url: str, options: dict[str, Any]) -> Exception
 
 def _refusal(url: str, text: str) -> str:
     scheme = scheme_of(url)
-    lookup = _LOOKUPS.get(scheme)
+    lookup = _LOOKUPS.get(OBJECT_STORES.get(scheme, scheme))
     if lookup is None:
         return (
             f"{url}: the storage behind {scheme}: needs other credentials ({text}). Pass them as "

@@ -20,24 +20,14 @@ from mdstorm_backend import errors
 from mdstorm_backend.base.threads import fill
 from mdstorm_backend.storage.faults import check_reachable
 from mdstorm_backend.storage.s3_objects import CONNECTIONS
-from mdstorm_backend.storage.urls import FUSE_PREFIXES, normalize_url, scheme_of
+from mdstorm_backend.storage.urls import FUSE_PREFIXES, OBJECT_STORES, normalize_url, scheme_of
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
 
 #: Scheme → the extra that installs its file system.
-_EXTRAS = {
-    "s3": "s3",
-    "s3a": "s3",
-    "gs": "gcs",
-    "gcs": "gcs",
-    "abfs": "azure",
-    "abfss": "azure",
-    "az": "azure",
-    "adl": "azure",
-    "oci": "oci",
-}
+_EXTRAS = {**OBJECT_STORES, "adl": "azure", "oci": "oci"}
 #: Hadoop schemes without a file system here → URLs to use instead.
 _INSTEAD = {
     "s3n": "s3://bucket/path",
@@ -206,7 +196,6 @@ os.register_at_fork(after_in_child=_forget_threads)
 
 #: Google Cloud Storage's S3-compatible endpoint, which its HMAC keys are for.
 _GOOGLE_ENDPOINT = "https://storage.googleapis.com"
-_GOOGLE_SCHEMES = ("gs", "gcs")
 _CONNECTIONS = {"max_pool_connections": CONNECTIONS}
 
 
@@ -217,8 +206,8 @@ def protocol_of(scheme: str, options: dict[str, Any]) -> str:
     S3-compatible interface.
     """
     names = ("GCS_KEY", "GCS_SECRET")
-    is_google = scheme in _GOOGLE_SCHEMES and not options and all(map(os.environ.get, names))
-    return "s3" if is_google else scheme
+    is_google = OBJECT_STORES.get(scheme) == "gcs" and not options
+    return "s3" if is_google and all(map(os.environ.get, names)) else scheme
 
 
 def _arguments(kind: Any, url: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -233,11 +222,11 @@ def _arguments(kind: Any, url: str, options: dict[str, Any]) -> dict[str, Any]:
             "client_kwargs": {"region_name": "auto"},
             "config_kwargs": {**_CONNECTIONS, **_without_checksums()},
         }
-    if scheme in ("s3", "s3a"):
+    if OBJECT_STORES.get(scheme) == "s3":
         # A copy: botocore modifies its argument, and different options would mean another client.
         configured = {**_CONNECTIONS, **deepcopy(options.get("config_kwargs", {}))}
         return {**_of_s3(url, options), **options, "config_kwargs": configured}
-    if scheme in ("abfs", "abfss", "az"):
+    if OBJECT_STORES.get(scheme) == "azure":
         return {**_of_azure(options), **options}
     return options
 

@@ -277,7 +277,7 @@ class Location:
         """Whether `download_known` can be used."""
         if self.filesystem is not None:
             return is_s3(self.filesystem)
-        return urls.scheme_of(self.url) in ("s3", "s3a") and is_s3(
+        return urls.OBJECT_STORES.get(urls.scheme_of(self.url)) == "s3" and is_s3(
             filesystems.class_of(self.url, "s3")
         )
 

@@ -14,9 +14,14 @@ from mdstorm_backend.errors import InvalidArgumentError, UnsupportedURLError
 
 #: Where Databricks mounts remote storage into the local file tree (FUSE).
 FUSE_PREFIXES = ("/dbfs/", "/Volumes/", "/Workspace/")
-#: Object stores, which have buckets and no directories: a missing bucket is not created implicitly,
-#: since its name may be a typo.
-OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"}
+#: Scheme of an object store → the store, by the name of the extra that installs its file system.
+#: Stores have buckets and no directories: a missing bucket is not created implicitly, since its
+#: name may be a typo.
+OBJECT_STORES = {
+    **dict.fromkeys(("s3", "s3a"), "s3"),
+    **dict.fromkeys(("gs", "gcs"), "gcs"),
+    **dict.fromkeys(("abfs", "abfss", "az"), "azure"),
+}
 
 
 def is_on_mount(path: str) -> bool:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from datetime import datetime, timezone
+from operator import attrgetter
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -96,7 +97,11 @@ def open_delta(location: Location, as_of: AsOf) -> TableSnapshot:
     actions = pa.table(table.get_add_actions()).sort_by("path")
     paths = actions.column("path").to_pylist()
     dead = _dead(table, url, paths) if _VECTORS in features else {}
-    nulls = _nulls(actions, fields, partition_columns)
+    counts: list[dict[str, int | None]] = [{} for _ in paths]
+    if "null_count" in actions.column_names:
+        counts = [row or {} for row in actions.column("null_count").to_pylist()]
+    stored = attrgetter("stored_name")
+    nulls = [snapshot.null_counts(fields, partition_columns, row, stored) for row in counts]
     partitions: list[dict[str, Any]] = [{} for _ in paths]
     if partition_columns:
         partitions = actions.column("partition").to_pylist()
@@ -193,7 +198,7 @@ def _checked_features(table: Any, url: str) -> frozenset[str]:
     unknown = sorted(features - _KNOWN_FEATURES)
     if unknown or protocol.min_reader_version > 3:
         needed = unknown or [f"reader version {protocol.min_reader_version}"]
-        raise _unsupported(url, f"needs {', '.join(needed)}, which is not known here")
+        raise snapshot.unsupported(url, f"needs {', '.join(needed)}, which is not known here")
     return features
 
 
@@ -201,7 +206,9 @@ def _check_partitions(fields: tuple[TableField, ...], columns: tuple[str, ...], 
     """Raise for binary partition columns, which writers store in the log in different ways."""
     for field in fields:
         if field.name in columns and (pa.types.is_binary(field.type) or not field.is_known):
-            raise _unsupported(url, f"is partitioned by {field.name!r}, of type {field.type}")
+            raise snapshot.unsupported(
+                url, f"is partitioned by {field.name!r}, of type {field.type}"
+            )
 
 
 def _dead(table: Any, url: str, paths: list[str]) -> dict[str, DeadRows]:
@@ -211,7 +218,7 @@ def _dead(table: Any, url: str, paths: list[str]) -> dict[str, DeadRows]:
     except (delta.exceptions.DeltaError, pa.ArrowException, OSError) as error:
         said = _plain_text(error)
         if "Unsupported table features" in said:
-            raise _unsupported(
+            raise snapshot.unsupported(
                 url,
                 f"has deletion vectors together with what the library cannot read ({said}). "
                 "Spark's ALTER TABLE … DROP FEATURE removes such a feature",
@@ -274,30 +281,9 @@ def is_absolute(path: str) -> bool:
     return _ABSOLUTE.match(path) is not None
 
 
-def _nulls(
-    actions: pa.Table, fields: tuple[TableField, ...], partition_columns: tuple[str, ...]
-) -> list[dict[str, int | None]]:
-    """Return the null counts of each file, without zeros; None for unknown counts."""
-    counted = [field for field in fields if field.nullable and field.name not in partition_columns]
-    has_counts = "null_count" in actions.column_names
-    rows = actions.column("null_count").to_pylist() if has_counts else [{}] * actions.num_rows
-    found = [
-        {f.name: None if f.children else (row or {}).get(f.stored_name) for f in counted}
-        for row in rows
-    ]
-    return [{name: count for name, count in nulls.items() if count != 0} for nulls in found]
-
-
 def _plain_text(error: Exception) -> str:
     """Return the message of delta-rs's error in one line, without colour codes."""
     return " ".join(_COLOURS.sub("", str(error)).split())
-
-
-def _unsupported(url: str, what: str) -> errors.UnsupportedTableError:
-    """Return the error for a table that cannot be read; `what` completes "a table that …"."""
-    return errors.UnsupportedTableError(
-        f"{url} is a Delta table that {what}. {snapshot.read_by_spark(url)}", url=url
-    )
 
 
 def _no_version(url: str, version: int, newest: int, said: str) -> errors.DatasetNotFoundError:
@@ -314,7 +300,7 @@ def _not_opened(
     """Return the error for a log that delta-rs cannot read."""
     said = _plain_text(error)
     if any(text in said for text in _REFUSALS):
-        return _unsupported(url, f"needs what is not known here ({said})")
+        return snapshot.unsupported(url, f"needs what is not known here ({said})")
     return errors.CorruptDatasetError(
         f"{url} is a Delta table whose log cannot be read ({said}). Check that _delta_log is "
         "complete, and that this machine may read it",

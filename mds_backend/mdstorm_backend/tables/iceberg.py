@@ -13,6 +13,8 @@ import json
 import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
+from functools import partial
+from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
@@ -33,7 +35,8 @@ from mdstorm_backend.tables.snapshot import (
     TableField,
     TableSnapshot,
     nested_type,
-    read_by_spark,
+    null_counts,
+    unsupported,
 )
 
 _METADATA = re.compile(r"[^/]*\.metadata\.json(\.gz)?")
@@ -41,6 +44,7 @@ _METADATA = re.compile(r"[^/]*\.metadata\.json(\.gz)?")
 #: never newer than the names of the files.
 _HINT = "version-hint.text"
 _NUMBER = re.compile(r"v?(\d+)")
+_unsupported = partial(unsupported, kind="iceberg")
 #: The version of a table that has no snapshot yet.
 _EMPTY = 0
 _EPOCH = datetime.fromtimestamp(0, timezone.utc)
@@ -105,12 +109,13 @@ def _read(location: Location, as_of: AsOf) -> TableSnapshot:
     scan = _pyiceberg("table").DataScan(metadata, paths, snapshot_id=snapshot.snapshot_id)
     tasks = sorted(scan.plan_files(), key=lambda task: str(task.file.file_path))
     dead = _dead_rows(tasks, paths)
-    specs, by_id = metadata.specs(), {field.field_id: field for field in fields}
+    specs, by_field = metadata.specs(), attrgetter("field_id")
+    by_id = {field.field_id: field for field in fields}
     files = []
     for task in tasks:
         file = task.file
         partition = _partition(specs[file.spec_id], file.partition, by_id)
-        nulls = _nulls(file.null_value_counts or {}, fields, partition)
+        nulls = null_counts(fields, partition, file.null_value_counts or {}, by_field)
         if file.file_format != "PARQUET" or file.key_metadata:
             kind = "encrypted" if file.key_metadata else f"as {file.file_format.value}"
             raise _unsupported(location.url, f"holds {file.file_path} {kind}")
@@ -264,18 +269,6 @@ def _partition(spec: Any, values: Any, fields: Mapping[int | None, TableField]) 
     return found
 
 
-def _nulls(
-    counts: Mapping[int, int], fields: tuple[TableField, ...], partition: Mapping[str, Any]
-) -> dict[str, int | None]:
-    """Return the null counts of a file, without zeros; None for unknown counts."""
-    found = {
-        field.name: None if field.children else counts.get(field.field_id or 0)
-        for field in fields
-        if field.nullable and field.name not in partition
-    }
-    return {name: count for name, count in found.items() if count != 0}
-
-
 def _dead_rows(tasks: list[Any], paths: _Paths) -> dict[str, DeadRows]:
     """Return the positions that delete files remove from data files, by data file path."""
     deletes = {delete.file_path: delete for task in tasks for delete in task.delete_files}
@@ -318,10 +311,3 @@ def _positions(content: bytes, delete: Any) -> dict[str, DeadRows]:
     cuts = np.searchsorted(numbers[order], np.arange(1, len(paths.dictionary)))
     rows = table["pos"].to_numpy().astype(np.int64)[order]
     return dict(zip(paths.dictionary.to_pylist(), np.split(rows, cuts), strict=True))
-
-
-def _unsupported(url: str, what: str) -> errors.UnsupportedTableError:
-    """Return the error for a table that cannot be read; `what` completes "a table that …"."""
-    return errors.UnsupportedTableError(
-        f"{url} is an Iceberg table that {what}. {read_by_spark(url, 'iceberg')}", url=url
-    )

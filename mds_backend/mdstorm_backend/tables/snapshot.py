@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
@@ -13,7 +13,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm_backend.base.checks import check_integer
-from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedURLError
+from mdstorm_backend.errors import (
+    ArgumentTypeError,
+    InvalidArgumentError,
+    UnsupportedTableError,
+    UnsupportedURLError,
+)
 from mdstorm_backend.format.values.arrow_types import arrow_type
 
 
@@ -166,6 +171,13 @@ def check_no_table_name(text: str) -> None:
         )
 
 
+def unsupported(url: str, what: str, kind: str = "delta") -> UnsupportedTableError:
+    """Return the error for a table that cannot be read; `what` completes "a table that …"."""
+    named = "a Delta" if kind == "delta" else "an Iceberg"
+    message = f"{url} is {named} table that {what}. {read_by_spark(url, kind)}"
+    return UnsupportedTableError(message, url=url)
+
+
 def read_by_spark(url: str, kind: str = "delta") -> str:
     """Return the advice to read a table with Spark; `kind` is Spark's name of its format."""
     return (
@@ -208,6 +220,24 @@ class TableField:
     def is_known(self) -> bool:
         """Whether the type is supported, including nested types."""
         return not pa.types.is_null(self.type)
+
+
+def null_counts(
+    fields: Iterable[TableField],
+    partition: Container[str],
+    counts: Mapping[Any, int | None],
+    key: Callable[[TableField], Any],
+) -> dict[str, int | None]:
+    """Return the null counts of a file, without zeros; None for unknown counts.
+
+    `counts` holds the recorded ones, by the `key` of their fields.
+    """
+    found = {
+        field.name: None if field.children else counts.get(key(field))
+        for field in fields
+        if field.nullable and field.name not in partition
+    }
+    return {name: count for name, count in found.items() if count != 0}
 
 
 def nested_type(kind: str, children: tuple[TableField, ...]) -> pa.DataType:
