@@ -56,12 +56,6 @@ def join_threads() -> None:
         assert not thread.is_alive()
 
 
-def test_a_generator_that_is_let_go_of_does_not_wait_for_its_threads(work: Work) -> None:
-    results = work.results()
-    del results  # whoever does this may hold what the thread waits for
-    assert not work.ended.is_set()
-
-
 def outer(work: Work, threads: PassThreads) -> Iterator[int]:
     """Take two results in a generator around theirs."""
     with threads.closing(work.results()) as results:
@@ -69,11 +63,13 @@ def outer(work: Work, threads: PassThreads) -> Iterator[int]:
         yield next(results)
 
 
-def test_nor_does_one_around_it_but_who_owns_it(work: Work) -> None:
+def test_a_generator_that_is_let_go_of_does_not_wait_for_threads_but_who_owns_it(
+    work: Work,
+) -> None:
     threads = PassThreads()
     results = outer(work, threads)
     next(results)
-    del results
+    del results  # whoever does this may hold what the thread waits for
     assert not work.ended.is_set()
     threading.Timer(0.01, work.go.set).start()
     threads.wait()

@@ -32,7 +32,6 @@ from mdstorm_backend.errors import (
     CorruptDatasetError,
     CredentialsError,
     DatasetNotFoundError,
-    InvalidArgumentError,
     StorageError,
 )
 
@@ -275,12 +274,6 @@ def test_a_compressed_file_that_cannot_be_decompressed_is_named_and_gone(
         cache(source, directory=local, keep_zip=True).open(info)
     assert files_in(local) == []
     assert parts_in(local) == []
-
-
-def test_a_hash_that_is_not_recorded_is_an_argument_error(source: Path, local: Path) -> None:
-    (info,) = make_shards(source, 1, hashes=["md5"])
-    with pytest.raises(InvalidArgumentError, match=r"validate_hash='sha1'.*\['md5'\]"):
-        cache(source, directory=local, validate_hash="sha1").open(info)
 
 
 @COMPRESSIONS

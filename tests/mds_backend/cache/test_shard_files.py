@@ -17,6 +17,7 @@ from tests.mds_backend.cache.shards import (
     damaged,
     files_in,
     make_shards,
+    remote,
     truncated,
 )
 
@@ -134,13 +135,16 @@ def test_what_is_missing_or_wrong_on_this_machine_is_named(
             files.open(infos[2])
 
 
-def test_a_hash_that_is_not_recorded_is_refused_for_files_of_this_machine(
-    location: Location, source: Path
+@pytest.mark.parametrize(("hashes", "named"), [([], "no hashes"), (["md5"], r"\['md5'\]")])
+def test_a_hash_that_is_not_recorded_is_an_argument_error(
+    hashes: list[str], named: str, location: Location, source: Path
 ) -> None:
-    (info,) = make_shards(source, 1, hashes=[])
+    (info,) = make_shards(source, 1, hashes=hashes)
     put(source, location, [info])
-    with pytest.raises(InvalidArgumentError, match="records no hashes"):
-        shard_files(location, FINGERPRINT, CacheOptions(validate_hash="sha1")).open(info)
+    for place in (location, remote(source)):
+        files = shard_files(place, FINGERPRINT, CacheOptions(validate_hash="sha1"))
+        with pytest.raises(InvalidArgumentError, match=f"validate_hash='sha1'.*records {named}"):
+            files.open(info)
 
 
 def test_datasets_and_their_states_have_default_directories_of_their_own() -> None:
