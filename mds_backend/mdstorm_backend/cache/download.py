@@ -95,11 +95,10 @@ ABSENT = (FileNotFoundError, IsADirectoryError)
 
 def missing(url: str, error: OSError) -> errors.DatasetNotFoundError:
     """Return the error for a file that is missing, or is a directory."""
-    is_directory = isinstance(error, IsADirectoryError)
-    what = "is a directory, not a file" if is_directory else "is gone, but the index lists it"
-    return errors.DatasetNotFoundError(
-        f"shard {url} {what}. Restore it, or write the dataset again", url=url
-    )
+    found = f"shard {url} is gone, but the index lists it"
+    if isinstance(error, IsADirectoryError):
+        found = f"shard {url} is a directory, not a file"
+    return errors.DatasetNotFoundError(f"{found}. Restore it, or write the dataset again", url=url)
 
 
 def _copy(

@@ -114,7 +114,7 @@ def _open_own_shards(stream: Stream, defaults: StreamDefaults) -> Dataset:
                 f"{type(stream).__name__}.get_shards must return shards of mdstorm_backend, as "
                 f"super().get_shards does; found {shard!r}"
             )
-    directory = kept.directory(stream)
+    directory = kept.directory
     return Dataset(
         Location.of(directory),
         Index(tuple(shards), kept.extra),

@@ -230,7 +230,7 @@ class Stream:
         DatasetNotFoundError
             If there is no index.
         """
-        return self._mdstorm.shards(self)
+        return self._mdstorm.shards(self._download_file)
 
     def prepare_shard(self, shard: ShardInfo) -> int:
         """Copy a shard to `local`; called before a missing shard is read.
@@ -240,7 +240,7 @@ class Stream:
         int
             Bytes added to `local`.
         """
-        return self._mdstorm.prepare(self, shard)
+        return self._mdstorm.prepare(shard, self._download_file, self.safe_keep_zip)
 
     def _download_file(self, from_basename: str, to_basename: str | None = None) -> str:
         """Download a file to `local` and return its path there.
@@ -252,7 +252,7 @@ class Stream:
         to_basename : str, optional
             Name below `local` and `split`, if different.
         """
-        return self._mdstorm.download(self, from_basename, to_basename or from_basename)
+        return self._mdstorm.download(from_basename, to_basename or from_basename)
 
 
 class World:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +13,11 @@ from mdstorm_backend.cache.directory import NOTES, CacheOptions, default_directo
 from mdstorm_backend.cache.download import check_content, decompressed, try_again
 from mdstorm_backend.elastic import StreamShape
 from mdstorm_backend.errors import DatasetNotFoundError
-from mdstorm_backend.format.index import INDEX_NAME, FileInfo, Index, ShardInfo
+from mdstorm_backend.format.index import INDEX_NAME, Index, ShardInfo
 from mdstorm_backend.storage import Location, check_no_secrets, copy_complete
 
 if TYPE_CHECKING:
     from mdstorm_backend.datasets.dataset import Dataset
-    from mdstorm_backend.datasets.stream import Stream
     from mdstorm_backend.elastic import StreamWeight
 
 
@@ -27,6 +26,8 @@ _WEIGHTS = ("proportion", "repeat", "choose")
 _PATIENCE = 600.0
 #: Used in place of a fingerprint if a subclass lists the shards.
 _OWN_SHARDS = "stream"
+#: A stream's method that downloads a file: from its name below the remote, and below `local`.
+_Download = Callable[[str, str], str]
 
 
 class StreamFiles:
@@ -112,42 +113,38 @@ class StreamFiles:
                 return location.path
         return default_directory(remote, _OWN_SHARDS)
 
-    def shards(self, stream: Stream) -> list[ShardInfo]:
+    def shards(self, download: _Download) -> list[ShardInfo]:
         """Return the shards listed in the index."""
         if self._downloads:
-            path = os.path.join(self.directory(stream), INDEX_NAME)
+            path = os.path.join(self.directory, INDEX_NAME)
             if not os.path.exists(path):
                 with bringing(path):
                     if not os.path.exists(path):
-                        os.replace(stream._download_file(INDEX_NAME, f"{INDEX_NAME}.tmp"), path)
+                        os.replace(download(INDEX_NAME, f"{INDEX_NAME}.tmp"), path)
             with open(path, "rb") as file:
                 index = Index.from_bytes(file.read(), url=path)
         else:
-            index = self._opened(stream).index
+            index = self._opened().index
         self.extra = index.extra
         return list(index.shards)
 
-    def prepare(self, stream: Stream, shard: ShardInfo) -> int:
+    def prepare(self, shard: ShardInfo, download: _Download, keep_zip: bool) -> int:
         """Download a shard to the local directory, and return the bytes added there."""
         raw, packed = shard.raw_data, shard.zip_data
-        path = os.path.join(self.directory(stream), raw.basename)
+        path = os.path.join(self.directory, raw.basename)
         if os.path.exists(path):
             return 0
         if not self._downloads:
-            self._opened(stream).files.open(shard)
+            self._opened().files.open(shard)
             return raw.bytes
         if packed is None:
-            stream._download_file(raw.basename)
+            download(raw.basename, raw.basename)
             return raw.bytes
-        return self._unpack(stream, shard, packed, path)
-
-    def _unpack(self, stream: Stream, shard: ShardInfo, packed: FileInfo, path: str) -> int:
-        """Let a subclass download a compressed shard, unpack it, and return the bytes added."""
-        downloaded = os.path.join(self.directory(stream), packed.basename)
+        downloaded = os.path.join(self.directory, packed.basename)
         is_new = not os.path.exists(downloaded)
         if is_new:
-            stream._download_file(packed.basename)
-        elif stream.safe_keep_zip:
+            download(packed.basename, packed.basename)
+        elif keep_zip:
             return 0  # the compressed file may be the dataset itself
         with open(downloaded, "rb") as file:
             content = file.read()
@@ -155,23 +152,23 @@ class StreamFiles:
         with open(f"{path}.tmp", "wb") as file:
             file.write(decompressed(shard, content, downloaded))
         os.replace(f"{path}.tmp", path)
-        gained = shard.raw_data.bytes + packed.bytes * is_new
-        if stream.safe_keep_zip:
+        gained = raw.bytes + packed.bytes * is_new
+        if keep_zip:
             return gained
         os.unlink(downloaded)
         return gained - packed.bytes
 
-    def download(self, stream: Stream, source: str, target: str) -> str:
+    def download(self, source: str, target: str) -> str:
         """Download a file to the local directory and return its path."""
-        split = self.shown("split")
-        if stream.remote is None:
+        remote, split = self.shown("remote"), self.shown("split")
+        if remote is None:
             raise DatasetNotFoundError(
-                f"{source} is not in {stream.local}, and the stream has no remote: pass the "
+                f"{source} is not in {self.local()}, and the stream has no remote: pass the "
                 "location of the dataset as remote",
-                url=str(stream.local),
+                url=str(self.local()),
             )
-        path = os.path.join(self.directory(stream), target)
-        location = Location.of(join(stream.remote, split), self.storage_options)
+        path = os.path.join(self.directory, target)
+        location = Location.of(join(remote, split), self.storage_options)
         url, attempts = location.file_url(source), self.shown("download_retry") or 1
         try:
             try_again(lambda: copy_complete(location, source, path), url=url, attempts=attempts)
@@ -179,20 +176,20 @@ class StreamFiles:
             raise DatasetNotFoundError(f"there is no {url}", url=url) from error
         return path
 
-    def directory(self, stream: Stream) -> str:
-        """Return the local directory that contains the files, including the split."""
-        return os.path.join(stream.local or "", self.shown("split"))
+    @property
+    def directory(self) -> str:
+        """The local directory that contains the files, including the split."""
+        return os.path.join(self.local() or "", self.shown("split"))
 
-    def _opened(self, stream: Stream) -> Dataset:
+    def _opened(self) -> Dataset:
         """Return the dataset at the remote, whose files are cached in the local directory."""
         if self.dataset is None:
             from mdstorm_backend.datasets.dataset import open_dataset
 
-            remote = stream.remote or stream.local
             self.dataset = open_dataset(
-                join(remote, self.shown("split")),
+                join(self.shown("remote") or self.local(), self.shown("split")),
                 storage_options=self.storage_options,
-                cache=self.cache(self.directory(stream)),
+                cache=self.cache(self.directory),
             )
         return self.dataset
 

@@ -173,9 +173,8 @@ def check_no_table_name(text: str) -> None:
 
 def unsupported(url: str, what: str, kind: str = "delta") -> UnsupportedTableError:
     """Return the error for a table that cannot be read; `what` completes "a table that …"."""
-    named = "a Delta" if kind == "delta" else "an Iceberg"
-    message = f"{url} is {named} table that {what}. {read_by_spark(url, kind)}"
-    return UnsupportedTableError(message, url=url)
+    found = "is a Delta table that" if kind == "delta" else "is an Iceberg table that"
+    return UnsupportedTableError(f"{url} {found} {what}. {read_by_spark(url, kind)}", url=url)
 
 
 def read_by_spark(url: str, kind: str = "delta") -> str:
