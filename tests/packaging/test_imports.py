@@ -37,7 +37,7 @@ def test_the_modules_of_petastorm_load_no_framework() -> None:
 
 def test_workers_of_spark_import_little_to_write_shards() -> None:
     """Each of them imports it anew: that is most of what the first conversion takes of theirs."""
-    program = "import sys, mdstorm_backend.executors.tasks; print(*sys.modules)"
+    program = "import sys, mdstorm_backend.write.tasks; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     loaded = {*done.stdout.decode().split()}
     unneeded = ("cache", "convert", "datasets", "loaders", "order", "read", "spark", "tables")

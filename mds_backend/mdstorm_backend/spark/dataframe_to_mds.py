@@ -15,7 +15,6 @@ from mdstorm_backend import errors
 from mdstorm_backend.base.checks import check_integer, warn_user
 from mdstorm_backend.base.optional import require
 from mdstorm_backend.base.threads import map_files
-from mdstorm_backend.executors import tasks
 from mdstorm_backend.format.compression import check_hashes
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.format.schema import Column, Schema
@@ -25,6 +24,7 @@ from mdstorm_backend.format.values.arrow_types import arrow_type, simple_name
 from mdstorm_backend.spark.jobs import collect_reports, write_progress
 from mdstorm_backend.spark.session import check_dataframe, sized_arrow_batches
 from mdstorm_backend.storage import Location, check_no_secrets
+from mdstorm_backend.write import tasks
 from mdstorm_backend.write.commit import build_index, check_seen, shards_of, write_index
 from mdstorm_backend.write.directories import clear_target, find_targets, make_directory
 from mdstorm_backend.write.full_shard import ShardFormat

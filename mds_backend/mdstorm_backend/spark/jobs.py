@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend import errors
 from mdstorm_backend.display import ThrottledLine, counted, human_bytes, open_line
-from mdstorm_backend.executors.tasks import PROBE_NAME, REPORT_SCHEMA, make_task, write_probe
 from mdstorm_backend.format.shard_info import parse_shard_name
 from mdstorm_backend.spark.session import is_local, read_conf, short_reason
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.directories import unwritable
+from mdstorm_backend.write.tasks import PROBE_NAME, REPORT_SCHEMA, make_task, write_probe
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

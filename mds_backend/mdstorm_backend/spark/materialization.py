@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.executors import tasks
 from mdstorm_backend.format.compression import check_hashes
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
@@ -18,7 +17,7 @@ from mdstorm_backend.format.values.arrow_types import simple_name
 from mdstorm_backend.spark.jobs import collect_reports, write_progress
 from mdstorm_backend.spark.session import check_dataframe, sized_arrow_batches
 from mdstorm_backend.storage import Location, check_no_secrets
-from mdstorm_backend.write import commit
+from mdstorm_backend.write import commit, tasks
 from mdstorm_backend.write.directories import Claim
 from mdstorm_backend.write.full_shard import ShardFormat
 

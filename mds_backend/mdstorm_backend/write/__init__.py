@@ -1,4 +1,7 @@
-"""Write Arrow data and samples as MDS shards."""
+"""Write Arrow data and samples as MDS shards.
+
+Spark's workers import it: it needs neither PyTorch nor TensorFlow nor the rooms that read datasets.
+"""
 
 from __future__ import annotations
 

@@ -14,9 +14,9 @@ from tests.programs import SESSION, run_program
 
 from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.errors import WriteError
-from mdstorm_backend.executors import tasks
 from mdstorm_backend.spark.jobs import collect_reports
 from mdstorm_backend.spark.materialization import materialize
+from mdstorm_backend.write import tasks
 
 
 def failing_frame(spark: Any, target: Path) -> Any:
@@ -124,7 +124,7 @@ RETRY = (
 import sys
 from pathlib import Path
 from pyspark import TaskContext
-from mdstorm_backend.executors import tasks
+from mdstorm_backend.write import tasks
 from mdstorm_backend.spark.materialization import materialize
 
 make_task = tasks.make_task

@@ -8,13 +8,13 @@ import pytest
 from tests.mds_backend.small_datasets import files_in, numbers_in, plan
 
 from mdstorm_backend.errors import DatasetExistsError
-from mdstorm_backend.executors.tasks import PartitionJob, report_texts
 from mdstorm_backend.spark.dataframe_to_mds import abandon_partitions, publish_partitions
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.batch_shards import write_shards
 from mdstorm_backend.write.commit import write_index
 from mdstorm_backend.write.directories import make_directory
 from mdstorm_backend.write.full_shard import ShardFormat
+from mdstorm_backend.write.tasks import PartitionJob, report_texts
 
 SCHEMA = plan({"n": "long"})
 

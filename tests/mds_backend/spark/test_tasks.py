@@ -12,9 +12,9 @@ import pytest
 from tests.mds_backend.small_datasets import plan
 
 from mdstorm_backend.errors import ArgumentTypeError, EncodingError, WriteError
-from mdstorm_backend.executors.tasks import PartitionJob, write_frames, write_partition
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.full_shard import ShardFormat
+from mdstorm_backend.write.tasks import PartitionJob, write_frames, write_partition
 
 JOB = "0123abcd"
 ROWS = 20_000
