@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from mdstorm_backend.spark.jobs import check_driver_writes, why_not_writable
-from mdstorm_backend.spark.materialization import checked_shard_size, materialize
+from mdstorm_backend.spark.materialization import (
+    check_driver_writes,
+    checked_shard_size,
+    materialize,
+    why_not_writable,
+)
 from mdstorm_backend.spark.session import (
     is_local,
     is_refusal,

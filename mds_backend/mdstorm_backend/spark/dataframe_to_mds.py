@@ -21,7 +21,7 @@ from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.shard_info import parse_size_limit
 from mdstorm_backend.format.type_plan import check_columns, fitted_column, plan_types
 from mdstorm_backend.format.values.arrow_types import arrow_type, simple_name
-from mdstorm_backend.spark.jobs import collect_reports, write_progress
+from mdstorm_backend.spark.materialization import collect_reports, write_progress
 from mdstorm_backend.spark.session import check_dataframe, sized_arrow_batches
 from mdstorm_backend.storage import Location, check_no_secrets
 from mdstorm_backend.write import tasks

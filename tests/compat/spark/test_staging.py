@@ -38,7 +38,7 @@ from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 from mdstorm_backend.convert import compare
 from mdstorm_backend.convert.staged_parquet import materialize_staged
 from mdstorm_backend.datasets.dataset import open_dataset
-from mdstorm_backend.spark.jobs import why_not_writable
+from mdstorm_backend.spark.materialization import why_not_writable
 from mdstorm_backend.storage import Location
 
 #: One column of each kind, with nulls, old dates, and names that Parquet writers refuse.

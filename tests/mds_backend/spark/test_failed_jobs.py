@@ -14,8 +14,7 @@ from tests.programs import SESSION, run_program
 
 from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.errors import WriteError
-from mdstorm_backend.spark.jobs import collect_reports
-from mdstorm_backend.spark.materialization import materialize
+from mdstorm_backend.spark.materialization import collect_reports, materialize
 from mdstorm_backend.write import tasks
 
 

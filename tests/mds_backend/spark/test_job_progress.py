@@ -12,8 +12,8 @@ from tests.mds_backend import conftest
 
 from mdstorm_backend.convert import materialize_staged
 from mdstorm_backend.datasets import open_dataset
-from mdstorm_backend.spark import jobs, materialize
-from mdstorm_backend.spark.jobs import write_progress
+from mdstorm_backend.spark import materialization, materialize
+from mdstorm_backend.spark.materialization import write_progress
 from mdstorm_backend.storage import Location
 
 
@@ -50,7 +50,7 @@ def location(tmp_path: Path) -> Location:
 
 @pytest.fixture(autouse=True)
 def _quick_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "_INTERVAL_SECONDS", 0.01)
+    monkeypatch.setattr(materialization, "_INTERVAL_SECONDS", 0.01)
     monkeypatch.setenv("TERM", "xterm")
 
 
