@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mdstorm.doctor import _libraries, _machine, _spark, _storage
+from mdstorm.doctor import _machine, _software
 from mdstorm.doctor._report import Check, Finding, Report, Setup, of_error, problem
 from mdstorm_backend.errors import MDStormError
 
@@ -29,18 +29,18 @@ __all__ = ["Finding", "Report", "check_setup"]
 #: Each check with its name in the report, in the order in which the checks run.
 _CHECKS: tuple[tuple[str, Check], ...] = (
     ("python", _machine.check_python),
-    ("mdstorm", _libraries.check_mdstorm),
-    ("libraries", _libraries.check_libraries),
-    ("java", _spark.check_java),
-    ("workers", _spark.check_workers),
-    ("spark", _spark.check_spark_home),
-    ("spark", _spark.check_session),
+    ("mdstorm", _software.check_mdstorm),
+    ("libraries", _software.check_libraries),
+    ("java", _software.check_java),
+    ("workers", _software.check_workers),
+    ("spark", _software.check_spark_home),
+    ("spark", _software.check_session),
     ("limits", _machine.check_open_files),
     ("limits", _machine.check_shared_memory),
-    ("gpu", _machine.check_gpus),
+    ("gpu", _software.check_gpus),
     ("launcher", _machine.check_launcher),
-    ("cache", _storage.check_cache),
-    ("cache-dir", _storage.check_cache_dir),
+    ("cache", _machine.check_cache),
+    ("cache-dir", _machine.check_cache_dir),
 )
 _CHECKS_OF_SPARK = ("java", "workers", "spark")
 
@@ -80,7 +80,7 @@ def check_setup(
     """
     setup = Setup(
         url="" if cache_dir_url is None else os.fspath(cache_dir_url),
-        session=_spark.active_session() if spark is None else spark,
+        session=_software.active_session() if spark is None else spark,
         world=_machine.world_of_job(),
     )
     findings: list[Finding] = []

@@ -1,33 +1,31 @@
-"""Check Python, the limits of this machine, its GPUs, and the launcher of the training job."""
+"""Check Python, this machine's limits and directories, and the launcher of the training job."""
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import resource
 import shutil
 import socket
-import subprocess
 import sys
-from contextlib import suppress
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from mdstorm.doctor._libraries import installed
 from mdstorm.doctor._report import Finding, Setup, note, ok, problem, warning
 
 if TYPE_CHECKING:
     from mdstorm_backend.order import World
+    from mdstorm_backend.storage import Location
 
 _FEWEST_FILES = 1024
 _SMALLEST_SHARED_MEMORY = 1 << 30
-#: Timeout in seconds for programs that are run to query this machine.
-_PATIENCE = 60
-_ASK_TORCH = """
-import json, torch
-print(json.dumps([torch.cuda.is_available(), torch.cuda.device_count(), torch.version.cuda]))
-"""
+_ROOM = 1 << 30
+_NO_ROOM = 16 << 20
+#: Network file systems, whose locks and renames may be slow or missing.
+_REMOTE = ("9p", "afs", "cifs", "fuse", "nfs", "smb", "virtiofs")
 
 
 def check_python(_: Setup) -> Finding:
@@ -61,42 +59,6 @@ def check_shared_memory(_: Setup) -> Finding | None:
     )
 
 
-def check_gpus(_: Setup) -> Finding:
-    """Check that PyTorch can use the GPUs that the driver lists."""
-    gpus: list[str] = []
-    with suppress(OSError, subprocess.SubprocessError):
-        gpus = said_by("nvidia-smi", "--query-gpu=name", "--format=csv,noheader").split("\n")
-    if not gpus:
-        return note("the driver shows no NVIDIA GPU here")
-    found = f"{len(gpus)} GPU{'s' * (len(gpus) > 1)} ({gpus[0]})"
-    version = installed("torch")
-    if version is None:
-        return note(f"{found}; PyTorch is not installed")
-    try:
-        can, count, cuda = json.loads(said_by(sys.executable, "-c", _ASK_TORCH).splitlines()[-1])
-    except (OSError, IndexError, ValueError, subprocess.SubprocessError) as error:
-        return problem(f"{found}, and torch {version} cannot be imported: {error}")
-    if cuda is None:
-        return problem(
-            f"{found}, but torch {version} was built without CUDA",
-            "pip uninstall -y torch, then pip install torch (without the index of CPU wheels)",
-        )
-    if not can:
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-        hides = f" CUDA_VISIBLE_DEVICES={visible!r} may hide it." if visible is not None else ""
-        return problem(
-            f"{found}, but torch {version} for CUDA {cuda} cannot use it.{hides}",
-            "install a torch for the CUDA version that `nvidia-smi` shows, or a newer driver",
-        )
-    rank = os.environ.get("LOCAL_RANK", "0")
-    if rank.isdecimal() and int(rank) >= count:
-        return problem(
-            f"LOCAL_RANK={rank}, and PyTorch sees {count} GPUs here",
-            f"start at most {count} processes per host: torchrun --nproc-per-node={count}",
-        )
-    return ok(f"{found}; torch {version} uses it with CUDA {cuda}")
-
-
 def check_launcher(_: Setup) -> Finding:
     """Check the rank and address that the launcher gave this process."""
     from mdstorm_backend.order import find_world
@@ -126,17 +88,107 @@ def world_of_job() -> World | None:
     return None
 
 
-def said_by(*command: str, **how: Any) -> str:
-    """Run a program and return its standard output, without surrounding white space.
+def check_cache(_: Setup) -> Iterator[Finding]:
+    """Check the directory in which local copies of remote shards are kept."""
+    from mdstorm_backend.cache import cache_root, check_cache_root
 
-    Raises
-    ------
-    OSError, subprocess.TimeoutExpired
-        If the program cannot be run, fails, or takes too long.
-    """
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "timeout": _PATIENCE}
-    done = subprocess.run(command, text=True, check=False, **{**pipes, **how})
-    if done.returncode:
-        last = (done.stderr or done.stdout or "").strip().splitlines()[-1:]
-        raise OSError(f"{command[0]} ended with {done.returncode}: {''.join(last)}")
-    return str(done.stdout).strip()
+    path = Path(cache_root())
+    remedy = "let MDSTORM_CACHE_DIR name a directory of yours on a local disk"
+    nearest = _nearest(path)
+    try:
+        check_cache_root()
+        with tempfile.TemporaryDirectory(prefix="mdstorm-doctor-", dir=nearest) as own:
+            Path(own, "written").write_bytes(b"mdstorm doctor")
+            Path(own, "written").replace(Path(own, "renamed"))
+    except OSError as error:
+        yield problem(f"{path} cannot be written to: {error}", remedy)
+        return
+    kind = _kind_of(path)
+    if kind.startswith(_REMOTE):
+        yield warning(f"{path} is on {kind}, which is no local disk", remedy)
+    yield _room(nearest, f"{path} can be written to", remedy)
+
+
+def check_cache_dir(setup: Setup) -> Iterator[Finding]:
+    """Check the directory for converted DataFrames by writing and removing a small file."""
+    from mdstorm._spark import copies
+    from mdstorm_backend.spark import check_driver_writes, read_conf
+    from mdstorm_backend.storage import Location, check_scheme
+
+    confs = (read_conf(setup.session, key) for key in (copies.MDSTORM_CONF, copies.PETASTORM_CONF))
+    variable = os.environ.get(copies.ENVIRONMENT_VARIABLE)
+    url = next(filter(None, (setup.url, *confs, variable)), None)
+    if not url:
+        yield note(
+            "no directory for converted DataFrames is configured",
+            f"set the conf {copies.PETASTORM_CONF}, or run `mdstorm doctor --cache-dir URL`",
+        )
+        return
+    url = copies.checked_directory(url)
+    check_scheme(url)
+    location = Location.of(url)
+    with no_new_directories(location):
+        check_driver_writes(location)
+    found = f"this process can write to {url}"
+    if not location.is_in_file_tree:
+        yield ok(found)
+        return
+    yield _room(_nearest(Path(location.path)), found, "choose a directory elsewhere")
+    why = _why_not_shared(location, setup)
+    if why:
+        yield problem(
+            f"{location.path} is on a disk of this machine, and {why}",
+            "use a store or a mount that all of them see: s3://…, gs://…, abfss://…, dbfs:/…, NFS",
+        )
+
+
+def _why_not_shared(location: Location, setup: Setup) -> str:
+    """Return why other machines need a directory that only this one sees; empty if they do not."""
+    from mdstorm_backend.errors import InvalidArgumentError
+    from mdstorm_backend.order import find_world
+    from mdstorm_backend.spark import is_local
+
+    if not location.is_local_disk or _kind_of(Path(location.path)).startswith(_REMOTE):
+        return ""
+    with suppress(InvalidArgumentError):
+        if (hosts := find_world().num_nodes) > 1:
+            return f"the job has {hosts} hosts"
+    if setup.session is not None:
+        return "" if is_local(setup.session) else "Spark's executors are on other machines"
+    if "DATABRICKS_RUNTIME_VERSION" in os.environ:
+        return "a cluster of Databricks has several machines"
+    return ""
+
+
+@contextmanager
+def no_new_directories(location: Location) -> Iterator[None]:
+    """On exit, remove those directories of a path that did not exist before, if empty."""
+    paths = (Path(location.path), *Path(location.path).parents) if location.is_in_file_tree else ()
+    missing = [path for path in paths if not path.exists()]
+    try:
+        yield
+    finally:
+        for path in missing:
+            with suppress(OSError):
+                path.rmdir()
+
+
+def _nearest(path: Path) -> Path:
+    return next(one for one in (path, *path.parents) if one.exists())
+
+
+def _kind_of(path: Path) -> str:
+    """Return the type of the file system of a path; empty if unknown."""
+    with suppress(OSError):
+        mounts = [line.split() for line in Path("/proc/mounts").read_text("utf-8").splitlines()]
+        within = [(len(m[1]), m[2]) for m in mounts if path.is_relative_to(m[1])]
+        return max(within)[1] if within else ""
+    return ""
+
+
+def _room(path: Path, found: str, remedy: str) -> Finding:
+    free = shutil.disk_usage(path).free
+    found = f"{found}, with {free / _ROOM:,.1f} GiB free"
+    if free >= _ROOM:
+        return ok(found)
+    return (problem if free < _NO_ROOM else warning)(found, f"free some space, or {remedy}")

@@ -21,10 +21,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from mdstorm.doctor._libraries import installed
-from mdstorm.doctor._machine import said_by
+from mdstorm.doctor._machine import no_new_directories
 from mdstorm.doctor._report import Finding, Setup, of_error, ok, problem
-from mdstorm.doctor._storage import no_new_directories
+from mdstorm.doctor._software import installed, said_by
 from mdstorm.spark import make_spark_converter
 from mdstorm_backend.errors import MDStormError
 from mdstorm_backend.spark import start_session
