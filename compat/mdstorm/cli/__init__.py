@@ -33,7 +33,7 @@ _COMMANDS = {
     "run": "Run a program written for Petastorm on mdstorm.",
     "verify": "Check every file and every value of a dataset.",
 }
-_MODULES = {"head": "inspect", "reindex": "verify"}
+_MODULES = dict.fromkeys(("head", "inspect", "reindex", "verify"), "datasets")
 _OF_THE_TOOL = ("audit", "migrate")
 
 #: Not made by `_common.examples`, because importing `_common` loads rich.

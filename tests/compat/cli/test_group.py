@@ -57,7 +57,7 @@ def test_storage_options_reach_the_file_system(monkeypatch: pytest.MonkeyPatch) 
         found.update(storage_options)
         raise mdstorm.errors.NoDataAvailableError("enough")
 
-    monkeypatch.setattr("mdstorm.cli.inspect.inspect_dataset", inspect)
+    monkeypatch.setattr("mdstorm_backend.maintenance.inspect", inspect)
     options = ['client_kwargs={"port": 1}', "anon=true", "profile=me=you", 'key="12"', "empty="]
     flags = [flag for option in options for flag in ("--storage-option", option)]
     run("inspect", "s3://bucket/x", *flags)
