@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.base.checks import (
     check_flag,
     check_function,
@@ -20,7 +19,7 @@ from mdstorm_backend.base.checks import (
     warn_user,
 )
 from mdstorm_backend.base.optional import require, when_loaded, wrap
-from mdstorm_backend.base.threads import OwnContext, PassThreads
+from mdstorm_backend.base.threads import OwnContext, PassThreads, cached_property
 
 __all__ = [
     "OwnContext",

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.threads import each
 from mdstorm_backend.convert.parquet_to_mds import chosen_fields, row_batches, rows_of_a_batch
 from mdstorm_backend.display import Progress, counted, progress

@@ -11,7 +11,7 @@ from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.recorder import count
 from mdstorm_backend.datasets.sample_dataset import SampleDataset
 from mdstorm_backend.display import Description, counted, human_bytes, shown_place

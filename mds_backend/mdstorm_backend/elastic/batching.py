@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.base import cached_property
 from mdstorm_backend.elastic.elastic_order import ElasticOrder, Epoch, StreamIds
 from mdstorm_backend.elastic.partitions import Cells, Partition
 from mdstorm_backend.elastic.sampling import CHUNK, Ids, IntArray, StreamShape, as_integer, chunks

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.threads import WorkAhead
 from mdstorm_backend.elastic.batching import rank_work
 from mdstorm_backend.elastic.elastic_order import ElasticOrder

@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.base import cached_property
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 
 IntArray: TypeAlias = npt.NDArray[np.integer[Any]]

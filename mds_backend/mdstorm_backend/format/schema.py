@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.base import cached_property
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.format.encodings import (
     Encoding,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.base import cached_property
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.errors import InvalidArgumentError

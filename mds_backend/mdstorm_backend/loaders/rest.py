@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.base.threads import WorkAhead
 from mdstorm_backend.elastic import ElasticSampler, ElasticShare, StreamShape

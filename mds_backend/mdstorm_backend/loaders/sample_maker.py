@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.base import cached_property
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.datasets.open_streams import JoinedDataset
 from mdstorm_backend.format import DTYPES, Batch, Column, is_number

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.base import cached_property
 
 #: Up to this many numbers, a permutation is drawn as a whole, in a millisecond or two.
 _FEW = 1 << 17

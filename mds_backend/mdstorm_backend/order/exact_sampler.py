@@ -18,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.base import cached_property
 from mdstorm_backend.errors import NoDataAvailableError
 from mdstorm_backend.order.chunks import Chunk
 from mdstorm_backend.order.exact import ExactOrder

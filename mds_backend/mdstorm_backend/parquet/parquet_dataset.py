@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.recorder import count
 from mdstorm_backend.base.threads import map_files
 from mdstorm_backend.cache import CacheOptions

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.format.values.batch import Batch, slice_batch
 from mdstorm_backend.order.chunks import Chunk, RowsOnDemand, ShardRows, numbers_of, short_type

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.base import cached_property
 from mdstorm_backend.errors import InvalidArgumentError, NullValueError
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.format.values.batch import Batch, Values

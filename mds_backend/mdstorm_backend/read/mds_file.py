@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.recorder import Cause, work
 from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.format.index import ShardInfo

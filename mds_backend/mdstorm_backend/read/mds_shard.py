@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.base import cached_property
 from mdstorm_backend.errors import ArgumentTypeError, CorruptDatasetError, MDStormError
 from mdstorm_backend.format.encodings.encoding import Positions, gather_fixed
 from mdstorm_backend.format.index import ShardInfo

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 
-from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.checks import is_integer, warn_user
 from mdstorm_backend.base.recorder import Cause, Recorder, work
 from mdstorm_backend.base.threads import Prefetcher

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.base import cached_property
 
 
 class Slow:

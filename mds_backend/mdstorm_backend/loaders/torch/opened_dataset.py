@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch.utils.data import get_worker_info
 
-from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.base import cached_property
 from mdstorm_backend.datasets import Dataset, describe_place, open_streams
 from mdstorm_backend.display import Description
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
