@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from mdstorm_backend.loaders.tf.tf_batches import check_nulls_of, make_tf_dataset, stored_specs
-from mdstorm_backend.loaders.tf.tf_specs import (
+from mdstorm_backend.loaders.tf.tf_batches import in_cluster, make_tf_dataset, without_sharding
+from mdstorm_backend.loaders.tf.tf_columns import (
     ColumnSpec,
-    in_cluster,
+    check_nulls_of,
     made_of,
     spec_of_column,
-    without_sharding,
+    stored_specs,
+    to_tf,
 )
-from mdstorm_backend.loaders.tf.tf_tensors import to_tf
 
 __all__ = [
     "ColumnSpec",

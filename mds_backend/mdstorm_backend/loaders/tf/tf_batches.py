@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from traceback import walk_stack
 from typing import Any
 
 import tensorflow as tf
@@ -18,17 +19,13 @@ import tensorflow as tf
 from mdstorm_backend.base.threads import OwnContext
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.format.values.batch import Batch, num_rows, slice_batch
-from mdstorm_backend.loaders.loader_statistics import Statistics
-from mdstorm_backend.loaders.nulls import refuse_nulls
-from mdstorm_backend.loaders.passes import Schedule
-from mdstorm_backend.loaders.reader_options import ReaderOptions, describe_data, in_order
-from mdstorm_backend.loaders.rest import Batching
-from mdstorm_backend.loaders.tf import tf_specs
-from mdstorm_backend.loaders.tf.tf_runs import TFRun, TFRuns
-from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec
-from mdstorm_backend.loaders.tf.tf_tensors import to_tf
+from mdstorm_backend.loaders import Batching, ReaderOptions, Schedule, Statistics
+from mdstorm_backend.loaders.reader_options import describe_data, in_order
+from mdstorm_backend.loaders.tf import tf_columns
+from mdstorm_backend.loaders.tf.tf_columns import ColumnSpec
+from mdstorm_backend.loaders.tf.tf_runs import INFINITE, TFRun, TFRuns
 from mdstorm_backend.order.lanes import ceil_div
-from mdstorm_backend.read.block import Block
+from mdstorm_backend.read import Block
 from mdstorm_backend.read.reader import check_batch_size
 
 _BLOCK_ROWS = 1 << 16
@@ -86,47 +83,24 @@ def make_tf_dataset(
     def build() -> Any:
         runs = opened()
         options = runs.schedule.options
-        columns = tf_specs.arranged_specs((specs or stored_specs)(options), options.outputs)
+        read = (specs or tf_columns.stored_specs)(options)
+        columns = tf_columns.arranged_specs(read, options.outputs)
         names = tuple(spec.name for spec in columns)
         made = _namedtuples(type_name, names) if element is None else element
         is_share = options.order.is_share
         # A strategy splits the batches of a share among all its workers, and reads the parts here.
-        claim = runs.claim(tf_specs.num_workers() if is_share else 1)
+        claim = runs.claim(num_workers() if is_share else 1)
         dataset = _batches(runs, columns, batch_size, made)
         dataset = dataset.prefetch(tf.data.AUTOTUNE if prefetch is None else prefetch)
         end = tf.data.Dataset.from_generator(runs.end, output_signature=dataset.element_spec)
-        dataset = tf_specs.with_cardinality(dataset.concatenate(end), claim)
-        return tf_specs.without_sharding(dataset) if is_share else dataset
+        dataset = with_cardinality(dataset.concatenate(end), claim)
+        return without_sharding(dataset) if is_share else dataset
 
     return _dataset_class()(build, opened)
 
 
-def stored_specs(options: ReaderOptions, names: Sequence[str] | None = None) -> list[ColumnSpec]:
-    """Return the specs of columns without a transform; by default of all delivered columns.
-
-    Raises
-    ------
-    NullValueError
-        If columns hold nulls that have no value in TensorFlow.
-    """
-    specs = []
-    for name in options.delivered if names is None else names:
-        column = options.column(name)
-        if column is None:
-            specs.append(ColumnSpec(name, "bool"))
-            continue
-        specs.append(tf_specs.spec_of_column(column, options.images))
-    check_nulls_of(options)
-    return specs
-
-
-def check_nulls_of(options: ReaderOptions) -> None:
-    """Raise NullValueError for stored columns with nulls that have no value in TensorFlow."""
-    refuse_nulls(options.null_checked, "TensorFlow", tf_specs.needs_value)
-
-
 def _namedtuples(type_name: str, names: tuple[str, ...]) -> Callable[[Mapping[str, Any]], Any]:
-    row = tf_specs.row_type(type_name, names)
+    row = tf_columns.row_type(type_name, names)
     return lambda columns: row(*columns.values())
 
 
@@ -147,7 +121,8 @@ def _batches(
         for recorder, blocks in runs.rests(block_rows):
             for block in blocks:
                 for part in block.batches() if cut_here else _parts(block, batch_size):
-                    made = element({spec.name: to_tf(part[spec.name], spec) for spec in specs})
+                    columns = {s.name: tf_columns.to_tf(part[s.name], s) for s in specs}
+                    made = element(columns)
                     rows = num_rows(part)
                     recorder.deliver(rows, max(ceil_div(rows, batch_size), 1))
                     yield made
@@ -275,7 +250,7 @@ class ContextDataset(Described, OwnContext):
 @lru_cache(maxsize=1)
 def _dataset_class() -> Any:
     """Return the class of the datasets, a subclass of a ``tf.compat.v1`` dataset as well."""
-    return type(ContextDataset.__name__, (ContextDataset, tf_specs.v1_class()), {})
+    return type(ContextDataset.__name__, (ContextDataset, v1_class()), {})
 
 
 @lru_cache(maxsize=8)
@@ -312,3 +287,95 @@ def _counting_class(iterator_class: Any) -> Any:
             return batch
 
     return CountingIterator
+
+
+_KEPT_BY = ("cache", "map", "prefetch", "repeat", "shuffle", "skip", "take", "with_options")
+
+
+def with_cardinality(dataset: Any, batches: int | None) -> Any:
+    """Return a dataset of the same elements that declares its cardinality.
+
+    Unlike with `tf.data.experimental.assert_cardinality` the dataset may have fewer elements: an
+    iteration that resumes in the middle ends earlier, and so does one that is left.
+
+    Parameters
+    ----------
+    dataset : tf.data.Dataset
+        A dataset whose cardinality is not known.
+    batches : int or None
+        The most elements of any iteration, or `INFINITE`; None if that is not known.
+    """
+    if batches is None:
+        return dataset
+    # A choice between datasets counts as infinite if one of them is. The first one is chosen every
+    # time, and the choice ends with it. TensorFlow begins both.
+    first = tf.data.Dataset.from_tensors(tf.constant(0, tf.int64)).repeat()
+    never = tf.data.Dataset.from_tensors(tf.nest.map_structure(_value_of, dataset.element_spec))
+    endless = tf.data.Dataset.choose_from_datasets(
+        [dataset, never.repeat()], first, stop_on_empty_dataset=True
+    )
+    return endless if batches == INFINITE else endless.take(batches)
+
+
+def _value_of(spec: Any) -> Any:
+    """Return a small value that conforms to a ``TypeSpec``."""
+    if isinstance(spec, tf.RaggedTensorSpec):
+        inner = _value_of(tf.TensorSpec(spec.shape[spec.ragged_rank :], spec.dtype))
+        return tf.RaggedTensor.from_nested_row_splits(inner, [[0, 1]] * spec.ragged_rank)
+    return tf.zeros([size or 1 for size in spec.shape] if spec.shape.rank else [], spec.dtype)
+
+
+@lru_cache(maxsize=1)
+def v1_class() -> Any:
+    """Return a subclass of TensorFlow's version 1 datasets whose ``map`` keeps the cardinality.
+
+    In version 1, ``map`` drops it, and Keras then reads until the data run out, with a warning.
+    """
+    adapter = type(tf.compat.v1.data.Dataset.from_tensors(0))
+
+    class V1Dataset(adapter):  # type: ignore[misc, valid-type]
+        """A dataset of version 1 that keeps its cardinality as those of version 2 do."""
+
+    def as_in_version_2(method: str) -> Callable[..., Any]:
+        def call(self: Any, *arguments: Any, **keywords: Any) -> Any:
+            return V1Dataset(getattr(tf.data.Dataset, method)(self, *arguments, **keywords))
+
+        return call
+
+    for method in _KEPT_BY:
+        setattr(V1Dataset, method, as_in_version_2(method))
+    return V1Dataset
+
+
+_WORKERS = ("chief", "worker")
+#: The module that calls the function passed to ``strategy.distribute_datasets_from_function``.
+_ASKS_PER_WORKER = "tensorflow.python.distribute.input_lib"
+
+
+def num_workers() -> int:
+    """Return the number of processes among which a TensorFlow strategy splits a dataset made now.
+
+    A strategy for several workers has to be made before any dataset, and joins its cluster then.
+    From then on the devices of all workers are known. The number is 1 in graph mode, which has no
+    such strategies, and for a dataset that a strategy requests for each worker, and does not split.
+    """
+    callers = (frame.f_globals.get("__name__") for frame, _ in walk_stack(None))
+    if not tf.executing_eagerly() or _ASKS_PER_WORKER in callers:
+        return 1
+    devices = (tf.DeviceSpec.from_string(d.name) for d in tf.config.list_logical_devices())
+    return max(1, len({(d.job, d.task) for d in devices if d.job in _WORKERS}))
+
+
+def in_cluster() -> bool:
+    """Whether a TensorFlow strategy splits a dataset made now among several processes.
+
+    The strategy leaves out batches in each process, so all processes need the same order.
+    """
+    return num_workers() > 1
+
+
+def without_sharding(dataset: Any) -> Any:
+    """Return a dataset that ``tf.distribute`` does not shard again."""
+    settings = tf.data.Options()
+    settings.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    return dataset.with_options(settings)

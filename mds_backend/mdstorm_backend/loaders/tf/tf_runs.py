@@ -17,6 +17,8 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
+import tensorflow as tf
+
 from mdstorm_backend.base.recorder import WAITED, Recorder
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders.loader_statistics import LOOP, PIPELINE, Statistics
@@ -24,9 +26,10 @@ from mdstorm_backend.loaders.passes import Pass, Schedule
 from mdstorm_backend.loaders.reader_options import tell_of_endless
 from mdstorm_backend.loaders.rest import Batching, Rest
 from mdstorm_backend.loaders.runner import PassRunner
-from mdstorm_backend.loaders.tf.tf_specs import INFINITE
 from mdstorm_backend.read.block import Block
 
+#: The cardinality of a dataset that never ends.
+INFINITE = int(tf.data.INFINITE_CARDINALITY)
 #: Number of latest blocks whose places are kept, for iterations whose batches are not counted.
 _BLOCKS_KEPT = 1024
 

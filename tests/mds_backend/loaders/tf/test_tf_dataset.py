@@ -12,7 +12,7 @@ from mdstorm_backend import Dataset, ExactOrder
 from mdstorm_backend.errors import NullValueError
 from mdstorm_backend.loaders import ReaderOptions
 from mdstorm_backend.loaders.tf import make_tf_dataset, tf_batches
-from mdstorm_backend.loaders.tf.tf_specs import INFINITE
+from mdstorm_backend.loaders.tf.tf_runs import INFINITE
 
 ROWS, SHARDS = 100, 10
 

@@ -13,7 +13,7 @@ from mdstorm_backend.errors import NullValueError, UnsupportedTypeError
 from mdstorm_backend.format import Column, SparkType
 from mdstorm_backend.loaders.nulls import refuse_nulls
 from mdstorm_backend.loaders.tf import ColumnSpec, spec_of_column, to_tf
-from mdstorm_backend.loaders.tf.tf_specs import needs_value, row_type
+from mdstorm_backend.loaders.tf.tf_columns import needs_value, row_type
 
 
 def stored(spark_type: SparkType, **changes: Any) -> Column:

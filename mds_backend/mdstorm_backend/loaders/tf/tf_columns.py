@@ -1,7 +1,11 @@
-"""Convert batches to NumPy arrays and ragged tensors for TensorFlow."""
+"""The columns of a batch in TensorFlow: `ColumnSpec` declares one, `to_tf` converts its values."""
 
 from __future__ import annotations
 
+import collections
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -9,12 +13,185 @@ import numpy.typing as npt
 import pyarrow as pa
 import tensorflow as tf
 
-from mdstorm_backend.errors import TransformError, UnsupportedTypeError
+from mdstorm_backend.errors import InvalidArgumentError, TransformError, UnsupportedTypeError
 from mdstorm_backend.format import Column, Values, as_arrow
 from mdstorm_backend.format.values import nested_lists
-from mdstorm_backend.loaders.nulls import nanoseconds, null_error
-from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec
-from mdstorm_backend.read import LateDecoder, scalars_to_numpy
+from mdstorm_backend.loaders.nulls import nanoseconds, null_error, refuse_nulls
+from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.read import ImageDecoder, LateDecoder, Output, output_name, scalars_to_numpy
+from mdstorm_backend.read.matrices import check_alike
+
+
+@dataclass(frozen=True)
+class ColumnSpec:
+    """The name, dtype and shape of one column in TensorFlow.
+
+    Attributes
+    ----------
+    name : str
+        Name of the column.
+    dtype : str
+        Name of the TensorFlow dtype.
+    shape : tuple of int or None
+        Shape of one value.
+    ragged : bool
+        Whether values are arrays of varying length, or lists of them.
+    dimensions : int
+        Number of dimensions of ragged values.
+    image : Column or None
+        The stored column, if it holds images: images of a batch share a shape, known only when they
+        are decoded.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int | None, ...] = ()
+    ragged: bool = False
+    dimensions: int = 1
+    image: Column | None = None
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether all values of the dataset have one shape."""
+        return not self.ragged and None not in self.shape and self.image is None
+
+    @property
+    def signature(self) -> Any:
+        """The ``TypeSpec`` of a batch of the column."""
+        dtype = tf.as_dtype(self.dtype)
+        if self.image is not None:
+            return tf.TensorSpec(None, dtype)
+        if self.ragged:
+            rank = self.dimensions
+            return tf.RaggedTensorSpec(
+                (None,) * (rank + 1), dtype, ragged_rank=rank, row_splits_dtype=tf.int64
+            )
+        return tf.TensorSpec((None, *self.shape), dtype)
+
+
+def spec_of_column(column: Column, images: ImageDecoder | None = None) -> ColumnSpec:
+    """Return the spec of a stored column, which `images` may decode.
+
+    Raises
+    ------
+    UnsupportedTypeError
+        If TensorFlow has no type for the column.
+    """
+    if images is not None and column.name in images.names:
+        return ColumnSpec(column.name, "uint8", images.shape)
+    encoding, type_ = column.parsed_encoding, column.arrow_type
+    dtype = encoding.tensorflow_dtype(nested_lists.element_type(type_))
+    depth = nested_lists.depth_of(type_)
+    if dtype is None:
+        raise _no_counterpart(column)
+    if encoding.is_image:
+        return ColumnSpec(column.name, dtype, image=column)
+    if not depth:
+        return ColumnSpec(column.name, dtype)
+    if column.value_shape:
+        return ColumnSpec(column.name, dtype, column.value_shape)
+    if column.origin.lengths == "unknown":
+        return ColumnSpec(column.name, dtype, (None,) * depth)
+    return ColumnSpec(column.name, dtype, ragged=True, dimensions=depth)
+
+
+def _no_counterpart(column: Column) -> UnsupportedTypeError:
+    if column.is_array:
+        found = "arrays that each have a dtype of their own"
+    elif column.spark_type is not None:
+        found = f"type {column.arrow_type}"
+    else:
+        found = f"encoding {column.encoding!r}"
+    return UnsupportedTypeError(
+        f"column {column.name!r} of {found} has no counterpart in TensorFlow. Leave it out with "
+        "schema_fields=[…], or turn it into plain columns before converting",
+        columns={column.name: found},
+    )
+
+
+def stored_specs(options: ReaderOptions, names: Sequence[str] | None = None) -> list[ColumnSpec]:
+    """Return the specs of columns without a transform; by default of all delivered columns.
+
+    Raises
+    ------
+    NullValueError
+        If columns hold nulls that have no value in TensorFlow.
+    """
+    specs = []
+    for name in options.delivered if names is None else names:
+        column = options.column(name)
+        if column is None:
+            specs.append(ColumnSpec(name, "bool"))
+            continue
+        specs.append(spec_of_column(column, options.images))
+    check_nulls_of(options)
+    return specs
+
+
+def check_nulls_of(options: ReaderOptions) -> None:
+    """Raise NullValueError for stored columns with nulls that have no value in TensorFlow."""
+    refuse_nulls(options.null_checked, "TensorFlow", needs_value)
+
+
+def needs_value(column: Column) -> bool:
+    """Whether nulls of a column would become an arbitrary value, as all but those of floats."""
+    return not column.is_floating or (column.is_array and column.null_count > 0)
+
+
+def arranged_specs(specs: Sequence[ColumnSpec], outputs: Sequence[Output]) -> list[ColumnSpec]:
+    """Return the specs of the outputs of a batch, given those of its columns.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the columns of a matrix are not numbers of one dtype.
+    """
+    by_name = {spec.name: spec for spec in specs}
+    arranged: list[ColumnSpec] = []
+    for output in outputs or tuple(by_name):
+        if isinstance(output, str):
+            arranged.append(by_name[output])
+            continue
+        columns = [by_name[name] for name in output]
+        check_alike({c.name: c.dtype if c.signature.shape.rank == 1 else "array" for c in columns})
+        arranged.append(ColumnSpec(output_name(output), columns[0].dtype, (len(columns),)))
+    return arranged
+
+
+@lru_cache(maxsize=256)
+def row_type(type_name: str, names: tuple[str, ...]) -> Any:
+    """Return the namedtuple type of some columns; equal names share one type.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If a column name is not a valid field name; the message contains Python's.
+    """
+    try:
+        base = collections.namedtuple(type_name, names)  # type: ignore[misc]
+    except ValueError as error:
+        raise InvalidArgumentError(
+            f"{error}: batches are namedtuples here, so column names must be valid names of "
+            "fields in Python. Rename them before converting, df.toDF(…), or read others of "
+            f"{list(names)} with schema_fields"
+        ) from error
+    return type(type_name, (base,), {"__slots__": (), "_from_compatible_tensor_list": made_of})
+
+
+def made_of(types: Any, tensors: Sequence[Any]) -> Any:
+    """Return the row of some tensors, where `types` is the row of their specs.
+
+    TensorFlow's iterators first try ``_from_compatible_tensor_list`` of their element spec.
+    Otherwise they walk through the structure, which takes longer than getting the tensors.
+
+    Raises
+    ------
+    AttributeError
+        If not all elements are plain tensors, so that TensorFlow walks through the structure.
+    """
+    if any(type(one) is not tf.TensorSpec for one in types):
+        raise AttributeError(f"{type(types).__name__} has parts that are made of several tensors")
+    return types._make(tensors)
 
 
 def to_tf(values: Values, spec: ColumnSpec) -> Any:
