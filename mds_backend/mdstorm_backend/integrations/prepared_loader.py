@@ -26,12 +26,12 @@ from mdstorm_backend.base.threads import OwnContext
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders.loader_statistics import Statistics
 from mdstorm_backend.loaders.passes import Pass
-from mdstorm_backend.loaders.torch.device_batches import repeated_rows
 from mdstorm_backend.loaders.torch.loader_passes import source_of
+from mdstorm_backend.loaders.torch.moved_batches import repeated_rows
 from mdstorm_backend.loaders.torch.opened_dataset import OpenedDataset
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
-from mdstorm_backend.loaders.torch.torch_workers import same
+from mdstorm_backend.loaders.torch.torch_batches import same
 from mdstorm_backend.order import ExactOrder, given_world
 
 

@@ -8,7 +8,7 @@ from mdstorm_backend.loaders.loader_statistics import PassRecorders, Statistics
 from mdstorm_backend.loaders.nulls import NullPolicy, beyond_nanoseconds, null_error
 from mdstorm_backend.loaders.passes import Schedule
 from mdstorm_backend.loaders.reader_options import ReaderOptions, describe_data, in_order
-from mdstorm_backend.loaders.rest import Batching
+from mdstorm_backend.loaders.rest import Batching, Rest
 from mdstorm_backend.loaders.runner import (
     NOTHING,
     Convert,
@@ -30,6 +30,7 @@ __all__ = [
     "PassRecorders",
     "PassRunner",
     "ReaderOptions",
+    "Rest",
     "Schedule",
     "Statistics",
     "beyond_nanoseconds",

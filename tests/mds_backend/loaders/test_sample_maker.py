@@ -10,7 +10,7 @@ import pytest
 from tests.mds_backend.small_datasets import array_of, write_dataset
 
 from mdstorm_backend import MDSWriter, StreamingDataset, merge_index
-from mdstorm_backend.loaders.sample_maker import SampleMaker
+from mdstorm_backend.loaders.torch.samples import SampleMaker
 
 COLUMNS: dict[str, tuple[Any, list[Any]]] = {
     "bool": ("boolean", [True, None, False]),

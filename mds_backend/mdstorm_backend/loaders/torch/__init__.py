@@ -5,14 +5,13 @@ from __future__ import annotations
 from mdstorm_backend.loaders.torch.opened_dataset import OpenedDataset
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
-from mdstorm_backend.loaders.torch.torch_batches import (
-    BatchT,
-    Collate,
-    TorchBatch,
+from mdstorm_backend.loaders.torch.torch_batches import BatchT, Collate, TorchBatch
+from mdstorm_backend.loaders.torch.torch_tensors import (
+    TorchValues,
     check_columns,
     tensor_batches,
+    to_torch,
 )
-from mdstorm_backend.loaders.torch.torch_tensors import TorchValues, to_torch
 
 __all__ = [
     "BatchT",

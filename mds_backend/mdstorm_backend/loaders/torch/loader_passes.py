@@ -19,10 +19,8 @@ from torch.utils.data import DataLoader
 
 from mdstorm_backend.base.threads import PassThreads
 from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.loaders import Delivered, PassRecorders, PassRunner, converted
-from mdstorm_backend.loaders.rest import Batching, Rest
-from mdstorm_backend.loaders.torch import torch_batches, torch_workers
-from mdstorm_backend.loaders.torch.device_batches import on_device
+from mdstorm_backend.loaders import Batching, Delivered, PassRecorders, PassRunner, Rest, converted
+from mdstorm_backend.loaders.torch import moved_batches, torch_batches, torch_tensors
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 
 #: Set while a framework that fetches batches ahead of use begins an iteration: returns whether the
@@ -65,7 +63,7 @@ class LoaderPasses:
     collates: bool
     reads_blocks: bool
     runner: PassRunner | None = None
-    workers: torch_workers.PersistentWorkers | None = None
+    workers: torch_batches.PersistentWorkers | None = None
     threads: PassThreads = field(default_factory=PassThreads)
     has_last: Callable[[], bool] | None = None
     recorders: PassRecorders = field(default_factory=PassRecorders)
@@ -121,7 +119,7 @@ class LoaderPasses:
         self.recorders.note_asked()
         self.counted, runner = None, self.of(loader)
         if not self.collates:
-            torch_batches.check_columns(runner.schedule.options)
+            torch_tensors.check_columns(runner.schedule.options)
         runner.remembers = self.has_last is not None
         runner.is_ahead = self.has_last or bool
         batches = runner.run(partial(self._deliver, loader))
@@ -144,13 +142,13 @@ class LoaderPasses:
         elif loader.persistent_workers:
             stages.append(self._from_persistent_workers(made, options))
         else:
-            stages.append(torch_workers.from_processes(made, options, rest.recorder))
+            stages.append(torch_batches.from_processes(made, options, rest.recorder))
         if self.device is not None:
-            stages.append(on_device(stages[-1], self.device))
+            stages.append(moved_batches.on_device(stages[-1], self.device))
         # The batches of workers are pinned by PyTorch.
         elif loader.pin_memory and not loader.num_workers and torch.cuda.is_available():
             are_dicts = not self.collates and self.batch_map is None
-            stages.append(torch_batches.pinned(stages[-1], are_dicts=are_dicts))
+            stages.append(moved_batches.pinned(stages[-1], are_dicts=are_dicts))
         return stages
 
     def _from_persistent_workers(
@@ -159,7 +157,7 @@ class LoaderPasses:
         workers, read = self.workers, made.source._mdstorm.schedule.options
         if workers is None or workers.options is not read or workers.is_busy:
             self.end_workers()
-            workers = self.workers = torch_workers.PersistentWorkers(made, options)
+            workers = self.workers = torch_batches.PersistentWorkers(made, options)
         try:
             yield from workers.deliver(made.rest)
         except Exception:
@@ -180,7 +178,7 @@ def counted_batches(
     kept.counted = 0
     batches: Delivered = ((batch, None, count_rows(batch)) for batch in DataLoader.__iter__(loader))
     if kept.device is not None:
-        batches = on_device(batches, kept.device)
+        batches = moved_batches.on_device(batches, kept.device)
     order = getattr(getattr(loader.dataset, "_mdstorm", None), "order", None)
     name = getattr(order, "name", "exact")  # a dataset that has none counts as exact
     recorder, is_waiting = kept.recorders.begin(name, loader.num_workers), False

@@ -18,13 +18,11 @@ from mdstorm_backend.display import Description
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.format import parse_size
-from mdstorm_backend.loaders.dataset_settings import DatasetSettings
+from mdstorm_backend.loaders import Batching, DatasetSettings, ReaderOptions, Schedule
 from mdstorm_backend.loaders.epochs import Epochs, Worker
-from mdstorm_backend.loaders.passes import SAMPLES_AT_A_TIME, Schedule
-from mdstorm_backend.loaders.reader_options import ReaderOptions, describe_data, in_order
-from mdstorm_backend.loaders.rest import Batching
-from mdstorm_backend.loaders.sample_maker import SampleMaker
-from mdstorm_backend.loaders.torch.worker_part import WorkerPart, end_with_parent, is_of_worker
+from mdstorm_backend.loaders.passes import SAMPLES_AT_A_TIME
+from mdstorm_backend.loaders.reader_options import describe_data, in_order
+from mdstorm_backend.loaders.torch.samples import SampleMaker, WorkerPart, is_of_worker
 from mdstorm_backend.order import ExactOrder, World, find_world
 from mdstorm_backend.read import ImageDecoder, SampleSource
 
@@ -303,7 +301,6 @@ class OpenedDataset:
         info : object
             The result of `torch.utils.data.get_worker_info`.
         """
-        end_with_parent()
         group, world = info.seed - info.id, self._world_of_parent()
         worker = Worker(info.id, info.num_workers, group=group, world=world)
         state, self._part_state = self._part_state, None

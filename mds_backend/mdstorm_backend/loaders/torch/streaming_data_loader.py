@@ -18,10 +18,9 @@ from mdstorm_backend.display import Described, Description
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.loaders import Statistics, describe_data
 from mdstorm_backend.loaders.torch import loader_passes, torch_batches
-from mdstorm_backend.loaders.torch.device_batches import check_device
+from mdstorm_backend.loaders.torch.moved_batches import check_device
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset, makes_samples
 from mdstorm_backend.loaders.torch.torch_batches import BatchMap, BatchT, NotedItems, TorchBatch
-from mdstorm_backend.loaders.torch.torch_workers import check_can_be_sent
 from mdstorm_backend.read.reader import check_batch_size
 
 if TYPE_CHECKING:
@@ -203,7 +202,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
     def __iter__(self) -> Generator[BatchT, None, None]:  # type: ignore[override]
         kept = self._mdstorm
         if self.num_workers:
-            check_can_be_sent(kept.batch_map, kept.options)
+            torch_batches.check_can_be_sent(kept.batch_map, kept.options)
         kept.has_last = loader_passes.FETCHES_AHEAD.get()
         batches: Generator[Any, None, None]
         if kept.reads_blocks:

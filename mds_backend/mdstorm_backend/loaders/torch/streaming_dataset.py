@@ -21,18 +21,16 @@ from mdstorm_backend.datasets.stream_files import INHERITED
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
-from mdstorm_backend.format.encodings.decode_images import MAX_IMAGE_BYTES
+from mdstorm_backend.format import MAX_IMAGE_BYTES
+from mdstorm_backend.loaders import Rest
 from mdstorm_backend.loaders.agreement import warn_of_samples
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings, find_streams
 from mdstorm_backend.loaders.epochs import Worker
-from mdstorm_backend.loaders.rest import Rest
-from mdstorm_backend.loaders.sample_maker import of_batch
 from mdstorm_backend.loaders.torch.dataset_info import DatasetInfo, fact
 from mdstorm_backend.loaders.torch.opened_dataset import OpenedDataset
-from mdstorm_backend.loaders.torch.worker_part import WorkerPart
-from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder
-from mdstorm_backend.read import Decode, Size, Transform
-from mdstorm_backend.read.block import Block
+from mdstorm_backend.loaders.torch.samples import WorkerPart, of_batch
+from mdstorm_backend.order import DEFAULT_SEED, ExactOrder
+from mdstorm_backend.read import Block, Decode, Size, Transform
 
 if TYPE_CHECKING:
     from typing_extensions import Self

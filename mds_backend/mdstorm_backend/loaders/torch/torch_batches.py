@@ -1,33 +1,35 @@
-"""Make the batches of one iteration of a loader, in its process or in a worker."""
+"""Make the batches of a rest of a pass, in this process or in worker processes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import multiprocessing
+import weakref
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
+from multiprocessing.reduction import ForkingPickler
+from pickle import PicklingError
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
-from torch.utils.data import default_collate, get_worker_info
-from torch.utils.data._utils.pin_memory import pin_memory
+from torch.utils.data import DataLoader, IterableDataset, default_collate, get_worker_info
 
-from mdstorm_backend.base.recorder import Cause, Recorder
-from mdstorm_backend.base.threads import Prefetcher
-from mdstorm_backend.format import Column, Values
-from mdstorm_backend.loaders import Delivered, ReaderOptions
-from mdstorm_backend.loaders.nulls import refuse_nulls
-from mdstorm_backend.loaders.rest import Rest
-from mdstorm_backend.loaders.torch import torch_tensors
+from mdstorm_backend.base.recorder import WAITED, Cause, Recorder
+from mdstorm_backend.base.threads import set_up_arrow
+from mdstorm_backend.errors import ArgumentTypeError
+from mdstorm_backend.loaders import Delivered, Rest
+from mdstorm_backend.loaders.torch.moved_batches import packed, unpacked
+from mdstorm_backend.loaders.torch.samples import end_with_parent
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset, blocks_of, samples_of
-from mdstorm_backend.loaders.torch.torch_tensors import Collated, TorchValues
-from mdstorm_backend.read.block import Block
+from mdstorm_backend.loaders.torch.torch_tensors import tensor_batches, to_collated
+from mdstorm_backend.read import Block
 
 Collate: TypeAlias = Callable[[list[Any]], Any]
 #: Turns a batch into what the model takes.
 BatchMap: TypeAlias = Callable[[Any], Any]
-#: Converts a block's column to a tensor or list, given its schema entry, if any, and its name.
-ConvertColumn: TypeAlias = Callable[[Values, Column | None, str], TorchValues]
+#: A batch, its mark, its size, and the recorder's totals since the previous batch, by name.
+Sent: TypeAlias = tuple[Any, Any, int, dict[str, float]]
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -82,9 +84,7 @@ class DeliveredBatches:
         """Convert blocks to batches."""
         recorder, function = self.rest.recorder, self.batch_map
         batches = (
-            tensor_batches(
-                self.source._mdstorm.options, blocks, torch_tensors.to_collated, recorder
-            )
+            tensor_batches(self.source._mdstorm.options, blocks, to_collated, recorder)
             if self.collate is None
             else _collated(self.source, blocks, self.collate, recorder)
         )
@@ -93,40 +93,6 @@ class DeliveredBatches:
         if recorder is not None:
             function = recorder.called(function, Cause.TRANSFORMS)
         return _mapped(batches, function, pads=_pads(self.source))
-
-
-def check_columns(options: ReaderOptions) -> None:
-    """Raise NullValueError before the first batch if a column has nulls that no tensor can hold."""
-    refuse_nulls(options.null_checked, "PyTorch", torch_tensors.needs_value)
-
-
-def tensor_batches(
-    options: ReaderOptions,
-    blocks: Iterator[Block],
-    convert: ConvertColumn = torch_tensors.to_torch,
-    recorder: Recorder | None = None,
-) -> Delivered:
-    """Convert whole blocks, column by column, and split them into batches."""
-
-    def converted(block: Block) -> tuple[Block, dict[str, list[Collated]]]:
-        return block, {
-            name: torch_tensors.split_values(
-                convert(values, options.column(name), name), block.sizes
-            )
-            for name, values in block.batch.items()
-        }
-
-    # Images are decoded while earlier batches are used. Other conversions take less time than the
-    # threads would wait for each other.
-    ahead = 1 if options.has_images and get_worker_info() is None else 0
-    with Prefetcher(ahead, 2, recorder) as prefetcher:
-        made = prefetcher.map(converted, blocks) if ahead else map(converted, blocks)
-        for block, columns in made:
-            names = tuple(columns)
-            for mark, size, *values in zip(
-                block.marks, block.sizes, *columns.values(), strict=True
-            ):
-                yield dict(zip(names, values, strict=True)), mark, size
 
 
 def _collated(
@@ -197,21 +163,180 @@ class NotedItems:
         return self.collate(items)
 
 
-def pinned(batches: Delivered, *, are_dicts: bool) -> Delivered:
-    """Copy the tensors of batches to pinned memory; `are_dicts` if batches are dicts of columns."""
-    with closing(batches):
-        for batch, mark, size in batches:
-            if are_dicts:
-                batch = {name: _pinned(values) for name, values in batch.items()}
-            else:
-                batch = pin_memory(batch)  # type: ignore[no-untyped-call]
-            yield batch, mark, size
+def from_processes(
+    batches: DeliveredBatches, options: Mapping[str, Any], recorder: Recorder | None = None
+) -> Delivered:
+    """Yield `batches` as made by worker processes, which end with this generator.
+
+    Parameters
+    ----------
+    batches : DeliveredBatches
+        The batches; each worker makes its part of them.
+    options : mapping
+        Arguments of ``DataLoader``, including ``num_workers``.
+    recorder : Recorder, optional
+        Records waiting times, and what the workers recorded.
+    """
+    if not all(column.is_numpy() for column in batches.rest.options.schema):
+        set_up_arrow()  # once, rather than in each process of each epoch
+    iterator = _begin(_loader(_Part(batches), options))
+    try:
+        yield from received(iterator, recorder)
+    finally:
+        # Not left to the garbage collector: in a reference cycle, which errors create, the
+        # processes would not be notified and would end only after a timeout.
+        iterator._shutdown_workers()  # type: ignore[attr-defined]
 
 
-def _pinned(values: Collated) -> Collated:
-    if isinstance(values, torch.Tensor):
-        return values.pin_memory()
-    if not isinstance(values, Mapping):
-        return values
-    pinned: Collated = pin_memory(values)  # type: ignore[no-untyped-call]
-    return pinned
+class PersistentWorkers:
+    """Worker processes that are kept for later passes.
+
+    Each process receives what to read next through its own queue.
+
+    Parameters
+    ----------
+    batches : DeliveredBatches
+        The batches of the first pass.
+    options : mapping
+        Arguments of ``DataLoader``.
+    """
+
+    def __init__(self, batches: DeliveredBatches, options: Mapping[str, Any]) -> None:
+        #: The reader options that the workers have copies of.
+        self.options = batches.source._mdstorm.schedule.options
+        self.is_busy = False
+        context = _context_of(options)
+        self._queues = [context.SimpleQueue() for _ in range(batches.rest.batching.num_workers)]
+        self._loader = _loader(_Part(batches, self._queues), options)
+
+    def deliver(self, rest: Rest) -> Delivered:
+        """Yield the batches of a pass, or of an epoch."""
+        self.is_busy = True
+        try:
+            for queue in self._queues:
+                queue.put((rest.place, rest.options.order))
+            # `iter` of a loader that has begun resets its one iterator.
+            has_begun = self._loader._iterator is not None
+            batches = self._loader if has_begun else _begin(self._loader)
+            yield from received(batches, rest.recorder)
+        finally:
+            self.is_busy = False
+
+    def shutdown(self) -> None:
+        """End the worker processes."""
+        iterator = self._loader._iterator
+        if iterator is not None:
+            iterator._shutdown_workers()  # type: ignore[attr-defined]
+
+
+def _loader(batches: IterableDataset[Any], options: Mapping[str, Any]) -> DataLoader[Any]:
+    left_out = ("collate_fn", "drop_last", "batch_size")
+    kept = {name: value for name, value in options.items() if name not in left_out}
+    return DataLoader(batches, batch_size=None, collate_fn=same, **kept)
+
+
+def same(batch: Any) -> Any:
+    """Return a batch unchanged."""
+    return batch
+
+
+def _context_of(options: Mapping[str, Any]) -> Any:
+    """Return the `multiprocessing` context in which worker processes are started."""
+    context = options.get("multiprocessing_context")
+    if context is None or isinstance(context, str):
+        return multiprocessing.get_context(context)
+    return context
+
+
+def check_can_be_sent(batch_map: BatchMap | None, options: Mapping[str, Any]) -> None:
+    """Raise if a function that worker processes need cannot be sent to them.
+
+    A forked process inherits the functions.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If a function cannot be pickled.
+    """
+    method = _context_of(options).get_start_method()
+    if method == "fork":
+        return
+    for name, function in (("batch_map", batch_map), ("collate_fn", options.get("collate_fn"))):
+        try:
+            ForkingPickler.dumps(function)
+        except (PicklingError, AttributeError, TypeError) as error:
+            raise ArgumentTypeError(
+                f"{name}={function!r} cannot be sent to worker processes, whose start method is "
+                f"{method!r} ({error}): define the function at the top level of a module, not as a "
+                'lambda, or pass multiprocessing_context="fork" or num_workers=0'
+            ) from error
+
+
+def _begin(loader: DataLoader[Any]) -> Iterator[Any]:
+    """Begin an iteration whose processes end promptly, even if it is garbage-collected.
+
+    In a reference cycle, such as an error and its traceback, the garbage collector could close the
+    queues first. Then nothing would notify the processes: each would be waited for, for seconds,
+    and killed.
+    """
+    iterator: Any = iter(loader)
+    queues = [*iterator._index_queues, iterator._worker_result_queue]
+    weakref.finalize(iterator, queues.clear).atexit = False
+    return iterator  # type: ignore[no-any-return]
+
+
+@dataclass(eq=False)
+class _Part(IterableDataset[Any]):
+    """The part of some batches that a worker process makes.
+
+    A persistent worker makes that of another rest in each pass, which its queue names.
+    """
+
+    batches: DeliveredBatches
+    queues: Sequence[Any] = ()
+
+    def __iter__(self) -> Iterator[Sent]:
+        worker = get_worker_info()
+        assert worker is not None
+        end_with_parent()
+        rest, recorder = self.batches.rest, Recorder()
+        if self.queues:
+            place, order = self.queues[worker.id].get()
+            rest = replace(rest, options=replace(rest.options, order=order), place=place)
+        batches = replace(self.batches, rest=rest.recorded(recorder))
+        # Blocks of one batch: sending a view would send its whole block to the other process.
+        return sent(batches.converted(batches.blocks(worker.id, 1)), recorder)
+
+
+def sent(delivered: Delivered, recorder: Recorder) -> Generator[Sent, None, None]:
+    """Yield each batch, packed, with what the worker process recorded while it made the batch."""
+    before = recorder.totals()
+    recorder.deliver(0, 1)  # so that the first batch is recorded like the others
+    with closing(delivered):
+        recorder.ask()
+        for batch, mark, size in delivered:
+            recorder.deliver(size)
+            now = recorder.totals()
+            spent = {name: v - before[name] for name, v in now.items() if v != before[name]}
+            yield packed(batch), mark, size, spent
+            before = now
+            recorder.ask()
+
+
+def received(batches: Iterable[Sent], recorder: Recorder | None) -> Delivered:
+    """Yield the batches from worker processes, and add what the workers recorded to `recorder`.
+
+    The time spent waiting for a batch is attributed in proportion to the work on that batch.
+    """
+    iterator = iter(batches)
+    while True:
+        start = 0.0 if recorder is None else recorder.clock()
+        try:
+            batch, mark, size, recorded = next(iterator)
+        except StopIteration:
+            return
+        if recorder is not None:
+            spans = [recorded.get(name, 0.0) for name in WAITED]
+            recorder.wait(recorder.clock() - start, spans)
+            recorder.add(recorded)
+        yield unpacked(batch), mark, size

@@ -1,25 +1,30 @@
-"""Convert batches to PyTorch tensors."""
+"""Convert blocks to batches of PyTorch tensors: `tensor_batches`, and `to_torch` for a column."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import torch
-from torch.utils.data import default_collate
+from torch.utils.data import default_collate, get_worker_info
 
+from mdstorm_backend.base.recorder import Recorder
+from mdstorm_backend.base.threads import Prefetcher
 from mdstorm_backend.format import Column, Values, depth_of, shapes_of
 from mdstorm_backend.format.values import nested_lists
-from mdstorm_backend.loaders.nulls import check_exact, nanoseconds, null_error
-from mdstorm_backend.read import LateDecoder, scalars_to_numpy
+from mdstorm_backend.loaders import Delivered, ReaderOptions
+from mdstorm_backend.loaders.nulls import check_exact, nanoseconds, null_error, refuse_nulls
+from mdstorm_backend.read import Block, LateDecoder, scalars_to_numpy
 
 #: A column of a batch: a tensor, or a list where PyTorch has no type for it.
 TorchValues: TypeAlias = torch.Tensor | list[Any]
 #: What PyTorch's default collation makes of Python objects: nested, with tensors for numbers.
 Collated: TypeAlias = TorchValues | Mapping[str, Any]
+#: Converts a block's column to a tensor or list, given its schema entry, if any, and its name.
+ConvertColumn: TypeAlias = Callable[[Values, Column | None, str], TorchValues]
 
 #: Encodings of the format whose values are Python objects.
 _OBJECTS = ("json", "pkl")
@@ -27,6 +32,11 @@ _OBJECTS = ("json", "pkl")
 _PROMOTED = {np.dtype(np.uint16): np.int32, np.dtype(np.uint32): np.int64}
 #: Whether PyTorch has tensors of these types (2.3 and later).
 _HAS_UNSIGNED = hasattr(torch, "uint16")
+
+
+def check_columns(options: ReaderOptions) -> None:
+    """Raise NullValueError before the first batch if a column has nulls that no tensor can hold."""
+    refuse_nulls(options.null_checked, "PyTorch", needs_value)
 
 
 def needs_value(column: Column) -> bool:
@@ -121,19 +131,31 @@ def to_collated(values: Values, column: Column | None, name: str) -> TorchValues
     return _Objects(found) if is_objects else found
 
 
-def _to_list(values: pa.Array) -> list[Any]:
-    if pa.types.is_string(values.type) or pa.types.is_binary(values.type):
-        return list(values.to_numpy(zero_copy_only=False).tolist())
-    return list(values.to_pylist())
+def tensor_batches(
+    options: ReaderOptions,
+    blocks: Iterator[Block],
+    convert: ConvertColumn = to_torch,
+    recorder: Recorder | None = None,
+) -> Delivered:
+    """Convert whole blocks, column by column, and split them into batches."""
 
+    def converted(block: Block) -> tuple[Block, dict[str, list[Collated]]]:
+        return block, {
+            name: split_values(convert(values, options.column(name), name), block.sizes)
+            for name, values in block.batch.items()
+        }
 
-def _object_to_torch(value: Any, name: str, promotes: bool) -> Any:
-    """Return an array, or a list of arrays, as tensors, and any other object as it is."""
-    if isinstance(value, np.ndarray) and value.dtype.kind in "buif":
-        return _array_to_torch(value, name, promotes)
-    if isinstance(value, list) and all(isinstance(item, np.ndarray) for item in value):
-        return [_array_to_torch(item, name, promotes) for item in value]
-    return value
+    # Images are decoded while earlier batches are used. Other conversions take less time than the
+    # threads would wait for each other.
+    ahead = 1 if options.has_images and get_worker_info() is None else 0
+    with Prefetcher(ahead, 2, recorder) as prefetcher:
+        made = prefetcher.map(converted, blocks) if ahead else map(converted, blocks)
+        for block, columns in made:
+            names = tuple(columns)
+            for mark, size, *values in zip(
+                block.marks, block.sizes, *columns.values(), strict=True
+            ):
+                yield dict(zip(names, values, strict=True)), mark, size
 
 
 def split_values(values: TorchValues, sizes: list[int]) -> list[Collated]:
@@ -181,6 +203,21 @@ def _stacked(tensors: list[Any]) -> TorchValues:
     ):
         return torch.stack(tensors)
     return tensors
+
+
+def _to_list(values: pa.Array) -> list[Any]:
+    if pa.types.is_string(values.type) or pa.types.is_binary(values.type):
+        return list(values.to_numpy(zero_copy_only=False).tolist())
+    return list(values.to_pylist())
+
+
+def _object_to_torch(value: Any, name: str, promotes: bool) -> Any:
+    """Return an array, or a list of arrays, as tensors, and any other object as it is."""
+    if isinstance(value, np.ndarray) and value.dtype.kind in "buif":
+        return _array_to_torch(value, name, promotes)
+    if isinstance(value, list) and all(isinstance(item, np.ndarray) for item in value):
+        return [_array_to_torch(item, name, promotes) for item in value]
+    return value
 
 
 def _has_tensor(type_: pa.DataType) -> bool:

@@ -14,8 +14,8 @@ from tests.mds_backend.small_datasets import write_dataset
 
 from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.loaders.torch import device_batches
-from mdstorm_backend.loaders.torch.device_batches import map_tensors, on_device, repeated_rows
+from mdstorm_backend.loaders.torch import moved_batches
+from mdstorm_backend.loaders.torch.moved_batches import map_tensors, on_device, repeated_rows
 
 ROWS = 50
 BATCH = 8
@@ -79,7 +79,7 @@ class Device:
 def device(monkeypatch: pytest.MonkeyPatch) -> Device:
     found = Device()
     monkeypatch.setattr(torch, "xpu", found, raising=False)
-    monkeypatch.setattr(device_batches, "_copy", found.copy)
+    monkeypatch.setattr(moved_batches, "_copy", found.copy)
     return found
 
 

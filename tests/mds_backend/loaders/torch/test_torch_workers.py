@@ -20,7 +20,7 @@ from torch.utils.data._utils.pin_memory import pin_memory
 
 from mdstorm_backend import Dataset, MDSWriter, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import DatasetNotFoundError
-from mdstorm_backend.loaders.torch.torch_workers import packed, unpacked
+from mdstorm_backend.loaders.torch.moved_batches import packed, unpacked
 
 ROWS, SHARDS = 60, 6
 SHUFFLED = {"shuffle": True, "shuffle_seed": 3}

@@ -1,6 +1,7 @@
-"""Copy batches to a device while the previous batches are used.
+"""Move batches: between processes, into pinned memory, and to a device.
 
-The copies run on a separate stream. Three things make that safe:
+Copies to a device run on a separate stream while the previous batches are used. Three things make
+that safe:
 
 - The source is pinned memory, which PyTorch keeps until the copy is complete.
 - An event is recorded after the copies, and the stream that uses the batch waits for it.
@@ -12,17 +13,21 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from contextlib import closing
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from torch.utils.data._utils.pin_memory import pin_memory
 
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
-from mdstorm_backend.loaders.runner import Delivered
+from mdstorm_backend.loaders import Delivered
+from mdstorm_backend.loaders.torch.torch_tensors import Collated
 
 #: Number of batches being copied, besides the one in use.
 _AHEAD = 1
+#: Tensors of at least this many bytes are sent to another process on their own.
+_LARGE = 1 << 20
 
 
 def check_device(device: torch.device | str | int | None) -> torch.device | None:
@@ -120,6 +125,107 @@ def _ready(
     for tensor in copies:
         tensor.record_stream(current)
     return batch, mark, size
+
+
+def pinned(batches: Delivered, *, are_dicts: bool) -> Delivered:
+    """Copy the tensors of batches to pinned memory; `are_dicts` if batches are dicts of columns."""
+    with closing(batches):
+        for batch, mark, size in batches:
+            if are_dicts:
+                batch = {name: _pinned(values) for name, values in batch.items()}
+            else:
+                batch = pin_memory(batch)  # type: ignore[no-untyped-call]
+            yield batch, mark, size
+
+
+def _pinned(values: Collated) -> Collated:
+    if isinstance(values, torch.Tensor):
+        return values.pin_memory()
+    if not isinstance(values, Mapping):
+        return values
+    pinned: Collated = pin_memory(values)  # type: ignore[no-untyped-call]
+    return pinned
+
+
+class _Packed(NamedTuple):
+    """The small tensors of a batch in one piece of memory, and the batch with slots for them.
+
+    PyTorch would send each tensor as a separate file, which two processes open and map. For small
+    tensors, that takes far longer than a copy.
+    """
+
+    memory: torch.Tensor
+    #: Slot number, dtype, shape and bytes of each tensor, in the order of the memory.
+    tensors: list[tuple[int, torch.dtype, Sequence[int], int]]
+    batch: Any
+
+
+class _Slot(NamedTuple):
+    """A placeholder for a packed tensor."""
+
+    number: int
+
+
+class _Tuple(NamedTuple):
+    """A tuple, held as a dict because PyTorch would turn a tuple into a list when it pins it."""
+
+    parts: dict[int, Any]
+
+
+def packed(batch: Any) -> Any:
+    """Return a form of a batch that is cheaper to send; the receiver calls `unpacked`."""
+    found: list[torch.Tensor] = []
+
+    def emptied(value: Any) -> Any:
+        if type(value) is dict:
+            return {name: emptied(one) for name, one in value.items()}
+        if type(value) is tuple:
+            return _Tuple(dict(enumerate(map(emptied, value))))
+        if not _is_small(value):
+            return value
+        found.append(value)
+        return _Slot(len(found) - 1)
+
+    rest = emptied(batch)
+    if len(found) < 2:
+        return batch
+    # Largest element size first, so that every tensor is aligned for its dtype.
+    order = sorted(range(len(found)), key=lambda number: -found[number].element_size())
+    return _Packed(
+        torch.cat([found[number].contiguous().reshape(-1).view(torch.uint8) for number in order]),
+        [(n, found[n].dtype, found[n].shape, found[n].nbytes) for n in order],
+        rest,
+    )
+
+
+def _is_small(value: Any) -> bool:
+    return (
+        type(value) is torch.Tensor
+        and value.layout is torch.strided
+        and value.device.type == "cpu"
+        and not value.requires_grad
+        and value.nbytes < _LARGE
+    )
+
+
+def unpacked(sent: Any) -> Any:
+    """Return the batch that `packed` was given; its small tensors now share one piece of memory."""
+    if not isinstance(sent, _Packed):
+        return sent
+    parts = torch.split(sent.memory, [size for *_, size in sent.tensors])
+    made = {
+        number: part.view(dtype).view(shape)
+        for (number, dtype, shape, _), part in zip(sent.tensors, parts, strict=True)
+    }
+
+    def filled(value: Any) -> Any:
+        if type(value) is dict:
+            return {name: filled(one) for name, one in value.items()}
+        if isinstance(value, _Tuple):
+            return tuple(map(filled, value.parts.values()))
+        return made[value.number] if isinstance(value, _Slot) else value
+
+    return filled(sent.batch)
 
 
 def map_tensors(function: Callable[[torch.Tensor], torch.Tensor], batch: Any) -> Any:

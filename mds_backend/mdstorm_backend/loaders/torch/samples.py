@@ -1,0 +1,284 @@
+"""Single samples: `SampleMaker` makes them, and `WorkerPart` is a worker's part of them.
+
+Workers of PyTorch's ``DataLoader`` have no state. Torchdata's ``StatefulDataLoader`` requests a
+state from each worker after every batch, and passes it to the same worker on resumption.
+"""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from multiprocessing.connection import wait
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mdstorm_backend.base import cached_property
+from mdstorm_backend.datasets import Dataset
+from mdstorm_backend.datasets.open_streams import JoinedDataset
+from mdstorm_backend.format import DTYPES, Batch, Column, is_number
+from mdstorm_backend.format.values.nested_lists import elements_of
+from mdstorm_backend.loaders import ReaderOptions, Rest, Schedule
+from mdstorm_backend.loaders.epochs import Worker
+from mdstorm_backend.loaders.nulls import check_exact
+from mdstorm_backend.loaders.state import check_equal, damaged, number, write_state
+from mdstorm_backend.read import column_to_numpy
+from mdstorm_backend.read.block import Located
+from mdstorm_backend.read.decoded_images import reading_samples
+from mdstorm_backend.read.gather_rows import Gatherer
+
+#: Key of a state that holds the worker's number and position.
+_WORKER = "worker"
+#: Id of the guarded process; a fork has another id and is not guarded yet.
+_guarded: list[int] = []
+
+
+class SampleMaker:
+    """Makes samples: dicts from column to value.
+
+    Parameters
+    ----------
+    options : ReaderOptions
+        How the dataset is read. A transform is not applied: it works on many samples at a time.
+    """
+
+    def __init__(self, options: ReaderOptions) -> None:
+        self._options = replace(options, transform=None)
+        self._dataset = options.dataset
+        self._columns = options.columns
+
+    @cached_property
+    def decodes(self) -> bool:
+        """Whether the format's decoder makes the samples: no nulls, and no images to decode."""
+        options = self._options
+        if options.fill_nulls or options.null_masks or options.images is not None:
+            return False
+        return not any(column.has_nulls for column in self._dataset.schema)
+
+    @cached_property
+    def is_row(self) -> bool:
+        """Whether all columns are numbers, so samples can be cut from whole columns, faster."""
+        dataset = self._dataset
+        parts = dataset.parts if isinstance(dataset, JoinedDataset) else [dataset]
+        return self.decodes and all(
+            isinstance(part, Dataset)
+            and part.schema.names == dataset.schema.names
+            and all(_is_number(column, part) for column in part.schema)
+            for part in parts
+        )
+
+    def __call__(self, number: int) -> dict[str, Any]:
+        """Return one sample by its number in stored order."""
+        if self._finish is not None:
+            sample = self._dataset.sample(number, self._columns)
+            for name, finish in self._finish.items():
+                sample[name] = finish(sample[name])
+            return sample
+        shard, _ = self._dataset.locate(number)
+        located = Located(range(number, number + 1), self._dataset.bounds)
+        located.shards = [self._dataset.shard(shard)]
+        batch = self._gather([located])
+        if not self._options.nulls.is_trivial:
+            batch = self._options.nulls(batch)
+        if self._options.images is not None:
+            with reading_samples(lambda: [number]):
+                batch = self._options.images(batch)
+        return next(of_batch(batch, self._options))
+
+    @cached_property
+    def _finish(self) -> dict[str, Callable[[Any], Any]] | None:
+        """Functions that turn decoded values into those of a block; None if only a block can."""
+        if self.decodes:
+            return {}
+        if not self._options.nulls.is_trivial or self._options.images is not None:
+            return None
+        columns = [c for c in self._options.schema if c.has_nulls and not _is_text(c)]
+        found = {column.name: _of_null_column(column) for column in columns}
+        finish = {name: function for name, function in found.items() if function is not None}
+        return finish if len(finish) == len(found) else None
+
+    @cached_property
+    def _gather(self) -> Gatherer:
+        options = self._options
+        return Gatherer(options.schema, exact_nulls=not options.nulls.is_trivial)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SampleMaker, (self._options,)  # cached values hold locks
+
+
+def of_batch(batch: Batch, options: ReaderOptions) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a batch as samples."""
+    columns = {}
+    for name, values in batch.items():
+        column = options.column(name)
+        if column is not None and column.has_nulls and not isinstance(values, np.ndarray):
+            check_exact(elements_of(values), name)
+        columns[name] = column_to_numpy(values, column)
+    for row in zip(*columns.values(), strict=True):
+        yield dict(zip(columns, row, strict=True))
+
+
+def _is_number(column: Column, dataset: Dataset) -> bool:
+    """Whether all values are NumPy scalars of one type, decoded singly or as a column."""
+    encoding = column.parsed_encoding
+    if encoding.kind not in DTYPES or not is_number(column.arrow_type):
+        return False
+    if column.spark_type is not None:
+        return True
+    # A single value has the type of its shard.
+    return len({shard.column_encodings for shard in dataset.index.shards}) == 1
+
+
+def _of_null_column(column: Column) -> Callable[[Any], Any] | None:
+    """Return the function that converts a value with nulls as `of_batch` does; None if complex."""
+    if column.is_late or column.is_array:
+        return None
+    type_ = column.arrow_type
+    if pa.types.is_floating(type_):
+        kind = column.parsed_encoding.dtype
+        return None if kind is None else partial(_or_nan, kind.type)
+    if pa.types.is_integer(type_):
+        return partial(_exact, column.name)
+    if pa.types.is_boolean(type_):
+        return partial(_or_nan, np.float64)
+    return None
+
+
+def _is_text(column: Column) -> bool:
+    """Whether decoded values are text or bytes, which need no conversion."""
+    type_ = column.arrow_type
+    return not column.is_late and (pa.types.is_string(type_) or pa.types.is_binary(type_))
+
+
+def _or_nan(kind: Callable[[Any], Any], value: Any) -> Any:
+    return kind(math.nan if value is None else value)
+
+
+def _exact(name: str, value: Any) -> Any:
+    if value is not None and abs(value) >= 1 << 53:
+        check_exact(pa.array([value]), name)
+    return _or_nan(np.float64, value)
+
+
+class WorkerPart:
+    """A worker's part of an iteration, and its position. Creating it begins the iteration.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        The schedule of passes over the dataset.
+    batch_size : int or None
+        The batch size of the dataset.
+    worker : Worker
+        This worker's number among the workers.
+    state : mapping, optional
+        The state from which to resume; without it, a pass begins.
+
+    Attributes
+    ----------
+    yielded : int
+        Number of samples already yielded of the current batch.
+    noted : int
+        See `OpenedDataset`; negative for samples of earlier batches.
+
+    Raises
+    ------
+    StateMismatchError
+        If the state is of another worker, dataset, order or world.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        batch_size: int | None,
+        worker: Worker,
+        state: Mapping[str, Any] | None = None,
+    ) -> None:
+        end_with_parent()
+        self._schedule = schedule
+        self._worker = worker
+        self._batch_size = batch_size
+        self._part = worker.number
+        self._state = state
+        self.yielded = self.noted = 0
+        if state is None:
+            self._rests = schedule.own_rests(batch_size, worker)
+            self._rest = next(self._rests, None)
+            return
+        here = self._here()
+        there = state["mdstorm"][_WORKER]
+        if missing := [key for key in here if key not in there]:
+            raise damaged(f"it has no {missing} of its worker")
+        check_equal(there, here, schedule.options.dataset.url)
+        self._part, self.yielded = number(there, "part"), number(there, "rows")
+        self.noted = self.yielded
+        self._rests = schedule.rests_of_worker(state, batch_size, worker)
+        self._rest = next(self._rests, None)
+
+    def rests(self) -> Iterator[tuple[Rest, int]]:
+        """Yield each `Rest` to read, with the number of this worker's part of it."""
+        while self._rest is not None:
+            yield self._rest, self._part
+            following = next(self._rests, None)
+            if following is None:  # keep the last one: the state is that of the end
+                return
+            self._rest, self._part, self.yielded = following, self._worker.number, 0
+
+    def advance(self, mark: Any) -> None:
+        """Record that a whole batch was delivered; `mark` is its mark in the block."""
+        assert self._rest is not None
+        self._rest, self._part = self._rest.after(self._part, mark)
+        self.noted -= self.yielded
+        self.yielded = 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of this worker."""
+        if self._rest is None:  # there was nothing to read
+            return self._schedule.state_dict(0, True) if self._state is None else {**self._state}
+        rest = self._rest
+        state = write_state(rest.options, rest.batching, rest.place, skipped=rest.skipped)
+        place = {**self._here(), "part": self._part, "rows": self.yielded}
+        return {**state, "mdstorm": {**state["mdstorm"], _WORKER: place}}
+
+    def _here(self) -> dict[str, Any]:
+        """Return the values that must be equal when a state is taken and when it is loaded."""
+        return {
+            "number": self._worker.number,
+            "num_workers": self._worker.count,
+            "batch_size": self._batch_size,
+            "world_size": self._schedule.options.in_world(self._worker.world).order.world_size,
+        }
+
+
+def is_of_worker(state: object) -> bool:
+    """Whether a state is of one worker process rather than of a whole loader."""
+    ours = state.get("mdstorm") if isinstance(state, Mapping) else None
+    return isinstance(ours, Mapping) and isinstance(ours.get(_WORKER), Mapping)
+
+
+def end_with_parent() -> None:
+    """End this process as soon as its parent process has ended, in whatever way.
+
+    PyTorch's own workers check for their parent every few seconds, when they are idle. Workers that
+    had not begun when the parent ended mistake its successor for it.
+
+    Only processes of `multiprocessing` have such a parent; in others, nothing happens.
+    """
+    parent = multiprocessing.parent_process()
+    if parent is None or os.getpid() in _guarded:
+        return
+    _guarded[:] = [os.getpid()]
+    threading.Thread(
+        target=_watch, args=(parent.sentinel,), name="mdstorm-guard", daemon=True
+    ).start()
+
+
+def _watch(sentinel: int) -> None:
+    wait([sentinel])
+    os._exit(1)
