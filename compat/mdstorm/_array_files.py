@@ -1,11 +1,12 @@
-"""Parse ``.npy`` headers and decompress ``.npz`` archives, as NumPy writes them.
+"""Decode arrays stored as ``.npy`` files or ``.npz`` archives, as NumPy writes them.
 
-A header states dtype and shape in Python syntax. Both are checked before memory is allocated.
+A file is a header, which states dtype and shape in Python syntax, followed by the values. Both are
+checked before memory is allocated. A column has few distinct headers: each is parsed once, and the
+values of all rows are copied together.
 """
 
 from __future__ import annotations
 
-import io
 import math
 import struct
 import zipfile
@@ -20,9 +21,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mdstorm_backend.format import Values, gather_binary, gather_fixed
+
 #: Shape of an array; None for a dimension of any size.
 Shape = tuple[int | None, ...]
+_Positions = npt.NDArray[np.int64]
 
+_MAGIC = np.frombuffer(b"\x93NUMPY", np.uint8)
+#: Bytes of the magic, the version, and the longer form of the length of the header.
+_PREFIX_SIZE = 12
 #: Upper limit of a header's size in bytes: NumPy reads none longer than 10,000.
 MOST_BYTES = 16 << 10
 #: The local header of an archive's member: signature, flags, method, checksum, and the lengths of
@@ -38,6 +45,170 @@ _DAMAGE = (
     *(struct.error, zlib.error, zipfile.BadZipFile, EOFError, OSError),
     *(KeyError, NotImplementedError, RuntimeError, ValueError),
 )
+
+
+def fits_shape(found: tuple[int, ...], shape: Shape) -> bool:
+    """Whether an array's shape matches a declared shape, where None means any size."""
+    return len(found) == len(shape) and all(
+        wanted in (None, size) for wanted, size in zip(shape, found, strict=True)
+    )
+
+
+def decode_npy(
+    values: pa.Array, dtype: np.dtype[Any], shape: Shape, *, has_nulls: bool = False
+) -> Values:
+    """Decode a column of ``.npy`` files.
+
+    Parameters
+    ----------
+    values : pyarrow.BinaryArray
+        What ``numpy.save`` wrote, one array per row; null stays null.
+    dtype : numpy.dtype
+        dtype of all arrays, in the byte order of the machine.
+    shape : tuple of (int or None)
+        Their shape.
+    has_nulls : bool
+        Whether rows elsewhere are null, if not here: the form is that for a null.
+
+    Returns
+    -------
+    numpy.ndarray
+        ``(rows, *shape)`` of `dtype` where `shape` has no free dimension and no row is null.
+    pyarrow.ListArray
+        Where `shape` has one dimension otherwise, and Arrow has the type.
+    numpy.ndarray
+        Of dtype object with an array or None per row, for anything else.
+
+    Raises
+    ------
+    ValueError
+        If a row is no such file, or its array has another dtype or shape.
+    """
+    files = _Files(values)
+    if None not in shape and files.all_valid and not has_nulls:
+        return files.matrix(dtype, shape)
+    if len(shape) == 1 and dtype.kind in "biuf":
+        return files.lists(dtype, shape)
+    return files.objects(dtype, shape)
+
+
+class _Files:
+    """The files of a column, their headers parsed."""
+
+    def __init__(self, values: pa.Array) -> None:
+        self._valid = np.asarray(values.is_valid())
+        self.all_valid = bool(self._valid.all())
+        _, offsets, content = values.buffers()
+        bounds = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1]
+        self._data = np.frombuffer(content or b"", np.uint8)
+        ends = bounds[1:][self._valid].astype(np.int64)
+        self._starts: _Positions = bounds[:-1][self._valid].astype(np.int64)
+        self._sizes: _Positions = ends - self._starts
+        self._headers: list[NpyHeader] = []
+        #: The header of each file, and the number of bytes before its values.
+        self._codes: _Positions = np.zeros(len(self._starts), np.int64)
+        self._skipped: _Positions = self._find_skipped()
+        self._parse()
+
+    def matrix(self, dtype: np.dtype[Any], shape: Shape) -> npt.NDArray[Any]:
+        """Return all arrays stacked as one."""
+        self._check(dtype, shape)
+        if len(self._headers) > 1:  # of one shape, in C's and in Fortran's order
+            return np.stack(self._arrays(dtype))
+        if not self._headers or not self._headers[0].size:
+            return np.empty((len(self._starts), *(size or 0 for size in shape)), dtype)
+        (header,) = self._headers
+        starts = self._starts + self._skipped
+        flat = gather_fixed(self._data, starts, np.dtype(np.uint8), header.size)
+        values = _shaped(header, flat.reshape(len(starts), -1).view(header.dtype))
+        return np.ascontiguousarray(values, dtype)
+
+    def lists(self, dtype: np.dtype[Any], shape: Shape) -> pa.Array:
+        """Return arrays of one dimension as an Arrow array of lists."""
+        self._check(dtype, shape)
+        own = {header.dtype for header in self._headers}
+        if len(own) > 1:
+            return pa.array(list(self.objects(dtype, shape)), pa.list_(pa.from_numpy_dtype(dtype)))
+        sizes = self._sizes - self._skipped
+        joined = gather_binary(self._data, self._starts + self._skipped, sizes, pa.binary())
+        content = np.frombuffer(joined.buffers()[2] or b"", np.uint8)[: int(sizes.sum())]
+        stored = own.pop() if own else dtype
+        lengths = np.zeros(len(self._valid) + 1, np.int64)
+        lengths[1:][self._valid] = sizes // stored.itemsize
+        offsets = np.cumsum(lengths).astype(np.int32)
+        nulls = None if self.all_valid else np.append(~self._valid, False)
+        return pa.ListArray.from_arrays(
+            pa.array(offsets, mask=nulls), pa.array(content.view(stored).astype(dtype))
+        )
+
+    def objects(self, dtype: np.dtype[Any], shape: Shape) -> npt.NDArray[Any]:
+        """Return one array, or None, per row."""
+        self._check(dtype, shape)
+        found = np.empty(len(self._valid), object)
+        for row, array in zip(np.flatnonzero(self._valid), self._arrays(dtype), strict=True):
+            found[row] = array
+        return found
+
+    def _arrays(self, dtype: np.dtype[Any]) -> list[npt.NDArray[Any]]:
+        places = (self._starts + self._skipped).tolist()
+        found = []
+        for code, place in zip(self._codes.tolist(), places, strict=True):
+            header = self._headers[code]
+            flat = np.frombuffer(self._data[place : place + header.size].tobytes(), header.dtype)
+            array = _shaped(header, flat.reshape(1, -1))[0]
+            # Strings and times are as long, and as fine, as their file says.
+            wanted = dtype if dtype.kind in "biufc" else header.dtype.newbyteorder("=")
+            found.append(np.array(array, wanted, order="C"))
+        return found
+
+    def _find_skipped(self) -> _Positions:
+        """Return the number of bytes before the values of each file."""
+        data, starts = self._data, self._starts
+        if len(starts) == 0:
+            return np.zeros(0, np.int64)
+        if (self._sizes < _PREFIX_SIZE).any():
+            raise ValueError("a value that is too short to be an array")
+        prefix = gather_fixed(data, starts, np.dtype(np.uint8), _PREFIX_SIZE)
+        if (prefix[:, :6] != _MAGIC).any():
+            raise ValueError("a value that is not an array that numpy.save wrote")
+        lengths = np.ascontiguousarray(prefix[:, 8:12]).view("<u4")[:, 0].astype(np.int64)
+        is_old = prefix[:, 6] == 1
+        if (prefix[~is_old, 6] != 2).any():
+            raise ValueError("a value has an unknown version of NumPy's format")
+        lengths[is_old] &= 0xFFFF  # version 1 has two bytes for the length
+        skipped = lengths + np.where(is_old, _PREFIX_SIZE - 2, _PREFIX_SIZE)
+        if (skipped > self._sizes).any():
+            raise ValueError("a value ends before its array does")
+        return skipped
+
+    def _parse(self) -> None:
+        """Parse each distinct header once."""
+        for length in np.unique(self._skipped).tolist():
+            chosen = np.flatnonzero(self._skipped == length)
+            found = gather_fixed(self._data, self._starts[chosen], np.dtype(f"V{length}"))
+            texts = pa.Array.from_buffers(
+                pa.binary(length), len(chosen), [None, pa.py_buffer(np.ascontiguousarray(found))]
+            ).dictionary_encode()
+            self._codes[chosen] = np.asarray(texts.indices) + len(self._headers)
+            self._headers += [parse_header(text) for text in texts.dictionary.to_pylist()]
+        sizes = np.array([header.size for header in self._headers], np.int64)
+        if len(sizes) and (sizes[self._codes] != self._sizes - self._skipped).any():
+            raise ValueError("a value has another size than its header says")
+
+    def _check(self, dtype: np.dtype[Any], shape: Shape) -> None:
+        for header in self._headers:
+            if dtype.kind in "biufc" and not np.can_cast(header.dtype, dtype):
+                raise ValueError(f"an array of {header.dtype}, and the schema says {dtype}")
+            if not fits_shape(header.shape, shape):
+                raise ValueError(f"an array of shape {header.shape}, and the schema says {shape}")
+
+
+def _shaped(header: NpyHeader, flat: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Reshape values of shape ``(rows, values)`` to the shape in their header."""
+    if not header.fortran_order:
+        return np.reshape(flat, (len(flat), *header.shape))
+    turned = np.reshape(flat, (len(flat), *reversed(header.shape)))
+    return np.transpose(turned, (0, *range(turned.ndim - 1, 0, -1)))
 
 
 @dataclass(frozen=True)
@@ -94,7 +265,7 @@ def parse_header(file: bytes) -> NpyHeader:
 
 @lru_cache(maxsize=256)
 def _parsed(text: bytes) -> NpyHeader:
-    file = io.BytesIO(text)
+    file = BytesIO(text)
     version = np.lib.format.read_magic(file)
     read = np.lib.format.read_array_header_1_0
     if version[0] > 1:

@@ -108,13 +108,6 @@ def _invalid(field: UnischemaField, what: str) -> InvalidArgumentError:
     return InvalidArgumentError(f"field {field.name!r} has the {what}")
 
 
-def fits_shape(found: tuple[int, ...], shape: tuple[int | None, ...]) -> bool:
-    """Whether an array's shape matches a declared shape, where None means any size."""
-    return len(found) == len(shape) and all(
-        wanted in (None, size) for wanted, size in zip(shape, found, strict=True)
-    )
-
-
 def is_left_out(column: Column) -> bool:
     """Whether readers leave out a column unless `schema_fields` names it.
 

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm._array_files import inflate, parse_header
-from mdstorm._schema import NamedSparkType, UnischemaField, class_name, fits_shape
+from mdstorm._array_files import fits_shape, inflate, parse_header
+from mdstorm._schema import NamedSparkType, UnischemaField, class_name
 from mdstorm.errors import ArgumentTypeError, EncodingError, EncodingTypeError, InvalidArgumentError
 from mdstorm_backend.base import check_text, require
 from mdstorm_backend.format import MAX_IMAGE_BYTES, image_array

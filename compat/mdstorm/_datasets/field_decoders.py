@@ -13,8 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm import codecs
-from mdstorm._array_files import Shape, inflate_npz
-from mdstorm._datasets.npy_arrays import decode_npy
+from mdstorm._array_files import Shape, decode_npy, inflate_npz
 from mdstorm._rows import ArrayColumn
 from mdstorm._schema import UnischemaField
 from mdstorm.errors import UnsupportedTypeError

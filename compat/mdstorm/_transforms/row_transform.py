@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mdstorm._array_files import fits_shape
 from mdstorm._rows import cells
-from mdstorm._schema import fits_shape
 from mdstorm.errors import NoMatchingFieldsError, RowTransformError, TransformError
 from mdstorm.transform import EditedField, TransformSpec, warn_of_unknown
 from mdstorm_backend.base import choose_among

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from mdstorm._array_files import inflate_npz
-from mdstorm._datasets.npy_arrays import decode_npy
+from mdstorm._array_files import decode_npy, inflate_npz
 
 DTYPES = ["int8", "uint16", "int64", "float16", "float32", ">f8", "bool", "<U3", "S2", "M8[s]"]
 
