@@ -84,18 +84,20 @@ def decode_npy(
     ValueError
         If a row is no such file, or its array has another dtype or shape.
     """
-    files = _Files(values)
+    files = _Files(values, dtype, shape)
     if None not in shape and files.all_valid and not has_nulls:
-        return files.matrix(dtype, shape)
+        return files.matrix()
     if len(shape) == 1 and dtype.kind in "biuf":
-        return files.lists(dtype, shape)
-    return files.objects(dtype, shape)
+        return files.lists()
+    return files.objects()
 
 
 class _Files:
-    """The files of a column, their headers parsed."""
+    """The files of a column, their headers parsed and checked."""
 
-    def __init__(self, values: pa.Array) -> None:
+    def __init__(self, values: pa.Array, dtype: np.dtype[Any], shape: Shape) -> None:
+        self._dtype = dtype
+        self._shape = shape
         self._valid = np.asarray(values.is_valid())
         self.all_valid = bool(self._valid.all())
         _, offsets, content = values.buffers()
@@ -109,56 +111,57 @@ class _Files:
         self._codes: _Positions = np.zeros(len(self._starts), np.int64)
         self._skipped: _Positions = self._find_skipped()
         self._parse()
+        self._check()
 
-    def matrix(self, dtype: np.dtype[Any], shape: Shape) -> npt.NDArray[Any]:
+    def matrix(self) -> npt.NDArray[Any]:
         """Return all arrays stacked as one."""
-        self._check(dtype, shape)
         if len(self._headers) > 1:  # of one shape, in C's and in Fortran's order
-            return np.stack(self._arrays(dtype))
+            return np.stack(self._arrays())
         if not self._headers or not self._headers[0].size:
-            return np.empty((len(self._starts), *(size or 0 for size in shape)), dtype)
+            return np.empty((len(self._starts), *(size or 0 for size in self._shape)), self._dtype)
         (header,) = self._headers
         starts = self._starts + self._skipped
         flat = gather_fixed(self._data, starts, np.dtype(np.uint8), header.size)
-        values = _shaped(header, flat.reshape(len(starts), -1).view(header.dtype))
-        return np.ascontiguousarray(values, dtype)
+        values = flat.reshape(len(starts), -1).view(header.dtype)
+        if header.fortran_order:
+            turned = values.reshape(len(starts), *reversed(header.shape))
+            values = turned.transpose(0, *range(turned.ndim - 1, 0, -1))
+        return np.ascontiguousarray(values.reshape(len(starts), *header.shape), self._dtype)
 
-    def lists(self, dtype: np.dtype[Any], shape: Shape) -> pa.Array:
+    def lists(self) -> pa.Array:
         """Return arrays of one dimension as an Arrow array of lists."""
-        self._check(dtype, shape)
         own = {header.dtype for header in self._headers}
         if len(own) > 1:
-            return pa.array(list(self.objects(dtype, shape)), pa.list_(pa.from_numpy_dtype(dtype)))
+            return pa.array(list(self.objects()), pa.list_(pa.from_numpy_dtype(self._dtype)))
         sizes = self._sizes - self._skipped
         joined = gather_binary(self._data, self._starts + self._skipped, sizes, pa.binary())
         content = np.frombuffer(joined.buffers()[2] or b"", np.uint8)[: int(sizes.sum())]
-        stored = own.pop() if own else dtype
+        stored = own.pop() if own else self._dtype
         lengths = np.zeros(len(self._valid) + 1, np.int64)
         lengths[1:][self._valid] = sizes // stored.itemsize
         offsets = np.cumsum(lengths).astype(np.int32)
         nulls = None if self.all_valid else np.append(~self._valid, False)
         return pa.ListArray.from_arrays(
-            pa.array(offsets, mask=nulls), pa.array(content.view(stored).astype(dtype))
+            pa.array(offsets, mask=nulls), pa.array(content.view(stored).astype(self._dtype))
         )
 
-    def objects(self, dtype: np.dtype[Any], shape: Shape) -> npt.NDArray[Any]:
+    def objects(self) -> npt.NDArray[Any]:
         """Return one array, or None, per row."""
-        self._check(dtype, shape)
         found = np.empty(len(self._valid), object)
-        for row, array in zip(np.flatnonzero(self._valid), self._arrays(dtype), strict=True):
+        for row, array in zip(np.flatnonzero(self._valid), self._arrays(), strict=True):
             found[row] = array
         return found
 
-    def _arrays(self, dtype: np.dtype[Any]) -> list[npt.NDArray[Any]]:
-        places = (self._starts + self._skipped).tolist()
+    def _arrays(self) -> list[npt.NDArray[Any]]:
         found = []
-        for code, place in zip(self._codes.tolist(), places, strict=True):
+        files = zip(self._codes.tolist(), self._starts.tolist(), self._sizes.tolist(), strict=True)
+        for code, start, size in files:
             header = self._headers[code]
-            flat = np.frombuffer(self._data[place : place + header.size].tobytes(), header.dtype)
-            array = _shaped(header, flat.reshape(1, -1))[0]
+            array = header.array(self._data[start : start + size].tobytes())
             # Strings and times are as long, and as fine, as their file says.
-            wanted = dtype if dtype.kind in "biufc" else header.dtype.newbyteorder("=")
-            found.append(np.array(array, wanted, order="C"))
+            is_number = self._dtype.kind in "biufc"
+            wanted = self._dtype if is_number else header.dtype.newbyteorder("=")
+            found.append(np.asarray(array, wanted, order="C"))
         return found
 
     def _find_skipped(self) -> _Positions:
@@ -195,20 +198,13 @@ class _Files:
         if len(sizes) and (sizes[self._codes] != self._sizes - self._skipped).any():
             raise ValueError("a value has another size than its header says")
 
-    def _check(self, dtype: np.dtype[Any], shape: Shape) -> None:
+    def _check(self) -> None:
+        dtype, shape = self._dtype, self._shape
         for header in self._headers:
             if dtype.kind in "biufc" and not np.can_cast(header.dtype, dtype):
                 raise ValueError(f"an array of {header.dtype}, and the schema says {dtype}")
             if not fits_shape(header.shape, shape):
                 raise ValueError(f"an array of shape {header.shape}, and the schema says {shape}")
-
-
-def _shaped(header: NpyHeader, flat: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Reshape values of shape ``(rows, values)`` to the shape in their header."""
-    if not header.fortran_order:
-        return np.reshape(flat, (len(flat), *header.shape))
-    turned = np.reshape(flat, (len(flat), *reversed(header.shape)))
-    return np.transpose(turned, (0, *range(turned.ndim - 1, 0, -1)))
 
 
 @dataclass(frozen=True)
