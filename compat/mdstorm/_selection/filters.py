@@ -7,19 +7,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import reduce
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mdstorm._selection.predicate_filter import keep_rows
+from mdstorm._selection.predicate_filter import Mask, keep_rows, shortened, text_of
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import choose_among
 from mdstorm_backend.format import Batch, Column, Schema, Values, as_arrow
-
-Mask: TypeAlias = npt.NDArray[np.bool_]
 
 COMPARISONS: dict[str, Callable[..., pa.Array]] = {
     "=": pc.equal,
@@ -100,6 +97,11 @@ class Filters:
         )
         return reduce(np.logical_or, alternatives)
 
+    def described(self) -> str:
+        """Return the conditions as text, independent of their order."""
+        alternatives = [" and ".join(sorted(map(str, terms))) for terms in self.alternatives]
+        return shortened(" or ".join(sorted(alternatives)))
+
 
 class RowFilter:
     """A `Transform` that keeps only the rows that match filters.
@@ -153,6 +155,11 @@ class Term:
     operator: str
     value: Any
     is_partition: bool = False
+
+    def __str__(self) -> str:
+        operator = "=" if self.operator == "==" else self.operator
+        value = set(self.value) if isinstance(self.value, list) else self.value
+        return f"{self.column} {operator} {text_of(value)}"
 
     def holds(self, values: pa.Array) -> Mask:
         """Return a mask of the values that match.

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm._selection.filters import Filters, Mask, Term
-from mdstorm._selection.predicate_filter import PredicateFilter
+from mdstorm._selection.filters import Filters, Term
+from mdstorm._selection.predicate_filter import Mask, PredicateFilter
 from mdstorm_backend.datasets import SampleDataset
 from mdstorm_backend.format import Batch, slice_batch
 from mdstorm_backend.order import ExactOrder

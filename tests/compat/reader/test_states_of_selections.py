@@ -142,7 +142,7 @@ def test_both_selections_are_named(converter: SparkDatasetConverter) -> None:
 def test_a_set_has_one_text_in_every_process(tmp_path: Path) -> None:
     source = (
         "from mdstorm.predicates import in_set\n"
-        "from mdstorm._selection.described import described_predicate\n"
+        "from mdstorm._selection.predicate_filter import described_predicate\n"
         "print(described_predicate(in_set({'a', 'b', 'c', 'd', 'e'}, 'x')))"
     )
     texts = {
@@ -160,7 +160,7 @@ def test_a_set_has_one_text_in_every_process(tmp_path: Path) -> None:
 
 
 def test_an_array_predicate_is_known_by_its_values() -> None:
-    from mdstorm._selection.described import described_predicate
+    from mdstorm._selection.predicate_filter import described_predicate
 
     texts = {described_predicate(in_intersection(range(n), "id")) for n in (100, 101)}
     assert len(texts) == 2
