@@ -18,7 +18,7 @@ from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import choose_among
 from mdstorm_backend.format import Batch, Column, Schema, Values, as_arrow
 
-COMPARISONS: dict[str, Callable[..., pa.Array]] = {
+_COMPARISONS: dict[str, Callable[..., pa.Array]] = {
     "=": pc.equal,
     "==": pc.equal,
     "!=": pc.not_equal,
@@ -27,7 +27,7 @@ COMPARISONS: dict[str, Callable[..., pa.Array]] = {
     "<=": pc.less_equal,
     ">=": pc.greater_equal,
 }
-MEMBERSHIPS = ("in", "not in")
+_MEMBERSHIPS = ("in", "not in")
 #: Whether a comparison with a value can hold for something between two bounds.
 _POSSIBLE: dict[str, Callable[[Any, Any, Any], bool]] = {
     "=": lambda value, lowest, highest: lowest <= value <= highest,
@@ -44,7 +44,7 @@ _ORDERED = (str, datetime.date, Decimal)
 _EXACT = 1 << 53
 _FORM = (
     "filters are a list of tuples (column, operator, value), all of which must hold, or a list "
-    f"of such lists, one of which must; operators are {', '.join([*COMPARISONS, *MEMBERSHIPS])}"
+    f"of such lists, one of which must; operators are {', '.join([*_COMPARISONS, *_MEMBERSHIPS])}"
 )
 
 
@@ -172,7 +172,11 @@ class Term:
             If the values cannot be compared with the term's value.
         """
         try:
-            found = self._holds(values)
+            if self.operator in _MEMBERSHIPS:
+                is_in = _is_in(values, [self._like(each, values.type) for each in self.value])
+                found = is_in if self.operator == "in" else pc.invert(is_in)
+            else:
+                found = _compare(self.operator, values, self._like(self.value, values.type))
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise InvalidArgumentError(
                 f"filters cannot compare column {self.column!r} of type {values.type} with "
@@ -191,13 +195,6 @@ class Term:
             for value in several
         )
 
-    def _holds(self, values: pa.Array) -> pa.Array:
-        if self.operator in MEMBERSHIPS:
-            found = _is_in(values, [self._like(each, values.type) for each in self.value])
-            return found if self.operator == "in" else pc.invert(found)
-        value = self._like(self.value, values.type)
-        return _compare(self.operator, values, value)
-
     def _like(self, value: Any, type_: pa.DataType) -> Any:
         """Return the value to compare with a column of type `type_`."""
         if not self.is_partition or value is None:
@@ -214,13 +211,10 @@ class Term:
 def _compare(operator: str, values: pa.Array, value: Any) -> pa.Array:
     if value is None and operator in ("=", "==", "!="):
         return values.is_valid() if operator == "!=" else values.is_null()
-    return COMPARISONS[operator](values, _scalar(value, values.type))
-
-
-def _scalar(value: Any, type_: pa.DataType) -> pa.Scalar:
     scalar = pa.scalar(value)
-    # Arrow compares dates with timestamps only after a cast.
-    return scalar.cast(type_) if _is_date_of_timestamp(scalar.type, type_) else scalar
+    if _is_date_of_timestamp(scalar.type, values.type):  # Arrow compares these only after a cast
+        scalar = scalar.cast(values.type)
+    return _COMPARISONS[operator](values, scalar)
 
 
 def _is_in(values: pa.Array, wanted: Sequence[Any]) -> pa.Array:
@@ -288,7 +282,7 @@ def _term(item: Any, schema: Schema, partitions: set[str]) -> Term:
     if not isinstance(item, (tuple, list)) or len(item) != 3 or not isinstance(item[0], str):
         raise InvalidArgumentError(f"filters hold {item!r}: {_FORM}")
     name, operator, value = item
-    if operator not in COMPARISONS and operator not in MEMBERSHIPS:
+    if operator not in _COMPARISONS and operator not in _MEMBERSHIPS:
         raise InvalidArgumentError(f"filters hold the operator {operator!r}: {_FORM}")
     column = schema.get(name)
     if column is None:
@@ -301,7 +295,7 @@ def _term(item: Any, schema: Schema, partitions: set[str]) -> Term:
             f"filters name column {name!r} of type {column.arrow_type}, whose values cannot be "
             "compared: use a predicate"
         )
-    if operator not in MEMBERSHIPS:
+    if operator not in _MEMBERSHIPS:
         value = _plain(value)
     elif not isinstance(value, (str, bytes)) and isinstance(value, Iterable):
         value = [_plain(each) for each in value]

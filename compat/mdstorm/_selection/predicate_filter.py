@@ -69,7 +69,19 @@ class PredicateFilter:
         self, predicate: petastorm_predicates.PredicateBase, schema: Schema, batched: bool
     ) -> None:
         self.columns = schema.names
-        self.fields = _checked_fields(predicate, schema)
+        self.fields = frozenset(predicate.get_fields())
+        if not self.fields:
+            raise InvalidArgumentError(
+                "At least one field name must be returned by get_fields() of the predicate, found "
+                "none: name the fields that it uses"
+            )
+        unknown = sorted(str(name) for name in self.fields if name not in schema)
+        if unknown:
+            raise InvalidArgumentError(
+                f"At least some column names requested by the predicate ({', '.join(unknown)}) "
+                f"are not valid schema names: ({', '.join(schema.names)}), which are the columns "
+                "that are read. Check the names, and that schema_fields includes them"
+            )
         self._predicate = predicate
         self._schema = schema
         self._batched = batched
@@ -316,25 +328,6 @@ _VECTORISED: dict[type[petastorm_predicates.PredicateBase], Callable[[Any, Field
     petastorm_predicates.in_reduce: _in_reduce,
     petastorm_predicates.in_pseudorandom_split: _by_distinct_value,
 }
-
-
-def _checked_fields(
-    predicate: petastorm_predicates.PredicateBase, schema: Schema
-) -> frozenset[str]:
-    fields = frozenset(predicate.get_fields())
-    if not fields:
-        raise InvalidArgumentError(
-            "At least one field name must be returned by get_fields() of the predicate, found "
-            "none: name the fields that it uses"
-        )
-    unknown = sorted(str(name) for name in fields if name not in schema)
-    if unknown:
-        raise InvalidArgumentError(
-            f"At least some column names requested by the predicate ({', '.join(unknown)}) are "
-            f"not valid schema names: ({', '.join(schema.names)}), which are the columns that are "
-            "read. Check the names, and that schema_fields includes them"
-        )
-    return fields
 
 
 def described_predicate(predicate: petastorm_predicates.PredicateBase) -> str:
