@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from dataclasses import fields, replace
+from functools import wraps
+from inspect import Parameter, signature
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec
 
+from mdstorm import errors
+from mdstorm._datasets.sources import Opened, checked_url, open_urls, opened
 from mdstorm._petastorm_names import other_names
-from mdstorm._readers import open_reader
-from mdstorm._readers.keywords import AddedReaderKeywords, signature_of
-from mdstorm._readers.open_reader import normalize_dataset_url_or_urls
+from mdstorm._readers.arguments import AddedReaderKeywords, ReaderArguments, check_keywords
 from mdstorm._readers.reader import Reader
 from mdstorm.ngram import NGram
 from mdstorm.predicates import PredicateBase
 from mdstorm.selectors import RowGroupSelectorBase
 from mdstorm.transform import TransformSpec
+from mdstorm_backend.base import warn_user
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -33,9 +37,43 @@ NULL_CACHE = "null"
 #: ``cache_type`` of readers that cache decoded row groups on a local disk.
 LOCAL_DISK_CACHE = "local-disk"
 __getattr__ = other_names(__name__)
+_Arguments = ParamSpec("_Arguments")
 
 
-@signature_of(open_reader.open_row_reader)
+def _opens_reader(
+    *, batched: bool
+) -> Callable[[Callable[_Arguments, Reader]], Callable[_Arguments, Reader]]:
+    """Return a decorator of the declaration of a function that opens a reader.
+
+    The declared body never runs: the reader is opened with all arguments of the signature, which
+    lists the keywords of `AddedReaderKeywords` one by one, with the defaults of `ReaderArguments`.
+    """
+
+    def decorate(declared: Callable[_Arguments, Reader]) -> Callable[_Arguments, Reader]:
+        stated = signature(declared)
+        added = [
+            Parameter(f.name, Parameter.KEYWORD_ONLY, default=f.default, annotation=f.type)
+            for f in fields(ReaderArguments)
+            if f.name in AddedReaderKeywords.__annotations__
+        ]
+        explicit = stated.replace(parameters=[*list(stated.parameters.values())[:-1], *added])
+
+        @wraps(declared)
+        def called(*arguments: _Arguments.args, **keywords: _Arguments.kwargs) -> Reader:
+            check_keywords(declared.__name__, keywords, explicit.parameters)
+            bound = explicit.bind(*arguments, **keywords)
+            bound.apply_defaults()
+            urls, *_ = bound.arguments.values()
+            others = {n: v for n, v in bound.arguments.items() if not n.startswith("dataset_url")}
+            return _open_reader(urls, batched=batched, **others)
+
+        called.__signature__ = explicit  # type: ignore[attr-defined]
+        return called
+
+    return decorate
+
+
+@_opens_reader(batched=False)
 def make_reader(
     dataset_url: str | PathLike[str] | list[Any],
     schema_fields: Collection[Any] | NGram | None = None,
@@ -106,10 +144,10 @@ def make_reader(
     UnsafePickleError
         If the pickled metadata of the dataset is not a schema.
     """
-    raise NotImplementedError  # `open_row_reader` is called
+    raise NotImplementedError  # the decorator opens the reader
 
 
-@signature_of(open_reader.open_batch_reader)
+@_opens_reader(batched=True)
 def make_batch_reader(
     dataset_url_or_urls: str | PathLike[str] | list[Any],
     schema_fields: Collection[Any] | NGram | None = None,
@@ -275,4 +313,81 @@ def make_batch_reader(
     ...     print([batch.id.tolist() for batch in reader])
     [[2, 3]]
     """
-    raise NotImplementedError  # `open_batch_reader` is called
+    raise NotImplementedError  # the decorator opens the reader
+
+
+def normalize_dataset_url_or_urls(dataset_url_or_urls: Any) -> str | list[str]:
+    """Return URLs without a trailing slash; path objects become URLs.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the list is empty, or a URL is empty or neither a string nor a path; also a ValueError.
+    """
+    if isinstance(dataset_url_or_urls, list):
+        if not dataset_url_or_urls:
+            raise errors.InvalidArgumentError("dataset url list must be non-empty. Name a file")
+        return [checked_url(url).removesuffix("/") for url in dataset_url_or_urls]
+    return checked_url(dataset_url_or_urls).removesuffix("/")
+
+
+def _open_reader(
+    urls: Any,
+    schema_fields: Any,
+    *,
+    batched: bool,
+    pyarrow_serialize: bool = False,
+    **others: Any,
+) -> Reader:
+    """Open the dataset of a reader, determine the fields to read, and return the reader."""
+    if pyarrow_serialize:
+        warn_user("pyarrow_serialize has no effect: batches are sent to processes as they are")
+    ngram = schema_fields if isinstance(schema_fields, NGram) else None
+    # The fields of an n-gram are known once the dataset is open.
+    arguments = ReaderArguments(schema_fields=None if ngram else schema_fields, **others)
+    if ngram is not None:
+        _check_ngram(ngram, arguments, batched)
+    dataset = open_urls(
+        normalize_dataset_url_or_urls(urls),
+        storage_options=arguments.storage_options,
+        filesystem=arguments.filesystem,
+        as_of=arguments.as_of,
+    )
+    found = opened(dataset, decode=not batched, decimals=arguments.decimals)
+    _warn_of_kind(found, batched)
+    if ngram is not None:
+        ngram.resolve_regex_field_names(found.unischema)
+        wanted = [*ngram.get_field_names_at_all_timesteps(), ngram.timestamp_field]
+        arguments = replace(arguments, schema_fields=wanted)
+    return Reader(found, arguments, ngram, batched=batched)
+
+
+def _check_ngram(ngram: NGram, arguments: ReaderArguments, batched: bool) -> None:
+    if batched:
+        raise errors.UnsupportedArgumentError(
+            "ngrams are not supported by ArrowReaderWorker: n-grams are made of rows, use "
+            "make_reader"
+        )
+    if not ngram.timestamp_overlap and arguments.shuffle_row_drop_partitions != 1:
+        raise errors.UnsupportedArgumentError(
+            "Using timestamp_overlap=False is not implemented with shuffle_row_drop_partitions "
+            "> 1: n-grams would depend on where a row group is cut"
+        )
+    if arguments.shuffle_rows or arguments.is_elastic:
+        raise errors.UnsupportedArgumentError(
+            "n-grams are made of consecutive rows: leave out shuffle_rows and order, and shuffle "
+            "with shuffle_row_groups, or in the loader"
+        )
+
+
+def _warn_of_kind(opened: Opened, batched: bool) -> None:
+    if batched and opened.kind == "petastorm":
+        warn_user(
+            "Please use make_reader (instead of 'make_batch_reader') to read this dataset. It was "
+            "written by Petastorm, and fields that are stored encoded are delivered encoded"
+        )
+    elif not batched and opened.inferred:
+        warn_user(
+            "Currently make_reader supports reading only Petastorm datasets with a schema of "
+            "their own. Here the schema is inferred from the columns; make_batch_reader is faster"
+        )

@@ -1,15 +1,15 @@
-"""The checked arguments of a reader."""
+"""The arguments of readers: their names and types, and checks of their values."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from os import PathLike
 from types import NoneType
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from mdstorm._readers.schema_fields import field_patterns
 from mdstorm.cache import CacheBase, NullCache
@@ -118,12 +118,48 @@ class ReaderArguments:
         )
         base.check_one_of("order", self.order, _ORDERS)
         check_decimals(self.decimals)
-        check_transform(self.transform_spec)
-        check_selector(self.rowgroup_selector)
-        check_predicate(self.predicate)
-        self._check_cache()
-        check_share(self.cur_shard, self.shard_count)
-        self.as_of  # noqa: B018  # checks it
+        self._check_classes()
+        self._check_share()
+        _ = self.as_of, self.cache  # which check their arguments
+
+    def _check_classes(self) -> None:
+        if not isinstance(self.transform_spec, (TransformSpec, NoneType)):
+            raise ArgumentTypeError(
+                "transform_spec must be a TransformSpec, found "
+                f"{type(self.transform_spec).__name__}: wrap the function, TransformSpec(function)"
+            )
+        if not isinstance(self.rowgroup_selector, (RowGroupSelectorBase, NoneType)):
+            raise InvalidArgumentError(
+                "rowgroup_selector parameter is expected to be derived from RowGroupSelectorBase, "
+                f"found {self.rowgroup_selector!r}: use one of mdstorm.selectors"
+            )
+        if not isinstance(self.predicate, (PredicateBase, NoneType)):
+            raise InvalidArgumentError(
+                "predicate parameter is expected to be derived from PredicateBase, found "
+                f"{self.predicate!r}: wrap a function in mdstorm.predicates.in_lambda"
+            )
+
+    def _check_share(self) -> None:
+        """Raise InvalidArgumentError unless the share is none, a valid rank and count, or "auto".
+
+        Either may be None if the other is "auto".
+        """
+        rank, count = self.cur_shard, self.shard_count
+        given = {"cur_shard": rank, "shard_count": count}
+        given = {name: value for name, value in given.items() if value is not None}
+        wrong = [name for name, value in given.items() if not _is_auto(value)]
+        if self.is_auto and wrong:
+            (auto,) = given.keys() - wrong
+            raise InvalidArgumentError(
+                f"{auto}='auto' takes both from the launcher, so {wrong[0]}={given[wrong[0]]!r} "
+                f"would have no effect: leave {wrong[0]} out, or pass both as integers"
+            )
+        if wrong and not (base.is_integer(rank) and base.is_integer(count) and 0 <= rank < count):
+            raise InvalidArgumentError(
+                "cur_shard and shard_count must be ints and both specified, with "
+                f"0 <= cur_shard < shard_count: found cur_shard={rank!r} and "
+                f"shard_count={count!r}. Pass both, or cur_shard='auto' for those of the launcher"
+            )
 
     def _take_world(self) -> None:
         """Replace the argument `world` by its rank and size as the shard arguments."""
@@ -145,7 +181,7 @@ class ReaderArguments:
     @property
     def is_auto(self) -> bool:
         """Whether rank and world size come from the launcher when a pass begins."""
-        return is_auto(self.cur_shard) or is_auto(self.shard_count)
+        return _is_auto(self.cur_shard) or _is_auto(self.shard_count)
 
     @property
     def is_share(self) -> bool:
@@ -171,19 +207,17 @@ class ReaderArguments:
 
     @base.cached_property
     def cache(self) -> CacheBase:
-        """The cache selected by the arguments."""
+        """The cache selected by the arguments.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If there is no such cache, or an argument of it is invalid.
+        UnsupportedArgumentError
+            If it cannot be combined with other arguments.
+        """
         if self.cache_type in (None, "null"):
             return NullCache()
-        return LocalDiskCache(
-            self.cache_location,
-            self.cache_size_limit,  # type: ignore[arg-type]  # which the class checks
-            self.cache_row_size_estimate,  # type: ignore[arg-type]
-            **{"cleanup": True, **(self.cache_extra_settings or {})},
-        )
-
-    def _check_cache(self) -> None:
-        if self.cache_type in (None, "null"):
-            return
         if self.cache_type != "local-disk":
             raise InvalidArgumentError(
                 f"Unknown cache_type: {self.cache_type}. Use 'null', None or 'local-disk'"
@@ -192,7 +226,72 @@ class ReaderArguments:
             raise no_cache_with("shuffle_row_drop_partitions > 1")
         if self.is_elastic:
             raise no_cache_with("order='elastic'")
-        _ = self.cache  # checks its own arguments
+        return LocalDiskCache(
+            self.cache_location,
+            self.cache_size_limit,  # type: ignore[arg-type]  # which the class checks
+            self.cache_row_size_estimate,  # type: ignore[arg-type]
+            **{"cleanup": True, **(self.cache_extra_settings or {})},
+        )
+
+
+class AddedKeywords(TypedDict, total=False):
+    """Keywords of all readers and loaders beyond Petastorm's; defaults as in `ReaderArguments`."""
+
+    order: str
+    fill_nulls: Mapping[str, Any] | None
+    null_masks: Sequence[str] | None
+    check_ranks: bool
+    decimals: str | None
+    decode: Decode | None
+    size: Size | None
+    max_image_bytes: int
+    world: Any
+
+
+class AddedReaderKeywords(AddedKeywords, total=False):
+    """Keywords of `make_reader` and `make_batch_reader` beyond Petastorm's."""
+
+    version: int | None
+    timestamp: str | datetime | None
+
+
+class ReaderKeywords(AddedKeywords, total=False):
+    """Keywords that the methods of a converter pass on to a reader.
+
+    Petastorm's reader arguments and some of ours, without the dataset and without the arguments
+    that the methods have themselves: ``num_epochs`` and ``workers_count``. A converter knows the
+    version of its table.
+    """
+
+    schema_fields: Collection[Any] | None
+    reader_pool_type: str
+    results_queue_size: int
+    seed: int | None
+    shuffle_rows: bool
+    shuffle_row_groups: bool
+    shuffle_row_drop_partitions: int
+    predicate: PredicateBase | None
+    rowgroup_selector: RowGroupSelectorBase | None
+    cur_shard: int | Literal["auto"] | None
+    shard_count: int | Literal["auto"] | None
+    shard_seed: int | None
+    cache_type: str | None
+    cache_location: str | None
+    cache_size_limit: int | None
+    cache_row_size_estimate: int | None
+    cache_extra_settings: dict[str, Any] | None
+    hdfs_driver: str
+    transform_spec: TransformSpec | None
+    filters: Any
+    storage_options: dict[str, Any] | None
+    zmq_copy_buffers: bool
+    filesystem: Any
+    convert_early_to_numpy: bool
+    transform_whole_shards: bool
+
+
+#: Names of `ReaderKeywords`.
+READER_KEYWORDS = tuple(ReaderKeywords.__annotations__)
 
 
 def no_cache_with(other: str) -> UnsupportedArgumentError:
@@ -211,66 +310,9 @@ def check_reader(reader: object) -> None:
         )
 
 
-def check_transform(spec: object) -> None:
-    """Raise ArgumentTypeError unless `spec` is None or a TransformSpec."""
-    if not isinstance(spec, (TransformSpec, NoneType)):
-        raise ArgumentTypeError(
-            f"transform_spec must be a TransformSpec, found {type(spec).__name__}: wrap the "
-            "function, TransformSpec(function)"
-        )
-
-
-def check_selector(selector: object) -> None:
-    """Raise InvalidArgumentError unless `selector` is None or a selector of row groups."""
-    if not isinstance(selector, (RowGroupSelectorBase, NoneType)):
-        raise InvalidArgumentError(
-            "rowgroup_selector parameter is expected to be derived from RowGroupSelectorBase, "
-            f"found {selector!r}: use one of mdstorm.selectors"
-        )
-
-
-def check_predicate(predicate: object) -> None:
-    """Raise InvalidArgumentError unless `predicate` is None or a predicate."""
-    if not isinstance(predicate, (PredicateBase, NoneType)):
-        raise InvalidArgumentError(
-            f"predicate parameter is expected to be derived from PredicateBase, found "
-            f"{predicate!r}: wrap a function in mdstorm.predicates.in_lambda"
-        )
-
-
-def is_auto(shard: object) -> bool:
+def _is_auto(shard: object) -> bool:
     """Whether a shard argument is ``"auto"``, which takes it from the launcher."""
     return isinstance(shard, str) and shard == "auto"
-
-
-def check_share(cur_shard: object, shard_count: object) -> None:
-    """Raise InvalidArgumentError unless both are None, a valid rank and count, or "auto".
-
-    Either may be None if the other is "auto".
-    """
-    given = {"cur_shard": cur_shard, "shard_count": shard_count}
-    given = {name: value for name, value in given.items() if value is not None}
-    if not given:
-        return
-    autos = [name for name, value in given.items() if is_auto(value)]
-    if autos:
-        if wrong := [name for name in given if name not in autos]:
-            raise InvalidArgumentError(
-                f"{autos[0]}='auto' takes both from the launcher, so "
-                f"{wrong[0]}={given[wrong[0]]!r} would have no effect: leave {wrong[0]} out, or "
-                "pass both as integers"
-            )
-        return
-    if (
-        not base.is_integer(cur_shard)
-        or not base.is_integer(shard_count)
-        or not 0 <= cur_shard < shard_count
-    ):
-        raise InvalidArgumentError(
-            "cur_shard and shard_count must be ints and both specified, with "
-            f"0 <= cur_shard < shard_count: found cur_shard={cur_shard!r} and "
-            f"shard_count={shard_count!r}. Pass both, or cur_shard='auto' for those of the launcher"
-        )
 
 
 def rows_of_batch(
@@ -312,3 +354,85 @@ def rows_of_batch(
     if is_elastic:
         return max(dataset_size, 1)
     return sys.maxsize if may_add_rows else max(dataset_size * num_epochs, 1)
+
+
+_NOT_OURS = "leave it out"
+_OF_TABLES = (
+    "a converter knows the version of its table: make_spark_converter(path, version=, timestamp=)"
+)
+#: Keywords of other loaders, and our equivalent for functions that have it.
+_INSTEAD = {
+    "collate_fn": ("batch_map", "a function of a batch, which returns what the model takes"),
+    "pin_memory": ("device", "to which batches are copied ahead of use, such as device='cuda'"),
+}
+#: Keywords of other loaders, and what to use or do here.
+_ELSEWHERE = {
+    "batch_map": "it is for PyTorch; a dataset of TensorFlow has .map(function)",
+    "batch_size": "batches are made by the loader: mdstorm.pytorch.DataLoader(reader, batch_size=)",
+    "batch_sampler": "use shuffle_row_groups, shuffle_rows, cur_shard and shard_count",
+    "collate_fn": (
+        "change the batches as you iterate, map(function, loader), or make a loader of your own by "
+        "data_loader_fn of make_torch_dataloader"
+    ),
+    "columns": "use schema_fields",
+    "dtype": "make_spark_converter(df, dtype=) says what floating-point columns become",
+    "drop_last": (
+        "batches span epochs, so that only the very last one may be shorter: skip it as you iterate"
+    ),
+    "generator": "use seed",
+    "multiprocessing_context": f"rows are read by threads of this process: {_NOT_OURS}",
+    "num_workers": "use workers_count, the number of threads that read",
+    "num_replicas": "use cur_shard and shard_count",
+    "persistent_workers": f"rows are read by threads of this process: {_NOT_OURS}",
+    "pin_memory": (
+        "call pin_memory() of the tensors as you iterate, or use "
+        "mdstorm_backend.StreamingDataLoader(dataset, pin_memory=True)"
+    ),
+    "prefetch_factor": "use results_queue_size, the results that may be ready ahead of use",
+    "rank": "use cur_shard and shard_count",
+    "sampler": "use shuffle_row_groups, shuffle_rows, cur_shard and shard_count",
+    "shuffle": "use shuffle_rows, shuffle_row_groups or shuffling_queue_capacity",
+    "shuffling_queue_capacity": (
+        "rows are shuffled by the loader: "
+        "mdstorm.pytorch.DataLoader(reader, shuffling_queue_capacity=), or use shuffle_rows"
+    ),
+    "timestamp": _OF_TABLES,
+    "timeout": f"rows are read by threads of this process: {_NOT_OURS}",
+    "version": _OF_TABLES,
+    "worker_init_fn": f"rows are read by threads of this process: {_NOT_OURS}",
+    "world_size": "use cur_shard and shard_count",
+}
+
+
+def check_keywords(function: str, given: Iterable[str], known: Collection[str]) -> None:
+    """Raise ArgumentTypeError for keywords that a function does not have.
+
+    Parameters
+    ----------
+    function : str
+        The function's name, for messages.
+    given, known : collection of str
+        Names of keywords.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If a keyword is unknown; also a TypeError.
+    """
+    for name in given:
+        if name in known:
+            continue
+        if name in ("dataset_url_or_urls", "dataset_url"):
+            raise ArgumentTypeError(
+                f"{function}() got multiple values for argument {name!r}: the converter knows its "
+                "own dataset, leave the argument out"
+            )
+        raise base.unknown_keyword(function, name, known, _instead(name, known))
+
+
+def _instead(name: str, known: Collection[str]) -> str:
+    """Return the end of a message about a keyword of other loaders; empty for other keywords."""
+    instead, how = _INSTEAD.get(name, ("", ""))
+    if instead in known:
+        return f": use {instead}, {how}"
+    return f": {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""

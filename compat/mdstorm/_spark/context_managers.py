@@ -8,8 +8,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from mdstorm._datasets.sources import opened
 from mdstorm._petastorm_names import public
-from mdstorm._readers.arguments import ReaderArguments
-from mdstorm._readers.keywords import READER_KEYWORDS, check_keywords
+from mdstorm._readers.arguments import READER_KEYWORDS, ReaderArguments, check_keywords
 from mdstorm._readers.reader import Reader
 from mdstorm._spark.converter_files import ReadFiles
 from mdstorm.errors import InvalidArgumentError

@@ -10,8 +10,13 @@ from typing import TYPE_CHECKING, Any, cast, overload
 
 from mdstorm._datasets.sources import directory_of
 from mdstorm._petastorm_names import public
-from mdstorm._readers.arguments import DEFAULT_WORKERS, ReaderArguments
-from mdstorm._readers.keywords import READER_KEYWORDS, ReaderKeywords, check_keywords
+from mdstorm._readers.arguments import (
+    DEFAULT_WORKERS,
+    READER_KEYWORDS,
+    ReaderArguments,
+    ReaderKeywords,
+    check_keywords,
+)
 from mdstorm._rows import ResumableTFDataset, Row
 from mdstorm._spark.context_managers import TorchDatasetContextManager
 from mdstorm._spark.converter_files import DEFAULT_BATCH_SIZE, ColumnNames, ModelInputs, ReadFiles
