@@ -6,7 +6,6 @@ from mdstorm_backend.format.compression import EXTENSIONS
 from mdstorm_backend.format.encodings.binary import Bytes
 from mdstorm_backend.format.encodings.decode_images import MAX_IMAGE_BYTES, image_array
 from mdstorm_backend.format.encodings.encode_arrays import array_encoder
-from mdstorm_backend.format.encodings.encoding import gather_binary, gather_fixed
 from mdstorm_backend.format.encodings.numbers import DTYPES
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.format.schema import Column, Origin, Schema
@@ -29,6 +28,8 @@ from mdstorm_backend.format.values.batch import (
     Values,
     as_arrow,
     common_type,
+    gather_binary,
+    gather_fixed,
     num_rows,
     slice_batch,
     take_values,

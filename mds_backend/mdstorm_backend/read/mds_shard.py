@@ -13,10 +13,9 @@ import pyarrow as pa
 
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.errors import ArgumentTypeError, CorruptDatasetError, MDStormError
-from mdstorm_backend.format.encodings.encoding import Positions, gather_fixed
 from mdstorm_backend.format.index import ShardInfo
 from mdstorm_backend.format.schema import Column, Schema
-from mdstorm_backend.format.values.batch import Batch, Values, as_arrow
+from mdstorm_backend.format.values.batch import Batch, Positions, Values, as_arrow, gather_fixed
 from mdstorm_backend.format.values.nested_lists import elements_of, with_elements
 from mdstorm_backend.read.decode_sample import SampleDecoder, sample_decoder
 from mdstorm_backend.read.logical import to_logical

@@ -33,15 +33,12 @@ from mdstorm_backend.format.encodings.encoding import (
     Encode,
     EncodedColumn,
     Encoding,
-    Positions,
-    gather_binary,
-    gather_fixed,
     passing_bytes,
     stored_bytes,
     validity,
 )
 from mdstorm_backend.format.values import arrow_types, nested_lists
-from mdstorm_backend.format.values.batch import Values
+from mdstorm_backend.format.values.batch import Positions, Values, gather_binary, gather_fixed
 
 #: Largest size of a value: offsets in a shard have 32 bits, item sizes of NumPy dtypes only 31.
 _LARGEST_VALUE = np.iinfo(np.int32).max

@@ -1,9 +1,4 @@
-"""The base class of all encodings, and functions that gather stored values from a shard.
-
-A shard is one buffer with values at known positions. Fixed-size values are gathered through a view
-with one element at every byte. Variable-size values are gathered by Arrow: the buffer is wrapped as
-a binary array in which values and the gaps between them alternate, and every second item is taken.
-"""
+"""The base class of all encodings."""
 
 from __future__ import annotations
 
@@ -11,16 +6,36 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mdstorm_backend.format.encodings.encoding_traits import EncodingTraits
-from mdstorm_backend.format.values.arrow_types import plain_values
-from mdstorm_backend.format.values.batch import Values, too_large
+from mdstorm_backend.format.values.arrow_types import (
+    arrow_type_of,
+    is_number,
+    numpy_dtype,
+    plain_values,
+)
+from mdstorm_backend.format.values.batch import Positions, Values, gather_binary, gather_fixed
+
+#: Predicate on an Arrow type.
+_Check: TypeAlias = Callable[[pa.DataType], bool]
+
+#: From a value to its bytes, and from the stored text or bytes to the value.
+Encode: TypeAlias = Callable[[Any], bytes]
+Decode: TypeAlias = Callable[..., Any]
+
+#: From the start and the end position of a value in the shard to the value.
+DecodeSpan: TypeAlias = Callable[[int, int], Any]
+
+#: Images as Pillow images, as in samples, or as arrays, as in batches.
+Form: TypeAlias = Literal["object", "array"]
+
+#: Dtypes that Petastorm's TensorFlow adapter promotes.
+_PROMOTED = {"uint16": "int32", "uint32": "int64"}
 
 
 @dataclass(frozen=True)
@@ -55,25 +70,14 @@ class EncodedColumn:
     element_ends: npt.NDArray[np.int64] | None = None
 
 
-#: From a value to its bytes, and from the stored text or bytes to the value.
-Encode: TypeAlias = Callable[[Any], bytes]
-Decode: TypeAlias = Callable[..., Any]
-
-#: From the start and the end position of a value in the shard to the value.
-DecodeSpan: TypeAlias = Callable[[int, int], Any]
-
-#: Images as Pillow images, as in samples, or as arrays, as in batches.
-Form: TypeAlias = Literal["object", "array"]
-
-
 @dataclass(frozen=True)
-class Encoding(EncodingTraits, ABC):
+class Encoding(ABC):
     """One encoding: how its values are written and read.
 
-    Each kind of encoding is a subclass, listed in `registry`. The attributes of `EncodingTraits`
-    describe its values. If `parse` sets a dtype and a shape, the encoding is fixed-size, and its
-    values are delivered as arrays of these. By default, variable-size values are delivered as
-    stored, bytes or text, and decoded later if objects are wanted.
+    Each kind of encoding is a subclass, listed in `registry`. If `parse` sets a dtype and a shape,
+    the encoding is fixed-size, and its values are delivered as arrays of these. By default,
+    variable-size values are delivered as stored, bytes or text, and decoded later if objects are
+    wanted.
 
     To write, a subclass overrides
 
@@ -92,7 +96,143 @@ class Encoding(EncodingTraits, ABC):
     - `decode_column`, if columns are delivered neither as stored nor as arrays of one shape.
     - `parse_texts`, instead of `decode_column`, if `is_text`, for values other than strings.
     - `span_decoder`, if one value can be read directly from the shard, without `decode`.
+
+    The attributes from `names` on are those of a class, and say what its values are like.
+
+    Attributes
+    ----------
+    text : str
+        The encoding as the index states it, such as ``"int32"`` or ``"ndarray:float32:3"``.
+    dtype : numpy.dtype or None
+        Little-endian dtype of scalars and array elements; None for other values, and for arrays
+        that state their own dtype.
+    shape : tuple of int or None
+        Shape of one value; ``()`` for scalars, None if it varies.
+    names, aliases : tuple of str
+        Names of the kind; aliases are other names of the first one.
+    is_opaque : bool
+        Whether values cannot be decoded. Their size is in the shard's index entry, or before every
+        value.
+    is_text : bool
+        Whether values are stored as UTF-8.
+    is_array, is_image : bool
+        Whether a value is a numeric array, or one image.
+    is_verbatim : bool
+        Whether a value equals its stored text or bytes, also in the place of a null.
+    is_unsafe : bool
+        Whether decoding a value may run code in it.
+    in_threads : bool
+        Whether decoding mostly runs without the interpreter's lock, so that threads help.
+    joins_arrays : bool
+        Whether decoded objects may be arrays or numbers, which are joined to one array per batch if
+        they have one dtype and shape.
+    late : {"always", "untyped", "never"}
+        When the reading core delivers stored values, to be decoded later: always, only if no Spark
+        type is known, or never.
+    carries : tuple of callable
+        Predicates on Arrow types: the Spark type of a column must pass one; empty allows any.
+    stores : tuple of callable
+        Predicates on Arrow types whose values the encoding can store; binaries are always allowed.
+    placeholder : bytes
+        The bytes stored for a null if sizes vary. For images they are empty, which is no valid
+        image, so that readers that do not know of nulls fail.
+    holds : frozenset of str
+        Other kinds of encodings whose values this kind holds without loss.
+    rows_per_batch : int
+        Most rows that Spark may put into an Arrow batch, which holds less than 2 GiB: 128 allow 16
+        MiB per value, 512 allow 4 MiB.
     """
+
+    text: str
+    dtype: np.dtype[np.generic] | None = None
+    shape: tuple[int, ...] | None = None
+
+    names: ClassVar[tuple[str, ...]] = ()
+    aliases: ClassVar[tuple[str, ...]] = ()
+    is_opaque: ClassVar[bool] = False
+    is_text: ClassVar[bool] = False
+    is_array: ClassVar[bool] = False
+    is_image: ClassVar[bool] = False
+    is_verbatim: ClassVar[bool] = False
+    is_unsafe: ClassVar[bool] = False
+    in_threads: ClassVar[bool] = False
+    joins_arrays: ClassVar[bool] = False
+    late: ClassVar[Literal["always", "untyped", "never"]] = "always"
+    carries: ClassVar[tuple[_Check, ...]] = ()
+    stores: ClassVar[tuple[_Check, ...]] = ()
+    placeholder: ClassVar[bytes] = b""
+    holds: ClassVar[frozenset[str]] = frozenset()
+    rows_per_batch: ClassVar[int] = 512
+
+    @property
+    def kind(self) -> str:
+        """Name of the encoding without parameters; the first name for aliases."""
+        name = self.text.partition(":")[0]
+        return self.names[0] if name in self.aliases else name
+
+    @property
+    def size(self) -> int | None:
+        """Size of one value in bytes, or None if it varies."""
+        if self.dtype is None or self.shape is None:
+            return None
+        return self.dtype.itemsize * math.prod(self.shape)
+
+    @property
+    def null_bytes(self) -> bytes:
+        """The bytes stored for a null: the placeholder, or zeros if values are fixed-size."""
+        return self.placeholder or bytes(self.size or 0)
+
+    @property
+    def is_viewed(self) -> bool:
+        """Whether stored bytes can be viewed as values of `dtype` and `shape` without decoding."""
+        return self.dtype is not None and self.shape is not None
+
+    @property
+    def described(self) -> str:
+        """The encoding, worded for the middle of a sentence."""
+        return f"the encoding {self.text!r}"
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        """Arrow type of the delivered values if no Spark type is known."""
+        if self.dtype is not None and self.shape is not None:
+            number = arrow_type_of(self.dtype)
+            return pa.list_(number) if self.shape else number
+        return pa.string() if self.is_text else pa.binary()
+
+    def delivered_type(self, declared: pa.DataType) -> pa.DataType:
+        """Return the Arrow type of the delivered values, given that of their Spark type."""
+        return declared
+
+    def can_carry(self, declared: pa.DataType) -> bool:
+        """Whether a column may have a Spark type, given as an Arrow type."""
+        return not self.carries or any(check(declared) for check in self.carries)
+
+    def can_store(self, type_: pa.DataType) -> bool:
+        """Whether values of a plain Arrow type (see `plain_type`) can be stored."""
+        return any(check(type_) for check in (pa.types.is_binary, *self.stores))
+
+    def is_late(self, *, typed: bool) -> bool:
+        """Whether the reading core delivers stored values; `typed`: a Spark type is known."""
+        return self.late == "always" or (self.late == "untyped" and not typed)
+
+    def is_nested(self, type_: pa.DataType) -> bool:
+        """Whether values of a delivered Arrow type are nested deeper than lists of strings."""
+        return False
+
+    def tensorflow_dtype(self, type_: pa.DataType) -> str | None:
+        """Return the name of the TensorFlow dtype of values or elements; None if there is none."""
+        types = pa.types
+        if not self.is_text and self.is_late(typed=True):
+            return None  # only the stored bytes are delivered
+        if types.is_string(type_) or types.is_binary(type_) or types.is_decimal(type_):
+            return "string"
+        if types.is_temporal(type_):
+            return "int64"
+        if is_number(type_):
+            name = str(numpy_dtype(type_).name)
+            return _PROMOTED.get(name, name)
+        return None
 
     @classmethod
     def parse(cls, text: str, parameters: str) -> Encoding | None:
@@ -112,7 +252,7 @@ class Encoding(EncodingTraits, ABC):
         """
         return self if size == self.size else None
 
-    def check_decodable(self, column: str) -> None:
+    def check_decodable(self, column: str) -> None:  # noqa: B027  # most can be decoded
         """Raise UnsupportedEncodingError if the values of `column` cannot be decoded."""
 
     def general(self, encodings: Sequence[Encoding]) -> str | None:
@@ -281,63 +421,3 @@ def stored_bytes(values: pa.Array, placeholder: bytes) -> pa.LargeBinaryArray:
 def validity(values: pa.Array) -> npt.NDArray[np.bool_] | None:
     """Return which values are not null, as a mask; None if no value is null."""
     return np.asarray(values.is_valid()) if values.null_count else None
-
-
-Positions = npt.NDArray[np.int64]
-_INT32_MAX = np.iinfo(np.int32).max
-
-
-def gather_fixed(
-    data: npt.NDArray[np.uint8], starts: Positions, dtype: np.dtype[np.generic], width: int = 1
-) -> npt.NDArray[np.generic]:
-    """Return copies of `width` values of `dtype` at each of the byte positions `starts`.
-
-    Returns
-    -------
-    numpy.ndarray
-        Shape ``(len(starts),)`` for a width of 1, otherwise ``(len(starts), width)``.
-    """
-    size = dtype.itemsize * width
-    if len(starts) == 0:
-        return np.empty((0,) if width == 1 else (0, width), dtype)
-    every_byte: npt.NDArray[np.void] = np.ndarray(
-        (len(data) - size + 1,), f"V{size}", data, strides=(1,)
-    )
-    values = every_byte[starts].view(dtype)
-    return values if width == 1 else values.reshape(-1, width)
-
-
-def gather_binary(
-    data: npt.NDArray[np.uint8], starts: Positions, lengths: Positions, type_: pa.DataType
-) -> pa.Array:
-    """Return a copy of the binaries or strings at the given positions in `data`.
-
-    Parameters
-    ----------
-    data : numpy.ndarray
-        The shard, uint8.
-    starts, lengths : numpy.ndarray
-        Position and size in bytes of each value; positions ascend and values do not overlap.
-    type_ : pyarrow.DataType
-        ``binary()`` or ``string()``.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the values are too large for one array.
-    """
-    if int(lengths.sum()) > _INT32_MAX:
-        raise too_large("a column")
-    count = len(starts)
-    large = len(data) > _INT32_MAX
-    bounds = np.empty(2 * count + 1, np.int64 if large else np.int32)
-    bounds[0:-1:2] = starts
-    bounds[1::2] = starts + lengths
-    bounds[-1] = bounds[-2] if count else 0
-    container = (
-        (pa.large_string() if pa.types.is_string(type_) else pa.large_binary()) if large else type_
-    )
-    alternating = pa.Array.from_buffers(
-        container, 2 * count, [None, pa.py_buffer(bounds), pa.py_buffer(data)]
-    )
-    return alternating.take(pa.array(np.arange(0, 2 * count, 2))).cast(type_)

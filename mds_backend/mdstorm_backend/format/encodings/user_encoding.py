@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedEncodingError
-from mdstorm_backend.format.encodings.encoding import Encoding, Positions, gather_binary
-from mdstorm_backend.format.values.batch import Values
+from mdstorm_backend.format.encodings.encoding import Encoding
+from mdstorm_backend.format.values.batch import Positions, Values, gather_binary
 
 #: A class, or another callable without arguments, that creates a coder.
 MakeCoder: TypeAlias = Callable[[], Any]

@@ -5,6 +5,10 @@ floats, ``datetime64[D]`` for dates and ``datetime64[us]`` for timestamps. Any o
 Arrow array, and so is a column that has nulls anywhere in its dataset, unless it is floating-point:
 its nulls are NaN. Only values that Arrow cannot put into one array, such as arrays of different
 numbers of dimensions, are a NumPy array of dtype object.
+
+A shard is one buffer with values at known positions. Fixed-size values are gathered through a view
+with one element at every byte. Variable-size values are gathered by Arrow: the buffer is wrapped as
+a binary array in which values and the gaps between them alternate, and every second item is taken.
 """
 
 from __future__ import annotations
@@ -22,6 +26,10 @@ from mdstorm_backend.format.values.nested_lists import depth_of, element_type, l
 
 Values: TypeAlias = npt.NDArray[np.generic] | pa.Array
 Batch = dict[str, Values]
+#: Where values begin in a shard, or how many bytes they take.
+Positions = npt.NDArray[np.int64]
+
+_INT32_MAX = np.iinfo(np.int32).max
 
 #: Suffix of the name of a boolean column that marks the nulls of another column.
 MASK_SUFFIX = "_is_null"
@@ -224,7 +232,63 @@ def as_arrow(values: Values) -> pa.Array:
     if values.ndim == 1:
         return pa.array(values)
     rows, length = len(values), int(np.prod(values.shape[1:]))
-    if values.size > np.iinfo(np.int32).max:
+    if values.size > _INT32_MAX:
         raise too_large(f"an array of {rows} rows of {length} values")
     offsets = np.arange(rows + 1, dtype=np.int32) * length
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values.reshape(-1)))
+
+
+def gather_fixed(
+    data: npt.NDArray[np.uint8], starts: Positions, dtype: np.dtype[np.generic], width: int = 1
+) -> npt.NDArray[np.generic]:
+    """Return copies of `width` values of `dtype` at each of the byte positions `starts`.
+
+    Returns
+    -------
+    numpy.ndarray
+        Shape ``(len(starts),)`` for a width of 1, otherwise ``(len(starts), width)``.
+    """
+    size = dtype.itemsize * width
+    if len(starts) == 0:
+        return np.empty((0,) if width == 1 else (0, width), dtype)
+    every_byte: npt.NDArray[np.void] = np.ndarray(
+        (len(data) - size + 1,), f"V{size}", data, strides=(1,)
+    )
+    values = every_byte[starts].view(dtype)
+    return values if width == 1 else values.reshape(-1, width)
+
+
+def gather_binary(
+    data: npt.NDArray[np.uint8], starts: Positions, lengths: Positions, type_: pa.DataType
+) -> pa.Array:
+    """Return a copy of the binaries or strings at the given positions in `data`.
+
+    Parameters
+    ----------
+    data : numpy.ndarray
+        The shard, uint8.
+    starts, lengths : numpy.ndarray
+        Position and size in bytes of each value; positions ascend and values do not overlap.
+    type_ : pyarrow.DataType
+        ``binary()`` or ``string()``.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the values are too large for one array.
+    """
+    if int(lengths.sum()) > _INT32_MAX:
+        raise too_large("a column")
+    count = len(starts)
+    large = len(data) > _INT32_MAX
+    bounds = np.empty(2 * count + 1, np.int64 if large else np.int32)
+    bounds[0:-1:2] = starts
+    bounds[1::2] = starts + lengths
+    bounds[-1] = bounds[-2] if count else 0
+    container = (
+        (pa.large_string() if pa.types.is_string(type_) else pa.large_binary()) if large else type_
+    )
+    alternating = pa.Array.from_buffers(
+        container, 2 * count, [None, pa.py_buffer(bounds), pa.py_buffer(data)]
+    )
+    return alternating.take(pa.array(np.arange(0, 2 * count, 2))).cast(type_)

@@ -7,7 +7,7 @@ import pytest
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedEncodingError
 from mdstorm_backend.format.encodings import encoding
 from mdstorm_backend.format.encodings.arrays import decode_arrays
-from mdstorm_backend.format.encodings.encoding import gather_binary
+from mdstorm_backend.format.values.batch import gather_binary
 
 INT16 = np.dtype("<i2")
 
