@@ -21,7 +21,7 @@ from mdstorm_backend.format.encodings import (
     sized_encoding,
 )
 from mdstorm_backend.format.encodings.numbers import array_encoding
-from mdstorm_backend.format.encodings.registry import foreign_encodings_of, register
+from mdstorm_backend.format.encodings.registry import register, user_classes_of
 from mdstorm_backend.format.index import ShardInfo
 from mdstorm_backend.format.values.arrow_types import SparkType, arrow_type, simple_name
 from mdstorm_backend.format.values.nested_lists import element_type
@@ -102,11 +102,11 @@ class Column:
     origin: Origin = field(default=Origin(), compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Include users' encodings that another process needs to decode the column."""
-        return {**vars(self), "foreign_encodings": foreign_encodings_of(self.encoding)}
+        """Include the users' classes that another process needs to decode the column."""
+        return {**vars(self), "user_classes": user_classes_of(self.encoding)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        register(*state.pop("foreign_encodings"))
+        register(state.pop("user_classes"))
         vars(self).update(state)
 
     @property

@@ -9,7 +9,6 @@ from mdstorm_backend.errors import UnsupportedEncodingError
 from mdstorm_backend.format import compression as codecs
 from mdstorm_backend.format.compression import HASH_NAMES, digest
 from mdstorm_backend.format.encodings import registry
-from mdstorm_backend.format.encodings.user_encoding import UserKind
 from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
 from mdstorm_backend.mosaic.encoding_classes import FORMAT_CLASSES, OfFormat
 
@@ -21,15 +20,14 @@ class _Encodings(MutableMapping[str, Any]):
     """A live mapping of the names of all encodings to their classes, over the engine's registry."""
 
     def __getitem__(self, name: str) -> Any:
-        kind = registry.kind_of(name)
-        if kind is None:
+        if name not in registry.known_names():
             raise KeyError(name)
-        if isinstance(kind, UserKind):
-            return kind.make
-        return FORMAT_CLASSES.get(name) or type(kind.__name__, (OfFormat,), {"_text": name})
+        found = registry.user_classes().get(name) or FORMAT_CLASSES.get(name)
+        kind = type(registry.parse_encoding(name))
+        return found or type(kind.__name__, (OfFormat,), {"_text": name})
 
     def __setitem__(self, name: str, make: Any) -> None:
-        if isinstance(registry.kind_of(name), UserKind) and FORMAT_CLASSES.get(name) is make:
+        if name in registry.user_classes() and FORMAT_CLASSES.get(name) is make:
             registry.unregister_encoding(name)
         elif FORMAT_CLASSES.get(name) is not make:
             registry.register_encoding(name, make)

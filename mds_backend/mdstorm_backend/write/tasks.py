@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from mdstorm_backend.errors import ArgumentTypeError
-from mdstorm_backend.format.encodings.registry import foreign_encodings
+from mdstorm_backend.format.encodings.registry import user_classes
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.batch_shards import BatchShards, write_shards
@@ -51,7 +51,7 @@ def make_task(
 
     module, name = function.__module__, function.__name__
     # Pickled separately: unpickling needs mdstorm, which the executor may lack.
-    foreign, sent = map(cloudpickle.dumps, (foreign_encodings(), arguments))
+    foreign, sent = map(cloudpickle.dumps, (user_classes(), arguments))
 
     def write_shards(batches: Iterator[Any]) -> Iterator[Any]:
         import importlib
@@ -68,7 +68,7 @@ def make_task(
                 "'%pip install mdstorm' in a notebook, or set PYSPARK_PYTHON to a Python that "
                 "has it"
             ) from error
-        registry.adopt(*pickle.loads(foreign))  # noqa: S301  # what `make_task` pickled
+        registry.adopt(pickle.loads(foreign))  # noqa: S301  # what `make_task` pickled
         yield from write(batches, **pickle.loads(sent))  # noqa: S301
 
     return write_shards

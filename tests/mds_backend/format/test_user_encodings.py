@@ -29,8 +29,7 @@ from mdstorm_backend.errors import (
     UnsupportedEncodingError,
 )
 from mdstorm_backend.format.encodings import parse_encoding, unregister_encoding
-from mdstorm_backend.format.encodings.registry import adopt, foreign_encodings, kind_of
-from mdstorm_backend.format.encodings.user_encoding import UserKind
+from mdstorm_backend.format.encodings.registry import adopt, user_classes
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
@@ -180,15 +179,13 @@ def test_a_process_knows_what_the_last_job_told_it_and_what_it_registered_itself
 
     forget()
     register_encoding("square", OWN["square"])
-    adopt(UserKind("int", Digits), UserKind("words", Words))
-    assert {"int", "words", "square"} <= {kind.name for kind in foreign_encodings()}
-    changed = UserKind("words", Other)
-    adopt(changed)
-    assert kind_of("words") is changed
+    adopt({"int": Digits, "words": Words})
+    assert user_classes().keys() == {"int", "words", "square"}
+    adopt({"words": Other})
+    assert user_classes()["words"] is Other
     assert parse_encoding("int").size == 8
-    adopt()
-    assert kind_of("words") is None
-    assert [kind.name for kind in foreign_encodings()] == ["square"]
+    adopt({})
+    assert user_classes().keys() == {"square"}
 
 
 def test_a_column_travels_with_the_classes_that_it_needs() -> None:

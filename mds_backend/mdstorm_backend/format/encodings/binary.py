@@ -1,20 +1,25 @@
-"""Encodings of bytes, of pickled objects, and of values that cannot be decoded.
+"""Encodings of bytes, of pickled objects, and of values that users' classes turn into bytes.
 
-Values cannot be decoded if their encoding is unknown or redefined, or if a column mixes several.
+A user's class is like one of MosaicML Streaming, with `encode` and `decode`. It is sent to other
+processes by pickle (by reference) or cloudpickle (possibly by value).
 """
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from mdstorm_backend.errors import UnsupportedEncodingError
+from mdstorm_backend.errors import InvalidArgumentError, UnsupportedEncodingError
 from mdstorm_backend.format.encodings.encoding import Decode, DecodeSpan, Encoding
+from mdstorm_backend.format.values.batch import Positions, Values, gather_binary
+
+#: A class, or another callable without arguments, that creates a coder.
+MakeCoder: TypeAlias = Callable[[], Any]
 
 
 class Bytes(Encoding):
@@ -70,95 +75,131 @@ class Pickle(Encoding):
         return pickle.loads(stored)  # noqa: S301  # only where the caller allowed it by name
 
 
-class Opaque(Encoding):
-    """An unknown encoding, of a later version of the format or defined by a user elsewhere."""
+@dataclass(frozen=True)
+class UserEncoding(Encoding):
+    """An encoding whose values are encoded and decoded one at a time by a user's coder.
 
-    is_opaque = True
-    late = "never"
-    #: Returns the names of the known encodings; set by the registry.
-    known_names: ClassVar[Callable[[], list[str]]]
-
-    @classmethod
-    def parse(cls, text: str, parameters: str) -> Encoding | None:
-        """Return the encoding, whatever its parameters."""
-        return cls(text)
-
-    def sized(self, size: int | None) -> Encoding:
-        """Return the encoding for values of the size that the index states."""
-        return self if size is None else replace(self, dtype=np.dtype(f"V{size}"), shape=())
-
-    def general(self, encodings: Sequence[Encoding]) -> str | None:
-        """Return None: no encoding is known to hold the values of others."""
-        return None
-
-    @property
-    def described(self) -> str:
-        """The encoding, worded for the middle of a sentence."""
-        return f"the unknown encoding {self.text!r}"
-
-    def check_decodable(self, column: str) -> None:
-        """Raise UnsupportedEncodingError: the encoding is unknown."""
-        raise UnsupportedEncodingError(
-            f"column {column!r} has encoding {self.text!r}, which is not known in this process. "
-            "If somebody defined it, register the class that decodes it: "
-            f"mdstorm_backend.register_encoding({self.kind!r}, TheClass). Otherwise leave the "
-            f"column out with columns=[…]. Known are {', '.join(type(self).known_names())}"
-        )
-
-    def encode(self, value: Any) -> bytes:
-        """Raise UnsupportedEncodingError: the encoding is unknown."""
-        raise UnsupportedEncodingError(f"there is no encoding {self.text!r}")
-
-    def decode(self, stored: Any) -> Any:
-        """Raise UnsupportedEncodingError: the encoding is unknown."""
-        raise UnsupportedEncodingError(f"there is no encoding {self.text!r}")
-
-
-class Redefined(Opaque):
-    """An encoding of the format whose values have another size in the index.
-
-    The writer had registered a class of its own under the name.
+    Attributes
+    ----------
+    coder : object
+        An object with the methods ``encode(value) -> bytes`` and ``decode(bytes) -> value``.
+    value_size : int or None
+        Size of one value in bytes, or None if it varies.
     """
 
-    names = ("redefined",)
+    coder: Any = field(default=None, compare=False, repr=False)
+    value_size: int | None = None
 
-    @classmethod
-    def of(cls, text: str) -> Redefined:
-        """Return the redefined form of the encoding `text`."""
-        return cls(f"redefined:{text}")
+    joins_arrays = True
 
     @property
-    def described(self) -> str:
-        """The encoding, worded for the middle of a sentence."""
-        return f"the encoding {self.text.partition(':')[2]!r} as somebody has redefined it"
+    def size(self) -> int | None:
+        """Size of one value in bytes, or None if it varies."""
+        return self.value_size
 
-    def check_decodable(self, column: str) -> None:
-        """Raise UnsupportedEncodingError, which says how to decode the column."""
-        stated = self.text.partition(":")[2]
-        name = stated.partition(":")[0]
-        raise UnsupportedEncodingError(
-            f"column {column!r} has encoding {stated!r}, with another size of its values in the "
-            "index than this encoding has. Whoever wrote it has redefined the encoding: register "
-            f"the class that decodes it with mdstorm_backend.register_encoding({name!r}, "
-            "TheClass), before the dataset is opened, or leave the column out with columns=[…]. "
-            "If nobody has, the index is damaged: restore it from where it was copied"
+    def sized(self, size: int | None) -> Encoding:
+        """Return the encoding for another size, which the class may have had at writing."""
+        return replace(self, value_size=size)
+
+    def general(self, encodings: Sequence[Encoding]) -> str | None:
+        """Return the text if all encodings have it: other parameters may not be compatible."""
+        return self.text if {encoding.text for encoding in encodings} == {self.text} else None
+
+    def delivered_type(self, declared: pa.DataType) -> pa.DataType:
+        """Return the type of the stored bytes, which are decoded later."""
+        return self.arrow_type
+
+    def can_store(self, type_: pa.DataType) -> bool:
+        """Whether the type has values, which the coder gets as Python objects."""
+        return not pa.types.is_null(type_)
+
+    def encode(self, value: Any) -> bytes:
+        """Return the bytes that the coder returns for a value, or raise if they are invalid."""
+        stored = self.coder.encode(value)
+        if not isinstance(stored, (bytes, bytearray, memoryview)):
+            raise TypeError(
+                f"{_shown(self.coder)}.encode returned {type(stored).__name__} and must return "
+                "bytes"
+            )
+        if self.size is not None and len(stored) != self.size:
+            raise ValueError(
+                f"{_shown(self.coder)}.encode returned {len(stored)} bytes, and its size is "
+                f"{self.size}"
+            )
+        return bytes(stored)
+
+    def encode_values(self, values: pa.Array) -> pa.LargeBinaryArray:
+        """Encode values of any type, one at a time."""
+        return self.encode_each(values)
+
+    def decode(self, stored: Any) -> Any:
+        """Return the value that the coder returns for stored bytes."""
+        return self.coder.decode(stored)
+
+    def decode_column(self, data: Any, starts: Positions, sizes: Positions | int) -> Values:
+        """Return a copy of the stored bytes, which are decoded later if objects are wanted."""
+        if isinstance(sizes, int):
+            sizes = np.full(len(starts), sizes, np.int64)
+        return gather_binary(data, starts, sizes, pa.binary())
+
+
+class UnsafeUserEncoding(UserEncoding):
+    """A user's encoding in place of one that is only decoded if unsafe types are allowed."""
+
+    is_unsafe = True
+
+
+def value_size(coder: Any) -> int | None:
+    """Return the value size that a coder states, in bytes; None if it states none.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the size is invalid, or a method is missing.
+    """
+    missing = [name for name in ("encode", "decode") if not callable(getattr(coder, name, None))]
+    if missing:
+        raise InvalidArgumentError(
+            f"{_shown(coder)} has no method {' and no method '.join(missing)}: an encoding has "
+            "encode(value) -> bytes and decode(bytes) -> value"
         )
-
-
-class Mixed(Opaque):
-    """A stand-in for different encodings of a column in several shards, with no common form."""
-
-    names = ("mixed",)
-
-    @classmethod
-    def of(cls, texts: Sequence[str]) -> str:
-        """Return the text of the stand-in for the encodings `texts`."""
-        return f"mixed:{' and '.join(texts)}"
-
-    def check_decodable(self, column: str) -> None:
-        """Raise UnsupportedEncodingError, which says that single samples can be read."""
-        raise UnsupportedEncodingError(
-            f"column {column!r} is stored in shards as {self.text.partition(':')[2]}, which "
-            "have no common form. Read it a sample at a time, dataset[i], or leave it out with "
-            "columns=[…]"
+    size = getattr(coder, "size", None)
+    if size is None:
+        return None
+    if not isinstance(size, (int, np.integer)) or isinstance(size, bool) or size < 1:
+        raise InvalidArgumentError(
+            f"{_shown(coder)} has the size {size!r}: it is the number of bytes of every value, or "
+            "None where they vary"
         )
+    return int(size)
+
+
+def _shown(coder: Any) -> str:
+    return type(coder).__qualname__
+
+
+def user_encoding(make: MakeCoder, text: str) -> Encoding | None:
+    """Return the encoding for a text whose name a user registered with the class `make`.
+
+    If the text has parameters, after a colon, the class method ``from_str(parameters)`` creates the
+    coder. None if the class does not accept parameters.
+
+    Raises
+    ------
+    UnsupportedEncodingError
+        If the class fails to create a coder, or the coder is invalid.
+    """
+    name, _, parameters = text.partition(":")
+    from_str = getattr(make, "from_str", None)
+    if parameters and from_str is None:
+        return None
+    try:
+        coder = from_str(parameters) if parameters and from_str else make()
+        size = value_size(coder)
+    except Exception as error:
+        raise UnsupportedEncodingError(
+            f"encoding {text!r}: the class that was registered for {name!r} does not take it "
+            f"({type(error).__name__}: {error})"
+        ) from error
+    kind = UnsafeUserEncoding if name in Pickle.names else UserEncoding
+    return kind(text, coder=coder, value_size=size)

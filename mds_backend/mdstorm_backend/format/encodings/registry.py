@@ -1,23 +1,36 @@
-"""The registry of encodings: maps names to classes, and texts to encodings."""
+"""The registry of encodings: maps names to classes, and texts to encodings.
+
+A text that no class can decode maps to an opaque encoding: its name is unknown, somebody else has
+redefined it, or it stands for several encodings of one column.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Any
 
-from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
+import numpy as np
+
+from mdstorm_backend.errors import (
+    ArgumentTypeError,
+    InvalidArgumentError,
+    UnsupportedEncodingError,
+)
 from mdstorm_backend.format.encodings.arrays import Array
-from mdstorm_backend.format.encodings.binary import Bytes, Mixed, Opaque, Pickle, Redefined
+from mdstorm_backend.format.encodings.binary import (
+    Bytes,
+    MakeCoder,
+    Pickle,
+    user_encoding,
+    value_size,
+)
 from mdstorm_backend.format.encodings.encoding import Encoding
 from mdstorm_backend.format.encodings.images import IMAGE_ENCODINGS
 from mdstorm_backend.format.encodings.numbers import Number, PythonInteger
 from mdstorm_backend.format.encodings.texts import DecimalText, FloatText, IntegerText, Json, String
-from mdstorm_backend.format.encodings.user_encoding import MakeCoder, UserKind, value_size
-
-#: Encodings of the format are classes; those of users are `UserKind` objects.
-_Kind: TypeAlias = type[Encoding] | UserKind
 
 _BUILT_IN: tuple[type[Encoding], ...] = (
     Number,
@@ -31,16 +44,15 @@ _BUILT_IN: tuple[type[Encoding], ...] = (
     Json,
     Array,
     *IMAGE_ENCODINGS,
-    Redefined,
-    Mixed,
 )
 
 _FORMAT = {name: kind for kind in _BUILT_IN for name in (*kind.names, *kind.aliases)}
 
-_classes: dict[str, _Kind] = dict(_FORMAT)
+#: The classes that users registered, by name; they take precedence over the format's.
+_users: dict[str, MakeCoder] = {}
 
-#: User encodings received from another process, by name.
-_told: dict[str, UserKind] = {}
+#: Those of them that another process sent.
+_told: dict[str, MakeCoder] = {}
 
 
 def register_encoding(name: str, make: MakeCoder) -> None:
@@ -84,7 +96,7 @@ def register_encoding(name: str, make: MakeCoder) -> None:
             "it after a colon"
         )
     value_size(make())
-    _classes[name] = UserKind(name, make, is_unsafe=name in Pickle.names)
+    _users[name] = make
     parse_encoding.cache_clear()
 
 
@@ -96,70 +108,47 @@ def unregister_encoding(name: str) -> None:
     KeyError
         If the name was not registered.
     """
-    if not isinstance(_classes.get(name), UserKind):
-        raise KeyError(name)
-    _forget(name)
-
-
-def _forget(name: str) -> None:
-    del _classes[name]
-    if name in _FORMAT:
-        _classes[name] = _FORMAT[name]
+    del _users[name]
     parse_encoding.cache_clear()
 
 
-def kind_of(name: str) -> type[Encoding] | UserKind | None:
-    """Return the kind registered under a name; None if it is unknown or opaque."""
-    kind = _classes.get(name)
-    return None if kind is None or kind.is_opaque else kind
+def user_classes() -> dict[str, MakeCoder]:
+    """Return the classes that users registered, by name, which other processes need."""
+    return dict(_users)
+
+
+def user_classes_of(text: str) -> dict[str, MakeCoder]:
+    """Return those of the users' classes that a column with the encoding `text` may need."""
+    return {
+        name: make
+        for name, make in _users.items()
+        if re.search(rf"(^|[: ]){re.escape(name)}($|[: ])", text)
+    }
+
+
+def register(classes: dict[str, MakeCoder]) -> None:
+    """Register users' classes from another process, unless this one knows their names already."""
+    _users.update({name: make for name, make in classes.items() if name not in _users})
+    parse_encoding.cache_clear()
+
+
+def adopt(classes: dict[str, MakeCoder]) -> None:
+    """Register users' classes from another process, in place of those from the previous call.
+
+    A worker process that Spark reuses receives the classes of one job after the other. Classes that
+    were registered in this process itself are kept.
+    """
+    for name, make in _told.items():
+        if _users.get(name) is make:
+            del _users[name]
+    register(classes)
+    _told.clear()
+    _told.update({name: make for name, make in classes.items() if _users[name] is make})
 
 
 def known_names() -> list[str]:
     """Return the names, without parameters, of all encodings that can be written and read."""
-    return [name for name, kind in _classes.items() if not kind.is_opaque]
-
-
-def format_encoding(text: str) -> Encoding | None:
-    """Return the encoding of a text in the format itself, ignoring users' encodings; or None."""
-    name, _, parameters = text.partition(":")
-    kind = _FORMAT.get(name)
-    return None if kind is None else kind.parse(text, parameters)
-
-
-def register(*kinds: UserKind) -> None:
-    """Register kinds from another process, except names that users registered in this one."""
-    for kind in kinds:
-        if not isinstance(_classes.get(kind.name), UserKind):
-            _classes[kind.name] = kind
-    parse_encoding.cache_clear()
-
-
-def adopt(*kinds: UserKind) -> None:
-    """Register kinds from another process, in place of those from the previous call.
-
-    A worker process that Spark reuses receives the kinds of one job after the other. Kinds that
-    were registered in this process itself are kept.
-    """
-    for name, kind in _told.items():
-        if _classes.get(name) is kind:
-            _forget(name)
-    register(*kinds)
-    _told.clear()
-    _told.update((kind.name, kind) for kind in kinds if _classes[kind.name] is kind)
-
-
-def foreign_encodings() -> tuple[UserKind, ...]:
-    """Return the kinds that users registered, which other processes need."""
-    return tuple(kind for kind in _classes.values() if not isinstance(kind, type))
-
-
-def foreign_encodings_of(text: str) -> tuple[UserKind, ...]:
-    """Return the user kinds that a column with the encoding `text` may need."""
-    return tuple(
-        kind
-        for kind in foreign_encodings()
-        if re.search(rf"(^|[: ]){re.escape(kind.name)}($|[: ])", text)
-    )
+    return [*{**_FORMAT, **_users}]
 
 
 def encoding_names() -> list[str]:
@@ -167,12 +156,9 @@ def encoding_names() -> list[str]:
     return [*sorted(known_names()), "ndarray:<dtype>", "ndarray:<dtype>:<shape>"]
 
 
-Opaque.known_names = staticmethod(encoding_names)
-
-
 def sized_encoding(text: str, size: int | None) -> Encoding:
     """Return the encoding for a text and the value size in bytes that an index states."""
-    return parse_encoding(text).sized(size) or Redefined.of(text).sized(size)
+    return parse_encoding(text).sized(size) or Redefined(f"redefined:{text}").sized(size)
 
 
 @lru_cache(maxsize=1024)
@@ -184,9 +170,16 @@ def parse_encoding(text: str) -> Encoding:
     UnsupportedEncodingError
         If it states an invalid array shape, or invalid parameters for a user's encoding.
     """
+    name = text.partition(":")[0]
+    if name in _users:
+        return user_encoding(_users[name], text) or Opaque(text)
+    return format_encoding(text) or _OPAQUE.get(name, Opaque)(text)
+
+
+def format_encoding(text: str) -> Encoding | None:
+    """Return the encoding of a text in the format itself, ignoring users' encodings; or None."""
     name, _, parameters = text.partition(":")
-    kind = _classes.get(name)
-    return (kind and kind.parse(text, parameters)) or Opaque(text)
+    return _FORMAT[name].parse(text, parameters) if name in _FORMAT else None
 
 
 def general_encoding(texts: Sequence[str]) -> str:
@@ -197,4 +190,81 @@ def general_encoding(texts: Sequence[str]) -> str:
     """
     encodings = [parse_encoding(text) for text in texts]
     found = (encoding.general(encodings) for encoding in encodings)
-    return next((text for text in found if text is not None), Mixed.of(texts))
+    return next((text for text in found if text is not None), f"mixed:{' and '.join(texts)}")
+
+
+class Opaque(Encoding):
+    """An unknown encoding, of a later version of the format or defined by a user elsewhere."""
+
+    is_opaque = True
+    late = "never"
+
+    def sized(self, size: int | None) -> Encoding:
+        """Return the encoding for values of the size that the index states."""
+        return self if size is None else replace(self, dtype=np.dtype(f"V{size}"), shape=())
+
+    def general(self, encodings: Sequence[Encoding]) -> str | None:
+        """Return None: no encoding is known to hold the values of others."""
+        return None
+
+    @property
+    def described(self) -> str:
+        """The encoding, worded for the middle of a sentence."""
+        return f"the unknown encoding {self.text!r}"
+
+    def check_decodable(self, column: str) -> None:
+        """Raise UnsupportedEncodingError: the encoding is unknown."""
+        raise UnsupportedEncodingError(
+            f"column {column!r} has encoding {self.text!r}, which is not known in this process. "
+            "If somebody defined it, register the class that decodes it: "
+            f"mdstorm_backend.register_encoding({self.kind!r}, TheClass). Otherwise leave the "
+            f"column out with columns=[…]. Known are {', '.join(encoding_names())}"
+        )
+
+    def encode(self, value: Any) -> bytes:
+        """Raise UnsupportedEncodingError: the encoding is unknown."""
+        raise UnsupportedEncodingError(f"there is no encoding {self.text!r}")
+
+    def decode(self, stored: Any) -> Any:
+        """Raise UnsupportedEncodingError: the encoding is unknown."""
+        raise UnsupportedEncodingError(f"there is no encoding {self.text!r}")
+
+
+class Redefined(Opaque):
+    """An encoding of the format whose values have another size in the index.
+
+    Its text is ``redefined:`` and the encoding: the writer had registered a class under that name.
+    """
+
+    @property
+    def described(self) -> str:
+        """The encoding, worded for the middle of a sentence."""
+        return f"the encoding {self.text.partition(':')[2]!r} as somebody has redefined it"
+
+    def check_decodable(self, column: str) -> None:
+        """Raise UnsupportedEncodingError, which says how to decode the column."""
+        stated = self.text.partition(":")[2]
+        name = stated.partition(":")[0]
+        raise UnsupportedEncodingError(
+            f"column {column!r} has encoding {stated!r}, with another size of its values in the "
+            "index than this encoding has. Whoever wrote it has redefined the encoding: register "
+            f"the class that decodes it with mdstorm_backend.register_encoding({name!r}, "
+            "TheClass), before the dataset is opened, or leave the column out with columns=[…]. "
+            "If nobody has, the index is damaged: restore it from where it was copied"
+        )
+
+
+class Mixed(Opaque):
+    """A stand-in, ``mixed:…``, for encodings of a column in several shards with no common form."""
+
+    def check_decodable(self, column: str) -> None:
+        """Raise UnsupportedEncodingError, which says that single samples can be read."""
+        raise UnsupportedEncodingError(
+            f"column {column!r} is stored in shards as {self.text.partition(':')[2]}, which "
+            "have no common form. Read it a sample at a time, dataset[i], or leave it out with "
+            "columns=[…]"
+        )
+
+
+#: Opaque encodings that the registry itself states.
+_OPAQUE = {"redefined": Redefined, "mixed": Mixed}
