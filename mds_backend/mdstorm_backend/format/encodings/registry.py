@@ -14,48 +14,28 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm_backend.errors import (
-    ArgumentTypeError,
-    InvalidArgumentError,
-    UnsupportedEncodingError,
-)
-from mdstorm_backend.format.encodings.arrays import Array
-from mdstorm_backend.format.encodings.binary import (
-    Bytes,
-    MakeCoder,
-    Pickle,
-    user_encoding,
-    value_size,
-)
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedEncodingError
+from mdstorm_backend.format.encodings import arrays, binary, images, numbers, texts
 from mdstorm_backend.format.encodings.encoding import Encoding
-from mdstorm_backend.format.encodings.images import IMAGE_ENCODINGS
-from mdstorm_backend.format.encodings.numbers import Number, PythonInteger
-from mdstorm_backend.format.encodings.texts import DecimalText, FloatText, IntegerText, Json, String
 
 _BUILT_IN: tuple[type[Encoding], ...] = (
-    Number,
-    PythonInteger,
-    String,
-    IntegerText,
-    FloatText,
-    DecimalText,
-    Bytes,
-    Pickle,
-    Json,
-    Array,
-    *IMAGE_ENCODINGS,
+    *(numbers.Number, numbers.PythonInteger),
+    *(texts.String, texts.IntegerText, texts.FloatText, texts.DecimalText, texts.Json),
+    *(binary.Bytes, binary.Pickle),
+    arrays.Array,
+    *images.IMAGE_ENCODINGS,
 )
 
 _FORMAT = {name: kind for kind in _BUILT_IN for name in (*kind.names, *kind.aliases)}
 
 #: The classes that users registered, by name; they take precedence over the format's.
-_users: dict[str, MakeCoder] = {}
+_users: dict[str, binary.MakeCoder] = {}
 
 #: Those of them that another process sent.
-_told: dict[str, MakeCoder] = {}
+_told: dict[str, binary.MakeCoder] = {}
 
 
-def register_encoding(name: str, make: MakeCoder) -> None:
+def register_encoding(name: str, make: binary.MakeCoder) -> None:
     """Register an encoding of your own in this process, or redefine one of the format.
 
     The class is like that in MosaicML Streaming's ``_encodings[name] = make``. `MDSWriter` can then
@@ -95,7 +75,7 @@ def register_encoding(name: str, make: MakeCoder) -> None:
             f"{name!r} is not the name of an encoding: it must not be empty, and parameters follow "
             "it after a colon"
         )
-    value_size(make())
+    binary.value_size(make())
     _users[name] = make
     parse_encoding.cache_clear()
 
@@ -112,12 +92,12 @@ def unregister_encoding(name: str) -> None:
     parse_encoding.cache_clear()
 
 
-def user_classes() -> dict[str, MakeCoder]:
+def user_classes() -> dict[str, binary.MakeCoder]:
     """Return the classes that users registered, by name, which other processes need."""
     return dict(_users)
 
 
-def user_classes_of(text: str) -> dict[str, MakeCoder]:
+def user_classes_of(text: str) -> dict[str, binary.MakeCoder]:
     """Return those of the users' classes that a column with the encoding `text` may need."""
     return {
         name: make
@@ -126,13 +106,13 @@ def user_classes_of(text: str) -> dict[str, MakeCoder]:
     }
 
 
-def register(classes: dict[str, MakeCoder]) -> None:
+def register(classes: dict[str, binary.MakeCoder]) -> None:
     """Register users' classes from another process, unless this one knows their names already."""
     _users.update({name: make for name, make in classes.items() if name not in _users})
     parse_encoding.cache_clear()
 
 
-def adopt(classes: dict[str, MakeCoder]) -> None:
+def adopt(classes: dict[str, binary.MakeCoder]) -> None:
     """Register users' classes from another process, in place of those from the previous call.
 
     A worker process that Spark reuses receives the classes of one job after the other. Classes that
@@ -172,7 +152,7 @@ def parse_encoding(text: str) -> Encoding:
     """
     name = text.partition(":")[0]
     if name in _users:
-        return user_encoding(_users[name], text) or Opaque(text)
+        return binary.user_encoding(_users[name], text) or Opaque(text)
     return format_encoding(text) or _OPAQUE.get(name, Opaque)(text)
 
 

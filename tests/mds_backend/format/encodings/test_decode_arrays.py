@@ -5,7 +5,6 @@ import pyarrow as pa
 import pytest
 
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedEncodingError
-from mdstorm_backend.format.encodings import encoding
 from mdstorm_backend.format.encodings.arrays import decode_arrays
 from mdstorm_backend.format.values.batch import gather_binary
 
@@ -80,7 +79,7 @@ def test_arrays_may_have_as_many_dimensions_as_numpy_allows(
 
 
 def test_files_beyond_two_gigabytes_take_wider_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoding, "_INT32_MAX", 3)
+    monkeypatch.setattr("mdstorm_backend.format.values.batch._INT32_MAX", 3)
     for type_ in (pa.binary(), pa.string()):
         found = gather_binary(*spread([b"ab", b"", b"c"]), type_)
         assert found.type == type_
