@@ -21,12 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm_backend.errors import UnsupportedEncodingError
-from mdstorm_backend.format.encodings import numbers
-from mdstorm_backend.format.encodings.encode_arrays import (
-    array_encoder,
-    encode_arrays,
-    encode_as_json,
-)
+from mdstorm_backend.format.encodings import encode_arrays, numbers
 from mdstorm_backend.format.encodings.encoding import (
     Decode,
     DecodeSpan,
@@ -122,11 +117,11 @@ class Array(Encoding):
 
     def encode(self, value: Any) -> bytes:
         """Return the bytes of a NumPy array."""
-        return array_encoder(self.dtype, self.shape)(value)
+        return encode_arrays.array_encoder(self.dtype, self.shape)(value)
 
     def encoder(self) -> Encode:
         """Return the function that encodes one array."""
-        return passing_bytes(array_encoder(self.dtype, self.shape), self.size)
+        return passing_bytes(encode_arrays.array_encoder(self.dtype, self.shape), self.size)
 
     def encode_column(
         self, name: str, values: pa.Array, *, cast: bool = False, ragged: bool = False
@@ -135,24 +130,18 @@ class Array(Encoding):
 
         With `cast`, which implies a Spark type, nested lists that are not rectangular become JSON.
         """
-        if not arrow_types.holds_vectors(values.type):
-            values = arrow_types.plain_values(values)
-        valid = validity(values)
-        if arrow_types.holds_vectors(values.type):
-            values = arrow_types.vectors_to_lists(values)
+        has_vectors = arrow_types.holds_vectors(values.type)
+        convert = arrow_types.vectors_to_lists if has_vectors else arrow_types.plain_values
+        values = convert(values)
         if pa.types.is_binary(values.type):
             stored = stored_bytes(values, self.encode(np.empty(0, self.dtype or np.uint8)))
-            return EncodedColumn(name, self.text, parts=[stored], valid=valid)
-        convert = numbers.to_numpy if cast else numbers.fit_numbers
-        return encode_arrays(
-            name, self, values, valid, ragged=ragged, as_json=cast, convert=convert
-        )
+            return EncodedColumn(name, self.text, parts=[stored], valid=validity(values))
+        return encode_arrays.encode_lists(name, self, values, cast=cast, ragged=ragged)
 
     def encode_column_as_json(self, name: str, values: pa.Array) -> EncodedColumn:
         """Encode nested lists of numbers as JSON, even if all rows here are rectangular."""
-        values = arrow_types.plain_values(values)
         assert self.dtype is not None
-        return encode_as_json(name, values, validity(values), self.dtype)
+        return encode_arrays.encode_as_json(name, arrow_types.plain_values(values), self.dtype)
 
     def decode(self, stored: Any) -> Any:
         """Return a NumPy array, which is writable."""
@@ -232,7 +221,9 @@ def decode_arrays(
     code_size = int(dtype is None)
     if (lengths <= code_size).any():
         raise ValueError("an array of no bytes")
-    common = _common_dtype(data[starts]) if dtype is None else dtype
+    common = dtype
+    if dtype is None and (data[starts] == data[starts[0]]).all():
+        common = _dtype_of(int(data[starts[0]]))
     marks = data[starts + code_size]
     depth, lists = int(marks[0]) >> 2, None
     if common is not None and (marks >> 2 == depth).all() and 0 < depth <= _MAX_DIMENSIONS:
@@ -288,11 +279,6 @@ def _lists(
         arrow_types.arrow_type_of(dtype), int(counts.sum()), [None, raw.buffers()[2]]
     )
     return nested_lists.lists_of_shapes(elements, sizes)
-
-
-def _common_dtype(codes: npt.NDArray[np.uint8]) -> np.dtype[Any] | None:
-    """Return the dtype of all codes, or None if the codes differ."""
-    return _dtype_of(int(codes[0])) if (codes == codes[0]).all() else None
 
 
 def _dtype_of(code: int) -> np.dtype[Any]:

@@ -20,23 +20,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm_backend.format.encodings.encoding import EncodedColumn, Encoding
+from mdstorm_backend.format.encodings import numbers
+from mdstorm_backend.format.encodings.encoding import EncodedColumn, Encoding, validity
 from mdstorm_backend.format.encodings.json_text import json_text
-from mdstorm_backend.format.encodings.numbers import (
-    DTYPE_CODES,
-    array_encoding,
-    check_no_mask,
-    to_numpy,
-)
-from mdstorm_backend.format.values.arrow_types import arrow_type_of, numpy_dtype
-from mdstorm_backend.format.values.nested_lists import (
-    Shapes,
-    elements_of,
-    ends_of,
-    null_counts_of,
-    shapes_of,
-    with_elements,
-)
+from mdstorm_backend.format.values import arrow_types, nested_lists
+from mdstorm_backend.format.values.nested_lists import Shapes, ends_of
 
 #: The first byte of the header has six bits for the number of dimensions.
 _MAX_DIMENSIONS = 63
@@ -62,7 +50,7 @@ def array_encoder(
     # The bytes before the shape, by the dtypes that need no further check or conversion.
     prefixes = {
         np.dtype(name): b"" if dtype is not None else bytes([code])
-        for name, code in DTYPE_CODES.items()
+        for name, code in numbers.DTYPE_CODES.items()
         if dtype is None or name == dtype.name
     }
 
@@ -70,7 +58,7 @@ def array_encoder(
         prefix = prefixes.get(value.dtype) if type(value) is np.ndarray else None
         if prefix is None:
             value = _checked(dtype, value)
-            prefix = b"" if dtype is not None else bytes([DTYPE_CODES[value.dtype.name]])
+            prefix = b"" if dtype is not None else bytes([numbers.DTYPE_CODES[value.dtype.name]])
         found: tuple[int, ...] = value.shape
         if shape is None:
             return prefix + _shape_header(found) + bytes(value.tobytes())
@@ -87,10 +75,10 @@ def _checked(dtype: np.dtype[np.generic] | None, value: Any) -> npt.NDArray[Any]
         raise TypeError(
             f"it is of type {type(value).__name__} and must be a NumPy array: use np.asarray(…)"
         )
-    check_no_mask(value)
+    numbers.check_no_mask(value)
     stored, wanted = value.dtype.name, None if dtype is None else dtype.name
-    if stored not in DTYPE_CODES:
-        raise ValueError(f"its dtype {stored} is none of {', '.join(sorted(DTYPE_CODES))}")
+    if stored not in numbers.DTYPE_CODES:
+        raise ValueError(f"its dtype {stored} is none of {', '.join(sorted(numbers.DTYPE_CODES))}")
     if wanted not in (None, stored):
         raise ValueError(f"its dtype is {stored} and must be {wanted}: use .astype({wanted!r})")
     return np.asarray(value.astype(value.dtype.newbyteorder("<"), copy=False))
@@ -112,15 +100,8 @@ def _shape_header(shape: tuple[int, ...]) -> bytes:
 _SHORT_HEADERS = [bytes([1 << 2, length]) for length in range(_SHORT)]
 
 
-def encode_arrays(
-    name: str,
-    encoding: Encoding,
-    lists: pa.Array,
-    valid: npt.NDArray[np.bool_] | None,
-    *,
-    ragged: bool,
-    as_json: bool = False,
-    convert: Callable[[pa.Array, np.dtype[Any]], npt.NDArray[Any]] = to_numpy,
+def encode_lists(
+    name: str, encoding: Encoding, lists: pa.Array, *, cast: bool, ragged: bool
 ) -> EncodedColumn:
     """Encode lists of numbers, of any depth.
 
@@ -131,13 +112,12 @@ def encode_arrays(
     encoding : Encoding
         The encoding of the column, of which dtype, shape and text are used.
     lists : pyarrow.ListArray
-        The rows; `valid` is True for those that are not null (None: all).
+        The rows.
+    cast : bool
+        Cast floating-point numbers as Spark does, and store all rows as JSON if one of them is not
+        rectangular; otherwise every number must fit, and every row be rectangular.
     ragged : bool
         Store the shapes even if all rows have the same.
-    as_json : bool
-        Whether rows may be stored as JSON: all are, if one of them is not rectangular.
-    convert : callable
-        Converts the elements to their stored form.
 
     Raises
     ------
@@ -145,74 +125,56 @@ def encode_arrays(
         If a row does not have the shape, or number of elements, of the encoding; or if nested lists
         that must not be JSON are not rectangular, or have nulls among integers.
     """
-    flat, shape, states_dtype = elements_of(lists), encoding.shape, encoding.dtype is None
-    dtype = encoding.dtype or numpy_dtype(flat.type).newbyteorder("<")
-    shapes = shapes_of(lists)
+    flat, shapes = nested_lists.elements_of(lists), nested_lists.shapes_of(lists)
+    dtype = encoding.dtype or arrow_types.numpy_dtype(flat.type).newbyteorder("<")
+    if not cast:
+        _check_rectangular(shapes, flat, dtype)
+    if shapes.uneven is not None and encoding.shape is None:
+        return encode_as_json(name, lists, dtype)
+    values = numbers.to_numpy(flat, dtype) if cast else numbers.fit_numbers(flat, dtype)
+    valid, elements = validity(lists), validity(flat)
+    present = np.ones(len(lists), np.bool_) if valid is None else valid
+    common = shapes.common(valid)
+    if encoding.shape is not None:
+        length, text = _checked_length(shapes, present, encoding.shape), encoding.text
+    elif not ragged and encoding.dtype is not None and common and 0 not in common:
+        length, text = math.prod(common), numbers.array_encoding(dtype, common)
+    else:
+        parts, text = _ragged_parts(shapes, values), numbers.array_encoding(dtype, None)
+        if encoding.dtype is None:
+            codes = np.full(len(lists), numbers.DTYPE_CODES[dtype.name], np.uint8)
+            parts.insert(0, _binary(np.arange(len(lists) + 1), codes))
+            text = encoding.text
+        ends = ends_of(shapes.counts)
+        return EncodedColumn(name, text, None, parts, valid, elements, ends)
+    fixed = _spread(values.reshape(-1, length), present, np.nan if dtype.kind == "f" else 0)
+    if elements is not None:
+        elements = _spread(elements.reshape(-1, length), present, True).reshape(-1)
+    ends = np.arange(len(lists) + 1) * length
+    return EncodedColumn(name, text, fixed, [], valid, elements, ends)
+
+
+def encode_as_json(name: str, lists: pa.Array, dtype: np.dtype[Any]) -> EncodedColumn:
+    """Encode nested lists of numbers as JSON, with floating-point numbers cast to `dtype`."""
+    flat, valid = nested_lists.elements_of(lists), validity(lists)
+    if pa.types.is_floating(flat.type) and flat.type != arrow_types.arrow_type_of(dtype):
+        present = validity(flat)
+        cast = pa.array(numbers.to_numpy(flat, dtype), mask=None if present is None else ~present)
+        lists = nested_lists.with_elements(lists, cast)
+    # The text shows which elements are null; these are only counted, as one unset bit each.
+    ends = ends_of(nested_lists.null_counts_of(lists))
+    nulls = np.zeros(ends[-1], np.bool_) if ends[-1] else None
+    text = json_text(lists).cast(pa.large_binary())
+    return EncodedColumn(name, "json", None, [text], valid, nulls, ends)
+
+
+def _check_rectangular(shapes: Shapes, flat: pa.Array, dtype: np.dtype[Any]) -> None:
     has_nulls = shapes.sizes.shape[1] > 1 and flat.null_count and dtype.kind != "f"
-    if not as_json and (shapes.uneven is not None or has_nulls):
+    if shapes.uneven is not None or has_nulls:
         what = "a row of nested lists has null elements" if shapes.uneven is None else UNEVEN
         raise ValueError(
             what + (": cast the elements to a signed type" if dtype.kind == "u" else "")
         )
-    if shapes.uneven is not None and shape is None:
-        return encode_as_json(name, lists, valid, dtype, convert=convert)
-    values = convert(flat, dtype)
-    elements = np.asarray(flat.is_valid()) if flat.null_count else None
-    present = np.ones(len(lists), np.bool_) if valid is None else valid
-    common = shapes.common(valid)
-    if shape is not None:
-        length = _checked_length(shapes, present, shape)
-    elif ragged or states_dtype or not common or 0 in common:
-        parts = _ragged_parts(shapes, values)
-        if states_dtype:
-            codes = np.full(len(lists), DTYPE_CODES[dtype.name], np.uint8)
-            parts.insert(0, _binary(np.arange(len(lists) + 1), codes))
-        return EncodedColumn(
-            name,
-            encoding.text if states_dtype else array_encoding(dtype, None),
-            parts=parts,
-            valid=valid,
-            elements=elements,
-            element_ends=ends_of(shapes.counts),
-        )
-    else:
-        length = math.prod(common)
-    placeholder = np.nan if dtype.kind == "f" else 0
-    if elements is not None:
-        elements = _spread(elements.reshape(-1, length), present, True).reshape(-1)
-    return EncodedColumn(
-        name,
-        array_encoding(dtype, common) if shape is None else encoding.text,
-        fixed=_spread(values.reshape(-1, length), present, placeholder),
-        valid=valid,
-        elements=elements,
-        element_ends=np.arange(len(lists) + 1) * length,
-    )
-
-
-def encode_as_json(
-    name: str,
-    lists: pa.Array,
-    valid: npt.NDArray[np.bool_] | None,
-    dtype: np.dtype[Any],
-    *,
-    convert: Callable[[pa.Array, np.dtype[Any]], npt.NDArray[Any]] = to_numpy,
-) -> EncodedColumn:
-    """Encode nested lists of numbers as JSON, with floating-point numbers cast to `dtype`."""
-    flat = elements_of(lists)
-    if pa.types.is_floating(flat.type) and flat.type != arrow_type_of(dtype):
-        missing = ~np.asarray(flat.is_valid()) if flat.null_count else None
-        lists = with_elements(lists, pa.array(convert(flat, dtype), mask=missing))
-    # The text shows which elements are null; these are only counted, as one unset bit each.
-    ends = ends_of(null_counts_of(lists))
-    return EncodedColumn(
-        name,
-        "json",
-        parts=[json_text(lists).cast(pa.large_binary())],
-        valid=valid,
-        elements=np.zeros(ends[-1], np.bool_) if ends[-1] else None,
-        element_ends=ends,
-    )
 
 
 def _checked_length(shapes: Shapes, present: npt.NDArray[np.bool_], shape: tuple[int, ...]) -> int:

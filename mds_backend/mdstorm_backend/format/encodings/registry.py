@@ -26,7 +26,8 @@ _BUILT_IN: tuple[type[Encoding], ...] = (
     *images.IMAGE_ENCODINGS,
 )
 
-_FORMAT = {name: kind for kind in _BUILT_IN for name in (*kind.names, *kind.aliases)}
+#: The classes of the format, by their names and aliases.
+FORMAT = {name: kind for kind in _BUILT_IN for name in (*kind.names, *kind.aliases)}
 
 #: The classes that users registered, by name; they take precedence over the format's.
 _users: dict[str, binary.MakeCoder] = {}
@@ -128,7 +129,7 @@ def adopt(classes: dict[str, binary.MakeCoder]) -> None:
 
 def known_names() -> list[str]:
     """Return the names, without parameters, of all encodings that can be written and read."""
-    return [*{**_FORMAT, **_users}]
+    return [*{**FORMAT, **_users}]
 
 
 def encoding_names() -> list[str]:
@@ -159,7 +160,7 @@ def parse_encoding(text: str) -> Encoding:
 def format_encoding(text: str) -> Encoding | None:
     """Return the encoding of a text in the format itself, ignoring users' encodings; or None."""
     name, _, parameters = text.partition(":")
-    return _FORMAT[name].parse(text, parameters) if name in _FORMAT else None
+    return FORMAT[name].parse(text, parameters) if name in FORMAT else None
 
 
 def general_encoding(texts: Sequence[str]) -> str:

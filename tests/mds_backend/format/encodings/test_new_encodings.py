@@ -56,8 +56,7 @@ class TextUuid(Encoding):
 @pytest.fixture(autouse=True)
 def known(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for kind in (Rgb, TextUuid):
-        monkeypatch.setitem(registry._classes, kind.names[0], kind)
-        monkeypatch.setitem(registry._FORMAT, kind.names[0], kind)
+        monkeypatch.setitem(registry.FORMAT, kind.names[0], kind)
     registry.parse_encoding.cache_clear()
     yield
     registry.parse_encoding.cache_clear()
