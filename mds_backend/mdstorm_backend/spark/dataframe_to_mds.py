@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import logging
 import posixpath
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from mdstorm_backend import errors
-from mdstorm_backend.base.checks import check_integer, warn_user
-from mdstorm_backend.base.optional import require
+from mdstorm_backend.base import check_integer, check_mapping, require, warn_user
 from mdstorm_backend.base.threads import map_files
+from mdstorm_backend.format import INDEX_NAME, Column, Schema, plan_types, type_plan
 from mdstorm_backend.format.compression import check_hashes
-from mdstorm_backend.format.index import INDEX_NAME
-from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.shard_info import parse_size_limit
-from mdstorm_backend.format.type_plan import check_columns, fitted_column, plan_types
 from mdstorm_backend.format.values.arrow_types import arrow_type, simple_name
-from mdstorm_backend.spark.materialization import collect_reports, write_progress
-from mdstorm_backend.spark.session import check_dataframe, sized_arrow_batches
+from mdstorm_backend.spark.materialization import run_job
+from mdstorm_backend.spark.session import check_dataframe
 from mdstorm_backend.storage import Location, check_no_secrets
-from mdstorm_backend.write import tasks
-from mdstorm_backend.write.commit import build_index, check_seen, shards_of, write_index
-from mdstorm_backend.write.directories import clear_target, find_targets, make_directory
+from mdstorm_backend.write import commit, directories, merge, tasks
 from mdstorm_backend.write.full_shard import ShardFormat
-from mdstorm_backend.write.merge import Part, merge_parts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -108,7 +100,7 @@ def dataframe_to_mds(
     schema = None if udf_iterable else plan_columns(fields, options.get("columns"))
     storage_options = options.get("storage_options") or {}
     check_no_secrets(storage_options)
-    targets = find_targets(
+    targets = directories.find_targets(
         options["out"], bool(options.get("keep_local")), storage_options, temporary=False
     )
     format_ = ShardFormat(
@@ -117,7 +109,7 @@ def dataframe_to_mds(
         check_hashes(options.get("hashes")),
     )
     for location in targets.all:
-        clear_target(
+        directories.clear_target(
             location,
             exist_ok=bool(options.get("exist_ok")),
             first_shard=posixpath.join(tasks.directory_name(0), INDEX_NAME),
@@ -126,10 +118,11 @@ def dataframe_to_mds(
         secrets.token_hex(4),
         targets.to_write,
         format_,
+        by_partition=True,
         max_workers=options.get("max_workers") or 1,
-        retry=options.get("retry", 2),
+        retry=options.get("retry", directories.DEFAULT_RETRY),
     )
-    made = [location for location in job.locations if make_directory(location)]
+    made = [location for location in job.locations if directories.make_directory(location)]
     try:
         rows = _run(dataframe, job, schema, options, udf_iterable, dict(udf_kwargs or {}))
         publish_partitions(job, schema, rows, merged=merge_index)
@@ -141,10 +134,7 @@ def dataframe_to_mds(
 
 def _checked_options(mds_kwargs: Mapping[str, Any] | None, has_function: bool) -> dict[str, Any]:
     """Return a copy of `mds_kwargs`, after the checks that `MDSWriter` does not make."""
-    if not isinstance(mds_kwargs, (Mapping, type(None))):
-        raise errors.ArgumentTypeError(
-            f"mds_kwargs is a dict of the arguments of MDSWriter, found {mds_kwargs!r}"
-        )
+    check_mapping("mds_kwargs, the arguments of MDSWriter,", mds_kwargs)
     options = dict(mds_kwargs or {})
     unknown = sorted(set(options) - set(_KNOWN))
     if unknown:
@@ -164,7 +154,7 @@ def _checked_options(mds_kwargs: Mapping[str, Any] | None, has_function: bool) -
                 "`out` and `columns` need to be specified in mds_kwargs: with udf_iterable nothing "
                 "else says what the samples hold. Give columns={…}, a dict from column to encoding"
             )
-        check_columns(options["columns"])
+        type_plan.check_columns(options["columns"])
     return options
 
 
@@ -177,40 +167,36 @@ def _run(
     arguments: dict[str, Any],
 ) -> list[str]:
     """Run the job and return its reports."""
-    session, names = dataframe.sparkSession, dataframe.columns
-    # mapInArrow looks columns up by name, and reads a dot in a name as a field access.
-    plain = dataframe.toDF(*(f"c{i}" for i in range(len(names))))
-    with ExitStack() as stack:
-        sized = schema or _planned_if_possible(dataframe)
-        if sized is not None:
-            stack.enter_context(sized_arrow_batches(session, sized))
-        if options.get("progress_bar", True):
-            stack.enter_context(write_progress(session, job.locations[-1]))
-        if schema is not None:
-            chosen = plain.select(*(f"c{names.index(name)}" for name in schema.names))
-            task = tasks.make_task(tasks.write_batches, {"job": job, "schema": schema})
-            mapped = chosen.mapInArrow(task, tasks.REPORT_SCHEMA)
-        else:
-            require("pandas")
-            task = tasks.make_task(
-                tasks.write_frames,
-                {
-                    "job": job,
-                    "names": names,
-                    "columns": dict(options["columns"]),
-                    "to_samples": to_samples,
-                    "arguments": arguments,
-                },
-            )
-            mapped = plain.mapInPandas(task, tasks.REPORT_SCHEMA)
-        return collect_reports(mapped)
-
-
-def _planned_if_possible(dataframe: DataFrame) -> Schema | None:
+    names = dataframe.columns
+    with_progress = bool(options.get("progress_bar", True))
+    if schema is not None:
+        plain = dataframe.toDF(*(f"c{i}" for i in range(len(names))))
+        chosen = plain.select(*(f"c{names.index(name)}" for name in schema.names))
+        task: dict[str, Any] = {"job": job, "schema": schema}
+        return run_job(
+            chosen, tasks.write_batches, task, schema, job.locations[-1], shown=with_progress
+        )
+    require("pandas")
     try:
-        return plan_types(dataframe.schema.jsonValue()["fields"], None)
+        schema = plan_types(dataframe.schema.jsonValue()["fields"], None)
     except (errors.InvalidArgumentError, errors.UnsupportedTypeError):
-        return None  # a user's function may take columns that cannot be stored
+        schema = Schema(())  # a user's function may take columns that cannot be stored
+    task = {
+        "job": job,
+        "names": names,
+        "columns": dict(options["columns"]),
+        "to_samples": to_samples,
+        "arguments": arguments,
+    }
+    return run_job(
+        dataframe,
+        tasks.write_frames,
+        task,
+        schema,
+        job.locations[-1],
+        by="mapInPandas",
+        shown=with_progress,
+    )
 
 
 def plan_columns(fields: list[dict[str, Any]], columns: Mapping[str, str] | None) -> Schema:
@@ -233,7 +219,7 @@ def plan_columns(fields: list[dict[str, Any]], columns: Mapping[str, str] | None
     """
     if columns is None:
         return plan_types(fields, None)
-    check_columns(columns)
+    type_plan.check_columns(columns)
     unknown = sorted(set(columns) - {field["name"] for field in fields})
     if unknown:
         raise errors.InvalidArgumentError(
@@ -255,16 +241,13 @@ def _planned(field: dict[str, Any], text: str) -> Column:
     except KeyError:
         plan_types([field], None)  # raises the error that says what to do
         raise
-    column = fitted_column(pa.field(name, type_, nullable), text, spark_type)
+    column = type_plan.fitted_column(pa.field(name, type_, nullable), text, spark_type)
     if column is None:
         raise errors.InvalidArgumentError(
             f"Mismatched types: column name {name!r} is {simple_name(spark_type)}, which cannot be "
             f"stored as {text!r}. Convert the column first, or choose another encoding"
         )
     return column
-
-
-_logger = logging.getLogger(__name__)
 
 
 def publish_partitions(
@@ -292,7 +275,7 @@ def publish_partitions(
         the same directory in the meantime.
     """
     parts = [
-        Part(tasks.directory_name(number), build_index(schema, found))
+        merge.Part(tasks.directory_name(number), commit.build_index(schema, found))
         for number, found in tasks.reports_by_partition(reports).items()
     ]
     if not parts:
@@ -301,27 +284,47 @@ def publish_partitions(
             "without any cannot be opened by MosaicML Streaming: give it rows, or use "
             "mdstorm_backend.materialize, which writes an empty dataset"
         )
+    shards = [shard for part in parts for shard in part.shards]
+    indexes = [INDEX_NAME, *(posixpath.join(part.directory, INDEX_NAME) for part in parts)]
     *copies, target = job.locations
-    _check_seen(target, parts)
-    _publish(job, target, parts, merged)
-    for copy in copies:
+    for location in (target, *copies):
         try:
-            _check_seen(copy, parts)
+            commit.check_seen(location, shards, indexes)
         except errors.WriteError:
+            if location is target:
+                raise
             warn_user(
-                f"{copy.url} has no index: it holds only what was written on this machine, and "
+                f"{location.url} has no index: it holds only what was written on this machine, and "
                 f"executors ran elsewhere. {target.url} has everything"
             )
-        else:
-            _publish(job, copy, parts, merged)
+            continue
+        won = {shard.stored.basename for shard in shards}
+        for name in set(commit.shards_of(job.name, location.list_names())) - won:
+            location.remove(name)
+        try:
+            _write_indexes(location, parts, job.retry, merged=merged)
+        except BaseException:
+            for name in indexes:
+                location.remove(name)
+            raise
+
+
+def _write_indexes(
+    location: Location, parts: Sequence[merge.Part], retry: int, *, merged: bool
+) -> None:
+    def write(part: merge.Part) -> None:
+        commit.write_index(location.child(part.directory), part.index, retry=retry)
+
+    map_files(write, parts)
+    if merged:
+        commit.write_index(location, merge.merge_parts(parts, location.url), retry=retry)
 
 
 def abandon_partitions(job: tasks.PartitionJob, made: Sequence[Location]) -> None:
     """Remove the files of a failed job, whose error is being raised; only log further errors."""
     for location in job.locations:
-        try:
-            names = location.list_names()
-            shards = shards_of(job.job, names)
+        with directories.cleaning_up(location):
+            shards = commit.shards_of(job.name, location.list_names())
             for name in shards:
                 location.remove(name)
             if location.url.startswith("file:///"):
@@ -329,30 +332,3 @@ def abandon_partitions(job: tasks.PartitionJob, made: Sequence[Location]) -> Non
                     location.child(directory).remove_directory_if_empty()
             if location in made:
                 location.remove_directory_if_empty()
-        except Exception:
-            _logger.warning("could not clean up %s after a failure", location.url, exc_info=True)
-
-
-def _check_seen(location: Location, parts: Sequence[Part]) -> None:
-    indexes = [INDEX_NAME, *(posixpath.join(part.directory, INDEX_NAME) for part in parts)]
-    check_seen(location, [shard for part in parts for shard in part.shards], indexes)
-
-
-def _publish(
-    job: tasks.PartitionJob, location: Location, parts: Sequence[Part], merged: bool
-) -> None:
-    won = {shard.stored.basename for part in parts for shard in part.shards}
-    for name in shards_of(job.job, location.list_names()):
-        if name not in won:
-            location.remove(name)
-    try:
-        map_files(
-            lambda part: write_index(location.child(part.directory), part.index, retry=job.retry),
-            parts,
-        )
-        if merged:
-            write_index(location, merge_parts(parts, location.url), retry=job.retry)
-    except BaseException:
-        for name in (INDEX_NAME, *(posixpath.join(p.directory, INDEX_NAME) for p in parts)):
-            location.remove(name)
-        raise

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from mdstorm_backend import errors
 from mdstorm_backend.datasets.dataset import Dataset
@@ -126,15 +126,7 @@ def materialize(
     schema = plan or plan_types(df.schema.jsonValue()["fields"], dtype, decimals)
     location = Location.of(url, storage_options)
     replaced = commit.index_to_replace(location, overwrite=overwrite)
-    job = secrets.token_hex(4)
-    task_arguments = {
-        "job": job,
-        "location": location,
-        "schema": schema,
-        "format_": format_,
-        "names": df.columns,
-        "recode": recode,
-    }
+    job = tasks.PartitionJob(secrets.token_hex(4), (location,), format_)
     _logger.info(
         "writing %s with the columns %s",
         location.url,
@@ -144,19 +136,13 @@ def materialize(
     commit.mark_directory(location)
     claim = directories.Claim(location)
     try:
-        with (
-            sized_arrow_batches(df.sparkSession, schema),
-            write_progress(df.sparkSession, location, shown=progress),
-        ):
-            # mapInArrow looks columns up by name, and reads a dot in a name as a field access.
-            plain = df.toDF(*(f"c{i}" for i in range(len(df.columns))))
-            task = tasks.make_task(tasks.write_partition, task_arguments)
-            texts = collect_reports(plain.mapInArrow(task, tasks.REPORT_SCHEMA))
+        task = {"job": job, "schema": schema, "names": df.columns, "recode": recode}
+        texts = run_job(df, tasks.write_batches, task, schema, location, shown=progress)
         partitions = tasks.reports_by_partition(texts)
         reports = [report for found in partitions.values() for report in found]
-        index = commit.publish(location, schema, reports, job, extra, replaced=replaced)
+        index = commit.publish(location, schema, reports, job.name, extra, replaced=replaced)
     except BaseException:
-        commit.clean_up(location, job)
+        commit.clean_up(location, job.name)
         raise
     finally:
         claim.release()
@@ -194,6 +180,41 @@ _NO_LIBRARY = re.compile(
 #: How a traceback begins the line of a task's WriteError, and the most characters to repeat of it.
 _WRITE_ERROR = f"{errors.WriteError.__module__}.{errors.WriteError.__name__}: "
 _LONGEST_WRITE_ERROR = 2000
+
+
+def run_job(
+    frame: DataFrame,
+    task: Callable[..., Iterator[Any]],
+    arguments: dict[str, Any],
+    schema: Schema,
+    location: Location,
+    *,
+    by: Literal["mapInArrow", "mapInPandas"] = "mapInArrow",
+    shown: bool,
+) -> list[str]:
+    """Run a task of `mdstorm_backend.write.tasks` on each partition, and return all reports.
+
+    Parameters
+    ----------
+    frame : pyspark.sql.DataFrame
+        The rows. The task finds its columns by position: their names are replaced.
+    task, arguments
+        As for `make_task`.
+    schema : Schema
+        Plan of the columns, which limits the rows of a batch.
+    location : Location
+        Where the tasks write.
+    by : {"mapInArrow", "mapInPandas"}
+        Method of the frame that runs the task.
+    shown : bool
+        Whether to show progress.
+    """
+    session = frame.sparkSession
+    # mapInArrow looks columns up by name, and reads a dot in a name as a field access.
+    plain = frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
+    made = tasks.make_task(task, arguments)
+    with sized_arrow_batches(session, schema), write_progress(session, location, shown=shown):
+        return collect_reports(getattr(plain, by)(made, tasks.REPORT_SCHEMA))
 
 
 def collect_reports(mapped: DataFrame) -> list[str]:

@@ -94,6 +94,15 @@ def file_errors(location: Location, name: str) -> Iterator[None]:
         ) from error
 
 
+@contextmanager
+def cleaning_up(location: Location) -> Iterator[None]:
+    """Log the errors of a block that cleans up after a failure, which is being raised."""
+    try:
+        yield
+    except Exception:
+        _logger.warning("could not clean up %s after a failure", location.url, exc_info=True)
+
+
 def _may_get_better(error: Exception) -> bool:
     if isinstance(error, errors.MDStormError):
         return isinstance(error, errors.StorageError)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -186,14 +185,12 @@ def shard_name(prefix: str, number: int) -> str:
 #: since each holds a shard.
 _WORKERS = 4
 
-_logger = logging.getLogger(__name__)
-
 
 class ShardStore:
     """Packs and writes shards to directories in threads, and removes them if writing fails.
 
-    The caller waits while as many shards are in progress as there are threads. A failure is raised
-    by the next call.
+    Directories are created for the first shard, or by `claim`. The caller waits while as many
+    shards are in progress as there are threads. A failure is raised by the next call.
 
     Parameters
     ----------
@@ -208,17 +205,8 @@ class ShardStore:
     retry : int
         Number of retries for writing a file to remote storage; writes to a local disk are not
         retried.
-    exclusive : bool
-        Lock directories on a local disk against other writers until the end.
     on_file : callable
         Called in a thread with the size in bytes of every file written.
-
-    Raises
-    ------
-    WriteError
-        If a directory cannot be created or written to.
-    DatasetExistsError
-        If another writer holds a directory.
     """
 
     def __init__(
@@ -229,7 +217,6 @@ class ShardStore:
         *,
         max_workers: int | None = None,
         retry: int = directories.DEFAULT_RETRY,
-        exclusive: bool = False,
         on_file: Callable[[int], None] = lambda size: None,
     ) -> None:
         self._locations = tuple(locations)
@@ -245,15 +232,29 @@ class ShardStore:
         self._written: list[tuple[Location, str]] = []
         self._made: list[Location] = []
         self._claims: list[directories.Claim] = []
+
+    def claim(self) -> None:
+        """Create the directories, and lock those on a local disk until the end.
+
+        Raises
+        ------
+        WriteError
+            If a directory cannot be created or written to.
+        DatasetExistsError
+            If another writer holds a directory.
+        """
         try:
+            self._make_directories()
             for location in self._locations:
-                if directories.make_directory(location):
-                    self._made.append(location)
-                if exclusive:
-                    self._claims.append(directories.Claim(location))
+                self._claims.append(directories.Claim(location))
         except BaseException:
             self.remove_all()
             raise
+
+    def _make_directories(self) -> None:
+        for location in self._locations:
+            if directories.make_directory(location):
+                self._made.append(location)
 
     def put(self, shard: FullShard) -> None:
         """Pack and write a shard in a thread.
@@ -261,11 +262,12 @@ class ShardStore:
         Raises
         ------
         WriteError
-            If an earlier shard could not be written.
+            If a directory cannot be created, or an earlier shard could not be written.
         """
         while self._futures and (self._futures[0].done() or len(self._futures) == self._workers):
             self._collect()
         if self._pool is None:
+            self._make_directories()
             self._pool = ThreadPoolExecutor(self._workers, thread_name_prefix="mdstorm-write")
         name = shard_name(self._prefix, len(self._reports) + len(self._futures))
         self._futures.append(self._pool.submit(self._pack_and_write, name, shard))
@@ -291,7 +293,15 @@ class ShardStore:
     def write(self, name: str, content: Sequence[Buffer]) -> None:
         """Write a file to every directory, in the caller's thread."""
         for location in self._locations:
-            self._write_one(location, name, content)
+            with directories.file_errors(location, name):
+                if directories.retried(location, partial(location.exists, name), self._retry):
+                    raise DatasetExistsError(
+                        f"{location.file_url(name)} appeared while this dataset was being written: "
+                        "another writer has the same directory. It is left as it is; write to "
+                        "another directory"
+                    )
+                self._written.append((location, name))
+                directories.retried(location, partial(location.write, name, content), self._retry)
         self._on_file(sum(map(len, content)))
 
     def close(self) -> None:
@@ -304,17 +314,13 @@ class ShardStore:
         self._stop()
         self._futures.clear()
         for location, name in self._written:
-            self._try(location, partial(location.remove, name))
+            with directories.cleaning_up(location):
+                location.remove(name)
         self.close()
         for location in self._made:
-            self._try(location, location.remove_directory_if_empty)
+            with directories.cleaning_up(location):
+                location.remove_directory_if_empty()
         self._written = []
-
-    def _try(self, location: Location, remove: Callable[[], None]) -> None:
-        try:
-            remove()
-        except Exception:
-            _logger.warning("could not clean up %s after a failure", location.url, exc_info=True)
 
     def _stop(self) -> None:
         pool, self._pool = self._pool, None
@@ -325,14 +331,3 @@ class ShardStore:
         report, name, content = shard.pack(basename, self._format)
         self.write(name, content)
         return report
-
-    def _write_one(self, location: Location, name: str, content: Sequence[Buffer]) -> None:
-        with directories.file_errors(location, name):
-            if directories.retried(location, partial(location.exists, name), self._retry):
-                raise DatasetExistsError(
-                    f"{location.file_url(name)} appeared while this dataset was being written: "
-                    "another writer has the same directory. It is left as it is; write to "
-                    "another directory"
-                )
-            self._written.append((location, name))
-            directories.retried(location, partial(location.write, name, content), self._retry)

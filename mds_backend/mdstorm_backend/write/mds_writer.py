@@ -151,9 +151,9 @@ class MDSWriter(Described, OwnContext):
             "shard",
             max_workers=max_workers,
             retry=retry,
-            exclusive=True,
             on_file=progress.add,
         )
+        store.claim()
         self._mdstorm = Writing(columns, format_, store, progress)
 
     def _mdstorm_description(self, *, full: bool) -> Description:

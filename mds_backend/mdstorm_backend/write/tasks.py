@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from mdstorm_backend.errors import ArgumentTypeError
+from mdstorm_backend.format import Schema
 from mdstorm_backend.format.encodings.registry import user_classes
-from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write.batch_shards import BatchShards, write_shards
+from mdstorm_backend.write.batch_shards import BatchShards
+from mdstorm_backend.write.directories import DEFAULT_RETRY
 from mdstorm_backend.write.full_shard import FullShard, ShardFormat, ShardReport, ShardStore
 from mdstorm_backend.write.sample_shards import SampleShards
 
@@ -29,7 +30,9 @@ REPORT_SCHEMA = "report string"
 _JOIN_ROWS = 8192
 _JOIN_BYTES = 8 << 20
 
-Batches = Iterator[pa.RecordBatch]
+Batches: TypeAlias = Iterator[pa.RecordBatch]
+Frames: TypeAlias = "Iterator[pd.DataFrame]"
+ToSamples: TypeAlias = Callable[..., Iterable[dict[str, Any]]]
 
 
 def make_task(
@@ -74,45 +77,143 @@ def make_task(
     return write_shards
 
 
-def write_partition(
+def directory_name(partition: int) -> str:
+    """Return the name of a partition's directory; up to 100,000 partitions sort by number."""
+    return f"{partition:05}"
+
+
+@dataclass(frozen=True)
+class PartitionJob:
+    """The settings that all tasks of a job share. Sent to the executors.
+
+    Attributes
+    ----------
+    name : str
+        Identifier of the job, part of every shard's name.
+    locations : tuple of Location
+        Directories to which every file is written.
+    format_ : ShardFormat
+        Size limit, compression and hashes of the shards.
+    by_partition : bool
+        Whether each partition has a directory of its own below, see `directory_name`.
+    max_workers, retry : int
+        Threads per task, and retries when writing a file.
+    """
+
+    name: str
+    locations: tuple[Location, ...]
+    format_: ShardFormat
+    by_partition: bool = False
+    max_workers: int = 1
+    retry: int = DEFAULT_RETRY
+
+    def write(
+        self,
+        make: Callable[[Callable[[FullShard], None]], BatchShards | SampleShards],
+        rows: Iterable[Any],
+    ) -> list[str]:
+        """Store what `make` cuts into shards of this task's partition, or nothing if that fails.
+
+        Shards are named after the partition and the attempt, so that an attempt that Spark abandons
+        cannot interfere with the successful one.
+
+        Returns
+        -------
+        list of str
+            A JSON text for each shard: partition, sequence and `ShardReport`.
+        """
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        if context is None:
+            raise RuntimeError("a partition can only be written in a Spark task")
+        partition = context.partitionId()
+        prefix = f"part-{partition:05}-{self.name}-{context.taskAttemptId()}"
+        places = self.locations
+        if self.by_partition:
+            places = tuple(place.child(directory_name(partition)) for place in places)
+        store = ShardStore(
+            places, self.format_, prefix, max_workers=self.max_workers, retry=self.retry
+        )
+        try:
+            shards = make(store.put)
+            for row in rows:
+                shards.write(row)
+            shards.flush()
+            return report_texts(partition, store.finish())
+        except BaseException:
+            store.remove_all()
+            raise
+
+
+def write_batches(
     batches: Batches,
     *,
-    job: str,
-    location: Location,
+    job: PartitionJob,
     schema: Schema,
-    format_: ShardFormat,
     names: Sequence[str] = (),
     recode: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None,
 ) -> Batches:
-    """Write the batches of one partition as shards.
+    """Write the record batches of a partition.
 
     The batches have the columns of `schema` in order, under any names. With `recode`, which
-    converts batches to `schema`, they have the columns `names` instead. Shards are named after the
-    partition and the attempt, so that an attempt that Spark abandons cannot interfere with the
-    successful one.
+    converts batches to `schema`, they have the columns `names` instead.
 
     Yields
     ------
     pyarrow.RecordBatch
-        One text column `report`; one row per shard: partition, sequence and `ShardReport` as JSON.
+        One text column `report`, see `PartitionJob.write`.
     """
-    partition, prefix = this_task(job)
     names = list(names or schema.names)
     named = (pa.RecordBatch.from_arrays(b.columns, names=names) for b in join_small(batches))
-    recoded = map(recode, named) if recode else named
-    reports = report_texts(partition, write_shards(recoded, location, schema, format_, prefix))
+    rows = map(recode, named) if recode else named
+    reports = job.write(partial(BatchShards, schema, job.format_), rows)
     yield pa.RecordBatch.from_arrays([pa.array(reports, pa.string())], names=["report"])
 
 
-def this_task(job: str) -> tuple[int, str]:
-    """Return this task's partition number, and the prefix of its shards' names."""
-    from pyspark import TaskContext
+def write_frames(
+    frames: Frames,
+    *,
+    job: PartitionJob,
+    names: list[str],
+    columns: dict[str, str],
+    to_samples: ToSamples,
+    arguments: dict[str, Any],
+) -> Frames:
+    """Write the samples that a user's function makes from the DataFrames of a partition.
 
-    context = TaskContext.get()
-    if context is None:
-        raise RuntimeError("a partition can only be written in a Spark task")
-    partition = context.partitionId()
-    return partition, f"part-{partition:05}-{job}-{context.taskAttemptId()}"
+    Parameters
+    ----------
+    frames : iterator of pandas.DataFrame
+        The rows, with any column names.
+    job : PartitionJob
+        The settings that all tasks share.
+    names : list of str
+        Names that the columns of the frames are given.
+    columns : dict of str to str
+        Encodings of the samples' columns.
+    to_samples : callable
+        Called with a DataFrame and `arguments`; returns an iterable of samples.
+
+    Yields
+    ------
+    pandas.DataFrame
+        One text column `report`, see `PartitionJob.write`.
+    """
+    import pandas as pd
+
+    def samples() -> Iterator[dict[str, Any]]:
+        for frame in frames:
+            made = to_samples(frame.set_axis(names, axis=1), **arguments)
+            if not isinstance(made, Iterable) or isinstance(made, (str, bytes, Mapping)):
+                raise ArgumentTypeError(
+                    f"udf_iterable returned a {type(made).__name__}: it needs to return an "
+                    "iterable of samples, each a dict from column to value"
+                )
+            yield from made
+
+    reports = job.write(partial(SampleShards, columns, job.format_), samples())
+    yield pd.DataFrame({"report": reports}, dtype=object)
 
 
 def report_texts(partition: int, reports: Sequence[ShardReport]) -> list[str]:
@@ -158,9 +259,7 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 PROBE_NAME = "probe"
 
 
-def write_probe(
-    batches: Iterator[pa.RecordBatch], *, url: str, storage_options: dict[str, Any]
-) -> Iterator[pa.RecordBatch]:
+def write_probe(batches: Batches, *, url: str, storage_options: dict[str, Any]) -> Batches:
     """Write one small file, to test whether executors can write to `url`.
 
     Yields
@@ -179,131 +278,3 @@ def write_probe(
     except Exception as error:  # each storage has errors of its own
         refused = f"{type(error).__name__}: {error}"
     yield pa.RecordBatch.from_arrays([pa.array([refused], pa.string())], names=["report"])
-
-
-Frames: TypeAlias = "Iterator[pd.DataFrame]"
-ToSamples: TypeAlias = Callable[..., Iterable[dict[str, Any]]]
-
-
-def directory_name(partition: int) -> str:
-    """Return the name of a partition's directory; up to 100,000 partitions sort by number."""
-    return f"{partition:05}"
-
-
-@dataclass(frozen=True)
-class PartitionJob:
-    """The settings that all tasks of a job share. Sent to the executors.
-
-    Attributes
-    ----------
-    job : str
-        Identifier of the job, part of every shard's name.
-    locations : tuple of Location
-        Directories to which every file is written.
-    format_ : ShardFormat
-        Size limit, compression and hashes of the shards.
-    max_workers, retry : int
-        Threads per task, and retries when writing a file.
-    """
-
-    job: str
-    locations: tuple[Location, ...]
-    format_: ShardFormat
-    max_workers: int
-    retry: int
-
-
-def _write(
-    job: PartitionJob,
-    make: Callable[[Callable[[FullShard], None]], BatchShards | SampleShards],
-    rows: Iterable[Any],
-) -> list[str]:
-    """Store what `make` cuts into shards of this task's partition, or nothing if that fails.
-
-    Shards are named after the attempt, so that an attempt that Spark abandons cannot interfere with
-    the successful one.
-    """
-    partition, prefix = this_task(job.job)
-    stores: list[ShardStore] = []
-
-    def put(shard: FullShard) -> None:
-        if not stores:  # a partition without samples leaves no directory
-            store = ShardStore(
-                [place.child(directory_name(partition)) for place in job.locations],
-                job.format_,
-                prefix,
-                max_workers=job.max_workers,
-                retry=job.retry,
-            )
-            stores.append(store)
-        stores[0].put(shard)
-
-    try:
-        shards = make(put)
-        for row in rows:
-            shards.write(row)
-        shards.flush()
-        return report_texts(partition, [report for one in stores for report in one.finish()])
-    except BaseException:
-        for store in stores:
-            store.remove_all()
-        raise
-
-
-def write_batches(batches: Batches, *, job: PartitionJob, schema: Schema) -> Batches:
-    """Write the record batches of a partition, which have the columns of `schema` in order.
-
-    Yields
-    ------
-    pyarrow.RecordBatch
-        One text column `report`; one row per shard: partition, sequence and `ShardReport` as JSON.
-    """
-    names = list(schema.names)
-    named = (pa.RecordBatch.from_arrays(b.columns, names=names) for b in join_small(batches))
-    reports = _write(job, partial(BatchShards, schema, job.format_), named)
-    yield pa.RecordBatch.from_arrays([pa.array(reports, pa.string())], names=["report"])
-
-
-def write_frames(
-    frames: Frames,
-    *,
-    job: PartitionJob,
-    names: list[str],
-    columns: dict[str, str],
-    to_samples: ToSamples,
-    arguments: dict[str, Any],
-) -> Frames:
-    """Write the samples that a user's function makes from the DataFrames of a partition.
-
-    Parameters
-    ----------
-    frames : iterator of pandas.DataFrame
-        The rows, with any column names.
-    job : PartitionJob
-        The settings that all tasks share.
-    names : list of str
-        Names that the columns of the frames are given.
-    columns : dict of str to str
-        Encodings of the samples' columns.
-    to_samples : callable
-        Called with a DataFrame and `arguments`; returns an iterable of samples.
-
-    Yields
-    ------
-    pandas.DataFrame
-        One text column `report`, see `write_batches`.
-    """
-    import pandas as pd
-
-    def samples() -> Iterator[dict[str, Any]]:
-        for frame in frames:
-            made = to_samples(frame.set_axis(names, axis=1), **arguments)
-            if not isinstance(made, Iterable) or isinstance(made, (str, bytes, Mapping)):
-                raise ArgumentTypeError(
-                    f"udf_iterable returned a {type(made).__name__}: it needs to return an "
-                    "iterable of samples, each a dict from column to value"
-                )
-            yield from made
-
-    reports = _write(job, partial(SampleShards, columns, job.format_), samples())
-    yield pd.DataFrame({"report": reports}, dtype=object)

@@ -150,7 +150,7 @@ def test_wrong_arguments_are_refused_and_nothing_is_written(
     ("frame", "options", "message"),
     [
         ([1], {"out": "never"}, "must be a Spark DataFrame, found list: .*createDataFrame"),
-        (None, [1], "mds_kwargs is a dict of the arguments of MDSWriter, found"),
+        (None, [1], "the arguments of MDSWriter, must be a dict, found"),
     ],
 )
 def test_what_is_no_frame_or_no_dict_is_refused(

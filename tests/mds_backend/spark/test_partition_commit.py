@@ -21,7 +21,7 @@ SCHEMA = plan({"n": "long"})
 
 def make_job(*targets: Path | str, name: str = "0123abcd") -> PartitionJob:
     locations = tuple(Location.of(str(target)) for target in targets)
-    return PartitionJob(name, locations, ShardFormat(1000), max_workers=1, retry=0)
+    return PartitionJob(name, locations, ShardFormat(1000), by_partition=True, retry=0)
 
 
 def write(job: PartitionJob, partition: int, *numbers: int | None, attempt: int = 0) -> list[str]:
@@ -31,7 +31,7 @@ def write(job: PartitionJob, partition: int, *numbers: int | None, attempt: int 
         directory = location.child(f"{partition:05}")
         if location.is_local_disk:
             directory.make_directory()
-        prefix = f"part-{partition:05}-{job.job}-{attempt}"
+        prefix = f"part-{partition:05}-{job.name}-{attempt}"
         batch = pa.RecordBatch.from_arrays([pa.array(numbers, pa.int64())], ["n"])
         reports = write_shards([batch], directory, SCHEMA, ShardFormat(1000), prefix)
     return report_texts(partition, reports)
@@ -85,7 +85,7 @@ def test_an_index_that_cannot_be_written_takes_the_others_with_it(
             raise OSError("disk full")
         write_index(location, index, **options)
 
-    monkeypatch.setattr("mdstorm_backend.spark.dataframe_to_mds.write_index", full)
+    monkeypatch.setattr("mdstorm_backend.write.commit.write_index", full)
     with pytest.raises(OSError, match="disk full"):
         publish_partitions(job, SCHEMA, reports, merged=True)
     assert "index.json" not in {path.name for path in target.rglob("*")}

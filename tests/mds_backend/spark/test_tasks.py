@@ -14,9 +14,8 @@ from tests.mds_backend.small_datasets import plan
 from mdstorm_backend.errors import ArgumentTypeError, EncodingError, WriteError
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.full_shard import ShardFormat
-from mdstorm_backend.write.tasks import PartitionJob, write_frames, write_partition
+from mdstorm_backend.write.tasks import PartitionJob, write_batches, write_frames
 
-JOB = "0123abcd"
 ROWS = 20_000
 
 
@@ -34,8 +33,8 @@ def test_the_shards_do_not_depend_on_how_spark_cuts_batches(target: Path) -> Non
         directory = target / str(cut)
         directory.mkdir(parents=True)
         batches = iter(table.to_batches(max_chunksize=cut))
-        location, format_ = Location.of(directory), ShardFormat(1 << 20)
-        list(write_partition(batches, job=JOB, location=location, schema=schema, format_=format_))
+        job = PartitionJob("0123abcd", (Location.of(directory),), ShardFormat(1 << 20))
+        list(write_batches(batches, job=job, schema=schema))
         contents.append([path.read_bytes() for path in sorted(directory.iterdir())])
     assert contents[0] == contents[1] == contents[2]
     assert len(contents[0]) == 1
@@ -43,7 +42,7 @@ def test_the_shards_do_not_depend_on_how_spark_cuts_batches(target: Path) -> Non
 
 def write_samples(target: Path, to_samples: Any) -> None:
     place = (Location.of(str(target)),)
-    job = PartitionJob(JOB, place, ShardFormat(400), max_workers=2, retry=0)
+    job = PartitionJob("0123abcd", place, ShardFormat(400), max_workers=2, retry=0)
     frames = iter([pd.DataFrame({"c0": range(99)})])
     columns = {"names": ["n"], "columns": {"x": "int"}}
     list(write_frames(frames, job=job, **columns, to_samples=to_samples, arguments={}))
