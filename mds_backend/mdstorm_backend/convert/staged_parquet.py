@@ -22,7 +22,7 @@ from mdstorm_backend.format.type_plan import plan_types
 from mdstorm_backend.format.values.arrow_types import arrow_type
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.spark.materialization import write_progress
-from mdstorm_backend.spark.session import is_local, reason_among, session_conf, spark_url
+from mdstorm_backend.spark.sessions import is_local, reason_among, session_conf, spark_url
 from mdstorm_backend.storage import Location
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from mdstorm_backend.spark.materialization import (
     materialize,
     why_not_writable,
 )
-from mdstorm_backend.spark.session import (
+from mdstorm_backend.spark.sessions import (
     is_local,
     is_refusal,
     read_conf,

@@ -17,7 +17,7 @@ from mdstorm_backend.format.compression import check_hashes
 from mdstorm_backend.format.shard_info import parse_size_limit
 from mdstorm_backend.format.values.arrow_types import arrow_type, simple_name
 from mdstorm_backend.spark.materialization import run_job
-from mdstorm_backend.spark.session import check_dataframe
+from mdstorm_backend.spark.sessions import check_dataframe
 from mdstorm_backend.storage import Location, check_no_secrets
 from mdstorm_backend.write import commit, directories, merge, tasks
 from mdstorm_backend.write.full_shard import ShardFormat

@@ -20,7 +20,7 @@ from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES, parse_shard_name
 from mdstorm_backend.format.type_plan import plan_types
 from mdstorm_backend.format.values.arrow_types import simple_name
-from mdstorm_backend.spark.session import (
+from mdstorm_backend.spark.sessions import (
     check_dataframe,
     is_local,
     read_conf,

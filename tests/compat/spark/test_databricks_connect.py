@@ -57,7 +57,7 @@ from mdstorm.spark import make_spark_converter
 from mdstorm.spark_utils import dataset_as_rdd
 from mdstorm_backend import open_dataset
 from mdstorm_backend.spark import start_session
-from mdstorm_backend.spark.session import is_local
+from mdstorm_backend.spark.sessions import is_local
 
 print(start_session() is spark, is_local(spark))
 parent = "file://" + os.getcwd() + "/cache"

@@ -9,7 +9,7 @@ from tests.conftest import IS_REFUSING
 from tests.mds_backend.small_datasets import array_of, plan, struct_of
 
 from mdstorm_backend.spark.materialization import materialize
-from mdstorm_backend.spark.session import rows_per_batch, sized_arrow_batches
+from mdstorm_backend.spark.sessions import rows_per_batch, sized_arrow_batches
 
 CONF = "spark.sql.execution.arrow.maxRecordsPerBatch"
 BINARIES = plan({"x": "binary"})

@@ -8,7 +8,7 @@ import pytest
 from tests.refusing import refusal
 
 from mdstorm_backend.spark import is_local, read_conf, session_conf
-from mdstorm_backend.spark.session import is_refusal, short_reason
+from mdstorm_backend.spark.sessions import is_refusal, short_reason
 
 PYTHON_IN_JAVA = """An exception was thrown from the Python worker.
 Traceback (most recent call last):
