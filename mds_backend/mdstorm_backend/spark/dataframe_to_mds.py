@@ -12,15 +12,13 @@ import pyarrow as pa
 from mdstorm_backend import errors
 from mdstorm_backend.base import check_integer, check_mapping, require, warn_user
 from mdstorm_backend.base.threads import map_files
-from mdstorm_backend.format import INDEX_NAME, Column, Schema, plan_types, type_plan
+from mdstorm_backend.format import INDEX_NAME, Column, Schema, plan_types, shard_info, type_plan
 from mdstorm_backend.format.compression import check_hashes
-from mdstorm_backend.format.shard_info import parse_size_limit
 from mdstorm_backend.format.values.arrow_types import arrow_type, simple_name
+from mdstorm_backend.spark import sessions
 from mdstorm_backend.spark.materialization import run_job
-from mdstorm_backend.spark.sessions import check_dataframe
 from mdstorm_backend.storage import Location, check_no_secrets
-from mdstorm_backend.write import commit, directories, merge, tasks
-from mdstorm_backend.write.full_shard import ShardFormat
+from mdstorm_backend.write import commit, directories, full_shard, merge, tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -93,7 +91,7 @@ def dataframe_to_mds(
         raise errors.InvalidArgumentError(
             "Input dataframe is None or Empty! Give it a DataFrame with rows"
         )
-    check_dataframe(dataframe)
+    sessions.check_dataframe(dataframe)
     options = _checked_options(mds_kwargs, udf_iterable is not None)
     # The converter's type plan casts doubles to float32 by default; types are kept here.
     fields = dataframe.schema.jsonValue()["fields"]
@@ -103,8 +101,8 @@ def dataframe_to_mds(
     targets = directories.find_targets(
         options["out"], bool(options.get("keep_local")), storage_options, temporary=False
     )
-    format_ = ShardFormat(
-        parse_size_limit(options.get("size_limit", 1 << 26)),
+    format_ = full_shard.ShardFormat(
+        shard_info.parse_size_limit(options.get("size_limit", 1 << 26)),
         options.get("compression", "zstd") or None,
         check_hashes(options.get("hashes")),
     )

@@ -13,23 +13,14 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 from mdstorm_backend import errors
-from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.display import ThrottledLine, counted, human_bytes, open_line
+from mdstorm_backend.format import Schema, plan_types, shard_info
 from mdstorm_backend.format.compression import check_hashes
-from mdstorm_backend.format.schema import Schema
-from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES, parse_shard_name
-from mdstorm_backend.format.type_plan import plan_types
 from mdstorm_backend.format.values.arrow_types import simple_name
-from mdstorm_backend.spark.sessions import (
-    check_dataframe,
-    is_local,
-    read_conf,
-    short_reason,
-    sized_arrow_batches,
-)
+from mdstorm_backend.spark import sessions
 from mdstorm_backend.storage import Location, check_no_secrets
-from mdstorm_backend.write import commit, directories, tasks
-from mdstorm_backend.write.full_shard import ShardFormat
+from mdstorm_backend.write import commit, directories, full_shard, tasks
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -120,8 +111,10 @@ def materialize(
     >>> len(dataset)
     3
     """
-    check_dataframe(df)
-    format_ = ShardFormat(checked_shard_size(shard_size), compression, check_hashes(hashes))
+    sessions.check_dataframe(df)
+    format_ = full_shard.ShardFormat(
+        checked_shard_size(shard_size), compression, check_hashes(hashes)
+    )
     check_no_secrets(storage_options or {})
     schema = plan or plan_types(df.schema.jsonValue()["fields"], dtype, decimals)
     location = Location.of(url, storage_options)
@@ -167,7 +160,7 @@ def checked_shard_size(shard_size: int | None) -> int:
         raise errors.InvalidArgumentError(
             f"the shard size must be a whole number of bytes or None, found {shard_size!r}"
         )
-    return min(size, MAX_SHARD_BYTES)
+    return min(size, shard_info.MAX_SHARD_BYTES)
 
 
 #: The error of a `make_task` function if workers cannot import mdstorm.
@@ -213,7 +206,10 @@ def run_job(
     # mapInArrow looks columns up by name, and reads a dot in a name as a field access.
     plain = frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
     made = tasks.make_task(task, arguments)
-    with sized_arrow_batches(session, schema), write_progress(session, location, shown=shown):
+    with (
+        sessions.sized_arrow_batches(session, schema),
+        write_progress(session, location, shown=shown),
+    ):
         return collect_reports(getattr(plain, by)(made, tasks.REPORT_SCHEMA))
 
 
@@ -237,7 +233,9 @@ def collect_reports(mapped: DataFrame) -> list[str]:
         lacking = _lacking(error, mapped.sparkSession)
         if lacking:
             raise errors.MissingDependencyError(lacking) from error
-        _, is_ours, text = short_reason(error, longest=_LONGEST_WRITE_ERROR).partition(_WRITE_ERROR)
+        _, is_ours, text = sessions.short_reason(error, longest=_LONGEST_WRITE_ERROR).partition(
+            _WRITE_ERROR
+        )
         if is_ours:
             raise errors.WriteError(text) from None  # Spark's error repeats it below two tracebacks
         raise
@@ -253,14 +251,14 @@ def _check_interrupted(error: BaseException | None) -> None:
 
 def _lacking(error: Exception, session: SparkSession) -> str:
     """Return a message if a Spark error means that workers lack a library; otherwise empty."""
-    reason = short_reason(error)
+    reason = sessions.short_reason(error)
     if ours := _NO_MDSTORM.match(reason):
         return ours[1]
     found = _NO_LIBRARY.search(reason)
     if found is None:
         return ""
     name = (found[1] or found[2]).lower()
-    if is_local(session):
+    if sessions.is_local(session):
         return (
             f"Python on the Spark workers has no {name}. Set the environment variable "
             f"PYSPARK_PYTHON to {sys.executable} before Spark starts, or activate its environment"
@@ -320,12 +318,9 @@ def why_not_writable(session: SparkSession, location: Location) -> str:
         except errors.MissingDependencyError:
             raise
         except Exception as error:  # each kind of session raises errors of its own
-            return short_reason(error)
-        if refused:
-            return refused
-        if not directory.exists(tasks.PROBE_NAME):
-            return "what an executor wrote there cannot be seen from the driver"
-        return ""
+            return sessions.short_reason(error)
+        unseen = "what an executor wrote there cannot be seen from the driver"
+        return refused or ("" if directory.exists(tasks.PROBE_NAME) else unseen)
 
 
 @contextmanager
@@ -385,15 +380,21 @@ def write_progress(
     shown : bool
         Whether to show anything.
     """
-    has_own_bar = read_conf(session, "spark.ui.showConsoleProgress") == "true"
+    has_own_bar = sessions.read_conf(session, "spark.ui.showConsoleProgress") == "true"
     line = open_line(in_terminal=not has_own_bar) if shown else None
     if line is None:
         yield
         return
     drawn, done = ThrottledLine(line, what), threading.Event()
-    thread = threading.Thread(
-        target=_watch, args=(location, drawn, done), name="mdstorm-progress", daemon=True
-    )
+
+    def watch() -> None:
+        pause = _INTERVAL_SECONDS
+        while not done.wait(pause):
+            begun = time.monotonic()
+            drawn.draw(_written(location) or "Spark is at work")
+            pause = max(_INTERVAL_SECONDS, (time.monotonic() - begun) / _SHARE_OF_LISTING)
+
+    thread = threading.Thread(target=watch, name="mdstorm-progress", daemon=True)
     thread.start()
     ended = "stopped"
     try:
@@ -405,20 +406,12 @@ def write_progress(
         drawn.close(ended or _written(location) or "done")
 
 
-def _watch(location: Location | None, drawn: ThrottledLine, done: threading.Event) -> None:
-    pause = _INTERVAL_SECONDS
-    while not done.wait(pause):
-        begun = time.monotonic()
-        drawn.draw(_written(location) or "Spark is at work")
-        pause = max(_INTERVAL_SECONDS, (time.monotonic() - begun) / _SHARE_OF_LISTING)
-
-
 def _written(location: Location | None) -> str:
     """Return a text with the number and the size of the written shards; empty if unknown."""
     if location is None:
         return ""
     try:
-        found = [size for name, size in location.list_sizes() if parse_shard_name(name)]
+        found = [size for name, size in location.list_sizes() if shard_info.parse_shard_name(name)]
     except Exception:  # executors may write where this process cannot look
         return ""
     return f"{counted(len(found), 'shard')}, {human_bytes(sum(found))}" if found else _NO_SHARDS
