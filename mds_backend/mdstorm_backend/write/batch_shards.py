@@ -14,12 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mdstorm_backend.errors import EncodingError, MDStormError
+from mdstorm_backend.format import layout, shard_info
 from mdstorm_backend.format.encodings.arrays import Array
 from mdstorm_backend.format.encodings.encode_arrays import UNEVEN
 from mdstorm_backend.format.encodings.encoding import EncodedColumn
-from mdstorm_backend.format.layout import Validity, pack_validity, preamble, preamble_size
 from mdstorm_backend.format.schema import FORMAT_VERSION, Column, Schema
-from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write import directories
 from mdstorm_backend.write.full_shard import FullShard, Packed, ShardFormat, ShardReport, shard_name
@@ -127,13 +126,13 @@ class ShardBuffer:
         self._names = names
         self._schema = schema
         self._format = format_
-        self._size_limit = format_.size_limit or MAX_SHARD_BYTES
+        self._size_limit = format_.size_limit or shard_info.MAX_SHARD_BYTES
         self._chunks: list[memoryview] = []
         self._lengths: list[npt.NDArray[np.int64]] = []
         self._pieces: list[tuple[list[EncodedColumn], int, int]] = []
         self._with_nulls: set[str] = set()
         bitmaps = sum(len(json.dumps(name)) + _BITMAP_ENTRY for name in names) * 2
-        self._used: float = preamble_size(0, self._header(Validity())) + bitmaps
+        self._used: float = layout.preamble_size(0, self._header(layout.Validity())) + bitmaps
 
     def append(self, columns: list[EncodedColumn], samples: Samples, start: int) -> int:
         """Append samples from `start` on until the shard is full.
@@ -175,7 +174,7 @@ class ShardBuffer:
                 costs = costs + elements * _BASE64_BIT
         return costs[1:]
 
-    def _validity(self) -> Validity:
+    def _validity(self) -> layout.Validity:
         """Return the validity masks of the collected samples."""
         rows: dict[str, npt.NDArray[np.bool_]] = {}
         elements: dict[str, npt.NDArray[np.bool_]] = {}
@@ -186,12 +185,12 @@ class ShardBuffer:
             masks = [_element_mask(*piece) for piece in pieces]
             if not all(mask.all() for mask in masks):
                 elements[name] = np.concatenate(masks)
-        return Validity(rows, elements)
+        return layout.Validity(rows, elements)
 
     def full(self) -> FullShard:
         """Return the collected samples as a shard."""
         validity = self._validity()
-        start = preamble(np.concatenate(self._lengths), self._header(validity))
+        start = layout.preamble(np.concatenate(self._lengths), self._header(validity))
         return FullShard(
             self._names,
             self.encodings,
@@ -201,10 +200,10 @@ class ShardBuffer:
             element_null_counts=validity.element_null_counts,
         )
 
-    def _header(self, validity: Validity) -> bytes:
+    def _header(self, validity: layout.Validity) -> bytes:
         extra: dict[str, Any] = {"version": FORMAT_VERSION, "columns": self._schema.to_json()}
         if validity.rows or validity.elements:
-            extra["nulls"] = pack_validity(validity)
+            extra["nulls"] = layout.pack_validity(validity)
         return self._format.header(self._names, self.encodings, extra)
 
 

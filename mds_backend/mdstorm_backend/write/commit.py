@@ -7,7 +7,6 @@ written last. Each job puts its id in the names of its shards and of its records
 
 from __future__ import annotations
 
-import logging
 import posixpath
 import re
 import time
@@ -16,24 +15,20 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
-from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend import errors
 from mdstorm_backend.base.threads import map_files
-from mdstorm_backend.format.compression import EXTENSIONS
-from mdstorm_backend.format.index import INDEX_NAME, Index, ShardInfo
+from mdstorm_backend.format import EXTENSIONS, stored_schema
+from mdstorm_backend.format.index import Index
 from mdstorm_backend.format.schema import FORMAT_VERSION, Column, Schema
-from mdstorm_backend.format.shard_info import CLAIM_NAME, MARKER_NAME
-from mdstorm_backend.format.stored_schema import with_form
+from mdstorm_backend.format.shard_info import CLAIM_NAME, INDEX_NAME, MARKER_NAME, ShardInfo
 from mdstorm_backend.storage import Location, seconds_of
 from mdstorm_backend.write import directories
 from mdstorm_backend.write.full_shard import ShardReport
 
 if TYPE_CHECKING:
     from mdstorm_backend.cache import CachedDataset
-
-_logger = logging.getLogger(__name__)
 
 _OURS = re.compile(
     rf"part-\d{{5,}}-((?P<job>[0-9a-f]{{8}})-)?(?P<attempt>\d+)\.(\d{{5,}}\.mds(\.({EXTENSIONS}))?|done)"
@@ -180,15 +175,19 @@ def build_index(schema: Schema | None, reports: Sequence[ShardReport]) -> Index:
     Without a schema, the index holds only the entries of the MDS format.
     """
     shards = tuple(report.info for report in reports)
-    if schema is None:
-        return Index(shards, {})
-    columns = tuple(_with_counts(column, reports) for column in schema)
-    extra = {
+    columns = [_with_counts(column, reports) for column in schema or ()]
+    return Index(shards, schema_extra(shards, columns))
+
+
+def schema_extra(shards: Iterable[ShardInfo], columns: Sequence[Column]) -> dict[str, Any]:
+    """Return the entries of an index for the schema of its shards; none without columns."""
+    if not columns:
+        return {}
+    return {
         "version": FORMAT_VERSION,
-        "num_rows": sum(info.samples for info in shards),
-        "columns": Schema(columns).to_json(),
+        "num_rows": sum(shard.samples for shard in shards),
+        "columns": Schema(tuple(columns)).to_json(),
     }
-    return Index(shards, extra)
 
 
 def write_index(
@@ -229,7 +228,7 @@ def clean_up(location: Location, job: str, attempt: str | None = None) -> None:
     Shards that a published index lists are kept: runs of the same conversion use the same names.
     The job's error is being raised, so others are only logged.
     """
-    try:
+    with directories.cleaning_up(location):
         published = bytes(location.read(INDEX_NAME)) if location.exists(INDEX_NAME) else b""
         for name in shards_of(job, location.list_names(), attempt):
             if name.encode() not in published:
@@ -237,8 +236,6 @@ def clean_up(location: Location, job: str, attempt: str | None = None) -> None:
         left = location.list_names()
         if INDEX_NAME not in left and not any(map(is_ours, left)):
             remove_dataset(location)
-    except Exception:
-        _logger.warning("could not remove the shards of a failed job", exc_info=True)
 
 
 def remove_dataset(location: Location) -> list[str]:
@@ -301,7 +298,7 @@ def _with_counts(column: Column, reports: Sequence[ShardReport]) -> Column:
         if count < report.info.samples or not any(nulls)  # nulls alone have no form
     }
     return replace(
-        with_form(column, encodings),
+        stored_schema.with_form(column, encodings),
         null_count=sum(nulls),
         element_null_count=sum(
             report.element_null_counts.get(column.name, 0) for report in reports
@@ -328,8 +325,8 @@ def list_unfinished(parent: str, names: re.Pattern[str]) -> Iterator[CachedDatas
     location = Location.of(parent)
     found = [location.child(name) for name in location.list_matches("*") if names.fullmatch(name)]
     begun = map_files(lambda directory: not directory.exists(INDEX_NAME), found)
-    for directory in compress(found, begun):
-        if left := _left_in(directory):
+    for directory, is_begun in zip(found, begun, strict=True):
+        if is_begun and (left := _left_in(directory)):
             yield left
 
 

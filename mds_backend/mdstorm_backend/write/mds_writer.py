@@ -9,21 +9,14 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from mdstorm_backend.base.checks import check_integer
-from mdstorm_backend.base.threads import OwnContext
+from mdstorm_backend import errors
+from mdstorm_backend.base import OwnContext, check_integer
 from mdstorm_backend.display import Described, Description, counted, shown_place
 from mdstorm_backend.display.live_progress import FileProgress
-from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, WriteError
+from mdstorm_backend.format import INDEX_NAME, shard_info, type_plan
 from mdstorm_backend.format.compression import check_hashes
 from mdstorm_backend.format.encodings import parse_encoding
-from mdstorm_backend.format.index import INDEX_NAME
-from mdstorm_backend.format.shard_info import INDEX_VERSION, parse_size_limit
-from mdstorm_backend.format.type_plan import check_columns, plan_batch
-from mdstorm_backend.write.batch_shards import BatchShards
-from mdstorm_backend.write.commit import build_index
-from mdstorm_backend.write.directories import DEFAULT_RETRY, Path, clear_target, find_targets
-from mdstorm_backend.write.full_shard import FullShard, ShardFormat, ShardStore, shard_name
-from mdstorm_backend.write.sample_shards import SampleShards
+from mdstorm_backend.write import batch_shards, commit, directories, full_shard, sample_shards
 
 
 class MDSWriter(Described, OwnContext):
@@ -107,35 +100,35 @@ class MDSWriter(Described, OwnContext):
         self,
         *,
         columns: Mapping[str, str] | None = None,
-        out: Path | tuple[Path, Path],
+        out: directories.Path | tuple[directories.Path, directories.Path],
         keep_local: bool = False,
         compression: str | None = None,
         hashes: Iterable[str] | None = None,
         size_limit: int | str | None = 1 << 26,
         progress_bar: bool = False,
         max_workers: int | None = None,
-        retry: int = DEFAULT_RETRY,
+        retry: int = directories.DEFAULT_RETRY,
         exist_ok: bool = False,
         storage_options: dict[str, Any] | None = None,
         **unknown: Any,
     ) -> None:
         if unknown:
-            raise InvalidArgumentError(
+            raise errors.InvalidArgumentError(
                 f"Invalid Writer argument(s): {sorted(unknown)}. Known are columns, out, "
                 "keep_local, compression, hashes, size_limit, progress_bar, max_workers, retry, "
                 "exist_ok and storage_options"
             )
         if columns is not None:
-            check_columns(columns)
+            type_plan.check_columns(columns)
         check_integer("max_workers", max_workers, lowest=1)
         check_integer("retry", retry, lowest=0)
-        limit = parse_size_limit(size_limit)
-        format_ = ShardFormat(limit, compression or None, check_hashes(hashes))
-        targets = find_targets(out, keep_local, storage_options)
+        limit = shard_info.parse_size_limit(size_limit)
+        format_ = full_shard.ShardFormat(limit, compression or None, check_hashes(hashes))
+        targets = directories.find_targets(out, keep_local, storage_options)
         self.local, self.remote = targets.local, targets.remote
-        first = format_.file_name(shard_name("shard", 0))
+        first = format_.file_name(full_shard.shard_name("shard", 0))
         for location in targets.all:
-            clear_target(location, exist_ok=exist_ok, first_shard=first)
+            directories.clear_target(location, exist_ok=exist_ok, first_shard=first)
         self.columns = None if columns is None else dict(columns)
         encodings = sorted((columns or {}).items())
         self.column_names = [name for name, _ in encodings]
@@ -145,7 +138,7 @@ class MDSWriter(Described, OwnContext):
         self.hashes, self.size_limit = list(format_.hashes), limit
         #: All other state is here, so that subclasses may use any other attribute name.
         progress = FileProgress(shown=progress_bar)
-        store = ShardStore(
+        store = full_shard.ShardStore(
             targets.to_write,
             format_,
             "shard",
@@ -222,10 +215,11 @@ class MDSWriter(Described, OwnContext):
         """Return the header of a shard: the format, its settings, and the columns."""
         names = ("format", "compression", "hashes", "size_limit")
         columns = ("column_names", "column_encodings", "column_sizes")
-        return {"version": INDEX_VERSION, **{n: getattr(self, n) for n in (*names, *columns)}}
+        config = {name: getattr(self, name) for name in (*names, *columns)}
+        return {"version": shard_info.INDEX_VERSION, **config}
 
     def __reduce__(self) -> Any:
-        raise ArgumentTypeError(
+        raise errors.ArgumentTypeError(
             "an MDSWriter cannot be copied or sent to another process, since both would write "
             "the same files: create one in each process that writes, with its own directory, and "
             "merge the directories with merge_index"
@@ -259,41 +253,40 @@ class Writing:
     """
 
     columns: Mapping[str, str] | None
-    format_: ShardFormat
-    store: ShardStore
+    format_: full_shard.ShardFormat
+    store: full_shard.ShardStore
     progress: FileProgress
-    shards: SampleShards | TableShards | None = None
+    shards: sample_shards.SampleShards | TableShards | None = None
     state: Literal["open", "finished", "abandoned"] = "open"
 
     def write(self, sample: Mapping[str, Any]) -> None:
         """Append a sample."""
         if self.state != "open":
             raise self._closed_error()
-        shards = self.shards or self._first_samples()
+        shards = self.shards
         if isinstance(shards, TableShards):
             raise _other_kind("Arrow data", "call write_batch with pyarrow.Table.from_pylist([…])")
+        if shards is None:
+            if self.columns is None:
+                raise errors.InvalidArgumentError(
+                    "columns are not known: give the encoding of every column with columns={…}, or "
+                    "write Arrow data with write_batch"
+                )
+            shards = sample_shards.SampleShards(self.columns, self.format_, self._emit)
         shards.write(sample)
         self.shards = shards
-
-    def _first_samples(self) -> SampleShards:
-        if self.columns is None:
-            raise InvalidArgumentError(
-                "columns are not known: give the encoding of every column with columns={…}, or "
-                "write Arrow data with write_batch"
-            )
-        return SampleShards(self.columns, self.format_, self._emit)
 
     def write_batch(self, data: pa.Table | pa.RecordBatch) -> None:
         """Append all rows of Arrow data."""
         if not isinstance(data, (pa.Table, pa.RecordBatch)):
-            raise ArgumentTypeError(
+            raise errors.ArgumentTypeError(
                 f"write_batch takes a pyarrow Table or RecordBatch, found {type(data).__name__}: "
                 "use pyarrow.Table.from_pandas(…) or from_pydict(…), or write(sample)"
             )
         if self.state != "open":
             raise self._closed_error()
         shards = self.shards or TableShards(data.schema, self.columns, self.format_, self._emit)
-        if isinstance(shards, SampleShards):
+        if not isinstance(shards, TableShards):
             raise _other_kind("samples", "call write with each of data.to_pylist()")
         before = shards.num_rows
         try:
@@ -314,7 +307,7 @@ class Writing:
             if self.shards is not None:
                 self.shards.flush()
             plan = self.shards.plan if isinstance(self.shards, TableShards) else None
-            index = build_index(plan, self.store.finish())
+            index = commit.build_index(plan, self.store.finish())
             self.store.write(INDEX_NAME, [index.to_bytes()])
             self.store.close()
         except BaseException:
@@ -323,13 +316,13 @@ class Writing:
         self.state = "finished"
         self.progress.close()
 
-    def _closed_error(self) -> WriteError:
-        return WriteError(
+    def _closed_error(self) -> errors.WriteError:
+        return errors.WriteError(
             f"this MDSWriter is {self.state} and takes no more samples: write another dataset "
             "with a new writer"
         )
 
-    def _emit(self, shard: FullShard) -> None:
+    def _emit(self, shard: full_shard.FullShard) -> None:
         try:
             self.store.put(shard)
         except BaseException:
@@ -344,14 +337,14 @@ class Writing:
             self.progress.close()
 
 
-def _other_kind(first: str, instead: str) -> InvalidArgumentError:
-    return InvalidArgumentError(
+def _other_kind(first: str, instead: str) -> errors.InvalidArgumentError:
+    return errors.InvalidArgumentError(
         f"this MDSWriter has {first}, and takes either samples or Arrow data. Write the rest in "
         f"the same way: {instead}"
     )
 
 
-class TableShards(BatchShards):
+class TableShards(batch_shards.BatchShards):
     """Cuts tables into shards; all tables must have the columns and types of the first one.
 
     Parameters
@@ -373,10 +366,10 @@ class TableShards(BatchShards):
         self,
         schema: pa.Schema,
         columns: Mapping[str, str] | None,
-        format_: ShardFormat,
-        emit: Callable[[FullShard], None],
+        format_: full_shard.ShardFormat,
+        emit: Callable[[full_shard.FullShard], None],
     ) -> None:
-        self.plan = plan_batch(schema, columns)
+        self.plan = type_plan.plan_batch(schema, columns)
         # An encoding that the user chose is written unchanged.
         super().__init__(self.plan, format_, emit, frozenset(columns or ()))
         self._types = {name: schema.field(name).type for name in self.plan.names}
@@ -392,13 +385,13 @@ class TableShards(BatchShards):
         types = {field.name: field.type for field in data.schema}
         for name, type_ in self._types.items():
             if types.get(name) != type_:
-                raise InvalidArgumentError(
+                raise errors.InvalidArgumentError(
                     f"column {name!r} has type {types.get(name, 'nothing at all')} in this batch "
                     f"and {type_} in earlier ones: give all the same columns and types"
                 )
             nulls = 0 if self.plan[name].nullable else data.column(name).null_count
             if nulls:
-                raise InvalidArgumentError(
+                raise errors.InvalidArgumentError(
                     f"column {name!r} holds {counted(nulls, 'null')}, and the schema of the first "
                     "batch says that it has none: make the field nullable there, or fill the nulls"
                 )

@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 import os
 import posixpath
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from mdstorm_backend import errors
-from mdstorm_backend.base.checks import warn_user
+from mdstorm_backend.base import warn_user
 from mdstorm_backend.base.threads import map_files
+from mdstorm_backend.format import Column, stored_schema
 from mdstorm_backend.format.index import INDEX_NAME, FileInfo, Index, ShardInfo
-from mdstorm_backend.format.schema import FORMAT_VERSION, Schema
-from mdstorm_backend.format.stored_schema import joined_form, schema_of, without_form
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write.commit import write_index
-from mdstorm_backend.write.directories import Path, Targets, find_targets, make_directory
+from mdstorm_backend.write import commit, directories
 
 
 def merge_index(*args: Any, **options: Any) -> None:
@@ -71,32 +69,30 @@ def merge_index(*args: Any, **options: Any) -> None:
 
 
 def _merge_root(
-    out: Path | tuple[Path, Path],
+    out: directories.Path | tuple[directories.Path, directories.Path],
     keep_local: bool = True,
     download_timeout: int = 60,
     *,
     storage_options: dict[str, Any] | None = None,
 ) -> None:
-    targets = find_targets(out, keep_local, storage_options, temporary=False)
+    targets = directories.find_targets(out, keep_local, storage_options, temporary=False)
     # Of a pair, search the local directory first, as `_find` does.
     for root in targets.all:
         names = [n for n in root.list_names() if posixpath.basename(n) == INDEX_NAME]
-        directories = sorted(f"{posixpath.dirname(n)}/" for n in names if n != INDEX_NAME)
-        if directories:
+        below = sorted(f"{posixpath.dirname(n)}/" for n in names if n != INDEX_NAME)
+        if below:
             break
     else:
         raise errors.InvalidArgumentError(
             f"there is nothing to merge: no directory below {targets.all[-1].url} has an "
             f"{INDEX_NAME}. Pass the directory that contains the parts"
         )
-    indexes = map_files(_read, [root.child(directory[:-1]) for directory in directories])
-    parts = [Part(d[:-1], index) for d, index in zip(directories, indexes, strict=True)]
-    _write(targets, merge_parts(parts, root.url))
+    _merge([(root.child(path[:-1]), path[:-1]) for path in below], root.url, targets)
 
 
 def _merge_files(
-    index_file_urls: Sequence[Path | tuple[Path, Path]],
-    out: Path | tuple[Path, Path],
+    index_file_urls: Sequence[directories.Path | tuple[directories.Path, directories.Path]],
+    out: directories.Path | tuple[directories.Path, directories.Path],
     keep_local: bool = True,
     download_timeout: int = 60,
     *,
@@ -105,15 +101,13 @@ def _merge_files(
     if not index_file_urls:
         warn_user(f"there is nothing to merge: the list of {INDEX_NAME} files is empty")
         return
-    targets = find_targets(out, keep_local, storage_options, temporary=False)
-    found = {_find(item, targets.all, storage_options): None for item in index_file_urls}
-    indexes = map_files(_read, [location for location, _ in found])
-    parts = [Part(d, index) for (_, d), index in zip(found, indexes, strict=True)]
-    _write(targets, merge_parts(parts, targets.all[-1].url))
+    targets = directories.find_targets(out, keep_local, storage_options, temporary=False)
+    found = dict.fromkeys(_find(item, targets.all, storage_options) for item in index_file_urls)
+    _merge(found, targets.all[-1].url, targets)
 
 
 def _find(
-    item: Path | tuple[Path, Path],
+    item: directories.Path | tuple[directories.Path, directories.Path],
     roots: Sequence[Location],
     storage_options: dict[str, Any] | None,
 ) -> tuple[Location, str]:
@@ -123,9 +117,9 @@ def _find(
         raise errors.InvalidArgumentError(
             f"each part is the path or URL of an {INDEX_NAME}, or a pair of them, found {item!r}"
         )
-    directories = [Location.of(posixpath.dirname(file) or ".", storage_options) for file in files]
-    chosen = next((d for d in directories[:-1] if d.exists(INDEX_NAME)), directories[-1])
-    for directory in directories:
+    places = [Location.of(posixpath.dirname(file) or ".", storage_options) for file in files]
+    chosen = next((d for d in places[:-1] if d.exists(INDEX_NAME)), places[-1])
+    for directory in places:
         for root in roots:
             if directory.url.startswith(f"{root.url}/"):
                 return chosen, directory.url[len(root.url) + 1 :]
@@ -135,6 +129,21 @@ def _find(
         f"{files[0]} does not lie in a directory below {' or '.join(r.url for r in roots)}, so the "
         "merged index could not name its shards. Merge into a directory above all parts"
     )
+
+
+def _merge(found: Collection[tuple[Location, str]], url: str, targets: directories.Targets) -> None:
+    """Write the index over the datasets in some directories, given with their paths below `url`."""
+    indexes = map_files(_read, [location for location, _ in found])
+    parts = [Part(path, index) for (_, path), index in zip(found, indexes, strict=True)]
+    merged = merge_parts(parts, url)
+    for location in targets.to_write:
+        _check_replaceable(location, merged)
+    # The version comes first, as in MosaicML Streaming's merged indexes.
+    value = json.loads(merged.to_bytes())
+    content = json.dumps({"version": value.pop("version"), **value}).encode("ascii")
+    for location in targets.to_write:
+        directories.make_directory(location)
+        commit.write_index(location, content)
 
 
 def _read(directory: Location) -> Index:
@@ -152,17 +161,6 @@ def _missing(url: str) -> errors.DatasetNotFoundError:
         "its job failed, write it again",
         url=url,
     )
-
-
-def _write(targets: Targets, index: Index) -> None:
-    for location in targets.to_write:
-        _check_replaceable(location, index)
-    # The version comes first, as in MosaicML Streaming's merged indexes.
-    value = json.loads(index.to_bytes())
-    content = json.dumps({"version": value.pop("version"), **value}).encode("ascii")
-    for location in targets.to_write:
-        make_directory(location)
-        write_index(location, content)
 
 
 def _check_replaceable(location: Location, index: Index) -> None:
@@ -236,25 +234,24 @@ def merge_parts(parts: Sequence[Part], url: str) -> Index:
             new += first.setdefault(name, part.directory) == part.directory
         if new or not part.index.shards:
             counted.append((part, new == len(part.index.shards)))
-    return Index(tuple(shards.values()), _merged_extra(counted, shards.values(), url))
+    columns = _merged_columns(counted, url)
+    return Index(tuple(shards.values()), commit.schema_extra(shards.values(), columns))
 
 
-def _merged_extra(
-    parts: Sequence[tuple[Part, bool]], shards: Iterable[ShardInfo], url: str
-) -> dict[str, Any]:
-    """Return the schema entries of the merged index; empty, with a warning, if parts disagree.
+def _merged_columns(parts: Sequence[tuple[Part, bool]], url: str) -> list[Column]:
+    """Return the columns of the merged index; none, with a warning, if parts disagree.
 
-    They are empty, too, if a part shares only some of its shards with another part: its null counts
+    There are none, too, if a part shares only some of its shards with another part: its null counts
     cannot be divided.
     """
     schemas = [
-        schema_of(part.index, url=f"{url}/{part.directory}/{INDEX_NAME}")
+        stored_schema.schema_of(part.index, url=f"{url}/{part.directory}/{INDEX_NAME}")
         for part, _ in parts
         if part.index.extra.get("columns")
     ]
     if not schemas:
-        return {}
-    first, *others = [tuple(map(without_form, schema)) for schema in schemas]
+        return []
+    first, *others = [tuple(map(stored_schema.without_form, schema)) for schema in schemas]
     is_same = len(schemas) == len(parts) and all(other == first for other in others)
     if not is_same or not all(whole for _, whole in parts):
         warn_user(
@@ -263,11 +260,6 @@ def _merged_extra(
             "replace them. Write the parts with equal columns, or run 'mdstorm reindex' on each "
             "of them if their indexes have lost them"
         )
-        return {}
+        return []
     full = [s for s, (part, _) in zip(schemas, parts, strict=True) if part.index.shards]
-    columns = [joined_form([s[c.name] for s in full] or [c]) for c in schemas[0]]
-    return {
-        "version": FORMAT_VERSION,
-        "num_rows": sum(shard.samples for shard in shards),
-        "columns": Schema(tuple(columns)).to_json(),
-    }
+    return [stored_schema.joined_form([s[c.name] for s in full] or [c]) for c in schemas[0]]
