@@ -16,27 +16,12 @@ import pyarrow.compute as pc
 
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.threads import each
-from mdstorm_backend.convert.parquet_to_mds import chosen_fields, row_batches, rows_of_a_batch
+from mdstorm_backend.convert import parquet_to_mds
 from mdstorm_backend.display import Progress, counted, progress
-from mdstorm_backend.format.type_plan import check_float_dtype
-from mdstorm_backend.format.values.arrow_types import (
-    check_decimals,
-    decimals_to_floats,
-    holds_decimals,
-    holds_vectors,
-    plain_type,
-    plain_values,
-    vectors_to_lists,
-)
-from mdstorm_backend.format.values.nested_lists import (
-    children_of,
-    depth_of,
-    element_type,
-    list_type,
-)
+from mdstorm_backend.format import check_float_dtype
+from mdstorm_backend.format.values import arrow_types, nested_lists
 from mdstorm_backend.parquet import ParquetDataset
-from mdstorm_backend.read.batch_formats import to_record_batch
-from mdstorm_backend.read.shard import SampleSource
+from mdstorm_backend.read import SampleSource, batch_formats
 
 _MOST_EXAMPLES = 3
 _MOST_TEXT = 80
@@ -150,35 +135,33 @@ class ComparedRows:
 def compared_rows(source: SampleSource | ParquetDataset) -> ComparedRows:
     """Return the rows of a dataset to compare; images and pickles in MDS are stored bytes."""
     if isinstance(source, ParquetDataset):
-        types = {
-            field.name: pa.list_(pa.float64())
-            if holds_vectors(field.type)
-            else plain_type(field.type)
-            for field in source.arrow_schema
-        }
+        fields = parquet_to_mds.without_vectors(source.arrow_schema)
+        types = {field.name: arrow_types.plain_type(field.type) for field in fields}
         return ComparedRows(source.url, types, source.shard_sizes, partial(_of_parquet, source))
-    types = {column.name: plain_type(column.arrow_type) for column in source.schema}
+    types = {column.name: arrow_types.plain_type(column.arrow_type) for column in source.schema}
     return ComparedRows(source.url, types, source.shard_sizes, partial(_of_mds, source))
 
 
 def _of_mds(source: SampleSource, part: int, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     shard, schema = source.shard(part), source.schema.select(names)
-    step = rows_of_a_batch(source.nbytes / max(len(source), 1), _MOST_ROWS)
+    step = parquet_to_mds.rows_of_a_batch(source.nbytes / max(len(source), 1), _MOST_ROWS)
     for start in range(0, shard.num_samples, step):
         rows = np.arange(start, min(start + step, shard.num_samples))
-        batch = to_record_batch(shard.read(rows, names, exact_nulls=True), schema)
-        yield pa.RecordBatch.from_arrays([*map(plain_values, batch.columns)], names)
+        batch = batch_formats.to_record_batch(shard.read(rows, names, exact_nulls=True), schema)
+        yield pa.RecordBatch.from_arrays([*map(arrow_types.plain_values, batch.columns)], names)
 
 
 def _of_parquet(
     source: ParquetDataset, part: int, names: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
     size = source.nbytes / max(len(source), 1)
-    for batch in row_batches(source, [part], names, size, _MOST_ROWS):
-        columns = [
-            vectors_to_lists(values) if holds_vectors(values.type) else plain_values(values)
-            for values in batch.columns
-        ]
+    for batch in parquet_to_mds.row_batches(source, [part], names, size, _MOST_ROWS):
+        columns = []
+        for values in batch.columns:
+            if arrow_types.holds_vectors(values.type):
+                columns.append(arrow_types.vectors_to_lists(values))
+            else:
+                columns.append(arrow_types.plain_values(values))
         yield pa.RecordBatch.from_arrays(columns, names)
 
 
@@ -222,15 +205,20 @@ def compare(
         If a file is damaged.
     """
     check_float_dtype(dtype)
-    check_decimals(decimals)
+    arrow_types.check_decimals(decimals)
     first, second = (
         one if isinstance(one, ComparedRows) else compared_rows(one) for one in (source, other)
     )
     wanted = list(dict.fromkeys([*first.types, *second.types]))
     if columns is not None:
         both = pa.schema([(name, pa.null()) for name in wanted])
-        wanted = chosen_fields(both, columns).names
-    types = {name: _converted(type_, dtype, decimals) for name, type_ in first.types.items()}
+        wanted = parquet_to_mds.chosen_fields(both, columns).names
+    types = dict(first.types)
+    for name, type_ in types.items():
+        is_decimal = arrow_types.holds_decimals(type_)
+        cast = _FLOATS.get(decimals if is_decimal else dtype)
+        if cast and (is_decimal or pa.types.is_floating(nested_lists.element_type(type_))):
+            types[name] = nested_lists.list_type(cast, nested_lists.depth_of(type_))
     problems = {name: _problem(name, types, first.url, second) for name in wanted}
     names = [name for name, problem in problems.items() if not problem]
     numbers = dict.fromkeys(names, 0)
@@ -250,13 +238,6 @@ def compare(
     )
     rows = sum(first.part_sizes), sum(second.part_sizes)
     return Comparison(first.url, second.url, *rows, differences)
-
-
-def _converted(type_: pa.DataType, dtype: str | None, decimals: str | None) -> pa.DataType:
-    """Return the type as which a conversion with `dtype` and `decimals` stores a column."""
-    wanted = _FLOATS.get(decimals if holds_decimals(type_) else dtype)
-    is_cast = holds_decimals(type_) or pa.types.is_floating(element_type(type_))
-    return type_ if wanted is None or not is_cast else list_type(wanted, depth_of(type_))
 
 
 def _problem(name: str, types: Mapping[str, pa.DataType], url: str, second: ComparedRows) -> str:
@@ -289,7 +270,11 @@ def _differing_rows(
         for name, type_ in types.items():
             a, b = left.column(name), right.column(name)
             if type_ != first.types[name]:
-                a = decimals_to_floats(a, type_) if holds_decimals(a.type) else a.cast(type_)
+                a = (
+                    arrow_types.decimals_to_floats(a, type_)
+                    if arrow_types.holds_decimals(a.type)
+                    else a.cast(type_)
+                )
             places = np.flatnonzero(differing(a, b))
             if len(places):
                 some = places[:_MOST_EXAMPLES].tolist()
@@ -328,7 +313,9 @@ def differing(left: pa.Array, right: pa.Array) -> npt.NDArray[np.bool_]:
         lengths, others = (np.diff(np.asarray(values.offsets)) for values in (left, right))
         found |= both & (lengths != others)
         same = np.flatnonzero(both & ~found)
-        inside = differing(*(children_of(values.take(pa.array(same))) for values in (left, right)))
+        inside = differing(
+            *(nested_lists.children_of(values.take(pa.array(same))) for values in (left, right))
+        )
         found[np.repeat(same, lengths[same])[inside]] = True
     else:
         unequal = pc.not_equal(_by_bits(left), _by_bits(right))

@@ -25,14 +25,12 @@ from typing import Any
 import pyarrow as pa
 
 from mdstorm_backend import errors
-from mdstorm_backend.base.checks import parse_json
+from mdstorm_backend.base import parse_json
 from mdstorm_backend.base.threads import OnProgress, fill, map_files
-from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.format.schema import Schema
+from mdstorm_backend.datasets import Dataset
+from mdstorm_backend.format import Schema
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write import commit
-from mdstorm_backend.write.batch_shards import write_shards
-from mdstorm_backend.write.directories import Claim
+from mdstorm_backend.write import batch_shards, commit, directories
 from mdstorm_backend.write.full_shard import Packed, ShardFormat, ShardReport
 
 #: Errors that may not recur when the conversion is run again; our other errors are due to the data.
@@ -100,7 +98,7 @@ class Conversion:
         location = self.location
         commit.index_to_replace(location, overwrite=overwrite)
         commit.mark_directory(location)
-        claim = Claim(location)
+        claim = directories.Claim(location)
         # Without locks, another attempt may be active, so each touches only its own files.
         own = None if claim.is_exclusive else f"{secrets.randbelow(10**9) + 1}"
         try:
@@ -219,7 +217,7 @@ class Conversion:
         self, batches: Iterator[pa.RecordBatch], prefix: str, rows: _Rows, *, notes: bool
     ) -> list[ShardReport]:
         """Write the shards of a task, and the record that it is finished."""
-        reports = write_shards(
+        reports = batch_shards.write_shards(
             batches, self.location, self.schema, self.format_, prefix, rows.unless_stopped
         )
         if notes:

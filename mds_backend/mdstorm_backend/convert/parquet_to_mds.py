@@ -14,17 +14,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mdstorm_backend.base.checks import check_integer, check_list, choose_among
+from mdstorm_backend import display
+from mdstorm_backend.base import check_integer, check_list, choose_among
 from mdstorm_backend.base.threads import num_threads
 from mdstorm_backend.convert.conversion import Conversion
-from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.display import Progress
-from mdstorm_backend.display import progress as show_progress
+from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.errors import CorruptDatasetError, MDStormError, MissingColumnError
+from mdstorm_backend.format import shard_info, type_plan
 from mdstorm_backend.format.compression import check_hashes
 from mdstorm_backend.format.schema import FORMAT_VERSION, Schema
-from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
-from mdstorm_backend.format.type_plan import plan_batch
 from mdstorm_backend.format.values.arrow_types import holds_vectors, plain_type
 from mdstorm_backend.parquet import ParquetDataset, RowGroup
 from mdstorm_backend.parquet.columns import filtered
@@ -56,7 +54,7 @@ def convert_parquet(
     extra: Mapping[str, Any] | None = None,
     cut_at: CutAt | None = None,
     workers: int | None = None,
-    progress: Progress = None,
+    progress: display.Progress = None,
     resume: bool = True,
     overwrite: bool = False,
 ) -> Dataset:
@@ -132,7 +130,7 @@ def convert_parquet(
     check_integer("workers", workers, lowest=1)
     location = url if isinstance(url, Location) else Location.of(url, storage_options)
     of_groups = cut_at == "row_groups" and not shard_size
-    limit = MAX_SHARD_BYTES if of_groups else checked_shard_size(shard_size)
+    limit = shard_info.MAX_SHARD_BYTES if of_groups else checked_shard_size(shard_size)
     format_ = ShardFormat(limit, compression, check_hashes(hashes))
     fields = chosen_fields(source.arrow_schema, columns)
     schema = plan_parquet(fields) if plan is None else plan
@@ -156,7 +154,7 @@ def convert_parquet(
         read,
         dict(extra or {}),
     )
-    with show_progress("Converting", "rows", progress) as shown:
+    with display.progress("Converting", "rows", progress) as shown:
         return conversion.run(num_threads(workers), shown, resume=resume, overwrite=overwrite)
 
 
@@ -209,8 +207,13 @@ def plan_parquet(
     InvalidArgumentError
         If there are no columns, or two have the same name.
     """
-    fields = [f.with_type(pa.list_(pa.float64())) if holds_vectors(f.type) else f for f in schema]
-    return plan_batch(pa.schema(fields), None, dtype, decimals)
+    return type_plan.plan_batch(without_vectors(schema), None, dtype, decimals)
+
+
+def without_vectors(schema: pa.Schema) -> pa.Schema:
+    """Return a schema with arrays in the place of Spark's vectors."""
+    arrays = pa.list_(pa.float64())
+    return pa.schema([f.with_type(arrays) if holds_vectors(f.type) else f for f in schema])
 
 
 def row_bytes(schema: Schema, source_row_bytes: float) -> float:

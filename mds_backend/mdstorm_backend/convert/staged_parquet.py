@@ -15,14 +15,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from mdstorm_backend.convert.parquet_to_mds import convert_parquet
-from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.errors import DatasetNotFoundError, WriteError
-from mdstorm_backend.format.schema import Schema
-from mdstorm_backend.format.type_plan import plan_types
+from mdstorm_backend.format import Schema, plan_types
 from mdstorm_backend.format.values.arrow_types import arrow_type
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
-from mdstorm_backend.spark.materialization import write_progress
-from mdstorm_backend.spark.sessions import is_local, reason_among, session_conf, spark_url
+from mdstorm_backend.spark import materialization, sessions
 from mdstorm_backend.storage import Location
 
 if TYPE_CHECKING:
@@ -95,15 +93,17 @@ def materialize_staged(
     """
     schema = plan_types(df.schema.jsonValue()["fields"], dtype, decimals)
     staging = _new_directory(staging_dir_url)
-    if spark_url(staging.url).startswith("file:") and not is_local(df.sparkSession):
+    if sessions.spark_url(staging.url).startswith("file:") and not sessions.is_local(
+        df.sparkSession
+    ):
         _check_shared(df.sparkSession, _new_directory(staging_dir_url))
     _logger.info("staging Parquet at %s", staging.url)
     # Number the columns: Parquet writers reject some names, such as those that differ only in case.
     plain = df.toDF(*(f"c{i}" for i in range(len(schema))))
     try:
-        with session_conf(df.sparkSession, _EXACT_TIMES):
+        with sessions.session_conf(df.sparkSession, _EXACT_TIMES):
             writer = plain.write.option("parquet.block.size", str(_ROW_GROUP_BYTES))
-            with write_progress(df.sparkSession, None, "Staging Parquet"):
+            with materialization.write_progress(df.sparkSession, None, "Staging Parquet"):
                 _write(writer, staging)
         return convert_parquet(
             _open(staging),
@@ -143,11 +143,11 @@ def _check_shared(session: SparkSession, directory: Location) -> None:
 
 def _write(writer: DataFrameWriter, staging: Location) -> None:
     try:
-        writer.parquet(spark_url(staging.url))
+        writer.parquet(sessions.spark_url(staging.url))
     except Exception as error:  # each kind of session raises its own errors
         name = staging.url.rpartition("/")[2]
         scheme = f'"{staging.url.partition(":")[0]}"'
-        reason = reason_among(error, scheme, _NO_FILE_SYSTEM) or reason_among(
+        reason = sessions.reason_among(error, scheme, _NO_FILE_SYSTEM) or sessions.reason_among(
             error, name, _CANNOT_WRITE
         )
         if not reason:

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+from mdstorm_backend.datasets import Dataset, open_dataset
+from mdstorm_backend.format import Values, as_arrow
 from mdstorm_backend.format.values.arrow_types import simple_name
-from mdstorm_backend.format.values.batch import Values, as_arrow
 
 
 @dataclass(frozen=True)

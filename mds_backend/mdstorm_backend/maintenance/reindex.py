@@ -12,21 +12,12 @@ from typing import Any
 from mdstorm_backend import errors
 from mdstorm_backend.base.threads import each
 from mdstorm_backend.display import Progress, progress
-from mdstorm_backend.format.compression import decompress_unsized, digests
+from mdstorm_backend.format import Schema, compression, layout, shard_info, stored_schema
 from mdstorm_backend.format.index import INDEX_NAME, Index, parse_shard
-from mdstorm_backend.format.layout import read_header, unpack_validity
-from mdstorm_backend.format.schema import Schema
-from mdstorm_backend.format.shard_info import (
-    CLAIM_NAME,
-    MAX_SHARD_BYTES,
-    ShardName,
-    parse_shard_name,
-)
-from mdstorm_backend.format.stored_schema import parse_columns, schema_of, without_form
 from mdstorm_backend.maintenance.verify import Problem
 from mdstorm_backend.storage import Buffer, Location
 from mdstorm_backend.tables import other_format
-from mdstorm_backend.write.commit import build_index, write_index
+from mdstorm_backend.write import commit
 from mdstorm_backend.write.full_shard import ShardReport
 
 
@@ -128,21 +119,22 @@ def reindex(
     with progress("Reading shards", "shards", on_progress) as shown:
         found = list(each(lambda name: _read(location, name), names, threads, shown))
     notes += [Problem(n.path, f.note) for n, f in zip(names, found, strict=True) if f.note]
-    if CLAIM_NAME in listed and not exists:
-        notes.append(Problem(CLAIM_NAME, "is of a writer that was killed: later rows are missing"))
+    claim = shard_info.CLAIM_NAME
+    if claim in listed and not exists:
+        notes.append(Problem(claim, "is of a writer that was killed: later rows are missing"))
     index = _index_of(location, names, found)
     if exists and index.extra:
         with suppress(errors.CorruptDatasetError):
             old = Index.from_bytes(bytes(location.read(INDEX_NAME)), url=location.url)
             index = replace(index, extra={**old.extra, **index.extra})
-    write_index(location, index)
+    commit.write_index(location, index)
     rows = sum(shard.samples for shard in index.shards)
     return ReindexReport(location.url, len(names), rows, exists, tuple(notes))
 
 
-def _shard_files(paths: list[str]) -> tuple[list[ShardName], list[Problem]]:
+def _shard_files(paths: list[str]) -> tuple[list[shard_info.ShardName], list[Problem]]:
     """Return the files to index, in order, and notes on files that are left out or missing."""
-    parsed = {path: parse_shard_name(path) for path in paths}
+    parsed = {path: shard_info.parse_shard_name(path) for path in paths}
     shards = [name for name in parsed.values() if name is not None]
     packed = {name.raw_path for name in shards if name.extension}
     chosen = order_shards(n for n in shards if n.extension or n.path not in packed)
@@ -162,11 +154,14 @@ def _shard_files(paths: list[str]) -> tuple[list[ShardName], list[Problem]]:
     return chosen, notes
 
 
-def _read(location: Location, name: ShardName) -> _Found:
+def _read(location: Location, name: shard_info.ShardName) -> _Found:
     url = location.file_url(name.path)
     try:
         data = location.read(name.path)
-        raw = decompress_unsized(name.extension, data, MAX_SHARD_BYTES) if name.extension else data
+        raw = data
+        if name.extension:
+            most = shard_info.MAX_SHARD_BYTES
+            raw = compression.decompress_unsized(name.extension, data, most)
         return _describe(name, data, raw, url)
     except (AttributeError, LookupError, OSError, TypeError, ValueError) as error:
         # A bad value in a header, such as an unknown hash, is not the caller's argument.
@@ -180,8 +175,8 @@ def _read(location: Location, name: ShardName) -> _Found:
         ) from error
 
 
-def _describe(name: ShardName, data: Buffer, raw: Buffer, url: str) -> _Found:
-    samples, header = read_header(raw, url=url)
+def _describe(name: shard_info.ShardName, data: Buffer, raw: Buffer, url: str) -> _Found:
+    samples, header = layout.read_header(raw, url=url)
     extra = header.pop("mdstorm", {})
     stated = header["compression"] or ""
     note = ""
@@ -197,8 +192,8 @@ def _describe(name: ShardName, data: Buffer, raw: Buffer, url: str) -> _Found:
             "zip_data": _file(name.path, data, hashes) if name.extension else None,
         }
     )
-    validity = unpack_validity(extra.get("nulls", {}))
-    columns = parse_columns(extra["columns"]) if extra.get("columns") else None
+    validity = layout.unpack_validity(extra.get("nulls", {}))
+    columns = stored_schema.parse_columns(extra["columns"]) if extra.get("columns") else None
     if columns is not None and set(columns.names) != set(info.column_names):
         raise ValueError("its header describes other columns than it lists")
     report = ShardReport(info, validity.null_counts, validity.element_null_counts)
@@ -206,10 +201,10 @@ def _describe(name: ShardName, data: Buffer, raw: Buffer, url: str) -> _Found:
 
 
 def _file(basename: str, data: Buffer, hashes: list[str]) -> dict[str, Any]:
-    return {"basename": basename, "bytes": len(data), "hashes": digests(hashes, [data])}
+    return {"basename": basename, "bytes": len(data), "hashes": compression.digests(hashes, [data])}
 
 
-def _index_of(location: Location, names: list[ShardName], found: list[_Found]) -> Index:
+def _index_of(location: Location, names: list[shard_info.ShardName], found: list[_Found]) -> Index:
     """Assemble the index, and check it as when reading one."""
     first = _bare(found[0].columns)
     for name, other in zip(names, found, strict=True):
@@ -220,17 +215,17 @@ def _index_of(location: Location, names: list[ShardName], found: list[_Found]) -
             )
     reports = [one.report for one in found]
     url = location.file_url(INDEX_NAME)
-    index = build_index(first, reports)
-    schema_of(index, url=url)
+    index = commit.build_index(first, reports)
+    stored_schema.schema_of(index, url=url)
     return Index.from_bytes(index.to_bytes(), url=url)
 
 
 def _bare(columns: Schema | None) -> Schema | None:
     """Return the schema without the parts that may differ between the shards of one dataset."""
-    return None if columns is None else Schema(tuple(map(without_form, columns)))
+    return None if columns is None else Schema(tuple(map(stored_schema.without_form, columns)))
 
 
-def order_shards(names: Iterable[ShardName]) -> list[ShardName]:
+def order_shards(names: Iterable[shard_info.ShardName]) -> list[shard_info.ShardName]:
     """Return shards in the order of their samples: by directory, partition and number.
 
     Numbers in the names of directories are compared as numbers, so 2 comes before 10.
@@ -242,47 +237,42 @@ def order_shards(names: Iterable[ShardName]) -> list[ShardName]:
         one of them belongs to the dataset.
     """
     found = sorted(names, key=_key)
-    writers: dict[str, set[tuple[str, bool]]] = defaultdict(set)
-    attempts: dict[tuple[str, str, int], set[int]] = defaultdict(set)
+    places: dict[str, list[shard_info.ShardName]] = defaultdict(list)
+    partitions: dict[tuple[str, str, int], list[shard_info.ShardName]] = defaultdict(list)
     for name in found:
-        writers[name.place].add((name.job, name.partition < 0))
-        attempts[name.directory, name.job, name.partition].add(name.attempt)
-    for place, several in writers.items():
-        if len(several) > 1:
-            raise _refusal("shards of several jobs", [n for n in found if n.place == place])
-    for (directory, job, partition), several_attempts in attempts.items():
-        if len(several_attempts) > 1:
-            group = (directory, job, partition)
-            raise _refusal(
-                f"shards of {len(several_attempts)} attempts of partition {partition}",
-                [n for n in found if (n.directory, n.job, n.partition) == group],
-            )
+        places[name.place].append(name)
+        partitions[name.directory, name.job, name.partition].append(name)
+    for group in places.values():
+        if len({(name.job, name.partition < 0) for name in group}) > 1:
+            raise _refusal("shards of several jobs", group)
+    for (_, _, partition), group in partitions.items():
+        attempts = {name.attempt for name in group}
+        if len(attempts) > 1:
+            raise _refusal(f"shards of {len(attempts)} attempts of partition {partition}", group)
     return found
 
 
-def missing_numbers(names: Iterable[ShardName]) -> list[str]:
+def missing_numbers(names: Iterable[shard_info.ShardName]) -> list[str]:
     """Return names missing before a later shard of the same writer, at most 10 per writer."""
-    writers: dict[tuple[str, str, int, int], dict[int, ShardName]] = defaultdict(dict)
+    writers: dict[tuple[str, str, int, int], list[shard_info.ShardName]] = defaultdict(list)
     for name in names:
-        writers[name.writer][name.number] = name
+        writers[name.writer].append(name)
     missing = []
-    for numbers in writers.values():
-        last = numbers[max(numbers)]
+    for group in writers.values():
+        last = max(group, key=lambda name: name.number)
+        absent = sorted(set(range(last.number)) - {name.number for name in group})[:10]
         old = f".{last.number:05}.mds"
-        missing += [
-            last.path.replace(old, f".{number:05}.mds")
-            for number in sorted(set(range(last.number)) - set(numbers))[:10]
-        ]
+        missing += [last.path.replace(old, f".{number:05}.mds") for number in absent]
     return missing
 
 
-def _key(name: ShardName) -> tuple[object, ...]:
+def _key(name: shard_info.ShardName) -> tuple[object, ...]:
     parts = re.split(r"(\d+)", name.directory)
     natural = tuple((int(p), "") if p.isdecimal() else (-1, p) for p in parts)
     return natural, name.partition, name.job, name.attempt, name.number, name.path
 
 
-def _refusal(what: str, names: list[ShardName]) -> errors.WriteError:
+def _refusal(what: str, names: list[shard_info.ShardName]) -> errors.WriteError:
     examples = {name.writer: name.path for name in reversed(names)}
     listed = " and ".join(sorted(examples.values())[:4])
     return errors.WriteError(

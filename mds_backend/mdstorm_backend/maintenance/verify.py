@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from mdstorm_backend import errors
 from mdstorm_backend.base.threads import each, map_files
-from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+from mdstorm_backend.datasets import Dataset, open_dataset
 from mdstorm_backend.display import Progress, progress
-from mdstorm_backend.errors import CorruptDatasetError, MDStormError, MissingDependencyError
-from mdstorm_backend.format.compression import HASH_NAMES, decompress, digest
+from mdstorm_backend.format import Column, Schema, as_arrow, compression, layout, stored_schema
 from mdstorm_backend.format.index import INDEX_NAME, FileInfo, ShardInfo
-from mdstorm_backend.format.layout import read_header, shown_json
-from mdstorm_backend.format.schema import Column, Schema
-from mdstorm_backend.format.stored_schema import parse_columns
-from mdstorm_backend.format.values.batch import as_arrow
 from mdstorm_backend.read.late import object_decoder
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.storage import Buffer, Location
@@ -133,7 +130,7 @@ def verify(
     try:
         dataset = open_dataset(url, storage_options=storage_options)
         schema = _schema(dataset)
-    except CorruptDatasetError as error:
+    except errors.CorruptDatasetError as error:
         location = Location.of(url, storage_options)
         problem = str(error).removeprefix(f"{location.file_url(INDEX_NAME)} ")
         return VerifyReport(location.url, quick, 0, 0, 0, (Problem(INDEX_NAME, problem),))
@@ -146,7 +143,8 @@ def verify(
         left = [shard for shard in shards if shard.stored.basename not in damaged]
         noted: dict[str, Problem] = {}
         with progress("Checking shards", "shards", on_progress) as shown:
-            for check in each(partial(_check_shard, location, schema), left, threads, shown):
+            checked = partial(_ShardCheck.of, location, schema)
+            for check in each(checked, left, threads, shown):
                 problems += check.problems
                 nulls.update(check.null_counts)
                 null_elements.update(check.element_null_counts)
@@ -154,7 +152,8 @@ def verify(
                     noted.setdefault(note.problem, note)
         notes += noted.values()
         if not problems:
-            problems += _check_counts(dataset, nulls, null_elements)
+            wrong = _wrong_counts(dataset, nulls, null_elements)
+            problems += [Problem(INDEX_NAME, text) for text in wrong]
     return VerifyReport(
         url=location.url,
         quick=quick,
@@ -171,7 +170,7 @@ def _schema(dataset: Dataset) -> Schema:
     """Return the schema; derive it from the encodings if neither index nor header holds it."""
     try:
         return dataset.schema
-    except MDStormError:
+    except errors.MDStormError:
         if dataset.index.extra.get("columns"):
             raise
         return Schema.from_shards(dataset.index.shards).opened(dataset.url)
@@ -182,19 +181,21 @@ def _check_files(
 ) -> tuple[list[Problem], list[Problem]]:
     """Check that every file exists with its size, and find shards that are not in the index."""
     expected = {shard.stored.basename: shard.stored.bytes for shard in shards}
-    try:
-        listed = dict(location.list_sizes())
-    except (NotImplementedError, OSError):  # for example HTTP servers, which list nothing
-        listed = {}
+    listed: dict[str, int | None] = {}
+    with suppress(NotImplementedError, OSError):  # for example HTTP servers, which list nothing
+        listed.update(location.list_sizes())
     unlisted = [name for name in expected if name not in listed]
-    sizes = dict(zip(unlisted, map_files(location.size, unlisted), strict=True))
-    problems = []
-    for name, size in expected.items():
-        actual = listed.get(name, sizes.get(name))
-        if actual is None:
-            problems.append(Problem(name, "is missing"))
-        elif actual != size:
-            problems.append(Problem(name, f"holds {actual} bytes, and the index says {size}"))
+    sizes = {**listed, **dict(zip(unlisted, map_files(location.size, unlisted), strict=True))}
+    problems = [
+        Problem(
+            name,
+            "is missing"
+            if sizes[name] is None
+            else f"holds {sizes[name]} bytes, and the index says {size}",
+        )
+        for name, size in expected.items()
+        if sizes[name] != size
+    ]
     known = {file.basename for s in shards for file in (s.raw_data, s.zip_data) if file}
     notes = [
         Problem(name, "is not in the index")
@@ -204,96 +205,87 @@ def _check_files(
     return problems, notes
 
 
-def _check_counts(
+def _wrong_counts(
     dataset: Dataset, nulls: Counter[str], null_elements: Counter[str]
-) -> list[Problem]:
-    """Compare the counts in the index with those of the shards."""
+) -> Iterator[str]:
+    """Yield how the counts in the index differ from those of the shards."""
     extra = dataset.index.extra
-    hidden = sorted({*nulls, *null_elements})
-    problems = []
     if not extra.get("columns"):
+        hidden = sorted({*nulls, *null_elements})
         if hidden:
-            problems.append(
+            yield (
                 f"does not record the nulls in {hidden}: another program has rewritten it. "
                 "Restore it with 'mdstorm reindex --force'"
             )
-        return [Problem(INDEX_NAME, problem) for problem in problems]
+        return
     stated = extra.get("num_rows", len(dataset))
     if stated != len(dataset):
-        problems.append(f"counts {stated} rows, but its shards hold {len(dataset)}")
+        yield f"counts {stated} rows, but its shards hold {len(dataset)}"
     for column in dataset.schema:
         for what, count, found in (
             ("nulls", column.null_count, nulls[column.name]),
             ("null elements", column.element_null_count, null_elements[column.name]),
         ):
             if count != found:
-                problems.append(
+                yield (
                     f"counts {count} {what} in column {column.name!r}, but its shards hold {found}"
                 )
-    return [Problem(INDEX_NAME, problem) for problem in problems]
 
 
-def _check_shard(location: Location, schema: Schema, info: ShardInfo) -> _ShardCheck:
-    check = _ShardCheck(location, schema, info)
-    check.run()
-    return check
-
-
+@dataclass
 class _ShardCheck:
     """The check of one shard, and its findings.
 
     Attributes
     ----------
+    location : Location
+        Directory of the dataset.
+    schema : Schema
+        Schema of the dataset.
+    info : ShardInfo
+        Index entry of the shard.
     problems, notes : list of Problem
         As in `VerifyReport`; some may be listed twice.
     null_counts, element_null_counts : dict of str to int
         Nulls according to the bitmaps in the header.
     """
 
-    def __init__(self, location: Location, schema: Schema, info: ShardInfo) -> None:
-        self._location = location
-        self._info = info
-        self._schema = schema
-        self._file = info.stored
-        self._url = location.file_url(self._file.basename)
-        self.problems: list[Problem] = []
-        self.notes: list[Problem] = []
-        self.null_counts: dict[str, int] = {}
-        self.element_null_counts: dict[str, int] = {}
+    location: Location
+    schema: Schema
+    info: ShardInfo
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[Problem] = field(default_factory=list)
+    null_counts: dict[str, int] = field(default_factory=dict)
+    element_null_counts: dict[str, int] = field(default_factory=dict)
 
-    def run(self) -> None:
-        """Read the whole shard and check it against the index and the format."""
+    @classmethod
+    def of(cls, location: Location, schema: Schema, info: ShardInfo) -> _ShardCheck:
+        """Read a whole shard and check it against the index and the format."""
+        check = cls(location, schema, info)
         try:
-            data = self._location.read(self._file.basename)
+            data = location.read(info.stored.basename)
         except FileNotFoundError:
-            self._add("is missing")
-            return
-        self._check_file(self._file, data, "")
-        raw = self._decompress(data)
-        if raw is None:
-            return
-        if self._info.zip_data is not None:
-            self._check_file(self._info.raw_data, raw, "decompressed, it ")
-        try:
-            schema = _own_schema(self._schema, self._info)
-            shard = MDSShard(raw, self._info, schema, url=self._url)
-            self._check_header(raw)
-            self.null_counts = shard.validity.null_counts
-            self.element_null_counts = shard.validity.element_null_counts
-        except MDStormError as error:
-            self._add_error(error)
-            return
-        self._check_values(shard)
+            check._add("is missing")
+        else:
+            check._check_file(info.stored, data, "")
+            raw = check._decompress(data)
+            if raw is not None:
+                check._check_content(raw)
+        return check
+
+    @property
+    def _url(self) -> str:
+        return self.location.file_url(self.info.stored.basename)
 
     def _add(self, problem: str) -> None:
-        self.problems.append(Problem(self._file.basename, problem))
+        self.problems.append(Problem(self.info.stored.basename, problem))
 
-    def _add_error(self, error: MDStormError) -> None:
+    def _add_error(self, error: errors.MDStormError) -> None:
         text = str(error).removeprefix(f"{self._url} ")
         self._add(text.replace(f" of {self._url} ", " "))
 
     def _note(self, text: str) -> None:
-        self.notes.append(Problem(self._file.basename, text))
+        self.notes.append(Problem(self.info.stored.basename, text))
 
     def _check_file(self, file: FileInfo, data: Buffer, what: str) -> None:
         """Compare the size and every recorded hash of a file with its content."""
@@ -301,48 +293,65 @@ class _ShardCheck:
             self._add(f"{what}holds {len(data)} bytes, and the index says {file.bytes}")
             return
         for name, stated in file.hashes.items():
-            if name not in HASH_NAMES:
+            if name not in compression.HASH_NAMES:
                 self._note(f"its hash {name!r} is unknown and was not checked")
                 continue
             try:
-                found = digest(name, [data])
-            except MissingDependencyError as error:
+                found = compression.digest(name, [data])
+            except errors.MissingDependencyError as error:
                 self._note(f"its hash {name!r} was not checked: {error}")
                 continue
             if found != stated.lower():
                 self._add(f"{what}has the {name} {found}, and the index says {stated}")
-        unstated = sorted(set(self._info.hashes) - set(file.hashes))
+        unstated = sorted(set(self.info.hashes) - set(file.hashes))
         if unstated:
             self._add(f"{what}has no {', '.join(unstated)} in the index, which promises it")
 
     def _decompress(self, data: Buffer) -> Buffer | None:
-        if self._info.compression is None:
+        if self.info.compression is None:
             return data
         try:
-            return decompress(self._info.compression, data, self._info.raw_data.bytes)
+            return compression.decompress(self.info.compression, data, self.info.raw_data.bytes)
         except (OSError, ValueError) as error:
-            self._add(f"cannot be decompressed as {self._info.compression} ({error})")
+            self._add(f"cannot be decompressed as {self.info.compression} ({error})")
             return None
+
+    def _check_content(self, raw: Buffer) -> None:
+        if self.info.zip_data is not None:
+            self._check_file(self.info.raw_data, raw, "decompressed, it ")
+        try:
+            schema = _own_schema(self.schema, self.info)
+            shard = MDSShard(raw, self.info, schema, url=self._url)
+            self._check_header(raw)
+            self.null_counts = shard.validity.null_counts
+            self.element_null_counts = shard.validity.element_null_counts
+        except errors.MDStormError as error:
+            self._add_error(error)
+        else:
+            self._check_values(shard)
 
     def _check_header(self, raw: Buffer) -> None:
         """Compare the header with the index."""
-        stated = self._info.to_json()
-        _, header = read_header(raw, url=self._url)
+        stated = self.info.to_json()
+        _, header = layout.read_header(raw, url=self._url)
         for key in _REPEATED:
             if key in header and (header[key] or None) != (stated[key] or None):
                 self._add(
-                    f"has {key} {shown_json(header[key])} in its header, and "
-                    f"{shown_json(stated[key])} in the index"
+                    f"has {key} {layout.shown_json(header[key])} in its header, and "
+                    f"{layout.shown_json(stated[key])} in the index"
                 )
         columns = header.get("mdstorm", {}).get("columns")
         if columns:
             try:
-                described = parse_columns(columns)
+                described = stored_schema.parse_columns(columns)
             except (KeyError, TypeError, ValueError) as error:
                 self._add(f"has an unreadable schema in its header ({error})")
                 return
-            if any(column.spark_type is not None for column in self._schema):
-                ours, theirs = map(_identity, (self._schema, described))
+            if any(column.spark_type is not None for column in self.schema):
+                ours, theirs = (
+                    [(c.name, c.encoding, c.spark_type, c.nullable) for c in columns]
+                    for columns in (self.schema, described)
+                )
                 if ours != theirs:
                     self._add("has another schema in its header than the index")
 
@@ -350,18 +359,18 @@ class _ShardCheck:
         columns = [column for column in shard.schema if self._is_decodable(column)]
         try:
             self._decode(shard, columns)
-        except MDStormError:
+        except errors.MDStormError:
             # One at a time, so that a damaged column does not hide the others.
             for column in columns:
                 try:
                     self._decode(shard, [column])
-                except MissingDependencyError as error:
+                except errors.MissingDependencyError as error:
                     self._note(f"column {column.name!r} was not decoded: {error}")
-                except MDStormError as error:
+                except errors.MDStormError as error:
                     self._add_error(error)
 
     def _is_decodable(self, column: Column) -> bool:
-        if column.name not in self._info.column_names:
+        if column.name not in self.info.column_names:
             self._add(f"has no column {column.name!r}, which other shards have")
             return False
         encoding = column.parsed_encoding
@@ -379,9 +388,9 @@ class _ShardCheck:
     def _decode(self, shard: MDSShard, columns: list[Column]) -> None:
         """Decode every value of some columns, one chunk of rows at a time."""
         names = [column.name for column in columns]
-        size = max(1, self._info.samples * _CHUNK_BYTES // max(self._info.raw_data.bytes, 1))
-        for start in range(0, self._info.samples, size):
-            rows = np.arange(start, min(start + size, self._info.samples))
+        size = max(1, self.info.samples * _CHUNK_BYTES // max(self.info.raw_data.bytes, 1))
+        for start in range(0, self.info.samples, size):
+            rows = np.arange(start, min(start + size, self.info.samples))
             batch = shard.read(rows, names, exact_nulls=True)
             for column in columns:
                 if column.is_late:
@@ -394,15 +403,8 @@ class _ShardCheck:
 def _own_schema(schema: Schema, info: ShardInfo) -> Schema:
     """Return the schema with this shard's encodings; columns with a Spark type are unchanged."""
     own = Schema.from_shards([info])
-
-    def as_stored(column: Column) -> Column:
-        if column.spark_type is not None or column.name not in own:
-            return column
-        stored = own[column.name]
-        return replace(column, encoding=stored.encoding, length=stored.length)
-
-    return Schema(tuple(map(as_stored, schema)))
-
-
-def _identity(schema: Schema) -> list[tuple[object, ...]]:
-    return [(c.name, c.encoding, c.spark_type, c.nullable) for c in schema]
+    return schema.with_columns(
+        replace(column, encoding=own[column.name].encoding, length=own[column.name].length)
+        for column in schema
+        if column.spark_type is None and column.name in own
+    )
