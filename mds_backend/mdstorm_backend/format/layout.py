@@ -191,22 +191,30 @@ def parse_header(
     CorruptDatasetError
         If the file is shorter or longer than stated, or contradicts the index.
     """
-    n = info.samples
     if len(data) != info.raw_data.bytes:
         raise CorruptDatasetError.of_file(
             url,
             f"holds {len(data)} bytes and the index says {info.raw_data.bytes}: the file was cut "
             "off or replaced",
         )
-    words = data[: _SIZE_WORD * (n + 2)].view("<u4") if len(data) >= _SIZE_WORD * (n + 2) else None
-    ascending = words is not None and bool((words[1:-1] <= words[2:]).all())
-    if words is None or words[0] != n or words[-1] != len(data) or not ascending:
-        what = f"does not start as a shard of {n} samples and {len(data)} bytes"
+    offsets = _sample_offsets(data)
+    if offsets is None or len(offsets) != info.samples + 1:
+        what = f"does not start as a shard of {info.samples} samples and {len(data)} bytes"
         raise CorruptDatasetError.of_file(url, what)
-    offsets = words[1:]
-    header = data[_SIZE_WORD * (n + 2) : int(offsets[0])].tobytes()
+    header = data[_SIZE_WORD * (len(offsets) + 1) : offsets[0]].tobytes()
     extra: dict[str, Any] = parse_header_text(header, url=url).get("mdstorm", {})
     return offsets, extra
+
+
+def _sample_offsets(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint32] | None:
+    """Return where the samples of a shard begin and the last one ends; None if it is no shard."""
+    words = data[: len(data) // _SIZE_WORD * _SIZE_WORD].view("<u4")
+    count = int(words[0]) if len(words) else 0
+    offsets = words[1 : count + 2]
+    first = _SIZE_WORD * (count + 2)
+    if len(offsets) <= count or offsets[0] < first or offsets[-1] != len(data):
+        return None
+    return offsets if (offsets[:-1] <= offsets[1:]).all() else None
 
 
 def parse_header_text(header: bytes, *, url: str) -> dict[str, Any]:
@@ -235,16 +243,15 @@ def read_header(data: Buffer, *, url: str) -> tuple[int, dict[str, Any]]:
         If there is no header, or the offsets do not fit into the file, do not ascend or do not end
         at its end.
     """
-    words = np.frombuffer(data, "<u4", min(len(data) // 4, 1))
-    count = int(words[0]) if len(words) else 0
-    first = 4 * (count + 2)
-    if first <= len(data):
-        offsets = np.frombuffer(data, "<u4", count + 1, 4)
-        ascending = bool((offsets[:-1] <= offsets[1:]).all())
-        if offsets[0] >= first and offsets[-1] == len(data) and ascending:
-            return count, parse_header_text(bytes(data[first : offsets[0]]), url=url)
-    what = f"of {len(data)} bytes does not start as a shard: it was cut off, or is something else"
-    raise CorruptDatasetError.of_file(url, what)
+    bytes_ = np.frombuffer(data, np.uint8)
+    offsets = _sample_offsets(bytes_)
+    if offsets is None:
+        what = (
+            f"of {len(data)} bytes does not start as a shard: it was cut off, or is something else"
+        )
+        raise CorruptDatasetError.of_file(url, what)
+    header = bytes_[_SIZE_WORD * (len(offsets) + 1) : offsets[0]].tobytes()
+    return len(offsets) - 1, parse_header_text(header, url=url)
 
 
 def shown_json(value: Any) -> str:

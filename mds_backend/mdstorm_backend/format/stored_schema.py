@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from mdstorm_backend.errors import CorruptDatasetError, UnsupportedEncodingError
 from mdstorm_backend.format.encodings import parse_encoding, sized_encoding
-from mdstorm_backend.format.encodings.arrays import Array
 from mdstorm_backend.format.index import (
     Index,
     ShardInfo,
@@ -22,7 +21,7 @@ from mdstorm_backend.format.index import (
 )
 from mdstorm_backend.format.layout import parse_header
 from mdstorm_backend.format.schema import Column, Schema
-from mdstorm_backend.format.values.arrow_types import arrow_type
+from mdstorm_backend.format.values.arrow_types import arrow_type, repeats_field
 from mdstorm_backend.format.values.nested_lists import depth_of
 from mdstorm_backend.storage import Buffer
 
@@ -77,24 +76,22 @@ def parse_columns(value: Any) -> Schema:
 
 
 def _check_column(value: dict[str, Any]) -> None:
-    check_text(value["name"], "the name of a column")
-    name = shown(value["name"])
+    name = shown(check_text(value["name"], "the name of a column"))
     check_text(value["encoding"], f"the encoding of column {name}")
     if not isinstance(value.get("spark_type"), (str, dict, type(None))):
         raise TypeError(f"the Spark type of column {name} is {shown(value['spark_type'])}")
-    if not isinstance(value.get("nullable", True), bool):
-        raise TypeError(f"column {name} is nullable: {shown(value['nullable'])}")
+    for key in ("nullable", "uneven"):
+        if not isinstance(value.get(key, False), bool):
+            raise TypeError(f"column {name} is {key}: {shown(value[key])}")
     for key in ("null_count", "element_null_count"):
         check_count(value.get(key, 0), f"the {key} of column {name}")
-    if not isinstance(value.get("uneven", False), bool):
-        raise TypeError(f"column {name} is uneven: {shown(value['uneven'])}")
+    if value.get("length") is not None:
+        check_count(value["length"], f"the length of column {name}", 2**31 - 1)
     if value.get("shape") is not None:
         if type(value["shape"]) is not list or len(value["shape"]) < 2:
             raise TypeError(f"the shape of column {name} is {shown(value['shape'])}")
         for size in value["shape"]:
             check_count(size, f"a dimension of column {name}", 2**31 - 1)
-    if value.get("length") is not None:
-        check_count(value["length"], f"the length of column {name}", 2**31 - 1)
 
 
 def _check_type(column: Column) -> None:
@@ -115,22 +112,14 @@ def _check_type(column: Column) -> None:
         return
     try:
         declared = arrow_type(column.spark_type)
-        _check_fields(declared)
+        if repeats_field(declared):
+            raise ValueError(f"{declared} has two fields of one name")
     except (AttributeError, LookupError, TypeError, ValueError, pa.ArrowException) as error:
         raise ValueError(f"column {name} has no valid Spark type ({error})") from error
     if not encoding.can_carry(declared):
         raise ValueError(
             f"column {name} of type {shown(str(declared))} has encoding {column.encoding!r}"
         )
-
-
-def _check_fields(type_: pa.DataType) -> None:
-    """Raise ValueError if a struct, at any depth, has two fields of one name."""
-    fields = [type_.field(i) for i in range(type_.num_fields)]
-    if pa.types.is_struct(type_) and len({field.name for field in fields}) < len(fields):
-        raise ValueError(f"{type_} has two fields of one name")
-    for field in fields:
-        _check_fields(field.type)
 
 
 def _check_shards(schema: Schema, shards: Iterable[ShardInfo]) -> None:
@@ -176,8 +165,9 @@ def _is_form(found: str, column: Column) -> bool:
     if found == "json":
         is_nested = column.spark_type and depth_of(arrow_type(column.spark_type)) > 1
         return column.uneven and bool(is_nested)
-    stated = parse_encoding(found)
-    return isinstance(stated, Array) and stated.is_form_of(column.parsed_encoding)
+    stated, general = parse_encoding(found), column.parsed_encoding
+    is_ragged = general.kind == "ndarray" and general.shape is None
+    return is_ragged and stated.kind == "ndarray" and general.dtype in (None, stated.dtype)
 
 
 def with_form(column: Column, encodings: Iterable[str]) -> Column:

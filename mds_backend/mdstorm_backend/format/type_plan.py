@@ -24,6 +24,7 @@ from mdstorm_backend.format.values.arrow_types import (
     is_number,
     is_vector,
     plain_type,
+    repeats_field,
     simple_name,
     spark_type_of,
     without_decimals,
@@ -112,40 +113,16 @@ def _check_names(names: list[str]) -> None:
         )
 
 
-def _children(spark_type: SparkType) -> list[SparkType]:
-    """Return the types directly inside an array, map or struct."""
-    if not isinstance(spark_type, dict) or is_vector(spark_type):
-        return []
-    inner = [spark_type.get(key) for key in ("elementType", "keyType", "valueType")]
-    inner += [field["type"] for field in spark_type.get("fields", [])]
-    return [type_ for type_ in inner if type_ is not None]
-
-
-def _holds_vector(spark_type: SparkType) -> bool:
-    """Whether a vector is nested inside the type."""
-    return any(is_vector(type_) or _holds_vector(type_) for type_ in _children(spark_type))
-
-
-def _repeats_field(spark_type: SparkType) -> bool:
-    """Whether a struct, at any depth, has two fields of one name."""
-    fields = spark_type.get("fields", []) if isinstance(spark_type, dict) else []
-    names = [field["name"] for field in fields]
-    return len(set(names)) < len(names) or any(map(_repeats_field, _children(spark_type)))
-
-
 def _refusal(spark_type: SparkType) -> str | None:
     """Return why a type cannot be stored, and a remedy; None if it can be stored."""
     name = simple_name(spark_type)
-    if _repeats_field(spark_type):
-        return f"type {name} has two fields of one name; rename one of them"
     with suppress(KeyError):
-        arrow_type(spark_type)
-        if not _holds_vector(spark_type):
-            return None
-    for word, remedy in _REMEDIES.items():
-        if word in name:
-            return f"type {name} has no MDS encoding; {remedy}"
-    return f"type {name} has no MDS encoding; drop the column or convert it before"
+        if repeats_field(arrow_type(spark_type)):
+            return f"type {name} has two fields of one name; rename one of them"
+        return None
+    remedies = (remedy for word, remedy in _REMEDIES.items() if word in name)
+    remedy = next(remedies, "drop the column or convert it before")
+    return f"type {name} has no MDS encoding; {remedy}"
 
 
 def _encoding(spark_type: SparkType, dtype: str | None) -> str:
@@ -260,27 +237,14 @@ def plan_batch(
 
 
 def _default_plan(schema: pa.Schema, dtype: str | None, decimals: str | None) -> Schema:
-    fields = [
-        {"name": f.name, "type": spark_type_of(f.type) or str(f.type), "nullable": f.nullable}
-        for f in schema
-    ]
-    beyond_spark = {
-        f.name: _FLOAT.sub(dtype, text) if dtype else text
-        for f in schema
-        if (text := _beyond_spark(f.type))
-    }
-    plan = plan_types(
-        [{**f, "type": "long"} if f["name"] in beyond_spark else f for f in fields],
-        dtype,
-        decimals,
-    )
-    return Schema(
-        tuple(
-            replace(column, encoding=beyond_spark[column.name], spark_type=None)
-            if column.name in beyond_spark
-            else column
-            for column in plan
-        )
+    beyond_spark = {f.name: text for f in schema if (text := _beyond_spark(f.type))}
+    types = {f.name: spark_type_of(f.type) or str(f.type) for f in schema}
+    types.update(dict.fromkeys(beyond_spark, "long"))  # replaced below
+    fields = [{"name": f.name, "type": types[f.name], "nullable": f.nullable} for f in schema]
+    plan = plan_types(fields, dtype, decimals)
+    return plan.with_columns(
+        replace(plan[name], encoding=_FLOAT.sub(dtype, text) if dtype else text, spark_type=None)
+        for name, text in beyond_spark.items()
     )
 
 

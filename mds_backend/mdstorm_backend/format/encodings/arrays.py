@@ -69,14 +69,6 @@ class Array(Encoding):
         same_dtype = {encoding.dtype for encoding in encodings} == {self.dtype}
         return numbers.array_encoding(self.dtype, None) if same_dtype and self.dtype else "ndarray"
 
-    def is_form_of(self, general: Encoding) -> bool:
-        """Whether a shard may use this encoding for a column of the encoding `general`."""
-        return (
-            isinstance(general, Array)
-            and general.shape is None
-            and general.dtype in (None, self.dtype)
-        )
-
     @property
     def arrow_type(self) -> pa.DataType:
         """A list type; ``list<null>``, of unknown elements, if values state their own dtype."""

@@ -171,8 +171,11 @@ def arrow_type(spark_type: SparkType) -> pa.DataType:
     Raises
     ------
     KeyError
-        If the type has no counterpart, such as ``void``, ``variant`` and year-month intervals.
+        If the type has no counterpart, such as ``void``, ``variant``, year-month intervals, and
+        types that hold vectors.
     """
+    if is_vector(spark_type):
+        return pa.list_(pa.float64())
     if isinstance(spark_type, str):
         if decimal := _DECIMAL.fullmatch(spark_type):
             return pa.decimal128(int(decimal[1]), int(decimal[2]))
@@ -183,14 +186,25 @@ def arrow_type(spark_type: SparkType) -> pa.DataType:
         return _ATOMIC[spark_type]
     kind = spark_type["type"]
     if kind == "array":
-        return pa.list_(arrow_type(spark_type["elementType"]))
+        return pa.list_(_inner_type(spark_type["elementType"]))
     if kind == "map":
-        return pa.map_(arrow_type(spark_type["keyType"]), arrow_type(spark_type["valueType"]))
+        return pa.map_(_inner_type(spark_type["keyType"]), _inner_type(spark_type["valueType"]))
     if kind == "struct":
-        return pa.struct([(f["name"], arrow_type(f["type"])) for f in spark_type["fields"]])
-    if is_vector(spark_type):
-        return pa.list_(pa.float64())
+        return pa.struct([(f["name"], _inner_type(f["type"])) for f in spark_type["fields"]])
     raise KeyError(simple_name(spark_type))
+
+
+def _inner_type(spark_type: SparkType) -> pa.DataType:
+    if is_vector(spark_type):
+        raise KeyError("vector")
+    return arrow_type(spark_type)
+
+
+def repeats_field(type_: pa.DataType) -> bool:
+    """Whether a struct, at any depth, has two fields of one name."""
+    fields = [type_.field(i) for i in range(type_.num_fields)]
+    is_repeated = pa.types.is_struct(type_) and len({f.name for f in fields}) < len(fields)
+    return is_repeated or any(repeats_field(field.type) for field in fields)
 
 
 def spark_type_of(type_: pa.DataType) -> SparkType | None:
