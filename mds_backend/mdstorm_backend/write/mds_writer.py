@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from mdstorm_backend import errors
 from mdstorm_backend.base import OwnContext, check_integer
-from mdstorm_backend.display import Described, Description, counted, shown_place
-from mdstorm_backend.display.live_progress import FileProgress
+from mdstorm_backend.display import Described, Description, FileProgress, counted, shown_place
 from mdstorm_backend.format import INDEX_NAME, shard_info, type_plan
 from mdstorm_backend.format.compression import check_hashes
 from mdstorm_backend.format.encodings import parse_encoding

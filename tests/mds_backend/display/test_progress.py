@@ -15,8 +15,7 @@ from IPython.utils.capture import RichOutput, capture_output
 from tests.mds_backend.conftest import Terminal
 from tests.mds_backend.small_datasets import write_ints
 
-from mdstorm_backend.display import open_line, progress
-from mdstorm_backend.display.live_progress import FileProgress
+from mdstorm_backend.display import FileProgress, open_line, progress
 from mdstorm_backend.maintenance import verify
 
 _ROOT = Path(__file__).parents[3]
@@ -24,7 +23,7 @@ _ROOT = Path(__file__).parents[3]
 
 @pytest.fixture(autouse=True)
 def _quickly_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mdstorm_backend.display.live_progress._INTERVAL", 0.0)
+    monkeypatch.setattr("mdstorm_backend.display._INTERVAL", 0.0)
     monkeypatch.setenv("TERM", "xterm")
 
 
@@ -61,7 +60,7 @@ def test_a_terminal_shows_a_bar_and_keeps_nothing_of_it(monkeypatch: pytest.Monk
 
 def test_a_bar_is_drawn_no_more_often_than_anybody_sees(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = new_terminal(monkeypatch)
-    monkeypatch.setattr("mdstorm_backend.display.live_progress._INTERVAL", 3600.0)
+    monkeypatch.setattr("mdstorm_backend.display._INTERVAL", 3600.0)
     work()
     assert "1 of 3 things" in terminal.getvalue()
     assert "2 of 3 things" not in terminal.getvalue()
