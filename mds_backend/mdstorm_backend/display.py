@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
 from importlib import import_module
 from inspect import Parameter, signature
@@ -60,7 +60,7 @@ class Description:
     line: Sequence[str]
     facts: Sequence[tuple[str, str]] = ()
     headings: Sequence[str] = ()
-    rows: Sequence[Sequence[str]] = field(default=())
+    rows: Sequence[Sequence[str]] = ()
 
 
 class Described:
@@ -222,15 +222,13 @@ class FileProgress:
 
     def __init__(self, *, shown: bool) -> None:
         self._files = self._bytes = 0
-        line = open_line() if shown else None
-        self._line = None if line is None else ThrottledLine(line, "Writing MDS shards")
+        self._line = ThrottledLine(open_line() if shown else None, "Writing MDS shards")
 
     def add(self, size: int) -> None:
         """Count a file of `size` bytes."""
         self._files += 1
         self._bytes += size
-        if self._line is not None:
-            self._line.draw(self._text)
+        self._line.draw(self._text)
 
     @property
     def _text(self) -> str:
@@ -238,8 +236,7 @@ class FileProgress:
 
     def close(self) -> None:
         """End the line."""
-        if self._line is not None:
-            self._line.close(self._text)
+        self._line.close(self._text)
 
 
 class ThrottledLine:
@@ -247,14 +244,14 @@ class ThrottledLine:
 
     Parameters
     ----------
-    line : LiveLine
-        The line.
+    line : LiveLine or None
+        The line; None shows nothing.
     what : str
         Description of the work, with which the line begins.
     """
 
-    def __init__(self, line: LiveLine, what: str) -> None:
-        self._line: LiveLine | None = line
+    def __init__(self, line: LiveLine | None, what: str) -> None:
+        self._line = line
         self._what = what
         self._begun = time.monotonic()
         self._drawn = self._begun - _INTERVAL
