@@ -6,7 +6,7 @@ Names and rules are those of ``petastorm.ngram``.
 from __future__ import annotations
 
 import numbers
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -195,6 +195,24 @@ class NGram(Described):
             offset: self.get_schema_at_timestep(schema, offset).make_namedtuple(**row)
             for offset, row in ngram_as_dicts.items()
         }
+
+    def _mdstorm_of_columns(
+        self, schema: Unischema, columns: Mapping[str, Sequence[Any]]
+    ) -> Iterator[dict[int, Any]]:
+        """Yield n-grams with a namedtuple at each offset.
+
+        `columns` are the values of each field and of the timestamp field, row by row in stored
+        order. Raises UnsortedTimestampsError if timestamps do not ascend.
+        """
+        starts = self._mdstorm_starts(columns[self._mdstorm_timestamp_name])
+        rows = []
+        for place, offset in enumerate(self._mdstorm_offsets):
+            view = self.get_schema_at_timestep(schema, offset)
+            chosen = [[columns[name][start + place] for start in starts] for name in view.fields]
+            values = zip(*chosen, strict=True) if chosen else [()] * len(starts)
+            rows.append(map(view._get_namedtuple()._make, values))  # type: ignore[attr-defined]
+        for row in zip(*rows, strict=True):
+            yield dict(zip(self._mdstorm_offsets, row, strict=True))
 
     @property
     def _mdstorm_timestamp_name(self) -> str:

@@ -27,7 +27,7 @@ from mdstorm.selectors import select_row_groups
 from mdstorm.transform import TransformSpec
 from mdstorm_backend.base import warn_user
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
-from mdstorm_backend.format import Batch, Column, Schema, holds_decimals, num_rows
+from mdstorm_backend.format import Batch, Schema, holds_decimals, num_rows
 from mdstorm_backend.loaders import NullPolicy, ReaderOptions
 from mdstorm_backend.order import DEFAULT_SEED, ExactOrder, World, find_world
 from mdstorm_backend.read import ImageDecoder, SampleSource, Transform
@@ -86,7 +86,11 @@ def reader_options(
     images = ImageDecoder.of(schema, decode, *sizes) if decode else None
     spec = arguments.transform_spec
     read = schema if images is None else schema.with_columns(images.columns)
-    change = None if spec is None else _change(spec, read, names, batched)
+    change: Transform | None = None
+    if spec is not None:
+        is_choice = spec.func is None and not spec.edit_fields
+        make = ColumnSelection if is_choice else PandasTransform if batched else RowTransform
+        change = make(spec, read, names)
     if images is not None and change is not None:
         change = images.before(change)
     cache = arguments.cache
@@ -140,14 +144,6 @@ def _cut(
     if parts != 1:
         source = shard_views.SplitShards(source, parts, overlap=overlap)
     return source, order
-
-
-def _change(spec: TransformSpec, schema: Schema, names: Sequence[str], batched: bool) -> Transform:
-    """Return the engine's transform for a TransformSpec."""
-    if spec.func is None and not spec.edit_fields:
-        return ColumnSelection(spec, schema, names)
-    make = PandasTransform if batched else RowTransform
-    return make(spec, schema, names)
 
 
 def _filtered(
@@ -459,15 +455,13 @@ def undecided_decimals(
     """
     if arguments.decimals is not None:
         return ()
-    columns = map(options.column, names)
-    return tuple(column.name for column in columns if column is not None and _is_decimal(column))
-
-
-def _is_decimal(column: Column) -> bool:
-    encoding = column.parsed_encoding
-    if encoding.is_opaque:
-        return False
-    return encoding.kind == "str_decimal" or holds_decimals(column.arrow_type)
+    found = (column for column in map(options.column, names) if column is not None)
+    return tuple(
+        column.name
+        for column in found
+        if not column.parsed_encoding.is_opaque
+        and (column.parsed_encoding.kind == "str_decimal" or holds_decimals(column.arrow_type))
+    )
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NoReturn, TypeAlias, cast
 
@@ -27,8 +27,8 @@ from mdstorm_backend.read import Block
 #: The counts of a process pool that has no function to call.
 _NO_COUNTS = {"items_consumed": 0, "items_produced": 0, "items_inprocess": 0}
 ColumnOf: TypeAlias = Callable[[str], Column | None]
-#: Makes the items of a batch.
-MakeItems: TypeAlias = Callable[[Batch], Iterator[Any]]
+#: From a batch to the item that it is, or to its items.
+MakeItems: TypeAlias = Callable[[Batch], Any]
 
 
 @public("mdstorm.reader")
@@ -106,20 +106,19 @@ class Reader(Described, OwnContext):
         self.cache = arguments.cache
         self.last_row_consumed = False
         self.stopped = False
-        make_items = items_of(self.schema, options.column, batched=batched, ngram=ngram)
-        self._mdstorm_make_items = make_items
+        self._mdstorm_items_of = _items_of(self.schema, options.column, batched, ngram)
         #: Includes the passes of loaders over this reader.
         self._mdstorm_recorders = loaders.PassRecorders()
         self._mdstorm_cursor = _cursor(
-            options,
-            deliver_items(self._mdstorm_make_items, batched=batched),
-            batched,
-            self._mdstorm_recorders,
+            options, self._mdstorm_items_of, batched, self._mdstorm_recorders
         )
         self.dataset = ReadDataset(options.dataset)
         self._mdstorm_is_empty = not len(self.dataset)
         if self._mdstorm_is_empty:
-            _warn_of_nothing(opened.source.url)
+            warn_user(
+                f"No matching data is available for loading in {opened.source.url}: it has no "
+                "rows, or the predicate, filters or selector leave none of its row groups"
+            )
         self._mdstorm_untouched = True
         #: First epoch of a new loader: every pass has permutations of its own.
         self._mdstorm_next_epoch = options.first_epoch()
@@ -240,18 +239,14 @@ class Reader(Described, OwnContext):
         Counted are the batches that were sent to functions in worker processes, but not results
         that are ready ahead of use. For a Delta table, there is also the key ``table_version``.
         """
-        version = self.dataset.table_version
-        return self._mdstorm_of_workers() | ({} if version is None else {"table_version": version})
-
-    def _mdstorm_of_workers(self) -> dict[str, Any]:
         pool = self._mdstorm_arguments.reader_pool_type
-        if pool == "dummy":
-            return {}
-        if pool == "thread":
-            return {"output_queue_size": 0}
-        transform = self._mdstorm_cursor.options.transform
-        counts = transform.counts if isinstance(transform, ProcessTransform) else _NO_COUNTS
-        return {**counts, "zmq_copy_buffers": self._mdstorm_arguments.zmq_copy_buffers}
+        found: dict[str, Any] = {"output_queue_size": 0} if pool == "thread" else {}
+        if pool == "process":
+            transform = self._mdstorm_cursor.options.transform
+            found = transform.counts if isinstance(transform, ProcessTransform) else _NO_COUNTS
+            found = {**found, "zmq_copy_buffers": self._mdstorm_arguments.zmq_copy_buffers}
+        version = self.dataset.table_version
+        return found if version is None else {**found, "table_version": version}
 
     def statistics(self, *, last_pass: bool = False) -> loaders.Statistics:
         """Return counts and times of what this reader, and loaders over it, have delivered.
@@ -324,25 +319,15 @@ class Reader(Described, OwnContext):
         """Count a starting pass: the next one begins after its epochs."""
         self._mdstorm_next_epoch += self.num_epochs or 1
 
-    def _mdstorm_mark_consumed(self) -> None:
-        """Record that a loader has read all rows."""
-        self._mdstorm_untouched, self.last_row_consumed = False, True
-
-
-def _warn_of_nothing(url: str) -> None:
-    warn_user(
-        f"No matching data is available for loading in {url}: it has no rows, or the predicate, "
-        "filters or selector leave none of its row groups"
-    )
-
 
 def _cursor(
     options: loaders.ReaderOptions,
-    convert: loaders.Convert,
+    make_items: MakeItems,
     batched: bool,
     recorders: loaders.PassRecorders,
 ) -> loaders.ItemCursor:
     """Return a cursor over the items of a reader, whose batches are shards."""
+    convert = deliver(make_items, loaders.NOTHING if batched else ())
     schedule = loaders.Schedule(options)
     _ = schedule.sampler(loaders.Batching(1)).rows_per_epoch  # raises for more ranks than rows
     batching = loaders.Batching(max([*options.dataset.shard_sizes, 1]), by_shard=True)
@@ -350,32 +335,25 @@ def _cursor(
     return loaders.ItemCursor(runner, lambda rest: loaders.converted(rest.blocks(), convert))
 
 
-def items_of(
-    schema: Unischema, column_of: ColumnOf, *, batched: bool, ngram: NGram | None
+def _items_of(
+    schema: Unischema, column_of: ColumnOf, batched: bool, ngram: NGram | None
 ) -> MakeItems:
-    """Return the function from a batch to the items that a reader delivers.
+    """Return the function from a batch to what a reader delivers of it.
 
-    Parameters
-    ----------
-    schema : Unischema
-        The delivered fields.
-    column_of : callable
-        From the name of a delivered column to its stored column; None if a transform made it.
-    batched : bool
-        Whether the batch is one item, a namedtuple of arrays.
-    ngram : NGram or None
-        How rows are joined; if None, each row is an item, a namedtuple of values.
+    That is one item, a namedtuple of arrays, if the reader is `batched`; otherwise an iterator of
+    rows, namedtuples of values, or of the n-grams that join them. `column_of` returns the stored
+    column of a delivered one; None if a transform made it.
     """
     row_type: Any = schema._get_namedtuple()
 
-    def batch_item(batch: Batch) -> Iterator[Any]:
+    def batch_item(batch: Batch) -> Any:
         arrays = (batch_array(name, batch[name], column_of(name)) for name in row_type._fields)
-        yield row_type(*arrays)
+        return row_type(*arrays)
 
     def ngrams(batch: Batch) -> Iterator[Any]:
         assert ngram is not None
         columns = {name: cells(batch[name], column_of(name)) for name in schema.fields}
-        return ngrams_of(ngram, schema, columns)
+        return ngram._mdstorm_of_columns(schema, columns)
 
     def rows(batch: Batch) -> Iterator[Any]:
         return rows_of(batch, row_type, column_of)
@@ -383,55 +361,16 @@ def items_of(
     return batch_item if batched else rows if ngram is None else ngrams
 
 
-def deliver_items(make_items: MakeItems, *, batched: bool) -> loaders.Convert:
-    """Return a converter from a reader's blocks to items: per batch one item, or an iterator.
-
-    Batches without rows have no items.
-    """
+def deliver(make: Callable[[Batch], Any], nothing: Any = loaders.NOTHING) -> loaders.Convert:
+    """Return a converter of blocks, which delivers what `make` makes of each batch with rows."""
 
     def convert(blocks: Iterator[Block]) -> loaders.Delivered:
         for block in blocks:
             for batch, mark, size in zip(block.batches(), block.marks, block.sizes, strict=True):
-                items = make_items(batch) if size else iter(())
                 # Made before it counts as delivered: after an error, it would otherwise be skipped.
-                yield next(items, loaders.NOTHING) if batched else items, mark, size
+                yield make(batch) if size else nothing, mark, size
 
     return convert
-
-
-def ngrams_of(
-    ngram: NGram, unischema: Unischema, columns: Mapping[str, Sequence[Any]]
-) -> Iterator[dict[int, Any]]:
-    """Make the n-grams of the rows of one shard.
-
-    Parameters
-    ----------
-    ngram : NGram
-        The n-gram, with its regular expressions resolved.
-    unischema : Unischema
-        The schema of the reader.
-    columns : mapping of str to sequence
-        The values of each wanted field and of the timestamp field, row by row in stored order.
-
-    Yields
-    ------
-    dict of int to namedtuple
-        From each offset to the fields requested there.
-
-    Raises
-    ------
-    UnsortedTimestampsError
-        If timestamps do not ascend.
-    """
-    starts = ngram._mdstorm_starts(columns[ngram._mdstorm_timestamp_name])
-    rows = []
-    for place, offset in enumerate(ngram._mdstorm_offsets):
-        schema = ngram.get_schema_at_timestep(unischema, offset)
-        make = schema._get_namedtuple()._make  # type: ignore[attr-defined]
-        chosen = [[columns[name][start + place] for start in starts] for name in schema.fields]
-        rows.append(map(make, zip(*chosen, strict=True)) if chosen else [make(())] * len(starts))
-    for row in zip(*rows, strict=True):
-        yield dict(zip(ngram._mdstorm_offsets, row, strict=True))
 
 
 def can_pass_over(reader: Any) -> bool:
@@ -503,7 +442,7 @@ class ReaderPasses:
             runner.schedule.next_epoch = reader._mdstorm_next_epoch
         reader._mdstorm_count_pass()
         yield from runner.run(lambda rest: loaders.converted(rest.blocks(), convert))
-        reader._mdstorm_mark_consumed()
+        reader._mdstorm_untouched, reader.last_row_consumed = False, True
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position of the pass that was advanced last."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,13 +48,7 @@ def select_fields(schema: Schema, fields: Any) -> Schema:
     if fields is None or (isinstance(fields, Collection) and not fields):
         chosen = _plain_columns(schema)
     else:
-        patterns = [re.compile(pattern) for pattern in field_patterns(fields)]
-        _check_known(schema, fields)
-        chosen = [name for name in schema.names if any(p.fullmatch(name) for p in patterns)]
-        expressions = [field for field in fields if isinstance(field, str)]
-        warn_of_prefixes(schema.names, set(schema.names).difference(chosen), expressions)
-        if chosen:
-            _warn_of_typos(schema.names, expressions)
+        chosen = _matching_columns(schema, fields)
     if not chosen:
         names = list(schema.names)
         nearest = "".join(did_you_mean(f, names) for f in fields or () if isinstance(f, str))
@@ -71,12 +65,23 @@ def select_fields(schema: Schema, fields: Any) -> Schema:
     return schema.select(chosen)
 
 
-def _warn_of_typos(names: Sequence[str], expressions: Iterable[str]) -> None:
-    """Warn about expressions that match no column but resemble the name of one."""
-    for expression in expressions:
-        is_void = not any(re.match(expression, name) for name in names)
-        if is_void and (nearest := did_you_mean(expression, names)):
+def _matching_columns(schema: Schema, fields: Collection[Any]) -> list[str]:
+    """Return the columns that fields or expressions name; warn about expressions with a typo."""
+    patterns = [re.compile(pattern) for pattern in field_patterns(fields)]
+    for field in fields:
+        if not isinstance(field, str) and field.name not in schema:
+            raise InvalidArgumentError(
+                f"field {field.name!r} does not belong to the schema, whose columns are "
+                f"{list(schema.names)}"
+            )
+    chosen = [name for name in schema.names if any(p.fullmatch(name) for p in patterns)]
+    expressions = [field for field in fields if isinstance(field, str)]
+    warn_of_prefixes(schema.names, set(schema.names).difference(chosen), expressions)
+    for expression in expressions if chosen else ():
+        is_void = not any(re.match(expression, name) for name in schema.names)
+        if is_void and (nearest := did_you_mean(expression, schema.names)):
             warn_user(f"schema_fields: no column matches {expression!r}{nearest}")
+    return chosen
 
 
 def _plain_columns(schema: Schema) -> list[str]:
@@ -94,15 +99,6 @@ def _plain_columns(schema: Schema) -> list[str]:
                 stacklevel=1,
             )
     return [column.name for column in schema if not is_left_out(column)]
-
-
-def _check_known(schema: Schema, fields: Iterable[Any]) -> None:
-    for field in fields:
-        if not isinstance(field, str) and field.name not in schema:
-            raise InvalidArgumentError(
-                f"field {field.name!r} does not belong to the schema, whose columns are "
-                f"{list(schema.names)}"
-            )
 
 
 def field_patterns(fields: Any) -> list[str]:

@@ -20,7 +20,7 @@ import pyarrow as pa
 import torch
 
 from mdstorm._readers.arguments import check_reader, rows_of_batch
-from mdstorm._readers.reader import Reader, ReaderPasses, can_pass_over
+from mdstorm._readers.reader import Reader, ReaderPasses, can_pass_over, deliver
 from mdstorm._torch import columns as torch_columns
 from mdstorm.errors import StateMismatchError, UnsupportedArgumentError
 from mdstorm.reader_impl import shuffling_buffer as row_buffers
@@ -371,22 +371,13 @@ def transformed(
 def collated(reader: Reader, collate: tensor_loaders.Collate) -> loaders.Convert:
     """Return a converter from blocks to batches that `collate` makes of lists of rows."""
 
-    def rows(batch: Batch) -> list[Any]:
-        items = reader._mdstorm_make_items(batch)
-        if not reader.batched_output:
-            return list(map(torch_columns.row_for_torch, items))
-        return [
-            row
-            for item in items
-            for row in torch_columns.rows_of_columns(torch_columns.arrays_of(item))
-        ]
+    def of_rows(batch: Batch) -> Any:
+        found = reader._mdstorm_items_of(batch)
+        if reader.batched_output:
+            return collate(torch_columns.rows_of_columns(torch_columns.arrays_of(found)))
+        return collate(list(map(torch_columns.row_for_torch, found)))
 
-    def deliver(blocks: Iterator[Block]) -> loaders.Delivered:
-        for block in blocks:
-            for batch, mark, size in zip(block.batches(), block.marks, block.sizes, strict=True):
-                yield collate(rows(batch)) if size else loaders.NOTHING, mark, size
-
-    return deliver
+    return deliver(of_rows)
 
 
 def _to_torch(values: Values, column: Column | None, name: str) -> tensor_loaders.TorchValues:

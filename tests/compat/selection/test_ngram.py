@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdstorm._readers.reader import ngrams_of
 from mdstorm.ngram import NGram
 from mdstorm.unischema import Unischema, UnischemaField
 
@@ -34,7 +33,7 @@ def columns_at(timestamps: Any) -> dict[str, list[Any]]:
 def stamps(ngram: NGram, timestamps: Any) -> list[list[Any]]:
     """Timestamps of the n-grams, formed in both ways."""
     found = ngram.form_ngram(rows_at(timestamps), SCHEMA)
-    formed = list(ngrams_of(ngram, SCHEMA, columns_at(timestamps)))
+    formed = list(ngram._mdstorm_of_columns(SCHEMA, columns_at(timestamps)))
     assert formed == [ngram.make_namedtuple(SCHEMA, item) for item in found]
     return [[row["ts"] for row in item.values()] for item in found]
 
@@ -71,7 +70,7 @@ def test_rows_must_be_sorted(times: Any) -> None:
     with pytest.raises(NotImplementedError, match=message):
         pairs(1).form_ngram(rows_at(times), SCHEMA)
     with pytest.raises(NotImplementedError, match=r"comes after.*Sort the rows"):
-        list(ngrams_of(pairs(1), SCHEMA, columns_at(times)))
+        list(pairs(1)._mdstorm_of_columns(SCHEMA, columns_at(times)))
 
 
 def test_timestamps_cannot_be_null() -> None:
