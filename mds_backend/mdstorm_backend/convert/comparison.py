@@ -18,7 +18,7 @@ from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.threads import each
 from mdstorm_backend.convert import parquet_to_mds
 from mdstorm_backend.display import Progress, counted, progress
-from mdstorm_backend.format import check_float_dtype
+from mdstorm_backend.format import check_decimals, check_float_dtype
 from mdstorm_backend.format.values import arrow_types, nested_lists
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read import SampleSource, batch_formats
@@ -205,7 +205,7 @@ def compare(
         If a file is damaged.
     """
     check_float_dtype(dtype)
-    arrow_types.check_decimals(decimals)
+    check_decimals(decimals)
     first, second = (
         one if isinstance(one, ComparedRows) else compared_rows(one) for one in (source, other)
     )

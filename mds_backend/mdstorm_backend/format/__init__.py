@@ -11,11 +11,14 @@ from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.format.schema import Column, Origin, Schema
 from mdstorm_backend.format.shard_info import parse_size
 from mdstorm_backend.format.stored_schema import without_form
-from mdstorm_backend.format.type_plan import check_float_dtype, plan_types
-from mdstorm_backend.format.values.arrow_types import (
-    SparkType,
+from mdstorm_backend.format.type_plan import (
     become_floats,
     check_decimals,
+    check_float_dtype,
+    plan_types,
+)
+from mdstorm_backend.format.values.arrow_types import (
+    SparkType,
     decimals_to_floats,
     holds_decimals,
     is_number,

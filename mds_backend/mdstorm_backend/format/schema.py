@@ -14,14 +14,8 @@ import pyarrow as pa
 
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.display import Described, Description
-from mdstorm_backend.format.encodings import (
-    Encoding,
-    general_encoding,
-    parse_encoding,
-    sized_encoding,
-)
-from mdstorm_backend.format.encodings.numbers import array_encoding
-from mdstorm_backend.format.encodings.registry import register, user_classes_of
+from mdstorm_backend.format.encodings import numbers, registry
+from mdstorm_backend.format.encodings.encoding import Encoding
 from mdstorm_backend.format.index import ShardInfo
 from mdstorm_backend.format.values.arrow_types import SparkType, arrow_type, simple_name
 from mdstorm_backend.format.values.nested_lists import element_type
@@ -103,16 +97,16 @@ class Column:
 
     def __getstate__(self) -> dict[str, Any]:
         """Include the users' classes that another process needs to decode the column."""
-        return {**vars(self), "user_classes": user_classes_of(self.encoding)}
+        return {**vars(self), "user_classes": registry.user_classes_of(self.encoding)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        register(state.pop("user_classes"))
+        registry.register(state.pop("user_classes"))
         vars(self).update(state)
 
     @property
     def parsed_encoding(self) -> Encoding:
         """The `Encoding` object of the column."""
-        return parse_encoding(self.encoding)
+        return registry.parse_encoding(self.encoding)
 
     @cached_property
     def arrow_type(self) -> pa.DataType:
@@ -309,16 +303,16 @@ class Schema(Described):
         kinds = dict.fromkeys((s.column_names, s.column_encodings, s.column_sizes) for s in shards)
         for names, found, sizes in kinds:
             for name, encoding, size in zip(names, found, sizes, strict=True):
-                encodings.setdefault(name, set()).add(sized_encoding(encoding, size).text)
+                encodings.setdefault(name, set()).add(registry.sized_encoding(encoding, size).text)
         return cls(tuple(_merge_encodings(name, found) for name, found in encodings.items()))
 
 
 def _merge_encodings(name: str, found: set[str]) -> Column:
     if len(found) > 1:
-        return Column(name, general_encoding(sorted(found)))
+        return Column(name, registry.general_encoding(sorted(found)))
     text = found.pop()
-    encoding = parse_encoding(text)
+    encoding = registry.parse_encoding(text)
     dtype, shape = encoding.dtype, encoding.shape
     if encoding.kind == "ndarray" and dtype is not None and shape is not None and len(shape) == 1:
-        return Column(name, array_encoding(dtype, None), length=shape[0])
+        return Column(name, numbers.array_encoding(dtype, None), length=shape[0])
     return Column(name, text)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeGuard
 
 import pyarrow as pa
 
@@ -16,20 +16,8 @@ from mdstorm_backend.format.encodings import Encoding, parse_encoding
 from mdstorm_backend.format.encodings.numbers import DTYPES, stored_dtype
 from mdstorm_backend.format.encodings.registry import encoding_names
 from mdstorm_backend.format.schema import Column, Schema
-from mdstorm_backend.format.values.arrow_types import (
-    SparkType,
-    arrow_type,
-    arrow_type_of,
-    check_decimals,
-    is_number,
-    is_vector,
-    plain_type,
-    repeats_field,
-    simple_name,
-    spark_type_of,
-    without_decimals,
-)
-from mdstorm_backend.format.values.nested_lists import depth_of, element_type
+from mdstorm_backend.format.values import arrow_types, nested_lists
+from mdstorm_backend.format.values.arrow_types import SparkType
 
 _REMEDIES = {
     "void": "it has no values to store; drop it or give it a type with CAST(… AS STRING)",
@@ -42,6 +30,11 @@ _REMEDIES = {
 _MAX_DEPTH = 32
 
 
+#: dtypes that decimals may be converted to → their Spark types.
+_FLOATS = {"float64": "double", "float32": "float"}
+_CHOICES = (*_FLOATS, "decimal")
+
+
 def check_float_dtype(dtype: object) -> None:
     """Raise InvalidArgumentError unless `dtype` is ``"float32"``, ``"float64"`` or None."""
     if dtype not in ("float32", "float64", None) or not isinstance(dtype, (str, type(None))):
@@ -49,6 +42,20 @@ def check_float_dtype(dtype: object) -> None:
             f"dtype {dtype} is not supported. Use 'float32' or float64, or None to keep "
             "every floating-point column as it is"
         )
+
+
+def check_decimals(decimals: object) -> None:
+    """Raise InvalidArgumentError unless `decimals` is a valid target type, or None."""
+    if decimals is not None and not (isinstance(decimals, str) and decimals in _CHOICES):
+        raise InvalidArgumentError(
+            f"decimals must be one of {', '.join(map(repr, _CHOICES))}, found {decimals!r}: "
+            "floating-point numbers can be trained on, and 'decimal' keeps every digit"
+        )
+
+
+def become_floats(decimals: str | None) -> TypeGuard[str]:
+    """Whether decimals are converted to floating-point numbers, of the dtype `decimals`."""
+    return decimals in _FLOATS
 
 
 def plan_types(
@@ -89,13 +96,30 @@ def plan_types(
 
 
 def _column(field: dict[str, Any], dtype: str | None, decimals: str | None) -> Column:
-    type_ = without_decimals(field["type"], decimals)
+    type_ = _without_decimals(field["type"], decimals)
     return Column(
         name=field["name"],
         encoding=_encoding(type_, dtype if type_ == field["type"] else decimals),
         spark_type=type_,
         nullable=bool(field.get("nullable", True)),
     )
+
+
+def _without_decimals(spark_type: SparkType, decimals: str | None) -> SparkType:
+    """Return the Spark type with decimal scalars or elements replaced by floating-point numbers.
+
+    Parameters
+    ----------
+    spark_type : str or dict
+        Type of a column. Decimals inside structs, maps and nested arrays are kept.
+    decimals : {"float64", "float32", "decimal", None}
+        Target type; for the last two, the type is returned unchanged.
+    """
+    value = spark_type.get("elementType") if isinstance(spark_type, dict) else spark_type
+    if not become_floats(decimals) or not str(value).startswith("decimal("):
+        return spark_type
+    found = _FLOATS[decimals]
+    return {**spark_type, "elementType": found} if isinstance(spark_type, dict) else found
 
 
 def _check_names(names: list[str]) -> None:
@@ -115,9 +139,9 @@ def _check_names(names: list[str]) -> None:
 
 def _refusal(spark_type: SparkType) -> str | None:
     """Return why a type cannot be stored, and a remedy; None if it can be stored."""
-    name = simple_name(spark_type)
+    name = arrow_types.simple_name(spark_type)
     with suppress(KeyError):
-        if repeats_field(arrow_type(spark_type)):
+        if arrow_types.repeats_field(arrow_types.arrow_type(spark_type)):
             return f"type {name} has two fields of one name; rename one of them"
         return None
     remedies = (remedy for word, remedy in _REMEDIES.items() if word in name)
@@ -126,9 +150,9 @@ def _refusal(spark_type: SparkType) -> str | None:
 
 
 def _encoding(spark_type: SparkType, dtype: str | None) -> str:
-    if is_vector(spark_type):
+    if arrow_types.is_vector(spark_type):
         return f"ndarray:{dtype or 'float64'}"
-    type_ = arrow_type(spark_type)
+    type_ = arrow_types.arrow_type(spark_type)
     if pa.types.is_decimal(type_):
         return "str_decimal"
     if pa.types.is_string(type_):
@@ -136,9 +160,9 @@ def _encoding(spark_type: SparkType, dtype: str | None) -> str:
     if pa.types.is_binary(type_):
         return "bytes"
     if pa.types.is_list(type_):
-        element, depth = element_type(type_), depth_of(type_)
+        element, depth = nested_lists.element_type(type_), nested_lists.depth_of(type_)
         stored = _scalar_encoding(element, dtype)
-        is_array = depth == 1 or (is_number(element) and depth <= _MAX_DEPTH)
+        is_array = depth == 1 or (arrow_types.is_number(element) and depth <= _MAX_DEPTH)
         return f"ndarray:{stored}" if stored and is_array else "json"
     return _scalar_encoding(type_, dtype) or "json"
 
@@ -238,7 +262,7 @@ def plan_batch(
 
 def _default_plan(schema: pa.Schema, dtype: str | None, decimals: str | None) -> Schema:
     beyond_spark = {f.name: text for f in schema if (text := _beyond_spark(f.type))}
-    types = {f.name: spark_type_of(f.type) or str(f.type) for f in schema}
+    types = {f.name: arrow_types.spark_type_of(f.type) or str(f.type) for f in schema}
     types.update(dict.fromkeys(beyond_spark, "long"))  # replaced below
     fields = [{"name": f.name, "type": types[f.name], "nullable": f.nullable} for f in schema]
     plan = plan_types(fields, dtype, decimals)
@@ -252,9 +276,9 @@ def _beyond_spark(type_: pa.DataType) -> str | None:
     """Return the encoding of a type that Spark lacks: unsigned integers, float16, tensors."""
     if isinstance(type_, pa.FixedShapeTensorType):
         return _tensor_encoding(type_)
-    type_ = plain_type(type_)
+    type_ = arrow_types.plain_type(type_)
     if pa.types.is_list(type_):
-        element = _beyond_spark(element_type(type_))
+        element = _beyond_spark(nested_lists.element_type(type_))
         return element and f"ndarray:{element}"
     if pa.types.is_unsigned_integer(type_):
         return str(type_)
@@ -262,7 +286,7 @@ def _beyond_spark(type_: pa.DataType) -> str | None:
 
 
 def _tensor_encoding(type_: pa.FixedShapeTensorType) -> str | None:
-    types = {arrow_type_of(dtype): name for name, dtype in DTYPES.items()}
+    types = {arrow_types.arrow_type_of(dtype): name for name, dtype in DTYPES.items()}
     name = types.get(type_.value_type)
     # Tensors whose dimensions are permuted in storage have no encoding.
     order = list(type_.permutation or ())
@@ -277,10 +301,10 @@ def fitted_column(field: pa.Field, text: str, spark_type: SparkType | None = Non
     The Spark type is recorded only if `text` is the encoding that the type has by default, so that
     readers may rely on it.
     """
-    type_, encoding = plain_type(field.type), parse_encoding(text)
-    spark_type = spark_type or spark_type_of(type_)
+    type_, encoding = arrow_types.plain_type(field.type), parse_encoding(text)
+    spark_type = spark_type or arrow_types.spark_type_of(type_)
     column = Column(field.name, text, nullable=field.nullable)
-    is_as_deep = not encoding.shape or len(encoding.shape) == depth_of(type_)
+    is_as_deep = not encoding.shape or len(encoding.shape) == nested_lists.depth_of(type_)
     if spark_type is not None and is_as_deep and _is_own_encoding(spark_type, encoding):
         return replace(column, spark_type=spark_type)
     return column if encoding.can_store(type_) else None
@@ -293,5 +317,5 @@ def _is_own_encoding(spark_type: SparkType, encoding: Encoding) -> bool:
         return False
     wanted = parse_encoding(own.encoding)
     if encoding.kind == "json" and wanted.is_array:
-        return depth_of(own.arrow_type) > 1  # earlier versions stored nested arrays so
+        return nested_lists.depth_of(own.arrow_type) > 1  # earlier versions stored nested arrays so
     return (wanted.kind, wanted.dtype) == (encoding.kind, encoding.dtype)

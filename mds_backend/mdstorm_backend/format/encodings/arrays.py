@@ -29,8 +29,6 @@ from mdstorm_backend.format.encodings.encoding import (
     EncodedColumn,
     Encoding,
     passing_bytes,
-    stored_bytes,
-    validity,
 )
 from mdstorm_backend.format.values import arrow_types, nested_lists
 from mdstorm_backend.format.values.batch import Positions, Values, gather_binary, gather_fixed
@@ -126,8 +124,9 @@ class Array(Encoding):
         convert = arrow_types.vectors_to_lists if has_vectors else arrow_types.plain_values
         values = convert(values)
         if pa.types.is_binary(values.type):
-            stored = stored_bytes(values, self.encode(np.empty(0, self.dtype or np.uint8)))
-            return EncodedColumn(name, self.text, parts=[stored], valid=validity(values))
+            empty = self.encode(np.empty(0, self.dtype or np.uint8))
+            stored, valid = arrow_types.stored_bytes(values, empty), arrow_types.validity(values)
+            return EncodedColumn(name, self.text, parts=[stored], valid=valid)
         return encode_arrays.encode_lists(name, self, values, cast=cast, ragged=ragged)
 
     def encode_column_as_json(self, name: str, values: pa.Array) -> EncodedColumn:

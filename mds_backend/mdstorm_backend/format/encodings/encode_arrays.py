@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm_backend.format.encodings import numbers
-from mdstorm_backend.format.encodings.encoding import EncodedColumn, Encoding, validity
+from mdstorm_backend.format.encodings.encoding import EncodedColumn, Encoding
 from mdstorm_backend.format.encodings.json_text import json_text
 from mdstorm_backend.format.values import arrow_types, nested_lists
 from mdstorm_backend.format.values.nested_lists import Shapes, ends_of
@@ -132,7 +132,7 @@ def encode_lists(
     if shapes.uneven is not None and encoding.shape is None:
         return encode_as_json(name, lists, dtype)
     values = numbers.to_numpy(flat, dtype) if cast else numbers.fit_numbers(flat, dtype)
-    valid, elements = validity(lists), validity(flat)
+    valid, elements = arrow_types.validity(lists), arrow_types.validity(flat)
     present = np.ones(len(lists), np.bool_) if valid is None else valid
     common = shapes.common(valid)
     if encoding.shape is not None:
@@ -156,9 +156,9 @@ def encode_lists(
 
 def encode_as_json(name: str, lists: pa.Array, dtype: np.dtype[Any]) -> EncodedColumn:
     """Encode nested lists of numbers as JSON, with floating-point numbers cast to `dtype`."""
-    flat, valid = nested_lists.elements_of(lists), validity(lists)
+    flat, valid = nested_lists.elements_of(lists), arrow_types.validity(lists)
     if pa.types.is_floating(flat.type) and flat.type != arrow_types.arrow_type_of(dtype):
-        present = validity(flat)
+        present = arrow_types.validity(flat)
         cast = pa.array(numbers.to_numpy(flat, dtype), mask=None if present is None else ~present)
         lists = nested_lists.with_elements(lists, cast)
     # The text shows which elements are null; these are only counted, as one unset bit each.

@@ -13,12 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mdstorm_backend.format.values.arrow_types import (
-    arrow_type_of,
-    is_number,
-    numpy_dtype,
-    plain_values,
-)
+from mdstorm_backend.format.values import arrow_types
 from mdstorm_backend.format.values.batch import Positions, Values, gather_binary, gather_fixed
 
 #: Predicate on an Arrow type.
@@ -196,7 +191,7 @@ class Encoding(ABC):
     def arrow_type(self) -> pa.DataType:
         """Arrow type of the delivered values if no Spark type is known."""
         if self.dtype is not None and self.shape is not None:
-            number = arrow_type_of(self.dtype)
+            number = arrow_types.arrow_type_of(self.dtype)
             return pa.list_(number) if self.shape else number
         return pa.string() if self.is_text else pa.binary()
 
@@ -229,8 +224,8 @@ class Encoding(ABC):
             return "string"
         if types.is_temporal(type_):
             return "int64"
-        if is_number(type_):
-            name = str(numpy_dtype(type_).name)
+        if arrow_types.is_number(type_):
+            name = str(arrow_types.numpy_dtype(type_).name)
             return _PROMOTED.get(name, name)
         return None
 
@@ -310,8 +305,8 @@ class Encoding(ABC):
         ArithmeticError, TypeError, ValueError
             If a value does not fit.
         """
-        values = plain_values(values)
-        stored, valid = self.encode_values(values), validity(values)
+        values = arrow_types.plain_values(values)
+        stored, valid = self.encode_values(values), arrow_types.validity(values)
         if self.size is None:
             return EncodedColumn(name, self.text, parts=[stored], valid=valid)
         if (pc.binary_length(stored).to_numpy() != self.size).any():
@@ -324,7 +319,7 @@ class Encoding(ABC):
         if pa.types.is_temporal(values.type):
             values = values.cast(pa.string())
         if pa.types.is_string(values.type) or pa.types.is_binary(values.type):
-            return stored_bytes(values, self.null_bytes)
+            return arrow_types.stored_bytes(values, self.null_bytes)
         return self.encode_each(values)
 
     def encode_each(self, values: pa.Array) -> pa.LargeBinaryArray:
@@ -409,15 +404,3 @@ def passing_bytes(encode: Encode, size: int | None) -> Encode:
         return value
 
     return pass_bytes
-
-
-def stored_bytes(values: pa.Array, placeholder: bytes) -> pa.LargeBinaryArray:
-    """Return binaries or strings as large binaries, with a placeholder for nulls."""
-    if values.null_count:
-        values = pc.fill_null(values, pa.scalar(placeholder).cast(values.type))
-    return values.cast(pa.large_binary())
-
-
-def validity(values: pa.Array) -> npt.NDArray[np.bool_] | None:
-    """Return which values are not null, as a mask; None if no value is null."""
-    return np.asarray(values.is_valid()) if values.null_count else None

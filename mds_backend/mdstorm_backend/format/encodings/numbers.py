@@ -12,14 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mdstorm_backend.format.encodings.encoding import EncodedColumn, Encoding, validity
-from mdstorm_backend.format.values.arrow_types import (
-    arrow_type_of,
-    decimals_to_floats,
-    is_number,
-    numpy_dtype,
-    plain_values,
-)
+from mdstorm_backend.format.encodings.encoding import EncodedColumn, Encoding
+from mdstorm_backend.format.values import arrow_types
 
 #: dtype → the byte before the values of an array that states its own dtype, and the format
 #: character of `struct`.
@@ -94,7 +88,8 @@ class Number(Encoding):
 
     def can_store(self, type_: pa.DataType) -> bool:
         """Whether the values are numbers, decimals or nulls."""
-        return is_number(type_) or bool(pa.types.is_decimal(type_) or pa.types.is_null(type_))
+        checks = (arrow_types.is_number, pa.types.is_decimal, pa.types.is_null)
+        return any(check(type_) for check in checks)
 
     @property
     def struct_code(self) -> str:
@@ -128,9 +123,9 @@ class Number(Encoding):
         self, name: str, values: pa.Array, *, cast: bool = False, ragged: bool = False
     ) -> EncodedColumn:
         """Encode a column of numbers."""
-        values = plain_values(values)
+        values = arrow_types.plain_values(values)
         fixed = (to_numpy if cast else fit_numbers)(values, self.stored)
-        return EncodedColumn(name, self.text, fixed=fixed, valid=validity(values))
+        return EncodedColumn(name, self.text, fixed=fixed, valid=arrow_types.validity(values))
 
     def decode(self, stored: Any) -> Any:
         """Return the number as a NumPy scalar."""
@@ -152,7 +147,7 @@ def stored_dtype(type_: pa.DataType) -> str | None:
     if pa.types.is_boolean(type_):
         return "uint8"
     if pa.types.is_floating(type_):
-        return str(numpy_dtype(type_).name)
+        return str(arrow_types.numpy_dtype(type_).name)
     if pa.types.is_integer(type_):
         return str(type_)
     if pa.types.is_date(type_):
@@ -245,12 +240,13 @@ def fit_numbers(values: pa.Array, dtype: np.dtype[np.generic]) -> npt.NDArray[An
     ValueError
         If a fraction, an infinity or NaN is given for an integer dtype.
     """
-    if pa.types.is_decimal(values.type):
-        is_float = dtype.kind == "f"
-        values = decimals_to_floats(values, pa.float64()) if is_float else values.cast(pa.int64())
-    if pa.types.is_null(values.type):
-        values = values.cast(arrow_type_of(dtype))
-    if pa.types.is_boolean(values.type):
+    if pa.types.is_decimal(values.type) and dtype.kind == "f":
+        values = arrow_types.decimals_to_floats(values, pa.float64())
+    elif pa.types.is_decimal(values.type):
+        values = values.cast(pa.int64())
+    elif pa.types.is_null(values.type):
+        values = values.cast(arrow_types.arrow_type_of(dtype))
+    elif pa.types.is_boolean(values.type):
         values = values.cast(pa.uint8())
     present = pc.fill_null(values, 0) if values.null_count else values
     numbers = to_numpy(present, _own_dtype(values.type))
@@ -284,5 +280,5 @@ def _own_dtype(type_: pa.DataType) -> np.dtype[np.generic]:
     """Return the dtype that holds values of an Arrow type unchanged."""
     if pa.types.is_temporal(type_):
         return np.dtype(np.int32 if pa.types.is_date32(type_) else np.int64)
-    dtype: np.dtype[np.generic] = numpy_dtype(type_)
+    dtype: np.dtype[np.generic] = arrow_types.numpy_dtype(type_)
     return dtype

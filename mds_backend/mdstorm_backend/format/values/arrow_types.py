@@ -8,13 +8,12 @@ Spark passes a vector to Arrow as ``struct<type, size, indices, values>``: type 
 from __future__ import annotations
 
 import re
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-
-from mdstorm_backend.errors import InvalidArgumentError
 
 _NUMBERS = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
@@ -91,6 +90,18 @@ def plain_values(values: pa.Array) -> pa.Array:
         return pa.array(values.to_pylist(), wanted)
 
 
+def stored_bytes(values: pa.Array, placeholder: bytes) -> pa.LargeBinaryArray:
+    """Return binaries or strings as large binaries, with a placeholder for nulls."""
+    if values.null_count:
+        values = pc.fill_null(values, pa.scalar(placeholder).cast(values.type))
+    return values.cast(pa.large_binary())
+
+
+def validity(values: pa.Array) -> npt.NDArray[np.bool_] | None:
+    """Return which values are not null, as a mask; None if no value is null."""
+    return np.asarray(values.is_valid()) if values.null_count else None
+
+
 def _same(found: pa.DataType, wanted: pa.DataType) -> bool:
     """Whether two types are equal except for the names and nullability of list and map items."""
     if pa.types.is_list(found) and pa.types.is_list(wanted):
@@ -156,11 +167,6 @@ def simple_name(spark_type: SparkType) -> str:
         fields = (f"{f['name']}:{simple_name(f['type'])}" for f in spark_type["fields"])
         return f"struct<{','.join(fields)}>"
     return "vector" if is_vector(spark_type) else str(spark_type.get("class") or kind)
-
-
-def is_decimal(spark_type: object) -> bool:
-    """Whether a Spark type is that of decimals, of any precision."""
-    return isinstance(spark_type, str) and _DECIMAL.fullmatch(spark_type) is not None
 
 
 def arrow_type(spark_type: SparkType) -> pa.DataType:
@@ -261,43 +267,6 @@ def vectors_to_lists(vectors: pa.StructArray) -> pa.ListArray:
 
     mask = pc.invert(vectors.is_valid()) if vectors.null_count else None
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(dense), mask=mask)
-
-
-#: dtypes that decimals may be converted to → their Spark types.
-_FLOATS = {"float64": "double", "float32": "float"}
-_CHOICES = (*_FLOATS, "decimal")
-
-
-def check_decimals(decimals: object) -> None:
-    """Raise InvalidArgumentError unless `decimals` is a valid target type, or None."""
-    if decimals is not None and not (isinstance(decimals, str) and decimals in _CHOICES):
-        raise InvalidArgumentError(
-            f"decimals must be one of {', '.join(map(repr, _CHOICES))}, found {decimals!r}: "
-            "floating-point numbers can be trained on, and 'decimal' keeps every digit"
-        )
-
-
-def become_floats(decimals: str | None) -> TypeGuard[str]:
-    """Whether decimals are converted to floating-point numbers, of the dtype `decimals`."""
-    return decimals in _FLOATS
-
-
-def without_decimals(spark_type: SparkType, decimals: str | None) -> SparkType:
-    """Return the Spark type with decimal scalars or elements replaced by floating-point numbers.
-
-    Parameters
-    ----------
-    spark_type : str or dict
-        Type of a column. Decimals inside structs, maps and nested arrays are kept.
-    decimals : {"float64", "float32", "decimal", None}
-        Target type; for the last two, the type is returned unchanged.
-    """
-    if not become_floats(decimals):
-        return spark_type
-    if isinstance(spark_type, str):
-        return _FLOATS[decimals] if is_decimal(spark_type) else spark_type
-    element = spark_type.get("elementType")
-    return {**spark_type, "elementType": _FLOATS[decimals]} if is_decimal(element) else spark_type
 
 
 def holds_decimals(type_: pa.DataType) -> bool:
