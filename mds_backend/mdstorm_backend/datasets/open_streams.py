@@ -18,7 +18,7 @@ from mdstorm_backend.datasets.stream import Stream, World
 from mdstorm_backend.datasets.stream_files import INHERITED, StreamDefaults, bringing, join, size_at
 from mdstorm_backend.display import Description
 from mdstorm_backend.errors import ArgumentTypeError, DatasetNotFoundError, InvalidArgumentError
-from mdstorm_backend.format.encodings import general_encoding, parse_encoding
+from mdstorm_backend.format.encodings.registry import general_encoding, parse_encoding
 from mdstorm_backend.format.index import Index, ShardInfo
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.stored_schema import joined_form

@@ -19,7 +19,7 @@ from typing import Any
 from mdstorm_backend.base.checks import parse_json
 from mdstorm_backend.errors import CorruptDatasetError, CorruptIndexError, UnsupportedEncodingError
 from mdstorm_backend.format.compression import check_compression
-from mdstorm_backend.format.encodings import parse_encoding
+from mdstorm_backend.format.encodings.registry import parse_encoding
 from mdstorm_backend.format.shard_info import (
     INDEX_NAME,
     INDEX_VERSION,

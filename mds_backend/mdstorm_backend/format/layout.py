@@ -27,7 +27,8 @@ import numpy.typing as npt
 
 from mdstorm_backend.base.checks import parse_json
 from mdstorm_backend.errors import CorruptDatasetError
-from mdstorm_backend.format.encodings import Encoding, sized_encoding
+from mdstorm_backend.format.encodings.encoding import Encoding
+from mdstorm_backend.format.encodings.registry import sized_encoding
 from mdstorm_backend.format.index import ShardInfo, check_depth, check_object, shown
 from mdstorm_backend.format.values.nested_lists import ends_of
 from mdstorm_backend.storage import Buffer

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from mdstorm_backend.errors import CorruptDatasetError, UnsupportedEncodingError
-from mdstorm_backend.format.encodings import parse_encoding, sized_encoding
+from mdstorm_backend.format.encodings.registry import parse_encoding, sized_encoding
 from mdstorm_backend.format.index import (
     Index,
     ShardInfo,

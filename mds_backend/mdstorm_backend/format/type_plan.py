@@ -12,9 +12,9 @@ from typing import Any, TypeGuard
 import pyarrow as pa
 
 from mdstorm_backend.errors import InvalidArgumentError, MissingColumnError, UnsupportedTypeError
-from mdstorm_backend.format.encodings import Encoding, parse_encoding
+from mdstorm_backend.format.encodings.encoding import Encoding
 from mdstorm_backend.format.encodings.numbers import DTYPES, stored_dtype
-from mdstorm_backend.format.encodings.registry import encoding_names
+from mdstorm_backend.format.encodings.registry import encoding_names, parse_encoding
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values import arrow_types, nested_lists
 from mdstorm_backend.format.values.arrow_types import SparkType

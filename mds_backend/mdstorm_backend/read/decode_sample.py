@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm_backend.format.encodings import Encoding
-from mdstorm_backend.format.encodings.encoding import Decode, DecodeSpan
+from mdstorm_backend.format.encodings.encoding import Decode, DecodeSpan, Encoding
 from mdstorm_backend.format.encodings.numbers import PythonInteger
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.format.values.arrow_types import is_number

@@ -17,8 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm_backend.errors import CorruptDatasetError, MDStormError, UnsafeTypeError
-from mdstorm_backend.format.encodings import Encoding
-from mdstorm_backend.format.encodings.encoding import Decode, Form
+from mdstorm_backend.format.encodings.encoding import Decode, Encoding, Form
 from mdstorm_backend.format.schema import Column
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from mdstorm_backend.errors import DatasetExistsError, WriteError
 from mdstorm_backend.format.compression import check_compression, compress, digests, extension
-from mdstorm_backend.format.encodings import parse_encoding
+from mdstorm_backend.format.encodings.registry import parse_encoding
 from mdstorm_backend.format.index import parse_shard
 from mdstorm_backend.format.shard_info import INDEX_VERSION, MAX_SHARD_BYTES, FileInfo, ShardInfo
 from mdstorm_backend.storage import Buffer, Location

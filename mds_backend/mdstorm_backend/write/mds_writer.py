@@ -14,7 +14,7 @@ from mdstorm_backend.base import OwnContext, check_integer
 from mdstorm_backend.display import Described, Description, FileProgress, counted, shown_place
 from mdstorm_backend.format import INDEX_NAME, shard_info, type_plan
 from mdstorm_backend.format.compression import check_hashes
-from mdstorm_backend.format.encodings import parse_encoding
+from mdstorm_backend.format.encodings.registry import parse_encoding
 from mdstorm_backend.write import batch_shards, commit, directories, full_shard, sample_shards
 
 

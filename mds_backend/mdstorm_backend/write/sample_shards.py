@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mdstorm_backend import errors
-from mdstorm_backend.format.encodings import parse_encoding
+from mdstorm_backend.format.encodings.registry import parse_encoding
 from mdstorm_backend.format.layout import preamble, preamble_size
 from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
 from mdstorm_backend.storage import Buffer

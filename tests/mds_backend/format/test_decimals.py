@@ -12,7 +12,7 @@ from tests.mds_backend.small_datasets import array_of
 from tests.mds_backend.strategies import decimals
 
 from mdstorm_backend.format import decimals_to_floats, plan_types
-from mdstorm_backend.format.encodings import parse_encoding
+from mdstorm_backend.format.encodings.registry import parse_encoding
 
 DIGITS = st.sampled_from([(1, 1), (10, 2), (15, 15), (20, 2), (38, 0), (38, 18), (38, 38)])
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mdstorm_backend.errors import CorruptDatasetError
-from mdstorm_backend.format.encodings import parse_encoding
+from mdstorm_backend.format.encodings.registry import parse_encoding
 from mdstorm_backend.format.index import FileInfo, ShardInfo
 from mdstorm_backend.format.layout import (
     ShardLayout,

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 from tests.mds_backend.small_datasets import array_of, plan, struct_of
 
-from mdstorm_backend.format.encodings import parse_encoding
+from mdstorm_backend.format.encodings.registry import parse_encoding
 from mdstorm_backend.format.index import FileInfo, ShardInfo
 from mdstorm_backend.format.schema import Column, Origin, Schema
 

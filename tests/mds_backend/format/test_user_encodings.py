@@ -28,8 +28,12 @@ from mdstorm_backend.errors import (
     UnsafeTypeError,
     UnsupportedEncodingError,
 )
-from mdstorm_backend.format.encodings import parse_encoding, unregister_encoding
-from mdstorm_backend.format.encodings.registry import adopt, user_classes
+from mdstorm_backend.format.encodings.registry import (
+    adopt,
+    parse_encoding,
+    unregister_encoding,
+    user_classes,
+)
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset

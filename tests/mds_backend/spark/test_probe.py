@@ -21,7 +21,7 @@ from mdstorm_backend.errors import (
     StorageError,
     WriteError,
 )
-from mdstorm_backend.format.encodings import unregister_encoding
+from mdstorm_backend.format.encodings.registry import unregister_encoding
 from mdstorm_backend.spark.materialization import check_driver_writes, why_not_writable
 from mdstorm_backend.storage import Location
 

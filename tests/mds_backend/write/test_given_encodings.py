@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes
 
 from mdstorm_backend.errors import EncodingError, EncodingRangeError
-from mdstorm_backend.format.encodings import parse_encoding
 from mdstorm_backend.format.encodings.encoding import EncodedColumn
 from mdstorm_backend.format.encodings.numbers import DTYPES
+from mdstorm_backend.format.encodings.registry import parse_encoding
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.write.batch_shards import assemble_samples, encode_column
 

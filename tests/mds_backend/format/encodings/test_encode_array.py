@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mdstorm_backend.format.encodings import parse_encoding
 from mdstorm_backend.format.encodings.encode_arrays import array_encoder
+from mdstorm_backend.format.encodings.registry import parse_encoding
 from mdstorm_backend.format.values.arrow_types import vectors_to_lists
 
 

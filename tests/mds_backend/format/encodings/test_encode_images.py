@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mdstorm_backend.format.encodings import parse_encoding
+from mdstorm_backend.format.encodings.registry import parse_encoding
 
 Image = pytest.importorskip("PIL.Image")
 

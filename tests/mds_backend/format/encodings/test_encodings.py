@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mdstorm_backend.errors import UnsupportedEncodingError
-from mdstorm_backend.format.encodings import general_encoding, parse_encoding
 from mdstorm_backend.format.encodings.numbers import DTYPES
+from mdstorm_backend.format.encodings.registry import general_encoding, parse_encoding
 
 
 @pytest.mark.parametrize("dtype", sorted(DTYPES))

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdstorm_backend.format.encodings import parse_encoding
 from mdstorm_backend.format.encodings.encoding import Encode
+from mdstorm_backend.format.encodings.registry import parse_encoding
 from mdstorm_backend.format.encodings.texts import parse_floats, parse_integers
 
 
