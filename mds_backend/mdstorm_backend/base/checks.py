@@ -11,7 +11,6 @@ from difflib import get_close_matches
 from functools import wraps
 from inspect import Parameter, signature
 from numbers import Integral, Real
-from types import NoneType
 from typing import Any, ParamSpec, TypeGuard, TypeVar
 
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
@@ -118,7 +117,7 @@ def check_one_of(name: str, value: Any, choices: Collection[str], *, shown: str 
 
 def check_mapping(name: str, value: object) -> None:
     """Raise ArgumentTypeError unless `value` is None or a mapping."""
-    if not isinstance(value, (Mapping, NoneType)):
+    if value is not None and not isinstance(value, Mapping):
         raise ArgumentTypeError(f"{name} must be a dict, found {value!r}")
 
 

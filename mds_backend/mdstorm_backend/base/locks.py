@@ -70,18 +70,11 @@ def try_lock(path: str) -> FileLock | None:
         If the file cannot be created, or its file system has no locks.
     """
     while True:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(fd)
-            return None
-        except BaseException:
-            os.close(fd)
-            raise
-        if _is_at(path, fd):
-            return FileLock(fd, path)
-        os.close(fd)  # removed between the two calls
+        with suppress(_RemovedError):  # then it is created anew
+            try:
+                return FileLock(_open_locked(path, fcntl.LOCK_EX | fcntl.LOCK_NB), path)
+            except BlockingIOError:
+                return None
 
 
 def wait_for_lock(path: str, *, patience: float, progress: Callable[[], object]) -> FileLock:
@@ -101,15 +94,9 @@ def wait_for_lock(path: str, *, patience: float, progress: Callable[[], object])
     StorageError
         If the holder makes no progress for `patience` seconds.
     """
-    lock = try_lock(path)
-    if lock is not None:
-        return lock
-    pause, since, seen = _FIRST_PAUSE, time.monotonic(), progress()
+    pause, waiting = _FIRST_PAUSE, Patience(patience)
     while (lock := try_lock(path)) is None:
-        now, found = time.monotonic(), progress()
-        if found != seen:
-            since, seen = now, found
-        elif now - since > patience:
+        if waiting.is_over(progress()):
             raise StorageError(
                 f"another process or thread has held {path} for {patience:.0f} s without "
                 "progress. End the process that hangs",
@@ -118,6 +105,27 @@ def wait_for_lock(path: str, *, patience: float, progress: Callable[[], object])
         time.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE)
     return lock
+
+
+class Patience:
+    """Limits how long to wait for something that makes no progress.
+
+    Parameters
+    ----------
+    seconds : float
+        Seconds to wait without progress.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds, self._since = seconds, time.monotonic()
+        self._seen: object = object()  # unlike anything
+
+    def is_over(self, seen: object) -> bool:
+        """Whether too much time has passed since `seen` last had another value."""
+        now = time.monotonic()
+        if seen != self._seen:
+            self._since, self._seen = now, seen
+        return now - self._since > self._seconds
 
 
 def share_lock(path: str) -> int:
@@ -133,11 +141,19 @@ def share_lock(path: str) -> int:
     OSError
         If the file cannot be created, its file system has no locks, or it was removed meanwhile.
     """
+    return _open_locked(path, fcntl.LOCK_SH)
+
+
+class _RemovedError(FileNotFoundError):
+    """Raised if a file was removed before it was locked."""
+
+
+def _open_locked(path: str, operation: int) -> int:
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
-        fcntl.flock(fd, fcntl.LOCK_SH)
+        fcntl.flock(fd, operation)
         if not _is_at(path, fd):
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+            raise _RemovedError(errno.ENOENT, os.strerror(errno.ENOENT), path)
     except BaseException:
         os.close(fd)
         raise

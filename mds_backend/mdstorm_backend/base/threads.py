@@ -17,7 +17,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import count, islice
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 from weakref import WeakSet
 
@@ -29,31 +28,6 @@ if TYPE_CHECKING:
 
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
-
-_places = count()
-_here = threading.local()
-
-
-class RenewedInForks:
-    """Base of objects that are reset in a forked child, which lacks the threads that hold locks."""
-
-    def __init__(self) -> None:
-        self._renew()
-        _renewed.add(self)
-
-    def _renew(self) -> None:
-        raise NotImplementedError
-
-
-_renewed: WeakSet[RenewedInForks] = WeakSet()
-
-
-def _renew_all() -> None:
-    for instance in _renewed:
-        instance._renew()
-
-
-os.register_at_fork(after_in_child=_renew_all)
 
 
 class OrderedPool(ThreadPoolExecutor):
@@ -73,10 +47,23 @@ class OrderedPool(ThreadPoolExecutor):
         self._others.shutdown(wait)
 
 
+_places = count()
+
+
+class _Here(threading.local):
+    #: The place of this thread's work, and the threads to which it may leave work.
+    place: int | None = None
+    others: ThreadPoolExecutor | None = None
+    #: Receives the pools of generators that this thread closes.
+    closed: list[ThreadPoolExecutor] | None = None
+
+
+_here = _Here()
+
+
 def place() -> int:
     """Return the number of this thread's work; work that is submitted later has a greater one."""
-    found: int = getattr(_here, "place", -1)
-    return next(_places) if found < 0 else found
+    return next(_places) if _here.place is None else _here.place
 
 
 def hand_off(function: Callable[[], object]) -> bool:
@@ -88,11 +75,10 @@ def hand_off(function: Callable[[], object]) -> bool:
         False if this is not a thread of an `OrderedPool`, whose shutdown would end the other
         thread. `function` is not called then.
     """
-    others: ThreadPoolExecutor | None = getattr(_here, "others", None)
-    if others is None:
-        return False
-    others.submit(_called, others, place(), of_this_task(function))
-    return True
+    others = _here.others
+    if others is not None:
+        others.submit(_called, others, place(), of_this_task(function))
+    return others is not None
 
 
 def _called(
@@ -107,8 +93,6 @@ OnProgress: TypeAlias = Callable[[int, int], None]
 
 #: Limits the shards held in memory, and the concurrent requests to a storage.
 _MAX_THREADS = 8
-
-
 #: Limits concurrent requests to a storage that only check files, or write small ones.
 _MOST_REQUESTS = 16
 
@@ -137,15 +121,14 @@ def each(
 
     The first error is raised once the calls in progress have ended.
     """
-    with ThreadPoolExecutor(num_threads(threads)) as pool:
-        try:
-            for done, result in enumerate(pool.map(call, items), 1):
-                yield result
-                if on_progress is not None:
-                    on_progress(done, len(items))
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+    pool = ThreadPoolExecutor(num_threads(threads))
+    try:
+        for done, result in enumerate(pool.map(call, items), 1):
+            yield result
+            if on_progress is not None:
+                on_progress(done, len(items))
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 _Made = TypeVar("_Made")
@@ -208,12 +191,7 @@ class OwnContext:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._mdstorm_leave(kind)
 
     def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
@@ -222,32 +200,6 @@ class OwnContext:
 
 
 _Generator = TypeVar("_Generator", bound=Generator[object, None, None])
-
-
-class _Closing(threading.local):
-    """The list to which this thread adds the pools of generators that it closes, or None."""
-
-    pools: list[ThreadPoolExecutor] | None = None
-
-
-_closing = _Closing()
-
-
-def end_pool(pool: ThreadPoolExecutor, kind: type[BaseException] | None) -> None:
-    """Shut down the pool of a generator that ends.
-
-    Parameters
-    ----------
-    pool : ThreadPoolExecutor
-        The pool. Work that has not started is cancelled.
-    kind : type of exception or None
-        Class of the exception that ends the generator. With GeneratorExit, the generator is being
-        closed, and its threads are not waited for.
-    """
-    is_closed = kind is not None and issubclass(kind, GeneratorExit)
-    pool.shutdown(wait=not is_closed, cancel_futures=True)
-    if is_closed and _closing.pools is not None:
-        _closing.pools.append(pool)
 
 
 class PassThreads:
@@ -286,11 +238,11 @@ class PassThreads:
             is_closed = True
             raise
         finally:
-            outer, _closing.pools = _closing.pools, self._pools
+            outer, _here.closed = _here.closed, self._pools
             try:
                 generator.close()
             finally:
-                _closing.pools = outer
+                _here.closed = outer
             if not is_closed:
                 self.wait()
 
@@ -301,13 +253,21 @@ class PassThreads:
 
 
 class PoolContext(OwnContext):
-    """A context manager whose pool of threads, if it has one, is shut down at the end."""
+    """A context manager in a generator, whose pool of threads, if it has one, ends with it.
+
+    Work that has not started is cancelled. The threads are waited for, unless the generator is
+    being closed.
+    """
 
     _pool: ThreadPoolExecutor | None
 
     def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
-        if self._pool:
-            end_pool(self._pool, kind)
+        if self._pool is None:
+            return
+        is_closed = kind is GeneratorExit
+        self._pool.shutdown(wait=not is_closed, cancel_futures=True)
+        if is_closed and _here.closed is not None:
+            _here.closed.append(self._pool)
 
 
 class Prefetcher(PoolContext):
@@ -325,23 +285,17 @@ class Prefetcher(PoolContext):
         Records the work of the threads, and the waits of the consumer.
     """
 
-    def __init__(
-        self,
-        workers: int,
-        depth: int,
-        recorder: Recorder | None = None,
-    ) -> None:
+    def __init__(self, workers: int, depth: int, recorder: Recorder | None = None) -> None:
         self._depth = max(depth, 1)
         self._recorder = recorder
         #: Whether the consumer found its last result ready.
         self._is_ahead = False
         #: One element per call in progress: a deque changes safely without a lock.
         self._under_way: deque[None] = deque()
+        self._pool = None
         if workers:
             _make_forks_safe()
-        self._pool = (
-            OrderedPool(workers, thread_name_prefix="mdstorm-prefetch") if workers else None
-        )
+            self._pool = OrderedPool(workers, thread_name_prefix="mdstorm-prefetch")
 
     def map(
         self, function: Callable[[_In], _Out], items: Iterable[_In], *, first_here: bool = False

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
-from weakref import WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary
 
 from mdstorm_backend.base.recorder import Recorder
-from mdstorm_backend.base.threads import OrderedPool, PoolContext, RenewedInForks
+from mdstorm_backend.base.threads import OrderedPool, PoolContext
 from mdstorm_backend.read.block import Block, Opened
 from mdstorm_backend.read.shard import Shard
 
@@ -24,7 +25,7 @@ _KEPT_BYTES = 64 << 20
 _KEPT_MAPPED = 256
 
 
-class OpenShards(RenewedInForks, Generic[_Shard]):
+class OpenShards(Generic[_Shard]):
     """Opens each shard once for all concurrent users. Thread-safe.
 
     Different shards are opened in parallel: the lock is never held while one is read. A shard that
@@ -49,7 +50,8 @@ class OpenShards(RenewedInForks, Generic[_Shard]):
         self._kept_mapped = kept_mapped
         self._kept = kept
         self._kept_bytes = kept_bytes
-        super().__init__()
+        self._renew()
+        _instances.add(self)
 
     def _renew(self) -> None:
         self._lock = threading.Lock()
@@ -122,6 +124,17 @@ class OpenShards(RenewedInForks, Generic[_Shard]):
             self._bytes -= memory
             del self._at_hand[oldest]
 
+
+_instances: WeakSet[OpenShards[Any]] = WeakSet()
+
+
+def _renew_all() -> None:
+    """Close all shards in a forked child, which lacks the threads that hold locks."""
+    for shards in _instances:
+        shards._renew()
+
+
+os.register_at_fork(after_in_child=_renew_all)
 
 #: Threads that open shards; they mostly wait for a disk or a network.
 OPENING_THREADS = 64
