@@ -114,17 +114,18 @@ class Patience:
     ----------
     seconds : float
         Seconds to wait without progress.
+    progress : object
+        A value that changes with each progress.
     """
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds, self._since = seconds, time.monotonic()
-        self._seen: object = object()  # unlike anything
+    def __init__(self, seconds: float, progress: object = None) -> None:
+        self._seconds, self._since, self._progress = seconds, time.monotonic(), progress
 
-    def is_over(self, seen: object) -> bool:
-        """Whether too much time has passed since `seen` last had another value."""
+    def is_over(self, progress: object) -> bool:
+        """Whether too much time has passed since there was progress."""
         now = time.monotonic()
-        if seen != self._seen:
-            self._since, self._seen = now, seen
+        if progress != self._progress:
+            self._since, self._progress = now, progress
         return now - self._since > self._seconds
 
 

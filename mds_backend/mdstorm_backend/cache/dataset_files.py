@@ -10,13 +10,7 @@ from typing import Any, TypeAlias
 
 from mdstorm_backend import errors
 from mdstorm_backend.cache import download
-from mdstorm_backend.cache.directory import (
-    CacheDirectory,
-    CacheOptions,
-    FileIdentity,
-    Record,
-    default_directory,
-)
+from mdstorm_backend.cache.directory import CacheDirectory, CacheOptions, Record, default_directory
 from mdstorm_backend.cache.shard_cache import ShardCache, check_hash_is_recorded, origin
 from mdstorm_backend.format.index import INDEX_NAME, FileInfo, ShardInfo
 from mdstorm_backend.format.shard_info import CLAIM_NAME, MARKER_NAME
@@ -98,12 +92,8 @@ def _state(
     same index, unless the index holds hashes.
     """
     try:
-        modified = download.try_again(
-            lambda: download.watched(
-                lambda: location.modified(INDEX_NAME), timeout=options.timeout
-            ),
-            url=location.file_url(INDEX_NAME),
-            attempts=options.retry,
+        modified = download.ask(
+            location, INDEX_NAME, options, lambda: location.modified(INDEX_NAME)
         )
     except (errors.CredentialsError, FileNotFoundError, errors.StorageError) as error:
         # The storage has no index or is unreachable: use the state recorded in a named directory.
@@ -193,8 +183,8 @@ class DirectFiles:
             return False
         directory, name = CacheDirectory(self._location.path), info.raw_data.basename
         record = Record.at(directory.record(name))
-        ours = FileIdentity.at(directory.file(name)) == record.files.get(name)
-        return ours and record.is_from_another(origin(self._location, info))
+        is_ours = directory.holds(record, name)
+        return is_ours and record.is_from_another(origin(self._location, info))
 
     def _verified(self, file: FileInfo, content: Buffer) -> Buffer:
         """Return `content` after checking its size, and its hash on the first read of the file."""
@@ -278,29 +268,19 @@ def read_index(location: Location, options: CacheOptions | None = None) -> tuple
     try:
         content, written = _read(location, options)
     except (errors.CredentialsError, errors.DatasetNotFoundError, errors.StorageError) as error:
-        copy = _content(directory.file(INDEX_NAME))
+        copy = directory.index()
         if copy is None or directory.described().get("url", location.url) != location.url:
             raise
         _logger.warning("%s; reading the copy of the index in %s instead", error, named)
         return copy, None
     with directory.used():
-        _keep(directory, location.url, content)
+        directory.keep_index(location.url, content)
     return content, written
 
 
 def _read(location: Location, options: CacheOptions) -> tuple[bytes, str | None]:
-    url = location.file_url(INDEX_NAME)
-
-    def attempt() -> tuple[bytes, str | None]:
-        if location.is_local_disk:
-            written = None
-            with suppress(OSError):  # reading the file reports the problem
-                written = location.modified(INDEX_NAME)
-            return bytes(location.read(INDEX_NAME)), written
-        return download.watched(lambda: location.read_dated(INDEX_NAME), timeout=options.timeout)
-
     try:
-        return download.try_again(attempt, url=url, attempts=options.retry)
+        return download.ask(location, INDEX_NAME, options, lambda: location.read_dated(INDEX_NAME))
     except (*download.ABSENT, NotADirectoryError) as error:
         found = "" if location.is_local_disk else f" ({error})"
         raise errors.DatasetNotFoundError(
@@ -322,30 +302,3 @@ def _unfinished(location: Location) -> str | None:
                 "the dataset again"
             )
     return None
-
-
-def _keep(directory: CacheDirectory, url: str, content: bytes) -> None:
-    """Store a copy of the index in the directory, unless it is already there."""
-    path = directory.file(INDEX_NAME)
-    present = _content(path)
-    if present == content:
-        return
-    if present is not None and FileIdentity.at(path) != Record.at(directory.index_note).files.get(
-        INDEX_NAME
-    ):
-        raise errors.InvalidArgumentError(
-            f"{path} is not the index of {url}, but of another dataset or another state of it, "
-            "and this cache did not put it there. Choose another directory, or remove the files "
-            "in this one"
-        )
-    if not directory.described():
-        directory.make(url, "")
-    directory.keep_index(path, content)
-
-
-def _content(path: str) -> bytes | None:
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except FileNotFoundError:
-        return None

@@ -204,19 +204,36 @@ class CacheDirectory:
         """Return a new path for a temporary file of the shard that `record` belongs to."""
         return f"{record}.{uuid.uuid4().hex}{_PART_SUFFIX}"
 
+    def records(self) -> list[str]:
+        """Return the path of every record, sorted."""
+        return self._listed(_RECORD_SUFFIX)
+
     def parts(self) -> list[tuple[str, str]]:
-        """Return the path of every temporary file, with the path of the record it belongs to."""
+        """Return the path of every temporary file, with its record or, if it has none, the ledger.
+
+        Only the holder of that file's lock changes the temporary file.
+        """
         found = []
-        with contextlib.suppress(FileNotFoundError):
-            for name in os.listdir(self.notes):
-                if name.endswith(_PART_SUFFIX):
-                    owner = name.removesuffix(_PART_SUFFIX).rpartition(".")[0]
-                    found.append((os.path.join(self.notes, name), os.path.join(self.notes, owner)))
+        for part in self._listed(_PART_SUFFIX):
+            owner = part.removesuffix(_PART_SUFFIX).rpartition(".")[0]
+            found.append((part, owner if owner.endswith(_RECORD_SUFFIX) else self.ledger))
         return found
+
+    def _listed(self, suffix: str) -> list[str]:
+        try:
+            names = sorted(os.listdir(self.notes))
+        except FileNotFoundError:
+            return []
+        return [os.path.join(self.notes, name) for name in names if name.endswith(suffix)]
 
     def parts_of(self, record: str) -> list[str]:
         """Return the path of every temporary file of the shard that `record` belongs to."""
         return [part for part, owner in self.parts() if owner == record]
+
+    def holds(self, record: Record, name: str) -> bool:
+        """Whether the file `name` is the one that a record lists, unchanged."""
+        listed = record.files.get(name)
+        return listed is not None and FileIdentity.at(self.file(name)) == listed
 
     def make(self, url: str, fingerprint: str) -> bool:
         """Create the directory and record in it which dataset it caches.
@@ -238,7 +255,8 @@ class CacheDirectory:
             os.makedirs(cache_root(), mode=0o700, exist_ok=True)
         self.check_root()
         os.makedirs(self.notes, exist_ok=True)
-        self.replace(self.descriptor, json.dumps(described).encode())
+        with self.lock_ledger():
+            os.replace(self._write_part(json.dumps(described).encode()), self.descriptor)
         return True
 
     def check_root(self) -> None:
@@ -259,16 +277,36 @@ class CacheDirectory:
         """Lock the ledger, which all shards share; held only briefly, never during a download."""
         return wait_for_lock(self.ledger, patience=_LEDGER_PATIENCE, progress=lambda: None)
 
-    def replace(self, path: str, data: bytes) -> None:
-        """Write a small file atomically."""
-        with self.lock_ledger():
-            os.replace(self._write_part(data), path)
+    def index(self) -> bytes | None:
+        """Return the content of the index in the directory; None if there is none."""
+        try:
+            with open(self.file(INDEX_NAME), "rb") as file:
+                return file.read()
+        except FileNotFoundError:
+            return None
 
-    def keep_index(self, path: str, content: bytes) -> None:
-        """Write the copy of an index and record that this cache made it."""
+    def keep_index(self, url: str, content: bytes) -> None:
+        """Write a copy of a dataset's index, unless it is there, and record that we made it.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If there is another index, which this cache did not put there.
+        """
+        path, present = self.file(INDEX_NAME), self.index()
+        if present == content:
+            return
+        if present is not None and not self.holds(Record.at(self.index_note), INDEX_NAME):
+            raise errors.InvalidArgumentError(
+                f"{path} is not the index of {url}, but of another dataset or another state of it, "
+                "and this cache did not put it there. Choose another directory, or remove the "
+                "files in this one"
+            )
+        if not self.described():
+            self.make(url, "")
         with self.lock_ledger():
             part = self._write_part(content)
-            record = Record(files={os.path.basename(path): FileIdentity.of(os.stat(part))})
+            record = Record(files={INDEX_NAME: FileIdentity.of(os.stat(part))})
             os.replace(self._write_part(record.to_bytes()), self.index_note)
             os.replace(part, path)
 
@@ -315,11 +353,6 @@ class CacheDirectory:
 
 _RECORD_SUFFIX = ".shard"
 _VERSION = 1
-
-
-def is_record(name: str) -> bool:
-    """Whether a file name is that of a record."""
-    return name.endswith(_RECORD_SUFFIX)
 
 
 @dataclass(frozen=True)

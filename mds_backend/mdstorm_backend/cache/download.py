@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from contextlib import suppress
-from functools import partial
 from typing import TypeVar
 
 from mdstorm_backend import errors
+from mdstorm_backend.base.locks import Patience
 from mdstorm_backend.base.recorder import Cause, count, work
 from mdstorm_backend.base.threads import fill
-from mdstorm_backend.cache.directory import CacheOptions
+from mdstorm_backend.cache.directory import CacheOptions, FileIdentity
 from mdstorm_backend.format.compression import decompress, digest
 from mdstorm_backend.format.index import FileInfo, ShardInfo
 from mdstorm_backend.storage import Arrival, Buffer, Location, map_file
@@ -104,25 +104,21 @@ def missing(url: str, error: OSError) -> errors.DatasetNotFoundError:
 def _copy(
     location: Location, file: FileInfo, path: str, timeout: float, arrival: Arrival | None
 ) -> None:
-    def progress() -> tuple[int, int]:
-        try:
-            found = os.stat(path)
-        except OSError:
-            return 0, 0
-        return found.st_size, found.st_mtime_ns
-
+    name = file.basename
     try:
         if location.is_on_s3:
-            location.download_known(
-                file.basename, path, size=file.bytes, timeout=timeout, arrival=arrival
+            location.download_known(name, path, size=file.bytes, timeout=timeout, arrival=arrival)
+        else:
+            watched(
+                lambda: location.download(name, path),
+                timeout=timeout,
+                progress=lambda: FileIdentity.at(path),
             )
-            return
-        copy = partial(location.download, file.basename, path)
-        watched(copy, timeout=timeout, progress=progress)
     except Exception as error:
         # Storage errors chain their causes; the cause may be a failure of the local disk.
         cause = error if isinstance(error, OSError) and error.errno else error.__cause__ or error
-        if LocalDiskError.means(cause, path):
+        is_of_disk = isinstance(cause, OSError) and cause.errno in _DISK_ERRORS
+        if is_of_disk or getattr(cause, "filename", None) == path:
             raise LocalDiskError(str(cause)) from error
         raise
 
@@ -198,11 +194,14 @@ _logger = logging.getLogger(__name__)
 class LocalDiskError(OSError):
     """Raised if the disk of the cache failed, rather than the storage."""
 
-    @classmethod
-    def means(cls, error: BaseException, path: str) -> bool:
-        """Whether `error` came from writing to `path`, rather than from the storage."""
-        of_disk = isinstance(error, OSError) and error.errno in _DISK_ERRORS
-        return of_disk or getattr(error, "filename", None) == path
+
+def ask(location: Location, name: str, options: CacheOptions, action: Callable[[], T]) -> T:
+    """Return the result of `action`, a short request for a file, by `try_again` and `watched`."""
+
+    def attempt() -> T:
+        return action() if location.is_local_disk else watched(action, timeout=options.timeout)
+
+    return try_again(attempt, url=location.file_url(name), attempts=options.retry)
 
 
 def try_again(action: Callable[[], T], *, url: str, attempts: int) -> T:
@@ -286,11 +285,8 @@ def watched(
     result: Future[T] = Future()
     arguments = result, action
     threading.Thread(target=fill, args=arguments, name="mdstorm-download", daemon=True).start()
-    seen, since = progress(), time.monotonic()
+    waiting = Patience(timeout, progress())
     while not wait([result], min(timeout / 4, 1.0)).done:
-        found, now = progress(), time.monotonic()
-        if found != seen:
-            seen, since = found, now
-        elif now - since >= timeout:
+        if waiting.is_over(progress()):
             raise errors.StorageError(f"no data was received for {timeout:g} s")
     return result.result()

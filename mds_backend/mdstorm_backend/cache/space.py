@@ -16,16 +16,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
-from mdstorm_backend.base.locks import FileLock, try_lock
+from mdstorm_backend.base.locks import FileLock, Patience, try_lock
 from mdstorm_backend.base.recorder import count
-from mdstorm_backend.cache.directory import (
-    CacheDirectory,
-    FileIdentity,
-    Record,
-    cache_root,
-    default_directory,
-    is_record,
-)
+from mdstorm_backend.cache.directory import CacheDirectory, Record, cache_root, default_directory
 from mdstorm_backend.errors import StorageError
 from mdstorm_backend.storage import normalize_url
 
@@ -121,8 +114,7 @@ def clear_former_states(directory: CacheDirectory, url: str) -> None:
         if other.path == directory.path or other.path != default:
             continue
         try:
-            lock = try_lock(other.users)
-            if lock is not None:
+            if (lock := try_lock(other.users)) is not None:
                 with lock:
                     _clear(other)
         except OSError as error:
@@ -148,16 +140,6 @@ def _url(directory: CacheDirectory) -> str:
     return directory.described().get("url", "?")
 
 
-def _records(directory: CacheDirectory) -> list[str]:
-    with suppress(FileNotFoundError):
-        return [
-            os.path.join(directory.notes, name)
-            for name in sorted(os.listdir(directory.notes))
-            if is_record(name)
-        ]
-    return []
-
-
 def _described(directory: CacheDirectory) -> CachedDataset:
     used = [(when, record.nbytes) for when, _, record in _entries(directory) if record.files]
     last = datetime.fromtimestamp(max(used)[0] / 1e9, timezone.utc) if used else None
@@ -166,16 +148,14 @@ def _described(directory: CacheDirectory) -> CachedDataset:
 
 
 def _clear(directory: CacheDirectory) -> int:
-    records = _records(directory)
+    records = directory.records()
     made = {
         os.path.dirname(directory.file(name)) for path in records for name in Record.at(path).files
     }
     removed = sum(evict(directory, path) for path in records)
     remove_stale_parts(directory)
     with directory.lock_ledger():
-        for name, identity in Record.at(directory.index_note).files.items():
-            if FileIdentity.at(directory.file(name)) == identity:
-                os.unlink(directory.file(name))
+        _remove_listed(directory, Record.at(directory.index_note))
         _remove_notes(directory)
     # Bottom up; directories that still contain files are kept.
     for path in sorted({*made, directory.notes, directory.path}, key=len, reverse=True):
@@ -185,20 +165,15 @@ def _clear(directory: CacheDirectory) -> int:
 
 
 def _remove_notes(directory: CacheDirectory) -> None:
-    for path in _records(directory):
-        lock = try_lock(path)
-        if lock is not None:
+    for path in directory.records():
+        if (lock := try_lock(path)) is not None:
             with lock:
                 # Another process may have downloaded the shard again in the meantime.
                 if not Record.from_bytes(lock.read()).files:
                     lock.remove_file()
-    if not _records(directory) and not directory.parts():
-        for path in (
-            directory.index_note,
-            directory.descriptor,
-            directory.users,
-            directory.ledger,
-        ):
+    if not directory.records() and not directory.parts():
+        notes = directory.index_note, directory.descriptor, directory.users, directory.ledger
+        for path in notes:
             with suppress(FileNotFoundError):
                 os.unlink(path)
 
@@ -227,7 +202,7 @@ def reserve(
     StorageError
         If the free space has not changed for `patience` seconds and is still too small.
     """
-    since, seen = time.monotonic(), -1
+    waiting = Patience(patience)
     while True:
         with directory.lock_ledger() as ledger:
             used = _used_bytes(ledger)
@@ -239,10 +214,7 @@ def reserve(
                 lock.write(replace(record, reserved=nbytes).to_bytes())
                 return
             free = limit - (used or 0)
-        now = time.monotonic()
-        if free != seen:
-            since, seen = now, free
-        elif now - since > patience:
+        if waiting.is_over(free):
             raise StorageError(
                 f"the cache {directory.path} has a limit of {limit} bytes, of which {free} are "
                 f"free, and {nbytes} are needed: shards that other threads or processes are "
@@ -280,7 +252,7 @@ def _make_room(directory: CacheDirectory, lock: FileLock, nbytes: int, limit: in
 
 def _entries(directory: CacheDirectory) -> Iterator[tuple[int, str, Record]]:
     """Yield the last use in ns, the path and the content of every record that is not empty."""
-    for path in _records(directory):
+    for path in directory.records():
         with suppress(FileNotFoundError):
             found = os.stat(path)
             if found.st_size:
@@ -295,8 +267,7 @@ def evict(directory: CacheDirectory, path: str) -> int:
     int
         Bytes that no longer count towards the limit.
     """
-    lock = try_lock(path)
-    if lock is None:
+    if (lock := try_lock(path)) is None:
         return 0
     with lock:
         return remove_files(directory, lock)
@@ -305,20 +276,20 @@ def evict(directory: CacheDirectory, path: str) -> int:
 def remove_files(directory: CacheDirectory, lock: FileLock) -> int:
     """Remove the files of a locked record; return the bytes that no longer count."""
     record = Record.from_bytes(lock.read())
-    for name, identity in record.files.items():
-        file = directory.file(name)
-        if FileIdentity.at(file) == identity:
-            os.unlink(file)
+    _remove_listed(directory, record)
     lock.write(b"")
     return record.nbytes
+
+
+def _remove_listed(directory: CacheDirectory, record: Record) -> None:
+    for name in record.files:
+        if directory.holds(record, name):
+            os.unlink(directory.file(name))
 
 
 def remove_stale_parts(directory: CacheDirectory) -> None:
     """Remove temporary files of killed downloads, but not those of downloads in progress."""
     for part, owner in directory.parts():
-        path = owner if is_record(owner) else directory.ledger
-        lock = try_lock(path)
-        if lock is None:
-            continue
-        with lock, suppress(FileNotFoundError):
-            os.unlink(part)
+        if (lock := try_lock(owner)) is not None:
+            with lock, suppress(FileNotFoundError):
+                os.unlink(part)

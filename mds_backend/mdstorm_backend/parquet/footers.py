@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from mdstorm_backend.base.threads import map_files
 from mdstorm_backend.cache import CacheOptions, ShardFiles, shard_files
-from mdstorm_backend.cache.download import try_again, watched
+from mdstorm_backend.cache.download import ask
 from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.format.shard_info import FileInfo, ShardInfo
@@ -258,9 +258,7 @@ def _last(location: Location, file: ParquetFileInfo, size: int, options: CacheOp
     try:
         if location.is_local_disk:
             return read()
-        return try_again(
-            lambda: watched(read, timeout=options.timeout), url=url, attempts=options.retry
-        )
+        return ask(location, file.name, options, read)
     except OSError as error:
         if error.errno in _NO_FILE:
             raise CorruptDatasetError.of_file(url, f"is not a file ({error.strerror})") from error

@@ -259,7 +259,8 @@ class Location:
             if is_s3(fs):
                 content, written = read_object(fs, path)
                 return content, modification_of({"LastModified": written})
-        return bytes(self.read(name)), self.modified(name)
+        when = self.modified(name)  # before the content, which may be replaced meanwhile
+        return bytes(self.read(name)), when
 
     def read_range(self, name: str, start: int, stop: int) -> bytes:
         """Return the bytes `start` to `stop` of a file.
