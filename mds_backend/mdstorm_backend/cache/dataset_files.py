@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from mdstorm_backend import errors
@@ -67,10 +68,7 @@ def _local_directory(location: Location) -> str | None:
 
 
 def _cache(
-    location: Location,
-    fingerprint: str,
-    options: CacheOptions,
-    written: str | None = None,
+    location: Location, fingerprint: str, options: CacheOptions, written: str | None = None
 ) -> ShardCache:
     directory = options.directory
     if directory == _local_directory(location) and not os.access(directory or "", os.W_OK):
@@ -110,6 +108,7 @@ def _state_of(fingerprint: str, written: str) -> str:
     return f"{fingerprint} {written}".rstrip()
 
 
+@dataclass(eq=False)
 class DirectFiles:
     """Shards on a local disk or in memory.
 
@@ -128,69 +127,66 @@ class DirectFiles:
         When the index was written, if known: see `read_index`.
     """
 
-    def __init__(
-        self,
-        location: Location,
-        fingerprint: str,
-        options: CacheOptions,
-        written: str | None = None,
-    ) -> None:
-        self._location = location
-        self._fingerprint = fingerprint
-        self._options = options
-        self._written = written
-        self._checked: set[str] = set()
-        self._cache: ShardCache | None = None
+    location: Location
+    fingerprint: str
+    options: CacheOptions
+    written: str | None = None
+    _checked: set[str] = field(default_factory=set, init=False, repr=False)
+    _cache: ShardCache | None = field(default=None, init=False, repr=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DirectFiles, (self.location, self.fingerprint, self.options, self.written)
 
     @property
     def directory(self) -> str | None:
         """Directory for decompressed shards; None for datasets in memory, which have none."""
-        return self._copies().directory if self._location.is_local_disk else None
+        return self._copies().directory if self.location.is_local_disk else None
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return DirectFiles, (self._location, self._fingerprint, self._options, self._written)
+    def stream(self, info: ShardInfo) -> Buffer:
+        """Return the bytes of a shard, like `open`: there is nothing to wait for."""
+        return self.open(info)
 
-    def open(self, info: ShardInfo, *, stream: bool = False) -> Buffer:
-        """Return the complete bytes of a shard, like `ShardCache.open` without streaming."""
-        check_hash_is_recorded(info, self._options.validate_hash)
+    def open(self, info: ShardInfo) -> Buffer:
+        """Return the bytes of a shard, like `ShardCache.open`."""
+        check_hash_is_recorded(info, self.options.validate_hash)
         packed, file = info.zip_data, info.raw_data
         try:
             if packed is None or not self._is_outdated(info):
-                content = self._verified(file, self._location.read(file.basename))
+                content = self._verified(file, self.location.read(file.basename))
                 self._check_not_rewritten(file)
                 return content
         except download.ABSENT as error:
             if packed is None:
-                raise download.missing(self._location.file_url(file.basename), error) from error
-        if not self._location.is_local_disk:
+                raise download.missing(self.location.file_url(file.basename), error) from error
+        if not self.location.is_local_disk:
             return self._decompressed(info, packed)
         return self._copies().open(info)
 
     def discard(self, info: ShardInfo) -> bool:
         """Discard a decompressed copy, like `ShardCache.discard`."""
-        if info.zip_data is None or not self._location.is_local_disk:
+        if info.zip_data is None or not self.location.is_local_disk:
             return False
         return self._copies().discard(info)
 
     def _copies(self) -> ShardCache:
         if self._cache is None:
-            self._cache = _cache(self._location, self._fingerprint, self._options)
+            self._cache = _cache(self.location, self.fingerprint, self.options)
         return self._cache
 
     def _is_outdated(self, info: ShardInfo) -> bool:
         """Whether a cache decompressed the raw file from a file that has since been replaced."""
-        if not self._location.is_local_disk:
+        if not self.location.is_local_disk:
             return False
-        directory, name = CacheDirectory(self._location.path), info.raw_data.basename
+        directory, name = CacheDirectory(self.location.path), info.raw_data.basename
         record = Record.at(directory.record(name))
         is_ours = directory.holds(record, name)
-        return is_ours and record.is_from_another(origin(self._location, info))
+        return is_ours and record.is_from_another(origin(self.location, info))
 
     def _verified(self, file: FileInfo, content: Buffer) -> Buffer:
         """Return `content` after checking its size, and its hash on the first read of the file."""
-        url = self._location.file_url(file.basename)
+        url = self.location.file_url(file.basename)
         is_new = file.basename not in self._checked
-        download.check_content(file, content, self._options.validate_hash if is_new else None, url)
+        download.check_content(file, content, self.options.validate_hash if is_new else None, url)
         self._checked.add(file.basename)
         return content
 
@@ -200,7 +196,7 @@ class DirectFiles:
         Both the shard and the index must be newer: shards alone are newer than their index if they
         were copied after it, and the index alone changes if it is rebuilt.
         """
-        location, opened = self._location, self._written
+        location, opened = self.location, self.written
         if not (opened and location.is_local_disk):
             return
         if int(location.modified(file.basename)) <= int(opened):
@@ -216,9 +212,9 @@ class DirectFiles:
             )
 
     def _decompressed(self, info: ShardInfo, file: FileInfo) -> Buffer:
-        url = self._location.file_url(file.basename)
+        url = self.location.file_url(file.basename)
         try:
-            packed = self._verified(file, self._location.read(file.basename))
+            packed = self._verified(file, self.location.read(file.basename))
         except download.ABSENT as error:
             raise download.missing(url, error) from error
         return download.decompressed(info, packed, url)

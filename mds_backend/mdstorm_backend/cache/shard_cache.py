@@ -6,9 +6,9 @@ import os
 import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, overload
+from typing import Any
 
 from mdstorm_backend.base.locks import FileLock, share_lock, wait_for_lock
 from mdstorm_backend.base.recorder import Cause, count, work
@@ -27,6 +27,7 @@ _SOON_WHOLE = 8 << 20
 _WORK = 60.0
 
 
+@dataclass(eq=False)
 class ShardCache:
     """The shards of one dataset, cached in a directory of this machine.
 
@@ -39,7 +40,7 @@ class ShardCache:
         Where the dataset is.
     fingerprint : str
         State of the dataset: files that were downloaded for another state are downloaded again.
-    directory : CacheDirectory
+    place : CacheDirectory
         Where the files are cached.
     options : CacheOptions
         How the files are downloaded and cached.
@@ -47,55 +48,59 @@ class ShardCache:
         Whether only the cache puts files in the directory, so that damaged files may be replaced.
     """
 
-    def __init__(
-        self,
-        location: Location,
-        fingerprint: str,
-        directory: CacheDirectory,
-        options: CacheOptions,
-        *,
-        exclusive: bool,
-    ) -> None:
-        self._location, self._fingerprint = location, fingerprint
-        self._directory, self._options = directory, options
-        self._exclusive = exclusive
-        self._swept = False
-        self._is_user = self._is_made = False
-        #: Names of the shards that this process has downloaded or decompressed.
-        self._brought: set[str] = set()
+    location: Location
+    fingerprint: str
+    place: CacheDirectory
+    options: CacheOptions
+    exclusive: bool
+    _is_swept = _is_user = _is_made = False
+    #: Names of the shards that this process has downloaded or decompressed.
+    _brought: set[str] = field(default_factory=set, init=False, repr=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        parts = self.location, self.fingerprint, self.place, self.options, self.exclusive
+        return ShardCache, parts
 
     @property
     def directory(self) -> str:
         """Path of the cache directory."""
-        return self._directory.path
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        parts = self._location, self._fingerprint, self._directory, self._options
-        return partial(ShardCache, *parts, exclusive=self._exclusive), ()
+        return self.place.path
 
     def _path(self, info: ShardInfo) -> str:
-        return self._directory.file(info.raw_data.basename)
+        return self.place.file(info.raw_data.basename)
 
-    @overload
-    def open(self, info: ShardInfo) -> Buffer: ...
-    @overload
-    def open(self, info: ShardInfo, *, stream: bool) -> Buffer | Arrival: ...
-    def open(self, info: ShardInfo, *, stream: bool = False) -> Buffer | Arrival:
+    def stream(self, info: ShardInfo) -> Buffer | Arrival:
+        """Open a shard whose first bytes may be read before the last ones have arrived.
+
+        Returns
+        -------
+        bytes-like or Arrival
+            The content, as `open` returns it; or, if the shard is large enough for that to pay, an
+            `Arrival` of which at least one byte is there.
+        """
+        if self._is_worth_streaming(info):
+            arrival = Arrival()
+            if hand_off(partial(arrival.make, partial(self.open, info, arrival))):
+                with work(Cause.DOWNLOADS):
+                    arrival.wait_for(1)
+                return arrival
+        return self.open(info)
+
+    def open(self, info: ShardInfo, arrival: Arrival | None = None) -> Buffer:
         """Open a shard.
 
         Parameters
         ----------
         info : ShardInfo
             The shard.
-        stream : bool
-            Whether the first bytes may be read before the last ones have arrived.
+        arrival : Arrival, optional
+            Through which the shard is read while it is downloaded.
 
         Returns
         -------
-        bytes-like or Arrival
+        bytes-like
             The uncompressed bytes, memory-mapped where possible; they stay readable if the file is
-            removed. With `stream`, if the shard is large enough for that to pay, an `Arrival` of
-            which at least one byte is there.
+            removed.
 
         Raises
         ------
@@ -108,28 +113,10 @@ class ShardCache:
         CredentialsError, StorageError
             If the storage denies access or fails, or the cache directory cannot be used.
         """
-        if stream and self._is_worth_streaming(info):
-            arrival = Arrival()
-            if hand_off(partial(arrival.make, partial(self._open, info, arrival))):
-                with work(Cause.DOWNLOADS):
-                    arrival.wait_for(1)
-                return arrival
-        return self._open(info)
-
-    def _is_worth_streaming(self, info: ShardInfo) -> bool:
-        return (
-            info.raw_data.bytes > _SOON_WHOLE
-            and info.zip_data is None
-            and self._options.validate_hash is None
-            and self._location.is_on_s3
-            and not os.path.exists(self._path(info))
-        )
-
-    def _open(self, info: ShardInfo, arrival: Arrival | None = None) -> Buffer:
-        check_hash_is_recorded(info, self._options.validate_hash)
+        check_hash_is_recorded(info, self.options.validate_hash)
         self._join()
-        with self._directory.used():
-            self._directory.check_root()
+        with self.place.used():
+            self.place.check_root()
             content = self._find(info)
             if content is None:
                 with self._lock(info) as lock:
@@ -139,24 +126,31 @@ class ShardCache:
             count("cache_hits")
             return content
 
+    def _is_worth_streaming(self, info: ShardInfo) -> bool:
+        return (
+            info.raw_data.bytes > _SOON_WHOLE
+            and info.zip_data is None
+            and self.options.validate_hash is None
+            and self.location.is_on_s3
+            and not os.path.exists(self._path(info))
+        )
+
     @property
     def _limit(self) -> int | None:
         """The cache limit less the copy of the index, in bytes; None for no limit."""
-        limit = self._options.limit
-        return None if limit is None else limit - self._directory.index_bytes
+        limit = self.options.limit
+        return None if limit is None else limit - self.place.index_bytes
 
     def check_limit(self, shards: Iterable[ShardInfo]) -> None:
         """Raise InvalidArgumentError if one of `shards` needs more than the limit."""
-        limit = self._limit
-        needs = {info.raw_data.basename: _room_for(info) for info in shards}
-        name = max(needs, key=needs.__getitem__, default="")
-        if limit is not None and name and needs[name] > limit:
-            index = self._directory.index_bytes
+        limit, largest = self._limit, max(shards, key=_room_for, default=None)
+        if limit is not None and largest is not None and _room_for(largest) > limit:
+            index = self.place.index_bytes
             raise InvalidArgumentError(
-                f"the shard {name} of {self._location.url} needs {needs[name]} bytes in the cache"
-                f"{f', the index {index}' if index else ''}, and the limit is "
-                f"{self._options.limit}. Raise the limit (cache_limit), or write the dataset with "
-                "smaller shards"
+                f"the shard {largest.raw_data.basename} of {self.location.url} needs "
+                f"{_room_for(largest)} bytes in the cache{f', the index {index}' if index else ''}"
+                f", and the limit is {self.options.limit}. Raise the limit (cache_limit), or "
+                "write the dataset with smaller shards"
             )
 
     def discard(self, info: ShardInfo) -> bool:
@@ -171,8 +165,8 @@ class ShardCache:
         path = self._path(info)
         try:
             with self._lock(info) as lock:
-                space.remove_files(self._directory, lock)
-                if self._exclusive:
+                space.remove_files(self.place, lock)
+                if self.exclusive:
                     with suppress(FileNotFoundError):
                         os.unlink(path)
         except OSError:  # the caller already has an error about the damage
@@ -187,11 +181,11 @@ class ShardCache:
             return None
         try:
             identity = FileIdentity.of(os.fstat(fd))
-            note = self._directory.record(info.raw_data.basename)
+            note = self.place.record(info.raw_data.basename)
             record = Record.at(note)
             if not self._is_current(info, identity, record):
                 return None
-            hash_name = self._options.validate_hash
+            hash_name = self.options.validate_hash
             if hash_name is not None and record.checked.get(hash_name) != identity:
                 return None
             with suppress(OSError):
@@ -209,31 +203,31 @@ class ShardCache:
 
     def _is_outdated(self, info: ShardInfo, record: Record) -> bool:
         """Whether the files were made for another state of the dataset, or from another file."""
-        return record.dataset != self._fingerprint or record.is_from_another(
-            origin(self._location, info)
+        return record.dataset != self.fingerprint or record.is_from_another(
+            origin(self.location, info)
         )
 
     def _join(self) -> None:
         """Keep a default directory from being removed when the dataset is rewritten."""
-        if self._exclusive and not self._is_user:
+        if self.exclusive and not self._is_user:
             with suppress(OSError):  # the directory does not exist yet, or is not writable
-                weakref.finalize(self, os.close, share_lock(self._directory.users))
+                weakref.finalize(self, os.close, share_lock(self.place.users))
                 self._is_user = True
 
     @property
     def _patience(self) -> float:
         """Seconds that making a shard may take without progress."""
-        retry = self._options.retry
+        retry = self.options.retry
         pauses = sum(min(2.0**attempt, download.LONGEST_PAUSE) for attempt in range(retry - 1))
-        return retry * self._options.timeout + 1.5 * pauses + _WORK
+        return retry * self.options.timeout + 1.5 * pauses + _WORK
 
     @contextmanager
     def _lock(self, info: ShardInfo) -> Iterator[FileLock]:
         """Hold the lock on a shard."""
-        path = self._directory.record(info.raw_data.basename)
+        path = self.place.record(info.raw_data.basename)
 
         def progress() -> object:
-            return [(part, FileIdentity.at(part)) for part in self._directory.parts_of(path)]
+            return [(part, FileIdentity.at(part)) for part in self.place.parts_of(path)]
 
         for attempt in range(_LOCK_ATTEMPTS):
             if attempt or not self._is_made:
@@ -246,18 +240,18 @@ class ShardCache:
                 if attempt == _LOCK_ATTEMPTS - 1:
                     raise
         with lock:
-            if not self._swept:
-                space.remove_stale_parts(self._directory)
-                self._swept = True
+            if not self._is_swept:
+                space.remove_stale_parts(self.place)
+                self._is_swept = True
             yield lock
 
     def _make(self) -> None:
         """Create the directory, also if it was removed in the meantime."""
-        url = self._location.url
-        is_new = self._directory.make(url, self._fingerprint)
+        url = self.location.url
+        is_new = self.place.make(url, self.fingerprint)
         self._join()
-        if is_new and self._exclusive:
-            space.clear_former_states(self._directory, url)
+        if is_new and self.exclusive:
+            space.clear_former_states(self.place, url)
         self._is_made = True
 
     def _check(self, info: ShardInfo, lock: FileLock) -> Buffer | None:
@@ -267,7 +261,7 @@ class ShardCache:
         identity = FileIdentity.at(path)
         if identity is None or not self._is_current(info, identity, record):
             return None
-        hash_name = self._options.validate_hash
+        hash_name = self.options.validate_hash
         if hash_name is not None and record.checked.get(hash_name) != identity:
             try:
                 download.check_hash(info.raw_data, download.mapped(path), hash_name, path)
@@ -284,13 +278,13 @@ class ShardCache:
         """Make the files of a shard, move them into place, and return the shard's bytes."""
         record = replace(self._clean(lock), reserved=0)
         parts: dict[str, str] = {}
-        made_from = origin(self._location, info)
+        made_from = origin(self.location, info)
         try:
             self.check_limit([info])
             with work(Cause.CACHE):
                 needed, limit = _room_for(info), self._limit
                 space.reserve(
-                    self._directory, lock, record, needed, limit=limit, patience=self._patience
+                    self.place, lock, record, needed, limit=limit, patience=self._patience
                 )
             self._make_parts(info, record, lock, parts, arrival)
             self._put(info, replace(record, source=made_from), lock, parts)
@@ -326,22 +320,22 @@ class ShardCache:
 
         `parts` receives the temporary path of each file, by the file's name.
         """
-        new_part = partial(self._directory.new_part, lock.path)
+        new_part = partial(self.place.new_part, lock.path)
         name, packed = info.raw_data.basename, info.zip_data
         if packed is None or info.compression is None:
             if arrival is not None:
                 parts[name] = arrival.begin(new_part(), info.raw_data.bytes)
             parts[name] = download.download(
-                self._location, info.raw_data, self._options, new_part, arrival
+                self.location, info.raw_data, self.options, new_part, arrival
             )
             return
         raw = parts[name] = new_part()
         if self._decompress_present_zip(info, packed, record, raw):
             return
-        part = download.download(self._location, packed, self._options, new_part)
+        part = download.download(self.location, packed, self.options, new_part)
         parts[packed.basename] = part
-        self._decompress(info, part, raw, self._location.file_url(packed.basename))
-        if not self._options.keep_zip:
+        self._decompress(info, part, raw, self.location.file_url(packed.basename))
+        if not self.options.keep_zip:
             del parts[packed.basename]
             os.unlink(part)
 
@@ -349,11 +343,11 @@ class ShardCache:
         self, info: ShardInfo, file: FileInfo, record: Record, raw: str
     ) -> bool:
         """Decompress the shard from a file that is already on a local disk; False if none."""
-        path = url = self._directory.file(file.basename)
-        in_place = self._location.is_local_disk and not self._options.keep_zip
+        path = url = self.place.file(file.basename)
+        in_place = self.location.is_local_disk and not self.options.keep_zip
         if in_place and FileIdentity.at(path) is None:
-            path = os.path.join(self._location.path, file.basename)
-            url = self._location.file_url(file.basename)
+            path = os.path.join(self.location.path, file.basename)
+            url = self.location.file_url(file.basename)
         identity = FileIdentity.at(path)
         if identity is None or identity.size != file.bytes:
             return False
@@ -361,8 +355,8 @@ class ShardCache:
         if ours and self._is_outdated(info, record):
             return False
         try:
-            if self._options.validate_hash is not None:
-                download.check_hash(file, download.mapped(path), self._options.validate_hash, url)
+            if self.options.validate_hash is not None:
+                download.check_hash(file, download.mapped(path), self.options.validate_hash, url)
             self._decompress(info, path, raw, url)
         except CorruptDatasetError:
             if not ours:
@@ -380,34 +374,28 @@ class ShardCache:
         """Remove temporary files that a killed process left behind; return the shard's record."""
         record = Record.from_bytes(lock.read())
         if record.reserved or record.files:
-            for part in self._directory.parts_of(lock.path):
+            for part in self.place.parts_of(lock.path):
                 os.unlink(part)
         return record
 
     def _put(self, info: ShardInfo, record: Record, lock: FileLock, parts: dict[str, str]) -> None:
         identities = {name: FileIdentity.of(os.stat(part)) for name, part in parts.items()}
-        hash_name = self._options.validate_hash
+        files, hash_name = {**record.files, **identities}, self.options.validate_hash
         checked = {hash_name: identities[info.raw_data.basename]} if hash_name else {}
-        note = replace(
-            record,
-            dataset=self._fingerprint,
-            files={**record.files, **identities},
-            checked=checked,
-        )
+        note = replace(record, dataset=self.fingerprint, files=files, checked=checked)
         for name, part in parts.items():
             self._refuse_to_replace(name, part, record)
         for name in filter(os.path.dirname, parts):
-            os.makedirs(os.path.dirname(self._directory.file(name)), exist_ok=True)
+            os.makedirs(os.path.dirname(self.place.file(name)), exist_ok=True)
         # The record is written first: a file that no record lists would never be removed.
         lock.write(note.to_bytes())
         # The shard itself is moved last: while it is missing, the next process cleans up.
         for name in sorted(parts, key=lambda name: name == info.raw_data.basename):
-            os.replace(parts[name], self._directory.file(name))
+            os.replace(parts[name], self.place.file(name))
             del parts[name]
 
     def _is_ours(self, name: str, record: Record) -> bool:
-        identity = FileIdentity.at(self._directory.file(name))
-        return self._exclusive or identity == record.files.get(name)
+        return self.exclusive or self.place.holds(record, name)
 
     def _refuse_to_replace(self, name: str, part: str, record: Record) -> None:
         """Raise CorruptDatasetError if replacing an existing file by `part` would lose its content.
@@ -415,7 +403,7 @@ class ShardCache:
         Nothing is lost if this cache made the file, if both have the same size, or if the file is
         the beginning of `part`: then it was truncated, or copied in part.
         """
-        path = self._directory.file(name)
+        path = self.place.file(name)
         identity = FileIdentity.at(path)
         if identity is None:
             return

@@ -280,7 +280,7 @@ class Dataset(SampleDataset):
         if self.prepare is not None or self._lost_schema or self.find_open(number) is not None:
             return self.shard(number)
         info = self.index.shards[number]
-        arrival = self.files.open(info, stream=True)
+        arrival = self.files.stream(info)
         if not isinstance(arrival, Arrival):
             parse = partial(self._parse, self.schema)
             return self._open_shards.get(number, partial(self._opened, parse, content=arrival))

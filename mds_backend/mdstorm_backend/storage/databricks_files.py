@@ -28,26 +28,6 @@ T = TypeVar("T")
 _CHUNK = 1 << 20
 #: Largest number of attempts at a request that the workspace answers with an internal error.
 _ATTEMPTS = 5
-_VARIABLES = "DATABRICKS_"
-
-
-def client_arguments(path: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of `DatabricksFileSystem` for a path on a mount and the environment.
-
-    Parameters
-    ----------
-    path : str
-        A path below ``/Volumes/`` or ``/dbfs/``.
-    options : dict
-        Arguments for ``databricks.sdk.WorkspaceClient``, such as ``host`` and ``profile``.
-    """
-    # fsspec keeps one instance per set of arguments, so the credentials must be part of them.
-    set_now = sorted((k, v) for k, v in os.environ.items() if k.startswith(_VARIABLES))
-    return {
-        "is_volume": path.startswith("/Volumes/"),
-        "environment": hash(tuple(set_now)),
-        "client_options": options,
-    }
 
 
 class DatabricksFileSystem(AbstractFileSystem):  # type: ignore[misc]
@@ -59,38 +39,49 @@ class DatabricksFileSystem(AbstractFileSystem):  # type: ignore[misc]
         Whether paths are those of Unity Catalog volumes, rather than of ``/dbfs/``.
     environment : int
         Hash of the environment's credentials, so that each set of them has its own instance.
-    client_options : dict, optional
+    client_options : dict
         Arguments of the SDK's client.
     """
 
     protocol = "mdstorm-databricks"
 
     def __init__(
-        self,
-        *,
-        is_volume: bool = True,
-        environment: int = 0,
-        client_options: dict[str, Any] | None = None,
+        self, *, is_volume: bool, environment: int, client_options: dict[str, Any]
     ) -> None:
         super().__init__()
-        host = (client_options or {}).get("host") or os.environ.get("DATABRICKS_HOST") or ""
+        host = client_options.get("host") or os.environ.get("DATABRICKS_HOST") or ""
         check_endpoint(host if "://" in host else f"https://{host}")
-        client = require("databricks.sdk").WorkspaceClient(**(client_options or {}))
+        client = require("databricks.sdk").WorkspaceClient(**client_options)
         self._api: _Volumes | _Dbfs = _Volumes(client) if is_volume else _Dbfs(client)
+
+    @staticmethod
+    def arguments_for(path: str, options: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments for a path on a mount and the environment.
+
+        Parameters
+        ----------
+        path : str
+            A path below ``/Volumes/`` or ``/dbfs/``.
+        options : dict
+            Arguments for ``databricks.sdk.WorkspaceClient``, such as ``host`` and ``profile``.
+        """
+        # fsspec keeps one instance per set of arguments, so the credentials must be part of them.
+        set_now = sorted((k, v) for k, v in os.environ.items() if k.startswith("DATABRICKS_"))
+        is_volume, environment = path.startswith("/Volumes/"), hash(tuple(set_now))
+        return {"is_volume": is_volume, "environment": environment, "client_options": options}
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
         """Return the description of a file or a directory."""
         path = self._strip_protocol(path)
         try:
-            return _ask(path, lambda: self._api.file_info(path))
+            return self._ask(self._api.file_info, path)
         except FileNotFoundError:
-            _ask(path, lambda: next(self._api.entries(path), None))
+            self._ask(lambda path: next(self._api.entries(path), None), path)
         return {"name": path, "size": 0, "type": "directory"}
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
         """Return the entries of a directory."""
-        path = self._strip_protocol(path)
-        found = _ask(path, lambda: list(self._api.entries(path)))
+        found = self._ask(lambda path: list(self._api.entries(path)), path)
         return found if detail else [entry["name"] for entry in found]
 
     def cat_file(
@@ -98,26 +89,25 @@ class DatabricksFileSystem(AbstractFileSystem):  # type: ignore[misc]
     ) -> bytes:
         """Return the content of a file, or its bytes from `start` to `end`."""
         if start is not None and end is not None and 0 <= start < end:
-            return _ask(path, lambda: self._api.read(self._strip_protocol(path), start, end))
-        with self._reader(path) as source:
+            return self._ask(self._api.read, path, start, end)
+        with self._ask(self._api.reader, path) as source:
             return source.read()[start:end]
 
     def get_file(self, rpath: str, lpath: str, **_: Any) -> None:
         """Copy a file to the local disk, one chunk at a time."""
-        with self._reader(rpath) as source, open(lpath, "wb") as target:
+        with self._ask(self._api.reader, rpath) as source, open(lpath, "wb") as target:
             shutil.copyfileobj(source, target, _CHUNK)
 
     def pipe_file(self, path: str, value: bytes, **_: Any) -> None:
         """Write a file in one request."""
-        _ask(path, lambda: self._api.upload(self._strip_protocol(path), value))
+        self._ask(self._api.upload, path, value)
 
     def rm_file(self, path: str) -> None:
         """Remove a file."""
-        _ask(path, lambda: self._api.remove(self._strip_protocol(path)))
+        self._ask(self._api.remove, path)
 
     def rm(self, path: str, recursive: bool = False, maxdepth: int | None = None) -> None:
         """Remove a file, or a directory with everything in it."""
-        path = self._strip_protocol(path)
         if not recursive:
             self.rm_file(path)
             return
@@ -127,14 +117,33 @@ class DatabricksFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def rmdir(self, path: str) -> None:
         """Remove an empty directory."""
-        _ask(path, lambda: self._api.remove_directory(self._strip_protocol(path)))
+        self._ask(self._api.remove_directory, path)
 
     def makedirs(self, path: str, exist_ok: bool = True) -> None:
         """Create a directory and its parents; one that exists is not an error."""
-        _ask(path, lambda: self._api.make_directory(self._strip_protocol(path)))
+        self._ask(self._api.make_directory, path)
 
-    def _reader(self, path: str) -> BinaryIO:
-        return _ask(path, lambda: self._api.reader(self._strip_protocol(path)))
+    def _ask(self, call: Callable[..., T], path: str, *arguments: Any) -> T:
+        """Call the API, and retry internal errors of the workspace, which the SDK does not retry.
+
+        Raises
+        ------
+        FileNotFoundError
+            If the workspace reports that the file does not exist.
+        """
+        path = self._strip_protocol(path)
+        attempt = 1
+        while True:
+            try:
+                return call(path, *arguments)
+            except Exception as error:
+                kinds = {kind.__name__ for kind in type(error).__mro__}
+                if "NotFound" in kinds:
+                    raise FileNotFoundError(path) from error
+                if "InternalError" not in kinds or attempt == _ATTEMPTS:
+                    raise
+            time.sleep(random.random() * 2 ** (attempt - 1))
+            attempt += 1
 
 
 class _Volumes:
@@ -143,6 +152,9 @@ class _Volumes:
     def __init__(self, client: Any) -> None:
         self._files = client.files
         self._client = client.api_client
+        self.remove = client.files.delete
+        self.make_directory = client.files.create_directory
+        self.remove_directory = client.files.delete_directory
 
     def file_info(self, path: str) -> dict[str, Any]:
         found = self._files.get_metadata(path)
@@ -165,15 +177,6 @@ class _Volumes:
 
     def upload(self, path: str, value: bytes) -> None:
         self._files.upload(path, io.BytesIO(value), overwrite=True)
-
-    def remove(self, path: str) -> None:
-        self._files.delete(path)
-
-    def make_directory(self, path: str) -> None:
-        self._files.create_directory(path)
-
-    def remove_directory(self, path: str) -> None:
-        self._files.delete_directory(path)
 
 
 class _Dbfs:
@@ -227,25 +230,3 @@ def _described(path: str, size: int | None, is_directory: bool) -> dict[str, Any
 
 def _unmounted(path: str) -> str:
     return path.removeprefix("/dbfs")
-
-
-def _ask(path: str, action: Callable[[], T]) -> T:
-    """Call the API, and retry internal errors of the workspace, which the SDK does not retry.
-
-    Raises
-    ------
-    FileNotFoundError
-        If the workspace reports that the file does not exist.
-    """
-    attempt = 1
-    while True:
-        try:
-            return action()
-        except Exception as error:
-            kinds = {kind.__name__ for kind in type(error).__mro__}
-            if "NotFound" in kinds:
-                raise FileNotFoundError(path) from error
-            if "InternalError" not in kinds or attempt == _ATTEMPTS:
-                raise
-        time.sleep(random.random() * 2 ** (attempt - 1))
-        attempt += 1

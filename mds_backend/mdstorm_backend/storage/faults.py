@@ -30,45 +30,44 @@ class _Lookup:
     to_set: str
 
 
-_AZURE = _Lookup(
-    "Azure storage",
-    (
-        "AZURE_STORAGE_CONNECTION_STRING",
-        "AZURE_STORAGE_ACCOUNT_NAME",
-        "AZURE_STORAGE_ACCOUNT_KEY",
-        "AZURE_STORAGE_SAS_TOKEN",
-        "AZURE_STORAGE_TENANT_ID",
-        "AZURE_STORAGE_CLIENT_ID",
-        "AZURE_STORAGE_CLIENT_SECRET",
-        "AZURE_ACCOUNT_NAME",
-        "AZURE_ACCOUNT_ACCESS_KEY",
-    ),
-    "the identity of this machine or of `az login`",
-    "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY, or AZURE_STORAGE_CONNECTION_STRING",
-)
-_GOOGLE = _Lookup(
-    "Google Cloud Storage",
-    ("GOOGLE_APPLICATION_CREDENTIALS", "GCS_KEY", "GCS_SECRET"),
-    "`gcloud auth application-default login`, the service account of this machine",
-    "GOOGLE_APPLICATION_CREDENTIALS, or GCS_KEY and GCS_SECRET",
-)
-_S3 = _Lookup(
-    "S3",
-    ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"),
-    "~/.aws, the role of this machine",
-    "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
-)
-_DATABRICKS = _Lookup(
-    "the Databricks workspace",
-    ("DATABRICKS_HOST", "DATABRICKS_TOKEN", "DATABRICKS_CONFIG_PROFILE"),
-    "~/.databrickscfg",
-    "DATABRICKS_HOST and DATABRICKS_TOKEN, and nothing else or DATABRICKS_AUTH_TYPE=pat",
-)
+#: By the name of an object store in `OBJECT_STORES`.
 _LOOKUPS = {
-    "s3": _S3,
-    "gcs": _GOOGLE,
-    "azure": _AZURE,
-    "file": _DATABRICKS,  # for a missing mount; other local errors are not translated
+    "azure": _Lookup(
+        "Azure storage",
+        (
+            "AZURE_STORAGE_CONNECTION_STRING",
+            "AZURE_STORAGE_ACCOUNT_NAME",
+            "AZURE_STORAGE_ACCOUNT_KEY",
+            "AZURE_STORAGE_SAS_TOKEN",
+            "AZURE_STORAGE_TENANT_ID",
+            "AZURE_STORAGE_CLIENT_ID",
+            "AZURE_STORAGE_CLIENT_SECRET",
+            "AZURE_ACCOUNT_NAME",
+            "AZURE_ACCOUNT_ACCESS_KEY",
+        ),
+        "the identity of this machine or of `az login`",
+        "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY, or "
+        "AZURE_STORAGE_CONNECTION_STRING",
+    ),
+    "gcs": _Lookup(
+        "Google Cloud Storage",
+        ("GOOGLE_APPLICATION_CREDENTIALS", "GCS_KEY", "GCS_SECRET"),
+        "`gcloud auth application-default login`, the service account of this machine",
+        "GOOGLE_APPLICATION_CREDENTIALS, or GCS_KEY and GCS_SECRET",
+    ),
+    "s3": _Lookup(
+        "S3",
+        ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"),
+        "~/.aws, the role of this machine",
+        "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    ),
+    # For a missing mount of Databricks; other local errors are not translated.
+    "file": _Lookup(
+        "the Databricks workspace",
+        ("DATABRICKS_HOST", "DATABRICKS_TOKEN", "DATABRICKS_CONFIG_PROFILE"),
+        "~/.databrickscfg",
+        "DATABRICKS_HOST and DATABRICKS_TOKEN, and nothing else or DATABRICKS_AUTH_TYPE=pat",
+    ),
 }
 
 #: Names of exceptions of any SDK that mean missing or insufficient credentials.
@@ -157,9 +156,9 @@ def _refusal(url: str, text: str) -> str:
             "storage_options=…, or set them where its fsspec file system looks for them"
         )
     found = [name for name in lookup.variables if os.environ.get(name)]
-    path = url.removeprefix("file://")
     where = f"{url}: {lookup.name} ({scheme}:)"
-    if lookup is _DATABRICKS:
+    if scheme == "file":
+        path = url.removeprefix("file://")
         mount = "/" + path.split("/")[1]
         where = f"dbfs:{path.removeprefix('/dbfs')}: {mount} is not mounted here, and {lookup.name}"
     return (

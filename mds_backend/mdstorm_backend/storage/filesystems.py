@@ -66,13 +66,9 @@ def open_filesystem(url: str, options: dict[str, Any]) -> tuple[Any, str]:
         # Taken literally: a path may contain any character, including '%' and blanks.
         path = url[len("file://") :]
         if path.startswith(("/dbfs/", "/Volumes/")) and not is_mounted(path):
-            from mdstorm_backend.storage.databricks_files import (
-                DatabricksFileSystem,
-                client_arguments,
-            )
+            from mdstorm_backend.storage.databricks_files import DatabricksFileSystem as Files
 
-            arguments = client_arguments(path, options)
-            return _shared(DatabricksFileSystem, arguments), path
+            return _shared(Files, Files.arguments_for(path, options)), path
         from fsspec.implementations.local import LocalFileSystem
 
         return LocalFileSystem(), path

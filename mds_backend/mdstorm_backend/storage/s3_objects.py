@@ -13,8 +13,8 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from heapq import heappop, heappush
@@ -24,7 +24,7 @@ from random import random
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from mdstorm_backend.base.threads import place
+from mdstorm_backend.base.threads import OwnContext, place
 from mdstorm_backend.errors import StorageError
 from mdstorm_backend.storage.local_files import Arrival
 
@@ -71,8 +71,7 @@ def read_object(filesystem: Any, path: str) -> tuple[bytes, datetime | None]:
     from email.utils import parsedate_to_datetime  # imports the mail modules
 
     async def read() -> tuple[bytes, datetime | None]:
-        pace = _turns_of(filesystem).pace
-        answer = await S3Object(filesystem, path, pace, _PATIENCE).get()
+        answer = await S3Object(filesystem, path, _turns_of(filesystem), _PATIENCE).get()
         when = answer.modified
         written = parsedate_to_datetime(when) if isinstance(when, str) else when
         return await answer.read(), written
@@ -150,7 +149,7 @@ class _Download:
 
     async def run(self) -> None:
         self._turns = _turns_of(self.fs)
-        self._object = S3Object(self.fs, self.path, self._turns.pace, self.timeout)
+        self._object = S3Object(self.fs, self.path, self._turns, self.timeout)
         first, *others = sorted(self.arrival.missing.items())
         tasks = [asyncio.ensure_future(self._copy(*bounds)) for bounds in others]
         try:
@@ -171,7 +170,7 @@ class _Download:
         if start > min(self.arrival.missing):
             await self.begun.wait()
         async with self._turns.taken(self.work, start, stop - start):
-            with self._deadline() as deadline:
+            with _Deadline(self.timeout, self._turns.pace) as deadline:
                 for _ in range(_ATTEMPTS):
                     asked, first = deadline.heard(), start
                     answer = await self._ask(start, stop)
@@ -207,51 +206,40 @@ class _Download:
         self.begun.set()
         return answer
 
-    @contextmanager
-    def _deadline(self) -> Iterator[_Deadline]:
-        deadline = _Deadline(self.timeout)
-        try:
-            yield deadline
-        except asyncio.CancelledError:
-            if not deadline.is_over:
-                raise
-            refusal = self._turns.pace.refusal
-            said = f"; {refusal}" if refusal else ""
-            raise StorageError(f"no data was received for {self.timeout:g} s{said}") from None
-        finally:
-            deadline.end()
 
-
-class _Deadline:
-    """A timer that cancels the current task if no data arrives for too long.
+class _Deadline(OwnContext):
+    """A block in which the current task fails with StorageError if no data arrives for too long.
 
     One timer serves all chunks: `asyncio.wait_for` would create a task for each.
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, pace: Pace) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._task, self._seconds = task, seconds
+        self._task, self._seconds, self._pace = task, seconds, pace
         self._loop = asyncio.get_running_loop()
         self._since = self._loop.time()
         self._timer = self._loop.call_later(seconds, self._check)
-        self.is_over = False
+        self._is_over = False
 
     def heard(self) -> float:
         """Restart the timer, since data arrived, and return the event loop's time."""
         self._since = self._loop.time()
         return self._since
 
-    def end(self) -> None:
-        self._timer.cancel()
-
     def _check(self) -> None:
         until = self._since + self._seconds
-        self.is_over = until <= self._loop.time()
-        if self.is_over:
+        self._is_over = until <= self._loop.time()
+        if self._is_over:
             self._task.cancel()
         else:
             self._timer = self._loop.call_at(until, self._check)
+
+    def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
+        self._timer.cancel()
+        if self._is_over and kind is asyncio.CancelledError:
+            said = f"; {self._pace.refusal}" if self._pace.refusal else ""
+            raise StorageError(f"no data was received for {self._seconds:g} s{said}") from None
 
 
 def _waited_for(filesystem: Any, run: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
@@ -268,9 +256,6 @@ _BUSY = (429, 503)
 _PAUSE, _LONGEST_PAUSE = 0.1, 10.0
 #: Largest number of bytes read of an error answer.
 _LONGEST_TEXT = 4096
-
-#: Buckets that have refused signed URLs, by file system.
-_refusing: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 
 
 class _BusyError(Exception):
@@ -313,14 +298,14 @@ class S3Object:
         The file system of the object.
     path : str
         Path of the object in it.
-    pace : Pace
-        Notified when the store refuses requests.
+    turns : Turns
+        Those of the file system.
     patience : float
         Seconds for which requests that the store refuses are retried.
     """
 
-    def __init__(self, filesystem: Any, path: str, pace: Pace, patience: float) -> None:
-        self._fs, self._pace, self._patience = filesystem, pace, patience
+    def __init__(self, filesystem: Any, path: str, turns: Turns, patience: float) -> None:
+        self._fs, self._turns, self._patience = filesystem, turns, patience
         self._bucket, key, version = filesystem.split_path(path)
         self._names = {"Bucket": self._bucket, "Key": key}
         if version:
@@ -338,7 +323,7 @@ class S3Object:
             If the store has refused requests for too long.
         """
         ranges = {} if stop is None else {"Range": f"bytes={start}-{stop - 1}"}
-        pace, now = self._pace, asyncio.get_running_loop().time
+        pace, now = self._turns.pace, asyncio.get_running_loop().time
         since, pause = now(), _PAUSE
         while True:
             begun = now()
@@ -359,7 +344,7 @@ class S3Object:
         )
         if self._is_refused:  # the store has the object, but refused the signed URL
             self._url = None
-            _refusing.setdefault(self._fs, set()).add(self._bucket)
+            self._turns.refusing.add(self._bucket)
         size = _size(described["ContentRange" if ranges else "ContentLength"])
         tag, modified = described.get("ETag"), described.get("LastModified")
         body = described["Body"]
@@ -396,7 +381,7 @@ class S3Object:
     async def _signed(self, client: Any) -> str | None:
         """Return a signed URL that needs no further headers; None if not possible."""
         names = self._fs._get_s3_method_kwargs(client.get_object, **self._names, **self._fs.req_kw)
-        if names != self._names or self._bucket in _refusing.get(self._fs, ()):
+        if names != self._names or self._bucket in self._turns.refusing:
             return None
         client.meta.events.register_first(
             "choose-signer.s3.GetObject", _sign_by_version_4, unique_id="mdstorm"
@@ -528,10 +513,16 @@ class Turns:
     ----------
     pace : Pace
         Limits the requests at a time.
+
+    Attributes
+    ----------
+    refusing : set of str
+        The buckets that have refused signed URLs.
     """
 
     def __init__(self, pace: Pace) -> None:
         self.pace = pace
+        self.refusing: set[str] = set()
         self._taken = self._bytes = 0
         self._waiting: list[tuple[int, int, int, int, asyncio.Future[None]]] = []
         self._count = count()

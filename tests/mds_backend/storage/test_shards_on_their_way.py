@@ -140,7 +140,7 @@ def test_a_further_attempt_asks_for_what_is_missing(
     files = shard_files(location, "f", cache, written="now")
     info = open_dataset(URL, storage_options=location.storage_options).index.shards[0]
     with OrderedPool(1) as pool:
-        arrival = pool.submit(files.open, info, stream=True).result()
+        arrival = pool.submit(files.stream, info).result()
         assert isinstance(arrival, Arrival)
         known.set_result(arrival)
         with nullcontext() if resets == 5 else pytest.raises(StorageError, match="2 attempts"):
