@@ -149,18 +149,17 @@ class DirectFiles:
     def open(self, info: ShardInfo) -> Buffer:
         """Return the bytes of a shard, like `ShardCache.open`."""
         check_hash_is_recorded(info, self.options.validate_hash)
-        packed, file = info.zip_data, info.raw_data
+        packed = info.zip_data
         try:
             if packed is None or not self._is_outdated(info):
-                content = self._verified(file, self.location.read(file.basename))
-                self._check_not_rewritten(file)
-                return content
-        except download.ABSENT as error:
+                return self._read(info.raw_data)
+        except errors.DatasetNotFoundError:
             if packed is None:
-                raise download.missing(self.location.file_url(file.basename), error) from error
-        if not self.location.is_local_disk:
-            return self._decompressed(info, packed)
-        return self._copies().open(info)
+                raise
+        if self.location.is_local_disk:
+            return self._copies().open(info)
+        url = self.location.file_url(packed.basename)
+        return download.decompressed(info, self._read(packed), url)
 
     def discard(self, info: ShardInfo) -> bool:
         """Discard a decompressed copy, like `ShardCache.discard`."""
@@ -182,11 +181,16 @@ class DirectFiles:
         is_ours = directory.holds(record, name)
         return is_ours and record.is_from_another(origin(self.location, info))
 
-    def _verified(self, file: FileInfo, content: Buffer) -> Buffer:
-        """Return `content` after checking its size, and its hash on the first read of the file."""
-        url = self.location.file_url(file.basename)
-        is_new = file.basename not in self._checked
-        download.check_content(file, content, self.options.validate_hash if is_new else None, url)
+    def _read(self, file: FileInfo) -> Buffer:
+        """Return the content of a file, whose size is checked; so is its hash on the first read."""
+        url, is_new = self.location.file_url(file.basename), file.basename not in self._checked
+        hash_name = self.options.validate_hash if is_new else None
+        try:
+            content = self.location.read(file.basename)
+            download.check_content(file, content, hash_name, url)
+            self._check_not_rewritten(file)
+        except download.ABSENT as error:
+            raise download.missing(url, error) from error
         self._checked.add(file.basename)
         return content
 
@@ -210,14 +214,6 @@ class DirectFiles:
                 "its own",
                 url=url,
             )
-
-    def _decompressed(self, info: ShardInfo, file: FileInfo) -> Buffer:
-        url = self.location.file_url(file.basename)
-        try:
-            packed = self._verified(file, self.location.read(file.basename))
-        except download.ABSENT as error:
-            raise download.missing(url, error) from error
-        return download.decompressed(info, packed, url)
 
 
 #: Where the bytes of shards come from. Safe to share between threads, to pickle and to fork.

@@ -23,8 +23,7 @@ from mdstorm_backend import errors
 from mdstorm_backend.base.checks import check_integer, check_seconds, parse_json
 from mdstorm_backend.base.locks import NO_LOCKS, FileLock, wait_for_lock
 from mdstorm_backend.format.compression import check_hashes
-from mdstorm_backend.format.index import INDEX_NAME
-from mdstorm_backend.format.shard_info import parse_size
+from mdstorm_backend.format.shard_info import INDEX_NAME, parse_size
 from mdstorm_backend.storage import normalize_url
 
 #: Directory of the cache's own bookkeeping files, inside the cache directory.

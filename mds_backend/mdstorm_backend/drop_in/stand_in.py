@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from dis import opmap
 from importlib.abc import InspectLoader, Loader, MetaPathFinder
@@ -16,14 +15,8 @@ from pathlib import Path
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
-from mdstorm_backend.base import cached_property, warn_user
-from mdstorm_backend.base.optional import when_loaded
-from mdstorm_backend.errors import (
-    AlreadyImportedError,
-    MissingAttributeError,
-    MissingModuleError,
-    MissingNameError,
-)
+from mdstorm_backend import errors
+from mdstorm_backend.base import cached_property, warn_user, when_loaded
 
 
 @dataclass(frozen=True)
@@ -50,7 +43,7 @@ class StandIn(MetaPathFinder, Loader):
     version: str
     shim: Path
     remedy: str
-    imported: type[AlreadyImportedError] = AlreadyImportedError
+    imported: type[errors.AlreadyImportedError] = errors.AlreadyImportedError
 
     def install(self) -> None:
         """Serve our package from now on. Installing it again does nothing.
@@ -96,12 +89,7 @@ class StandIn(MetaPathFinder, Loader):
         if present is not None:
             _send(present, self.shim)
 
-    def find_spec(
-        self,
-        fullname: str,
-        path: Sequence[str] | None = None,
-        target: ModuleType | None = None,
-    ) -> ModuleSpec | None:
+    def find_spec(self, fullname: str, *where: object) -> ModuleSpec | None:
         """Find ``library.x.y`` as ``package.x.y``."""
         library, dot, _ = fullname.partition(".")
         if library != self.absent.library:
@@ -116,7 +104,7 @@ class StandIn(MetaPathFinder, Loader):
             return spec
         if _is_in_find_spec(sys._getframe()):
             return None
-        raise MissingModuleError(
+        raise errors.MissingModuleError(
             f"No module named {fullname!r}: this program runs with mdstorm in {library}'s place, "
             f"and mdstorm has no {ours}. {self.absent.replacement(fullname) or self.absent.page} "
             "of mdstorm says what replaces it",
@@ -232,7 +220,7 @@ class AbsentNames:
         """
         place = self.replacement(path)
         if place is not None and not _is_in_find_spec(sys._getframe(1)):
-            raise MissingModuleError(
+            raise errors.MissingModuleError(
                 f"No module named {path!r}: {place} of mdstorm says what replaces it", name=path
             )
 
@@ -261,8 +249,12 @@ class AbsentNames:
         else:
             return AttributeError(f"module {module!r} has no attribute {name!r}")
         if caller.f_code.co_code[caller.f_lasti] == _IMPORT_FROM:
-            return MissingNameError(f"cannot import name {name!r} from {module!r}: {message}")
-        return MissingAttributeError(f"module {module!r} has no attribute {name!r}: {message}")
+            return errors.MissingNameError(
+                f"cannot import name {name!r} from {module!r}: {message}"
+            )
+        return errors.MissingAttributeError(
+            f"module {module!r} has no attribute {name!r}: {message}"
+        )
 
 
 class Alias(ModuleType):

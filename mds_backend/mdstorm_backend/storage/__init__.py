@@ -6,12 +6,7 @@ by a local path. `Location` is one directory behind such a URL.
 
 from __future__ import annotations
 
-from mdstorm_backend.storage.filesystems import (
-    check_scheme,
-    open_filesystem,
-    options_in_use,
-    use_no_executors,
-)
+from mdstorm_backend.storage.filesystems import check_scheme, open_filesystem, use_no_executors
 from mdstorm_backend.storage.local_files import Arrival, Buffer, map_file
 from mdstorm_backend.storage.location import Location, copy_complete, modification_of, seconds_of
 from mdstorm_backend.storage.urls import check_no_secrets, has_scheme, normalize_url, url_of
@@ -28,7 +23,6 @@ __all__ = [
     "modification_of",
     "normalize_url",
     "open_filesystem",
-    "options_in_use",
     "seconds_of",
     "url_of",
     "use_no_executors",

@@ -7,7 +7,6 @@ Paths are those of the mounts: ``/Volumes/<catalog>/<schema>/<volume>/…`` for 
 from __future__ import annotations
 
 import base64
-import importlib
 import io
 import os
 import random
@@ -219,7 +218,7 @@ class _Dbfs:
 
     def remove_directory(self, path: str) -> None:
         # The SDK's own method removes directories only together with their content.
-        api = importlib.import_module("databricks.sdk.service.files").DbfsAPI
+        api = require("databricks.sdk").service.files.DbfsAPI
         api.delete(self._dbfs, _unmounted(path), recursive=False)
 
 

@@ -7,13 +7,11 @@ nothing, and take precedence over what a file system looks up itself.
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from copy import deepcopy
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend import errors
@@ -253,8 +251,9 @@ def _of_azure(options: dict[str, Any]) -> dict[str, Any]:
 
 def _without_checksums() -> dict[str, Any]:
     """Return options that omit the checksums of newer S3 clients, which Google rejects."""
-    config = importlib.import_module("botocore.config").Config
-    known = "request_checksum_calculation" in config.OPTION_DEFAULTS
+    from botocore.config import Config
+
+    known = "request_checksum_calculation" in Config.OPTION_DEFAULTS
     return {"request_checksum_calculation": "when_required"} if known else {}
 
 
@@ -324,7 +323,7 @@ class _InlineExecutor(ThreadPoolExecutor):
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         done: Future[Any] = Future()
-        fill(done, partial(function, *args, **kwargs))
+        fill(done, lambda: function(*args, **kwargs))
         return done
 
 

@@ -14,10 +14,7 @@ from typing import Any
 
 from mdstorm_backend.base.checks import check_mapping
 from mdstorm_backend.errors import ArgumentTypeError, CredentialsError
-from mdstorm_backend.storage import filesystems, urls
-from mdstorm_backend.storage.faults import storage_faults
-from mdstorm_backend.storage.local_files import Arrival, Buffer, map_file, wait_until_current
-from mdstorm_backend.storage.s3_objects import download_object, is_s3, read_object
+from mdstorm_backend.storage import faults, filesystems, local_files, s3_objects, urls
 
 #: The keys under which file systems report a file's modification time.
 _TIME_KEYS = ("mtime", "LastModified", "last_modified", "updated", "modificationTime")
@@ -93,7 +90,7 @@ class Location:
             return
         fs = None
         try:
-            with storage_faults(
+            with faults.storage_faults(
                 self.url if name is None else self.file_url(name), self.storage_options
             ):
                 fs, path = self._open()
@@ -176,7 +173,7 @@ class Location:
         with self._files() as (fs, path):
             root = fs._strip_protocol(path)
             if self.is_in_file_tree:
-                wait_until_current(path, is_mount=not self.is_local_disk)
+                local_files.wait_until_current(path, is_mount=not self.is_local_disk)
             found = fs.find(root, detail=True)
         # Arrow's file systems name files without a leading slash.
         top = f"/{root.lstrip('/')}"
@@ -227,7 +224,7 @@ class Location:
             return str(os.stat(f"{self.path}/{name}").st_mtime_ns)
         return modification_of(self.stat(name))
 
-    def read(self, name: str) -> Buffer:
+    def read(self, name: str) -> local_files.Buffer:
         """Return the content of a file.
 
         Returns
@@ -243,9 +240,11 @@ class Location:
         """
         if self.is_local_disk:
             with open(f"{self.path}/{name}", "rb") as file:
-                return map_file(file.fileno())
+                return local_files.map_file(file.fileno())
         with self._files(name) as (fs, path):
-            return read_object(fs, path)[0] if is_s3(fs) else bytes(fs.cat_file(path))
+            if s3_objects.is_s3(fs):
+                return s3_objects.read_object(fs, path)[0]
+            return bytes(fs.cat_file(path))
 
     def read_dated(self, name: str) -> tuple[bytes, str]:
         """Return the content and the modification time of a file, in one request where possible.
@@ -256,8 +255,8 @@ class Location:
             If there is no such file.
         """
         with self._files(name) as (fs, path):
-            if is_s3(fs):
-                content, written = read_object(fs, path)
+            if s3_objects.is_s3(fs):
+                content, written = s3_objects.read_object(fs, path)
                 return content, modification_of({"LastModified": written})
         when = self.modified(name)  # before the content, which may be replaced meanwhile
         return bytes(self.read(name)), when
@@ -276,14 +275,18 @@ class Location:
     @property
     def is_on_s3(self) -> bool:
         """Whether `download_known` can be used."""
-        if self.filesystem is not None:
-            return is_s3(self.filesystem)
-        return urls.OBJECT_STORES.get(urls.scheme_of(self.url)) == "s3" and is_s3(
-            filesystems.class_of(self.url, "s3")
-        )
+        if self.filesystem is None and urls.OBJECT_STORES.get(urls.scheme_of(self.url)) != "s3":
+            return False
+        return s3_objects.is_s3(self.filesystem or filesystems.class_of(self.url, "s3"))
 
     def download_known(
-        self, name: str, path: str, *, size: int, timeout: float, arrival: Arrival | None = None
+        self,
+        name: str,
+        path: str,
+        *,
+        size: int,
+        timeout: float,
+        arrival: local_files.Arrival | None = None,
     ) -> None:
         """Copy a file of S3 that should have `size` bytes to `path`, by `download_object`.
 
@@ -293,7 +296,7 @@ class Location:
             If there is no such file.
         """
         with self._files(name) as (fs, source):
-            download_object(fs, source, path, size, timeout, arrival)
+            s3_objects.download_object(fs, source, path, size, timeout, arrival)
 
     def download(self, name: str, path: str) -> None:
         """Copy a file to the local `path` in chunks; an error may leave part of it.
@@ -312,7 +315,7 @@ class Location:
             os.rmdir(path)
             raise IsADirectoryError(f"{self.file_url(name)} is a directory")
 
-    def write(self, name: str, buffers: Iterable[Buffer]) -> None:
+    def write(self, name: str, buffers: Iterable[local_files.Buffer]) -> None:
         """Write a file atomically.
 
         On a local disk, a temporary file is renamed. Elsewhere the bytes are joined in memory and

@@ -16,7 +16,8 @@ import pyarrow as pa
 from mdstorm_backend import errors
 from mdstorm_backend.base.checks import parse_json
 from mdstorm_backend.base.optional import require
-from mdstorm_backend.storage import Location, options_in_use
+from mdstorm_backend.storage import Location
+from mdstorm_backend.storage.filesystems import options_in_use
 from mdstorm_backend.tables import snapshot
 from mdstorm_backend.tables.snapshot import AsOf, DeadRows, TableField, TableSnapshot
 
