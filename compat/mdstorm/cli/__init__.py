@@ -19,22 +19,19 @@ from mdstorm_backend import errors
 
 __all__ = ["main"]
 
-#: Sub-commands and their one-line help. The module has the command's name, unless `_MODULES` lists
-#: it, and is in this package or, for `_OF_THE_TOOL`, in ``mdstorm_migrate.cli``.
+#: Sub-commands in alphabetical order: the module of each, and its one-line help.
 _COMMANDS = {
-    "audit": "Report which features of Petastorm are used where.",
-    "cache": "List or clear the local copies of remote shards.",
-    "convert": "Convert Parquet files or Petastorm datasets to MDS.",
-    "doctor": "Check whether mdstorm can work here.",
-    "head": "Show the first rows of a dataset.",
-    "inspect": "Describe a dataset: columns, shards and sizes.",
-    "migrate": "Rewrite code that uses Petastorm.",
-    "reindex": "Rebuild the index of a dataset from its shards.",
-    "run": "Run a program written for Petastorm on mdstorm.",
-    "verify": "Check every file and every value of a dataset.",
+    "audit": ("mdstorm_migrate.cli.audit", "Report which features of Petastorm are used where."),
+    "cache": ("mdstorm.cli.cache", "List or clear the local copies of remote shards."),
+    "convert": ("mdstorm.cli.convert", "Convert Parquet files or Petastorm datasets to MDS."),
+    "doctor": ("mdstorm.cli.doctor", "Check whether mdstorm can work here."),
+    "head": ("mdstorm.cli.datasets", "Show the first rows of a dataset."),
+    "inspect": ("mdstorm.cli.datasets", "Describe a dataset: columns, shards and sizes."),
+    "migrate": ("mdstorm_migrate.cli.migrate", "Rewrite code that uses Petastorm."),
+    "reindex": ("mdstorm.cli.datasets", "Rebuild the index of a dataset from its shards."),
+    "run": ("mdstorm.cli.run", "Run a program written for Petastorm on mdstorm."),
+    "verify": ("mdstorm.cli.datasets", "Check every file and every value of a dataset."),
 }
-_MODULES = dict.fromkeys(("head", "inspect", "reindex", "verify"), "datasets")
-_OF_THE_TOOL = ("audit", "migrate")
 
 #: Not made by `_common.examples`, because importing `_common` loads rich.
 _EXAMPLES = """\b
@@ -95,20 +92,18 @@ class _Commands(Group):
     """A group that lists its commands without importing their modules."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(_COMMANDS)
+        return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        package = "mdstorm_migrate" if cmd_name in _OF_THE_TOOL else "mdstorm"
-        name = _MODULES.get(cmd_name, cmd_name)
-        module = importlib.import_module(f"{package}.cli.{name}")
-        command: click.Command = getattr(module, cmd_name)
+        module, _ = _COMMANDS[cmd_name]
+        command: click.Command = getattr(importlib.import_module(module), cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(sorted(_COMMANDS.items()))
+            formatter.write_dl([(name, help_) for name, (_, help_) in _COMMANDS.items()])
 
 
 @click.group(

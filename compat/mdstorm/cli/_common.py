@@ -116,15 +116,11 @@ def _parse(
             raise click.BadParameter(  # the value may be a secret, so the message omits it
                 f"number {len(options) + 1} is not of the form KEY=VALUE", ctx, parameter
             )
-        options[key] = _value(text)
+        try:
+            options[key] = json.loads(text)
+        except ValueError:
+            options[key] = text
     return options
-
-
-def _value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 def write_json(value: Any) -> None:

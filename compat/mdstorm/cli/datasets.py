@@ -46,6 +46,11 @@ def inspect(url: str, storage_options: dict[str, Any], format_: str) -> None:
 
 def _overview(found: maintenance.Inspection) -> list[tuple[str, object]]:
     size, rows, stored = found.shard_bytes, found.shard_rows, found.stored_bytes
+    # Limits in bytes are shown as such, other limits as they are in the index.
+    limits = {
+        f"{human_bytes(int(limit))} ({int(limit):,})" if limit.isdecimal() else limit: count
+        for limit, count in found.size_limits.items()
+    }
     entries: list[tuple[str, object]] = [
         ("rows", f"{found.rows:,}"),
         ("shards", f"{found.shards:,}"),
@@ -59,19 +64,11 @@ def _overview(found: maintenance.Inspection) -> list[tuple[str, object]]:
         ("bytes of a shard", " … ".join(map(human_bytes, (size.min, size.median, size.max)))),
         ("compression", _shares(found.compressions)),
         ("hashes", _shares(found.hashes)),
-        ("size limit", _shares(_limits(found.size_limits))),
+        ("size limit", _shares(limits)),
         ("logical schema", "yes" if found.logical_schema else "no: MDS encodings alone"),
         ("fingerprint", found.fingerprint),
     ]
     return entries
-
-
-def _limits(limits: dict[str, int]) -> dict[str, int]:
-    """Format limits in bytes for people; leave other limits as in the index."""
-    return {
-        f"{human_bytes(int(limit))} ({int(limit):,})" if limit.isdecimal() else limit: count
-        for limit, count in limits.items()
-    }
 
 
 def _shares(counts: dict[str, int]) -> str:

@@ -42,7 +42,9 @@ def run(target: str, arguments: tuple[str, ...], is_module: bool, also_streaming
     workers, imports mdstorm.
     """
     sys.argv = [target, *arguments]
-    _set_first_path(os.getcwd() if is_module else _folder_of_script(target))
+    folder = os.getcwd() if is_module else _folder_of_script(target)
+    if not getattr(sys.flags, "safe_path", False):  # new in Python 3.11
+        sys.path[0] = folder  # as Python does
     install_as_petastorm()
     if also_streaming:
         install_as_streaming()
@@ -71,12 +73,6 @@ def _folder_of_script(path: str) -> str:
         raise click.UsageError(f"{path!r} is a directory without __main__.py: name the program")
     real = os.path.realpath(path)
     return real if os.path.isdir(real) or zipfile.is_zipfile(real) else os.path.dirname(real)
-
-
-def _set_first_path(folder: str) -> None:
-    """Set ``sys.path[0]`` to the program's folder, as Python does."""
-    if not getattr(sys.flags, "safe_path", False):  # new in Python 3.11
-        sys.path[0] = folder
 
 
 def _run_module(name: str) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mdstorm.doctor._report import Finding, Setup, note, ok, problem, warning
+from mdstorm_backend.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from mdstorm_backend.order import World
@@ -79,10 +80,9 @@ def check_launcher(_: Setup) -> Finding:
 
 def world_of_job() -> World | None:
     """Return the world of a job with several ranks; None for a single process."""
-    from mdstorm_backend.errors import InvalidArgumentError
-    from mdstorm_backend.order import find_world
-
     with suppress(InvalidArgumentError, ImportError):
+        from mdstorm_backend.order import find_world
+
         world = find_world()
         return world if world.size > 1 else None
     return None
@@ -144,15 +144,12 @@ def check_cache_dir(setup: Setup) -> Iterator[Finding]:
 
 def _why_not_shared(location: Location, setup: Setup) -> str:
     """Return why other machines need a directory that only this one sees; empty if they do not."""
-    from mdstorm_backend.errors import InvalidArgumentError
-    from mdstorm_backend.order import find_world
     from mdstorm_backend.spark import is_local
 
     if not location.is_local_disk or _kind_of(Path(location.path)).startswith(_REMOTE):
         return ""
-    with suppress(InvalidArgumentError):
-        if (hosts := find_world().num_nodes) > 1:
-            return f"the job has {hosts} hosts"
+    if setup.world is not None and setup.world.num_nodes > 1:
+        return f"the job has {setup.world.num_nodes} hosts"
     if setup.session is not None:
         return "" if is_local(setup.session) else "Spark's executors are on other machines"
     if "DATABRICKS_RUNTIME_VERSION" in os.environ:
