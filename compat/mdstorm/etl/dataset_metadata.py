@@ -6,8 +6,7 @@ The names are those of ``petastorm.etl.dataset_metadata``.
 from __future__ import annotations
 
 import logging
-import posixpath
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -144,13 +143,11 @@ def materialize_dataset(
     if filesystem_factory is None:
         dataset_url = checked_urls(dataset_url)
     filesystem = None if filesystem_factory is None else filesystem_factory()
-    written = WrittenParquet(Location.of(dataset_url, filesystem=filesystem))
-    with parquet_settings(spark, row_group_size_mb):
+    location = Location.of(dataset_url, filesystem=filesystem)
+    before = _file_states(location)
+    with _parquet_settings(spark, row_group_size_mb):
         yield
-    if storage_format == "parquet":
-        written.describe(schema, with_summary=use_summary_metadata)
-    else:
-        written.convert(schema)
+    _finish(location, before, schema, storage_format, with_summary=use_summary_metadata)
 
 
 def get_schema(dataset: Any) -> Unischema:
@@ -279,18 +276,11 @@ def _no_unischema(url: str) -> PetastormMetadataError:
 
 
 @contextmanager
-def parquet_settings(spark: Any, row_group_size_mb: int | None) -> Iterator[None]:
+def _parquet_settings(spark: Any, row_group_size_mb: int | None) -> Iterator[None]:
     """Make Spark write row groups of a given size, and no summary files, in a ``with`` block.
 
     The previous settings are restored at the end of the block, also if it raises. Sessions of Spark
     Connect have no Hadoop options; they pass their own conf on to Parquet.
-
-    Parameters
-    ----------
-    spark : pyspark.sql.SparkSession or None
-        The session; None has no settings to change.
-    row_group_size_mb : int or None
-        Size of a row group in MiB.
     """
     settings = {
         "parquet.block.size.row.check.min": _FIRST_CHECK,
@@ -335,112 +325,68 @@ def _hadoop_configuration(spark: Any) -> Any:
         return None
 
 
-class WrittenParquet:
-    """The Parquet files that are written to a directory after this object is created.
+def _finish(
+    location: Location,
+    before: dict[str, tuple[int, str]],
+    schema: Unischema,
+    storage_format: StorageFormat,
+    *,
+    with_summary: bool,
+) -> None:
+    """Make a dataset of the Parquet files in a directory, some of which are from `before`.
 
-    Parameters
-    ----------
-    location : Location
-        The directory, which need not exist yet.
+    They are given Petastorm's metadata. Or they are converted to MDS; after the index is written,
+    the new ones are removed, together with the files that Spark wrote beside them.
     """
-
-    def __init__(self, location: Location) -> None:
-        self._location = location
-        self._before = self._states()
-
-    def describe(self, schema: Unischema, *, with_summary: bool) -> None:
-        """Write Petastorm's metadata beside all Parquet files in the directory.
-
-        Parameters
-        ----------
-        schema : Unischema
-            The schema that encoded the rows.
-        with_summary : bool
-            Whether to write ``_metadata``, too.
-
-        Raises
-        ------
-        DatasetNotFoundError
-            If there are no Parquet files; also OSError.
-        DatasetExistsError
-            If the directory holds an MDS dataset, which readers would read instead.
-        PetastormMetadataGenerationError
-            If the schema does not describe the files; no file is changed.
-        """
-        self._check_no_mds()
-        with self._generation("were given no metadata"):
+    if location.exists(INDEX_NAME):  # readers would read it instead of the files
+        raise errors.DatasetExistsError(
+            f"{location.url} already holds an MDS dataset, and the block has not replaced it: "
+            "write with mode('overwrite'), or to another directory. The rows that the block "
+            "wrote are left there as Parquet files"
+        )
+    written = []
+    try:
+        if storage_format == "parquet":
+            failure = "were given no metadata"
             petastorm_metadata.write_petastorm_metadata(
-                self._location, schema, with_summary=with_summary, files_before=self._before.keys()
+                location, schema, with_summary=with_summary, files_before=before.keys()
             )
-
-    def convert(self, schema: Unischema) -> None:
-        """Convert all Parquet files in the directory to an MDS dataset, one shard per row group.
-
-        After the index is written, the new Parquet files are removed, together with the files that
-        Spark wrote beside them. Files that existed before are kept.
-
-        Parameters
-        ----------
-        schema : Unischema
-            The schema that encoded the rows.
-
-        Raises
-        ------
-        DatasetNotFoundError
-            If there are no Parquet files; also OSError.
-        DatasetExistsError
-            If the directory still holds an MDS dataset.
-        PetastormMetadataGenerationError
-            If the files cannot be converted; they are left unchanged.
-        """
-        location = self._location
-        self._check_no_mds()
-        states = self._states()
-        new = [name for name, state in states.items() if self._before.get(name) != state]
-        with self._generation("did not become a dataset"):
-            source = petastorm_metadata.open_written(location)
-            petastorm_metadata.check_columns(source, schema)
-            source = decoded_source.with_declared_partitions(source, schema)
-            plan = mds_plan(schema, source)
-            convert_parquet(source, location, **plan, cut_at="row_groups", resume=False)
-        self._remove(new)
-
-    def _states(self) -> dict[str, tuple[int, str]]:
-        """Return the size and modification time of each file."""
-        found = self._location.list_files()
-        return {name: (info["size"], modification_of(info)) for name, info in found}
-
-    def _check_no_mds(self) -> None:
-        location = self._location
-        if location.exists(INDEX_NAME):
-            raise errors.DatasetExistsError(
-                f"{location.url} already holds an MDS dataset, and the block has not replaced it: "
-                "write with mode('overwrite'), or to another directory. The rows that the block "
-                "wrote are left there as Parquet files"
-            )
-
-    @contextmanager
-    def _generation(self, failure: str) -> Iterator[None]:
-        """Re-raise errors about the files as PetastormMetadataGenerationError."""
-        try:
-            yield
-        except (errors.DatasetNotFoundError, errors.DatasetExistsError):
-            raise
-        except errors.MDStormError as error:
-            raise PetastormMetadataGenerationError(
-                f"The Parquet files in {self._location.url} {failure}: {error}. They are left "
-                "unchanged"
-            ) from error
-
-    def _remove(self, names: list[str]) -> None:
-        """Remove the Parquet files and Spark's other files among `names`, and empty directories."""
-        removed = [name for name in names if _is_of_spark(name)]
-        for name in removed:
-            self._location.remove(name)
-        for directory in sorted({name.partition("/")[0] for name in removed if "/" in name}):
-            self._location.child(directory).remove_directory_if_empty()
+        else:
+            failure = "did not become a dataset"
+            after = _file_states(location)
+            written = [name for name, state in after.items() if before.get(name) != state]
+            _convert(location, schema)
+    except (errors.DatasetNotFoundError, errors.DatasetExistsError):
+        raise
+    except errors.MDStormError as error:
+        raise PetastormMetadataGenerationError(
+            f"The Parquet files in {location.url} {failure}: {error}. They are left unchanged"
+        ) from error
+    _remove_spark_files(location, written)
 
 
-def _is_of_spark(name: str) -> bool:
-    file = posixpath.basename(name)
-    return file.endswith((".parquet", ".crc")) or file in _SPARK_FILES
+def _convert(location: Location, schema: Unischema) -> None:
+    """Convert all Parquet files in a directory to an MDS dataset, one shard per row group."""
+    source = petastorm_metadata.open_written(location)
+    petastorm_metadata.check_columns(source, schema)
+    source = decoded_source.with_declared_partitions(source, schema)
+    plan = mds_plan(schema, source)
+    convert_parquet(source, location, **plan, cut_at="row_groups", resume=False)
+
+
+def _file_states(location: Location) -> dict[str, tuple[int, str]]:
+    """Return the size and modification time of each file."""
+    return {name: (info["size"], modification_of(info)) for name, info in location.list_files()}
+
+
+def _remove_spark_files(location: Location, names: Iterable[str]) -> None:
+    """Remove Parquet files and what Spark wrote beside them, and directories that become empty."""
+    removed = [
+        name
+        for name in names
+        if name.endswith((".parquet", ".crc")) or name.rpartition("/")[2] in _SPARK_FILES
+    ]
+    for name in removed:
+        location.remove(name)
+    for directory in sorted({name.partition("/")[0] for name in removed if "/" in name}):
+        location.child(directory).remove_directory_if_empty()

@@ -95,8 +95,9 @@ def build_rowgroup_index(
         lambda number: _indexed(source, number, fields, indexers), numbers, default_workers()
     )
     for number, values in zip(numbers, indexed, strict=True):
-        for indexer, each in zip(indexers, values, strict=True):
-            _add(indexer, each, number)
+        for indexer, each in zip(found.values(), values, strict=True):
+            add = indexer._mdstorm_add if _takes_values(indexer) else indexer.build_index
+            add(each, number)
     row_group_index.save_indexers(stored, found)
 
 
@@ -162,13 +163,6 @@ def _indexed(
 def _takes_values(indexer: Any) -> bool:
     """Whether an indexer takes a column's values: its class does not override `build_index`."""
     return type(indexer).build_index is SingleFieldIndexer.build_index  # both inherit it
-
-
-def _add(indexer: Any, found: Any, number: int) -> None:
-    if _takes_values(indexer):
-        indexer._mdstorm_add(found, number)
-    else:
-        indexer.build_index(found, number)
 
 
 def _elements(values: Values, column: Column | None) -> Iterable[Any]:
