@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -161,8 +160,7 @@ def convert(
         "overwrite": overwrite,
     }
     if spark is not None:
-        read = _read_by_spark(spark, Location.of(source, storage_options).url, parquet)
-        frame = _selected(read, parquet, names)
+        frame = _read_by_spark(spark, Location.of(source, storage_options).url, parquet, names)
         return materialize(frame, target.url, progress=progress is not False, **options)
     return engine.convert_parquet(
         parquet,
@@ -248,34 +246,30 @@ def _check_no_parquet(target: Location) -> None:
             )
 
 
-def _read_by_spark(spark: SparkSession, url: str, parquet: ParquetDataset) -> DataFrame:
-    """Read Parquet files with Spark, with partition columns as strings.
+def _read_by_spark(
+    spark: SparkSession, url: str, parquet: ParquetDataset, names: Sequence[str]
+) -> DataFrame:
+    """Read columns of Parquet files with Spark, with the types of a conversion without Spark.
 
     Spark would infer dates and fractions from the names of directories, which mdstorm reads as
-    strings. Some sessions refuse the conf that turns this off.
+    strings or integers. Some sessions refuse the conf that turns this off.
     """
+    from pyspark.sql.functions import col
     from pyspark.sql.types import StringType, StructField, StructType
 
-    url = spark_url(url)
+    url, partitions = spark_url(url), parquet.partition_columns
     frame = spark.read.parquet(url)
-    if not parquet.partition_columns:
-        return frame
-    fields = [
-        StructField(field.name, StringType()) if field.name in parquet.partition_columns else field
-        for field in frame.schema
-    ]
-    return spark.read.schema(StructType(fields)).parquet(url)
-
-
-def _selected(frame: DataFrame, parquet: ParquetDataset, names: Sequence[str]) -> DataFrame:
-    """Select columns with the order and partition types of a conversion without Spark."""
-    from pyspark.sql.functions import col
-
-    quoted = {name: col("`" + name.replace("`", "``") + "`") for name in names}
-    for name in parquet.partition_columns:
-        if name in quoted and pa.types.is_integer(parquet.arrow_schema.field(name).type):
-            quoted[name] = quoted[name].cast("long").alias(name)
-    return frame.select(*quoted.values())
+    if partitions:
+        fields = [
+            StructField(field.name, StringType()) if field.name in partitions else field
+            for field in frame.schema
+        ]
+        frame = spark.read.schema(StructType(fields)).parquet(url)
+    columns = {name: col("`" + name.replace("`", "``") + "`") for name in names}
+    for name in partitions:
+        if name in columns and pa.types.is_integer(parquet.arrow_schema.field(name).type):
+            columns[name] = columns[name].cast("long").alias(name)
+    return frame.select(*columns.values())
 
 
 def mds_plan(
@@ -307,14 +301,17 @@ def mds_plan(
     check_stored(
         unischema, source.url, source.schema.names, "Write the rows with schema.as_spark_schema()"
     )
-    fields = {
-        name: _stored_field(decoded_field(field, source.schema[name]), source.schema[name])
-        for name, field in unischema.fields.items()
+    decoded = {
+        name: decoded_field(field, source.schema[name]) for name, field in unischema.fields.items()
     }
-    others = {c.name: DecodedField(c, None) for c in source.schema if c.name not in fields}
-    columns = {**fields, **others}
-    if names is not None:
-        columns = {name: columns[name] for name in names}
+    others = [name for name in source.schema.names if name not in decoded]
+    # Decoded arrays of strings or of times have no MDS type: these columns stay encoded.
+    columns = {
+        name: decoded[name]
+        if name in decoded and not is_untyped(decoded[name].column)
+        else DecodedField(source.schema[name], None)
+        for name in ([*decoded, *others] if names is None else names)
+    }
 
     def recode(batch: pa.RecordBatch) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays(
@@ -322,23 +319,17 @@ def mds_plan(
             names=list(columns),
         )
 
+    plan = tuple(
+        replace(mds.without_form(field.column), origin=mds.Origin())  # writing counts the nulls
+        for field in columns.values()
+    )
     # If no field was chosen, no schema is stored, and readers infer one.
     stored = decoded_source.unischema_to_json(unischema) if unischema.fields else None
     return {
-        "plan": mds.Schema(tuple(_planned(field.column) for field in columns.values())),
+        "plan": mds.Schema(plan),
         "recode": recode,
         "extra": {UNISCHEMA_EXTRA: stored} if stored else {},
     }
-
-
-def _stored_field(field: DecodedField, source: mds.Column) -> DecodedField:
-    """Keep the column encoded if its decoded arrays (of strings or times) have no MDS type."""
-    return DecodedField(source, None) if is_untyped(field.column) else field
-
-
-def _planned(column: mds.Column) -> mds.Column:
-    """Return a column for a plan, without its origin; nulls are counted during writing."""
-    return replace(mds.without_form(column), origin=mds.Origin())
 
 
 def _recoded(values: pa.Array, field: DecodedField) -> pa.Array:
@@ -394,8 +385,8 @@ def open_compared(
     DatasetNotFoundError, CorruptDatasetError
         If a dataset does not exist or is damaged.
     """
-    opened = partial(open_stored, storage_options=storage_options, keep_row_groups=True)
-    left, right = opened(first, as_of=as_of), opened(second)
+    how: dict[str, Any] = {"storage_options": storage_options, "keep_row_groups": True}
+    left, right = open_stored(first, as_of=as_of, **how), open_stored(second, **how)
     schemas = decoded_source.stored_unischema(left), decoded_source.stored_unischema(right)
     return _rows(left, *schemas), _rows(right, *reversed(schemas))
 
@@ -432,7 +423,7 @@ def _decoded_rows(source: Dataset | ParquetDataset, unischema: Unischema) -> eng
             rows = np.arange(start, min(start + _BATCH_ROWS, shard.num_samples))
             batch = shard.read(rows, names, exact_nulls=True)
             columns = [
-                _as_arrays(batch[name])
+                pa.array(map(_described, decoded_source.value_cells(batch[name])), _ARRAY)
                 if types[name] == _ARRAY
                 else mds.plain_values(mds.as_arrow(batch[name])).cast(types[name])
                 for name in names
@@ -442,14 +433,10 @@ def _decoded_rows(source: Dataset | ParquetDataset, unischema: Unischema) -> eng
     return engine.ComparedRows(decoded.url, types, decoded.shard_sizes, read)
 
 
-def _as_arrays(values: mds.Values) -> pa.StructArray:
-    """Return arrays as structs of dtype and shape, and bytes; nulls stay null."""
-    return pa.array(
-        [c if c is None else _described(c) for c in decoded_source.value_cells(values)], _ARRAY
-    )
-
-
-def _described(array: npt.NDArray[Any]) -> dict[str, Any]:
+def _described(array: npt.NDArray[Any] | None) -> dict[str, Any] | None:
+    """Return the dtype and shape of an array, and its bytes; None for null."""
+    if array is None:
+        return None
     array = np.ascontiguousarray(_numbers(array))
     little = array.astype(array.dtype.newbyteorder("<"), copy=False)
     data = repr(array.tolist()).encode() if array.dtype.hasobject else little.tobytes()

@@ -288,7 +288,10 @@ class CompressedImageCodec(_BinaryCodec):
             If `value` is not a grey or RGB image; also ValueError.
         """
         try:
-            pixels = image_array("png", bytes(value), most=_most_bytes(unischema_field))
+            # The declared shape may raise the limit of what an image decodes to.
+            declared = math.prod(side or 0 for side in unischema_field.shape)
+            size = np.dtype(unischema_field.numpy_dtype).itemsize * declared
+            pixels = image_array("png", bytes(value), most=max(MAX_IMAGE_BYTES, size))
         except Exception as error:  # Pillow's decoders may raise any error
             raise EncodingError(
                 f"Field {unischema_field.name!r} holds {len(value)} bytes that are not an image "
@@ -301,12 +304,6 @@ class CompressedImageCodec(_BinaryCodec):
 
     def __str__(self) -> str:
         return f"CompressedImageCodec({self.image_codec!r}, {self._quality})"
-
-
-def _most_bytes(field: UnischemaField) -> int:
-    """Return the most bytes that an image may decode to; the declared shape may raise the limit."""
-    pixels = math.prod(side or 0 for side in field.shape)
-    return max(MAX_IMAGE_BYTES, int(np.dtype(field.numpy_dtype).itemsize) * pixels)
 
 
 def has_length(value: Any) -> bool:

@@ -28,17 +28,12 @@
 can import all of them from here.
 """
 
+# ruff: noqa: F403, F405  # users import all errors from this module
+
 from pickle import UnpicklingError
 
 import mdstorm_backend.errors as _engine
-from mdstorm_backend.errors import *  # noqa: F403  # users import all errors from this module
-from mdstorm_backend.errors import (
-    AlreadyImportedError,
-    ArgumentTypeError,
-    DatasetNotFoundError,
-    MDStormError,
-    TransformError,
-)
+from mdstorm_backend.errors import *
 
 __all__ = [
     "CompressionCodecError",

@@ -69,25 +69,15 @@ def install_as_petastorm() -> None:
         `ImportError`.
     """
     _PETASTORM.install()
-    keep_conf()
-    _join_loggers()
-
-
-def _join_loggers() -> None:
-    """Make the logger ``petastorm`` the parent of ``mdstorm``; further calls have no effect."""
+    when_loaded(_CLASSES, _keep_refused)
     ours, theirs = logging.getLogger("mdstorm"), logging.getLogger("petastorm")
     if ours.parent is not theirs:
         theirs.parent, ours.parent = ours.parent, theirs
     theirs.setLevel(theirs.level)  # clears the loggers' cached levels
 
 
-def keep_conf() -> None:
-    """Make ``spark.conf`` keep our own keys in this process if the session refuses them."""
-    when_loaded(_CLASSES, _patch)
-
-
-def _patch(module: ModuleType) -> None:
-    """Patch the methods of a module's conf class; further calls have no effect."""
+def _keep_refused(module: ModuleType) -> None:
+    """Make a module's conf class keep our own keys that a session refuses, once and for all."""
     conf = getattr(module, _CLASSES[module.__name__])
     if hasattr(conf.set, "keeps_for_mdstorm"):
         return
@@ -98,7 +88,9 @@ def _patch(module: ModuleType) -> None:
         try:
             set_(self, key, value)
         except Exception as error:
-            if not _is_own(key, error):
+            from mdstorm_backend.spark import is_refusal  # imported late, because it imports Arrow
+
+            if not (isinstance(key, str) and key.startswith(_OWN) and is_refusal(error)):
                 raise
             _kept[key] = str(value)
             _logger.info("this Spark session refuses the conf %s: kept in this process", key)
@@ -116,9 +108,3 @@ def _patch(module: ModuleType) -> None:
 
     set_or_keep.keeps_for_mdstorm = True  # type: ignore[attr-defined]
     conf.set, conf.get, conf.unset = set_or_keep, get_or_kept, unset_kept
-
-
-def _is_own(key: object, error: Exception) -> bool:
-    from mdstorm_backend.spark import is_refusal  # imported late, because it imports Arrow
-
-    return isinstance(key, str) and key.startswith(_OWN) and is_refusal(error)

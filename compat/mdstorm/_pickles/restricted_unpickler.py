@@ -388,11 +388,7 @@ def scalar(node: Any) -> Any:
     found = expect(node, "value of an index", "numpy.core.multiarray.scalar", "decimal.Decimal")
     if found.name == "decimal.Decimal":
         return Decimal(text_of(*found.arguments))
-    dtype, content = found.arguments
-    return _numpy_scalar(_dtype(dtype), content)
-
-
-def _numpy_scalar(dtype: np.dtype[Any], content: str | bytes) -> Any:
+    dtype, content = _dtype(found.arguments[0]), found.arguments[1]
     # Python 2 had no bytes apart from strings.
     stored = content.encode("latin-1") if isinstance(content, str) else content
     if len(stored) != dtype.itemsize:

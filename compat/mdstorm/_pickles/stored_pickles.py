@@ -91,7 +91,8 @@ def dump_unischema(unischema: Unischema) -> bytes:
     fields = list(unischema.fields.values())
     encoded = [(field.name, dump_field(field)) for field in fields]
     # As Petastorm keeps them: every field is an attribute, too.
-    state = [("_name", text(unischema._name)), ("_fields", ordered_dict(encoded)), *encoded]
+    by_name = called(imported("collections", "OrderedDict")) + entries(encoded)
+    state = [("_name", text(unischema._name)), ("_fields", by_name), *encoded]
     return b"\x80\x02" + instance(_UNISCHEMA, "Unischema", state) + b"."
 
 
@@ -171,15 +172,12 @@ def called(function: bytes, *arguments: bytes) -> bytes:
 def instance(module: str, name: str, state: list[tuple[str, bytes]]) -> bytes:
     """Push an object of a class, with some attributes."""
     made = imported(module, name) + b")\x81"
-    return made + (
-        b"}" + items((text(key), value) for key, value in state) + b"b" if state else b""
-    )
+    return made + b"}" + entries(state) + b"b" if state else made
 
 
-def ordered_dict(pairs: Iterable[tuple[str, bytes]]) -> bytes:
-    """Push a `collections.OrderedDict`."""
-    empty = called(imported("collections", "OrderedDict"))
-    return empty + items((text(key), value) for key, value in pairs)
+def entries(pairs: Iterable[tuple[str, bytes]]) -> bytes:
+    """Set values by name in the dict on top of the stack."""
+    return items((text(name), value) for name, value in pairs)
 
 
 def items(pairs: Iterable[tuple[bytes, bytes]]) -> bytes:
@@ -190,11 +188,6 @@ def items(pairs: Iterable[tuple[bytes, bytes]]) -> bytes:
 def tuple_of(values: Iterable[bytes]) -> bytes:
     """Push a tuple."""
     return b"(" + b"".join(values) + b"t"
-
-
-def list_of(values: Iterable[bytes]) -> bytes:
-    """Push a list."""
-    return b"](" + b"".join(values) + b"e"
 
 
 def text(value: str) -> bytes:
@@ -323,8 +316,7 @@ def dump_indexes(indexes: Mapping[str, StoredIndex]) -> bytes:
     InvalidArgumentError
         If a field has values that cannot be kept.
     """
-    found = items((text(name), _index(index)) for name, index in indexes.items())
-    return b"\x80\x03}" + found + b"."
+    return b"\x80\x03}" + entries((n, _index(index)) for n, index in indexes.items()) + b"."
 
 
 def _index(index: StoredIndex) -> bytes:
@@ -345,7 +337,8 @@ def _values(groups: Mapping[Any, Iterable[int]], field: str) -> bytes:
 
 
 def _numbers(numbers: Iterable[int]) -> bytes:
-    return called(_SET, list_of(map(integer, sorted(numbers))))
+    listed = b"](" + b"".join(map(integer, sorted(numbers))) + b"e"
+    return called(_SET, listed)
 
 
 def _value(value: Any, field: str) -> bytes:
