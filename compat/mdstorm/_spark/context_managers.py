@@ -10,7 +10,7 @@ from mdstorm._datasets.sources import opened
 from mdstorm._petastorm_names import public
 from mdstorm._readers.arguments import READER_KEYWORDS, ReaderArguments, check_keywords
 from mdstorm._readers.reader import Reader
-from mdstorm._spark.converter_files import ReadFiles
+from mdstorm._spark.converter_files import ReadFiles, make_tf_dataset
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import OwnContext, require
 
@@ -43,19 +43,17 @@ class TFDatasetContextManager(OwnContext):
         petastorm_reader_kwargs: dict[str, Any],
         shuffling_queue_capacity: int | None,
     ) -> None:
-        self.parquet_file_url_list = _checked(parquet_file_url_list)
+        self.parquet_file_url_list = list(parquet_file_url_list)
         self.batch_size = batch_size
         self.prefetch = prefetch
         self.petastorm_reader_kwargs = petastorm_reader_kwargs
         self.shuffling_queue_capacity = shuffling_queue_capacity
-        arguments = _arguments(petastorm_reader_kwargs, shuffling_queue_capacity)
-        self._files = ReadFiles(None, self.parquet_file_url_list, arguments)
+        self._files = _files(
+            self.parquet_file_url_list, petastorm_reader_kwargs, shuffling_queue_capacity
+        )
 
     def __enter__(self) -> Any:
-        require("tensorflow")
-        from mdstorm._spark.tf_dataset import make_dataset
-
-        return make_dataset(self._files, self.batch_size, self.prefetch)
+        return make_tf_dataset(self._files, self.batch_size, self.prefetch)
 
     def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
         """Do nothing: the threads of a pass end with its iterator."""
@@ -95,13 +93,14 @@ class TorchDatasetContextManager(OwnContext, Generic[_Loader]):
         shuffling_queue_capacity: int,
         data_loader_fn: Callable[..., _Loader] | None,
     ) -> None:
-        self.parquet_file_url_list = _checked(parquet_file_url_list)
+        self.parquet_file_url_list = list(parquet_file_url_list)
         self.batch_size = batch_size
         self.petastorm_reader_kwargs = petastorm_reader_kwargs
         self.shuffling_queue_capacity = shuffling_queue_capacity
         self.data_loader_fn = data_loader_fn
-        arguments = _arguments(petastorm_reader_kwargs, shuffling_queue_capacity)
-        self._files = ReadFiles(None, self.parquet_file_url_list, arguments)
+        self._files = _files(
+            self.parquet_file_url_list, petastorm_reader_kwargs, shuffling_queue_capacity
+        )
         self.reader: Reader | None = None
         self.loader: Any = None
 
@@ -134,14 +133,11 @@ class TorchDatasetContextManager(OwnContext, Generic[_Loader]):
             self.loader.close()
 
 
-def _checked(file_urls: Sequence[str]) -> list[str]:
+def _files(file_urls: list[str], keywords: dict[str, Any], queue_capacity: int | None) -> ReadFiles:
     if not file_urls:
         raise InvalidArgumentError("a loader needs the URL of at least one shard file")
-    return list(file_urls)
-
-
-def _arguments(keywords: dict[str, Any], queue_capacity: int | None) -> ReaderArguments:
     known = (*READER_KEYWORDS, "num_epochs", "workers_count", "version", "timestamp")
     check_keywords("make_batch_reader", keywords, known)
     given = {"num_epochs": None, "workers_count": None, **keywords}
-    return ReaderArguments(shuffling_queue_capacity=queue_capacity, **given)
+    arguments = ReaderArguments(shuffling_queue_capacity=queue_capacity, **given)
+    return ReadFiles(None, file_urls, arguments)

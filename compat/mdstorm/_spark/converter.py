@@ -19,7 +19,7 @@ from mdstorm._readers.arguments import (
 )
 from mdstorm._rows import ResumableTFDataset, Row
 from mdstorm._spark.context_managers import TorchDatasetContextManager
-from mdstorm._spark.converter_files import DEFAULT_BATCH_SIZE, ColumnNames, ModelInputs, ReadFiles
+from mdstorm._spark.converter_files import ColumnNames, ModelInputs, ReadFiles, make_tf_dataset
 from mdstorm._spark.copies import PETASTORM_CONF, delete_dir, forget
 from mdstorm.errors import DatasetNotFoundError, InvalidArgumentError
 from mdstorm_backend.base import check_function, check_list, require
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     _Mapped = TypeVar("_Mapped", default=TorchBatch)
 
 
+#: Rows.
+_DEFAULT_BATCH_SIZE = 32
 _logger = logging.getLogger("mdstorm.spark.spark_dataset_converter")
 
 
@@ -121,7 +123,7 @@ class SparkDatasetConverter(Described):
 
     def make_torch_dataloader(
         self,
-        batch_size: int | None = DEFAULT_BATCH_SIZE,
+        batch_size: int | None = _DEFAULT_BATCH_SIZE,
         num_epochs: int | None = None,
         workers_count: int | None = None,
         shuffling_queue_capacity: int | None = 0,
@@ -332,11 +334,8 @@ class SparkDatasetConverter(Described):
             workers_count=workers_count,
             shuffling_queue_capacity=shuffling_queue_capacity,
         )
-        require("tensorflow")
-        from mdstorm._spark.tf_dataset import make_dataset
-
         made: ResumableTFDataset[Any]
-        made = make_dataset(files, batch_size or DEFAULT_BATCH_SIZE, prefetch)
+        made = make_tf_dataset(files, batch_size or _DEFAULT_BATCH_SIZE, prefetch)
         return made
 
     def delete(self) -> None:

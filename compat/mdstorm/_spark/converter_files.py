@@ -10,9 +10,10 @@ from mdstorm._datasets.decoded_source import with_float_decimals
 from mdstorm._datasets.sources import directory_of, open_files
 from mdstorm._readers import options as reading
 from mdstorm._readers.arguments import ReaderArguments
+from mdstorm._readers.schema_fields import delivered_name
 from mdstorm._spark.copies import is_copy
 from mdstorm.errors import ArgumentTypeError, DatasetNotFoundError, InvalidArgumentError
-from mdstorm_backend.base import choose_among
+from mdstorm_backend.base import check_integer, choose_among, require
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.format import become_floats
@@ -21,8 +22,6 @@ from mdstorm_backend.order import ExactOrder
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read import Output, SampleSource, check_outputs, output_name
 
-#: Rows.
-DEFAULT_BATCH_SIZE = 32
 #: A column, for its tensor, or columns, for a dict of theirs.
 ColumnNames: TypeAlias = str | Sequence[str]
 
@@ -57,9 +56,17 @@ class ModelInputs:
 
     def __post_init__(self) -> None:
         for argument, names in self._columns_by_argument.items():
-            _check(argument, names)
-            if not isinstance(names, str):
-                object.__setattr__(self, argument, tuple(names))
+            if isinstance(names, str):
+                continue
+            if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+                raise ArgumentTypeError(
+                    f"{argument} must be the name of a column or a list of names, found {names!r}"
+                )
+            if not names or len(set(names)) < len(names):
+                raise InvalidArgumentError(
+                    f"{argument}={list(names)!r} must name at least one column, and each only once"
+                )
+            object.__setattr__(self, argument, tuple(names))
         if self.sample_weights is not None and self.labels is None:
             raise InvalidArgumentError(
                 f"sample_weights={self.sample_weights!r} weight the losses of labels, but there "
@@ -106,7 +113,11 @@ class ModelInputs:
         """
         for argument, names in self._columns_by_argument.items():
             if unknown := [name for name in _listed(names) if name not in delivered]:
-                raise _unknown(argument, unknown, delivered)
+                raise InvalidArgumentError(
+                    f"{argument} names {', '.join(map(repr, unknown))}, but batches have no such "
+                    f"columns{choose_among(unknown[0], delivered)}; nested columns are among them "
+                    "if schema_fields names them"
+                )
         if self.features is None:
             if self and not self._others(delivered):
                 raise InvalidArgumentError(
@@ -114,8 +125,8 @@ class ModelInputs:
                     "sample_weights. Name features=…, or read more columns"
                 )
             return list(delivered)
-        used = {name for names in self._columns_by_argument.values() for name in _listed(names)}
-        return [name for name in delivered if name in used]
+        others = set(self._others(delivered))
+        return [name for name in delivered if name not in others]
 
     def narrowed(self, options: ReaderOptions) -> ReaderOptions:
         """Return options that read only the used columns, and stack them if requested.
@@ -131,7 +142,9 @@ class ModelInputs:
         """
         used = self.columns(options.delivered)
         if self.stack:
-            outputs = self._outputs(options.delivered)
+            given = self._columns_by_argument
+            parts = [given.pop("features", self._others(options.delivered)), *given.values()]
+            outputs: tuple[Output, ...] = tuple(dict.fromkeys(parts))
             check_outputs(outputs, options.column, all_rows=not options.leaves_out_rows)
             options = replace(options, outputs=outputs)
         if options.transform is not None or len(used) == len(options.delivered):
@@ -141,15 +154,9 @@ class ModelInputs:
         fill = {name: value for name, value in (options.fill_nulls or {}).items() if name in read}
         return replace(options, columns=read, fill_nulls=fill, null_masks=tuple(masks))
 
-    def _outputs(self, delivered: Collection[str]) -> tuple[Output, ...]:
-        """Return the outputs of a batch whose columns are stacked."""
-        given = self._columns_by_argument
-        parts = [given.pop("features", self._others(delivered)), *given.values()]
-        named = (names if isinstance(names, str) else tuple(names) for names in parts)
-        return tuple(dict.fromkeys(named))
-
     @property
-    def _columns_by_argument(self) -> dict[str, ColumnNames]:
+    def _columns_by_argument(self) -> dict[str, Any]:
+        """The columns that are named, each argument's a string or, once checked, a tuple."""
         parts = {
             "features": self.features,
             "labels": self.labels,
@@ -157,35 +164,14 @@ class ModelInputs:
         }
         return {argument: names for argument, names in parts.items() if names is not None}
 
-    def _others(self, delivered: Collection[str]) -> list[str]:
+    def _others(self, delivered: Collection[str]) -> tuple[str, ...]:
         """Return the columns that are not named."""
         named = {name for names in self._columns_by_argument.values() for name in _listed(names)}
-        return [name for name in delivered if name not in named]
+        return tuple(name for name in delivered if name not in named)
 
 
 def _listed(names: ColumnNames) -> Sequence[str]:
     return [names] if isinstance(names, str) else names
-
-
-def _check(argument: str, names: object) -> None:
-    if isinstance(names, str):
-        return
-    if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
-        raise ArgumentTypeError(
-            f"{argument} must be the name of a column or a list of names, found {names!r}"
-        )
-    if not names or len(set(names)) < len(names):
-        raise InvalidArgumentError(
-            f"{argument}={list(names)!r} must name at least one column, and each only once"
-        )
-
-
-def _unknown(argument: str, unknown: list[str], delivered: Collection[str]) -> InvalidArgumentError:
-    return InvalidArgumentError(
-        f"{argument} names {', '.join(map(repr, unknown))}, but batches have no such columns"
-        f"{choose_among(unknown[0], delivered)}; nested columns are among them if schema_fields "
-        "names them"
-    )
 
 
 @dataclass(frozen=True)
@@ -268,3 +254,48 @@ class ReadFiles:
         used = self.inputs.columns(options.delivered)
         names = reading.undecided_decimals(options, self.arguments, used)
         reading.warn_of_decimals(options.dataset.url, names, framework)
+
+
+def make_tf_dataset(files: ReadFiles, batch_size: int, prefetch: int | None) -> Any:
+    """Make a dataset for eager and graph mode, of namedtuples unless inputs are named."""
+    require("tensorflow")
+    from mdstorm._tensorflow import declared_spec
+    from mdstorm_backend.loaders import tf as tf_loaders
+
+    check_integer("prefetch", prefetch, lowest=-1)
+    files = files.begun()
+    arguments, inputs = files.arguments, files.inputs
+    capacity = arguments.shuffling_queue_capacity  # of which TensorFlow refuses negative ones
+    check_integer("shuffling_queue_capacity", capacity, lowest=0)
+    is_split = tf_loaders.in_cluster()
+    order, spec = reading.sample_order(arguments, is_shared=is_split), arguments.transform_spec
+
+    def options() -> ReaderOptions:
+        options = files.options(files.dataset(), order)
+        files.warn_of_decimals(options, "TensorFlow")
+        # TensorFlow leaves out the rows of others: that all are read is no cause for a warning.
+        return replace(options, on_pass=None) if is_split else options
+
+    def specs(options: ReaderOptions) -> Sequence[Any]:
+        names = inputs.columns(options.delivered)
+        if spec is None:
+            return tf_loaders.stored_specs(options, names)
+        edited = spec._mdstorm_edited()
+        return [
+            declared_spec(name, *edited[name][1:3])
+            if name in edited
+            else tf_loaders.spec_of_column(options.schema[name], options.images)
+            if name in options.schema
+            else tf_loaders.ColumnSpec(name, "bool")
+            for name in names
+        ]
+
+    chosen = bool(arguments.schema_fields)
+    return tf_loaders.make_tf_dataset(
+        options,
+        batch_size=batch_size,
+        prefetch=prefetch,
+        specs=specs,
+        type_name=f"{delivered_name('inferred_schema', chosen=chosen, spec=spec)}_view",
+        element=inputs if inputs else None,
+    )

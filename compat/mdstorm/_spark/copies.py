@@ -10,7 +10,6 @@ import os
 import re
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
@@ -21,6 +20,7 @@ from mdstorm.errors import InvalidArgumentError, MissingDependencyError, Unsuppo
 from mdstorm_backend.base import parse_json
 from mdstorm_backend.cache import CachedDataset, clear_cached
 from mdstorm_backend.format import INDEX_NAME
+from mdstorm_backend.read import map_in_threads
 from mdstorm_backend.spark import is_local, read_conf, why_not_writable
 from mdstorm_backend.storage import Location, has_scheme, normalize_url, url_of, use_no_executors
 from mdstorm_backend.write import list_unfinished, remove_dataset
@@ -29,13 +29,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-_conversions: dict[str, _Conversion] = {}
+#: The conversions of this process by `Identity.content`: the copy, and the frame if plans are
+#: compared.
+_conversions: dict[str, tuple[str, DataFrame | None]] = {}
 #: Held through the look-up and the conversion: equal frames in several threads are written once.
 _lock = threading.RLock()
 #: The keys under which file systems report the version of a file.
 _VERSION_KEYS = ("size", "mtime", "LastModified", "last_modified", "updated", "ETag", "etag")
 _STAT_THREADS = 16
-#: What `directory_name` calls copies.
+#: The names that `make_spark_converter` gives copies.
 _COPIES = re.compile(r"\d{14}-appid-.+")
 _DAY = timedelta(days=1)
 #: Copies to remove at the end, each with the process that wrote it.
@@ -51,13 +53,6 @@ DIRECTORY_VARIABLE = "MDSTORM_STAGING_DIR_URL"
 _MODES = ("true", "false", "auto")
 #: Directories in which executors were seen to write, each with the application.
 _writable: set[tuple[str | None, str]] = set()
-
-
-class _Conversion(NamedTuple):
-    """A conversion that this process remembers: its copy, and the frame if plans are compared."""
-
-    cache_dir_url: str
-    frame: DataFrame | None
 
 
 def find_or_convert(
@@ -86,34 +81,34 @@ def find_or_convert(
         noted = _read_note(parent_dir_url, cache_key, identity) if cache_key else None
         dir_url = noted or _remembered(identity, df) or convert()
         if cache_key and dir_url != noted:
-            _write_note(parent_dir_url, cache_key, identity, dir_url)
-        frame = df if hasattr(df, "_jdf") else None
-        _conversions[identity.content] = _Conversion(dir_url, frame)
+            note = {"cache_key": cache_key, "directory": dir_url, "source": identity.source}
+            Location.of(parent_dir_url).write(_note_name(cache_key), [json.dumps(note).encode()])
+        _conversions[identity.content] = (dir_url, df if hasattr(df, "_jdf") else None)
         return dir_url
 
 
 def forget(dir_url: str) -> None:
     """Forget the conversion that wrote `dir_url`."""
     with _lock:
-        for content, conversion in list(_conversions.items()):
-            if conversion.cache_dir_url == dir_url:
+        for content, (url, _) in list(_conversions.items()):
+            if url == dir_url:
                 del _conversions[content]
 
 
 def _remembered(identity: Identity, df: DataFrame) -> str | None:
-    """Return the copy that this process made, if it still exists."""
-    found = _conversions.get(identity.content)
-    usable = found and _exists(found.cache_dir_url) and _same_plan(found.frame, df)
-    return found.cache_dir_url if found and usable else None
+    """Return the copy that this process made, if it still exists.
+
+    Where plans can be compared, they are: hashes may collide.
+    """
+    dir_url, frame = _conversions.get(identity.content, (None, None))
+    if dir_url is None or not _exists(dir_url):
+        return None
+    is_same = frame is None or not hasattr(df, "_jdf") or frame.sameSemantics(df)
+    return dir_url if is_same else None
 
 
 def _exists(dir_url: str) -> bool:
     return Location.of(dir_url).exists(INDEX_NAME)
-
-
-def _same_plan(known: DataFrame | None, df: DataFrame) -> bool:
-    """Whether two frames have the same plan, where plans can be compared: hashes may collide."""
-    return known is None or not hasattr(df, "_jdf") or known.sameSemantics(df)
 
 
 def _note_name(cache_key: str) -> str:
@@ -128,11 +123,6 @@ def _read_note(parent_dir_url: str, cache_key: str, identity: Identity) -> str |
     except (FileNotFoundError, KeyError, TypeError, ValueError):
         return None
     return dir_url if source == identity.source and _exists(dir_url) else None
-
-
-def _write_note(parent_dir_url: str, cache_key: str, identity: Identity, dir_url: str) -> None:
-    note = {"cache_key": cache_key, "directory": dir_url, "source": identity.source}
-    Location.of(parent_dir_url).write(_note_name(cache_key), [json.dumps(note).encode()])
 
 
 class Identity(NamedTuple):
@@ -158,15 +148,9 @@ def identify(df: DataFrame, options: dict[str, Any]) -> Identity:
     are noticed. A new frame is made for the hash: on Spark Connect a frame remembers its first one.
     """
     plan = df.select("*").semanticHash()
-    source = [df.schema.json(), _file_versions(df.inputFiles()), options]
+    versions = sorted(map_in_threads(_file_version, df.inputFiles(), _STAT_THREADS))
+    source = [df.schema.json(), versions, options]
     return Identity(_digest([plan, *source]), _digest(source))
-
-
-def _file_versions(urls: list[str]) -> list[Any]:
-    if not urls:
-        return []
-    with ThreadPoolExecutor(min(_STAT_THREADS, len(urls))) as pool:
-        return sorted(pool.map(_file_version, urls))
 
 
 def _file_version(url: str) -> list[Any]:
@@ -353,7 +337,12 @@ def staging_dir(
         If executors are asked, and their Python lacks mdstorm or what it needs.
     """
     if staging is None:
-        mode = _configured(session)
+        mode = (read_conf(session, STAGING_CONF) or os.environ.get(STAGING_VARIABLE) or "").lower()
+        if mode and mode not in _MODES:
+            raise InvalidArgumentError(
+                f"the conf {STAGING_CONF} or the environment variable {STAGING_VARIABLE} is "
+                f"{mode!r}: set it to one of {', '.join(_MODES)}"
+            )
         staging = mode == "true" or (
             mode != "false" and _is_refused(session, parent, ask_local=mode == "auto")
         )
@@ -366,17 +355,6 @@ def staging_dir(
         or parent
     )
     return checked_directory(url, "staging directory")
-
-
-def _configured(session: SparkSession) -> str:
-    """Return the staging mode from the conf or the variable; empty if neither is set."""
-    mode = (read_conf(session, STAGING_CONF) or os.environ.get(STAGING_VARIABLE) or "").lower()
-    if mode and mode not in _MODES:
-        raise InvalidArgumentError(
-            f"the conf {STAGING_CONF} or the environment variable {STAGING_VARIABLE} is {mode!r}: "
-            f"set it to one of {', '.join(_MODES)}"
-        )
-    return mode
 
 
 def _is_refused(session: SparkSession, parent: str, *, ask_local: bool) -> bool:

@@ -175,7 +175,10 @@ def make_spark_converter(
     def convert() -> str:
         copies.delete_abandoned(parent)
         staged_in = copies.staging_dir(session, parent, staging, staging_dir_url)
-        return _write(df, f"{parent}/{directory_name(session)}", staged_in, options)
+        # Petastorm's pattern: time, application, unique id.
+        application = jobs.read_conf(session, "spark.app.id") or "unknown"
+        name = f"{datetime.now():%Y%m%d%H%M%S}-appid-{application}-{uuid.uuid4()}"
+        return _write(df, f"{parent}/{name}", staged_in, options)
 
     # Another version of this package may have stored a type in another form.
     encodings = {column.name: column.encoding for column in plan}
@@ -304,9 +307,3 @@ def session_of(df: Any) -> SparkSession:
             "convert the table"
         )
     return cast("SparkSession", df.sparkSession)
-
-
-def directory_name(session: SparkSession) -> str:
-    """Return a name for a new copy in Petastorm's pattern: time, application, unique id."""
-    application = jobs.read_conf(session, "spark.app.id") or "unknown"
-    return f"{datetime.now():%Y%m%d%H%M%S}-appid-{application}-{uuid.uuid4()}"

@@ -16,7 +16,6 @@ from tests.compat.spark.ways_to_read import (
 from tests.programs import run_program
 
 from mdstorm._readers import options
-from mdstorm._spark import tf_dataset
 from mdstorm.errors import InvalidArgumentError, UnsupportedArgumentError
 from mdstorm.ngram import NGram
 from mdstorm.reader import make_batch_reader, make_reader
@@ -154,7 +153,7 @@ class TestWarning:
         caplog: pytest.LogCaptureFixture,
     ) -> None:
         launch(1, 2)
-        monkeypatch.setattr(tf_dataset.tf_loaders, "in_cluster", lambda: True)
+        monkeypatch.setattr("mdstorm_backend.loaders.tf.in_cluster", lambda: True)
         assert len(list(thousand.make_tf_dataset(ROWS, **SHUFFLED))) == 1
         assert not caplog.records
 
