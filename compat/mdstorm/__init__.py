@@ -6,7 +6,6 @@ imports neither pyspark nor a framework.
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import logging
 import pkgutil

@@ -142,7 +142,17 @@ def convert(
     mds.check_float_dtype(dtype)
     mds.check_decimals(decimals)
     target = Location.of(os.fspath(url), storage_options)
-    parquet = _opened(source, target, storage_options, AsOf(version, timestamp))
+    if isinstance(source, str) and not os.path.exists(source):
+        check_no_table_name(source)
+    origin = Location.of(source, storage_options)
+    if f"{target.url}/".startswith(f"{origin.url}/") or origin.url.startswith(f"{target.url}/"):
+        raise errors.InvalidArgumentError(
+            f"{target.url} is, holds, or is inside what you convert: choose another directory"
+        )
+    as_of = AsOf(version, timestamp)
+    parquet = open_parquet(
+        origin.url, storage_options=storage_options, as_of=as_of, keep_row_groups=True
+    )
     if spark is not None:
         _check_for_spark(parquet, keep_row_groups)
     unischema = decoded_source.stored_unischema(parquet)
@@ -160,7 +170,7 @@ def convert(
         "overwrite": overwrite,
     }
     if spark is not None:
-        frame = _read_by_spark(spark, Location.of(source, storage_options).url, parquet, names)
+        frame = _read_by_spark(spark, origin.url, parquet, names)
         return materialize(frame, target.url, progress=progress is not False, **options)
     return engine.convert_parquet(
         parquet,
@@ -172,22 +182,6 @@ def convert(
         resume=resume,
         **options,
     )
-
-
-def _opened(
-    source: str | os.PathLike[str],
-    target: Location,
-    storage_options: dict[str, Any] | None,
-    as_of: AsOf,
-) -> ParquetDataset:
-    if isinstance(source, str) and not os.path.exists(source):
-        check_no_table_name(source)
-    url = Location.of(source, storage_options).url
-    if f"{target.url}/".startswith(f"{url}/") or url.startswith(f"{target.url}/"):
-        raise errors.InvalidArgumentError(
-            f"{target.url} is, holds, or is inside what you convert: choose another directory"
-        )
-    return open_parquet(url, storage_options=storage_options, as_of=as_of, keep_row_groups=True)
 
 
 def _check_for_spark(parquet: ParquetDataset, keep_row_groups: bool | None) -> None:

@@ -79,7 +79,12 @@ class ConverterLoaders(Described):
         super().__init__()
         given = dict(zip(_SPLITS, (train, val, test, predict), strict=True))
         for split, converter in given.items():
-            _check_converter(split, converter)
+            if converter is not None and not isinstance(converter, SparkDatasetConverter):
+                raise ArgumentTypeError(
+                    f"{split} must be a converter from make_spark_converter, found "
+                    f"{type(converter).__name__}: pass loaders to the Trainer itself, "
+                    "trainer.fit(model, loader)"
+                )
         training = {"num_epochs": 1, "batch_size": batch_size, **options}
         if not {"cur_shard", "shard_count"} & options.keys():
             training["cur_shard"] = "auto"
@@ -153,15 +158,6 @@ class ConverterLoaders(Described):
             assert isinstance(loader, StreamingDataLoader)
             self.loaders[split] = loader
         return self.loaders[split]
-
-
-def _check_converter(split: str, converter: object) -> None:
-    if converter is not None and not isinstance(converter, SparkDatasetConverter):
-        raise ArgumentTypeError(
-            f"{split} must be a converter from make_spark_converter, found "
-            f"{type(converter).__name__}: pass loaders to the Trainer itself, trainer.fit(model, "
-            "loader)"
-        )
 
 
 def _check_options(options: Mapping[str, Any]) -> None:

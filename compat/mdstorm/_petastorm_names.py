@@ -36,9 +36,7 @@ ELSEWHERE: dict[str, dict[str, str]] = {
         "normalize_dir_url": "fs_utils",
         "transform_schema": "transform",
     },
-    "spark.spark_dataset_converter": {
-        "make_batch_reader": "reader",
-    },
+    "spark.spark_dataset_converter": {"make_batch_reader": "reader"},
 }
 
 #: Anchor of a section of docs/differences.md → the names below ``petastorm`` that it covers.
@@ -59,11 +57,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "reader_impl.pickle_serializer",
         "workers_pool",
     ),
-    "name-nodes-of-hdfs": (
-        "fs_utils.HdfsConnector",
-        "fs_utils.HdfsNamenodeResolver",
-        "hdfs",
-    ),
+    "name-nodes-of-hdfs": ("fs_utils.HdfsConnector", "fs_utils.HdfsNamenodeResolver", "hdfs"),
     "steps-of-materialize_dataset": (
         "etl.dataset_metadata._cleanup_spark",
         "etl.dataset_metadata._generate_num_row_groups_per_file",
@@ -100,16 +94,8 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "spark.spark_dataset_converter._materialize_df",
         "spark.spark_dataset_converter._wait_file_available",
     ),
-    "tools-and-benchmarks": (
-        "benchmark",
-        "etl.metadata_util",
-        "tools",
-    ),
-    "tests-and-their-helpers": (
-        "generator",
-        "test_util",
-        "tests",
-    ),
+    "tools-and-benchmarks": ("benchmark", "etl.metadata_util", "tools"),
+    "tests-and-their-helpers": ("generator", "test_util", "tests"),
 }
 
 #: Names that users look for in the wrong module, by the module that has them.

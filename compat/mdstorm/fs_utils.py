@@ -71,7 +71,7 @@ class FilesystemResolver:
 
     def get_dataset_path(self) -> str:
         """Return the path of the dataset in its file system."""
-        return _open(self._dataset_url, self._storage_options)[1]
+        return open_filesystem(normalize_url(self._dataset_url), self._storage_options)[1]
 
     def filesystem(self) -> Any:
         """Return the fsspec file system."""
@@ -132,8 +132,4 @@ def normalize_dir_url(dataset_url: str) -> str:
 
 
 def _filesystem(url: str, storage_options: dict[str, Any]) -> Any:
-    return _open(url, storage_options)[0]
-
-
-def _open(url: str, storage_options: dict[str, Any]) -> tuple[Any, str]:
-    return open_filesystem(normalize_url(url), storage_options)
+    return open_filesystem(normalize_url(url), storage_options)[0]

@@ -25,10 +25,7 @@ _PETASTORM = StandIn(
 )
 
 #: The class of ``spark.conf``, by its module.
-_CLASSES = {
-    "pyspark.sql.conf": "RuntimeConfig",
-    "pyspark.sql.connect.conf": "RuntimeConf",
-}
+_CLASSES = {"pyspark.sql.conf": "RuntimeConfig", "pyspark.sql.connect.conf": "RuntimeConf"}
 #: Prefixes of conf keys that Spark itself does not need.
 _OWN = ("mdstorm.", "petastorm.")
 _logger = logging.getLogger(__name__)

@@ -77,12 +77,14 @@ def find_or_convert(
     cache_key : str, optional
         Name under which other processes find the copy as well.
     """
+    digest = hashlib.sha256((cache_key or "").encode()).hexdigest()
+    place, note_name = Location.of(parent_dir_url), f"_mdstorm_cache_key_{digest[:24]}"
     with _lock:
-        noted = _read_note(parent_dir_url, cache_key, identity) if cache_key else None
+        noted = _read_note(place, note_name, identity) if cache_key else None
         dir_url = noted or _remembered(identity, df) or convert()
         if cache_key and dir_url != noted:
             note = {"cache_key": cache_key, "directory": dir_url, "source": identity.source}
-            Location.of(parent_dir_url).write(_note_name(cache_key), [json.dumps(note).encode()])
+            place.write(note_name, [json.dumps(note).encode()])
         _conversions[identity.content] = (dir_url, df if hasattr(df, "_jdf") else None)
         return dir_url
 
@@ -111,14 +113,10 @@ def _exists(dir_url: str) -> bool:
     return Location.of(dir_url).exists(INDEX_NAME)
 
 
-def _note_name(cache_key: str) -> str:
-    return f"_mdstorm_cache_key_{hashlib.sha256(cache_key.encode()).hexdigest()[:24]}"
-
-
-def _read_note(parent_dir_url: str, cache_key: str, identity: Identity) -> str | None:
+def _read_note(place: Location, name: str, identity: Identity) -> str | None:
     """Return the copy recorded by another process, if its source is equal and it still exists."""
     try:
-        note = parse_json(Location.of(parent_dir_url).read(_note_name(cache_key)))
+        note = parse_json(place.read(name))
         dir_url, source = str(note["directory"]), note["source"]
     except (FileNotFoundError, KeyError, TypeError, ValueError):
         return None
@@ -247,12 +245,25 @@ def delete_abandoned(parent_url: str) -> None:
         _logger.warning("could not remove unfinished copies below %s: %r", parent_url, error)
 
 
-def parent_cache_dir(session: SparkSession, argument: str | os.PathLike[str] | None = None) -> str:
-    """Return the URL of the parent cache directory, normalised.
+def configured_parent(
+    session: SparkSession | None, argument: str | os.PathLike[str] | None
+) -> str | os.PathLike[str] | None:
+    """Return the parent cache directory as it was given, None if it was not.
 
     The first of these that is set takes precedence: `argument`, the conf ``mdstorm.…``, the conf
     ``petastorm.…``, the environment variable ``MDSTORM_PARENT_CACHE_DIR_URL``. They are read again
     on each call.
+    """
+    return (
+        argument
+        or read_conf(session, MDSTORM_CONF)
+        or read_conf(session, PETASTORM_CONF)
+        or os.environ.get(ENVIRONMENT_VARIABLE)
+    )
+
+
+def parent_cache_dir(session: SparkSession, argument: str | os.PathLike[str] | None = None) -> str:
+    """Return the URL of the parent cache directory, normalised, as `configured_parent` finds it.
 
     Raises
     ------
@@ -261,12 +272,7 @@ def parent_cache_dir(session: SparkSession, argument: str | os.PathLike[str] | N
     UnsupportedURLError
         If it has no scheme and is not on a Databricks mount.
     """
-    url = (
-        argument
-        or read_conf(session, MDSTORM_CONF)
-        or read_conf(session, PETASTORM_CONF)
-        or os.environ.get(ENVIRONMENT_VARIABLE)
-    )
+    url = configured_parent(session, argument)
     if not url:
         raise InvalidArgumentError(
             f"Please set the spark config {PETASTORM_CONF}. It names the directory for converted "

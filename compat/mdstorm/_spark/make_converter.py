@@ -173,12 +173,21 @@ def make_spark_converter(
         options["decimals"] = decimals
 
     def convert() -> str:
+        """Write a copy that is deleted when the process ends, and return its URL."""
         copies.delete_abandoned(parent)
         staged_in = copies.staging_dir(session, parent, staging, staging_dir_url)
-        # Petastorm's pattern: time, application, unique id.
+        # A name in Petastorm's pattern: time, application, unique id.
         application = jobs.read_conf(session, "spark.app.id") or "unknown"
-        name = f"{datetime.now():%Y%m%d%H%M%S}-appid-{application}-{uuid.uuid4()}"
-        return _write(df, f"{parent}/{name}", staged_in, options)
+        dir_url = f"{parent}/{datetime.now():%Y%m%d%H%M%S}-appid-{application}-{uuid.uuid4()}"
+        if dtype is not None:
+            _tell_of_dtype(dtype)
+        if staged_in is None:
+            jobs.materialize(df, dir_url, **options)
+        else:
+            jobs.check_driver_writes(Location.of(parent))
+            materialize_staged(df, dir_url, staged_in, **options)
+        copies.delete_at_exit(dir_url)
+        return dir_url
 
     # Another version of this package may have stored a type in another form.
     encodings = {column.name: column.encoding for column in plan}
@@ -187,19 +196,6 @@ def make_spark_converter(
     if cache_key if keep is None else keep:
         copies.keep_after_exit(dataset.url)
     return _converter(dataset.url, dataset, decimals)
-
-
-def _write(df: DataFrame, dir_url: str, staged_in: str | None, options: dict[str, Any]) -> str:
-    """Write a copy that is deleted when the process ends, and return its URL."""
-    if options["dtype"] is not None:
-        _tell_of_dtype(options["dtype"])
-    if staged_in is None:
-        jobs.materialize(df, dir_url, **options)
-    else:
-        jobs.check_driver_writes(Location.of(dir_url.rpartition("/")[0]))
-        materialize_staged(df, dir_url, staged_in, **options)
-    copies.delete_at_exit(dir_url)
-    return dir_url
 
 
 @cache

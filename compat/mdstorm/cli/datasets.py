@@ -24,8 +24,7 @@ _LONGEST = 60
 
 @click.command(
     epilog=_common.examples(
-        "mdstorm inspect /data/events",
-        "mdstorm inspect s3://bucket/events --format json",
+        "mdstorm inspect /data/events", "mdstorm inspect s3://bucket/events --format json"
     )
 )
 @_common.dataset_argument
@@ -143,8 +142,7 @@ def _plain(value: Any) -> Any:
 
 @click.command(
     epilog=_common.examples(
-        "mdstorm verify /data/events",
-        "mdstorm verify --against /data/parquet /data/events",
+        "mdstorm verify /data/events", "mdstorm verify --against /data/parquet /data/events"
     )
 )
 @_common.dataset_argument

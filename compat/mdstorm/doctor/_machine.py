@@ -112,19 +112,17 @@ def check_cache(_: Setup) -> Iterator[Finding]:
 def check_cache_dir(setup: Setup) -> Iterator[Finding]:
     """Check the directory for converted DataFrames by writing and removing a small file."""
     from mdstorm._spark import copies
-    from mdstorm_backend.spark import check_driver_writes, read_conf
+    from mdstorm_backend.spark import check_driver_writes
     from mdstorm_backend.storage import Location, check_scheme
 
-    confs = (read_conf(setup.session, key) for key in (copies.MDSTORM_CONF, copies.PETASTORM_CONF))
-    variable = os.environ.get(copies.ENVIRONMENT_VARIABLE)
-    url = next(filter(None, (setup.url, *confs, variable)), None)
-    if not url:
+    found = copies.configured_parent(setup.session, setup.url)
+    if not found:
         yield note(
             "no directory for converted DataFrames is configured",
             f"set the conf {copies.PETASTORM_CONF}, or run `mdstorm doctor --cache-dir URL`",
         )
         return
-    url = copies.checked_directory(url)
+    url = copies.checked_directory(found)
     check_scheme(url)
     location = Location.of(url)
     with no_new_directories(location):

@@ -30,7 +30,7 @@ from mdstorm_backend.spark import start_session
 from mdstorm_backend.storage import Location, normalize_url
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 ROWS = 997
 _PARTITIONS = 3
@@ -68,12 +68,17 @@ COLUMNS: dict[str, tuple[str, Callable[[int], Any]]] = {
 
 def round_trip(setup: Setup) -> Iterator[Finding]:
     """Write the rows with Spark, and read them in one process per library."""
+    values = (
+        f"CASE WHEN id % 7 = 3 THEN NULL ELSE {sql} END AS `{name}`"
+        for name, (sql, _) in COLUMNS.items()
+    )
     with _session(setup.session) as spark, _own_directory(setup.url) as directory:
         try:
+            frame = spark.range(0, ROWS, 1, _PARTITIONS).selectExpr("id", *values)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 converter = make_spark_converter(
-                    _sample_frame(spark), parent_cache_dir_url=directory.url, dtype=None
+                    frame, parent_cache_dir_url=directory.url, dtype=None
                 )
         except Exception as error:  # each kind of session has errors of its own
             yield of_error(error)
@@ -165,14 +170,6 @@ def _own_directory(url: str) -> Iterator[Location]:
 def is_null(row: int) -> bool:
     """Whether all columns except ``id`` are null in the row with this id."""
     return row % 7 == 3
-
-
-def _sample_frame(session: SparkSession) -> DataFrame:
-    values = (
-        f"CASE WHEN id % 7 = 3 THEN NULL ELSE {sql} END AS `{name}`"
-        for name, (sql, _) in COLUMNS.items()
-    )
-    return session.range(0, ROWS, 1, _PARTITIONS).selectExpr("id", *values)
 
 
 def wrong_values(ids: Iterable[int], found: Mapping[str, Iterable[Any]]) -> dict[str, int]:

@@ -11,8 +11,7 @@ from dataclasses import replace
 from pydoc import locate
 from typing import Any
 
-from mdstorm._datasets.decoded_source import decoded, unischema_to_json
-from mdstorm._datasets.petastorm_metadata import UNISCHEMA_EXTRA, write_petastorm_metadata
+from mdstorm._datasets import decoded_source, petastorm_metadata
 from mdstorm._datasets.sources import checked_urls
 from mdstorm._petastorm_names import other_names
 from mdstorm.errors import InvalidArgumentError
@@ -73,14 +72,13 @@ def generate_petastorm_metadata(
     if location.exists(INDEX_NAME):
         dataset = open_dataset(dataset_url)
         schema = schema or get_schema(dataset)
-        decoded(dataset, schema)
-        extra = {**dataset.index.extra, UNISCHEMA_EXTRA: unischema_to_json(schema)}
-        write_index(dataset.location, replace(dataset.index, extra=extra))
+        decoded_source.decoded(dataset, schema)  # raises for a field that no column holds
+        stored = {petastorm_metadata.UNISCHEMA_EXTRA: decoded_source.unischema_to_json(schema)}
+        index = replace(dataset.index, extra={**dataset.index.extra, **stored})
+        write_index(dataset.location, index)
         return
-    write_petastorm_metadata(
-        location,
-        schema or get_schema(open_parquet(dataset_url)),
-        with_summary=use_summary_metadata,
+    petastorm_metadata.write_petastorm_metadata(
+        location, schema or get_schema(open_parquet(dataset_url)), with_summary=use_summary_metadata
     )
 
 

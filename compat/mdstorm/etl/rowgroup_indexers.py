@@ -7,10 +7,6 @@ from mdstorm._selection.row_group_index import (
     SingleFieldIndexer,
 )
 
-__all__ = [
-    "FieldNotNullIndexer",
-    "RowGroupIndexerBase",
-    "SingleFieldIndexer",
-]
+__all__ = ["FieldNotNullIndexer", "RowGroupIndexerBase", "SingleFieldIndexer"]
 
 __getattr__ = other_names(__name__)

@@ -50,8 +50,8 @@ def patched(monkeypatch: pytest.MonkeyPatch) -> type[RuntimeConfig]:
     module = ModuleType("pyspark.sql.conf")
     kind = type("RuntimeConfig", (RuntimeConfig,), dict(vars(RuntimeConfig)))
     module.RuntimeConfig = kind  # type: ignore[attr-defined]
-    _drop_in._patch(module)
-    _drop_in._patch(module)
+    _drop_in._keep_refused(module)
+    _drop_in._keep_refused(module)
     return kind
 
 
@@ -94,7 +94,7 @@ def test_all_else_is_raised(patched: type[RuntimeConfig], key: str, error: Excep
 @pytest.fixture
 def refusing_session(spark: Any) -> Iterator[Any]:
     with refusing.refusing(connect=IS_CONNECT):
-        _drop_in._patch(import_module(f"pyspark.sql.{'connect.' if IS_CONNECT else ''}conf"))
+        _drop_in._keep_refused(import_module(f"pyspark.sql.{'connect.' if IS_CONNECT else ''}conf"))
         yield spark
 
 
