@@ -23,7 +23,7 @@ __all__ = ["main"]
 _COMMANDS = {
     "audit": ("mdstorm_migrate.cli.audit", "Report which features of Petastorm are used where."),
     "cache": ("mdstorm.cli.cache", "List or clear the local copies of remote shards."),
-    "convert": ("mdstorm.cli.convert", "Convert Parquet files or Petastorm datasets to MDS."),
+    "convert": ("mdstorm.cli.datasets", "Convert Parquet files or Petastorm datasets to MDS."),
     "doctor": ("mdstorm.cli.doctor", "Check whether mdstorm can work here."),
     "head": ("mdstorm.cli.datasets", "Show the first rows of a dataset."),
     "inspect": ("mdstorm.cli.datasets", "Describe a dataset: columns, shards and sizes."),
