@@ -368,15 +368,10 @@ def row_type(name: str, fields: tuple[str, ...]) -> type[tuple[Any, ...]]:
     members = {
         "__slots__": (),
         "__module__": "mdstorm.unischema",
-        "__reduce__": _reduce_row,
+        "__reduce__": lambda row: (_restore_row, (name, fields, tuple(row))),
         "_from_compatible_tensor_list": _made_of_tensors,
-        "_schema_name": name,
     }
     return type(base.__name__, (base,), members)
-
-
-def _reduce_row(row: Any) -> tuple[Any, ...]:
-    return _restore_row, (row._schema_name, row._fields, tuple(row))
 
 
 def _made_of_tensors(types: Any, tensors: Sequence[Any]) -> Any:

@@ -56,11 +56,7 @@ _writable: set[tuple[str | None, str]] = set()
 
 
 def find_or_convert(
-    df: DataFrame,
-    identity: Identity,
-    parent_dir_url: str,
-    convert: Callable[[], str],
-    cache_key: str | None = None,
+    df: DataFrame, options: dict[str, Any], convert: Callable[[], str], cache_key: str | None
 ) -> str:
     """Return the URL of the converted copy of a frame, converting it if there is none.
 
@@ -68,17 +64,16 @@ def find_or_convert(
     ----------
     df : pyspark.sql.DataFrame
         The frame.
-    identity : Identity
-        Its identity, parent directory and options included.
-    parent_dir_url : str
-        Where copies, and the notes of named ones, are kept.
+    options : dict
+        All that makes another copy of it, as JSON. The notes of named copies are in ``parent``.
     convert : callable
         Writes the frame and returns the URL.
     cache_key : str, optional
         Name under which other processes find the copy as well.
     """
     digest = hashlib.sha256((cache_key or "").encode()).hexdigest()
-    place, note_name = Location.of(parent_dir_url), f"_mdstorm_cache_key_{digest[:24]}"
+    place, note_name = Location.of(options["parent"]), f"_mdstorm_cache_key_{digest[:24]}"
+    identity = identify(df, options)
     with _lock:
         noted = _read_note(place, note_name, identity) if cache_key else None
         dir_url = noted or _remembered(identity, df) or convert()

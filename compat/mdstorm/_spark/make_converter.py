@@ -191,8 +191,8 @@ def make_spark_converter(
 
     # Another version of this package may have stored a type in another form.
     encodings = {column.name: column.encoding for column in plan}
-    identity = copies.identify(df, {**options, "parent": parent, "encodings": encodings})
-    dataset = open_dataset(copies.find_or_convert(df, identity, parent, convert, cache_key))
+    known_by = {**options, "parent": parent, "encodings": encodings}
+    dataset = open_dataset(copies.find_or_convert(df, known_by, convert, cache_key))
     if cache_key if keep is None else keep:
         copies.keep_after_exit(dataset.url)
     return _converter(dataset.url, dataset, decimals)

@@ -46,6 +46,8 @@ _MIB = 1 << 20
 _FIRST_CHECK = "3"
 _logger = logging.getLogger(__name__)
 StorageFormat: TypeAlias = Literal["parquet", "mds"]
+#: The size and modification time of each file.
+_FileStates: TypeAlias = dict[str, tuple[int, str]]
 #: Files that Spark writes beside the data.
 _SPARK_FILES = frozenset({"_SUCCESS", "_common_metadata", "_metadata"})
 
@@ -147,7 +149,7 @@ def materialize_dataset(
     before = _file_states(location)
     with _parquet_settings(spark, row_group_size_mb):
         yield
-    _finish(location, before, schema, storage_format, with_summary=use_summary_metadata)
+    _finish(location, before, schema, storage_format, use_summary_metadata)
 
 
 def get_schema(dataset: Any) -> Unischema:
@@ -326,12 +328,7 @@ def _hadoop_configuration(spark: Any) -> Any:
 
 
 def _finish(
-    location: Location,
-    before: dict[str, tuple[int, str]],
-    schema: Unischema,
-    storage_format: StorageFormat,
-    *,
-    with_summary: bool,
+    location: Location, before: _FileStates, schema: Unischema, format_: str, with_summary: bool
 ) -> None:
     """Make a dataset of the Parquet files in a directory, some of which are from `before`.
 
@@ -346,7 +343,7 @@ def _finish(
         )
     written = []
     try:
-        if storage_format == "parquet":
+        if format_ == "parquet":
             failure = "were given no metadata"
             petastorm_metadata.write_petastorm_metadata(
                 location, schema, with_summary=with_summary, files_before=before.keys()
@@ -374,8 +371,7 @@ def _convert(location: Location, schema: Unischema) -> None:
     convert_parquet(source, location, **plan, cut_at="row_groups", resume=False)
 
 
-def _file_states(location: Location) -> dict[str, tuple[int, str]]:
-    """Return the size and modification time of each file."""
+def _file_states(location: Location) -> _FileStates:
     return {name: (info["size"], modification_of(info)) for name, info in location.list_files()}
 
 
