@@ -5,8 +5,7 @@ from __future__ import annotations
 import click
 
 from mdstorm._spark.copies import unfinished_copies
-from mdstorm.cli import Group
-from mdstorm.cli._common import examples, format_option, write_json, write_table
+from mdstorm.cli import Group, examples, format_option, write_json, write_table
 from mdstorm_backend.cache import CachedDataset, cache_root, clear_cached, list_cached
 from mdstorm_backend.display import counted, human_bytes
 from mdstorm_backend.errors import StorageError

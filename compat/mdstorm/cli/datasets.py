@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from mdstorm.cli import PROBLEMS_FOUND, _common
+from mdstorm import cli
 from mdstorm_backend import maintenance
 from mdstorm_backend.base import require
 from mdstorm_backend.convert import Comparison, compare
@@ -29,18 +29,16 @@ _LONGEST = 60
 
 
 @click.command(
-    epilog=_common.examples(
+    epilog=cli.examples(
         "mdstorm convert /data/parquet /data/mds",
         "mdstorm convert s3://bucket/table s3://bucket/mds --dtype float32 --compression zstd",
     )
 )
 @click.argument("source", metavar="SRC")
 @click.argument("url", metavar="DST")
-@_common.columns_option("Names of the columns to convert, separated by commas; by default all.")
-@_common.dtype_option("Type of floating-point numbers; by default they keep theirs.")
-@_common.decimals_option(
-    "Type of decimals, and of the elements of arrays of them; by default decimal."
-)
+@cli.columns_option("Names of the columns to convert, separated by commas; by default all.")
+@cli.dtype_option("Type of floating-point numbers; by default they keep theirs.")
+@cli.decimals_option("Type of decimals, and of the elements of arrays of them; by default decimal.")
 @click.option("--shard-size", metavar="SIZE", help="Largest size of a shard; 64mb by default.")
 @click.option(
     "--keep-row-groups/--fill-shards",
@@ -66,11 +64,11 @@ _LONGEST = 60
     help="Resume an interrupted conversion.",
 )
 @click.option("--spark", is_flag=True, help="Convert with a Spark job, in Spark's order of rows.")
-@_common.threads_option("Row groups to convert at a time")
+@cli.threads_option("Row groups to convert at a time")
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors.")
-@_common.version_options
-@_common.storage_option
-@_common.format_option
+@cli.version_options
+@cli.storage_option
+@cli.format_option
 def convert(
     source: str,
     url: str,
@@ -118,7 +116,7 @@ def convert(
             "bytes": stored,
             "columns": {column.name: column.encoding for column in dataset.schema},
         }
-        _common.write_json(found)
+        cli.write_json(found)
         return
     compared = {name: options[name] for name in ("dtype", "decimals", "version", "timestamp")}
     compared["columns"] = ",".join(options["columns"] or []) or None
@@ -144,13 +142,13 @@ def _session() -> SparkSession:
 
 
 @click.command(
-    epilog=_common.examples(
+    epilog=cli.examples(
         "mdstorm inspect /data/events", "mdstorm inspect s3://bucket/events --format json"
     )
 )
-@_common.dataset_argument
-@_common.storage_option
-@_common.format_option
+@cli.dataset_argument
+@cli.storage_option
+@cli.format_option
 def inspect(url: str, storage_options: dict[str, Any], format_: str) -> None:
     """Describe the dataset at URL: its columns, shards and sizes.
 
@@ -158,9 +156,9 @@ def inspect(url: str, storage_options: dict[str, Any], format_: str) -> None:
     """
     found = maintenance.inspect(url, storage_options=storage_options)
     if format_ == "json":
-        _common.write_json(found.to_json())
+        cli.write_json(found.to_json())
         return
-    _common.write_table(found.url, ["property", "value"], _overview(found))
+    cli.write_table(found.url, ["property", "value"], _overview(found))
     _write_columns(found)
 
 
@@ -211,17 +209,17 @@ def _write_columns(found: maintenance.Inspection) -> None:
         )
         for column in found.columns
     ]
-    _common.write_table("columns", names, rows, numbers=names[-2:])
+    cli.write_table("columns", names, rows, numbers=names[-2:])
 
 
-@click.command(epilog=_common.examples("mdstorm head /data/events -n 3 --columns id,label"))
-@_common.dataset_argument
+@click.command(epilog=cli.examples("mdstorm head /data/events -n 3 --columns id,label"))
+@cli.dataset_argument
 @click.option(
     "-n", "rows", type=click.IntRange(min=0), default=5, show_default=True, help="Rows to show."
 )
-@_common.columns_option("Names of the columns to show, separated by commas; by default all.")
-@_common.storage_option
-@_common.format_option
+@cli.columns_option("Names of the columns to show, separated by commas; by default all.")
+@cli.storage_option
+@cli.format_option
 def head(
     url: str, rows: int, columns: list[str] | None, storage_options: dict[str, Any], format_: str
 ) -> None:
@@ -232,9 +230,9 @@ def head(
     found = maintenance.head(url, rows, columns=columns, storage_options=storage_options)
     shown = zip(*found.values(), strict=True)
     if format_ == "json":
-        _common.write_json([dict(zip(found, map(_plain, row), strict=True)) for row in shown])
+        cli.write_json([dict(zip(found, map(_plain, row), strict=True)) for row in shown])
         return
-    _common.write_table(url, found, (map(_one_line, row) for row in shown))
+    cli.write_table(url, found, (map(_one_line, row) for row in shown))
 
 
 def _one_line(value: object) -> str:
@@ -262,26 +260,24 @@ def _plain(value: Any) -> Any:
 
 
 @click.command(
-    epilog=_common.examples(
+    epilog=cli.examples(
         "mdstorm verify /data/events", "mdstorm verify --against /data/parquet /data/events"
     )
 )
-@_common.dataset_argument
+@cli.dataset_argument
 @click.option("--quick", is_flag=True, help="Check only that the files exist with the right sizes.")
 @click.option("--against", metavar="SRC", help="Compare the rows with those of SRC, in order.")
-@_common.columns_option(
+@cli.columns_option(
     "With --against: names of the columns to compare, separated by commas; by default all."
 )
-@_common.dtype_option(
+@cli.dtype_option(
     "With --against: what floating-point numbers of SRC were converted to; by default nothing."
 )
-@_common.decimals_option(
-    "With --against: what decimals of SRC were converted to; by default nothing."
-)
-@_common.version_options
-@_common.threads_option("Shards to check at a time")
-@_common.storage_option
-@_common.format_option
+@cli.decimals_option("With --against: what decimals of SRC were converted to; by default nothing.")
+@cli.version_options
+@cli.threads_option("Shards to check at a time")
+@cli.storage_option
+@cli.format_option
 @click.pass_context
 def verify(
     ctx: click.Context,
@@ -313,7 +309,7 @@ def verify(
         )
         comparison = compare(first, second, threads=threads, **compared)
         _show_comparison(comparison, format_)
-        ctx.exit(0 if comparison.is_same else PROBLEMS_FOUND)
+        ctx.exit(0 if comparison.is_same else cli.PROBLEMS_FOUND)
     if any(value is not None for value in compared.values()):
         raise click.UsageError(
             "--columns, --dtype and --decimals need --against: name the other dataset"
@@ -322,18 +318,18 @@ def verify(
         raise click.UsageError("--version and --timestamp need --against: name the Delta table")
     report = maintenance.verify(url, quick=quick, threads=threads, storage_options=storage_options)
     if format_ == "json":
-        _common.write_json(report.to_json())
+        cli.write_json(report.to_json())
     else:
         _show(report, quick)
     if not report.is_good:
-        ctx.exit(PROBLEMS_FOUND)
+        ctx.exit(cli.PROBLEMS_FOUND)
 
 
 def _show(report: maintenance.VerifyReport, quick: bool) -> None:
     for title, found in (("problems", report.problems), ("notes", report.notes)):
         if found:
             rows = [(problem.file, problem.problem) for problem in found]
-            _common.write_table(title, ["file", title[:-1]], rows)
+            cli.write_table(title, ["file", title[:-1]], rows)
     if not report.is_good:
         verdict = counted(len(report.problems), "problem")
     elif quick:
@@ -349,16 +345,16 @@ def _show(report: maintenance.VerifyReport, quick: bool) -> None:
 def _show_comparison(found: Comparison, format_: str) -> None:
     """Write the comparison to standard output, as a table or as JSON."""
     if format_ == "json":
-        _common.write_json(found.to_json())
+        cli.write_json(found.to_json())
         return
     if found.columns:
         problems = [(column.column, column.problem) for column in found.columns]
-        _common.write_table("columns", ["column", "problem"], problems)
+        cli.write_table("columns", ["column", "problem"], problems)
     columns = [column.to_json() for column in found.columns]
     examples = [(one["column"], *values) for one in columns for values in one["examples"]]
     if examples:
         titles = ["column", "row", "value in SRC", "value in DST"]
-        _common.write_table("rows that differ, for example", titles, examples)
+        cli.write_table("rows that differ, for example", titles, examples)
     rows = counted(found.source_rows, "row")
     if found.is_same:
         click.echo(f"{found.other}: holds the same {rows} as {found.source}")
@@ -369,12 +365,12 @@ def _show_comparison(found: Comparison, format_: str) -> None:
         )
 
 
-@click.command(epilog=_common.examples("mdstorm reindex /data/events"))
-@_common.dataset_argument
+@click.command(epilog=cli.examples("mdstorm reindex /data/events"))
+@cli.dataset_argument
 @click.option("--force", is_flag=True, help="Replace an existing index.")
-@_common.threads_option("Shards to read at a time")
-@_common.storage_option
-@_common.format_option
+@cli.threads_option("Shards to read at a time")
+@cli.storage_option
+@cli.format_option
 def reindex(
     url: str, force: bool, threads: int | None, storage_options: dict[str, Any], format_: str
 ) -> None:
@@ -387,7 +383,7 @@ def reindex(
     for note in report.notes:
         click.echo(f"warning: {note.file} {note.problem}", err=True)
     if format_ == "json":
-        _common.write_json(report.to_json())
+        cli.write_json(report.to_json())
     else:
         click.echo(
             f"{report.url}/index.json lists {counted(report.shards, 'shard')} with "

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from mdstorm.cli import PROBLEMS_FOUND
-from mdstorm.cli._common import examples, format_option, write_json
+from mdstorm.cli import PROBLEMS_FOUND, examples, format_option, write_json
 
 __all__ = ["doctor"]
 

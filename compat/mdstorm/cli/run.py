@@ -12,17 +12,14 @@ from types import TracebackType
 import click
 
 from mdstorm._drop_in import install_as_petastorm
-from mdstorm.cli import FAILED, INTERRUPTED
-from mdstorm.cli._common import examples
+from mdstorm.cli import FAILED, INTERRUPTED, examples
 from mdstorm_backend.drop_in import install_as_streaming
 
 __all__ = ["run"]
 
-_CONTEXT = {"ignore_unknown_options": True, "allow_interspersed_args": False}
-
 
 @click.command(
-    context_settings=_CONTEXT,
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
     epilog=examples("mdstorm run train.py --epochs 3", "mdstorm run -m trainer.main --epochs 3"),
 )
 @click.option("-m", "is_module", is_flag=True, help="TARGET is a module, as in python -m.")

@@ -60,11 +60,11 @@ class TestInstalled:
         assert mdstorm.__version__ != petastorm.__version__
 
     def test_reloading_reloads_the_one_module(self) -> None:
-        import petastorm.cli._common as ours  # one that no other test patches
+        import petastorm.etl.petastorm_generate_metadata as ours  # one that no other test patches
 
-        before = ours.write_json
-        assert importlib.reload(ours) is sys.modules["mdstorm.cli._common"]
-        assert ours.write_json is not before
+        before = ours.main
+        assert importlib.reload(ours) is sys.modules["mdstorm.etl.petastorm_generate_metadata"]
+        assert ours.main is not before
 
     def test_patches_reach_mdstorm_and_end(self) -> None:
         with (
