@@ -42,6 +42,10 @@ FIELDS = ("field", "type", "shape", "codec", "may be null")
 _IN_LINE = 8
 #: Name of a schema that is inferred, as in Petastorm.
 _INFERRED = "inferred_schema"
+_ELEMENTS = (
+    'Elements of "fields" must be either a string (regular expressions) or an instance of '
+    "UnischemaField class."
+)
 
 
 class Unischema(Described):
@@ -125,19 +129,13 @@ class Unischema(Described):
             ValueError.
         """
         if isinstance(fields, (str, UnischemaField)):
-            raise InvalidArgumentError(
-                'Elements of "fields" must be either a string (regular expressions) or an instance '
-                f"of UnischemaField class. Give a list: [{fields!r}]"
-            )
+            raise InvalidArgumentError(f"{_ELEMENTS} Give a list: [{fields!r}]")
         given, patterns = [], []
         for field in fields:
             if isinstance(field, str):
                 patterns.append(field)
             elif not isinstance(field, UnischemaField):
-                raise InvalidArgumentError(
-                    'Elements of "fields" must be either a string (regular expressions) or an '
-                    f"instance of UnischemaField class. Found {field!r}"
-                )
+                raise InvalidArgumentError(f"{_ELEMENTS} Found {field!r}")
             elif field.name not in self._fields:
                 raise InvalidArgumentError(
                     f"field {field.name!r} does not belong to the schema {self}"
@@ -170,12 +168,8 @@ class Unischema(Described):
         require("pyspark")
         from pyspark.sql.types import StructField, StructType
 
-        return StructType(
-            [
-                StructField(field.name, _schema.spark_type(field), field.nullable)
-                for field in self._fields.values()
-            ]
-        )
+        fields = self._fields.values()
+        return StructType([StructField(f.name, _schema.spark_type(f), f.nullable) for f in fields])
 
     @classmethod
     def from_arrow_schema(

@@ -71,7 +71,7 @@ KNOWN = frozenset(
     }
 )
 
-#: Packages and modules under other names, and what they are called in `KNOWN`.
+#: Packages and modules under other names, and what Petastorm 0.13, Python 3 and NumPy 1 call them.
 _RENAMED = {
     "__builtin__.": "builtins.",
     "av.experimental.deepdrive.dataset_toolkit.": "petastorm.",
@@ -113,14 +113,6 @@ _DEEPEST = 50
 _DTYPE = re.compile(
     r"[<>=|](b1|[iu][1248]|f[248]|[SU]\d{1,6}|M8\[\d{1,9}(Y|M|W|D|h|m|s|ms|us|ns)\])"
 )
-
-
-def current_name(name: str) -> str:
-    """Return the name under which Petastorm 0.13, Python 3 and NumPy 1 know an object."""
-    for other, current in _RENAMED.items():
-        if name.startswith(other):
-            return current + name[len(other) :]
-    return name
 
 
 class StandIn:
@@ -210,7 +202,10 @@ class _Unpickler(pickle.Unpickler):
     """An unpickler that finds stand-ins for known names, and rejects all others."""
 
     def find_class(self, module: str, name: str) -> type[StandIn]:
-        known = current_name(f"{module}.{name}")
+        known = f"{module}.{name}"
+        for other, current in _RENAMED.items():
+            if known.startswith(other):
+                known = current + known.removeprefix(other)
         if known not in KNOWN:
             raise UnsafePickleError(
                 f"global '{module[:100]}.{name[:100]}' is forbidden: pickles in Petastorm's "

@@ -6,7 +6,7 @@ import base64
 import json
 import math
 import shlex
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import numpy as np
@@ -19,9 +19,6 @@ from mdstorm_backend.display import counted, human_bytes
 from mdstorm_backend.format import parse_size
 from mdstorm_backend.spark import start_session
 from mdstorm_backend.tables import AsOf
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 __all__ = ["convert", "head", "inspect", "reindex", "verify"]
 #: Longer values are truncated in a table.
@@ -88,6 +85,12 @@ def convert(
     from mdstorm._conversion import convert as convert_dataset
 
     size = None if shard_size is None else parse_size(shard_size)
+    session = None
+    if spark:
+        require("pyspark")
+        from pyspark.sql import SparkSession
+
+        session = start_session(SparkSession.builder.appName("mdstorm convert"))
     try:
         dataset = convert_dataset(
             source,
@@ -95,7 +98,7 @@ def convert(
             shard_size=size,
             hashes=sorted(hashes),
             resume=resume,
-            spark=_session() if spark else None,
+            spark=session,
             workers=threads,
             progress=False if quiet else None,
             **options,
@@ -132,13 +135,6 @@ def convert(
         f"{dataset.url}: {counted(len(dataset), 'row')} in {counted(shards, 'shard')}, "
         f"{human_bytes(stored)}. {next_step} {shlex.quote(url)}"
     )
-
-
-def _session() -> SparkSession:
-    require("pyspark")
-    from pyspark.sql import SparkSession
-
-    return start_session(SparkSession.builder.appName("mdstorm convert"))
 
 
 @click.command(

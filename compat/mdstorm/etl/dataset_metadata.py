@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Literal, TypeAlias, get_args
 
 from mdstorm import errors
@@ -312,19 +312,16 @@ def _parquet_settings(spark: Any, row_group_size_mb: int | None) -> Iterator[Non
         yield
     finally:
         for key, old in before.items():
-            if old is None:
-                conf.unset(key)
-            else:
+            conf.unset(key)
+            if old is not None:
                 conf.set(key, old)
 
 
 def _hadoop_configuration(spark: Any) -> Any:
     """Return the Hadoop configuration of a classic session; None for other sessions."""
-    try:
-        java_context = getattr(getattr(spark, "sparkContext", None), "_jsc", None)
-        return None if java_context is None else java_context.hadoopConfiguration()
-    except Exception:  # each kind of session without a SparkContext raises another error
-        return None
+    with suppress(Exception):  # each kind of session without a SparkContext raises another error
+        return spark.sparkContext._jsc.hadoopConfiguration()
+    return None
 
 
 def _finish(
