@@ -308,10 +308,8 @@ def mds_plan(
     }
 
     def recode(batch: pa.RecordBatch) -> pa.RecordBatch:
-        return pa.RecordBatch.from_arrays(
-            [_recoded(batch.column(name), field) for name, field in columns.items()],
-            names=list(columns),
-        )
+        arrays = [_recoded(batch.column(name), field) for name, field in columns.items()]
+        return pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
     plan = tuple(
         replace(mds.without_form(field.column), origin=mds.Origin())  # writing counts the nulls

@@ -121,10 +121,8 @@ def _codec(field: UnischemaField) -> bytes:
     if type(codec) in _PLAIN_CODECS:
         return instance(_CODECS, type(codec).__name__, [])
     if type(codec) is codecs.CompressedImageCodec:
-        state = [
-            ("_image_codec", text(f".{codec.image_codec}")),
-            ("_quality", integer(codec.quality)),
-        ]
+        format_, quality = text(f".{codec.image_codec}"), integer(codec.quality)
+        state = [("_image_codec", format_), ("_quality", quality)]
         return instance(_CODECS, "CompressedImageCodec", state)
     if type(codec) is codecs.ScalarCodec:
         return instance(_CODECS, "ScalarCodec", [("_spark_type", _spark_type(codec._spark_type))])
@@ -137,10 +135,8 @@ def _codec(field: UnischemaField) -> bytes:
 def _spark_type(spark_type: Any) -> bytes:
     json = spark_type_json(spark_type)
     if isinstance(json, dict) and json["type"] == "array" and isinstance(json["elementType"], str):
-        state = [
-            ("elementType", _simple_type(json["elementType"])),
-            ("containsNull", boolean(json["containsNull"])),
-        ]
+        element, has_nulls = _simple_type(json["elementType"]), boolean(json["containsNull"])
+        state = [("elementType", element), ("containsNull", has_nulls)]
         return instance(_SPARK, "ArrayType", state)
     return _simple_type(json)
 
@@ -322,12 +318,8 @@ def dump_indexes(indexes: Mapping[str, StoredIndex]) -> bytes:
 def _index(index: StoredIndex) -> bytes:
     groups = index.row_groups
     data = _values(groups, index.column_name) if isinstance(groups, dict) else _numbers(groups)
-    state = [
-        ("_index_name", text(index.index_name)),
-        ("_column_name", text(index.column_name)),
-        ("_index_data", data),
-    ]
-    return instance(_INDEXERS, index.kind, state)
+    names = [("_index_name", text(index.index_name)), ("_column_name", text(index.column_name))]
+    return instance(_INDEXERS, index.kind, [*names, ("_index_data", data)])
 
 
 def _values(groups: Mapping[Any, Iterable[int]], field: str) -> bytes:

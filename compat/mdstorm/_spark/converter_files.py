@@ -157,12 +157,8 @@ class ModelInputs:
     @property
     def _columns_by_argument(self) -> dict[str, Any]:
         """The columns that are named, each argument's a string or, once checked, a tuple."""
-        parts = {
-            "features": self.features,
-            "labels": self.labels,
-            "sample_weights": self.sample_weights,
-        }
-        return {argument: names for argument, names in parts.items() if names is not None}
+        arguments = ("features", "labels", "sample_weights")
+        return {name: names for name in arguments if (names := getattr(self, name)) is not None}
 
     def _others(self, delivered: Collection[str]) -> tuple[str, ...]:
         """Return the columns that are not named."""

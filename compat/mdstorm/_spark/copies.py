@@ -11,7 +11,7 @@ import re
 import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from mdstorm._datasets.sources import scheme_less
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-#: The conversions of this process by `Identity.content`: the copy, and the frame if plans are
-#: compared.
+#: The conversions of this process by their content, as `identify` returns it: the copy, and the
+#: frame if plans are compared.
 _conversions: dict[str, tuple[str, DataFrame | None]] = {}
 #: Held through the look-up and the conversion: equal frames in several threads are written once.
 _lock = threading.RLock()
@@ -73,14 +73,14 @@ def find_or_convert(
     """
     digest = hashlib.sha256((cache_key or "").encode()).hexdigest()
     place, note_name = Location.of(options["parent"]), f"_mdstorm_cache_key_{digest[:24]}"
-    identity = identify(df, options)
+    content, source = identify(df, options)
     with _lock:
-        noted = _read_note(place, note_name, identity) if cache_key else None
-        dir_url = noted or _remembered(identity, df) or convert()
+        noted = _read_note(place, note_name, source) if cache_key else None
+        dir_url = noted or _remembered(content, df) or convert()
         if cache_key and dir_url != noted:
-            note = {"cache_key": cache_key, "directory": dir_url, "source": identity.source}
+            note = {"cache_key": cache_key, "directory": dir_url, "source": source}
             place.write(note_name, [json.dumps(note).encode()])
-        _conversions[identity.content] = (dir_url, df if hasattr(df, "_jdf") else None)
+        _conversions[content] = (dir_url, df if hasattr(df, "_jdf") else None)
         return dir_url
 
 
@@ -92,12 +92,12 @@ def forget(dir_url: str) -> None:
                 del _conversions[content]
 
 
-def _remembered(identity: Identity, df: DataFrame) -> str | None:
+def _remembered(content: str, df: DataFrame) -> str | None:
     """Return the copy that this process made, if it still exists.
 
     Where plans can be compared, they are: hashes may collide.
     """
-    dir_url, frame = _conversions.get(identity.content, (None, None))
+    dir_url, frame = _conversions.get(content, (None, None))
     if dir_url is None or not _exists(dir_url):
         return None
     is_same = frame is None or not hasattr(df, "_jdf") or frame.sameSemantics(df)
@@ -108,42 +108,34 @@ def _exists(dir_url: str) -> bool:
     return Location.of(dir_url).exists(INDEX_NAME)
 
 
-def _read_note(place: Location, name: str, identity: Identity) -> str | None:
+def _read_note(place: Location, name: str, source: str) -> str | None:
     """Return the copy recorded by another process, if its source is equal and it still exists."""
     try:
         note = parse_json(place.read(name))
-        dir_url, source = str(note["directory"]), note["source"]
+        dir_url, noted_source = str(note["directory"]), note["source"]
     except (FileNotFoundError, KeyError, TypeError, ValueError):
         return None
-    return dir_url if source == identity.source and _exists(dir_url) else None
+    return dir_url if noted_source == source and _exists(dir_url) else None
 
 
-class Identity(NamedTuple):
-    """Fingerprints of a DataFrame together with the options of its conversion.
-
-    Attributes
-    ----------
-    content : str
-        Plan, schema, versions of the source files and options. Two frames with the same one are
-        the same data, within one process.
-    source : str
-        The fingerprint without the plan, which has no meaning in another process.
-    """
-
-    content: str
-    source: str
-
-
-def identify(df: DataFrame, options: dict[str, Any]) -> Identity:
-    """Compute the identity of a frame as it is now.
+def identify(df: DataFrame, options: dict[str, Any]) -> tuple[str, str]:
+    """Compute the identity of a frame as it is now, together with the options of its conversion.
 
     Source files count with their sizes and times where they can be read, so that overwritten ones
     are noticed. A new frame is made for the hash: on Spark Connect a frame remembers its first one.
+
+    Returns
+    -------
+    content : str
+        Fingerprint of the plan, schema, versions of the source files and options. Two frames with
+        the same one are the same data, within one process.
+    source : str
+        The fingerprint without the plan, which has no meaning in another process.
     """
     plan = df.select("*").semanticHash()
     versions = sorted(map_in_threads(_file_version, df.inputFiles(), _STAT_THREADS))
     source = [df.schema.json(), versions, options]
-    return Identity(_digest([plan, *source]), _digest(source))
+    return _digest([plan, *source]), _digest(source)
 
 
 def _file_version(url: str) -> list[Any]:
