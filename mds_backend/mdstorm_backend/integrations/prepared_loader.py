@@ -345,7 +345,7 @@ class PreparedBatches(IterableDataset[Any]):
                 padding = self._padding()
                 loader._mdstorm.of(loader).is_ahead = lambda: True
             while batch is not _NONE:
-                place = loader._mdstorm.of(loader).place.copied()
+                place = copy(loader._mdstorm.of(loader).place)
                 following = next(batches, _NONE)
                 is_last = following is _NONE
                 if is_last and padding is not None:

@@ -21,11 +21,11 @@ share the rows, and taken again if the state is requested afterwards.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mdstorm_backend.base.checks import warn_user
+from mdstorm_backend.base import warn_user
+from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.loaders.agreement import Beginning, begin_pass
 from mdstorm_backend.loaders.epochs import Epochs, Worker
@@ -100,9 +100,7 @@ class Schedule:
             if first is None:
                 first = place.pass_epoch
                 self._undo = here.note_pass(first)
-            is_last = sampler.spans_epochs or (
-                num_epochs is not None and place.epoch - first + 1 >= num_epochs
-            )
+            is_last = sampler.spans_epochs or here.is_last_epoch(place)
             # A pass that ends may have no batches from its beginning, if all of them are dropped.
             has_end = num_epochs is not None and sampler.num_samples > 0
             if sampler.has_batches(place) or (has_end and not place.consumed):
@@ -298,6 +296,8 @@ class Pass:
         self.was_asked = False
         #: Samples delivered since the current stretch began.
         self.rows = 0
+        #: Batches of the current stretch with fewer rows are not delivered.
+        self.least_rows = 0
 
     @property
     def _present(self) -> ReaderOptions:
@@ -315,12 +315,6 @@ class Pass:
         assert self._rest is not None
         sampler, begun = self._rest.sampler, self._rest.place
         return int(sampler.end(begun) - sampler.position(begun))
-
-    @property
-    def least_rows(self) -> int:
-        """Batches with fewer rows are not delivered."""
-        assert self._rest is not None
-        return self._rest.least_rows
 
     @property
     def place(self) -> Place | None:
@@ -359,15 +353,15 @@ class Pass:
         """
         return sampler_of(self._present, self.batching).length()
 
-    def rests(self) -> Iterator[Rest]:
-        """Begin the pass, and yield its stretches one after another."""
+    def rests(self, recorder: Recorder) -> Iterator[Rest]:
+        """Begin the pass, and yield its stretches one after another, for `recorder`."""
         for rest in self.schedule.rests(self.batching, self._present):
             if self._rest is None:
                 self.beginning = begin_pass(rest)
-            self._rest, self.rows = rest, 0
+            self._rest, self.rows, self.least_rows = rest, 0, rest.least_rows
             self._position = rest.sampler.position(rest.place)
             self._milestone = rest.sampler.milestone(rest.place, self._position)
-            yield rest
+            yield replace(rest, recorder=recorder)
 
     def advance(self, mark: Any, size: int) -> None:
         """Advance the position by a batch of `size` rows, whose block gave it `mark`."""
@@ -381,17 +375,19 @@ class Pass:
             self.beginning.count()
 
     def _reach(self, rest: Rest, before: Any) -> None:
-        sampler, position = rest.sampler, self._position
-        self._milestone = sampler.milestone(rest.place, position)
+        sampler = rest.sampler
+        self._milestone = sampler.milestone(rest.place, self._position)
         if not sampler.spans_epochs:
             if self.batching.num_workers:  # without workers, the reader has prepared it
                 sampler.prepare(rest.place)
             return
-        begun, options = rest.place, rest.options
-        epoch = sampler.place(begun, position).epoch
-        self.schedule.epochs.note_epoch(sampler.place(begun, before).epoch, epoch)
-        if options.tells_of_endless and options.num_epochs is None:
-            tell_of_endless(options.dataset.url)
+        self._note_epoch(rest, before)
+        if rest.options.tells_of_endless and rest.options.num_epochs is None:
+            tell_of_endless(rest.options.dataset.url)
+
+    def _note_epoch(self, rest: Rest, before: Any) -> None:
+        epochs = [rest.sampler.place(rest.place, at).epoch for at in (before, self._position)]
+        self.schedule.epochs.note_epoch(*epochs)
 
     def finish(self) -> None:
         """Record that the pass has reached its end."""
@@ -399,17 +395,11 @@ class Pass:
             return
         if self.beginning is not None:
             self.beginning.offer()
-        sampler, begun, before = self._rest.sampler, self._rest.place, self._position
-        if sampler.spans_epochs and self._rest.options.num_epochs is not None:
-            self._position = sampler.end(begun)
-            epochs = [sampler.place(begun, one).epoch for one in (before, self._position)]
-            if epochs[0] != epochs[1]:
-                self.schedule.epochs.note_epoch(*epochs)
+        sampler, before = self._rest.sampler, self._position
         self._is_over = self._rest.options.num_epochs is not None
-
-    def copied(self) -> Pass:
-        """Return a copy at the same place, which advances independently."""
-        return copy(self)
+        if sampler.spans_epochs and self._is_over:
+            self._position = sampler.end(self._rest.place)
+            self._note_epoch(self._rest, before)
 
     def to_continue(self) -> Pass:
         """Return a pass for a copy of the loader, which resumes from this place."""
@@ -429,8 +419,7 @@ class Pass:
 
     def _is_at_end(self, rest: Rest, place: Place) -> bool:
         """Whether the last batch was delivered, even if no further batch was requested yet."""
-        num_epochs = rest.options.num_epochs
-        if self._is_over or num_epochs is None:
+        if self._is_over or rest.options.num_epochs is None:
             return self._is_over
-        is_last = place.epoch - place.pass_epoch + 1 >= num_epochs
-        return (is_last or rest.sampler.spans_epochs) and rest.sampler.is_over(place)
+        is_last = rest.sampler.spans_epochs or rest.options.is_last_epoch(place)
+        return is_last and rest.sampler.is_over(place)

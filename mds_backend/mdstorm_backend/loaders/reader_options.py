@@ -14,10 +14,8 @@ from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.loaders.nulls import NullPolicy
-from mdstorm_backend.order import ExactOrder, World, find_world
-from mdstorm_backend.read import ImageDecoder, Output, SampleSource, Transform
-from mdstorm_backend.read.pieces import Keep
-from mdstorm_backend.read.reader import BLOCK_ROWS
+from mdstorm_backend.order import ExactOrder, Place, World, find_world
+from mdstorm_backend.read import ImageDecoder, Output, SampleSource, Transform, pieces, reader
 
 #: Rows of a block that holds images.
 _IMAGES_AT_A_TIME = 64
@@ -96,7 +94,7 @@ class ReaderOptions:
     fill_nulls: Mapping[str, Any] | None = None
     null_masks: Sequence[str] = ()
     outputs: tuple[Output, ...] = ()
-    keep: Keep | None = None
+    keep: pieces.Keep | None = None
     workers: int = 2
     prefetch: int = 4
     predownload: int | None = None
@@ -122,6 +120,11 @@ class ReaderOptions:
     def calls_on_slices(self) -> bool:
         """Whether only the transform's function may drop rows, and no filter or predicate."""
         return self.drops_rows and not self.leaves_out_rows
+
+    def is_last_epoch(self, place: Place) -> bool:
+        """Whether a place is in the last epoch of its pass."""
+        epochs = place.epoch - place.pass_epoch + 1
+        return self.num_epochs is not None and epochs >= self.num_epochs
 
     def in_world(self, world: World | None = None) -> ReaderOptions:
         """Return the options with a fixed share: one that follows the world becomes this rank's.
@@ -191,6 +194,9 @@ class ReaderOptions:
     def read_arguments(self, block_rows: int | None = None) -> dict[str, Any]:
         """Return the arguments of a `Reader` that do not depend on the order."""
         nulls_stay = not self.fill_nulls and not self.null_masks
+        most_rows = _IMAGES_AT_A_TIME if self.has_images else reader.BLOCK_ROWS
+        if self.images is not None and self.images.size is None:
+            most_rows = 1  # one batch per block, since only the images of a batch have one shape
         return {
             "transform": self.transform,
             "prepare": None if nulls_stay else self.nulls,
@@ -199,14 +205,8 @@ class ReaderOptions:
             "outputs": self.outputs,
             "workers": self.workers,
             "prefetch": self.prefetch,
-            "block_rows": block_rows or self._block_rows,
+            "block_rows": block_rows or most_rows,
         }
-
-    @property
-    def _block_rows(self) -> int:
-        if self.images is not None and self.images.size is None:
-            return 1  # one batch per block, since only the images of a batch have one shape
-        return _IMAGES_AT_A_TIME if self.has_images else BLOCK_ROWS
 
     @cached_property
     def has_images(self) -> bool:

@@ -15,18 +15,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.recorder import Recorder
-from mdstorm_backend.base.threads import WorkAhead
+from mdstorm_backend.base.threads import WorkAhead, cached_property
 from mdstorm_backend.elastic import ElasticSampler, ElasticShare, StreamShape
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.order import Chunk, ExactOrder, ExactSampler, Place, Sampler
 from mdstorm_backend.order.lanes import ceil_div
-from mdstorm_backend.read.block import Block
+from mdstorm_backend.read import Block, pieces, reader
 from mdstorm_backend.read.even_batches import EvenBatches
-from mdstorm_backend.read.pieces import PieceReader, Position
-from mdstorm_backend.read.reader import BLOCK_ROWS, Reader
 
 #: Bytes of samples whose shards are opened ahead of use, if opening a shard needs no network.
 _BYTES_AHEAD = 256 << 20
@@ -153,30 +150,30 @@ class PieceSampler(Sampler):
         )
         raise TypeError(f"the number of batches is not known: {reason}")
 
-    def position(self, place: Place) -> Position:
+    def position(self, place: Place) -> pieces.Position:
         """Return the position of a place."""
-        return Position(place.epoch, place.row)
+        return pieces.Position(place.epoch, place.row)
 
-    def advanced(self, position: Position, mark: Position) -> Position:
+    def advanced(self, position: pieces.Position, mark: pieces.Position) -> pieces.Position:
         """Return the position after a batch, which is its mark."""
         return mark
 
-    def milestone(self, begun: Place, position: Position) -> Position:
+    def milestone(self, begun: Place, position: pieces.Position) -> pieces.Position:
         """Return the position at which the next epoch begins."""
-        return Position(position.epoch + 1, 0)
+        return pieces.Position(position.epoch + 1, 0)
 
-    def place(self, begun: Place, position: Position) -> Place:
+    def place(self, begun: Place, position: pieces.Position) -> Place:
         """Return the place of a position."""
         consumed = position.row * self.order.world_size
         return replace(begun, epoch=position.epoch, consumed=consumed, row=position.row)
 
-    def end(self, begun: Place) -> Position:
+    def end(self, begun: Place) -> pieces.Position:
         """Return the position of the end of a pass; for an endless pass, of its beginning."""
         if self.num_epochs is None:
             return self.position(begun)
-        return Position(begun.pass_epoch + self.num_epochs - 1, self.rows_per_epoch)
+        return pieces.Position(begun.pass_epoch + self.num_epochs - 1, self.rows_per_epoch)
 
-    def after_samples(self, begun: Place, samples: int) -> Position:
+    def after_samples(self, begun: Place, samples: int) -> pieces.Position:
         """Raise StateMismatchError: numbers of samples do not determine a position."""
         raise StateMismatchError(
             "a transform may drop rows, so samples do not say how far the dataset is: take "
@@ -190,7 +187,7 @@ class PieceSampler(Sampler):
         raise TypeError("samples of pieces have no numbers")
 
     def after_part(
-        self, place: Place, skipped: int, part: int, mark: Position
+        self, place: Place, skipped: int, part: int, mark: pieces.Position
     ) -> tuple[Place, int, int]:
         """Return where a part resumes after its first batch: those of the other parts come next."""
         return self.place(place, mark), 0, self.num_parts - 1
@@ -267,10 +264,6 @@ class Rest:
     recorder: Recorder | None = None
     ahead: WorkAhead[Any] = field(default_factory=WorkAhead)
 
-    def recorded(self, recorder: Recorder | None) -> Rest:
-        """Return the same stretch with a recorder of its reading."""
-        return replace(self, recorder=recorder)
-
     @cached_property
     def sampler(self) -> Sampler:
         """The sampler of the stretch."""
@@ -296,7 +289,7 @@ class Rest:
             **options.read_arguments(block_rows),
         }
         if isinstance(sampler, PieceSampler):
-            pieces = PieceReader(
+            piece_reader = pieces.PieceReader(
                 order=sampler.order,
                 num_epochs=options.num_epochs,
                 slices=options.slices,
@@ -306,13 +299,13 @@ class Rest:
                 **arguments,
             )
             parts = max(self.batching.num_workers, 1)
-            return pieces.pieces(sampler.position(place), place.pass_epoch, part, parts)
+            return piece_reader.pieces(sampler.position(place), place.pass_epoch, part, parts)
         if sampler.spans_epochs:
             most = _EPOCHS_PER_BLOCK * max(sampler.rows_per_epoch, 1)
             arguments["block_rows"] = min(arguments["block_rows"], most)
-        reader = Reader(**arguments, keeps_open=sampler.has_windows)
+        blocks_reader = reader.Reader(**arguments, keeps_open=sampler.has_windows)
         chunks, sizes = sampler.part(place, part, self.skipped)
-        return (reader.planned if unread else reader.blocks)(chunks, sizes)
+        return (blocks_reader.planned if unread else blocks_reader.blocks)(chunks, sizes)
 
     def after(self, part: int, mark: Any) -> tuple[Rest, int]:
         """Return the rest after a batch of a part, given its mark, and the part's number there."""
@@ -326,5 +319,5 @@ def samples_ahead(options: ReaderOptions, batch_size: int) -> int:
         return options.predownload
     dataset = options.dataset
     per_row = max(dataset.nbytes // max(len(dataset), 1), 1)
-    rows = dataset.bytes_ahead // per_row or min(_BYTES_AHEAD // per_row, BLOCK_ROWS)
+    rows = dataset.bytes_ahead // per_row or min(_BYTES_AHEAD // per_row, reader.BLOCK_ROWS)
     return max(8 * batch_size, rows)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from copy import copy
 from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import islice
 from typing import Any, TypeAlias
@@ -118,11 +119,11 @@ class PassRunner:
         current = self.begin()
         deliver_all = self._items_of if self.by_item else self._batches_of
         try:
-            for rest in current.rests():
+            for rest in current.rests(recorder):
                 with ExitStack() as stack:
                     # Close all stages: after an error their threads would read ahead until the
                     # garbage collector runs.
-                    for stage in deliver(rest.recorded(recorder)):
+                    for stage in deliver(rest):
                         delivered = stack.enter_context(self.threads.closing(stage))
                     yield from deliver_all(current, delivered, recorder)
             current.finish()
@@ -160,7 +161,7 @@ class PassRunner:
             if self.check is not None:
                 self.check()
             if self.remembers:
-                self._before = current.copied()
+                self._before = copy(current)
             current.advance(mark, size)
             self._pass = current  # another iteration may have been advanced meanwhile
             if batch is NOTHING:

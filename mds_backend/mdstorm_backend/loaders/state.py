@@ -55,15 +55,12 @@ def write_state(
     """
     order = options.order
     is_unbegun = place.epoch == 0 and place.first_epoch is None
-    first_epoch = place.pass_epoch
-    num_epochs = options.num_epochs
-    is_last = num_epochs is not None and place.epoch - first_epoch + 1 >= num_epochs
     ours: dict[str, Any] = {
         "version": VERSION,
         "order": order.name,
         "world_size": order.world_size,
-        "first_epoch": first_epoch,
-        "finished": is_last and place.is_end,
+        "first_epoch": place.pass_epoch,
+        "finished": options.is_last_epoch(place) and place.is_end,
         "epoch_end": place.end,
         "lanes": [list(lanes) for lanes in place.lanes],
         **selection_of(options),

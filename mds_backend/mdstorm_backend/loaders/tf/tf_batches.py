@@ -82,7 +82,7 @@ def make_tf_dataset(
 
     def build() -> Any:
         runs = opened()
-        options = runs.schedule.options
+        options = runs.passes.schedule.options
         read = (specs or tf_columns.stored_specs)(options)
         columns = tf_columns.arranged_specs(read, options.outputs)
         names = tuple(spec.name for spec in columns)
@@ -115,7 +115,7 @@ def _batches(
     cut_here = batch_size >= _BLOCK_ROWS // 2 or any(
         spec.ragged or None in spec.shape for spec in specs
     )
-    block_rows = None if cut_here or runs.schedule.options.has_images else _BLOCK_ROWS
+    block_rows = None if cut_here or runs.passes.schedule.options.has_images else _BLOCK_ROWS
 
     def read() -> Iterator[Any]:
         for recorder, blocks in runs.rests(block_rows):
@@ -168,9 +168,9 @@ class ContextDataset(Described, OwnContext):
         super().__init__(build())  # type: ignore[call-arg]
 
     def _mdstorm_description(self, *, full: bool) -> Description:
-        runs = self._runs()
-        options = runs.schedule.options
-        sizes = [("batch_size", f"{runs.batch_size}"), ("element_spec", f"{self.element_spec}")]
+        passes = self._runs().passes
+        options, batch_size = passes.schedule.options, passes.batching.batch_size
+        sizes = [("batch_size", f"{batch_size}"), ("element_spec", f"{self.element_spec}")]
         sizes = [*options.shown, *sizes]
         found = describe_data(options.dataset, full=full)
         shown = options.delivered.__contains__
@@ -207,7 +207,7 @@ class ContextDataset(Described, OwnContext):
         last_pass : bool
             Include only the latest iteration, rather than all of them.
         """
-        return self._runs().statistics(last_pass=last_pass)
+        return self._runs().passes.recorders.statistics(last_pass=last_pass)
 
     def state_dict(self, batches: int | None = None) -> dict[str, Any]:
         """Return the state of the latest iteration, for `load_state_dict`.
@@ -244,7 +244,7 @@ class ContextDataset(Described, OwnContext):
 
         The threads of a pass end with its iterator.
         """
-        self._runs().schedule.options.dataset.release()
+        self._runs().passes.schedule.options.dataset.release()
 
 
 @lru_cache(maxsize=1)
@@ -325,7 +325,6 @@ def _value_of(spec: Any) -> Any:
     return tf.zeros([size or 1 for size in spec.shape] if spec.shape.rank else [], spec.dtype)
 
 
-@lru_cache(maxsize=1)
 def v1_class() -> Any:
     """Return a subclass of TensorFlow's version 1 datasets whose ``map`` keeps the cardinality.
 

@@ -12,24 +12,21 @@ import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from functools import lru_cache
+from copy import copy
 from typing import Any
-
-import tensorflow as tf
 
 from mdstorm_backend.base.recorder import WAITED, Recorder
 from mdstorm_backend.errors import StateMismatchError
-from mdstorm_backend.loaders.loader_statistics import LOOP, PIPELINE, Statistics
-from mdstorm_backend.loaders.passes import Pass, Schedule
+from mdstorm_backend.loaders import Batching, PassRunner, Rest, Schedule
+from mdstorm_backend.loaders.loader_statistics import LOOP, PIPELINE
+from mdstorm_backend.loaders.passes import Pass
 from mdstorm_backend.loaders.reader_options import tell_of_endless
-from mdstorm_backend.loaders.rest import Batching, Rest
-from mdstorm_backend.loaders.runner import PassRunner
-from mdstorm_backend.read.block import Block
+from mdstorm_backend.read import Block
 
 #: The cardinality of a dataset that never ends.
-INFINITE = int(tf.data.INFINITE_CARDINALITY)
+INFINITE = -1
 #: Number of latest blocks whose places are kept, for iterations whose batches are not counted.
 _BLOCKS_KEPT = 1024
 
@@ -39,8 +36,10 @@ class TFRun:
 
     Parameters
     ----------
-    on_batch : callable, optional
-        Called after each batch that Python code takes, with the number of batches taken.
+    url : str
+        URL of the dataset, for messages.
+    batches_per_epoch : float
+        Batches after which it is logged that the iteration never ends; infinite if it ends.
 
     Attributes
     ----------
@@ -56,13 +55,13 @@ class TFRun:
         Set unless the iteration is reading.
     """
 
-    def __init__(self, on_batch: Callable[[int], None] = lambda _: None) -> None:
+    def __init__(self, url: str = "", batches_per_epoch: float = math.inf) -> None:
         self.delivered = 0
         self.loop = Recorder()
         self.pipeline: Recorder | None = None
         self.is_idle = threading.Event()
         self.is_idle.set()
-        self._on_batch = on_batch
+        self._url, self._batches_per_epoch = url, batches_per_epoch
         self._is_over = False
         self.num_read = 0
         #: For each block: number of batches before it, the pass there, its marks and its sizes.
@@ -79,7 +78,8 @@ class TFRun:
         """Record that Python code has taken a batch."""
         self.delivered += 1
         self.loop.deliver(0)
-        self._on_batch(self.delivered)
+        if self.delivered > self._batches_per_epoch:
+            tell_of_endless(self._url)
 
     def finish(self) -> None:
         """Record that the consumer has reached the end."""
@@ -126,7 +126,7 @@ class TFRun:
             return None
         for first, place, marks, sizes in reversed(self._blocks):
             if first <= batches <= first + len(marks):
-                current: Pass = place.copied()
+                current: Pass = copy(place)
                 for mark, size in zip(marks[: batches - first], sizes, strict=False):
                     current.advance(mark, size)
                 if self._is_over and batches == self.num_read:
@@ -150,7 +150,7 @@ class TFRuns:
     """
 
     def __init__(self, schedule: Schedule, batching: Batching) -> None:
-        self._passes = PassRunner(schedule, batching)
+        self.passes = PassRunner(schedule, batching)
         self._run: TFRun | None = None
         self._announced: deque[weakref.ref[TFRun]] = deque()
         #: The cardinality declared to TensorFlow: the most batches of any iteration.
@@ -159,24 +159,15 @@ class TFRuns:
         self._resumes: object = None
         self._lock = threading.Lock()
 
-    @property
-    def schedule(self) -> Schedule:
-        """The schedule of the dataset; a state that was loaded may have changed it."""
-        return self._passes.schedule
-
-    @property
-    def batch_size(self) -> int:
-        """Rows of a batch."""
-        return self._passes.batching.batch_size
-
     def claim(self, parts: int = 1) -> int | None:
         """Return the batches of a whole iteration: `INFINITE` if endless, None if not known.
 
         No iteration will have more. The number is multiplied by `parts`.
         """
-        if self.schedule.options.num_epochs is None:
+        schedule = self.passes.schedule
+        if schedule.options.num_epochs is None:
             return INFINITE
-        sampler = self.schedule.sampler(self._passes.batching)
+        sampler = schedule.sampler(self.passes.batching)
         if not sampler.spans_epochs:
             return None  # a state may contain other canonical nodes, and so have more batches
         try:
@@ -197,7 +188,10 @@ class TFRuns:
 
     def announce(self) -> TFRun:
         """Return the run of an iteration whose batches are counted, before it begins."""
-        run = TFRun(self._on_batch())
+        schedule, batches_per_epoch = self.passes.schedule, math.inf
+        if schedule.options.num_epochs is None:
+            batches_per_epoch = schedule.sampler().rows_per_epoch / self.passes.batching.batch_size
+        run = TFRun(schedule.options.dataset.url, batches_per_epoch)
         with self._lock:
             self._announced.append(weakref.ref(run))
         return run
@@ -205,34 +199,20 @@ class TFRuns:
     def leave(self, run: TFRun) -> None:
         """Record that Python code has released an iterator, perhaps after a peek at one batch."""
         if run is self._run and run.is_look:
-            self._passes.leave(self._passes.place, run.delivered)
-
-    def _on_batch(self) -> Callable[[int], None]:
-        """Return the `on_batch` function of a run, which logs that a pass is endless."""
-        schedule, size = self.schedule, self.batch_size
-        if schedule.options.num_epochs is not None:
-            return lambda _: None
-        rows = lru_cache(maxsize=1)(lambda: schedule.sampler().rows_per_epoch)
-
-        def on_batch(batches: int) -> None:
-            if batches * size > rows():
-                tell_of_endless(schedule.options.dataset.url)
-
-        return on_batch
+            self.passes.leave(self.passes.place, run.delivered)
 
     def rests(self, block_rows: int | None) -> Iterator[tuple[Recorder, Iterator[Block]]]:
         """Begin an iteration, and yield the recorder and the blocks of each of its rests."""
         with self._lock:
-            self._go_on_again()
             run = self._next_run()
-            current = self._passes.begin()
+            current = self.passes.begin()
         self._check_claim(current)
-        run.pipeline = recorder = self._passes.new_recorder(PipelineRecorder(run.loop))
+        run.pipeline = recorder = self.passes.new_recorder(PipelineRecorder(run.loop))
         run.is_idle.clear()
         is_waiting = False
         try:
-            for rest in current.rests():
-                yield recorder, self._blocks(run, current, rest.recorded(recorder), block_rows)
+            for rest in current.rests(recorder):
+                yield recorder, self._blocks(run, current, rest, block_rows)
             is_waiting = True
         finally:
             recorder.end(is_waiting=is_waiting)
@@ -245,19 +225,13 @@ class TFRuns:
         self._resumes = None
         yield from ()
 
-    def _go_on_again(self) -> None:
-        """Load a state again, if the iteration that resumed from it was only a peek.
-
-        On most backends, Keras begins an iteration and takes one batch to build the model.
-        """
-        if self._resumes is None or self._run is None:
-            return
-        if self._run.delivered > 1:  # by a loop of the user, which was left
-            self._resumes = None
-        else:
-            self._passes.load_state_dict(self._resumes)
-
     def _next_run(self) -> TFRun:
+        # On most backends, Keras begins an iteration and takes one batch to build the model. If
+        # that iteration resumed from a state, the next one does.
+        if self._run is not None and self._run.delivered > 1:  # by a loop of the user
+            self._resumes = None
+        elif self._run is not None and self._resumes is not None:
+            self.passes.load_state_dict(self._resumes)
         self._run = None
         while self._announced and self._run is None:
             self._run = self._announced.popleft()()
@@ -269,26 +243,22 @@ class TFRuns:
     ) -> Iterator[Block]:
         """Read the blocks of a rest, ahead of the batches that are taken from them."""
         reading: Any = rest.blocks(block_rows=block_rows)
-        with self._passes.threads.closing(reading) as blocks:
+        with self.passes.threads.closing(reading) as blocks:
             for block in blocks:
-                run.note(current.copied(), block)
+                run.note(copy(current), block)
                 for mark, size in zip(block.marks, block.sizes, strict=True):
                     current.advance(mark, size)
                 yield block
 
-    def statistics(self, *, last_pass: bool = False) -> Statistics:
-        """Return what was delivered, and what training has waited for."""
-        return self._passes.recorders.statistics(last_pass=last_pass)
-
     def state_dict(self, batches: int | None = None) -> dict[str, Any]:
         """Return the state of the latest iteration."""
-        self._passes.note_asked()
+        self.passes.note_asked()
         place = None if self._run is None else self._run.place(batches)
-        return self._passes.state_dict() if place is None else place.state_dict()
+        return self.passes.state_dict() if place is None else place.state_dict()
 
     def load_state_dict(self, state: object) -> None:
         """Resume the next iteration that is used from a state."""
-        self._passes.load_state_dict(state)
+        self.passes.load_state_dict(state)
         self._run, self._resumes = None, state
 
 

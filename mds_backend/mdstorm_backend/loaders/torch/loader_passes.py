@@ -46,7 +46,7 @@ class LoaderPasses:
         Whether batches are read as blocks rather than made by PyTorch from what the dataset yields.
     runner : PassRunner or None
         The passes; None before the first use, which opens the dataset.
-    workers : PersistentWorkers or None
+    workers : Workers or None
         The persistent worker processes.
     has_last : callable or None
         The value of `FETCHES_AHEAD` when the last iteration was begun.
@@ -63,7 +63,7 @@ class LoaderPasses:
     collates: bool
     reads_blocks: bool
     runner: PassRunner | None = None
-    workers: torch_batches.PersistentWorkers | None = None
+    workers: torch_batches.Workers | None = None
     threads: PassThreads = field(default_factory=PassThreads)
     has_last: Callable[[], bool] | None = None
     recorders: PassRecorders = field(default_factory=PassRecorders)
@@ -135,14 +135,11 @@ class LoaderPasses:
     def _deliver(self, loader: DataLoader[Any], rest: Rest) -> Sequence[Any]:
         collate = loader.collate_fn if self.collates else None
         made = torch_batches.DeliveredBatches(source_of(loader), rest, collate, self.batch_map)
-        options = {**self.options, "num_workers": loader.num_workers}
         stages: list[Any] = []
         if not loader.num_workers:
             stages += converted(made.blocks(), made.converted)
-        elif loader.persistent_workers:
-            stages.append(self._from_persistent_workers(made, options))
         else:
-            stages.append(torch_batches.from_processes(made, options, rest.recorder))
+            stages.append(self._from_workers(loader, made))
         if self.device is not None:
             stages.append(moved_batches.on_device(stages[-1], self.device))
         # The batches of workers are pinned by PyTorch.
@@ -151,18 +148,23 @@ class LoaderPasses:
             stages.append(moved_batches.pinned(stages[-1], are_dicts=are_dicts))
         return stages
 
-    def _from_persistent_workers(
-        self, made: torch_batches.DeliveredBatches, options: Mapping[str, Any]
+    def _from_workers(
+        self, loader: DataLoader[Any], made: torch_batches.DeliveredBatches
     ) -> Delivered:
-        workers, read = self.workers, made.source._mdstorm.schedule.options
-        if workers is None or workers.options is not read or workers.is_busy:
+        workers = self.workers
+        if workers is None or workers.is_busy or not workers.can_read(made.rest):
             self.end_workers()
-            workers = self.workers = torch_batches.PersistentWorkers(made, options)
+            options = {**self.options, "num_workers": loader.num_workers}
+            workers = torch_batches.Workers(made, options)
+            self.workers = workers if loader.persistent_workers else None
         try:
             yield from workers.deliver(made.rest)
         except Exception:
             self.end_workers()
             raise
+        finally:
+            if self.workers is not workers:
+                workers.shutdown()
 
 
 def source_of(loader: DataLoader[Any]) -> StreamingDataset:

@@ -22,7 +22,6 @@ from torch.utils.data._utils.pin_memory import pin_memory
 
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.loaders import Delivered
-from mdstorm_backend.loaders.torch.torch_tensors import Collated
 
 #: Number of batches being copied, besides the one in use.
 _AHEAD = 1
@@ -131,20 +130,12 @@ def pinned(batches: Delivered, *, are_dicts: bool) -> Delivered:
     """Copy the tensors of batches to pinned memory; `are_dicts` if batches are dicts of columns."""
     with closing(batches):
         for batch, mark, size in batches:
-            if are_dicts:
-                batch = {name: _pinned(values) for name, values in batch.items()}
+            if are_dicts:  # lists stay: most hold Python objects, of which each would be visited
+                tensors = {name: v for name, v in batch.items() if not isinstance(v, list)}
+                batch = {**batch, **pin_memory(tensors)}  # type: ignore[no-untyped-call]
             else:
                 batch = pin_memory(batch)  # type: ignore[no-untyped-call]
             yield batch, mark, size
-
-
-def _pinned(values: Collated) -> Collated:
-    if isinstance(values, torch.Tensor):
-        return values.pin_memory()
-    if not isinstance(values, Mapping):
-        return values
-    pinned: Collated = pin_memory(values)  # type: ignore[no-untyped-call]
-    return pinned
 
 
 class _Packed(NamedTuple):

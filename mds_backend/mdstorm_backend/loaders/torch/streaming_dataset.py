@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -288,7 +288,7 @@ def _own_samples(dataset: StreamingDataset) -> Iterator[Any]:
         opened.noted -= opened.yielded
         opened.yielded = 0
         warn_of_samples(rest, opened.settings.batch_size)
-        for block in blocks_of(dataset, rest.recorded(current_recorder())):
+        for block in blocks_of(dataset, replace(rest, recorder=current_recorder())):
             for sample in samples_of(dataset, block):
                 opened.yielded += 1
                 yield sample

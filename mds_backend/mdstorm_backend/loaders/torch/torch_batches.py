@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice
-from multiprocessing.reduction import ForkingPickler
+from multiprocessing import get_context, reduction
 from pickle import PicklingError
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -163,62 +162,56 @@ class NotedItems:
         return self.collate(items)
 
 
-def from_processes(
-    batches: DeliveredBatches, options: Mapping[str, Any], recorder: Recorder | None = None
-) -> Delivered:
-    """Yield `batches` as made by worker processes, which end with this generator.
-
-    Parameters
-    ----------
-    batches : DeliveredBatches
-        The batches; each worker makes its part of them.
-    options : mapping
-        Arguments of ``DataLoader``, including ``num_workers``.
-    recorder : Recorder, optional
-        Records waiting times, and what the workers recorded.
-    """
-    if not all(column.is_numpy() for column in batches.rest.options.schema):
-        set_up_arrow()  # once, rather than in each process of each epoch
-    iterator = _begin(_loader(_Part(batches), options))
-    try:
-        yield from received(iterator, recorder)
-    finally:
-        # Not left to the garbage collector: in a reference cycle, which errors create, the
-        # processes would not be notified and would end only after a timeout.
-        iterator._shutdown_workers()  # type: ignore[attr-defined]
-
-
-class PersistentWorkers:
-    """Worker processes that are kept for later passes.
+class Workers:
+    """Worker processes, which make the batches of one pass after another.
 
     Each process receives what to read next through its own queue.
 
     Parameters
     ----------
     batches : DeliveredBatches
-        The batches of the first pass.
+        The batches of the first pass; each worker makes its part of them.
     options : mapping
-        Arguments of ``DataLoader``.
+        Arguments of ``DataLoader``, including ``num_workers``.
     """
 
     def __init__(self, batches: DeliveredBatches, options: Mapping[str, Any]) -> None:
-        #: The reader options that the workers have copies of.
-        self.options = batches.source._mdstorm.schedule.options
+        self._options = batches.rest.options
         self.is_busy = False
-        context = _context_of(options)
-        self._queues = [context.SimpleQueue() for _ in range(batches.rest.batching.num_workers)]
-        self._loader = _loader(_Part(batches, self._queues), options)
+        if not all(column.is_numpy() for column in self._options.schema):
+            set_up_arrow()  # once, rather than in each process
+        context, count = _context_of(options), batches.rest.batching.num_workers
+        self._queues = [context.SimpleQueue() for _ in range(count)]
+        left_out = ("collate_fn", "drop_last", "batch_size", "persistent_workers")
+        kept = {name: value for name, value in options.items() if name not in left_out}
+        self._loader: DataLoader[Any] = DataLoader(
+            _Part(batches, self._queues),
+            batch_size=None,
+            collate_fn=same,
+            persistent_workers=True,
+            **kept,
+        )
+
+    def can_read(self, rest: Rest) -> bool:
+        """Whether a pass is read as those before it, except that the world may be another one."""
+        order = self._options.order.share_of(rest.options.order.world)
+        return rest.options == replace(self._options, order=order)
 
     def deliver(self, rest: Rest) -> Delivered:
         """Yield the batches of a pass, or of an epoch."""
         self.is_busy = True
         try:
             for queue in self._queues:
-                queue.put((rest.place, rest.options.order))
-            # `iter` of a loader that has begun resets its one iterator.
+                queue.put((rest.place, rest.options.order.world))
             has_begun = self._loader._iterator is not None
-            batches = self._loader if has_begun else _begin(self._loader)
-            yield from received(batches, rest.recorder)
+            iterator: Any = iter(self._loader)  # the one iterator, which is reset
+            if not has_begun:
+                # In a reference cycle, such as an error and its traceback, the garbage collector
+                # could close the queues of PyTorch first. Then nothing would notify the processes:
+                # each would be waited for, for seconds, and killed.
+                queues = [*iterator._index_queues, iterator._worker_result_queue]
+                weakref.finalize(iterator, queues.clear).atexit = False
+            yield from received(iterator, rest.recorder)
         finally:
             self.is_busy = False
 
@@ -227,12 +220,6 @@ class PersistentWorkers:
         iterator = self._loader._iterator
         if iterator is not None:
             iterator._shutdown_workers()  # type: ignore[attr-defined]
-
-
-def _loader(batches: IterableDataset[Any], options: Mapping[str, Any]) -> DataLoader[Any]:
-    left_out = ("collate_fn", "drop_last", "batch_size")
-    kept = {name: value for name, value in options.items() if name not in left_out}
-    return DataLoader(batches, batch_size=None, collate_fn=same, **kept)
 
 
 def same(batch: Any) -> Any:
@@ -244,7 +231,7 @@ def _context_of(options: Mapping[str, Any]) -> Any:
     """Return the `multiprocessing` context in which worker processes are started."""
     context = options.get("multiprocessing_context")
     if context is None or isinstance(context, str):
-        return multiprocessing.get_context(context)
+        return get_context(context)
     return context
 
 
@@ -263,7 +250,7 @@ def check_can_be_sent(batch_map: BatchMap | None, options: Mapping[str, Any]) ->
         return
     for name, function in (("batch_map", batch_map), ("collate_fn", options.get("collate_fn"))):
         try:
-            ForkingPickler.dumps(function)
+            reduction.ForkingPickler.dumps(function)
         except (PicklingError, AttributeError, TypeError) as error:
             raise ArgumentTypeError(
                 f"{name}={function!r} cannot be sent to worker processes, whose start method is "
@@ -272,38 +259,22 @@ def check_can_be_sent(batch_map: BatchMap | None, options: Mapping[str, Any]) ->
             ) from error
 
 
-def _begin(loader: DataLoader[Any]) -> Iterator[Any]:
-    """Begin an iteration whose processes end promptly, even if it is garbage-collected.
-
-    In a reference cycle, such as an error and its traceback, the garbage collector could close the
-    queues first. Then nothing would notify the processes: each would be waited for, for seconds,
-    and killed.
-    """
-    iterator: Any = iter(loader)
-    queues = [*iterator._index_queues, iterator._worker_result_queue]
-    weakref.finalize(iterator, queues.clear).atexit = False
-    return iterator  # type: ignore[no-any-return]
-
-
 @dataclass(eq=False)
 class _Part(IterableDataset[Any]):
-    """The part of some batches that a worker process makes.
-
-    A persistent worker makes that of another rest in each pass, which its queue names.
-    """
+    """The part of each pass that a worker process makes; its queue tells where to begin."""
 
     batches: DeliveredBatches
-    queues: Sequence[Any] = ()
+    queues: Sequence[Any]
 
     def __iter__(self) -> Iterator[Sent]:
         worker = get_worker_info()
         assert worker is not None
         end_with_parent()
         rest, recorder = self.batches.rest, Recorder()
-        if self.queues:
-            place, order = self.queues[worker.id].get()
-            rest = replace(rest, options=replace(rest.options, order=order), place=place)
-        batches = replace(self.batches, rest=rest.recorded(recorder))
+        place, world = self.queues[worker.id].get()
+        options = replace(rest.options, order=rest.options.order.share_of(world))
+        rest = replace(rest, options=options, place=place, recorder=recorder)
+        batches = replace(self.batches, rest=rest)
         # Blocks of one batch: sending a view would send its whole block to the other process.
         return sent(batches.converted(batches.blocks(worker.id, 1)), recorder)
 

@@ -3,6 +3,7 @@
 import gc
 import multiprocessing
 import os
+import pickle
 import select
 import signal
 import sys
@@ -18,7 +19,7 @@ from tests.mds_backend.loaders.loaders import column, torch_loader
 from tests.mds_backend.small_datasets import write_numbers
 from torch.utils.data._utils.pin_memory import pin_memory
 
-from mdstorm_backend import Dataset, MDSWriter, StreamingDataLoader, StreamingDataset
+from mdstorm_backend import Dataset, MDSWriter, Stream, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import DatasetNotFoundError
 from mdstorm_backend.loaders.torch.moved_batches import packed, unpacked
 
@@ -100,6 +101,15 @@ def test_persistent_workers_deliver_pass_after_pass(numbers: Dataset, make: Any)
     assert not any(is_alive(process) for process in processes)
     assert column(loader) == column(plain)
     loader.close()
+
+
+@pytest.mark.long
+def test_any_number_of_shards_is_read_by_workers(numbers: Dataset) -> None:
+    streams = [Stream(local=numbers.url) for _ in range(2_000)]
+    dataset = StreamingDataset(streams=streams, batch_size=10_000)
+    assert len(pickle.dumps(dataset._mdstorm.options.order)) > 1 << 16  # which no pipe holds
+    loader = StreamingDataLoader(dataset, 10_000, num_workers=1)
+    assert len(column(loader)) == 12
 
 
 @MAKERS
