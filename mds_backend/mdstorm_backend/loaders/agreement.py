@@ -128,13 +128,28 @@ class Ranks:
         return None if group is None or group.itself is self._inherited else group
 
     def begin(self, rest: Rest) -> Beginning | None:
-        """Report the differences found so far; return the `Beginning` of a pass to be compared."""
+        """Report the differences found so far, and warn of shares that cannot work out.
+
+        Return the `Beginning` of the pass if it is to be compared with those of other ranks.
+        """
         self.tell()
         group = self.group
         if group is None or rest.sampler.num_ranks == 1:
             return None
-        _warn_of_shares(rest, group.size)
-        return Beginning(rest) if rest.options.check_ranks else None
+        options, num_shares = rest.options, rest.sampler.num_ranks
+        if num_shares > group.size:
+            _warn_once(
+                f"the rows of {options.dataset.url} are split into {num_shares} shares, and there "
+                f"are {group.size} ranks, so some shares are nobody's: pass "
+                f'shard_count={group.size}, or cur_shard="auto"'
+            )
+        if options.leaves_out_rows and rest.sampler.spans_epochs:
+            _warn_once(
+                "a predicate or filters leave out rows, so ranks may have different numbers of "
+                "batches, and those with more would wait for the others forever: filter before "
+                "writing, or train within torch.distributed.algorithms.join.Join"
+            )
+        return Beginning(rest) if options.check_ranks else None
 
     def offer(self, group: Group, begun: Beginning, rest: Rest) -> None:
         """Have the thread offer a pass, and compare it with the offers of other ranks."""
@@ -166,7 +181,15 @@ class Ranks:
         """
         if threading.current_thread() is not threading.main_thread():
             return None
-        at = f"{name}/at/{_place_in_program()}"
+        # Generators do not count: a single rank may have a progress bar around its loader. Nor do
+        # our own calls, which differ between a batch and the end.
+        calls = [
+            (frame.f_code.co_name, frame.f_lasti)
+            for frame, _ in walk_stack(sys._getframe())
+            if not frame.f_code.co_flags & inspect.CO_GENERATOR
+            and not is_ours(frame.f_globals.get("__name__", ""))
+        ]
+        at = f"{name}/at/{zlib.crc32(repr(calls).encode())}"
         self._begun_at[at] += 1
         return f"{at}/{self._begun_at[at]}" if self._begun_at[at] <= _MOST_EPOCHS else None
 
@@ -259,37 +282,6 @@ def _offered(rest: Rest, before: list[Beginning]) -> dict[str, Any]:
         "samples consumed": place.consumed,
         "batches of the epoch before": batches if rest.sampler.has_equal_batches else None,
     }
-
-
-def _place_in_program() -> int:
-    """Return a hash of the current call stack, the same on all ranks of one program.
-
-    Generators do not count: a single rank may have a progress bar around its loader. Nor do our
-    own calls, which differ between a batch and the end.
-    """
-    calls = [
-        (frame.f_code.co_name, frame.f_lasti)
-        for frame, _ in walk_stack(sys._getframe())
-        if not frame.f_code.co_flags & inspect.CO_GENERATOR
-        and not is_ours(frame.f_globals.get("__name__", ""))
-    ]
-    return zlib.crc32(repr(calls).encode())
-
-
-def _warn_of_shares(rest: Rest, num_ranks: int) -> None:
-    options, num_shares = rest.options, rest.sampler.num_ranks
-    if num_shares > num_ranks:
-        _warn_once(
-            f"the rows of {options.dataset.url} are split into {num_shares} shares, and there are "
-            f"{num_ranks} ranks, so some shares are nobody's: pass shard_count={num_ranks}, or "
-            'cur_shard="auto"'
-        )
-    if options.leaves_out_rows and rest.sampler.spans_epochs:
-        _warn_once(
-            "a predicate or filters leave out rows, so ranks may have different numbers of "
-            "batches, and those with more would wait for the others forever: filter before "
-            "writing, or train within torch.distributed.algorithms.join.Join"
-        )
 
 
 def warn_of_samples(rest: Rest, batch_size: int | None) -> None:

@@ -26,7 +26,7 @@ from dataclasses import asdict, dataclass, replace
 from multiprocessing import context, reduction
 from typing import Any
 
-from mdstorm_backend.base.checks import is_integer
+from mdstorm_backend.base import is_integer
 from mdstorm_backend.base.threads import WorkAhead
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.order import Place, World
@@ -242,7 +242,9 @@ class SharedRecord:
 
         Does nothing in the process that created the record, and in workers of a ``DataLoader``.
         """
-        if self._owner == os.getpid() or _is_worker():
+        data = sys.modules.get("torch.utils.data")
+        is_worker = data is not None and data.get_worker_info() is not None
+        if self._owner == os.getpid() or is_worker:
             return
         self._close()
         self._open(None, os.getpid(), self._content)
@@ -298,11 +300,6 @@ def _inherited(handle: Any, owner: int, content: dict[str, Any]) -> SharedRecord
     record = SharedRecord.__new__(SharedRecord)
     record._open(handle.detach(), owner, content)
     return record
-
-
-def _is_worker() -> bool:
-    data = sys.modules.get("torch.utils.data")
-    return data is not None and data.get_worker_info() is not None
 
 
 def _pass_all_on() -> None:

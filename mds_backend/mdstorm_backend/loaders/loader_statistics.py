@@ -163,8 +163,27 @@ class Statistics(Described):
 
     @property
     def verdict(self) -> Verdict:
-        """What training waits for, and how to reduce it; ``str(verdict)`` is a sentence."""
-        return _verdict_on(self)
+        """What training waits for, and how to reduce it; ``str(verdict)`` is a sentence.
+
+        Waiting for less than 5 % of the total time counts as none. Otherwise the cause is the
+        startup if the first batches took longer than all other waiting; else the cause with the
+        largest share of the waiting. Downloads count as the cache's if half of them brought back
+        evicted shards.
+        """
+        if self.batches <= self.passes:
+            return Verdict("unknown", "too few batches were delivered to tell")
+        waiting = self.startup_seconds + self.waited_seconds
+        if waiting < NEGLIGIBLE * self.seconds:
+            return Verdict("nothing", f"{self.consumer} does not wait ({_percent(waiting, self)})")
+        if self.startup_seconds > self.waited_seconds:
+            return Verdict("startup", _startup(self))
+        cause = max(_CAUSES, key=lambda cause: _waited_for(self, cause))
+        opening = _opening(self, cause)
+        if cause == "downloads" and 2 * self.downloaded_again >= self.downloads > 0:
+            again = f"{self.downloaded_again} of {self.downloads} brought back what was evicted"
+            return Verdict("cache", f"{opening}, and {again}: raise cache_limit")
+        remedy = _of_downloads(self) if cause == "downloads" else _REMEDIES[cause]
+        return Verdict(cause, f"{opening}: {remedy}")
 
     def as_dict(self) -> dict[str, Any]:
         """Return all fields, and the figures derived from them, by name."""
@@ -266,29 +285,6 @@ class Verdict:
         return self.text
 
 
-def _verdict_on(found: Statistics) -> Verdict:
-    """Return the verdict on some statistics.
-
-    Waiting for less than 5 % of the total time counts as none. Otherwise the cause is the startup
-    if the first batches took longer than all other waiting; else the cause with the largest share
-    of the waiting. Downloads count as the cache's if half of them brought back evicted shards.
-    """
-    if found.batches <= found.passes:
-        return Verdict("unknown", "too few batches were delivered to tell")
-    waiting = found.startup_seconds + found.waited_seconds
-    if waiting < NEGLIGIBLE * found.seconds:
-        return Verdict("nothing", f"{found.consumer} does not wait ({_percent(waiting, found)})")
-    if found.startup_seconds > found.waited_seconds:
-        return Verdict("startup", _startup(found))
-    cause = max(_CAUSES, key=lambda cause: _waited_for(found, cause))
-    opening = _opening(found, cause)
-    if cause == "downloads" and 2 * found.downloaded_again >= found.downloads > 0:
-        again = f"{found.downloaded_again} of {found.downloads} brought back what was evicted"
-        return Verdict("cache", f"{opening}, and {again}: raise cache_limit")
-    remedy = _of_downloads(found) if cause == "downloads" else _REMEDIES[cause]
-    return Verdict(cause, f"{opening}: {remedy}")
-
-
 def _waited_for(found: Statistics, cause: str) -> float:
     seconds: float = getattr(found, f"waited_for_{cause}")
     return seconds
@@ -304,17 +300,14 @@ def _percent(seconds: float, found: Statistics) -> str:
 
 def _startup(found: Statistics) -> str:
     mean = found.startup_seconds / max(found.passes, 1)
+    duration = f"{mean:.1f} s" if mean >= 1 else f"{1000 * mean:.0f} ms"
     opening = (
-        f"{found.consumer} starts slowly: the first batch of a pass takes {_duration(mean)}, "
+        f"{found.consumer} starts slowly: the first batch of a pass takes {duration}, "
         f"{_percent(found.startup_seconds, found)} of the time"
     )
     if mean < 1 and not found.workers:
         return f"{opening}, which weighs less in a longer pass"
     return f"{opening}: {_KEPT_PROCESSES if found.workers else ''}{_OF_STARTUP}"
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds:.1f} s" if seconds >= 1 else f"{1000 * seconds:.0f} ms"
 
 
 def _opening(found: Statistics, cause: str) -> str:

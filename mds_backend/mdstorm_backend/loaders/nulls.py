@@ -14,15 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mdstorm_backend.base.checks import choose_among
+from mdstorm_backend import errors
+from mdstorm_backend.base import choose_among
 from mdstorm_backend.display import counted
-from mdstorm_backend.errors import (
-    ArgumentTypeError,
-    CorruptDatasetError,
-    EncodingRangeError,
-    InvalidArgumentError,
-    NullValueError,
-)
 from mdstorm_backend.format import Column, Schema, shapes_of
 from mdstorm_backend.format.values.batch import MASK_SUFFIX, Batch, Values, as_arrow
 from mdstorm_backend.format.values.nested_lists import element_type, elements_of, with_elements
@@ -64,13 +58,13 @@ class NullPolicy:
         self.masks = tuple(masks)
         unknown = [name for name in [*self.fill, *self.masks] if name not in schema]
         if unknown:
-            raise ArgumentTypeError(
+            raise errors.ArgumentTypeError(
                 f"fill_nulls and null_masks name columns {unknown} that are not read"
                 f"{choose_among(unknown[0], schema.names)}"
             )
         taken = [name for name in self.masks if name + MASK_SUFFIX in schema]
         if taken or len(set(self.masks)) < len(self.masks):
-            raise InvalidArgumentError(
+            raise errors.InvalidArgumentError(
                 f"null_masks={list(self.masks)} would make a column {MASK_SUFFIX[1:]!r} twice, or "
                 f"replace one that exists ({taken}): name each column once, and rename that column"
             )
@@ -131,7 +125,7 @@ def _to_values(values: pa.Array, column: Column) -> Values:
     if fixed_size and column.is_array:
         shapes, shape = shapes_of(values), column.value_shape
         if len(values) and shapes.common() != shape:  # a damaged index or shard
-            raise CorruptDatasetError.of_file(
+            raise errors.CorruptDatasetError.of_file(
                 column.origin.url, f"has arrays in column {column.name!r} that are not {shape}"
             )
     return column_to_numpy(values, column) if fixed_size else values
@@ -150,7 +144,7 @@ def _check_fill(column: Column, value: Any) -> None:
         is_other_type = isinstance(error, pa.ArrowTypeError)
         why = f"it is of type {type(value).__name__}" if is_other_type else error
         wanted = f"one {type_} for all elements" if column.is_array else "a value of that type"
-        raise InvalidArgumentError(
+        raise errors.InvalidArgumentError(
             f"fill_nulls gives {value!r} for column {column.name!r} of type {column.arrow_type}, "
             f"which cannot hold it ({why}): give {wanted}"
         ) from error
@@ -224,7 +218,7 @@ def check_exact(values: pa.Array, name: str) -> None:
     bounds = pc.min_max(values).as_py()
     largest = max((bound for bound in bounds.values() if bound is not None), key=abs, default=0)
     if abs(largest) > _EXACT:
-        raise NullValueError(
+        raise errors.NullValueError(
             f"column {name!r} holds nulls and the integer {largest}: integers with nulls are "
             f"delivered as float64, which does not hold all beyond {_EXACT}. Fill the nulls with "
             f"fill_nulls={{{name!r}: …}}, or ask for a mask column with null_masks=[{name!r}]: "
@@ -233,7 +227,9 @@ def check_exact(values: pa.Array, name: str) -> None:
         )
 
 
-def null_error(name: str, count: int, framework: str, *, inside: bool = False) -> NullValueError:
+def null_error(
+    name: str, count: int, framework: str, *, inside: bool = False
+) -> errors.NullValueError:
     """Return the error for a column whose nulls `framework` has no value for.
 
     Parameters
@@ -277,7 +273,9 @@ def refuse_nulls(
         raise _null_error(counts, framework, inside=inside)
 
 
-def _null_error(counts: Mapping[str, int], framework: str, *, inside: bool) -> NullValueError:
+def _null_error(
+    counts: Mapping[str, int], framework: str, *, inside: bool
+) -> errors.NullValueError:
     names = list(counts)
     several = len(names) > 1
     one = "a number, for nulls inside of arrays as well," if inside else "one"
@@ -294,7 +292,7 @@ def _null_error(counts: Mapping[str, int], framework: str, *, inside: bool) -> N
         if several
         else f"column {names[0]!r} holds {counted(counts[names[0]], 'null')}"
     )
-    return NullValueError(
+    return errors.NullValueError(
         f"{held}, and {framework} has no value that means null there. "
         f"Give {'each ' if several else ''}{one} with fill_nulls={{{fills}}}, ask for "
         f"{'mask columns' if several else 'a mask column'} with null_masks={names!r}, fill them in "
@@ -321,7 +319,7 @@ def nanoseconds(array: npt.NDArray[Any], name: str, framework: str) -> npt.NDArr
     if (worst := beyond_nanoseconds(array)) is not None:
         is_date = array.dtype == "datetime64[D]"
         kind, function = ("date", "unix_date") if is_date else ("timestamp", "unix_micros")
-        raise EncodingRangeError(
+        raise errors.EncodingRangeError(
             f"column {name!r} holds the {kind} {worst}, which does not fit into nanoseconds (1677 "
             f"to 2262). Make it a number in Spark by {function}(…), or leave such rows out",
             column=name,

@@ -116,11 +116,6 @@ class ReaderOptions:
         """Whether filters or a predicate choose among the rows."""
         return bool(getattr(self.transform, "leaves_out_rows", False))
 
-    @property
-    def calls_on_slices(self) -> bool:
-        """Whether only the transform's function may drop rows, and no filter or predicate."""
-        return self.drops_rows and not self.leaves_out_rows
-
     def is_last_epoch(self, place: Place) -> bool:
         """Whether a place is in the last epoch of its pass."""
         epochs = place.epoch - place.pass_epoch + 1

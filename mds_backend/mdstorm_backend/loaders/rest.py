@@ -230,7 +230,8 @@ def sampler_of(
         order = replace(order, seed=place.seed)
     if batching.by_shard or options.drops_rows:
         even = None
-        if order.world_size > 1 and options.calls_on_slices and not batching.by_shard:
+        # Only the transform's function may drop rows, and no filter or predicate.
+        if order.world_size > 1 and not (batching.by_shard or options.leaves_out_rows):
             rows = max(ceil_div(len(dataset), order.world_size), 1)
             even = EvenBatches(batching.batch_size, rows, options.num_epochs, batching.drop_last)
         drops_rows = options.drops_rows and even is None
