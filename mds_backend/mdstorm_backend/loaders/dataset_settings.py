@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from mdstorm_backend.base.checks import check_list
+from mdstorm_backend.base import check_list
 from mdstorm_backend.datasets.open_streams import streams_registry
 from mdstorm_backend.datasets.stream import Stream
 from mdstorm_backend.datasets.stream_files import StreamDefaults
@@ -21,6 +21,8 @@ from mdstorm_backend.read.reader import check_batch_size, check_num_epochs
 #: Least number of samples whose shards are opened ahead of use, without a batch size.
 _LEAST_AHEAD = 64
 _BATCHES_AHEAD = 8
+#: Arguments that are settings of the elastic order, and their defaults.
+_ORDER_SETTINGS = {f.name: f.default for f in fields(ElasticOrder) if f.name != "batch_size"}
 
 
 @dataclass(frozen=True)
@@ -66,12 +68,6 @@ class DatasetSettings(StreamDefaults):
             check_batch_size(self.batch_size)
         check_num_epochs(self.num_epochs)
         check_decode(self.decode, self.size, self.max_image_bytes)
-        self._check_read_options()
-        super().__post_init__()
-        self.new_order()
-
-    def _check_read_options(self) -> None:
-        """Raise early for arguments that would only fail later, or never."""
         check_list("columns", self.columns)
         check_list("null_masks", self.null_masks)
         transform = self.transform
@@ -84,12 +80,24 @@ class DatasetSettings(StreamDefaults):
         as_integer("prefetch", self.prefetch, 0)
         if self.predownload is not None:
             as_integer("predownload", self.predownload, 0)
+        super().__post_init__()
+        self.new_order()
 
     def new_order(self) -> ExactOrder | ElasticShare:
-        """Return the order to read in, with a fixed seed and its share of the rows."""
-        names = (field.name for field in fields(ElasticOrder) if field.name != "batch_size")
-        settings = {name: getattr(self, name) for name in names}
-        order = find_order(self.order, self.batch_size, settings, self.streams)
+        """Return the order to read in, with a fixed seed and its share of the rows.
+
+        Unless the order or `world` gives a share, it follows the world; only
+        ``ExactOrder(follows_world=False)`` has all rows.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If an order and settings or two shares are given, or if the order does not support the
+            streams.
+        ArgumentTypeError
+            If `order` is of another type.
+        """
+        order = self._elastic_order() if self.order is None else self._given_order(self.order)
         if self.world is None:
             return order
         if order.world_size > 1:
@@ -98,6 +106,36 @@ class DatasetSettings(StreamDefaults):
                 f"{order.world_size}, exclude each other: pass either"
             )
         return order.share_of(given_world(self.world))
+
+    def _elastic_order(self) -> ElasticShare:
+        settings = {name: getattr(self, name) for name in _ORDER_SETTINGS}
+        order = ElasticOrder(batch_size=self.batch_size or 1, **settings)
+        is_stated = self.batch_size is not None
+        return ElasticShare(order, states_batch_size=is_stated, follows_world=True)
+
+    def _given_order(self, order: object) -> ExactOrder | ElasticShare:
+        if given := [n for n, value in _ORDER_SETTINGS.items() if getattr(self, n) != value]:
+            raise InvalidArgumentError(
+                f"with order=…, {', '.join(given)} would have no effect: pass only order=…, or "
+                "leave it out"
+            )
+        if isinstance(order, ElasticShare):
+            return order
+        if isinstance(order, ElasticOrder):
+            return ElasticShare(order, follows_world=True)
+        if not isinstance(order, ExactOrder):
+            raise ArgumentTypeError(
+                f"order must be an ExactOrder or an ElasticOrder, found {order!r}: for example "
+                "order=ExactOrder(shuffle_rows=True)"
+            )
+        if weighted := [each for each in self.streams if each._mdstorm.shape().weighting]:
+            raise InvalidArgumentError(
+                f"{weighted[0]!r} has a weight, and in the exact order every sample comes once: "
+                "leave proportion, repeat and choose out, or read in the elastic order"
+            )
+        if order.follows_world is None:
+            order = replace(order, follows_world=order.world_size == 1)
+        return order.resolved()
 
     @property
     def read_options(self) -> dict[str, Any]:
@@ -165,63 +203,3 @@ def find_streams(
     if not streams:
         raise InvalidArgumentError("streams is empty: pass at least one Stream")
     return list(streams)
-
-
-def find_order(
-    order: ExactOrder | ElasticOrder | ElasticShare | None,
-    batch_size: int | None,
-    settings: Mapping[str, Any],
-    streams: Sequence[Stream],
-) -> ExactOrder | ElasticShare:
-    """Return the order to read in, with a fixed seed, and its share if one is given.
-
-    Otherwise the share follows the world; only ``ExactOrder(follows_world=False)`` has all rows.
-
-    Parameters
-    ----------
-    order : ExactOrder, ElasticOrder or ElasticShare, optional
-        The order, if it is given.
-    batch_size : int, optional
-        Batch size of the loader, if it is given.
-    settings : mapping of str to value
-        Further arguments of `ElasticOrder`, which is the order if none is given.
-    streams : sequence of Stream
-        The streams to read.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If an order and settings are both given, or if the order does not support the streams.
-    ArgumentTypeError
-        If `order` is of another type.
-    """
-    if order is None:
-        elastic = ElasticOrder(batch_size=1 if batch_size is None else batch_size, **settings)
-        return ElasticShare(elastic, states_batch_size=batch_size is not None, follows_world=True)
-    defaults = {field.name: field.default for field in fields(ElasticOrder)}
-    if given := [name for name, value in settings.items() if value != defaults[name]]:
-        raise InvalidArgumentError(
-            f"with order=…, {', '.join(given)} would have no effect: pass only order=…, or leave "
-            "it out"
-        )
-    if isinstance(order, ElasticOrder):
-        return ElasticShare(order, follows_world=True)
-    if isinstance(order, ExactOrder):
-        _check_unweighted(streams)
-        if order.follows_world is None:
-            order = replace(order, follows_world=order.world_size == 1)
-        return order.resolved()
-    if not isinstance(order, ElasticShare):
-        raise ArgumentTypeError(
-            f"order must be an ExactOrder or an ElasticOrder, found {order!r}: for example "
-            "order=ExactOrder(shuffle_rows=True)"
-        )
-    return order
-
-
-def _check_unweighted(streams: Sequence[Stream]) -> None:
-    if weighted := [stream for stream in streams if stream._mdstorm.shape().weighting]:
-        raise InvalidArgumentError(
-            f"{weighted[0]!r} has a weight, and in the exact order every sample comes once: leave "
-            "proportion, repeat and choose out, or read in the elastic order"
-        )

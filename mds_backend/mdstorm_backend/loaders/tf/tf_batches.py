@@ -16,11 +16,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from mdstorm_backend import loaders
 from mdstorm_backend.base.threads import OwnContext
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.format.values.batch import Batch, num_rows, slice_batch
-from mdstorm_backend.loaders import Batching, ReaderOptions, Schedule, Statistics
-from mdstorm_backend.loaders.reader_options import describe_data, in_order
 from mdstorm_backend.loaders.tf import tf_columns
 from mdstorm_backend.loaders.tf.tf_columns import ColumnSpec
 from mdstorm_backend.loaders.tf.tf_runs import INFINITE, TFRun, TFRuns
@@ -32,11 +31,11 @@ _BLOCK_ROWS = 1 << 16
 
 
 def make_tf_dataset(
-    make_options: Callable[[], ReaderOptions],
+    make_options: Callable[[], loaders.ReaderOptions],
     *,
     batch_size: int,
     prefetch: int | None = None,
-    specs: Callable[[ReaderOptions], Sequence[ColumnSpec]] | None = None,
+    specs: Callable[[loaders.ReaderOptions], Sequence[ColumnSpec]] | None = None,
     type_name: str = "Batch",
     element: Callable[[Mapping[str, Any]], Any] | None = None,
 ) -> Any:
@@ -78,7 +77,7 @@ def make_tf_dataset(
         # A pass would log that it is endless too early, as TensorFlow reads ahead, or needlessly,
         # where Keras counts steps.
         quiet = replace(options, tells_of_endless=False)
-        return TFRuns(Schedule(quiet), Batching(batch_size))
+        return TFRuns(loaders.Schedule(quiet), loaders.Batching(batch_size))
 
     def build() -> Any:
         runs = opened()
@@ -172,9 +171,9 @@ class ContextDataset(Described, OwnContext):
         options, batch_size = passes.schedule.options, passes.batching.batch_size
         sizes = [("batch_size", f"{batch_size}"), ("element_spec", f"{self.element_spec}")]
         sizes = [*options.shown, *sizes]
-        found = describe_data(options.dataset, full=full)
+        found = loaders.describe_data(options.dataset, full=full)
         shown = options.delivered.__contains__
-        found = in_order(found, options.order, len(options.dataset), sizes, shown)
+        found = loaders.in_order(found, options.order, len(options.dataset), sizes, shown)
         so_far = ("so far", self.statistics().delivered)
         return replace(found, facts=[*found.facts, so_far])
 
@@ -194,7 +193,7 @@ class ContextDataset(Described, OwnContext):
         run.loop.begun()
         return iterator
 
-    def statistics(self, *, last_pass: bool = False) -> Statistics:
+    def statistics(self, *, last_pass: bool = False) -> loaders.Statistics:
         """Return what was delivered so far, and what training has waited for.
 
         Where Python code takes the batches, ``for batch in dataset``, its waiting is measured. In

@@ -18,8 +18,8 @@ from mdstorm_backend.format import Column, Values, as_arrow
 from mdstorm_backend.format.values import nested_lists
 from mdstorm_backend.loaders.nulls import nanoseconds, null_error, refuse_nulls
 from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.read import ImageDecoder, LateDecoder, Output, output_name, scalars_to_numpy
-from mdstorm_backend.read.matrices import check_alike
+from mdstorm_backend.read import ImageDecoder, LateDecoder, scalars_to_numpy
+from mdstorm_backend.read.matrices import Output, check_alike, output_name
 
 
 @dataclass(frozen=True)

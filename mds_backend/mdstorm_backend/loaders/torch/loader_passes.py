@@ -99,11 +99,6 @@ class LoaderPasses:
         self.runner.schedule = schedule
         return self.runner
 
-    def state_dict(self, loader: DataLoader[Any]) -> dict[str, Any]:
-        """Return the position of the loader."""
-        before_last = self.has_last is not None and self.has_last()
-        return self.of(loader).state_dict(before_last=before_last)
-
     def run(
         self, loader: DataLoader[Any], count_rows: Callable[[Any], int] | None = None
     ) -> Generator[Any, None, None]:

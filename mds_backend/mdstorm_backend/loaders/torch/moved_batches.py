@@ -281,7 +281,13 @@ def repeated_rows(batch: Any, rows: int, size: int) -> Any:
             return values
         if hasattr(values, "_fields"):
             return type(values)(*map(repeated, values))
-        if len(values) == rows and values is not batch and not _are_columns(values, rows):
+        if (
+            len(values) == rows
+            and values is not batch
+            and not all(
+                isinstance(value, torch.Tensor) and _has_rows(value, rows) for value in values
+            )
+        ):
             return type(values)(values[number] for number in numbers.tolist())
         return type(values)(map(repeated, values))
 
@@ -290,7 +296,3 @@ def repeated_rows(batch: Any, rows: int, size: int) -> Any:
 
 def _has_rows(values: torch.Tensor, rows: int) -> bool:
     return values.ndim > 0 and len(values) == rows
-
-
-def _are_columns(values: list[Any] | tuple[Any, ...], rows: int) -> bool:
-    return all(isinstance(value, torch.Tensor) and _has_rows(value, rows) for value in values)

@@ -107,9 +107,15 @@ class OpenedDataset:
     @cached_property
     def options(self) -> ReaderOptions:
         """The options for reading the data."""
-        if isinstance(self.order, ElasticShare) and not self.order.streams:
-            self.order = self._weighed(self.order)
         settings = self.settings
+        if isinstance(self.order, ElasticShare) and not self.order.streams:
+            # The streams' shapes are known now, and with them each stream's share of an epoch.
+            pairs = zip(settings.streams, self.parts, strict=True)
+            shapes = tuple(stream._mdstorm.shape(*part.shard_sizes) for stream, part in pairs)
+            weights = self.order.order.weights(shapes)
+            for stream, weight in zip(settings.streams, weights, strict=True):
+                stream._mdstorm.derive(weight)
+            self.order = replace(self.order, streams=shapes)
         options = ReaderOptions(self.dataset, self.order, **settings.read_options)
         if not settings.decode:
             return options
@@ -119,16 +125,6 @@ class OpenedDataset:
         )
         transform = options.transform and images.before(options.transform)
         return replace(options, images=images, transform=transform)
-
-    def _weighed(self, share: ElasticShare) -> ElasticShare:
-        """Derive each stream's share of an epoch, and return `share` with the stream shapes."""
-        streams = self.settings.streams
-        pairs = zip(streams, self.parts, strict=True)
-        shapes = tuple(stream._mdstorm.shape(*part.shard_sizes) for stream, part in pairs)
-        weights = share.order.weights(shapes)
-        for stream, weight in zip(streams, weights, strict=True):
-            stream._mdstorm.derive(weight)
-        return replace(share, streams=shapes)
 
     @cached_property
     def schedule(self) -> Schedule:
@@ -301,7 +297,10 @@ class OpenedDataset:
         info : object
             The result of `torch.utils.data.get_worker_info`.
         """
-        group, world = info.seed - info.id, self._world_of_parent()
+        parent, world = parent_process(), None  # a fork finds the world on its own
+        if self._sent is not None and parent is not None and parent.pid == self._sent[0]:
+            world = self._sent[1]
+        group = info.seed - info.id
         worker = Worker(info.id, info.num_workers, group=group, world=world)
         state, self._part_state = self._part_state, None
         self._part = WorkerPart(self.schedule, self.settings.batch_size, worker, state)
@@ -312,10 +311,3 @@ class OpenedDataset:
         sent = context.get_spawning_popen() is not None and self.order.follows_world
         place = (os.getpid(), find_world()) if sent else None
         return {**self.__dict__, "_sent": place, "_part": None}
-
-    def _world_of_parent(self) -> World | None:
-        """Return the world that the parent process sent, if any; a fork finds it on its own."""
-        parent = parent_process()
-        if self._sent is None or parent is None or parent.pid != self._sent[0]:
-            return None
-        return self._sent[1]

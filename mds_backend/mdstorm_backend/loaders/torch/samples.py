@@ -7,31 +7,26 @@ state from each worker after every batch, and passes it to the same worker on re
 from __future__ import annotations
 
 import math
-import multiprocessing
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from multiprocessing.connection import wait
+from multiprocessing import connection, parent_process
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from mdstorm_backend.base import cached_property
-from mdstorm_backend.datasets import Dataset
-from mdstorm_backend.datasets.open_streams import JoinedDataset
+from mdstorm_backend.datasets import Dataset, open_streams
 from mdstorm_backend.format import DTYPES, Batch, Column, is_number
 from mdstorm_backend.format.values.nested_lists import elements_of
 from mdstorm_backend.loaders import ReaderOptions, Rest, Schedule
 from mdstorm_backend.loaders.epochs import Worker
 from mdstorm_backend.loaders.nulls import check_exact
 from mdstorm_backend.loaders.state import check_equal, damaged, number, write_state
-from mdstorm_backend.read import column_to_numpy
-from mdstorm_backend.read.block import Located
-from mdstorm_backend.read.decoded_images import reading_samples
-from mdstorm_backend.read.gather_rows import Gatherer
+from mdstorm_backend.read import block, column_to_numpy, decoded_images, gather_rows
 
 #: Key of a state that holds the worker's number and position.
 _WORKER = "worker"
@@ -65,7 +60,7 @@ class SampleMaker:
     def is_row(self) -> bool:
         """Whether all columns are numbers, so samples can be cut from whole columns, faster."""
         dataset = self._dataset
-        parts = dataset.parts if isinstance(dataset, JoinedDataset) else [dataset]
+        parts = dataset.parts if isinstance(dataset, open_streams.JoinedDataset) else [dataset]
         return self.decodes and all(
             isinstance(part, Dataset)
             and part.schema.names == dataset.schema.names
@@ -81,13 +76,13 @@ class SampleMaker:
                 sample[name] = finish(sample[name])
             return sample
         shard, _ = self._dataset.locate(number)
-        located = Located(range(number, number + 1), self._dataset.bounds)
+        located = block.Located(range(number, number + 1), self._dataset.bounds)
         located.shards = [self._dataset.shard(shard)]
         batch = self._gather([located])
         if not self._options.nulls.is_trivial:
             batch = self._options.nulls(batch)
         if self._options.images is not None:
-            with reading_samples(lambda: [number]):
+            with decoded_images.reading_samples(lambda: [number]):
                 batch = self._options.images(batch)
         return next(of_batch(batch, self._options))
 
@@ -104,9 +99,9 @@ class SampleMaker:
         return finish if len(finish) == len(found) else None
 
     @cached_property
-    def _gather(self) -> Gatherer:
+    def _gather(self) -> gather_rows.Gatherer:
         options = self._options
-        return Gatherer(options.schema, exact_nulls=not options.nulls.is_trivial)
+        return gather_rows.Gatherer(options.schema, exact_nulls=not options.nulls.is_trivial)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return SampleMaker, (self._options,)  # cached values hold locks
@@ -270,7 +265,7 @@ def end_with_parent() -> None:
 
     Only processes of `multiprocessing` have such a parent; in others, nothing happens.
     """
-    parent = multiprocessing.parent_process()
+    parent = parent_process()
     if parent is None or os.getpid() in _guarded:
         return
     _guarded[:] = [os.getpid()]
@@ -280,5 +275,5 @@ def end_with_parent() -> None:
 
 
 def _watch(sentinel: int) -> None:
-    wait([sentinel])
+    connection.wait([sentinel])
     os._exit(1)

@@ -17,8 +17,7 @@ from mdstorm_backend.base.checks import overrides
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.loaders import Statistics, describe_data
-from mdstorm_backend.loaders.torch import loader_passes, torch_batches
-from mdstorm_backend.loaders.torch.moved_batches import check_device
+from mdstorm_backend.loaders.torch import loader_passes, moved_batches, torch_batches
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset, makes_samples
 from mdstorm_backend.loaders.torch.torch_batches import BatchMap, BatchT, NotedItems, TorchBatch
 from mdstorm_backend.read.reader import check_batch_size
@@ -141,7 +140,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         self._mdstorm = loader_passes.LoaderPasses(
             options=options,
             batch_map=batch_map,
-            device=check_device(device),
+            device=moved_batches.check_device(device),
             collates=options.get("collate_fn") is not None or makes_samples(dataset),
             reads_blocks=reads_blocks,
         )
@@ -245,7 +244,8 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         """
         kept = self._mdstorm
         if kept.reads_blocks and kept.counted is None and not _has_own_states(self.dataset):
-            return kept.state_dict(self)
+            before_last = kept.has_last is not None and kept.has_last()
+            return kept.of(self).state_dict(before_last=before_last)
         if not isinstance(self.dataset, StreamingDataset):
             return None
         opened = self.dataset._mdstorm
