@@ -180,9 +180,14 @@ class ShardBuffer:
         elements: dict[str, npt.NDArray[np.bool_]] = {}
         for position, name in enumerate(self._names):
             pieces = [(columns[position], start, stop) for columns, start, stop in self._pieces]
-            if any(c.valid is not None and not c.valid[a:b].all() for c, a, b in pieces):
-                rows[name] = np.concatenate([_row_mask(*piece) for piece in pieces])
-            masks = [_element_mask(*piece) for piece in pieces]
+            masks = [_mask(column.valid, start, stop) for column, start, stop in pieces]
+            if not all(mask.all() for mask in masks):
+                rows[name] = np.concatenate(masks)
+            masks = [
+                _mask(column.elements, column.element_ends[start], column.element_ends[stop])
+                for column, start, stop in pieces
+                if column.element_ends is not None
+            ]
             if not all(mask.all() for mask in masks):
                 elements[name] = np.concatenate(masks)
         return layout.Validity(rows, elements)
@@ -207,18 +212,9 @@ class ShardBuffer:
         return self._format.header(self._names, self.encodings, extra)
 
 
-def _row_mask(column: EncodedColumn, start: int, stop: int) -> npt.NDArray[np.bool_]:
-    return np.ones(stop - start, np.bool_) if column.valid is None else column.valid[start:stop]
-
-
-def _element_mask(column: EncodedColumn, start: int, stop: int) -> npt.NDArray[np.bool_]:
-    """Return the validity of the array elements of rows `start` to `stop`."""
-    if column.element_ends is None:
-        return np.ones(0, np.bool_)
-    first, last = column.element_ends[start], column.element_ends[stop]
-    return (
-        np.ones(last - first, np.bool_) if column.elements is None else column.elements[first:last]
-    )
+def _mask(valid: npt.NDArray[np.bool_] | None, start: int, stop: int) -> npt.NDArray[np.bool_]:
+    """Return a part of a validity mask, which is None if everything is valid."""
+    return np.ones(stop - start, np.bool_) if valid is None else valid[start:stop]
 
 
 #: Samples are assembled from slices of about this many bytes, to bound memory.

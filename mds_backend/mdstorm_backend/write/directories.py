@@ -22,9 +22,9 @@ from typing import Any, TypeAlias, TypeVar
 
 from mdstorm_backend import errors
 from mdstorm_backend.base.locks import NO_LOCKS, FileLock, try_lock
-from mdstorm_backend.format.compression import EXTENSIONS, extension
-from mdstorm_backend.format.index import INDEX_NAME, Index
-from mdstorm_backend.format.shard_info import CLAIM_NAME, MARKER_NAME
+from mdstorm_backend.format import EXTENSIONS
+from mdstorm_backend.format.index import Index
+from mdstorm_backend.format.shard_info import CLAIM_NAME, INDEX_NAME, MARKER_NAME
 from mdstorm_backend.storage import Location
 
 #: Number of retries for writing a file.
@@ -73,7 +73,8 @@ def retried(location: Location, call: Callable[[], _Result], retry: int = DEFAUL
         try:
             return call()
         except Exception as error:
-            if not _may_get_better(error):
+            lasting = (errors.MDStormError, FileNotFoundError, PermissionError)
+            if isinstance(error, lasting) and not isinstance(error, errors.StorageError):
                 raise
             _logger.warning("writing to %s failed, trying again: %r", location.url, error)
             time.sleep(_FIRST_PAUSE_SECONDS * 2**attempt * (1 + random.random()))
@@ -96,17 +97,13 @@ def file_errors(location: Location, name: str) -> Iterator[None]:
 
 @contextmanager
 def cleaning_up(location: Location) -> Iterator[None]:
-    """Log the errors of a block that cleans up after a failure, which is being raised."""
+    """Log the errors of a block that removes what a failure has left, and raise none."""
     try:
         yield
     except Exception:
-        _logger.warning("could not clean up %s after a failure", location.url, exc_info=True)
-
-
-def _may_get_better(error: Exception) -> bool:
-    if isinstance(error, errors.MDStormError):
-        return isinstance(error, errors.StorageError)
-    return not isinstance(error, (FileNotFoundError, PermissionError))
+        _logger.warning(
+            "could not clean up %s: remove what mdstorm left there", location.url, exc_info=True
+        )
 
 
 class Claim:
@@ -172,19 +169,15 @@ def _lock(location: Location) -> FileLock | None:
             return None
         raise unwritable(location, error) from error
     if lock is None:
-        raise _taken_error(location)
+        holder = ""
+        with suppress(OSError):
+            holder = f" by {bytes(location.read(CLAIM_NAME)).decode().strip()}"
+        raise errors.DatasetExistsError(
+            f"another writer has the same directory, {location.url}: {CLAIM_NAME} in it is locked"
+            f"{holder}. Write to a directory of your own, from one process only, or finish that "
+            "writer before"
+        )
     return lock
-
-
-def _taken_error(location: Location) -> errors.DatasetExistsError:
-    holder = ""
-    with suppress(OSError):
-        holder = f" by {bytes(location.read(CLAIM_NAME)).decode().strip()}"
-    return errors.DatasetExistsError(
-        f"another writer has the same directory, {location.url}: {CLAIM_NAME} in it is locked"
-        f"{holder}. Write to a directory of your own, from one process only, or finish that writer "
-        "before"
-    )
 
 
 Path: TypeAlias = str | os.PathLike[str]
@@ -239,21 +232,16 @@ def find_targets(
         If `out` is none of these.
     """
     local, remote = _local_and_remote(out)
-    if remote is None:
-        assert local is not None
-        here = (Location.of(local),)
-        return Targets(here, here, local, None)
-    there = Location.of(remote, storage_options)
-    if local is None:
-        if not (keep_local and temporary):
-            return Targets((there,), (there,), None, remote)
+    there = [] if remote is None else [Location.of(remote, storage_options)]
+    if local is None and keep_local and temporary:
         local = tempfile.mkdtemp(prefix="mdstorm-")
-    here = (Location.of(local),)
-    if here[0].url == there.url:
+    here = [] if local is None else [Location.of(local)]
+    if {one.url for one in here} & {one.url for one in there}:
         raise errors.InvalidArgumentError(
             f"Invalid `out` argument: both of {out!r} are the same directory. Pass only one of them"
         )
-    return Targets((*here, there) if keep_local else (there,), (*here, there), local, remote)
+    kept = here if keep_local or not there else []
+    return Targets((*kept, *there), (*here, *there), local, remote)
 
 
 def _local_and_remote(out: Path | tuple[Path, Path]) -> tuple[str | None, str | None]:
@@ -311,17 +299,16 @@ def clear_target(location: Location, *, exist_ok: bool, first_shard: str) -> Non
         own += [name for name in names if name not in own and _OF_A_WRITER.fullmatch(name)]
     foreign = [name for name in names if name not in own and name != CLAIM_NAME]
     if foreign if location.is_local_disk else first_shard in foreign:
+        others = f" and {len(foreign) - 3} more" if len(foreign) > 3 else ""
         raise errors.DatasetExistsError(
-            f"Directory is not empty: {location.url} holds {_some(foreign)}, which no dataset "
-            "there owns. exist_ok=True replaces a dataset and removes nothing else, so nothing was "
-            "removed; remove these files yourself, or choose another directory"
+            f"Directory is not empty: {location.url} holds {', '.join(foreign[:3])}{others}, which "
+            "no dataset there owns. exist_ok=True replaces a dataset and removes nothing else, so "
+            "nothing was removed; remove these files yourself, or choose another directory"
         )
     if not exist_ok:
-        what = (
-            "holds what is left of a writer that was killed"
-            if unfinished
-            else "already holds a dataset"
-        )
+        what = "already holds a dataset"
+        if unfinished:
+            what = "holds what is left of a writer that was killed"
         raise errors.DatasetExistsError(
             f"Directory is not empty: {location.url} {what}. Choose another directory, or replace "
             "it with exist_ok=True"
@@ -344,19 +331,11 @@ def _own_files(location: Location, names: list[str]) -> list[str]:
         index = Index.from_bytes(bytes(location.read(INDEX_NAME)), url=url)
     except errors.CorruptDatasetError:
         return []
-    listed = set()
+    listed: set[str] = set()
     for shard in index.shards:
-        listed.add(shard.raw_data.basename)
-        if shard.compression:
-            listed.add(f"{shard.raw_data.basename}.{extension(shard.compression)}")
-        if shard.zip_data is not None:
-            listed.add(shard.zip_data.basename)
+        listed |= {file.basename for file in (shard.raw_data, shard.zip_data) if file}
     # Each part of a merged dataset has its own index.
     listed |= {posixpath.join(posixpath.dirname(name), INDEX_NAME) for name in listed}
     listed.add(MARKER_NAME)
     # Only files found below this directory, whatever the index lists.
     return [INDEX_NAME, *(n for n in names if n in listed and n != INDEX_NAME)]
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -129,13 +129,11 @@ class MDSWriter(Described, OwnContext):
         for location in targets.all:
             directories.clear_target(location, exist_ok=exist_ok, first_shard=first)
         self.columns = None if columns is None else dict(columns)
-        encodings = sorted((columns or {}).items())
-        self.column_names = [name for name, _ in encodings]
-        self.column_encodings = [encoding for _, encoding in encodings]
-        self.column_sizes = [parse_encoding(encoding).size for _, encoding in encodings]
+        chosen = dict(sorted((columns or {}).items()))
+        self.column_names, self.column_encodings = list(chosen), list(chosen.values())
+        self.column_sizes = [parse_encoding(encoding).size for encoding in chosen.values()]
         self.keep_local, self.compression = keep_local, compression
         self.hashes, self.size_limit = list(format_.hashes), limit
-        #: All other state is here, so that subclasses may use any other attribute name.
         progress = FileProgress(shown=progress_bar)
         store = full_shard.ShardStore(
             targets.to_write,
@@ -146,6 +144,7 @@ class MDSWriter(Described, OwnContext):
             on_file=progress.add,
         )
         store.claim()
+        #: All other state is here, so that subclasses may use any other attribute name.
         self._mdstorm = Writing(columns, format_, store, progress)
 
     def _mdstorm_description(self, *, full: bool) -> Description:
@@ -171,7 +170,20 @@ class MDSWriter(Described, OwnContext):
         WriteError
             If the writer is finished, or an earlier shard could not be stored.
         """
-        self._mdstorm.write(sample)
+        writing = self._mdstorm
+        writing.check_open()
+        shards = writing.shards
+        if isinstance(shards, TableShards):
+            raise _other_kind("Arrow data", "call write_batch with pyarrow.Table.from_pylist([…])")
+        if shards is None:
+            if writing.columns is None:
+                raise errors.InvalidArgumentError(
+                    "columns are not known: give the encoding of every column with columns={…}, or "
+                    "write Arrow data with write_batch"
+                )
+            shards = sample_shards.SampleShards(writing.columns, writing.format_, writing.emit)
+        shards.write(sample)
+        writing.shards = shards
 
     def write_batch(self, data: pa.Table | pa.RecordBatch) -> None:
         """Append all rows of Arrow data, a whole column at a time.
@@ -198,7 +210,26 @@ class MDSWriter(Described, OwnContext):
         WriteError
             If the writer is finished, or an earlier shard could not be stored.
         """
-        self._mdstorm.write_batch(data)
+        if not isinstance(data, (pa.Table, pa.RecordBatch)):
+            raise errors.ArgumentTypeError(
+                f"write_batch takes a pyarrow Table or RecordBatch, found {type(data).__name__}: "
+                "use pyarrow.Table.from_pandas(…) or from_pydict(…), or write(sample)"
+            )
+        writing = self._mdstorm
+        writing.check_open()
+        shards = writing.shards or TableShards(
+            data.schema, writing.columns, writing.format_, writing.emit
+        )
+        if not isinstance(shards, TableShards):
+            raise _other_kind("samples", "call write with each of data.to_pylist()")
+        before = shards.num_rows
+        try:
+            shards.write_table(data)
+        except BaseException:
+            if shards.num_rows > before:
+                writing.abandon()
+            raise
+        writing.shards = shards
 
     def finish(self) -> None:
         """Write the last shard, wait for all shards, and write the index; idempotent.
@@ -208,7 +239,22 @@ class MDSWriter(Described, OwnContext):
         WriteError
             If a file could not be stored; all files are then removed.
         """
-        self._mdstorm.finish()
+        writing = self._mdstorm
+        if writing.state == "finished":
+            return
+        writing.check_open()
+        try:
+            if writing.shards is not None:
+                writing.shards.flush()
+            plan = writing.shards.plan if isinstance(writing.shards, TableShards) else None
+            index = commit.build_index(plan, writing.store.finish())
+            writing.store.write(INDEX_NAME, [index.to_bytes()])
+            writing.store.close()
+        except BaseException:
+            writing.abandon()
+            raise
+        writing.state = "finished"
+        writing.progress.close()
 
     def get_config(self) -> dict[str, Any]:
         """Return the header of a shard: the format, its settings, and the columns."""
@@ -258,70 +304,16 @@ class Writing:
     shards: sample_shards.SampleShards | TableShards | None = None
     state: Literal["open", "finished", "abandoned"] = "open"
 
-    def write(self, sample: Mapping[str, Any]) -> None:
-        """Append a sample."""
+    def check_open(self) -> None:
+        """Raise WriteError if the dataset is finished or abandoned."""
         if self.state != "open":
-            raise self._closed_error()
-        shards = self.shards
-        if isinstance(shards, TableShards):
-            raise _other_kind("Arrow data", "call write_batch with pyarrow.Table.from_pylist([…])")
-        if shards is None:
-            if self.columns is None:
-                raise errors.InvalidArgumentError(
-                    "columns are not known: give the encoding of every column with columns={…}, or "
-                    "write Arrow data with write_batch"
-                )
-            shards = sample_shards.SampleShards(self.columns, self.format_, self._emit)
-        shards.write(sample)
-        self.shards = shards
-
-    def write_batch(self, data: pa.Table | pa.RecordBatch) -> None:
-        """Append all rows of Arrow data."""
-        if not isinstance(data, (pa.Table, pa.RecordBatch)):
-            raise errors.ArgumentTypeError(
-                f"write_batch takes a pyarrow Table or RecordBatch, found {type(data).__name__}: "
-                "use pyarrow.Table.from_pandas(…) or from_pydict(…), or write(sample)"
+            raise errors.WriteError(
+                f"this MDSWriter is {self.state} and takes no more samples: write another dataset "
+                "with a new writer"
             )
-        if self.state != "open":
-            raise self._closed_error()
-        shards = self.shards or TableShards(data.schema, self.columns, self.format_, self._emit)
-        if not isinstance(shards, TableShards):
-            raise _other_kind("samples", "call write with each of data.to_pylist()")
-        before = shards.num_rows
-        try:
-            shards.write_table(data)
-        except BaseException:
-            if shards.num_rows > before:
-                self.abandon()
-            raise
-        self.shards = shards
 
-    def finish(self) -> None:
-        """Write the last shard, wait for all shards, and write the index."""
-        if self.state == "finished":
-            return
-        if self.state != "open":
-            raise self._closed_error()
-        try:
-            if self.shards is not None:
-                self.shards.flush()
-            plan = self.shards.plan if isinstance(self.shards, TableShards) else None
-            index = commit.build_index(plan, self.store.finish())
-            self.store.write(INDEX_NAME, [index.to_bytes()])
-            self.store.close()
-        except BaseException:
-            self.abandon()
-            raise
-        self.state = "finished"
-        self.progress.close()
-
-    def _closed_error(self) -> errors.WriteError:
-        return errors.WriteError(
-            f"this MDSWriter is {self.state} and takes no more samples: write another dataset "
-            "with a new writer"
-        )
-
-    def _emit(self, shard: full_shard.FullShard) -> None:
+    def emit(self, shard: full_shard.FullShard) -> None:
+        """Store a shard."""
         try:
             self.store.put(shard)
         except BaseException:
