@@ -104,13 +104,13 @@ class Conversion:
         try:
             # Check again: another writer may have held the claim until now.
             replaced = commit.index_to_replace(location, overwrite=overwrite)
-            if not resume and own is None:
+            finished: dict[int, list[ShardReport]] = {}
+            if resume:
+                finished = self._find_finished()
+            elif own is None:
                 self._start_anew(replaced)
-            elif not resume:
+            else:
                 commit.remove_unfinished(location)
-            if resume or own is None:
-                self._check_no_other()
-            finished = self._find_finished() if resume else {}
             # Without a lock, another attempt could resume from shards that this one removes again.
             notes = resume or own is None
             reports = self._convert(workers, progress, finished, own or "0", notes=notes)
@@ -118,7 +118,11 @@ class Conversion:
                 location, self.schema, reports, self.job, self.extra, own, replaced
             )
         except BaseException as error:
-            if not resume or _is_in_the_data(error):
+            # Another run with the same data would fail like this one.
+            is_in_the_data = isinstance(error, errors.MDStormError) and not isinstance(
+                error, _PASSING
+            )
+            if is_in_the_data or not resume:
                 commit.clean_up(location, self.job, own)
             raise
         finally:
@@ -132,31 +136,30 @@ class Conversion:
         Shards that the `published` index lists are kept.
         """
         names = [n for n in self.location.list_names() if n.encode() not in published]
-        for job in (self.job, *self._other_jobs()):
+        others = {match["job"] for match in map(_NAME.fullmatch, names) if match}
+        for job in {self.job, *others}:
             map_files(self.location.remove, commit.shards_of(job, names))
 
-    def _other_jobs(self) -> set[str]:
-        """Return the jobs of other interrupted conversions in the directory."""
-        matches = filter(None, map(_NAME.fullmatch, self.location.list_names()))
-        return {match["job"] for match in matches} - {self.job}
+    def _find_finished(self) -> dict[int, list[ShardReport]]:
+        """Return the reports of the tasks that earlier runs finished, by task number.
 
-    def _check_no_other(self) -> None:
-        if self._other_jobs():
+        A task is finished if its record is complete and every shard exists with the recorded size.
+
+        Raises
+        ------
+        DatasetExistsError
+            If the directory holds part of another conversion.
+        """
+        sizes = dict(self.location.list_sizes())
+        matches = [match for match in map(_NAME.fullmatch, sizes) if match]
+        if any(match["job"] != self.job for match in matches):
             raise errors.DatasetExistsError(
                 f"{self.location.url} holds part of an interrupted conversion of another source, "
                 "of a source that has changed since, or with other options. Run that conversion "
                 "again to finish it, choose another directory, or start over with resume=False "
                 "(--no-resume)"
             )
-
-    def _find_finished(self) -> dict[int, list[ShardReport]]:
-        """Return the reports of the tasks that earlier runs finished, by task number.
-
-        A task is finished if its record is complete and every shard exists with the recorded size.
-        """
-        sizes = dict(self.location.list_sizes())
-        matches = filter(None, map(_NAME.fullmatch, sizes))
-        tasks = {m.string: int(m["task"]) for m in matches if m["job"] == self.job}
+        tasks = {match.string: int(match["task"]) for match in matches}
 
         def read(name: str) -> list[ShardReport] | None:
             try:
@@ -291,8 +294,3 @@ class _Rows:
 
 class _StoppedError(Exception):
     """Raised to end a thread whose work is no longer needed."""
-
-
-def _is_in_the_data(error: BaseException) -> bool:
-    """Whether the same conversion would fail again, so that its finished tasks are useless."""
-    return isinstance(error, errors.MDStormError) and not isinstance(error, _PASSING)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import secrets
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from mdstorm_backend.format.values.arrow_types import arrow_type
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.spark import materialization, sessions
 from mdstorm_backend.storage import Location
+from mdstorm_backend.write import directories
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -109,7 +111,7 @@ def materialize_staged(
             _open(staging),
             url,
             plan=schema,
-            recode=_Restored(schema),
+            recode=partial(_restored, schema),
             shard_size=shard_size,
             compression=compression,
             storage_options=storage_options,
@@ -169,30 +171,19 @@ def _open(staging: Location) -> ParquetDataset:
         ) from None
 
 
-class _Restored:
-    """A recode callable that restores column names and the time zone of timestamps."""
-
-    def __init__(self, schema: Schema) -> None:
-        self._names = list(schema.names)
+def _restored(schema: Schema, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch with the column names of `schema`, and with time zones of timestamps."""
+    columns = batch.columns
+    for i, column in enumerate(schema):
         # Sessions that refuse `_EXACT_TIMES` write INT96, which reads as timestamps without a zone.
-        self._with_instants = {
-            i: arrow_type(column.spark_type)
-            for i, column in enumerate(schema)
-            if column.spark_type and '"timestamp"' in json.dumps(column.spark_type)
-        }
-
-    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        columns = batch.columns
-        for i, type_ in self._with_instants.items():
-            columns[i] = columns[i].cast(type_)
-        return pa.RecordBatch.from_arrays(columns, names=self._names)
+        if column.spark_type and '"timestamp"' in json.dumps(column.spark_type):
+            columns[i] = columns[i].cast(arrow_type(column.spark_type))
+    return pa.RecordBatch.from_arrays(columns, names=list(schema.names))
 
 
 def _remove(staging: Location) -> None:
-    """Remove a directory that this job created; failures are logged, not raised."""
-    try:
+    """Remove a directory that this job created."""
+    with directories.cleaning_up(staging):
         for name in staging.list_names():
             staging.remove(name)
         staging.remove_directory_if_empty()
-    except Exception:
-        _logger.warning("could not remove %s: remove it yourself", staging.url, exc_info=True)

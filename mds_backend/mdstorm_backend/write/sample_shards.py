@@ -55,7 +55,10 @@ class SampleEncoder:
             struct.Struct(f"<{code}").pack if code else careful
             for code, careful in zip(codes, self._careful, strict=True)
         ]
-        self._get = _getter(self.names)
+        self._get: Callable[[Mapping[str, Any]], tuple[Any, ...]] = itemgetter(*self.names)
+        if len(self.names) == 1:  # of one name, itemgetter returns the value alone
+            (name,) = self.names
+            self._get = lambda sample: (sample[name],)
         self._record = struct.Struct("<" + "".join(codes)).pack if all(codes) else None
 
     def encode(self, sample: Mapping[str, Any]) -> bytes:
@@ -77,9 +80,6 @@ class SampleEncoder:
             parts = [encode(value) for encode, value in zip(self._fast, values)]  # noqa: B905
         except Exception:
             parts = self._encode_carefully(sample)
-        return self._join(parts)
-
-    def _join(self, parts: list[bytes]) -> bytes:
         try:
             sizes = self._pack_sizes(*[len(parts[i]) for i in self._variable])
         except struct.error:
@@ -128,13 +128,6 @@ def _shown(value: Any) -> str:
     if "\n" in text:  # such as the repr of an array
         text = " ".join(text.split())
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-
-
-def _getter(names: tuple[str, ...]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
-    if len(names) > 1:
-        return itemgetter(*names)
-    (name,) = names
-    return lambda sample: (sample[name],)
 
 
 class SampleShards:
