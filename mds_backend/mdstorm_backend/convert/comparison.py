@@ -14,8 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mdstorm_backend.base import cached_property
-from mdstorm_backend.base.threads import each
+from mdstorm_backend.base.threads import cached_property, each
 from mdstorm_backend.convert import parquet_to_mds
 from mdstorm_backend.display import Progress, counted, progress
 from mdstorm_backend.format import check_decimals, check_float_dtype

@@ -12,7 +12,6 @@ same prefix as the shards' names.
 from __future__ import annotations
 
 import json
-import logging
 import re
 import secrets
 import threading
@@ -25,19 +24,14 @@ from typing import Any
 import pyarrow as pa
 
 from mdstorm_backend import errors
-from mdstorm_backend.base import parse_json
-from mdstorm_backend.base.threads import OnProgress, fill, map_files
+from mdstorm_backend.base import parse_json, threads
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.format import Schema
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write import batch_shards, commit, directories
-from mdstorm_backend.write.full_shard import Packed, ShardFormat, ShardReport
+from mdstorm_backend.write import batch_shards, commit, directories, full_shard
 
 #: Errors that may not recur when the conversion is run again; our other errors are due to the data.
 _PASSING = (errors.WriteError, errors.StorageError, errors.CredentialsError)
-
-_logger = logging.getLogger(__name__)
-
 
 #: Names of the records of finished tasks, which the commit removes.
 _NAME = re.compile(r"part-(?P<task>\d{5,})-(?P<job>[0-9a-f]{8})-\d+\.done")
@@ -69,7 +63,7 @@ class Conversion:
     identity: str
     location: Location
     schema: Schema
-    format_: ShardFormat
+    format_: full_shard.ShardFormat
     tasks: Sequence[Sequence[int]]
     row_counts: Sequence[int]
     read: Callable[..., Iterator[pa.RecordBatch]]
@@ -81,7 +75,12 @@ class Conversion:
         return self.identity[:8]
 
     def run(
-        self, workers: int, progress: OnProgress | None, *, resume: bool, overwrite: bool = False
+        self,
+        workers: int | None,
+        progress: threads.OnProgress | None,
+        *,
+        resume: bool,
+        overwrite: bool,
     ) -> Dataset:
         """Run the unfinished tasks and publish the dataset.
 
@@ -104,7 +103,7 @@ class Conversion:
         try:
             # Check again: another writer may have held the claim until now.
             replaced = commit.index_to_replace(location, overwrite=overwrite)
-            finished: dict[int, list[ShardReport]] = {}
+            finished: dict[int, list[full_shard.ShardReport]] = {}
             if resume:
                 finished = self._find_finished()
             elif own is None:
@@ -127,7 +126,6 @@ class Conversion:
             raise
         finally:
             claim.release()
-        _logger.info("wrote %d shards to %s", len(index.shards), location.url)
         return Dataset(location, index)
 
     def _start_anew(self, published: bytes) -> None:
@@ -138,9 +136,9 @@ class Conversion:
         names = [n for n in self.location.list_names() if n.encode() not in published]
         others = {match["job"] for match in map(_NAME.fullmatch, names) if match}
         for job in {self.job, *others}:
-            map_files(self.location.remove, commit.shards_of(job, names))
+            threads.map_files(self.location.remove, commit.shards_of(job, names))
 
-    def _find_finished(self) -> dict[int, list[ShardReport]]:
+    def _find_finished(self) -> dict[int, list[full_shard.ShardReport]]:
         """Return the reports of the tasks that earlier runs finished, by task number.
 
         A task is finished if its record is complete and every shard exists with the recorded size.
@@ -161,30 +159,31 @@ class Conversion:
             )
         tasks = {match.string: int(match["task"]) for match in matches}
 
-        def read(name: str) -> list[ShardReport] | None:
+        def read(name: str) -> list[full_shard.ShardReport] | None:
             try:
                 note = parse_json(self.location.read(name))
                 if note["identity"] != self.identity:
                     return None
-                reports = [ShardReport.from_json(value) for value in note["shards"]]
+                reports = [full_shard.ShardReport.from_json(value) for value in note["shards"]]
             except (FileNotFoundError, KeyError, TypeError, ValueError):
                 return None
             files = [report.info.stored for report in reports]
             return reports if all(sizes.get(f.basename) == f.bytes for f in files) else None
 
-        found = zip(tasks.values(), map_files(read, tasks), strict=True)
+        found = zip(tasks.values(), threads.map_files(read, tasks), strict=True)
         return {task: reports for task, reports in found if reports is not None}
 
     def _convert(
         self,
-        workers: int,
-        progress: OnProgress | None,
-        finished: dict[int, list[ShardReport]],
+        workers: int | None,
+        progress: threads.OnProgress | None,
+        finished: dict[int, list[full_shard.ShardReport]],
         attempt: str,
         *,
         notes: bool,
-    ) -> list[ShardReport]:
+    ) -> list[full_shard.ShardReport]:
         """Run the unfinished tasks; return the reports of all tasks, in order."""
+        workers = threads.num_threads(workers)
         rows = _Rows(sum(self.row_counts), progress)
         rows.add(sum(self.row_counts[number] for number in finished))
         left = [number for number in range(len(self.tasks)) if number not in finished]
@@ -218,7 +217,7 @@ class Conversion:
 
     def _write(
         self, batches: Iterator[pa.RecordBatch], prefix: str, rows: _Rows, *, notes: bool
-    ) -> list[ShardReport]:
+    ) -> list[full_shard.ShardReport]:
         """Write the shards of a task, and the record that it is finished."""
         reports = batch_shards.write_shards(
             batches, self.location, self.schema, self.format_, prefix, rows.unless_stopped
@@ -241,7 +240,7 @@ class _Rows:
         Called with the count and the total after every change.
     """
 
-    def __init__(self, total: int, progress: OnProgress | None) -> None:
+    def __init__(self, total: int, progress: threads.OnProgress | None) -> None:
         self._total = total
         self._done = 0
         self._progress = progress
@@ -276,15 +275,16 @@ class _Rows:
         self._stopped = True
         self._stop.set_result(None)
 
-    def unless_stopped(self, pack: Callable[[], Packed]) -> Packed:
+    def unless_stopped(self, pack: Callable[[], full_shard.Packed]) -> full_shard.Packed:
         """Pack a shard in a daemon thread; raise _StoppedError as soon as the threads are stopped.
 
         The daemon thread is then left behind, as no codec can be interrupted.
         """
         if self._stopped:
             raise _StoppedError
-        result: Future[Packed] = Future()
-        threading.Thread(target=fill, args=(result, pack), name="mdstorm-pack", daemon=True).start()
+        result: Future[full_shard.Packed] = Future()
+        filled = (result, pack)
+        threading.Thread(target=threads.fill, args=filled, name="mdstorm-pack", daemon=True).start()
         waited: list[Future[Any]] = [result, self._stop]
         wait(waited, return_when=FIRST_COMPLETED)
         if not result.done():

@@ -14,21 +14,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mdstorm_backend import display
+from mdstorm_backend import display, errors
 from mdstorm_backend.base import check_integer, check_list, choose_among
-from mdstorm_backend.base.threads import num_threads
 from mdstorm_backend.convert.conversion import Conversion
 from mdstorm_backend.datasets import Dataset
-from mdstorm_backend.errors import CorruptDatasetError, MDStormError, MissingColumnError
 from mdstorm_backend.format import shard_info, type_plan
-from mdstorm_backend.format.compression import check_hashes
 from mdstorm_backend.format.schema import FORMAT_VERSION, Schema
 from mdstorm_backend.format.values.arrow_types import holds_vectors, plain_type
 from mdstorm_backend.parquet import ParquetDataset, RowGroup
 from mdstorm_backend.parquet.columns import filtered
-from mdstorm_backend.spark.materialization import checked_shard_size
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write.full_shard import ShardFormat
+from mdstorm_backend.write import full_shard
 
 #: Boundaries in the source at which shards end.
 CutAt: TypeAlias = Literal["files", "row_groups"]
@@ -130,8 +126,8 @@ def convert_parquet(
     check_integer("workers", workers, lowest=1)
     location = url if isinstance(url, Location) else Location.of(url, storage_options)
     of_groups = cut_at == "row_groups" and not shard_size
-    limit = shard_info.MAX_SHARD_BYTES if of_groups else checked_shard_size(shard_size)
-    format_ = ShardFormat(limit, compression, check_hashes(hashes))
+    limit = shard_info.MAX_SHARD_BYTES if of_groups else full_shard.checked_shard_size(shard_size)
+    format_ = full_shard.ShardFormat.of(limit, compression, hashes)
     fields = chosen_fields(source.arrow_schema, columns)
     schema = plan_parquet(fields) if plan is None else plan
     size = row_bytes(schema, source.nbytes / max(len(source), 1))
@@ -155,7 +151,7 @@ def convert_parquet(
         dict(extra or {}),
     )
     with display.progress("Converting", "rows", progress) as shown:
-        return conversion.run(num_threads(workers), shown, resume=resume, overwrite=overwrite)
+        return conversion.run(workers, shown, resume=resume, overwrite=overwrite)
 
 
 #: Bytes that every row takes in the shard's table of offsets.
@@ -177,7 +173,7 @@ def chosen_fields(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema
         return schema
     for name in columns:
         if name not in schema.names:
-            raise MissingColumnError(
+            raise errors.MissingColumnError(
                 f"there is no column {name!r}{choose_among(name, schema.names)}",
                 column=name,
             )
@@ -332,11 +328,12 @@ def _of_file(
                 ]
                 yield pa.RecordBatch.from_arrays(values, names=columns)
     except (pa.ArrowException, OSError) as error:
-        if isinstance(error, MDStormError):
+        if isinstance(error, errors.MDStormError):
             raise
-        raise CorruptDatasetError.of_file(url, f"cannot be read ({error})") from error
+        raise errors.CorruptDatasetError.of_file(url, f"cannot be read ({error})") from error
     if start != len(alive):
-        raise CorruptDatasetError.of_file(url, f"holds {start} rows, but {len(alive)} are recorded")
+        what = f"holds {start} rows, but {len(alive)} are recorded"
+        raise errors.CorruptDatasetError.of_file(url, what)
 
 
 def _stored_batches(

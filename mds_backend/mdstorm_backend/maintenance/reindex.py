@@ -17,8 +17,7 @@ from mdstorm_backend.format.index import INDEX_NAME, Index, parse_shard
 from mdstorm_backend.maintenance.verify import Problem
 from mdstorm_backend.storage import Buffer, Location
 from mdstorm_backend.tables import other_format
-from mdstorm_backend.write import commit
-from mdstorm_backend.write.full_shard import ShardReport
+from mdstorm_backend.write import commit, full_shard
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class ReindexReport:
 class _Found:
     """A shard, and the logical columns that its header describes."""
 
-    report: ShardReport
+    report: full_shard.ShardReport
     columns: Schema | None
     note: str = ""
 
@@ -196,7 +195,7 @@ def _describe(name: shard_info.ShardName, data: Buffer, raw: Buffer, url: str) -
     columns = stored_schema.parse_columns(extra["columns"]) if extra.get("columns") else None
     if columns is not None and set(columns.names) != set(info.column_names):
         raise ValueError("its header describes other columns than it lists")
-    report = ShardReport(info, validity.null_counts, validity.element_null_counts)
+    report = full_shard.ShardReport(info, validity.null_counts, validity.element_null_counts)
     return _Found(report, columns, note)
 
 

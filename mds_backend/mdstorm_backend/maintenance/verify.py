@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -18,11 +17,9 @@ from mdstorm_backend.datasets import Dataset, open_dataset
 from mdstorm_backend.display import Progress, progress
 from mdstorm_backend.format import Column, Schema, as_arrow, compression, layout, stored_schema
 from mdstorm_backend.format.index import INDEX_NAME, FileInfo, ShardInfo
-from mdstorm_backend.read.late import object_decoder
-from mdstorm_backend.read.mds_shard import MDSShard
+from mdstorm_backend.read import late, mds_shard
 from mdstorm_backend.storage import Buffer, Location
 
-_SHARD = re.compile(r".*\.mds(\.[a-z0-9]+)?")
 #: Values are decoded from about this many bytes at a time.
 _CHUNK_BYTES = 16 << 20
 #: Keys of a shard's index entry that its header repeats.
@@ -200,7 +197,7 @@ def _check_files(
     notes = [
         Problem(name, "is not in the index")
         for name in listed
-        if name not in known and _SHARD.fullmatch(name)
+        if name not in known and (name.endswith(".mds") or name.rpartition(".")[0].endswith(".mds"))
     ]
     return problems, notes
 
@@ -321,7 +318,7 @@ class _ShardCheck:
             self._check_file(self.info.raw_data, raw, "decompressed, it ")
         try:
             schema = _own_schema(self.schema, self.info)
-            shard = MDSShard(raw, self.info, schema, url=self._url)
+            shard = mds_shard.MDSShard(raw, self.info, schema, url=self._url)
             self._check_header(raw)
             self.null_counts = shard.validity.null_counts
             self.element_null_counts = shard.validity.element_null_counts
@@ -355,7 +352,7 @@ class _ShardCheck:
                 if ours != theirs:
                     self._add("has another schema in its header than the index")
 
-    def _check_values(self, shard: MDSShard) -> None:
+    def _check_values(self, shard: mds_shard.MDSShard) -> None:
         columns = [column for column in shard.schema if self._is_decodable(column)]
         try:
             self._decode(shard, columns)
@@ -385,7 +382,7 @@ class _ShardCheck:
             )
         return not (encoding.is_opaque or encoding.is_unsafe)
 
-    def _decode(self, shard: MDSShard, columns: list[Column]) -> None:
+    def _decode(self, shard: mds_shard.MDSShard, columns: list[Column]) -> None:
         """Decode every value of some columns, one chunk of rows at a time."""
         names = [column.name for column in columns]
         size = max(1, self.info.samples * _CHUNK_BYTES // max(self.info.raw_data.bytes, 1))
@@ -394,7 +391,7 @@ class _ShardCheck:
             batch = shard.read(rows, names, exact_nulls=True)
             for column in columns:
                 if column.is_late:
-                    decode = object_decoder(column.parsed_encoding, column, self._url, "array")
+                    decode = late.object_decoder(column.parsed_encoding, column, self._url, "array")
                     for value in as_arrow(batch[column.name]).to_pylist():
                         if value is not None:
                             decode(value)

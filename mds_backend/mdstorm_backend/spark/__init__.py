@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from mdstorm_backend.spark.materialization import (
-    check_driver_writes,
-    checked_shard_size,
-    materialize,
-    why_not_writable,
-)
+from mdstorm_backend.spark.materialization import check_driver_writes, materialize, why_not_writable
 from mdstorm_backend.spark.sessions import (
     is_local,
     is_refusal,
@@ -16,6 +11,7 @@ from mdstorm_backend.spark.sessions import (
     spark_url,
     start_session,
 )
+from mdstorm_backend.write.full_shard import checked_shard_size
 
 __all__ = [
     "check_driver_writes",

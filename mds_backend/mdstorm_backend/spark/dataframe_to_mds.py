@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,13 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from mdstorm_backend import errors
-from mdstorm_backend.base import check_integer, check_mapping, require, warn_user
-from mdstorm_backend.base.threads import map_files
+from mdstorm_backend.base import check_integer, check_mapping, require, threads, warn_user
 from mdstorm_backend.format import INDEX_NAME, Column, Schema, plan_types, shard_info, type_plan
-from mdstorm_backend.format.compression import check_hashes
 from mdstorm_backend.format.values.arrow_types import arrow_type, simple_name
-from mdstorm_backend.spark import sessions
-from mdstorm_backend.spark.materialization import run_job
+from mdstorm_backend.spark import materialization, sessions
 from mdstorm_backend.storage import Location, check_no_secrets
 from mdstorm_backend.write import commit, directories, full_shard, merge, tasks
 
@@ -101,16 +97,16 @@ def dataframe_to_mds(
     targets = directories.find_targets(
         options["out"], bool(options.get("keep_local")), storage_options, temporary=False
     )
-    format_ = full_shard.ShardFormat(
+    format_ = full_shard.ShardFormat.of(
         shard_info.parse_size_limit(options.get("size_limit", 1 << 26)),
         options.get("compression", "zstd") or None,
-        check_hashes(options.get("hashes")),
+        options.get("hashes"),
     )
     for location in targets.all:
         directories.clear_target(
             location,
             exist_ok=bool(options.get("exist_ok")),
-            first_shard=posixpath.join(tasks.directory_name(0), INDEX_NAME),
+            first_shard=f"{tasks.directory_name(0)}/{INDEX_NAME}",
         )
     job = tasks.PartitionJob(
         secrets.token_hex(4),
@@ -171,7 +167,7 @@ def _run(
         plain = dataframe.toDF(*(f"c{i}" for i in range(len(names))))
         chosen = plain.select(*(f"c{names.index(name)}" for name in schema.names))
         task: dict[str, Any] = {"job": job, "schema": schema}
-        return run_job(
+        return materialization.run_job(
             chosen, tasks.write_batches, task, schema, job.locations[-1], shown=with_progress
         )
     require("pandas")
@@ -186,7 +182,7 @@ def _run(
         "to_samples": to_samples,
         "arguments": arguments,
     }
-    return run_job(
+    return materialization.run_job(
         dataframe,
         tasks.write_frames,
         task,
@@ -283,7 +279,7 @@ def publish_partitions(
             "mdstorm_backend.materialize, which writes an empty dataset"
         )
     shards = [shard for part in parts for shard in part.shards]
-    indexes = [INDEX_NAME, *(posixpath.join(part.directory, INDEX_NAME) for part in parts)]
+    indexes = [INDEX_NAME, *(f"{part.directory}/{INDEX_NAME}" for part in parts)]
     *copies, target = job.locations
     for location in (target, *copies):
         try:
@@ -313,7 +309,7 @@ def _write_indexes(
     def write(part: merge.Part) -> None:
         commit.write_index(location.child(part.directory), part.index, retry=retry)
 
-    map_files(write, parts)
+    threads.map_files(write, parts)
     if merged:
         commit.write_index(location, merge.merge_parts(parts, location.url), retry=retry)
 
@@ -326,7 +322,7 @@ def abandon_partitions(job: tasks.PartitionJob, made: Sequence[Location]) -> Non
             for name in shards:
                 location.remove(name)
             if location.url.startswith("file:///"):
-                for directory in sorted({posixpath.dirname(name) for name in shards}):
+                for directory in sorted({name.rpartition("/")[0] for name in shards}):
                     location.child(directory).remove_directory_if_empty()
             if location in made:
                 location.remove_directory_if_empty()

@@ -16,8 +16,6 @@ from mdstorm_backend import errors
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.display import ThrottledLine, counted, human_bytes, open_line
 from mdstorm_backend.format import Schema, plan_types, shard_info
-from mdstorm_backend.format.compression import check_hashes
-from mdstorm_backend.format.values.arrow_types import simple_name
 from mdstorm_backend.spark import sessions
 from mdstorm_backend.storage import Location, check_no_secrets
 from mdstorm_backend.write import commit, directories, full_shard, tasks
@@ -25,9 +23,6 @@ from mdstorm_backend.write import commit, directories, full_shard, tasks
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
-
-#: Bytes; the default of the MDS format's own writer.
-DEFAULT_SHARD_SIZE = 1 << 26
 
 _logger = logging.getLogger(__name__)
 
@@ -112,19 +107,15 @@ def materialize(
     3
     """
     sessions.check_dataframe(df)
-    format_ = full_shard.ShardFormat(
-        checked_shard_size(shard_size), compression, check_hashes(hashes)
-    )
+    size = full_shard.checked_shard_size(shard_size)
+    format_ = full_shard.ShardFormat.of(size, compression, hashes)
     check_no_secrets(storage_options or {})
     schema = plan or plan_types(df.schema.jsonValue()["fields"], dtype, decimals)
     location = Location.of(url, storage_options)
     replaced = commit.index_to_replace(location, overwrite=overwrite)
     job = tasks.PartitionJob(secrets.token_hex(4), (location,), format_)
-    _logger.info(
-        "writing %s with the columns %s",
-        location.url,
-        ", ".join(f"{c.name} {simple_name(c.spark_type or '')} as {c.encoding}" for c in schema),
-    )
+    columns = ", ".join(f"{column.name} as {column.encoding}" for column in schema)
+    _logger.info("writing %s with the columns %s", location.url, columns)
     commit.remove_unfinished(location)
     commit.mark_directory(location)
     claim = directories.Claim(location)
@@ -139,40 +130,7 @@ def materialize(
         raise
     finally:
         claim.release()
-    _logger.info("wrote %d shards to %s", len(index.shards), location.url)
     return Dataset(location, index)
-
-
-def checked_shard_size(shard_size: int | None) -> int:
-    """Return a shard size in bytes, limited to 4 GiB; None and 0 mean the default.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If `shard_size` is negative or not a whole number; numeric strings are accepted.
-    """
-    try:
-        size = int(shard_size or DEFAULT_SHARD_SIZE)
-        whole = isinstance(shard_size, (str, type(None))) or size == (shard_size or size)
-    except (OverflowError, TypeError, ValueError):
-        size, whole = -1, False
-    if size < 0 or not whole or isinstance(shard_size, bool):
-        raise errors.InvalidArgumentError(
-            f"the shard size must be a whole number of bytes or None, found {shard_size!r}"
-        )
-    return min(size, shard_info.MAX_SHARD_BYTES)
-
-
-#: The error of a `make_task` function if workers cannot import mdstorm.
-_NO_MDSTORM = re.compile(r"ImportError: (mdstorm cannot be imported on the Spark worker .+)")
-#: The errors of Spark's workers that lack a library which every task needs.
-_NO_LIBRARY = re.compile(
-    r"ModuleNotFoundError: No module named '(pyarrow|pandas)'"
-    r"|PACKAGE_NOT_INSTALLED\] (PyArrow|Pandas)"
-)
-#: How a traceback begins the line of a task's WriteError, and the most characters to repeat of it.
-_WRITE_ERROR = f"{errors.WriteError.__module__}.{errors.WriteError.__name__}: "
-_LONGEST_WRITE_ERROR = 2000
 
 
 def run_job(
@@ -213,6 +171,18 @@ def run_job(
         return collect_reports(getattr(plain, by)(made, tasks.REPORT_SCHEMA))
 
 
+#: The error of a `make_task` function if workers cannot import mdstorm.
+_NO_MDSTORM = re.compile(r"ImportError: (mdstorm cannot be imported on the Spark worker .+)")
+#: The errors of Spark's workers that lack a library which every task needs.
+_NO_LIBRARY = re.compile(
+    r"ModuleNotFoundError: No module named '(pyarrow|pandas)'"
+    r"|PACKAGE_NOT_INSTALLED\] (PyArrow|Pandas)"
+)
+#: How a traceback begins the line of a task's WriteError, and the most characters to repeat of it.
+_WRITE_ERROR = f"{errors.WriteError.__module__}.{errors.WriteError.__name__}: "
+_LONGEST_WRITE_ERROR = 2000
+
+
 def collect_reports(mapped: DataFrame) -> list[str]:
     """Run the job of a frame that is mapped with `make_task`, and return its reports in order.
 
@@ -233,9 +203,8 @@ def collect_reports(mapped: DataFrame) -> list[str]:
         lacking = _lacking(error, mapped.sparkSession)
         if lacking:
             raise errors.MissingDependencyError(lacking) from error
-        _, is_ours, text = sessions.short_reason(error, longest=_LONGEST_WRITE_ERROR).partition(
-            _WRITE_ERROR
-        )
+        reason = sessions.short_reason(error, longest=_LONGEST_WRITE_ERROR)
+        _, is_ours, text = reason.partition(_WRITE_ERROR)
         if is_ours:
             raise errors.WriteError(text) from None  # Spark's error repeats it below two tracebacks
         raise

@@ -15,8 +15,7 @@ import pyarrow.compute as pc
 
 from mdstorm_backend.errors import EncodingError, MDStormError
 from mdstorm_backend.format import layout, shard_info
-from mdstorm_backend.format.encodings.arrays import Array
-from mdstorm_backend.format.encodings.encode_arrays import UNEVEN
+from mdstorm_backend.format.encodings import arrays, encode_arrays
 from mdstorm_backend.format.encodings.encoding import EncodedColumn
 from mdstorm_backend.format.schema import FORMAT_VERSION, Column, Schema
 from mdstorm_backend.storage import Location
@@ -301,7 +300,7 @@ class BatchShards:
         encoded = encode_column(column, values, ragged=name in self._ragged, as_json=as_json)
         if encoded.encoding == "json" and column.is_array:
             if name in self._given:
-                raise _refused(column, ValueError(UNEVEN))
+                raise _refused(column, ValueError(encode_arrays.UNEVEN))
             self._as_json.add(name)
         return encoded
 
@@ -394,7 +393,7 @@ def encode_column(
     """
     cast, encoding = column.spark_type is not None, column.parsed_encoding
     try:
-        if as_json and isinstance(encoding, Array):
+        if as_json and isinstance(encoding, arrays.Array):
             return encoding.encode_column_as_json(column.name, values)
         return encoding.encode_column(column.name, values, cast=cast, ragged=ragged)
     except MDStormError:

@@ -7,14 +7,13 @@ written last. Each job puts its id in the names of its shards and of its records
 
 from __future__ import annotations
 
-import posixpath
+import logging
 import re
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timezone
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend import errors
@@ -24,11 +23,12 @@ from mdstorm_backend.format.index import Index
 from mdstorm_backend.format.schema import FORMAT_VERSION, Column, Schema
 from mdstorm_backend.format.shard_info import CLAIM_NAME, INDEX_NAME, MARKER_NAME, ShardInfo
 from mdstorm_backend.storage import Location, seconds_of
-from mdstorm_backend.write import directories
-from mdstorm_backend.write.full_shard import ShardReport
+from mdstorm_backend.write import directories, full_shard
 
 if TYPE_CHECKING:
     from mdstorm_backend.cache import CachedDataset
+
+_logger = logging.getLogger(__name__)
 
 _OURS = re.compile(
     rf"part-\d{{5,}}-((?P<job>[0-9a-f]{{8}})-)?(?P<attempt>\d+)\.(\d{{5,}}\.mds(\.({EXTENSIONS}))?|done)"
@@ -58,7 +58,7 @@ def mark_directory(location: Location) -> None:
 def publish(
     location: Location,
     schema: Schema,
-    reports: Sequence[ShardReport],
+    reports: Sequence[full_shard.ShardReport],
     job: str | None = None,
     extra: Mapping[str, Any] | None = None,
     attempt: str | None = None,
@@ -93,6 +93,7 @@ def publish(
         ours.update(f"{name.partition('.')[0]}.done" for name in names)
     for name in ours - names:
         location.remove(name)
+    _logger.info("wrote %d shards to %s", len(names), location.url)
     return index
 
 
@@ -169,7 +170,7 @@ def check_seen(
     return sizes.keys()
 
 
-def build_index(schema: Schema | None, reports: Sequence[ShardReport]) -> Index:
+def build_index(schema: Schema | None, reports: Sequence[full_shard.ShardReport]) -> Index:
     """Return the index of the shards of `reports`, in that order, with null counts.
 
     Without a schema, the index holds only the entries of the MDS format.
@@ -202,8 +203,8 @@ def write_index(
     """
     content = index.to_bytes() if isinstance(index, Index) else index
     try:
-        directories.retried(location, partial(location.write, INDEX_NAME, [content]), retry)
-        found = directories.retried(location, partial(location.read, INDEX_NAME), retry)
+        directories.retried(location, lambda: location.write(INDEX_NAME, [content]), retry)
+        found = directories.retried(location, lambda: location.read(INDEX_NAME), retry)
     except errors.CredentialsError:
         raise
     except OSError as error:
@@ -282,7 +283,7 @@ def shards_of(job: str | None, names: Iterable[str], attempt: str | None = None)
 
     All attempts of the job count, unless `attempt` names one.
     """
-    found = [(name, _OURS.fullmatch(posixpath.basename(name))) for name in names]
+    found = [(name, _OURS.fullmatch(name.rpartition("/")[2])) for name in names]
     return [
         name
         for name, match in found
@@ -290,7 +291,7 @@ def shards_of(job: str | None, names: Iterable[str], attempt: str | None = None)
     ]
 
 
-def _with_counts(column: Column, reports: Sequence[ShardReport]) -> Column:
+def _with_counts(column: Column, reports: Sequence[full_shard.ShardReport]) -> Column:
     nulls = [report.null_counts.get(column.name, 0) for report in reports]
     encodings = {
         report.info.column_encodings[report.info.column_names.index(column.name)]

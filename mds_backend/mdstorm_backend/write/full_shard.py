@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
 
-from mdstorm_backend.errors import DatasetExistsError, WriteError
-from mdstorm_backend.format.compression import check_compression, compress, digests, extension
+from mdstorm_backend.errors import DatasetExistsError, InvalidArgumentError, WriteError
+from mdstorm_backend.format import compression as codecs
 from mdstorm_backend.format.encodings.registry import parse_encoding
 from mdstorm_backend.format.index import parse_shard
 from mdstorm_backend.format.shard_info import INDEX_VERSION, MAX_SHARD_BYTES, FileInfo, ShardInfo
@@ -37,12 +36,23 @@ class ShardFormat:
     compression: str | None = None
     hashes: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        check_compression(self.compression)
+    @classmethod
+    def of(
+        cls, size_limit: int | None, compression: str | None, hashes: Iterable[str] | None
+    ) -> ShardFormat:
+        """Return the settings that a user chose.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the compression or a hash is unknown, or the hashes are not unique and sorted.
+        """
+        codecs.check_compression(compression)
+        return cls(size_limit, compression, codecs.check_hashes(hashes))
 
     def file_name(self, basename: str) -> str:
         """Return the name of the stored file for the shard `basename`, with its compression."""
-        return f"{basename}.{extension(self.compression)}" if self.compression else basename
+        return f"{basename}.{codecs.extension(self.compression)}" if self.compression else basename
 
     def header(
         self,
@@ -54,7 +64,7 @@ class ShardFormat:
         value: dict[str, Any] = {
             "column_encodings": encodings,
             "column_names": names,
-            "column_sizes": _sizes(encodings),
+            "column_sizes": column_sizes(encodings),
             "compression": self.compression,
             "format": "mds",
             "hashes": self.hashes,
@@ -152,16 +162,16 @@ class FullShard:
                 f"the shard {basename} would take {size} bytes, but an MDS shard must be smaller "
                 "than 4 GiB: set a size limit, or store smaller values"
             )
-        raw = FileInfo(basename, size, digests(format_.hashes, self.content))
+        raw = FileInfo(basename, size, codecs.digests(format_.hashes, self.content))
         name, content, packed = basename, self.content, None
         if format_.compression:
             name = format_.file_name(basename)
-            content = [compress(format_.compression, self.content)]
-            packed = FileInfo(name, len(content[0]), digests(format_.hashes, content))
+            content = [codecs.compress(format_.compression, self.content)]
+            packed = FileInfo(name, len(content[0]), codecs.digests(format_.hashes, content))
         info = ShardInfo(
             column_names=self.names,
             column_encodings=self.encodings,
-            column_sizes=tuple(_sizes(self.encodings)),
+            column_sizes=tuple(column_sizes(self.encodings)),
             samples=self.samples,
             raw_data=raw,
             zip_data=packed,
@@ -172,13 +182,38 @@ class FullShard:
         return ShardReport(info, self.null_counts, self.element_null_counts), name, content
 
 
-def _sizes(encodings: tuple[str, ...]) -> list[int | None]:
+def column_sizes(encodings: Iterable[str]) -> list[int | None]:
+    """Return the size in bytes of the values of each column; None if it varies."""
     return [parse_encoding(text).size for text in encodings]
 
 
 def shard_name(prefix: str, number: int) -> str:
     """Return the file name of the uncompressed shard of a number."""
     return f"{prefix}.{number:05}.mds"
+
+
+#: Bytes; the default of the MDS format's own writer.
+DEFAULT_SHARD_SIZE = 1 << 26
+
+
+def checked_shard_size(shard_size: int | None) -> int:
+    """Return a shard size in bytes, limited to 4 GiB; None and 0 mean the default.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If `shard_size` is negative or not a whole number; numeric strings are accepted.
+    """
+    try:
+        size = int(shard_size or DEFAULT_SHARD_SIZE)
+        whole = isinstance(shard_size, (str, type(None))) or size == (shard_size or size)
+    except (OverflowError, TypeError, ValueError):
+        size, whole = -1, False
+    if size < 0 or not whole or isinstance(shard_size, bool):
+        raise InvalidArgumentError(
+            f"the shard size must be a whole number of bytes or None, found {shard_size!r}"
+        )
+    return min(size, MAX_SHARD_BYTES)
 
 
 #: Default number of threads: enough to hide the latency of an object store, few enough for memory,
@@ -227,7 +262,7 @@ class ShardStore:
         self._workers = max_workers or _WORKERS
         self._pool: ThreadPoolExecutor | None = None
         #: Shards in progress; `_reports` holds those before them, which are stored.
-        self._futures: deque[Future[ShardReport]] = deque()
+        self._futures: list[Future[ShardReport]] = []
         self._reports: list[ShardReport] = []
         self._written: list[tuple[Location, str]] = []
         self._made: list[Location] = []
@@ -288,7 +323,7 @@ class ShardStore:
     def _collect(self) -> None:
         """Wait for the oldest shard in progress, and collect its report or raise its failure."""
         self._reports.append(self._futures[0].result())
-        self._futures.popleft()
+        del self._futures[0]
 
     def write(self, name: str, content: Sequence[Buffer]) -> None:
         """Write a file to every directory, in the caller's thread."""

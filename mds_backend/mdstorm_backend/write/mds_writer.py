@@ -13,8 +13,6 @@ from mdstorm_backend import errors
 from mdstorm_backend.base import OwnContext, check_integer
 from mdstorm_backend.display import Described, Description, FileProgress, counted, shown_place
 from mdstorm_backend.format import INDEX_NAME, shard_info, type_plan
-from mdstorm_backend.format.compression import check_hashes
-from mdstorm_backend.format.encodings.registry import parse_encoding
 from mdstorm_backend.write import batch_shards, commit, directories, full_shard, sample_shards
 
 
@@ -122,7 +120,7 @@ class MDSWriter(Described, OwnContext):
         check_integer("max_workers", max_workers, lowest=1)
         check_integer("retry", retry, lowest=0)
         limit = shard_info.parse_size_limit(size_limit)
-        format_ = full_shard.ShardFormat(limit, compression or None, check_hashes(hashes))
+        format_ = full_shard.ShardFormat.of(limit, compression or None, hashes)
         targets = directories.find_targets(out, keep_local, storage_options)
         self.local, self.remote = targets.local, targets.remote
         first = format_.file_name(full_shard.shard_name("shard", 0))
@@ -131,7 +129,7 @@ class MDSWriter(Described, OwnContext):
         self.columns = None if columns is None else dict(columns)
         chosen = dict(sorted((columns or {}).items()))
         self.column_names, self.column_encodings = list(chosen), list(chosen.values())
-        self.column_sizes = [parse_encoding(encoding).size for encoding in chosen.values()]
+        self.column_sizes = full_shard.column_sizes(chosen.values())
         self.keep_local, self.compression = keep_local, compression
         self.hashes, self.size_limit = list(format_.hashes), limit
         progress = FileProgress(shown=progress_bar)

@@ -15,10 +15,8 @@ from typing import Any
 import numpy as np
 
 from mdstorm_backend import errors
+from mdstorm_backend.format import layout, shard_info
 from mdstorm_backend.format.encodings.registry import parse_encoding
-from mdstorm_backend.format.layout import preamble, preamble_size
-from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
-from mdstorm_backend.storage import Buffer
 from mdstorm_backend.write.full_shard import FullShard, ShardFormat
 
 _SHOWN = 80
@@ -153,9 +151,9 @@ class SampleShards:
     ) -> None:
         self._encoder = SampleEncoder(columns)
         self._header = format_.header(self._encoder.names, self._encoder.encodings)
-        self._limit = format_.size_limit or MAX_SHARD_BYTES
+        self._limit = format_.size_limit or shard_info.MAX_SHARD_BYTES
         self._emit = emit
-        self._empty = preamble_size(0, self._header)
+        self._empty = layout.preamble_size(0, self._header)
         self._start()
 
     def _start(self) -> None:
@@ -175,7 +173,7 @@ class SampleShards:
         need = len(data) + _OFFSET_WORD
         if self._used + need > self._limit:
             self.flush()
-            if self._empty + need > MAX_SHARD_BYTES:
+            if self._empty + need > shard_info.MAX_SHARD_BYTES:
                 raise errors.EncodingError(
                     f"a sample takes {len(data)} bytes, but an MDS shard must be smaller than 4 "
                     "GiB: store smaller values"
@@ -188,8 +186,8 @@ class SampleShards:
         """Emit the collected samples as a shard, if there are any."""
         if not self._lengths:
             return
-        samples = len(self._lengths)
-        start = preamble(np.array(self._lengths, np.int64), self._header)
-        content: list[Buffer] = [start, memoryview(self._data)]
+        data, lengths = self._data, np.array(self._lengths, np.int64)
         self._start()
-        self._emit(FullShard(self._encoder.names, self._encoder.encodings, samples, content))
+        names, encodings = self._encoder.names, self._encoder.encodings
+        start = layout.preamble(lengths, self._header)
+        self._emit(FullShard(names, encodings, len(lengths), [start, memoryview(data)]))

@@ -14,10 +14,7 @@ from mdstorm_backend.errors import ArgumentTypeError
 from mdstorm_backend.format import Schema
 from mdstorm_backend.format.encodings.registry import user_classes
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write.batch_shards import BatchShards
-from mdstorm_backend.write.directories import DEFAULT_RETRY
-from mdstorm_backend.write.full_shard import FullShard, ShardFormat, ShardReport, ShardStore
-from mdstorm_backend.write.sample_shards import SampleShards
+from mdstorm_backend.write import batch_shards, directories, full_shard, sample_shards
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,6 +27,7 @@ REPORT_SCHEMA = "report string"
 _JOIN_ROWS = 8192
 _JOIN_BYTES = 8 << 20
 
+Emit: TypeAlias = Callable[[full_shard.FullShard], None]
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 Frames: TypeAlias = "Iterator[pd.DataFrame]"
 ToSamples: TypeAlias = Callable[..., Iterable[dict[str, Any]]]
@@ -102,14 +100,14 @@ class PartitionJob:
 
     name: str
     locations: tuple[Location, ...]
-    format_: ShardFormat
+    format_: full_shard.ShardFormat
     by_partition: bool = False
     max_workers: int = 1
-    retry: int = DEFAULT_RETRY
+    retry: int = directories.DEFAULT_RETRY
 
     def write(
         self,
-        make: Callable[[Callable[[FullShard], None]], BatchShards | SampleShards],
+        make: Callable[[Emit], batch_shards.BatchShards | sample_shards.SampleShards],
         rows: Iterable[Any],
     ) -> list[str]:
         """Store what `make` cuts into shards of this task's partition, or nothing if that fails.
@@ -132,7 +130,7 @@ class PartitionJob:
         places = self.locations
         if self.by_partition:
             places = tuple(place.child(directory_name(partition)) for place in places)
-        store = ShardStore(
+        store = full_shard.ShardStore(
             places, self.format_, prefix, max_workers=self.max_workers, retry=self.retry
         )
         try:
@@ -167,7 +165,7 @@ def write_batches(
     names = list(names or schema.names)
     named = (pa.RecordBatch.from_arrays(b.columns, names=names) for b in join_small(batches))
     rows = map(recode, named) if recode else named
-    reports = job.write(partial(BatchShards, schema, job.format_), rows)
+    reports = job.write(partial(batch_shards.BatchShards, schema, job.format_), rows)
     yield pa.RecordBatch.from_arrays([pa.array(reports, pa.string())], names=["report"])
 
 
@@ -212,11 +210,11 @@ def write_frames(
                 )
             yield from made
 
-    reports = job.write(partial(SampleShards, columns, job.format_), samples())
+    reports = job.write(partial(sample_shards.SampleShards, columns, job.format_), samples())
     yield pd.DataFrame({"report": reports}, dtype=object)
 
 
-def report_texts(partition: int, reports: Sequence[ShardReport]) -> list[str]:
+def report_texts(partition: int, reports: Sequence[full_shard.ShardReport]) -> list[str]:
     """Return the result of a partition's task: one JSON text per shard."""
     return [
         json.dumps({"partition": partition, "sequence": sequence, **report.to_json()})
@@ -224,11 +222,12 @@ def report_texts(partition: int, reports: Sequence[ShardReport]) -> list[str]:
     ]
 
 
-def reports_by_partition(texts: Sequence[str]) -> dict[int, list[ShardReport]]:
+def reports_by_partition(texts: Sequence[str]) -> dict[int, list[full_shard.ShardReport]]:
     """Parse the results of a job's tasks; partitions and their shards are in order."""
-    partitions: dict[int, list[ShardReport]] = {}
+    partitions: dict[int, list[full_shard.ShardReport]] = {}
     for value in sorted(map(json.loads, texts), key=lambda v: (v["partition"], v["sequence"])):
-        partitions.setdefault(value["partition"], []).append(ShardReport.from_json(value))
+        report = full_shard.ShardReport.from_json(value)
+        partitions.setdefault(value["partition"], []).append(report)
     return partitions
 
 

@@ -15,8 +15,9 @@ from tests.mds_backend.convert.parquet_files import numbers, write
 from mdstorm_backend.convert import conversion, convert_parquet
 from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.errors import CorruptDatasetError, DatasetExistsError
+from mdstorm_backend.format import compression
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
-from mdstorm_backend.write import commit, full_shard
+from mdstorm_backend.write import commit
 
 ROWS = 100
 #: Each of the five files becomes shards of its own.
@@ -207,7 +208,7 @@ def test_a_codec_at_work_does_not_delay_an_interruption(
     """As zstd at its highest levels, which takes half a minute for a shard."""
     at_work, go_on = threading.Event(), threading.Event()
     was_left_behind: list[bool] = []
-    compress = full_shard.compress
+    compress = compression.compress
 
     def at_length(*arguments: Any) -> Any:
         at_work.set()
@@ -221,7 +222,7 @@ def test_a_codec_at_work_does_not_delay_an_interruption(
             assert at_work.wait(60)
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(full_shard, "compress", at_length)
+    monkeypatch.setattr(compression, "compress", at_length)
     monkeypatch.setattr(conversion, "SimpleQueue", Interrupted)
     options = {**OPTIONS, "compression": "zstd:19"}
     with pytest.raises(KeyboardInterrupt):

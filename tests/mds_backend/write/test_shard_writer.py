@@ -13,9 +13,10 @@ from tests.mds_backend.small_datasets import Huge, array_of, plan, to_table, wri
 from tests.mds_backend.strategies import Data, data, moderate
 
 from mdstorm_backend.errors import EncodingError, WriteError
+from mdstorm_backend.format import shard_info
 from mdstorm_backend.format.values.arrow_types import arrow_type
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write import batch_shards, sample_shards
+from mdstorm_backend.write import batch_shards
 from mdstorm_backend.write.full_shard import FullShard, ShardFormat, ShardReport
 from mdstorm_backend.write.sample_shards import SampleShards
 
@@ -228,7 +229,7 @@ def test_shards_end_where_the_next_sample_would_not_fit(
 
 
 def test_without_a_limit_a_shard_keeps_to_the_format(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sample_shards, "MAX_SHARD_BYTES", 1000)
+    monkeypatch.setattr(shard_info, "MAX_SHARD_BYTES", 1000)
     shards = cut([bytes(300)] * 5, None)
     assert [len(DecodedShard(shard).rows) for shard in shards] == [2, 2, 1]
     with pytest.raises(EncodingError, match=r"a sample takes 1004 bytes.* 4 GiB"):
