@@ -20,10 +20,9 @@ import numpy.typing as npt
 
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.errors import NoDataAvailableError
-from mdstorm_backend.order.chunks import Chunk
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.lanes import EpochLanes, Lanes, Stretch, ceil_div
-from mdstorm_backend.order.sampler import Place, Sampler
+from mdstorm_backend.order.sampler import Chunk, Place, Sampler
 
 _Numbers = npt.NDArray[np.int64]
 

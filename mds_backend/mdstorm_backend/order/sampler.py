@@ -1,21 +1,27 @@
-"""`Sampler`, the interface of all orders, and `Place`, how far the world has read in a pass.
+"""`Sampler`, the interface of all orders, `Place`, how far the world has read, and `Chunk`.
 
 A sampler yields the sample numbers of one rank and the sizes of its batches, from any place on. It
 also does the arithmetic of progress: a pass keeps an opaque *position*, asks the sampler to advance
 it by each batch, and converts it to a `Place` when a state is requested. States hold places, which
 are the same on all ranks, so that another number of ranks can resume from them.
 
-`ExactSampler` and `ElasticSampler` implement it, and `PieceSampler` of the loaders for samples that
-cannot be numbered. Passes use only this interface, whatever the order.
+A sampler yields chunks, which readers cut into batches. A `Chunk` is a range of sample numbers
+where rows are read in stored order, an array of numbers, or `RowsOnDemand`, whose order is computed
+when a block is filled.
+
+`ExactSampler` and `ElasticSampler` implement `Sampler`, and `PieceSampler` of the loaders for
+samples that cannot be numbered. Passes use only this interface, whatever the order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeAlias
 
-from mdstorm_backend.order.chunks import Chunk
+import numpy as np
+import numpy.typing as npt
+
 from mdstorm_backend.order.lanes import Lanes
 
 
@@ -179,3 +185,79 @@ class Sampler(Protocol):
         self, place: Place, skipped: int, part: int, mark: Any
     ) -> tuple[Place, int, int]:
         """Return the place, skipped samples and part with which a part resumes after one batch."""
+
+
+@dataclass(frozen=True)
+class ShardRows:
+    """The shard and the row of each of some samples, in any order.
+
+    Attributes
+    ----------
+    shards : numpy.ndarray
+        int64, numbers of the shards that hold the samples.
+    firsts : numpy.ndarray
+        int64, number of the first sample of each shard.
+    owners : numpy.ndarray
+        For each sample, the position of its shard in `shards`. Of a short unsigned type if that
+        is enough, because NumPy's stable sort is a radix sort then.
+    rows : numpy.ndarray
+        int64, for each sample, its row within the shard.
+    """
+
+    shards: npt.NDArray[np.int64]
+    firsts: npt.NDArray[np.int64]
+    owners: npt.NDArray[np.integer[Any]]
+    rows: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def numbers(self) -> npt.NDArray[np.int64]:
+        """The sample numbers in the dataset, int64."""
+        found: npt.NDArray[np.int64] = self.firsts[self.owners] + self.rows
+        return found
+
+
+def short_type(count: int) -> np.dtype[Any]:
+    """Return the dtype for numbers below `count` with the fastest stable sort."""
+    return np.dtype(np.uint8 if count <= 1 << 8 else np.uint16 if count <= 1 << 16 else np.int64)
+
+
+@dataclass(frozen=True)
+class RowsOnDemand:
+    """Samples whose order is computed when they are read.
+
+    Attributes
+    ----------
+    find : callable
+        Returns the shards and rows of the samples at some positions.
+    part : range
+        The positions of these samples.
+    """
+
+    find: Callable[[range], ShardRows]
+    part: range
+
+    def __len__(self) -> int:
+        return len(self.part)
+
+    def __getitem__(self, chosen: slice) -> RowsOnDemand:
+        return RowsOnDemand(self.find, self.part[chosen])
+
+    def found(self) -> ShardRows:
+        """Return the shards and rows of the samples."""
+        return self.find(self.part)
+
+
+#: Samples in reading order, by number or as rows of shards. A range is read at memory speed.
+Chunk: TypeAlias = range | npt.NDArray[np.int64] | RowsOnDemand
+
+
+def numbers_of(chunk: Chunk) -> list[int]:
+    """Return the sample numbers of a chunk."""
+    if isinstance(chunk, range):
+        return list(chunk)
+    found = chunk.found().numbers if isinstance(chunk, RowsOnDemand) else chunk
+    numbers: list[int] = found.tolist()
+    return numbers

@@ -21,9 +21,9 @@ from mdstorm_backend.base.recorder import Cause, work
 from mdstorm_backend.base.threads import Prefetcher
 from mdstorm_backend.errors import TransformError
 from mdstorm_backend.format.values.batch import Batch, slice_batch
-from mdstorm_backend.order.chunks import Chunk
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.lanes import ceil_div
+from mdstorm_backend.order.sampler import Chunk
 from mdstorm_backend.read.block import Block, Located
 from mdstorm_backend.read.decoded_images import reading_samples
 from mdstorm_backend.read.even_batches import EvenBatches, Group

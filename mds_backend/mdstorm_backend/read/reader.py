@@ -14,7 +14,7 @@ from mdstorm_backend.base.threads import Prefetcher
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.format.values.batch import Batch, num_rows
-from mdstorm_backend.order.chunks import Chunk
+from mdstorm_backend.order.sampler import Chunk
 from mdstorm_backend.read.block import Block, Located, Opened, Transform
 from mdstorm_backend.read.decoded_images import ImageDecoder, reading_samples
 from mdstorm_backend.read.gather_rows import Gatherer

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mdstorm_backend.order import chunks
-from mdstorm_backend.order.chunks import Permutation, numbers_of
-from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.order import exact
+from mdstorm_backend.order.exact import ExactOrder, Permutation
+from mdstorm_backend.order.sampler import numbers_of
 
 
 @pytest.fixture(autouse=True)
 def none_is_drawn_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "_FEW", 0)
+    monkeypatch.setattr(exact, "_FEW", 0)
 
 
 @given(size=st.integers(1, 5000), seed=st.integers(0, 9), cut=st.integers(0, 5000))

@@ -15,8 +15,8 @@ import pytest
 from mdstorm_backend import ExactOrder
 from mdstorm_backend.errors import NoDataAvailableError
 from mdstorm_backend.order import ExactSampler, Place
-from mdstorm_backend.order.chunks import numbers_of
 from mdstorm_backend.order.lanes import Deal, EpochLanes, Lanes, stride
+from mdstorm_backend.order.sampler import numbers_of
 
 
 def batches_of(sampler: ExactSampler, begun: Place) -> list[list[int]]:

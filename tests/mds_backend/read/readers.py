@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from mdstorm_backend.format.values.batch import Batch, as_arrow
-from mdstorm_backend.order.chunks import Chunk
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.exact_sampler import ExactSampler
-from mdstorm_backend.order.sampler import Place
+from mdstorm_backend.order.sampler import Chunk, Place
 from mdstorm_backend.read.block import Block
 from mdstorm_backend.read.pieces import PieceReader, Position
 from mdstorm_backend.read.reader import Reader

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from mdstorm_backend.format.values.batch import Batch
-from mdstorm_backend.order.chunks import Chunk
+from mdstorm_backend.order.sampler import Chunk
 from mdstorm_backend.read import packing
 from mdstorm_backend.read.block import Located
 from mdstorm_backend.read.gather_rows import gather_columns
