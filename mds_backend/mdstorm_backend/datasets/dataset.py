@@ -20,12 +20,11 @@ from mdstorm_backend.format.index import INDEX_NAME, Index, ShardInfo
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.stored_schema import restored, schema_of
 from mdstorm_backend.read.mds_shard import MDSShard
-from mdstorm_backend.read.open_shards import OpenShards
+from mdstorm_backend.read.shard import OpenShards, SampleSource
 from mdstorm_backend.storage import Arrival, Buffer, Location
 
 if TYPE_CHECKING:
     from mdstorm_backend.cache import CacheOptions, ShardFiles
-    from mdstorm_backend.read.shard import SampleSource
 
 #: Mapped shards to keep open with a limited cache, which cannot free the space of open files.
 _KEPT_OF_LIMITED_CACHE = 4

@@ -28,7 +28,7 @@ from mdstorm_backend.parquet.columns import StoredColumns
 from mdstorm_backend.parquet.listing import partition_texts
 from mdstorm_backend.parquet.parquet_shard import ParquetShard
 from mdstorm_backend.parquet.thrift import Struct
-from mdstorm_backend.read.open_shards import OpenShards
+from mdstorm_backend.read.shard import OpenShards
 from mdstorm_backend.storage import Location
 from mdstorm_backend.tables.snapshot import TableField
 

@@ -12,9 +12,8 @@ from mdstorm_backend.read.block import Block, Transform
 from mdstorm_backend.read.decoded_images import Decode, ImageDecoder, Size, check_decode
 from mdstorm_backend.read.late import LateDecoder, default_workers, map_in_threads, objects
 from mdstorm_backend.read.matrices import Output, check_outputs, output_name
-from mdstorm_backend.read.open_shards import OpenShards
 from mdstorm_backend.read.reader import check_num_epochs
-from mdstorm_backend.read.shard import Rows, SampleSource, Shard
+from mdstorm_backend.read.shard import OpenShards, Rows, SampleSource, Shard
 
 __all__ = [
     "Block",

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
+from typing import Any
+from weakref import WeakValueDictionary
 
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.checks import is_integer, warn_user
 from mdstorm_backend.base.recorder import Cause, Recorder, work
-from mdstorm_backend.base.threads import Prefetcher
+from mdstorm_backend.base.threads import OrderedPool, PoolContext, Prefetcher
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.format.values.batch import Batch, num_rows
@@ -20,7 +24,6 @@ from mdstorm_backend.read.decoded_images import ImageDecoder, reading_samples
 from mdstorm_backend.read.gather_rows import Gatherer
 from mdstorm_backend.read.late import default_workers
 from mdstorm_backend.read.matrices import Output, arranged
-from mdstorm_backend.read.open_shards import ShardsAhead
 from mdstorm_backend.read.shard import SampleSource, Shard
 
 #: A block has up to this many rows or bytes, whichever is less, but at least one batch.
@@ -29,6 +32,13 @@ _BLOCK_BYTES = 8 << 20
 #: A block of a wide table has more bytes, to amortise the cost per column.
 _COLUMN_BYTES = 16 << 10
 _WIDE_BLOCK_BYTES = 64 << 20
+
+#: Threads that open shards; they mostly wait for a disk or a network.
+OPENING_THREADS = 64
+#: No further shards are requested while this many are being opened, or once this many were mapped
+#: since the last block.
+_MANY = 64
+_MANY_MAPPED = 32
 
 
 @dataclass(kw_only=True, eq=False)
@@ -216,6 +226,91 @@ class _Stream:
             taken, self._left = self._left[:count], self._left[count:]
             count -= len(taken)
             yield Located(taken, self._bounds, self._kept)
+
+
+class ShardsAhead(PoolContext):
+    """Opens the shards of blocks before they are used.
+
+    Parameters
+    ----------
+    open_shard : callable
+        Opens a shard by its number and prepares it for reading.
+    find : callable
+        Returns the shard of a number if it is open, else None.
+    ahead : int
+        How many samples ahead of use shards are requested.
+    threads : bool
+        Whether to open shards in threads. Not worth it if opening only maps a file.
+    recorder : Recorder, optional
+        Records the work done, and the time spent waiting for it.
+    """
+
+    def __init__(
+        self,
+        open_shard: Callable[[int], Shard],
+        find: Callable[[int], Shard | None],
+        ahead: int,
+        *,
+        threads: bool,
+        recorder: Recorder | None = None,
+    ) -> None:
+        self._recorder = recorder
+        #: Opens a shard in this thread; `_task` does so in the pool.
+        self._open_shard = open_shard if recorder is None else recorder.called(open_shard)
+        self._task: Callable[[int], Any] = (
+            open_shard if recorder is None else recorder.task(open_shard)
+        )
+        self._find = find
+        self._ahead = ahead
+        #: Shards being opened, kept alive by the blocks that wait for them.
+        self._under_way: WeakValueDictionary[int, Future[Any]] = WeakValueDictionary()
+        #: Shards opened without threads since the last block was yielded.
+        self._opened = 0
+        self._pool = (
+            OrderedPool(OPENING_THREADS, thread_name_prefix="mdstorm-open") if threads else None
+        )
+
+    def __call__(self, blocks: Iterable[Block]) -> Iterator[Block]:
+        """Yield blocks in order, while the shards of the following ones are being opened."""
+        waiting: deque[tuple[int, Block]] = deque()
+        samples = 0
+        for block in blocks:
+            for part in block.parts:
+                part.shards = [self._begin(n, part.kept) for n in part.shard_numbers]
+                part.recorder = self._recorder
+            rows = sum(block.sizes)
+            waiting.append((rows, block))
+            samples += rows
+            # Do not wait for many shards: the first samples should arrive soon.
+            while waiting and (samples - waiting[0][0] >= self._ahead or self._are_many()):
+                rows, first = waiting.popleft()
+                samples -= rows
+                yield first
+        while waiting:  # blocks are released as they are used
+            yield waiting.popleft()[1]
+
+    def _are_many(self) -> bool:
+        if self._pool is None:
+            many, self._opened = self._opened >= _MANY_MAPPED, 0
+            return many
+        return len(self._under_way) >= _MANY and (
+            sum(not future.done() for future in self._under_way.values()) >= _MANY
+        )
+
+    def _begin(self, number: int, kept: Opened | None) -> Shard | Future[Any]:
+        found = None if kept is None else kept.get(number)
+        if found is None:
+            found = self._find(number) or self._under_way.get(number) or self._open(number)
+            if kept is not None:
+                kept[number] = found
+        return found
+
+    def _open(self, number: int) -> Shard | Future[Any]:
+        if self._pool is None:
+            self._opened += 1
+            return self._open_shard(number)
+        found = self._under_way[number] = self._pool.submit(self._task, number)
+        return found
 
 
 def batches_per_block(dataset: SampleSource, rows: int, batch_size: int) -> int:

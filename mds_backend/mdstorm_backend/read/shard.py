@@ -1,19 +1,30 @@
-"""The protocols `Shard` and `SampleSource`, which readers read, and shards in memory."""
+"""The protocols `Shard` and `SampleSource`, which readers read, and shards that are kept open."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any, Generic, Protocol, TypeVar
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.format.schema import Schema
-from mdstorm_backend.format.values.batch import Batch, num_rows, take_values
+from mdstorm_backend.base.threads import RenewedInForks
+from mdstorm_backend.format import Batch, Schema, num_rows, take_values
 from mdstorm_backend.storage import Arrival
 
 #: Sample numbers within a shard: ascending and without repetition.
 Rows = npt.NDArray[np.int64]
+
+#: Unused shards in memory that stay open; more of them while their total size is small.
+_KEPT = 4
+_KEPT_BYTES = 64 << 20
+#: Mapped shards that stay open. Each costs little but a file descriptor, of which most systems
+#: allow a process 1,024.
+_KEPT_MAPPED = 256
 
 
 class Shard(Protocol):
@@ -60,44 +71,6 @@ class Shard(Protocol):
 
     def sample(self, row: int, columns: Sequence[str] | None = None) -> dict[str, Any]:
         """Return one sample; by default all of its columns."""
-
-
-class MemoryShard(Shard):
-    """A batch that a transform returned, as a shard in memory.
-
-    Parameters
-    ----------
-    batch : Batch
-        The samples; kept, not copied.
-    """
-
-    def __init__(self, batch: Batch) -> None:
-        self.batch = batch
-        self.num_samples = num_rows(batch)
-
-    def read(self, rows: Rows, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch:
-        """Copy the given columns of the samples `rows`."""
-        return {name: take_values(self.batch[name], rows) for name in columns}
-
-    def decoded(self, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch:
-        """Return the given columns without copying."""
-        return {name: self.batch[name] for name in columns}
-
-    def sample(self, row: int, columns: Sequence[str] | None = None) -> dict[str, Any]:
-        """Return one sample; values are NumPy values or Python objects."""
-        return {
-            name: values[row] if isinstance(values, np.ndarray) else values[row].as_py()
-            for name, values in self.batch.items()
-            if columns is None or name in columns
-        }
-
-
-def contiguous(rows: Rows) -> slice | None:
-    """Return ascending `rows` as a slice, or None if they have gaps."""
-    if len(rows) == 0:
-        return slice(0, 0)
-    first, last = int(rows[0]), int(rows[-1])
-    return slice(first, last + 1) if last - first + 1 == len(rows) else None
 
 
 class SampleSource(Protocol):
@@ -160,3 +133,143 @@ class SampleSource(Protocol):
 
     def sample(self, i: int, columns: Sequence[str] | None = None) -> dict[str, Any]:
         """Return sample `i`; by default all of its columns."""
+
+
+_Shard = TypeVar("_Shard", bound=Shard)
+
+
+class OpenShards(RenewedInForks, Generic[_Shard]):
+    """Opens each shard once for all concurrent users. Thread-safe.
+
+    Different shards are opened in parallel: the lock is never held while one is read. A shard that
+    is still referenced is always found again; besides, the last few in memory and a few hundred
+    mapped ones are kept.
+
+    Parameters
+    ----------
+    kept_mapped : int
+        Number of mapped shards to keep.
+    kept, kept_bytes : int
+        Number of shards in memory to keep; more are kept up to so many bytes in total.
+    """
+
+    def __init__(
+        self,
+        kept_mapped: int = _KEPT_MAPPED,
+        *,
+        kept: int = _KEPT,
+        kept_bytes: int = _KEPT_BYTES,
+    ) -> None:
+        self._kept_mapped = kept_mapped
+        self._kept = kept
+        self._kept_bytes = kept_bytes
+        super().__init__()
+
+    def _renew(self) -> None:
+        self._lock = threading.Lock()
+        self._opening: dict[int, Future[_Shard]] = {}
+        self._alive: WeakValueDictionary[int, _Shard] = WeakValueDictionary()
+        #: Kept shards, found without the lock.
+        self._at_hand: dict[int, _Shard] = {}
+        #: Numbers of kept shards and their bytes in memory, oldest first.
+        self._in_memory: OrderedDict[int, int] = OrderedDict()
+        self._mapped: OrderedDict[int, int] = OrderedDict()
+        self._bytes = 0
+
+    def at_hand(self, number: int) -> _Shard | None:
+        """Return shard `number` if it is kept, without locking; else None."""
+        return self._at_hand.get(number)
+
+    def find(self, number: int) -> _Shard | None:
+        """Return shard `number` if it is open, else None."""
+        return self._at_hand.get(number) or self._alive.get(number)
+
+    def get(self, number: int, open_shard: Callable[[int], _Shard]) -> _Shard:
+        """Return shard `number`, calling `open_shard` if it is not open."""
+        shard = self._at_hand.get(number)
+        if shard is not None:
+            return shard
+        with self._lock:
+            shard = self._alive.get(number)
+            if shard is not None:
+                self._keep(number, shard)
+                return shard
+            result = self._opening.get(number)
+            is_mine = result is None
+            if result is None:
+                result = self._opening[number] = Future()
+        if not is_mine:
+            return result.result()
+        try:
+            shard = open_shard(number)
+        except BaseException as error:
+            with self._lock:
+                del self._opening[number]
+            result.set_exception(error)
+            raise
+        with self._lock:
+            del self._opening[number]
+            self._alive[number] = shard
+            self._keep(number, shard)
+        result.set_result(shard)
+        return shard
+
+    def release(self) -> None:
+        """Stop keeping shards; one that is still referenced stays open until it is released."""
+        with self._lock:
+            self._at_hand.clear()
+            self._in_memory.clear()
+            self._mapped.clear()
+            self._bytes = 0
+
+    def _keep(self, number: int, shard: _Shard) -> None:
+        if number in self._at_hand:
+            return
+        self._at_hand[number] = shard
+        kept = self._in_memory if shard.memory else self._mapped
+        kept[number] = shard.memory
+        self._bytes += shard.memory
+        is_in_memory = kept is self._in_memory
+        most = self._kept if is_in_memory else self._kept_mapped
+        while len(kept) > most and (not is_in_memory or self._bytes > self._kept_bytes):
+            oldest, memory = kept.popitem(last=False)
+            self._bytes -= memory
+            del self._at_hand[oldest]
+
+
+class MemoryShard(Shard):
+    """A batch that a transform returned, as a shard in memory.
+
+    Parameters
+    ----------
+    batch : Batch
+        The samples; kept, not copied.
+    """
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch = batch
+        self.num_samples = num_rows(batch)
+
+    def read(self, rows: Rows, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch:
+        """Copy the given columns of the samples `rows`."""
+        return {name: take_values(self.batch[name], rows) for name in columns}
+
+    def decoded(self, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch:
+        """Return the given columns without copying."""
+        return {name: self.batch[name] for name in columns}
+
+    def sample(self, row: int, columns: Sequence[str] | None = None) -> dict[str, Any]:
+        """Return one sample; values are NumPy values or Python objects."""
+        return {
+            name: values[row] if isinstance(values, np.ndarray) else values[row].as_py()
+            for name, values in self.batch.items()
+            if columns is None or name in columns
+        }
+
+
+def contiguous(rows: Rows) -> slice | None:
+    """Return ascending `rows` as a slice, or None if they have gaps."""
+    if len(rows) == 0:
+        return slice(0, 0)
+    first, last = int(rows[0]), int(rows[-1])
+    return slice(first, last + 1) if last - first + 1 == len(rows) else None

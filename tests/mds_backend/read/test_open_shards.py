@@ -10,7 +10,7 @@ from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import DatasetNotFoundError
-from mdstorm_backend.read.open_shards import OpenShards
+from mdstorm_backend.read.shard import OpenShards
 
 
 class Shard:

@@ -19,7 +19,7 @@ from mdstorm_backend.cache import shard_cache
 from mdstorm_backend.loaders import PassRecorders, Statistics
 from mdstorm_backend.loaders.passes import Pass
 from mdstorm_backend.loaders.torch import torch_tensors
-from mdstorm_backend.read import open_shards, reader
+from mdstorm_backend.read import reader
 from mdstorm_backend.read.gather_rows import Gatherer
 from mdstorm_backend.storage import Location
 
@@ -103,7 +103,7 @@ def _is_training() -> bool:
 @pytest.fixture
 def case(numbers: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Case:
     monkeypatch.setattr(reader, "BLOCK_ROWS", BATCH)  # one block for each shard
-    monkeypatch.setattr(open_shards, "OPENING_THREADS", 1)
+    monkeypatch.setattr(reader, "OPENING_THREADS", 1)
     return Case(numbers.url, tmp_path / "local", monkeypatch)
 
 
