@@ -1,6 +1,9 @@
 """Matrices: columns of one dtype that are delivered as one array ``(rows, columns)``.
 
-Rows of a matrix are copied from the bytes of records without transposing.
+Rows of a `Matrix` are copied from the bytes of records without transposing. Columns of a record
+that are copied together are a `Strip`. Copying one column out of records is one NumPy call, and so
+is copying many adjacent columns with values of one size: the records are then a matrix, and the
+columns its transpose. One call has less overhead and keeps the GIL released for longer.
 """
 
 from __future__ import annotations
@@ -233,6 +236,94 @@ class Matrix:
     def split(self, memory: npt.NDArray[Any]) -> Iterator[tuple[str, npt.NDArray[Any]]]:
         """Yield the name and the values, a view of `memory`."""
         yield self.name, self._values(memory)
+
+
+@dataclass(frozen=True)
+class Strip:
+    """One column, or several with adjacent values of one size in every record.
+
+    Attributes
+    ----------
+    offset : int
+        Byte offset of the first value in a record.
+    columns : tuple of (str, numpy.dtype)
+        Name and dtype of each column, in the order of the record.
+    shape : tuple of int
+        Shape of a value; only columns of scalars are joined.
+    """
+
+    offset: int
+    columns: tuple[tuple[str, np.dtype[Any]], ...]
+    shape: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Name of the first column, used as the field name of the strip."""
+        return self.columns[0][0]
+
+    @property
+    def _dtype(self) -> np.dtype[Any]:
+        """Unsigned integer dtype of the values' size, in which they are copied."""
+        return np.dtype(f"u{self.columns[0][1].itemsize}")
+
+    @property
+    def fields(self) -> Iterator[tuple[str, Any, int]]:
+        """Name, format and offset of the record field that the strip copies."""
+        yield self.name, (self._dtype, (len(self.columns), *self.shape)), self.offset
+
+    def empty(self, rows: int) -> npt.NDArray[Any]:
+        """Allocate `rows` values of each column."""
+        return np.empty((len(self.columns), rows, *self.shape), self._dtype)
+
+    def fill(
+        self, memory: npt.NDArray[Any], positions: slice, records: npt.NDArray[np.void]
+    ) -> None:
+        """Copy the values of `records`, viewed as `record_view`, to `positions` of `memory`."""
+        memory[:, positions] = records[self.name].swapaxes(0, 1)
+
+    def split(self, memory: npt.NDArray[Any]) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+        """Yield the name and values of each column, as views of `memory`."""
+        for (name, dtype), values in zip(self.columns, memory, strict=True):
+            yield name, values.view(dtype)
+
+    def joined(self, other: Strip) -> Strip | None:
+        """Return this strip joined with `other`; None unless adjacent and of one size."""
+        size = self._dtype.itemsize
+        if self.shape or other.shape or other._dtype.itemsize != size:
+            return None
+        if other.offset != self.offset + size * len(self.columns):
+            return None
+        return Strip(self.offset, self.columns + other.columns)
+
+
+def strips_of(record: np.dtype[np.void], wanted: Mapping[str, np.dtype[Any]]) -> tuple[Strip, ...]:
+    """Return the wanted columns of a record in as few strips as possible.
+
+    Parameters
+    ----------
+    record : numpy.dtype
+        Structured dtype of a sample.
+    wanted : mapping from str to numpy.dtype
+        The columns to read, and the dtype of their values or elements.
+    """
+    strips: list[Strip] = []
+    for name, (field, offset, *_) in (record.fields or {}).items():  # in the order of their bytes
+        if name not in wanted:
+            continue
+        strip = Strip(offset, ((name, wanted[name]),), field.shape)
+        joined = strips[-1].joined(strip) if strips else None
+        if joined is None:
+            strips.append(strip)
+        else:
+            strips[-1] = joined
+    return tuple(strips)
+
+
+def record_view(record: np.dtype[np.void], strips: Sequence[Strip | Matrix]) -> np.dtype[np.void]:
+    """Return the dtype that views records as the fields of strips and matrices."""
+    fields = [field for strip in strips for field in strip.fields]
+    names, formats, offsets = zip(*fields, strict=True) if fields else ((), (), ())
+    return layout(names, formats, offsets, record.itemsize)
 
 
 def matrix_of(

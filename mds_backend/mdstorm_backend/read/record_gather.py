@@ -18,9 +18,8 @@ from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values.batch import Batch
 from mdstorm_backend.read.block import Located, Scattered, Selection
 from mdstorm_backend.read.logical import to_logical, view_dtype
-from mdstorm_backend.read.matrices import Matrix, Output, matrices_of
+from mdstorm_backend.read.matrices import Matrix, Output, Strip, matrices_of, record_view, strips_of
 from mdstorm_backend.read.mds_shard import MDSShard
-from mdstorm_backend.read.packing import Strip, record_view, strips_of
 from mdstorm_backend.read.shard import Shard
 
 #: Bytes of records split into columns at a time. Each column reads all of them, so they should

@@ -13,7 +13,7 @@ from mdstorm_backend.read import block as block_module
 from mdstorm_backend.read import record_gather
 from mdstorm_backend.read.block import Located
 from mdstorm_backend.read.gather_rows import Gatherer, gather_columns
-from mdstorm_backend.read.packing import record_view, strips_of
+from mdstorm_backend.read.matrices import record_view, strips_of
 
 #: Four layouts: all fixed, fixed with nulls, with a variable-size column, arrays in two forms.
 LAYOUTS: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {

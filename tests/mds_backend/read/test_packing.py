@@ -8,11 +8,10 @@ import pytest
 
 from mdstorm_backend.format.values.batch import Batch
 from mdstorm_backend.order.sampler import Chunk
-from mdstorm_backend.read import packing
+from mdstorm_backend.read import gather_rows
 from mdstorm_backend.read.block import Located
-from mdstorm_backend.read.gather_rows import gather_columns
+from mdstorm_backend.read.gather_rows import Packing, gather_columns
 from mdstorm_backend.read.matrices import Output, columns_of, output_name
-from mdstorm_backend.read.packing import Packing
 from mdstorm_backend.read.shard import MemoryShard
 
 ROWS = 1000
@@ -50,13 +49,13 @@ def located(of: list[MemoryShard], chunk: Chunk) -> Located:
 def packed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Rows of the shards that are packed."""
     found = []
-    real = packing._packed
+    real = gather_rows._packed
 
     def pack(columns: list[np.ndarray]) -> np.ndarray:
         found.append(len(columns[0]))
         return real(columns)
 
-    monkeypatch.setattr(packing, "_packed", pack)
+    monkeypatch.setattr(gather_rows, "_packed", pack)
     return found
 
 
