@@ -151,7 +151,7 @@ class Located:
     @cached_property
     def record_dtype(self) -> np.dtype[np.void] | None:
         """Dtype of a sample if all shards hold records of one dtype, else None."""
-        dtypes = {_record_dtype(shard) for shard in self.opened}
+        dtypes = {s.record_dtype if isinstance(s, MDSShard) else None for s in self.opened}
         return dtypes.pop() if len(dtypes) == 1 else None
 
     def selections(self, start: int, stop: int, position: int) -> Iterator[Selection]:
@@ -281,9 +281,3 @@ def _as_slice(rows: npt.NDArray[np.int64]) -> Positions:
     if last - first + 1 == len(rows) and bool((np.diff(rows) == 1).all()):
         return slice(first, last + 1)
     return rows
-
-
-def _record_dtype(shard: Shard) -> np.dtype[np.void] | None:
-    if not isinstance(shard, MDSShard) or shard.records is None:
-        return None
-    return shard.record_dtype

@@ -1,7 +1,13 @@
-"""Convert stored values to logical values: booleans, dates, decimals, nested types, nulls."""
+"""Convert stored values to logical values: booleans, dates, decimals, nested types, nulls.
+
+`to_logical` converts a column, a `ValueDecoder` decodes one value at a time.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -9,12 +15,19 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mdstorm_backend.format import Column, Values, as_arrow, is_number
+from mdstorm_backend.format.encodings import Encoding
+from mdstorm_backend.format.encodings.encoding import Decode, DecodeSpan
 from mdstorm_backend.format.encodings.json_text import decode_lists
-from mdstorm_backend.format.schema import Column
+from mdstorm_backend.format.encodings.numbers import PythonInteger
 from mdstorm_backend.format.values import nested_lists
-from mdstorm_backend.format.values.batch import Values, as_arrow
+from mdstorm_backend.read.late import object_decoder
 
 Mask = npt.NDArray[np.bool_]
+
+#: Python's ordinal of 1970-01-01.
+_EPOCH = date(1970, 1, 1).toordinal()
+_DAYS = np.dtype("datetime64[D]")
 
 
 def to_logical(
@@ -149,3 +162,141 @@ def _typed(column: Column, stored: Values) -> Values:
 def _numpy_typed(column: Column, stored: npt.NDArray[Any]) -> npt.NDArray[Any]:
     dtype = view_dtype(column)
     return stored.astype("datetime64[D]") if dtype is None else stored.view(dtype)
+
+
+class ValueDecoder:
+    """Chooses the fastest way to decode one value of a column, in a microsecond or so.
+
+    Parameters
+    ----------
+    column : Column
+        The column.
+    encoding : Encoding
+        How the shard stores it.
+    data : memoryview
+        The bytes of the shard.
+    url : str
+        Where they come from, for error messages.
+    """
+
+    def __init__(self, column: Column, encoding: Encoding, data: memoryview, url: str) -> None:
+        encoding.check_decodable(column.name)
+        self.column = column
+        self._encoding = encoding
+        self._data = data
+        self._url = url
+        self._is_typed = column.spark_type is not None and not column.is_late
+        self._dtype = view_dtype(column) if self._is_typed else encoding.dtype
+        #: Whether the value is a Python object rather than a NumPy one.
+        self._to_python = isinstance(encoding, PythonInteger) or (
+            self._is_typed and not column.is_array and not column.is_numpy(exact_nulls=True)
+        )
+
+    @property
+    def needs_read(self) -> bool:
+        """Whether `Shard.read` has to decode the row, as decoding the bytes is not enough."""
+        if self._encoding.is_verbatim:
+            return False
+        if not (self._encoding.is_viewed or self._encoding.is_array):
+            # The placeholder bytes of a null need not be decodable.
+            is_plain = not self._is_typed or pa.types.is_decimal(self.column.arrow_type)
+            return self.column.null_count > 0 or not is_plain
+        if self.column.element_null_count or self.column.uneven:
+            return True
+        if not self._is_typed or self._is_date:
+            return False
+        return self._dtype is None or (self._to_python and not is_number(self.column.arrow_type))
+
+    @property
+    def _is_date(self) -> bool:
+        """Whether values, or the elements of arrays, are dates."""
+        if not self._is_typed:
+            return False
+        type_ = self.column.arrow_type
+        return bool(pa.types.is_date(type_.value_type if self.column.is_array else type_))
+
+    def of_row(self, start: int, stride: int, count: int) -> Callable[[int], Any]:
+        """Return the function from a row to its value, for samples of one size.
+
+        Parameters
+        ----------
+        start : int
+            Where the value of the first row begins.
+        stride : int
+            Bytes from a row to the next one.
+        count : int
+            Number of rows.
+        """
+        if self._encoding.is_viewed:
+            return self._of_view(self._view(start, count, stride))
+        get, size = self.of_span(), self._encoding.size or 0
+        return lambda row: get(start + row * stride, start + row * stride + size)
+
+    def of_span(self) -> DecodeSpan:
+        """Return the function from a byte span to its value, for samples of varying size."""
+        encoding, data = self._encoding, self._data
+        if encoding.is_viewed and encoding.size is not None:
+            get = self._of_view(self._view(0, len(data) - encoding.size + 1, 1))
+            return lambda start, stop: get(start)
+        decode = encoding.span_decoder(data, self._object_decoder())
+        return self._of_array(decode) if encoding.is_array else decode
+
+    def after_read(self) -> Callable[[Any], Any]:
+        """Return the function that turns a value of `Shard.read` into the delivered value."""
+        if self.column.uneven and not self.column.element_null_count:
+            dtype, depth = self._dtype, nested_lists.depth_of(self.column.arrow_type)
+            return lambda value: None if value is None else _with_arrays(value, depth, dtype)
+        if not self.column.is_late:
+            return lambda value: value
+        decode = self._object_decoder()
+        return lambda value: None if value is None else decode(value)
+
+    def _object_decoder(self) -> Decode:
+        decode = object_decoder(self._encoding, self.column, self._url)
+        if not (self._is_typed and pa.types.is_decimal(self.column.arrow_type)):
+            return decode
+        scale = self.column.arrow_type.scale
+        return lambda stored: _with_scale(decode(stored), scale)
+
+    def _of_array(self, decode: DecodeSpan) -> DecodeSpan:
+        if not self._is_typed:
+            return decode
+        if self._is_date:
+            return lambda start, stop: decode(start, stop).astype(_DAYS)
+        dtype = self._dtype
+        return lambda start, stop: decode(start, stop).view(dtype)
+
+    def _view(self, start: int, count: int, stride: int) -> npt.NDArray[Any]:
+        """Return an array view of the bytes with a value at every `stride` bytes from `start`."""
+        dtype = self._encoding.dtype if self._is_date else self._dtype
+        shape = self._encoding.shape
+        assert dtype is not None
+        assert shape is not None
+        strides = (stride, *np.empty(shape, dtype).strides)
+        view: npt.NDArray[Any] = np.ndarray((count, *shape), dtype, self._data, start, strides)
+        return view
+
+    def _of_view(self, view: npt.NDArray[Any]) -> Callable[[int], Any]:
+        if self._encoding.shape:
+            if self._is_date:
+                return lambda place: view[place].astype(_DAYS)
+            return lambda place: view[place].copy()
+        get = view.item
+        if not self._is_date:
+            return get if self._to_python else view.__getitem__
+        if self._to_python:
+            return lambda place: date.fromordinal(get(place) + _EPOCH)
+        return lambda place: np.datetime64(get(place), "D")
+
+
+def _with_arrays(lists: list[Any], depth: int, dtype: np.dtype[Any] | None) -> Any:
+    """Replace the innermost lists of nested lists with arrays."""
+    if depth == 1:
+        return np.array(lists, dtype)
+    return [_with_arrays(inner, depth - 1, dtype) for inner in lists]
+
+
+def _with_scale(number: Decimal, scale: int) -> Decimal:
+    if number.as_tuple().exponent != -scale:
+        raise ValueError(f"the decimal {number} has other digits than its type says")
+    return number

@@ -1,37 +1,140 @@
-"""An MDS shard: decodes columns and samples from its bytes."""
+"""An MDS shard: columns, records and single samples, decoded from its bytes."""
 
 from __future__ import annotations
 
+import mmap
 import struct
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
+from math import prod
 from operator import index
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm_backend.base import cached_property
+from mdstorm_backend.base.recorder import Cause, work
 from mdstorm_backend.errors import ArgumentTypeError, CorruptDatasetError, MDStormError
+from mdstorm_backend.format import Batch, Column, Schema, Values, as_arrow, gather_fixed
+from mdstorm_backend.format.encodings.encoding import DecodeSpan
 from mdstorm_backend.format.index import ShardInfo
-from mdstorm_backend.format.schema import Column, Schema
-from mdstorm_backend.format.values.batch import Batch, Positions, Values, as_arrow, gather_fixed
+from mdstorm_backend.format.layout import ShardLayout, Validity, parse_header, unpack_validity
 from mdstorm_backend.format.values.nested_lists import elements_of, with_elements
-from mdstorm_backend.read.decode_sample import SampleDecoder, sample_decoder
-from mdstorm_backend.read.logical import to_logical
-from mdstorm_backend.read.mds_file import MDSFile
-from mdstorm_backend.read.shard import Rows, contiguous
+from mdstorm_backend.read.logical import ValueDecoder, to_logical
+from mdstorm_backend.read.shard import Rows, Shard, contiguous
 from mdstorm_backend.storage import Buffer
 
+SampleDecoder: TypeAlias = Callable[[int], dict[str, Any]]
 
-class MDSShard(MDSFile):
-    """One shard of a dataset; the parameters are those of `MDSFile`."""
+
+class MDSShard(Shard):
+    """One shard of a dataset.
+
+    Parameters
+    ----------
+    buffer : bytes-like
+        The uncompressed file, usually a memory map. It is kept, not copied.
+    info : ShardInfo
+        The shard's entry in the index.
+    schema : Schema
+        The schema of the dataset.
+    url : str
+        Where the file came from, for error messages.
+
+    Attributes
+    ----------
+    schema, url
+        As above.
+    layout : ShardLayout
+        Order, encodings and sizes of the values in a sample.
+    stored : numpy.ndarray
+        The file, uint8.
+    data : memoryview
+        The same bytes as a memory view of format ``B``.
+    offsets : numpy.ndarray
+        Byte offset of each sample in the file, uint32 of shape ``(samples + 1,)``.
+    record_dtype : numpy.dtype or None
+        Packed dtype of a sample if all samples have the same size, else None.
+
+    Raises
+    ------
+    CorruptDatasetError
+        If the file is cut off or contradicts the index.
+    """
 
     def __init__(self, buffer: Buffer, info: ShardInfo, schema: Schema, *, url: str) -> None:
-        super().__init__(buffer, info, schema, url=url)
+        mapped = buffer.obj if isinstance(buffer, memoryview) else None
+        self._map = mapped if isinstance(mapped, mmap.mmap) else None
+        self.stored = np.frombuffer(buffer, np.uint8)
+        self.data = self.stored.data
+        self.schema = schema
+        self.layout = ShardLayout.of(info)
+        self.url = url
+        self.offsets, self._extra = parse_header(self.stored, info, url=url)
+        self.num_samples = info.samples
+        self.record_dtype = self.layout.record_dtype if self.layout.is_fixed else None
+        if self.record_dtype is not None:
+            size, found = self.record_dtype.itemsize, int(self.offsets[-1] - self.offsets[0])
+            if found != size * info.samples:
+                raise self.corrupt(
+                    f"holds {info.samples} samples of {size} bytes each by its index, but {found} "
+                    "bytes of samples"
+                )
         #: The validity of the elements of ragged arrays, as lists of the same lengths.
         self._element_masks: dict[str, pa.ListArray] = {}
         self._samplers: dict[tuple[str, ...] | None, SampleDecoder] = {}
+
+    def wait_for(self, stop: int) -> None:
+        """Wait until the samples before `stop` have arrived.
+
+        Raises
+        ------
+        MDStormError
+            If the download fails, see `ShardCache.open`.
+        """
+        arrival = self.arrival
+        if arrival is not None:
+            with work(Cause.DOWNLOADS):
+                arrival.wait_for(int(self.offsets[stop]))
+            self.arrival = None if arrival.is_over else arrival
+
+    def will_need(self) -> None:
+        """Advise the operating system to read the file ahead, if it is mapped."""
+        if self.arrival is None and self._map is not None:
+            self._map.madvise(mmap.MADV_WILLNEED)
+
+    @property
+    def memory(self) -> int:
+        """Bytes held in memory; 0 for a mapped file."""
+        return self.stored.nbytes if self._map is None else 0
+
+    @cached_property
+    def records(self) -> npt.NDArray[np.void]:
+        """View of all samples as opaque records, if they have the same size."""
+        assert self.record_dtype is not None
+        dtype = np.dtype(f"V{self.record_dtype.itemsize}")
+        if dtype.itemsize == 0 or self.num_samples == 0:
+            return np.empty(self.num_samples, dtype)
+        return np.frombuffer(self.data, dtype, self.num_samples, int(self.offsets[0]))
+
+    @cached_property
+    def validity(self) -> Validity:
+        """The bitmaps of non-null rows and elements."""
+        try:
+            validity = unpack_validity(self._extra.get("nulls", {}))
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise self.corrupt(f"has unreadable null bitmaps ({error})") from error
+        fits = [len(mask) == self.num_samples for mask in validity.rows.values()]
+        for name, encoding in zip(self.layout.names, self.layout.encodings, strict=True):
+            mask = validity.elements.get(name)
+            if mask is not None and encoding.shape is not None:
+                fits.append(len(mask) == self.num_samples * prod(encoding.shape))
+        if not all(fits):
+            raise self.corrupt(f"has null bitmaps that are not of its {self.num_samples} samples")
+        return validity
 
     def read(self, rows: Rows, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch:
         """Decode columns of the samples `rows` (ascending, without repetition) into new arrays.
@@ -48,7 +151,17 @@ class MDSShard(MDSFile):
             if encoding.is_opaque and name in columns:
                 encoding.check_decodable(name)
         try:
-            return self._read(rows, columns, exact_nulls=exact_nulls)
+            if self.record_dtype is None:
+                stored = self._read_variable(rows, columns)
+            else:
+                span = contiguous(rows)
+                records = self.records[span] if span else self.records[rows]
+                chosen = records.view(self.record_dtype)
+                stored = {name: chosen[name].copy() for name in columns}
+            return {
+                name: self._finished(self.schema[name], stored[name], rows, exact_nulls=exact_nulls)
+                for name in columns
+            }
         except (IndexError, OverflowError, ValueError) as error:
             if isinstance(error, MDStormError):
                 raise
@@ -94,14 +207,18 @@ class MDSShard(MDSFile):
             key = None if columns is None else tuple(columns)
             decode = self._samplers.get(key)
             if decode is None:
-                self._check_columns(self.schema.names if key is None else key)
-                decode = sample_decoder(self, self.schema.names if key is None else key)
-                self._samplers[key] = decode
+                names = self.schema.names if key is None else key
+                self._check_columns(names)
+                decode = self._samplers[key] = _sample_decoder(self, names)
             return decode(row)
         except (IndexError, OverflowError, ValueError, struct.error) as error:
             if isinstance(error, MDStormError):
                 raise
             raise self.corrupt(f"holds values that cannot be decoded ({error})") from error
+
+    def corrupt(self, what: str) -> CorruptDatasetError:
+        """Return the error for a file that contradicts itself or the index."""
+        return CorruptDatasetError.of_file(self.url, what)
 
     def _check_columns(self, columns: Sequence[str]) -> None:
         """Raise for columns that the dataset lacks, or that only its other shards have."""
@@ -119,33 +236,18 @@ class MDSShard(MDSFile):
                 url=self.url,
             )
 
-    def _read(self, rows: Rows, columns: Sequence[str], *, exact_nulls: bool) -> Batch:
-        if self.records is not None:
-            span = contiguous(rows)
-            chosen = (self.records[span] if span else self.records[rows]).view(self.record_dtype)
-            stored: Batch = {name: chosen[name].copy() for name in columns}
-        else:
-            stored = self._read_variable(rows, columns)
-        return {
-            name: self.finish(self.schema[name], stored[name], rows, exact_nulls=exact_nulls)
-            for name in columns
-        }
-
-    def finish(self, column: Column, stored: Values, rows: Rows, *, exact_nulls: bool) -> Values:
-        """Convert the stored values of `rows` to the logical type of the column, with nulls."""
-        valid = elements = None
-        if column.null_count and column.name in self.validity.rows:
-            valid = self.validity.rows[column.name][rows]
-        if column.element_null_count and column.name in self._element_bitmaps:
-            elements = self._element_validity(column.name, rows)
-        return to_logical(column, stored, valid, elements, exact_nulls=exact_nulls)
-
     def _read_variable(self, rows: Rows, columns: Sequence[str]) -> dict[str, Values]:
         starts = self.offsets[rows].astype(np.int64)
         words = gather_fixed(self.stored, starts, np.dtype("<u4"), self.layout.num_variable)
-        lengths: Positions = words.reshape(len(rows), self.layout.num_variable).astype(np.int64)
-        self._check_extent(rows, starts, lengths)
+        lengths = words.reshape(len(rows), self.layout.num_variable).astype(np.int64)
         positions = starts + self.layout.size_words
+        fixed = sum(encoding.size or 0 for encoding in self.layout.encodings)
+        wrong = np.flatnonzero(positions + fixed + lengths.sum(axis=1) != self.offsets[rows + 1])
+        if len(wrong):  # or else they would decode to garbage
+            raise self.corrupt(
+                f"holds sample {int(rows[wrong[0]])} with column sizes that do not add up to its "
+                "length"
+            )
         variable = iter(range(self.layout.num_variable))
         wanted, values = set(columns), {}
         for name, encoding in zip(self.layout.names, self.layout.encodings, strict=True):
@@ -155,28 +257,24 @@ class MDSShard(MDSFile):
             positions = positions + sizes
         return values
 
-    def _check_extent(self, rows: Rows, starts: Positions, lengths: Positions) -> None:
-        """Raise for samples whose column sizes do not add up: they would decode to garbage."""
-        fixed = sum(encoding.size or 0 for encoding in self.layout.encodings)
-        ends = starts + self.layout.size_words + fixed + lengths.sum(axis=1)
-        wrong = np.flatnonzero(ends != self.offsets[rows + 1])
-        if len(wrong):
-            raise self.corrupt(
-                f"holds sample {int(rows[wrong[0]])} with column sizes that do not add up to its "
-                "length"
-            )
+    def _finished(self, column: Column, stored: Values, rows: Rows, *, exact_nulls: bool) -> Values:
+        """Convert the stored values of `rows` to the logical type of the column, with nulls."""
+        valid = elements = None
+        if column.null_count and column.name in self.validity.rows:
+            valid = self.validity.rows[column.name][rows]
+        if column.element_null_count and column.name in self.validity.elements:
+            elements = self._element_validity(column.name, rows)
+        return to_logical(column, stored, valid, elements, exact_nulls=exact_nulls)
 
-    @cached_property
-    def _element_bitmaps(self) -> set[str]:
-        """Array columns with a bitmap of elements; arrays stored as JSON mark nulls in the text."""
-        encodings = zip(self.layout.names, self.layout.encodings, strict=True)
-        arrays = {name for name, encoding in encodings if encoding.is_array}
-        return arrays.intersection(self.validity.elements)
+    def _element_validity(self, name: str, rows: Rows) -> npt.NDArray[np.bool_] | None:
+        """Return the validity of the elements of the arrays in `rows`, flattened.
 
-    def _element_validity(self, name: str, rows: Rows) -> npt.NDArray[np.bool_]:
-        """Return the validity of the elements of the arrays in `rows`, flattened."""
+        None for arrays that are stored as JSON, whose text marks null elements.
+        """
         bits = self.validity.elements[name]
         encoding = self.layout.encodings[self.layout.names.index(name)]
+        if not encoding.is_array:
+            return None
         if encoding.shape is not None:
             return bits.reshape(self.num_samples, -1)[rows].reshape(-1)
         if name not in self._element_masks:
@@ -188,3 +286,94 @@ class MDSShard(MDSFile):
             self._element_masks[name] = masks
         chosen = elements_of(self._element_masks[name].take(pa.array(rows)))
         return np.asarray(chosen).view(np.bool_)
+
+
+def _sample_decoder(shard: MDSShard, columns: Sequence[str]) -> SampleDecoder:
+    """Return a function that decodes the given columns of one row of `shard`.
+
+    Work that does not depend on the sample is done once: each column gets a function from the
+    position of a value to the value, and its position within a sample. The row must exist. The
+    function raises decoding errors, see `MDSShard.sample`.
+    """
+    encodings = dict(zip(shard.layout.names, shard.layout.encodings, strict=True))
+    decoders = {
+        name: ValueDecoder(shard.schema[name], encodings[name], shard.data, shard.url)
+        for name in columns
+    }
+    fast = {name: decoder for name, decoder in decoders.items() if not decoder.needs_read}
+    slow = {name: decoder.after_read() for name, decoder in decoders.items() if name not in fast}
+    is_fixed = shard.record_dtype is not None
+    decode = (_of_records if is_fixed else _of_variable)(shard, fast)
+    masks = {
+        name: shard.validity.rows[name].data
+        for name, decoder in fast.items()
+        if decoder.column.null_count and name in shard.validity.rows
+    }
+    in_order = is_fixed or list(columns) == [name for name in encodings if name in fast]
+    if in_order and not masks and not slow:
+        return decode
+    names = tuple(columns)
+    # The shard keeps this function. A reference back would be a cycle, and keep the file open.
+    reference = weakref.ref(shard)
+
+    def decode_all(row: int) -> dict[str, Any]:
+        sample = decode(row)
+        for name, mask in masks.items():
+            if not mask[row]:
+                sample[name] = None
+        if slow:
+            owner = reference()
+            assert owner is not None
+            batch = owner.read(np.array([row]), list(slow), exact_nulls=True)
+            for name, values in batch.items():
+                value = values[0] if isinstance(values, np.ndarray) else values[0].as_py()
+                sample[name] = slow[name](value)
+        return {name: sample[name] for name in names}
+
+    return decode_all
+
+
+def _of_records(shard: MDSShard, decoders: Mapping[str, ValueDecoder]) -> SampleDecoder:
+    """Return a decoder for samples of one size, whose values are at equal distances."""
+    sizes = [encoding.size or 0 for encoding in shard.layout.encodings]
+    starts = accumulate(sizes, initial=int(shard.offsets[0]))
+    start_of = dict(zip(shard.layout.names, starts, strict=False))  # the last one is the end
+    getters = [
+        (name, decoder.of_row(start_of[name], sum(sizes), shard.num_samples))
+        for name, decoder in decoders.items()
+    ]
+    return lambda row: {name: get(row) for name, get in getters}
+
+
+def _of_variable(shard: MDSShard, decoders: Mapping[str, ValueDecoder]) -> SampleDecoder:
+    """Return a decoder for samples of varying size, which begin with their column sizes."""
+    layout = shard.layout
+    offsets = shard.offsets.view(np.uint8).data.cast("I")
+    data = shard.data
+    unpack = struct.Struct(f"<{layout.num_variable}I").unpack_from
+    words = layout.size_words
+    fixed = sum(encoding.size or 0 for encoding in layout.encodings)
+    variable = iter(range(layout.num_variable))
+    plan: list[tuple[str, int | None, int, DecodeSpan | None]] = []
+    for name, encoding in zip(layout.names, layout.encodings, strict=True):
+        get = decoders[name].of_span() if name in decoders else None
+        place = -1 if encoding.size is not None else next(variable)
+        plan.append((name, encoding.size, place, get))
+    while plan and plan[-1][-1] is None:
+        plan.pop()
+
+    def decode(row: int) -> dict[str, Any]:
+        start = offsets[row]
+        sizes = unpack(data, start)
+        position = start + words
+        if position + fixed + sum(sizes) != offsets[row + 1]:
+            raise ValueError(f"sample {row} has column sizes that do not add up to its length")
+        sample = {}
+        for name, size, place, get in plan:
+            stop = position + (sizes[place] if size is None else size)
+            if get is not None:
+                sample[name] = get(position, stop)
+            position = stop
+        return sample
+
+    return decode

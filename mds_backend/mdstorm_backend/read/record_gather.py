@@ -173,7 +173,6 @@ def _records(selection: Selection) -> npt.NDArray[np.void]:
 
 def _records_of(shard: Shard) -> npt.NDArray[np.void]:
     assert isinstance(shard, MDSShard)
-    assert shard.records is not None
     return shard.records
 
 

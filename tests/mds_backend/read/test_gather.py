@@ -112,7 +112,7 @@ def test_one_form_of_arrays_keeps_null_elements_beside_another_form(tmp_path: Pa
     rows = [[1, None], [3, 4], [5]]
     dataset = write_dataset(tmp_path, {"a": rows}, {"a": array_of("long")}, batch_rows=2)
     assert dataset.schema["a"].length is None
-    assert dataset.shard(0).records is not None
+    assert dataset.shard(0).record_dtype is not None
     batch = Gatherer(dataset.schema)([located(dataset, range(2))])
     assert as_arrow(batch["a"]).to_pylist() == rows[:2]
 
