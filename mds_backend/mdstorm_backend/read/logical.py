@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import date
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -47,27 +46,40 @@ def to_logical(
         Deliver nulls of floating-point columns as nulls, not as NaN.
     """
     if column.is_array and isinstance(stored, pa.StringArray):
-        return _parsed(column, stored, valid, exact_nulls=exact_nulls)
+        values = decode_lists(stored, column.arrow_type)  # with their null elements
+        if column.is_floating and not exact_nulls:
+            values = nested_lists.with_nan_elements(values)
+        return _with_nulls(values, valid)
     if column.spark_type is None:
-        stored = _in_general_form(column, stored)
-        if isinstance(stored, np.ndarray) and stored.dtype == object:
-            return stored if valid is None else _with_none(stored, valid)
-    values = _typed(column, stored)
+        values = _in_general_form(column, stored)
+        if isinstance(values, np.ndarray) and values.dtype == object:
+            if valid is not None:
+                values = values.copy()
+                values[~valid] = None
+            return values
+    else:
+        values = _typed(column, stored)
     if column.is_numpy(exact_nulls=exact_nulls):
         return values
     values = as_lists(column, values)
-    if values.type != column.arrow_type and (column.is_array or isinstance(stored, np.ndarray)):
-        values = values if _states_dtype(column) else values.cast(column.arrow_type)
+    states_dtype = column.is_array and column.parsed_encoding.dtype is None
+    is_converted = column.is_array or isinstance(stored, np.ndarray)
+    if is_converted and not states_dtype and values.type != column.arrow_type:
+        values = values.cast(column.arrow_type)
     if elements is not None and (exact_nulls or not column.is_floating):
-        values = nested_lists.with_elements(
-            values, pc.if_else(pa.array(elements), nested_lists.elements_of(values), None)
-        )
-    if valid is not None:
-        values = pc.if_else(pa.array(valid), values, pa.scalar(None, values.type))
+        flat = _with_nulls(nested_lists.elements_of(values), elements)
+        values = nested_lists.with_elements(values, flat)
+    values = _with_nulls(values, valid)
     if column.spark_type is None:
         return values
     # Values stored as text are parsed only now: placeholders of nulls might not parse.
     return column.parsed_encoding.to_logical(values, column.arrow_type)
+
+
+def _with_nulls(values: pa.Array, valid: Mask | None) -> pa.Array:
+    if valid is None:
+        return values
+    return pc.if_else(pa.array(valid), values, pa.scalar(None, values.type))
 
 
 def as_lists(column: Column, values: Values) -> pa.Array:
@@ -103,27 +115,6 @@ def view_dtype(column: Column) -> np.dtype[Any] | None:
     return None if stored is None else stored.newbyteorder("=")
 
 
-def _parsed(column: Column, texts: pa.Array, valid: Mask | None, *, exact_nulls: bool) -> pa.Array:
-    """Parse nested arrays that a shard stores as JSON, which includes their null elements."""
-    values = decode_lists(texts, column.arrow_type)
-    if column.is_floating and not exact_nulls:
-        values = nested_lists.with_nan_elements(values)
-    if valid is None:
-        return values
-    return pc.if_else(pa.array(valid), values, pa.scalar(None, values.type))
-
-
-def _with_none(objects: npt.NDArray[Any], valid: Mask) -> npt.NDArray[Any]:
-    result: npt.NDArray[Any] = objects.copy()
-    result[~valid] = None
-    return result
-
-
-def _states_dtype(column: Column) -> bool:
-    """Whether each value of an array column stores its own dtype."""
-    return column.is_array and column.parsed_encoding.dtype is None
-
-
 def _in_general_form(column: Column, stored: Values) -> Values:
     """Convert values of a shard whose encoding differs from the dataset's to the dataset's form."""
     dtype = column.parsed_encoding.dtype
@@ -144,8 +135,7 @@ def _in_general_form(column: Column, stored: Values) -> Values:
 
 
 def _typed(column: Column, stored: Values) -> Values:
-    if column.spark_type is None:
-        return stored
+    """Convert values of a column with a Spark type to NumPy or Arrow values of this type."""
     if isinstance(stored, np.ndarray):
         if stored.dtype == object:  # arrays that differ in dimensions, or are empty
             return nested_lists.lists_of_arrays(list(stored), column.arrow_type)
@@ -191,6 +181,9 @@ class ValueDecoder:
         self._to_python = isinstance(encoding, PythonInteger) or (
             self._is_typed and not column.is_array and not column.is_numpy(exact_nulls=True)
         )
+        type_ = column.arrow_type.value_type if column.is_array else column.arrow_type
+        #: Whether values, or the elements of arrays, are dates.
+        self._is_date = self._is_typed and pa.types.is_date(type_)
 
     @property
     def needs_read(self) -> bool:
@@ -207,14 +200,6 @@ class ValueDecoder:
             return False
         return self._dtype is None or (self._to_python and not is_number(self.column.arrow_type))
 
-    @property
-    def _is_date(self) -> bool:
-        """Whether values, or the elements of arrays, are dates."""
-        if not self._is_typed:
-            return False
-        type_ = self.column.arrow_type
-        return bool(pa.types.is_date(type_.value_type if self.column.is_array else type_))
-
     def of_row(self, start: int, stride: int, count: int) -> Callable[[int], Any]:
         """Return the function from a row to its value, for samples of one size.
 
@@ -228,7 +213,7 @@ class ValueDecoder:
             Number of rows.
         """
         if self._encoding.is_viewed:
-            return self._of_view(self._view(start, count, stride))
+            return self._of_view(start, stride, count)
         get, size = self.of_span(), self._encoding.size or 0
         return lambda row: get(start + row * stride, start + row * stride + size)
 
@@ -236,10 +221,15 @@ class ValueDecoder:
         """Return the function from a byte span to its value, for samples of varying size."""
         encoding, data = self._encoding, self._data
         if encoding.is_viewed and encoding.size is not None:
-            get = self._of_view(self._view(0, len(data) - encoding.size + 1, 1))
+            get = self._of_view(0, 1, len(data) - encoding.size + 1)
             return lambda start, stop: get(start)
         decode = encoding.span_decoder(data, self._object_decoder())
-        return self._of_array(decode) if encoding.is_array else decode
+        if not (encoding.is_array and self._is_typed):
+            return decode
+        if self._is_date:
+            return lambda start, stop: decode(start, stop).astype(_DAYS)
+        dtype = self._dtype
+        return lambda start, stop: decode(start, stop).view(dtype)
 
     def after_read(self) -> Callable[[Any], Any]:
         """Return the function that turns a value of `Shard.read` into the delivered value."""
@@ -256,28 +246,24 @@ class ValueDecoder:
         if not (self._is_typed and pa.types.is_decimal(self.column.arrow_type)):
             return decode
         scale = self.column.arrow_type.scale
-        return lambda stored: _with_scale(decode(stored), scale)
 
-    def _of_array(self, decode: DecodeSpan) -> DecodeSpan:
-        if not self._is_typed:
-            return decode
-        if self._is_date:
-            return lambda start, stop: decode(start, stop).astype(_DAYS)
-        dtype = self._dtype
-        return lambda start, stop: decode(start, stop).view(dtype)
+        def checked(stored: Any) -> Any:
+            number = decode(stored)
+            if number.as_tuple().exponent != -scale:
+                raise ValueError(f"the decimal {number} has other digits than its type says")
+            return number
 
-    def _view(self, start: int, count: int, stride: int) -> npt.NDArray[Any]:
-        """Return an array view of the bytes with a value at every `stride` bytes from `start`."""
+        return checked
+
+    def _of_view(self, start: int, stride: int, count: int) -> Callable[[int], Any]:
+        """Return the function from a number to its value in an array view: see `of_row`."""
         dtype = self._encoding.dtype if self._is_date else self._dtype
         shape = self._encoding.shape
         assert dtype is not None
         assert shape is not None
         strides = (stride, *np.empty(shape, dtype).strides)
         view: npt.NDArray[Any] = np.ndarray((count, *shape), dtype, self._data, start, strides)
-        return view
-
-    def _of_view(self, view: npt.NDArray[Any]) -> Callable[[int], Any]:
-        if self._encoding.shape:
+        if shape:
             if self._is_date:
                 return lambda place: view[place].astype(_DAYS)
             return lambda place: view[place].copy()
@@ -294,9 +280,3 @@ def _with_arrays(lists: list[Any], depth: int, dtype: np.dtype[Any] | None) -> A
     if depth == 1:
         return np.array(lists, dtype)
     return [_with_arrays(inner, depth - 1, dtype) for inner in lists]
-
-
-def _with_scale(number: Decimal, scale: int) -> Decimal:
-    if number.as_tuple().exponent != -scale:
-        raise ValueError(f"the decimal {number} has other digits than its type says")
-    return number
