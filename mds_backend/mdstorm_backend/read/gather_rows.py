@@ -1,8 +1,8 @@
 """Gather the rows of a block from their shards.
 
 If all shards share one fixed-size layout, whole records are gathered, see `record_gather`.
-Otherwise columns are copied from shards that hold them decoded, see `_gather_decoded`, or each
-shard decodes its rows and the columns are joined.
+Otherwise columns are copied from shards that hold them decoded, or each shard decodes its rows and
+the columns are joined, see `gather_columns`.
 
 Taking a row from many decoded columns waits for memory once per column; from records, only once.
 So columns are packed into records, see `Packing`. That takes as long as taking a few hundred
@@ -12,7 +12,7 @@ thousand values, so it pays off for shards of which many rows are taken.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import chain
 from typing import Any
@@ -21,26 +21,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.format.schema import Schema
-from mdstorm_backend.format.values.batch import (
-    Batch,
-    Values,
-    concat_stored,
-    concat_values,
-    copy_values,
-    take_values,
-)
-from mdstorm_backend.read.block import Located, Positions, Selection
+from mdstorm_backend.format import Batch, Schema, Values, num_rows, take_values
+from mdstorm_backend.format.values.batch import concat_stored, concat_values, copy_values
+from mdstorm_backend.read.block import Located, Selection
 from mdstorm_backend.read.logical import no_values
-from mdstorm_backend.read.matrices import (
-    Matrix,
-    Output,
-    Strip,
-    matrices_of,
-    output_name,
-    record_view,
-    strips_of,
-)
+from mdstorm_backend.read.matrices import Matrix, Output, Strip, matrices_of, record_view, strips_of
 from mdstorm_backend.read.record_gather import RecordGatherer
 from mdstorm_backend.read.shard import MemoryShard, Shard
 
@@ -76,7 +61,8 @@ class Gatherer:
         self._exact_nulls = exact_nulls
         self._outputs = outputs
         self._packing = Packing(schema.names, outputs)
-        self._of_records: dict[np.dtype[np.void], RecordGatherer] = {}
+        #: What gathers records of each dtype; None if columns are gathered one by one.
+        self._of_records: dict[np.dtype[np.void] | None, RecordGatherer | None] = {None: None}
 
     def __call__(self, parts: Sequence[Located]) -> Batch:
         """Copy the samples of `parts`, in their order.
@@ -86,19 +72,21 @@ class Gatherer:
         Batch
             Freshly allocated; NumPy columns are writable.
         """
+        schema, exact_nulls = self._schema, self._exact_nulls
         if not parts:
-            return {c.name: no_values(c, exact_nulls=self._exact_nulls) for c in self._schema}
+            return {c.name: no_values(c, exact_nulls=exact_nulls) for c in schema}
         dtypes = {part.record_dtype for part in parts}
         dtype = dtypes.pop() if len(dtypes) == 1 else None
-        gather = None if dtype is None else self._of_records.get(dtype)
-        if gather is None:
-            names, exact_nulls = self._schema.names, self._exact_nulls
-            if dtype is None or not RecordGatherer.accepts(self._schema, dtype):
-                return gather_columns(parts, names, exact_nulls=exact_nulls, packing=self._packing)
-            gather = self._of_records[dtype] = RecordGatherer(
-                self._schema, dtype, exact_nulls=exact_nulls, outputs=self._outputs
+        if dtype is not None and dtype not in self._of_records:
+            self._of_records[dtype] = (
+                RecordGatherer(schema, dtype, exact_nulls=exact_nulls, outputs=self._outputs)
+                if RecordGatherer.accepts(schema, dtype)
+                else None
             )
-        return gather(parts)
+        gather = self._of_records[dtype]
+        if gather is not None:
+            return gather(parts)
+        return gather_columns(parts, schema.names, exact_nulls=exact_nulls, packing=self._packing)
 
 
 @cache
@@ -132,77 +120,47 @@ def gather_columns(
             return _gather_read(selections, columns, total, exact_nulls=exact_nulls)
         decoded.append(found)
     packed = None if packing is None else packing.gather(selections, decoded, total)
-    return _gather_decoded(selections, decoded, columns, total) if packed is None else packed
+    if packed is not None:
+        return packed
+    batch: Batch = {}
+    for name in columns:
+        values = [whole[name] for whole in decoded]
+        batch[name] = (
+            _filled(selections, values, total)
+            if _are_alike(values)
+            else _joined(selections, values, total, name)
+        )
+    return batch
 
 
 def _gather_read(
     selections: Sequence[Selection], columns: Sequence[str], total: int, *, exact_nulls: bool
 ) -> Batch:
     """Let each shard decode its own rows, and join the columns."""
-    parts: list[Batch] = []
-    places: list[tuple[Selection, npt.NDArray[np.int64]]] = []
-    in_order = True
+    batches: list[Batch] = []
+    order = np.empty(total, np.int64)
     gathered = 0
     for selection in selections:
-        rows = _as_array(selection.rows)
+        rows = selection.rows
+        rows = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
         found = np.arange(len(rows))
-        if not isinstance(selection.rows, slice) and not (rows[1:] > rows[:-1]).all():
+        if not (rows[1:] > rows[:-1]).all():
             # `Shard.read` takes ascending rows without repetition.
             rows, found = np.unique(rows, return_inverse=True)
-            in_order = False
-        elif not isinstance(selection.positions, slice):
-            in_order = False
-        parts.append(selection.shard.read(rows, columns, exact_nulls=exact_nulls))
-        places.append((selection, found.reshape(-1) + gathered))
+        batches.append(selection.shard.read(rows, columns, exact_nulls=exact_nulls))
+        order[selection.positions] = found.reshape(-1) + gathered
         gathered += len(rows)
     join = _joiner(selections)
-    joined = {name: join([part[name] for part in parts], name) for name in columns}
-    if in_order:
+    joined = {name: join([batch[name] for batch in batches], name) for name in columns}
+    if np.array_equal(order, np.arange(gathered)):
         return joined
-    chosen = np.empty(total, np.int64)
-    for selection, found in places:
-        chosen[selection.positions] = found
-    return {name: take_values(values, chosen) for name, values in joined.items()}
-
-
-def _gather_decoded(
-    selections: Sequence[Selection], decoded: Sequence[Batch], columns: Sequence[str], total: int
-) -> Batch:
-    """Copy rows column by column.
-
-    Parameters
-    ----------
-    selections : sequence of Selection
-        Which rows of which shards, and their positions; at least one.
-    decoded : sequence of Batch
-        All samples of the shard of each selection.
-    columns : sequence of str
-        The columns to copy.
-    total : int
-        Rows of all selections.
-    """
-    batch: Batch = {}
-    for name in columns:
-        parts = [whole[name] for whole in decoded]
-        batch[name] = (
-            _filled(selections, parts, total)
-            if _are_alike(parts)
-            else _joined(selections, parts, total, name)
-        )
-    return batch
+    return {name: take_values(values, order) for name, values in joined.items()}
 
 
 def _joiner(selections: Sequence[Selection]) -> Callable[[Sequence[Values], str], Values]:
     """Return the function that joins pieces of a column; transforms may return differing types."""
     made = any(isinstance(selection.shard, MemoryShard) for selection in selections)
     return concat_values if made else concat_stored
-
-
-def _as_array(positions: Positions) -> npt.NDArray[np.int64]:
-    """Return positions as an index array."""
-    if isinstance(positions, slice):
-        return np.arange(positions.start, positions.stop)
-    return positions
 
 
 def _are_alike(parts: Sequence[Values]) -> bool:
@@ -224,6 +182,8 @@ def _filled(
             filled[places] = part[rows]
         elif isinstance(places, slice):
             part.take(rows, axis=0, out=filled[places], mode="clip")
+        elif part.dtype.kind == "V":  # faster for records, slower for numbers
+            np.put(filled, places, part.take(rows, mode="clip"), mode="clip")
         else:
             filled[places] = part.take(rows, axis=0, mode="clip")
     return filled
@@ -293,7 +253,8 @@ class Packing:
         packed = [records for records in found if records is not None]
         if len(packed) < len(found) or len({records.dtype for records in packed}) > 1:
             return None
-        return self._split(_take_records(selections, packed, total))
+        opaque = [records.view(f"V{records.itemsize}") for records in packed]
+        return self._split(_filled(selections, opaque, total).view(packed[0].dtype))
 
     def _may_pack(self, batch: Batch) -> bool:
         values = [batch[name] for name in self._columns]
@@ -314,69 +275,38 @@ class Packing:
             rows_taken = self._rows_taken.get(shard, 0) + len(selection.rows)
             self._rows_taken[shard] = rows_taken
             if rows_taken * _PART > shard.num_samples:
-                records = self._packed[shard] = _packed([batch[name] for name in self._columns])
+                records = self._packed[shard] = _packed(self._columns, batch)
             return records
 
     def _split(self, records: _Records) -> Batch:
         """Split records into columns or matrices."""
         dtype = records.dtype
-        numbers = {name: str(number) for number, name in enumerate(self._columns)}
-        outputs = {_numbered(output, numbers): output for output in self._outputs}
-        wanted = {number: dtype[number].base for number in numbers.values()}
-        matrices, columns = matrices_of(dtype, wanted, tuple(outputs))
+        wanted = {name: dtype[name].base for name in self._columns}
+        matrices, left = matrices_of(dtype, wanted, self._outputs)
         if matrices:
-            wanted = {number: wanted[number] for number in columns}
+            wanted = {name: wanted[name] for name in left}
         if not wanted and len(matrices) == 1 and matrices[0].is_whole(dtype):
-            found = dict(matrices[0].split(records))
-        else:
-            found = _copied(records, (*strips_of(dtype, wanted), *matrices))
-        names = {number: name for name, number in numbers.items()}
-        names |= {output_name(output): output_name(outputs[output]) for output in outputs}
-        return {names[name]: values for name, values in found.items()}
+            return dict(matrices[0].split(records))
+        strips: list[Strip | Matrix] = [*strips_of(dtype, wanted), *matrices]
+        filled = [(strip, strip.empty(len(records))) for strip in strips]
+        records = records.view(record_view(dtype, strips))
+        for start, stop in _chunks(len(records), dtype.itemsize):
+            for strip, memory in filled:
+                strip.fill(memory, slice(start, stop), records[start:stop])
+        return dict(chain.from_iterable(strip.split(memory) for strip, memory in filled))
 
 
-def _numbered(output: Output, numbers: Mapping[str, str]) -> Output:
-    return numbers[output] if isinstance(output, str) else tuple(numbers[name] for name in output)
-
-
-def _copied(records: _Records, strips: Sequence[Strip | Matrix]) -> dict[str, npt.NDArray[Any]]:
-    """Copy the values of strips out of records, by name."""
-    filled = [(strip, strip.empty(len(records))) for strip in strips]
-    itemsize, records = records.itemsize, records.view(record_view(records.dtype, strips))
-    for start, stop in _chunks(len(records), itemsize):
-        for strip, memory in filled:
-            strip.fill(memory, slice(start, stop), records[start:stop])
-    return dict(chain.from_iterable(strip.split(memory) for strip, memory in filled))
-
-
-def _packed(columns: Sequence[npt.NDArray[Any]]) -> _Records:
-    """Pack columns into records with numbered fields, as column names may be any text."""
-    fields = [(str(n), values.dtype, values.shape[1:]) for n, values in enumerate(columns)]
-    records = np.empty(len(columns[0]), np.dtype(fields))
-    for start, stop in _chunks(len(records), records.dtype.itemsize):
+def _packed(columns: Sequence[str], batch: Batch) -> _Records:
+    """Pack columns into records."""
+    formats = [(batch[name].dtype, batch[name].shape[1:]) for name in columns]
+    # Names in such a dictionary may be any text, even empty.
+    dtype = np.dtype({"names": list(columns), "formats": formats})
+    records = np.empty(num_rows(batch), dtype)
+    for start, stop in _chunks(len(records), dtype.itemsize):
         part = records[start:stop]
-        for (name, *_), values in zip(fields, columns, strict=True):
-            part[name] = values[start:stop]
+        for name in columns:
+            part[name] = batch[name][start:stop]
     return records
-
-
-def _take_records(
-    selections: Sequence[Selection], packed: Sequence[_Records], total: int
-) -> _Records:
-    """Copy the selected records to their positions."""
-    dtype = packed[0].dtype
-    opaque = np.dtype(f"V{dtype.itemsize}")
-    block: _Records = np.empty(total, opaque)
-    for selection, records in zip(selections, packed, strict=True):
-        rows, places = selection.rows, selection.positions
-        whole = records.view(opaque)
-        if isinstance(rows, slice):
-            block[places] = whole[rows]
-        elif isinstance(places, slice):
-            whole.take(rows, out=block[places], mode="clip")
-        else:
-            np.put(block, places, whole.take(rows, mode="clip"), mode="clip")
-    return block.view(dtype)
 
 
 def _chunks(rows: int, itemsize: int) -> list[tuple[int, int]]:

@@ -176,14 +176,17 @@ class ValueDecoder:
         self._data = data
         self._url = url
         self._is_typed = column.spark_type is not None and not column.is_late
-        self._dtype = view_dtype(column) if self._is_typed else encoding.dtype
+        self._dtype = encoding.dtype
+        #: Whether values, or the elements of arrays, are dates.
+        self._is_date = False
+        if self._is_typed:
+            type_ = column.arrow_type
+            self._dtype = view_dtype(column)
+            self._is_date = pa.types.is_date(type_.value_type if column.is_array else type_)
         #: Whether the value is a Python object rather than a NumPy one.
         self._to_python = isinstance(encoding, PythonInteger) or (
             self._is_typed and not column.is_array and not column.is_numpy(exact_nulls=True)
         )
-        type_ = column.arrow_type.value_type if column.is_array else column.arrow_type
-        #: Whether values, or the elements of arrays, are dates.
-        self._is_date = self._is_typed and pa.types.is_date(type_)
 
     @property
     def needs_read(self) -> bool:

@@ -71,10 +71,11 @@ class RecordGatherer:
     @staticmethod
     def accepts(schema: Schema, dtype: np.dtype[np.void]) -> bool:
         """Whether records of `dtype` have all columns, in the encodings of the whole dataset."""
-        names = frozenset(dtype.names or ())
+        stored = {name: dtype[name].base for name in dtype.names or ()}
+        wanted = {column.name: column.parsed_encoding.dtype for column in schema}
         return all(
-            column.name in names and _is_stored_as(dtype[column.name].base, column)
-            for column in schema
+            value is not None and name in stored and stored[name] == value
+            for name, value in wanted.items()
         )
 
     def __call__(self, parts: Sequence[Located]) -> Batch:
@@ -156,12 +157,6 @@ class RecordGatherer:
             _records_of(shard).take(rows[first:last], out=in_sequence[first:last], mode="clip")
         np.put(records, scattered.places, in_sequence, mode="clip")
         return records
-
-
-def _is_stored_as(dtype: np.dtype[Any], column: Column) -> bool:
-    """Whether values of `dtype` are stored in the encoding of the whole dataset."""
-    wanted = column.parsed_encoding.dtype
-    return wanted is not None and dtype == wanted
 
 
 def _records(selection: Selection) -> npt.NDArray[np.void]:

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from mdstorm_backend.format.values.batch import Batch
+from mdstorm_backend.format.values.batch import Batch, num_rows
 from mdstorm_backend.order.sampler import Chunk
 from mdstorm_backend.read import gather_rows
 from mdstorm_backend.read.block import Located
@@ -51,9 +51,9 @@ def packed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     found = []
     real = gather_rows._packed
 
-    def pack(columns: list[np.ndarray]) -> np.ndarray:
-        found.append(len(columns[0]))
-        return real(columns)
+    def pack(columns: tuple[str, ...], batch: Batch) -> np.ndarray:
+        found.append(num_rows(batch))
+        return real(columns, batch)
 
     monkeypatch.setattr(gather_rows, "_packed", pack)
     return found
