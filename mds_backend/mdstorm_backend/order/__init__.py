@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder
 from mdstorm_backend.order.exact_sampler import ExactSampler
+from mdstorm_backend.order.lanes import ceil_div
 from mdstorm_backend.order.sampler import Chunk, Place, Sampler
 from mdstorm_backend.order.world import World, find_world, given_world
 
@@ -24,6 +25,7 @@ __all__ = [
     "Place",
     "Sampler",
     "World",
+    "ceil_div",
     "find_world",
     "given_world",
 ]

@@ -10,11 +10,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mdstorm_backend.base.optional import require
+from mdstorm_backend.base import require
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedTypeError
-from mdstorm_backend.format.schema import Column, Schema
+from mdstorm_backend.format import Batch, Column, Schema, Values
 from mdstorm_backend.format.values import nested_lists
-from mdstorm_backend.format.values.batch import Batch, Values
 from mdstorm_backend.read.late import LateDecoder, objects
 from mdstorm_backend.read.logical import as_lists
 
@@ -131,14 +130,15 @@ def column_to_numpy(values: Values, column: Column | None) -> npt.NDArray[Any]:
             "ndarray:int8" if pa.types.is_list(values.type) else "str",
             null_count=values.null_count,
         )
-    if not (column.is_array or (pa.types.is_list(values.type) and not column.is_nested)):
-        return scalars_to_numpy(values, _has_nulls(values, column, column.null_count))
     if column.is_array:
         return _arrays_to_numpy(values, column)
-    length = _one_length(values) if column.may_have_one_length else None
-    if length is None or nested_lists.depth_of(values.type) > 1:
-        return objects(values.to_pylist())
-    return scalars_to_numpy(values.flatten(), has_nulls=False).reshape(len(values), length)
+    if column.is_nested or not pa.types.is_list(values.type):
+        return scalars_to_numpy(values, _has_nulls(values, column, column.null_count))
+    lengths = np.unique(np.asarray(pc.list_value_length(values)))
+    is_even = column.may_have_one_length and len(lengths) == 1 and not values.null_count
+    if is_even and nested_lists.depth_of(values.type) == 1:
+        return scalars_to_numpy(values.flatten(), has_nulls=False).reshape(len(values), *lengths)
+    return objects(values.to_pylist())
 
 
 def scalars_to_numpy(values: pa.Array, has_nulls: bool) -> npt.NDArray[Any]:
@@ -167,12 +167,6 @@ def scalars_to_numpy(values: pa.Array, has_nulls: bool) -> npt.NDArray[Any]:
 def _has_nulls(values: pa.Array, column: Column, counted: int) -> bool:
     """Whether to treat the column as having nulls; `values` decide if the origin counts none."""
     return counted > 0 or (not column.origin.counts_nulls and values.null_count > 0)
-
-
-def _one_length(lists: pa.Array) -> int | None:
-    """Return the common length of the lists of a batch; None if lengths differ or a row is null."""
-    lengths = np.unique(np.asarray(pc.list_value_length(lists)))
-    return int(lengths[0]) if len(lengths) == 1 and not lists.null_count else None
 
 
 def _arrays_to_numpy(values: pa.Array, column: Column) -> npt.NDArray[Any]:

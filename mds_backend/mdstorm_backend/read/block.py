@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.recorder import Recorder
-from mdstorm_backend.format.values.batch import Batch, slice_batch
+from mdstorm_backend.format import Batch, slice_batch
 from mdstorm_backend.order.sampler import Chunk, RowsOnDemand, ShardRows, numbers_of, short_type
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.read.shard import Shard

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend import errors
-from mdstorm_backend.base.checks import check_integer, check_list, is_integer
+from mdstorm_backend.base import check_integer, check_list, is_integer
 from mdstorm_backend.base.recorder import Cause, work
 from mdstorm_backend.display import counted
 from mdstorm_backend.format.encodings.decode_images import MAX_IMAGE_BYTES, rgb_pixels

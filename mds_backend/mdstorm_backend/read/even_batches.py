@@ -14,8 +14,7 @@ from itertools import count
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.order.exact import ExactOrder
-from mdstorm_backend.order.lanes import ceil_div
+from mdstorm_backend.order import ExactOrder, ceil_div
 
 
 @dataclass

@@ -20,8 +20,7 @@ import numpy.typing as npt
 
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.errors import InvalidArgumentError, NullValueError
-from mdstorm_backend.format.schema import Column
-from mdstorm_backend.format.values.batch import Batch, Values
+from mdstorm_backend.format import Batch, Column
 from mdstorm_backend.read.batch_formats import scalars_to_numpy
 from mdstorm_backend.read.logical import view_dtype
 
@@ -56,7 +55,10 @@ def arranged(batch: Batch, outputs: Sequence[Output]) -> Batch:
     made: Batch = {}
     for output in outputs:
         name = output_name(output)
-        made[name] = batch[name] if name in batch else _joined(batch, output)
+        if isinstance(output, str) or name in batch:
+            made[name] = batch[name]
+        else:
+            made[name] = _stacked(batch, output)
     return made
 
 
@@ -117,23 +119,12 @@ def check_alike(kinds: Mapping[str, str]) -> None:
         )
 
 
-def _joined(batch: Batch, output: Output) -> Values:
-    if isinstance(output, str):
-        return batch[output]
-    columns = {name: batch[name] for name in output}
-    _check_nulls(
-        {
-            name: values.null_count
-            for name, values in columns.items()
-            if not isinstance(values, np.ndarray) and values.null_count
-        }
-    )
-    arrays: dict[str, npt.NDArray[Any]] = {
-        name: values
-        if isinstance(values, np.ndarray)
-        else scalars_to_numpy(values, has_nulls=False)
-        for name, values in columns.items()
-    }
+def _stacked(batch: Batch, names: Sequence[str]) -> npt.NDArray[Any]:
+    columns = {name: batch[name] for name in names}
+    stored = {name: v for name, v in columns.items() if not isinstance(v, np.ndarray)}
+    _check_nulls({name: v.null_count for name, v in stored.items() if v.null_count})
+    converted = {name: scalars_to_numpy(v, has_nulls=False) for name, v in stored.items()}
+    arrays: dict[str, npt.NDArray[Any]] = columns | converted
     check_alike({name: f"{v.dtype}{list(v.shape[1:]) or ''}" for name, v in arrays.items()})
     return np.stack(list(arrays.values()), axis=1)
 
@@ -326,31 +317,6 @@ def record_view(record: np.dtype[np.void], strips: Sequence[Strip | Matrix]) -> 
     return layout(names, formats, offsets, record.itemsize)
 
 
-def matrix_of(
-    record: np.dtype[np.void],
-    wanted: Mapping[str, np.dtype[Any] | None],
-    output: Output,
-) -> Matrix | None:
-    """Return the matrix that `output` asks for; None if it is a column, or dtypes differ.
-
-    Parameters
-    ----------
-    record : numpy.dtype
-        Structured dtype of a sample.
-    wanted : mapping from str to numpy.dtype or None
-        Dtype of the values of each column; None if they are not just a view of the stored bytes.
-    output : Output
-        A column, or the columns of a matrix.
-    """
-    fields: Mapping[str, Any] = record.fields or {}
-    columns = columns_of(output)
-    dtypes = {None if fields[column][0].shape else wanted.get(column) for column in columns}
-    dtype = dtypes.pop()
-    if isinstance(output, str) or dtypes or dtype is None or dtype.kind not in "buif":
-        return None
-    return Matrix(output_name(output), dtype, tuple(fields[column][1] for column in columns))
-
-
 def matrices_of(
     record: np.dtype[np.void],
     wanted: Mapping[str, np.dtype[Any] | None],
@@ -360,14 +326,25 @@ def matrices_of(
 
     Parameters
     ----------
-    record, wanted
-        See `matrix_of`.
+    record : numpy.dtype
+        Structured dtype of a sample.
+    wanted : mapping from str to numpy.dtype or None
+        Dtype of the values of each column; None if they are not just a view of the stored bytes.
     outputs : sequence of Output
         The entries of a batch.
     """
-    made = {output: matrix_of(record, wanted, output) for output in outputs}
-    left = {name for output in made if made[output] is None for name in columns_of(output)}
-    return [matrix for matrix in made.values() if matrix is not None], left
+    fields: Mapping[str, Any] = record.fields or {}
+    matrices, left = [], set[str]()
+    for output in dict.fromkeys(outputs):
+        columns = columns_of(output)
+        dtypes = {None if fields[column][0].shape else wanted.get(column) for column in columns}
+        dtype = dtypes.pop()
+        if isinstance(output, str) or dtypes or dtype is None or dtype.kind not in "buif":
+            left.update(columns)
+        else:
+            offsets = tuple(fields[column][1] for column in columns)
+            matrices.append(Matrix(output_name(output), dtype, offsets))
+    return matrices, left
 
 
 def layout(

@@ -20,10 +20,8 @@ import numpy.typing as npt
 from mdstorm_backend.base.recorder import Cause, work
 from mdstorm_backend.base.threads import Prefetcher
 from mdstorm_backend.errors import TransformError
-from mdstorm_backend.format.values.batch import Batch, slice_batch
-from mdstorm_backend.order.exact import ExactOrder
-from mdstorm_backend.order.lanes import ceil_div
-from mdstorm_backend.order.sampler import Chunk
+from mdstorm_backend.format import Batch, slice_batch
+from mdstorm_backend.order import Chunk, ExactOrder, ceil_div
 from mdstorm_backend.read.block import Block, Located
 from mdstorm_backend.read.decoded_images import reading_samples
 from mdstorm_backend.read.even_batches import EvenBatches, Group
@@ -108,7 +106,7 @@ class PieceReader(Reader):
         stop = None if self.num_epochs is None else first_epoch + self.num_epochs
         epochs = count(start.epoch) if stop is None else range(start.epoch, stop)
         with (
-            self._ahead(self._make_ready) as ahead,
+            self._ahead() as ahead,
             Prefetcher(self.workers, self.prefetch, self.recorder) as prefetcher,
         ):
             if self.transform is None:

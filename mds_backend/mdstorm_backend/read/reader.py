@@ -11,14 +11,12 @@ from itertools import islice
 from typing import Any
 from weakref import WeakValueDictionary
 
-from mdstorm_backend.base import cached_property
-from mdstorm_backend.base.checks import is_integer, warn_user
+from mdstorm_backend.base import cached_property, is_integer, warn_user
 from mdstorm_backend.base.recorder import Cause, Recorder, work
 from mdstorm_backend.base.threads import OrderedPool, PoolContext, Prefetcher
 from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.format.schema import Schema
-from mdstorm_backend.format.values.batch import Batch, num_rows
-from mdstorm_backend.order.sampler import Chunk
+from mdstorm_backend.format import Batch, Schema, num_rows
+from mdstorm_backend.order import Chunk
 from mdstorm_backend.read.block import Block, Located, Opened, Transform
 from mdstorm_backend.read.decoded_images import ImageDecoder, reading_samples
 from mdstorm_backend.read.gather_rows import Gatherer
@@ -32,13 +30,6 @@ _BLOCK_BYTES = 8 << 20
 #: A block of a wide table has more bytes, to amortise the cost per column.
 _COLUMN_BYTES = 16 << 10
 _WIDE_BLOCK_BYTES = 64 << 20
-
-#: Threads that open shards; they mostly wait for a disk or a network.
-OPENING_THREADS = 64
-#: No further shards are requested while this many are being opened, or once this many were mapped
-#: since the last block.
-_MANY = 64
-_MANY_MAPPED = 32
 
 
 @dataclass(kw_only=True, eq=False)
@@ -128,7 +119,7 @@ class Reader:
         if only_copies := self.transform is None and self.prepare is None and is_numpy:
             threads, depth = min(threads, 1), 2
         with (
-            self._ahead(self._make_ready) as ahead,
+            self._ahead() as ahead,
             Prefetcher(threads, depth, self.recorder) as prefetcher,
         ):
             plan = ahead(self._plan(chunks, sizes))
@@ -140,7 +131,7 @@ class Reader:
 
         The shards of a block stay open while it is referenced.
         """
-        with self._ahead() as ahead:
+        with self._ahead(decodes=False) as ahead:
             for block in ahead(self._plan(chunks, sizes)):
                 for part in block.parts:
                     _ = part.opened
@@ -148,17 +139,23 @@ class Reader:
 
     def _plan(self, chunks: Iterator[Chunk], sizes: Iterator[int]) -> Iterator[Block]:
         """Cut the samples into blocks of 1, 2, 4 … batches, so that the first one is ready soon."""
-        most, batches = self._batches_per_block, 1
-        stream = _Stream(chunks, self.dataset, keeps_open=self.keeps_open)
-        while marks := list(islice(sizes, min(batches, most))):
-            yield Block(list(marks), marks, list(stream.take(sum(marks))))
+        keeps_rows = self.transform is None or getattr(self.transform, "keeps_rows", False)
+        most = batches_per_block(self.dataset, self.block_rows, self.batch_size)
+        bounds, batches = self.dataset.bounds, 1
+        chunk: Chunk = range(0)
+        kept: Opened | None = None
+        while marks := list(islice(sizes, min(batches, most) if keeps_rows else 1)):
+            parts, missing = [], sum(marks)
+            while missing:
+                while not len(chunk):
+                    chunk = next(chunks)
+                    # Samples in arbitrary order need the same shards over and over.
+                    kept = {} if self.keeps_open and not isinstance(chunk, range) else None
+                taken, chunk = chunk[:missing], chunk[missing:]
+                missing -= len(taken)
+                parts.append(Located(taken, bounds, kept))
+            yield Block(list(marks), marks, parts)
             batches *= 2
-
-    @property
-    def _batches_per_block(self) -> int:
-        if self.transform is not None and not getattr(self.transform, "keeps_rows", False):
-            return 1
-        return batches_per_block(self.dataset, self.block_rows, self.batch_size)
 
     def _fill(self, block: Block, share_of: Callable[[int], int]) -> Block:
         with work(Cause.DECODING):
@@ -181,19 +178,16 @@ class Reader:
         block.parts = []
         return block
 
-    def _make_ready(self, shard: Shard) -> None:
-        """Decode a shard ahead of `_fill`, as far as that is done for whole shards."""
-        with work(Cause.DECODING):
-            shard.make_ready(self.schema.names, exact_nulls=self.exact_nulls)
-
-    def _ahead(self, make_ready: Callable[[Shard], None] | None = None) -> ShardsAhead:
+    def _ahead(self, *, decodes: bool = True) -> ShardsAhead:
+        """Return what opens shards, to be decoded if their samples will be read."""
         dataset = self.dataset
 
         def open_shard(number: int) -> Shard:
-            shard = (dataset.shard if make_ready is None else dataset.begin_shard)(number)
+            shard = (dataset.begin_shard if decodes else dataset.shard)(number)
             shard.will_need()
-            if make_ready is not None:
-                make_ready(shard)
+            if decodes:
+                with work(Cause.DECODING):
+                    shard.make_ready(self.schema.names, exact_nulls=self.exact_nulls)
             return shard
 
         return ShardsAhead(
@@ -205,27 +199,12 @@ class Reader:
         )
 
 
-class _Stream:
-    """The samples of chunks as one stream, to be taken in any number."""
-
-    def __init__(self, chunks: Iterator[Chunk], dataset: SampleSource, *, keeps_open: bool) -> None:
-        self._chunks = chunks
-        self._bounds = dataset.bounds
-        self._keeps_open = keeps_open
-        self._left: Chunk = range(0)
-        self._kept: Opened | None = None
-
-    def take(self, count: int) -> Iterator[Located]:
-        """Yield the next `count` samples, located in their shards."""
-        while count:
-            while not len(self._left):
-                self._left = next(self._chunks)
-                # Samples in arbitrary order need the same shards over and over.
-                is_range = isinstance(self._left, range)
-                self._kept = {} if self._keeps_open and not is_range else None
-            taken, self._left = self._left[:count], self._left[count:]
-            count -= len(taken)
-            yield Located(taken, self._bounds, self._kept)
+#: Threads that open shards; they mostly wait for a disk or a network.
+OPENING_THREADS = 64
+#: No further shards are requested while this many are being opened, or once this many were mapped
+#: since the last block.
+_MANY = 64
+_MANY_MAPPED = 32
 
 
 class ShardsAhead(PoolContext):
@@ -299,17 +278,14 @@ class ShardsAhead(PoolContext):
 
     def _begin(self, number: int, kept: Opened | None) -> Shard | Future[Any]:
         found = None if kept is None else kept.get(number)
-        if found is None:
-            found = self._find(number) or self._under_way.get(number) or self._open(number)
-            if kept is not None:
-                kept[number] = found
-        return found
-
-    def _open(self, number: int) -> Shard | Future[Any]:
-        if self._pool is None:
+        found = found or self._find(number) or self._under_way.get(number)
+        if found is None and self._pool is not None:
+            found = self._under_way[number] = self._pool.submit(self._task, number)
+        elif found is None:
             self._opened += 1
-            return self._open_shard(number)
-        found = self._under_way[number] = self._pool.submit(self._task, number)
+            found = self._open_shard(number)
+        if kept is not None:
+            kept[number] = found
         return found
 
 

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.format.schema import Column, Schema
-from mdstorm_backend.format.values.batch import Batch
+from mdstorm_backend.format import Batch, Column, Schema
 from mdstorm_backend.read.block import Located, Scattered, Selection
 from mdstorm_backend.read.logical import to_logical, view_dtype
 from mdstorm_backend.read.matrices import Matrix, Output, Strip, matrices_of, record_view, strips_of
@@ -122,12 +121,14 @@ class RecordGatherer:
                 else scattered.selections(position)
             )
             for selection in selections:
-                if self._is_whole and not isinstance(selection.rows, slice):
-                    records, places = _records_of(selection.shard), selection.positions
+                records, places = _records_of(selection.shard), selection.positions
+                assert isinstance(places, slice)
+                if isinstance(selection.rows, slice):
+                    yield records[selection.rows], places
+                elif self._is_whole:
                     records.take(selection.rows, out=strips[0][1][places], mode="clip")
                 else:
-                    assert isinstance(selection.positions, slice)
-                    yield _records(selection), selection.positions
+                    yield records.take(selection.rows, mode="clip"), places
         else:
             filled = slice(position, position + stop - start)
             if self._is_whole:
@@ -157,13 +158,6 @@ class RecordGatherer:
             _records_of(shard).take(rows[first:last], out=in_sequence[first:last], mode="clip")
         np.put(records, scattered.places, in_sequence, mode="clip")
         return records
-
-
-def _records(selection: Selection) -> npt.NDArray[np.void]:
-    records = _records_of(selection.shard)
-    if isinstance(selection.rows, slice):
-        return records[selection.rows]
-    return np.take(records, selection.rows, mode="clip")
 
 
 def _records_of(shard: Shard) -> npt.NDArray[np.void]:

@@ -59,8 +59,7 @@ def test_records_as_they_lie_are_copied_once(tmp_path: Path) -> None:
     shard: Any = dataset.shard(0)
     wanted = dict.fromkeys("abcdef", np.dtype(np.int32))
     for names, is_whole in (("abcdef", True), ("bcdef", False), ("abcdfe", False)):
-        matrix = matrices.matrix_of(shard.record_dtype, wanted, tuple(names))
-        assert matrix is not None
+        (matrix,), _ = matrices.matrices_of(shard.record_dtype, wanted, [tuple(names)])
         assert matrix.is_whole(shard.record_dtype) == is_whole
 
 
