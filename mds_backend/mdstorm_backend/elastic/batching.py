@@ -1,8 +1,9 @@
 """Batching methods: how samples of several streams are combined into batches.
 
-A *global batch* is a batch of every rank. Each batching method knows how many global batches an
-epoch has, and computes one rank's share of any of them. `rank_work` collects them for the rest of
-an epoch. Ids number the samples of all streams in sequence; -1 is padding.
+A *global batch* is a batch of every rank. Each batching method has a class: its ``numbers`` are the
+range of the global batches that are left of an epoch, and ``batches(numbers)`` returns the ids of
+the rank's share of some of them, of shape (numbers, batch size). `rank_work` collects all of them.
+Ids number the samples of all streams in sequence; -1 is padding.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from mdstorm_backend.elastic.elastic_order import ElasticOrder, Epoch, StreamIds
 from mdstorm_backend.elastic.partitions import Cells, Partition
 from mdstorm_backend.elastic.sampling import CHUNK, Ids, IntArray, StreamShape, as_integer, chunks
 from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.order.world import World
+from mdstorm_backend.order import World, ceil_div
 
 
 def rank_work(
@@ -63,20 +64,26 @@ def rank_work(
     weights = order.weights(streams)
     if initial_physical_nodes is not None:
         as_integer("initial_physical_nodes", initial_physical_nodes, 1)
-    plan = schedule(
-        Epoch(
-            order=order,
-            streams=tuple(order.samples(streams, weights, epoch)),
-            proportions=tuple(weight.proportion for weight in weights),
-            world=world,
-            epoch=as_integer("epoch", epoch, 0),
-            sample_in_epoch=as_integer("sample_in_epoch", sample_in_epoch, 0),
-            initial_physical_nodes=initial_physical_nodes,
-        )
+    rest = Epoch(
+        order=order,
+        streams=tuple(order.samples(streams, weights, epoch)),
+        proportions=tuple(weight.proportion for weight in weights),
+        world=world,
+        epoch=as_integer("epoch", epoch, 0),
+        sample_in_epoch=as_integer("sample_in_epoch", sample_in_epoch, 0),
+        initial_physical_nodes=initial_physical_nodes,
     )
+    methods: dict[str, type[_Random | _PerStream | _Stratified | _DevicePerStream]] = {
+        "random": _Random,
+        "per_stream": _PerStream,
+        "stratified": _Stratified,
+        "device_per_stream": _DevicePerStream,
+    }
+    has_samples = any(stream.counts.any() for stream in rest.streams)
+    plan = methods[order.batching_method if has_samples else "random"](rest)
     first, count = plan.numbers.start, len(plan.numbers)
     as_integer("num_workers", num_workers, 1)
-    ids = np.empty((num_workers, -(-count // num_workers), order.batch_size), np.int64)
+    ids = np.empty((num_workers, ceil_div(count, num_workers), order.batch_size), np.int64)
     for worker, of_worker in enumerate(ids):
         own = len(range(worker, count, num_workers))
         for part in chunks(own, CHUNK // order.batch_size):  # to limit temporary memory
@@ -84,30 +91,6 @@ def rank_work(
             of_worker[part] = plan.batches(numbers)
         of_worker[own:] = -1
     return ids
-
-
-def schedule(epoch: Epoch) -> _Random | _PerStream | _Stratified | _DevicePerStream:
-    """Return the plan of the rest of an epoch, according to the batching method of its order.
-
-    Returns
-    -------
-    object
-        Its ``numbers`` are the range of the remaining global batches; ``batches(numbers)`` returns
-        the ids of the rank's share of some of them, of shape (numbers, batch size).
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the streams or the world are incompatible with the method.
-    """
-    methods: dict[str, type[_Random | _PerStream | _Stratified | _DevicePerStream]] = {
-        "random": _Random,
-        "per_stream": _PerStream,
-        "stratified": _Stratified,
-        "device_per_stream": _DevicePerStream,
-    }
-    empty = not any(stream.counts.any() for stream in epoch.streams)
-    return methods["random" if empty else epoch.order.batching_method](epoch)
 
 
 class _Random:
@@ -121,12 +104,11 @@ class _Random:
 
     @cached_property
     def _ids(self) -> StreamIds:
-        wanted = _nodes_read(self._epoch, self._partition)
+        wanted = self._partition.canonical_nodes(self._epoch.world.rank)
         return self._epoch.ids(self._epoch.streams, wanted=wanted)
 
     def batches(self, numbers: Ids) -> Ids:
-        world = self._epoch.world
-        return self._ids(self._partition.batches(numbers, world.node, world.local_rank))
+        return self._ids(self._partition.batches(numbers, self._epoch.world.rank))
 
 
 class _PerStream:
@@ -135,21 +117,20 @@ class _PerStream:
     def __init__(self, epoch: Epoch) -> None:
         sizes = [int(stream.counts.sum()) for stream in epoch.streams]
         self._partitions = [_partition(epoch, size, 0) for size in sizes]
-        self._ids = _ids_per_stream(epoch, [_nodes_read(epoch, part) for part in self._partitions])
+        self._rank, self._batch_size = epoch.world.rank, epoch.order.batch_size
+        wanted = [partition.canonical_nodes(self._rank) for partition in self._partitions]
+        self._ids = _ids_per_stream(epoch, wanted)
         counts = [partition.num_full_batches for partition in self._partitions]
         _require_batches(counts, "per_stream", f"global batch of {epoch.global_batch_size}")
-        self._origins = _origins(counts, epoch.origins_generator())
-        self._numbers = _count_up(self._origins, len(counts))
+        self._origins, self._numbers = _interleaved(epoch, counts)
         self.numbers = range(epoch.first_batch, sum(counts))
-        self._world, self._batch_size = epoch.world, epoch.order.batch_size
 
     def batches(self, numbers: Ids) -> Ids:
         found = np.empty((len(numbers), self._batch_size), np.int64)
         origins, of_stream = self._origins[numbers], self._numbers[numbers]
         for stream, (ids, partition) in enumerate(zip(self._ids, self._partitions, strict=True)):
             here = origins == stream
-            dealt = partition.batches(of_stream[here], self._world.node, self._world.local_rank)
-            found[here] = ids(dealt)
+            found[here] = ids(partition.batches(of_stream[here], self._rank))
         return found
 
 
@@ -238,11 +219,7 @@ class _DevicePerStream:
 
     @cached_property
     def _interleaved(self) -> tuple[IntArray, IntArray]:
-        """The stream of each batch of the node, and its number among the batches of that stream."""
-        rng = self._epoch.origins_generator()
-        for _ in range(self._node + 1):  # one generator draws for all nodes in turn
-            origins = _origins(self._counts, rng)
-        return origins, _count_up(origins, len(self._counts))
+        return _interleaved(self._epoch, self._counts, self._node)
 
 
 def _partition(epoch: Epoch, num_samples: int, drop_first: int) -> Partition:
@@ -256,11 +233,6 @@ def _partition(epoch: Epoch, num_samples: int, drop_first: int) -> Partition:
         drop_first,
         epoch.initial_physical_nodes,
     )
-
-
-def _nodes_read(epoch: Epoch, partition: Partition) -> list[int]:
-    """Return the canonical nodes from which this rank reads."""
-    return partition.canonical_nodes(epoch.world.node, epoch.world.local_rank)
 
 
 def _ids_per_stream(epoch: Epoch, wanted: Sequence[list[int] | None]) -> list[StreamIds]:
@@ -292,17 +264,21 @@ def _require_batches(counts: list[int], method: str, batch: str) -> None:
         )
 
 
-def _origins(counts: list[int], rng: np.random.Generator) -> IntArray:
-    """Return the stream of each batch, in random order."""
-    origins = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
-    rng.shuffle(origins)
-    return origins
+def _interleaved(epoch: Epoch, counts: list[int], node: int = 0) -> tuple[IntArray, IntArray]:
+    """Put the batches of streams in random order.
 
-
-def _count_up(origins: IntArray, streams: int) -> IntArray:
-    """Return the number of each batch among the batches of its stream."""
+    Returns
+    -------
+    origins, numbers : numpy.ndarray
+        The stream of each batch, and its number among the batches of that stream.
+    """
+    order = epoch.order
+    vary = order.shuffle and order.sampling_method == "balanced"
+    rng = np.random.default_rng(order.shuffle_seed + (epoch.epoch if vary else 0))
+    for _ in range(node + 1):  # one generator draws for all nodes in turn
+        origins = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+        rng.shuffle(origins)
     numbers = np.empty(len(origins), np.int64)
-    for stream in range(streams):
-        here = origins == stream
-        numbers[here] = np.arange(np.count_nonzero(here))
-    return numbers
+    for stream, count in enumerate(counts):
+        numbers[origins == stream] = np.arange(count)
+    return origins, numbers

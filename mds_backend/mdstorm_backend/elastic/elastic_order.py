@@ -19,14 +19,7 @@ import numpy as np
 from mdstorm_backend.base.checks import check_flag, check_one_of, suggests_fields, warn_user
 from mdstorm_backend.elastic import sampling
 from mdstorm_backend.elastic.partitions import PARTITION_ALGORITHMS
-from mdstorm_backend.elastic.sampling import (
-    Ids,
-    IntArray,
-    Resampling,
-    ShardSample,
-    StreamShape,
-    StreamWeight,
-)
+from mdstorm_backend.elastic.sampling import Ids, IntArray, ShardSample, StreamShape
 from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS, block_range, permutation
 from mdstorm_backend.order import DEFAULT_SEED, World
 
@@ -145,7 +138,7 @@ class ElasticOrder:
         block = self.shuffle_block_size or max(4_000_000 // canonical, 1 << 18)
         return replace(self, num_canonical_nodes=canonical, shuffle_block_size=block)
 
-    def weights(self, streams: Sequence[StreamShape]) -> tuple[StreamWeight, ...]:
+    def weights(self, streams: Sequence[StreamShape]) -> tuple[sampling.StreamWeight, ...]:
         """Return each stream's part of an epoch: see `mdstorm_backend.elastic.sampling.weigh`."""
         return sampling.weigh(
             streams, sampling.parse_epoch_size(self.epoch_size), self.shuffle_seed
@@ -156,7 +149,7 @@ class ElasticOrder:
         return sum(weight.choose for weight in self.weights(streams))
 
     def samples(
-        self, streams: Sequence[StreamShape], weights: Sequence[StreamWeight], epoch: int
+        self, streams: Sequence[StreamShape], weights: Sequence[sampling.StreamWeight], epoch: int
     ) -> Iterator[ShardSample]:
         """Yield how many samples each shard contributes to an epoch, stream by stream."""
         vary = self.shuffle and self.sampling_method == "balanced"
@@ -258,12 +251,6 @@ class Epoch:
         )
         return StreamIds(samples, ids, left_out)
 
-    def origins_generator(self) -> np.random.Generator:
-        """Return the generator that chooses the stream of each batch."""
-        order = self.order
-        vary = order.shuffle and order.sampling_method == "balanced"
-        return np.random.default_rng(order.shuffle_seed + (self.epoch if vary else 0))
-
 
 @dataclass(frozen=True)
 class StreamIds:
@@ -280,7 +267,7 @@ class StreamIds:
         all.
     """
 
-    samples: Resampling
+    samples: sampling.Resampling
     order: IntArray | None
     left_out: Ids | None = None
 

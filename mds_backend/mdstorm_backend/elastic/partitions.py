@@ -13,13 +13,13 @@ node R, and the batch size B.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
-from mdstorm_backend.base import cached_property, check_one_of, warn_user
+from mdstorm_backend.base import check_one_of, warn_user
 from mdstorm_backend.elastic.sampling import Ids, as_integer
 from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.order import ceil_div
 
 #: Names of the partition algorithms.
 PARTITION_ALGORITHMS = ("relaxed", "orig")
@@ -51,42 +51,53 @@ class Partition:
         initial_physical_nodes: int | None = None,
     ) -> None:
         check_one_of("partition_algo", algo, PARTITION_ALGORITHMS)
-        nodes, self._batch_size = num_physical_nodes, batch_size
-        self._ranks, self._dealt_batch_size = ranks_per_node, batch_size
+        nodes, world_size = num_physical_nodes, num_physical_nodes * ranks_per_node
+        self._ranks, self._batch_size = ranks_per_node, batch_size
+        self._dealt_batch_size = batch_size
         if algo == "relaxed" and initial_physical_nodes is not None:
             many, few = max(nodes, num_canonical_nodes), min(nodes, num_canonical_nodes)
             if many % few:
                 nodes = initial_physical_nodes
-                self._dealt_batch_size = _shared(
-                    num_physical_nodes * ranks_per_node * batch_size, nodes * ranks_per_node
-                )
-        self.cells = Cells(num_samples, num_canonical_nodes, nodes, ranks_per_node, drop_first)
-        _check_dropped(self.cells, num_physical_nodes * ranks_per_node, batch_size)
-        self.num_batches = -(-self.cells.rank_entries // self._dealt_batch_size)
-        self.num_full_batches = self.cells.rank_entries // self._dealt_batch_size
+                global_batch, ranks = world_size * batch_size, nodes * ranks_per_node
+                if global_batch % ranks:
+                    raise InvalidArgumentError(
+                        f"a global batch of {global_batch} samples cannot be shared evenly by the "
+                        f"{ranks} ranks with which the epoch began: change the batch size or the "
+                        "number of ranks"
+                    )
+                self._dealt_batch_size = global_batch // ranks
+        self._cells = Cells(num_samples, num_canonical_nodes, nodes, ranks_per_node, drop_first)
+        if drop_first > self._cells.total + world_size * batch_size:
+            raise InvalidArgumentError(
+                "Resuming further into the dataset than it has samples: cannot resume after "
+                f"{drop_first} samples of an epoch that has {self._cells.total}. The state belongs "
+                "to another dataset, epoch_size or batch size"
+            )
+        self.num_batches = ceil_div(self._cells.rank_entries, self._dealt_batch_size)
+        self.num_full_batches = self._cells.rank_entries // self._dealt_batch_size
 
-    def batches(self, numbers: Ids, node: int, rank_of_node: int) -> Ids:
+    def batches(self, numbers: Ids, rank: int) -> Ids:
         """Return the ids of some batches of a rank, of shape (numbers, B), padded with -1.
 
         ``numbers`` may exceed that of the last batch.
         """
-        size, ranks = self._dealt_batch_size, self._ranks
-        dealt_rank, sample = self._dealt(node, rank_of_node)
-        position = dealt_rank % ranks + ranks * (numbers[:, None] * size + sample)
-        return self.cells.entries(dealt_rank // ranks, position)
+        dealt_rank, sample = self._dealt(rank)
+        node, rank_of_node = np.divmod(dealt_rank, self._ranks)
+        entry = numbers[:, None] * self._dealt_batch_size + sample
+        return self._cells.entries(node, rank_of_node + self._ranks * entry)
 
-    def canonical_nodes(self, node: int, rank_of_node: int) -> list[int]:
+    def canonical_nodes(self, rank: int) -> list[int]:
         """Return the canonical nodes that the samples of a rank belong to, ascending."""
-        dealt_rank, _ = self._dealt(node, rank_of_node)
-        return self.cells.canonical((dealt_rank // self._ranks).tolist())
+        dealt_rank, _ = self._dealt(rank)
+        return self._cells.canonical((dealt_rank // self._ranks).tolist())
 
-    def _dealt(self, node: int, rank_of_node: int) -> tuple[Ids, Ids]:
+    def _dealt(self, rank: int) -> tuple[Ids, Ids]:
         """Return the rank to which each sample of a rank's batch is dealt, and its number there.
 
         Usually that is the same rank. If ``relaxed`` deals to the initial nodes, it is one of the
         ranks with which the epoch began.
         """
-        place = (node * self._ranks + rank_of_node) * self._batch_size + np.arange(self._batch_size)
+        place = rank * self._batch_size + np.arange(self._batch_size)
         dealt_rank, sample = np.divmod(place, self._dealt_batch_size)
         return dealt_rank, sample
 
@@ -149,136 +160,90 @@ def partition(
         drop_first,
         initial_physical_nodes,
     )
-    per_worker = -(-dealt.num_batches // workers_per_rank)
+    per_worker = ceil_div(dealt.num_batches, workers_per_rank)
     numbers = np.arange(per_worker * workers_per_rank)
-    ids = [
-        dealt.batches(numbers, node, rank)
-        for node in range(num_physical_nodes)
-        for rank in range(ranks_per_node)
-    ]
+    world_size = num_physical_nodes * ranks_per_node
+    ids = [dealt.batches(numbers, rank) for rank in range(world_size)]
     shape = (num_physical_nodes, ranks_per_node, per_worker, workers_per_rank, batch_size)
     dealt_to_workers: Ids = np.stack(ids).reshape(shape).swapaxes(2, 3)
     return dealt_to_workers
 
 
-def _shared(global_batch: int, ranks: int) -> int:
-    if global_batch % ranks:
-        raise InvalidArgumentError(
-            f"a global batch of {global_batch} samples cannot be shared evenly by the {ranks} "
-            "ranks with which the epoch began: change the batch size or the number of ranks"
-        )
-    return global_batch // ranks
-
-
-def _check_dropped(cells: Cells, ranks: int, batch_size: int) -> None:
-    """Raise InvalidArgumentError if more was read than an epoch with padding contains."""
-    seen = cells.drop_first
-    if seen > cells.total + ranks * batch_size:
-        raise InvalidArgumentError(
-            f"Resuming further into the dataset than it has samples: cannot resume after {seen} "
-            f"samples of an epoch that has {cells.total}. The state belongs to another dataset, "
-            "epoch_size or batch size"
-        )
-
-
-@dataclass(frozen=True)
 class Cells:
     """Rows of the canonical nodes, read column by column and dealt out to the physical nodes.
 
-    Attributes
+    Parameters
     ----------
     num_samples, canonical_nodes, physical_nodes, ranks_per_node : int
         N, C, P and R. The larger of C and P must be a multiple of the smaller.
     drop_first : int
         Number of entries of the sequence already read; rounded down to a multiple of P.
+
+    Attributes
+    ----------
+    total : int
+        Length of the whole sequence: N or slightly more.
+    rank_entries : int
+        Remaining entries of each rank, after its node's list is padded to a multiple of R.
     """
 
-    num_samples: int
-    canonical_nodes: int
-    physical_nodes: int
-    ranks_per_node: int
-    drop_first: int = 0
-
-    def __post_init__(self) -> None:
-        nodes = self.canonical_nodes, self.physical_nodes
-        if max(nodes) % min(nodes):
+    def __init__(
+        self,
+        num_samples: int,
+        canonical_nodes: int,
+        physical_nodes: int,
+        ranks_per_node: int,
+        drop_first: int = 0,
+    ) -> None:
+        self._num_samples = num_samples
+        self._canonical, self._physical = canonical_nodes, physical_nodes
+        if max(canonical_nodes, physical_nodes) % min(canonical_nodes, physical_nodes):
             raise InvalidArgumentError(
-                f"{self.canonical_nodes} canonical nodes cannot be shared by {self.physical_nodes} "
-                "physical nodes: one number must be a multiple of the other. Change "
-                "num_canonical_nodes or the number of nodes"
+                f"{canonical_nodes} canonical nodes cannot be shared by {physical_nodes} physical "
+                "nodes: one number must be a multiple of the other. Change num_canonical_nodes or "
+                "the number of nodes"
             )
-        if self.padding and not self.too_few and self.first_copied < 0:
-            raise InvalidArgumentError(
-                f"{self.num_samples} samples are too few for {self.physical_nodes} physical nodes "
-                f"with {self.canonical_nodes} canonical nodes: use fewer nodes, more canonical "
-                "nodes or a larger epoch_size"
-            )
-        if self.num_samples and self.too_few:
-            warn_user(
-                f"Trying to partition {self.num_samples} samples, which are fewer than the "
-                f"canonical or physical nodes ({self.canonical_nodes}, {self.physical_nodes}): "
-                "samples are repeated so that every node has one. Set a smaller "
-                "num_canonical_nodes or use more samples"
-            )
-        elif self.num_samples and not self.drop_first and self._first_repeated < 0:
-            warn_user(
-                f"Attempting to partition {self.node_entries} samples of a physical node among "
-                f"{self.ranks_per_node} ranks, so few that several ranks get the same ones. Use "
-                "more samples or fewer ranks"
-            )
-
-    @cached_property
-    def filled(self) -> int:
-        """Cells of a row before the padding."""
-        return -(-self.num_samples // self.canonical_nodes)
-
-    @cached_property
-    def padding(self) -> int:
-        """Cells appended to a row so that its physical nodes can share it evenly."""
-        return -self.filled % max(self.physical_nodes // self.canonical_nodes, 1)
-
-    @property
-    def first_copied(self) -> int:
-        """The cell of a row that its first padding cell repeats."""
-        return self.filled - self.padding - self.physical_nodes // self.canonical_nodes + 1
-
-    @property
-    def too_few(self) -> bool:
-        """Whether there are fewer samples than rows, or as many and fewer than physical nodes."""
-        return self.num_samples < self.canonical_nodes or (
-            self.num_samples == self.canonical_nodes < self.physical_nodes
+        nodes_per_row = physical_nodes // canonical_nodes
+        #: Cells of a row before its padding, with which its physical nodes can share it evenly.
+        self._filled = ceil_div(num_samples, canonical_nodes)
+        self._padding = -self._filled % max(nodes_per_row, 1)
+        #: The cell of a row that its first padding cell repeats.
+        self._first_copied = self._filled - self._padding - nodes_per_row + 1
+        #: Whether there are fewer samples than rows, or as many and fewer than physical nodes.
+        self._too_few = num_samples < canonical_nodes or (
+            num_samples == canonical_nodes < physical_nodes
         )
-
-    @cached_property
-    def total(self) -> int:
-        """Length of the whole sequence: N or slightly more."""
-        return self.canonical_nodes * (self.filled + self.padding) if self.num_samples else 0
-
-    @cached_property
-    def node_entries(self) -> int:
-        """Remaining entries of the sequence for each physical node."""
-        left = self.total - self.drop_first + self.drop_first % self.physical_nodes
-        return max(left, 0) // self.physical_nodes
-
-    @cached_property
-    def rank_entries(self) -> int:
-        """Entries of each rank, after the node's list is padded to a multiple of its ranks."""
-        return -(-self.node_entries // self.ranks_per_node)
-
-    @property
-    def _missing(self) -> int:
-        """Number of entries appended to each node's list."""
-        return self.rank_entries * self.ranks_per_node - self.node_entries
-
-    @property
-    def _first_repeated(self) -> int:
-        """The entry that the first appended one repeats; negative if the node has too few."""
-        return self.node_entries - self.ranks_per_node - self._missing + 1
+        self.total = canonical_nodes * (self._filled + self._padding) if num_samples else 0
+        self._dropped = drop_first - drop_first % physical_nodes
+        #: Remaining entries of the sequence for each physical node, and how many are appended.
+        self._node_entries = max(self.total - self._dropped, 0) // physical_nodes
+        self.rank_entries = ceil_div(self._node_entries, ranks_per_node)
+        self._missing = self.rank_entries * ranks_per_node - self._node_entries
+        #: The entry that the first appended one repeats; negative if the node has too few.
+        self._first_repeated = self._node_entries - ranks_per_node - self._missing + 1
+        if self._padding and not self._too_few and self._first_copied < 0:
+            raise InvalidArgumentError(
+                f"{num_samples} samples are too few for {physical_nodes} physical nodes with "
+                f"{canonical_nodes} canonical nodes: use fewer nodes, more canonical nodes or a "
+                "larger epoch_size"
+            )
+        if num_samples and self._too_few:
+            warn_user(
+                f"Trying to partition {num_samples} samples, which are fewer than the canonical or "
+                f"physical nodes ({canonical_nodes}, {physical_nodes}): samples are repeated so "
+                "that every node has one. Set a smaller num_canonical_nodes or use more samples"
+            )
+        elif num_samples and not drop_first and self._first_repeated < 0:
+            warn_user(
+                f"Attempting to partition {self._node_entries} samples of a physical node among "
+                f"{ranks_per_node} ranks, so few that several ranks get the same ones. Use more "
+                "samples or fewer ranks"
+            )
 
     def canonical(self, nodes: Iterable[int]) -> list[int]:
         """Return the canonical nodes of the samples of some physical nodes, ascending."""
-        rows = self.canonical_nodes
-        step = 1 if self.too_few else min(rows, self.physical_nodes)
+        rows = self._canonical
+        step = 1 if self._too_few else min(rows, self._physical)
         return sorted({row for node in nodes for row in range(node % step, rows, step)})
 
     def entries(self, node: int | Ids, position: Ids) -> Ids:
@@ -286,32 +251,31 @@ class Cells:
 
         `node` and `position` are broadcast.
         """
-        size = self.node_entries
+        size = self._node_entries
         index, past = position, None
         if position.size and int(position.max()) >= size:
             surplus, start = position - size, self._first_repeated
             past = surplus >= self._missing
             repeated = start + surplus if start >= 0 else surplus % max(size, 1)
             index = np.where(surplus >= 0, np.where(past, 0, repeated), position)
-        dropped = self.drop_first - self.drop_first % self.physical_nodes
-        ids = self._samples(dropped + node + self.physical_nodes * index)
+        ids = self._samples(self._dropped + node + self._physical * index)
         if past is not None:
             ids[np.broadcast_to(past, ids.shape)] = -1
         return ids
 
     def _samples(self, sequence: Ids) -> Ids:
         """Return the sample ids at positions of the whole sequence."""
-        count, rows = self.num_samples, self.canonical_nodes
+        count, rows = self._num_samples, self._canonical
         if not count:
             return np.full(sequence.shape, -1, np.int64)
         column = sequence // rows
         row = sequence - column * rows
-        if self.too_few:
-            return (row * (self.filled + self.padding) + column) % count
+        if self._too_few:
+            return (row * (self._filled + self._padding) + column) % count
         first = row * count // rows
-        last = self.filled - 1
-        if self.padding:
-            copied = column - last - 1 + self.first_copied
+        last = self._filled - 1
+        if self._padding:
+            copied = column - last - 1 + self._first_copied
             column = np.where(column > last, copied, column)
         if count % rows:  # shorter rows repeat their last sample
             short = (row + 1) * count // rows - first <= last

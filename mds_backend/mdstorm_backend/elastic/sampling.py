@@ -13,7 +13,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 
 IntArray: TypeAlias = npt.NDArray[np.integer[Any]]
 Ids: TypeAlias = npt.NDArray[np.int64]
-Weighting = Literal["proportion", "repeat", "choose"]
+_WEIGHTS = ("proportion", "repeat", "choose")
 _FACTORS = {"k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
 
 
@@ -54,15 +54,22 @@ class StreamShape:
     choose: int | None = None
 
     def __post_init__(self) -> None:
-        names: tuple[Weighting, ...] = ("proportion", "repeat", "choose")
-        given = [name for name in names if getattr(self, name) is not None]
+        given = [name for name in _WEIGHTS if getattr(self, name) is not None]
         if len(given) > 1:
             raise InvalidArgumentError(
                 "a stream takes only one of proportion, repeat and choose, found "
                 f"{' and '.join(given)}"
             )
         for name in given:
-            _check_weight(name, getattr(self, name))
+            value = getattr(self, name)
+            if name == "choose":
+                as_integer(name, value, 0)
+            elif isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+                raise ArgumentTypeError(f"the {name} of a stream must be a number, found {value!r}")
+            elif not 0 <= float(value) < float("inf"):
+                raise InvalidArgumentError(
+                    f"the {name} of a stream must be finite and not negative, found {value!r}"
+                )
 
     @cached_property
     def num_samples(self) -> int:
@@ -70,13 +77,9 @@ class StreamShape:
         return sum(self.shard_sizes)
 
     @property
-    def weighting(self) -> Weighting | None:
+    def weighting(self) -> str | None:
         """Name of the weight that is given; None without one."""
-        if self.proportion is not None:
-            return "proportion"
-        if self.repeat is not None:
-            return "repeat"
-        return None if self.choose is None else "choose"
+        return next((name for name in _WEIGHTS if getattr(self, name) is not None), None)
 
 
 @dataclass(frozen=True)
@@ -135,7 +138,11 @@ def weigh(
         counts = [float(stream.num_samples) for stream in streams]
         chosen, proportions = _relative(streams, counts, epoch_size, seed)
     else:
-        chosen = [_absolute(stream) for stream in streams]
+        repeats = [1 if stream.repeat is None else stream.repeat for stream in streams]
+        chosen = [
+            int(repeat * stream.num_samples if stream.choose is None else stream.choose)
+            for stream, repeat in zip(streams, repeats, strict=True)
+        ]
         proportions = [count / max(sum(chosen), 1) for count in chosen]
     for number, (stream, count) in enumerate(zip(streams, chosen, strict=True)):
         if count and not stream.num_samples:
@@ -180,18 +187,6 @@ def count_of(name: str, text: str) -> int:
         ) from error
 
 
-def _check_weight(name: Weighting, value: object) -> None:
-    if name == "choose":
-        as_integer(name, value, 0)
-        return
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
-        raise ArgumentTypeError(f"the {name} of a stream must be a number, found {value!r}")
-    if not 0 <= float(value) < float("inf"):
-        raise InvalidArgumentError(
-            f"the {name} of a stream must be finite and not negative, found {value!r}"
-        )
-
-
 def _relative(
     streams: Sequence[StreamShape], weights: list[float], epoch_size: int | None, seed: int
 ) -> tuple[list[int], list[float]]:
@@ -211,14 +206,6 @@ def _relative(
     return chosen.tolist(), shares.tolist()
 
 
-def _absolute(stream: StreamShape) -> int:
-    if stream.choose is not None:
-        return int(stream.choose)
-    if stream.repeat is not None:
-        return int(stream.repeat * stream.num_samples)
-    return stream.num_samples
-
-
 @dataclass(frozen=True)
 class ShardSample:
     """How many samples an epoch takes from each of some consecutive shards.
@@ -234,11 +221,6 @@ class ShardSample:
     first_id: int
     sizes: IntArray
     counts: IntArray
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether every sample is taken once."""
-        return bool(np.array_equal(self.sizes, self.counts))
 
 
 @dataclass(frozen=True)
@@ -332,7 +314,7 @@ def resample(samples: Iterable[ShardSample], seed: int) -> Resampling:
         Seed for drawing samples from shards that are not taken completely.
     """
     streams = list(samples)
-    if all(stream.is_whole for stream in streams):
+    if all(np.array_equal(stream.sizes, stream.counts) for stream in streams):
         first = streams[0].first_id if streams else 0
         sizes = np.concatenate([np.zeros(0, np.int64), *(stream.sizes for stream in streams)])
         return Resampling(sizes[sizes > 0], None, first)  # an empty shard makes no unit

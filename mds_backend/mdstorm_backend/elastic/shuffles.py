@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.base.checks import check_one_of, warn_user
+from mdstorm_backend.base import check_one_of, warn_user
 from mdstorm_backend.elastic.sampling import IntArray, index_dtype
 from mdstorm_backend.errors import InvalidArgumentError
 
@@ -152,7 +152,10 @@ def _shuffle_nodes(
         parts = [part.take(rng.permutation(len(part.begins))) for part in parts]
     if algo == "py1br":
         starts = rng.integers(0, blocks[0], len(parts)).tolist()
-    ids, of_nodes = _room(parts, wanted, dtype)
+    sizes = {node: int(parts[node].lengths.sum()) for node in wanted}
+    ids = np.empty(sum(sizes.values()), dtype)
+    ends = zip(sizes, accumulate(sizes.values()), strict=True)
+    of_nodes = {node: ids[end - sizes[node] : end] for node, end in ends}
     is_narrow = False
     for node, part in enumerate(parts[: max(wanted) + 1]):
         of_node = of_nodes.get(node)
@@ -187,17 +190,6 @@ def block_range(algo: str, block_size: int) -> tuple[int, int]:
             "random)"
         )
     return low, high
-
-
-def _room(
-    parts: Sequence[_Spans], wanted: Collection[int], dtype: np.dtype[np.signedinteger[Any]]
-) -> tuple[IntArray, dict[int, IntArray]]:
-    """Return an empty array for the ids of the wanted nodes, and each node's view of it."""
-    sizes = {node: int(parts[node].lengths.sum()) for node in wanted}
-    ids = np.empty(sum(sizes.values()), dtype)
-    stops = accumulate(sizes.values())
-    views = [ids[stop - size : stop] for size, stop in zip(sizes.values(), stops, strict=True)]
-    return ids, dict(zip(sizes, views, strict=True))
 
 
 def _fill(ids: IntArray, spans: _Spans) -> None:
@@ -275,10 +267,9 @@ def _settle(ids: IntArray, positions: npt.NDArray[np.float64], final: float) -> 
     """
     unsorted, done = ids.copy(), 0
     parts = -(-len(ids) // _SORTED_AT_ONCE)
+    inner: list[float] = []
     if parts > 1:
         inner = np.linspace(positions.min(), min(final, positions.max()), parts + 1)[1:-1].tolist()
-    else:
-        inner = []
     for begin, end in pairwise([-np.inf, *inner, final]):
         here = np.flatnonzero((positions >= begin) & (positions < end))
         ids[done : done + len(here)] = unsorted[here[np.argsort(positions[here])]]

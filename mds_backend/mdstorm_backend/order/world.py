@@ -26,10 +26,6 @@ class _Pair(NamedTuple):
     size: str
     local_size: str = ""
 
-    @property
-    def source(self) -> str:
-        return f"{self.launcher}'s variables {self.rank} and {self.size}"
-
 
 #: Also set by TorchDistributor, Accelerate, DeepSpeed and Ray Train.
 _TORCH = _Pair("torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
@@ -202,7 +198,9 @@ def find_world() -> World:
         if pair.rank in os.environ or pair.size in os.environ:
             return _from_pair(pair)
     if _is_in_step_of_srun():
-        return _from_pair(_SLURM, _tasks_per_node())
+        per_node = os.environ.get("SLURM_STEP_TASKS_PER_NODE", "")
+        found = re.fullmatch(r"(\d+)(\(x\d+\))?", per_node)
+        return _from_pair(_SLURM, 1 if found is None else int(found[1]))  # 1 if nodes differ
     return _from_tf_config(os.environ.get("TF_CONFIG", ""))
 
 
@@ -225,7 +223,8 @@ def _from_pair(pair: _Pair, local_size: int = 1) -> World:
     if pair.local_size in os.environ:
         local_size = _integer(pair.local_size)
     variables = ", ".join(filter(None, pair[1:]))
-    return _checked(pair.source, variables, _integer(pair.rank), _integer(pair.size), local_size)
+    source = f"{pair.launcher}'s variables {pair.rank} and {pair.size}"
+    return _checked(source, variables, _integer(pair.rank), _integer(pair.size), local_size)
 
 
 def _checked(source: str, variables: str, rank: int, size: int, local_size: int) -> World:
@@ -242,12 +241,6 @@ def _is_in_step_of_srun() -> bool:
     step, tasks = (os.environ.get(name, "") for name in ("SLURM_STEP_ID", _SLURM.size))
     is_of_srun = step.isdecimal() and int(step) <= _LAST_STEP_OF_SRUN
     return is_of_srun and tasks.isdecimal() and int(tasks) > 1
-
-
-def _tasks_per_node() -> int:
-    """Return the tasks of this step on each node; 1 if nodes have different numbers of them."""
-    found = re.fullmatch(r"(\d+)(\(x\d+\))?", os.environ.get("SLURM_STEP_TASKS_PER_NODE", ""))
-    return 1 if found is None else int(found[1])
 
 
 def _integer(variable: str) -> int:

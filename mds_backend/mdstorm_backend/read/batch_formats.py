@@ -44,18 +44,17 @@ def to_record_batch(batch: Batch, schema: Schema) -> pa.RecordBatch:
     UnsupportedTypeError
         If arrays of several shapes or dtypes have no type in common.
     """
+    arrays = []
+    for column in schema:
+        values, type_ = batch[column.name], column.arrow_type
+        if isinstance(values, np.ndarray) and values.dtype == object:
+            values = _objects_to_arrow(values, column)
+        array = as_lists(column, values)
+        # Arrays that store their own dtype have whatever type this batch has.
+        states_type = column.is_array and pa.types.is_null(type_.value_type)
+        arrays.append(array if array.type == type_ or states_type else array.cast(type_))
     # The schema's declared nullability is Spark's claim about the source; nothing enforces it.
-    arrays = [_column_to_arrow(batch[column.name], column) for column in schema]
     return pa.RecordBatch.from_arrays(arrays, names=list(schema.names))
-
-
-def _column_to_arrow(values: Values, column: Column) -> pa.Array:
-    if isinstance(values, np.ndarray) and values.dtype == object:
-        values = _objects_to_arrow(values, column)
-    array, type_ = as_lists(column, values), column.arrow_type
-    # Arrays that store their own dtype have whatever type this batch has.
-    states_type = column.is_array and pa.types.is_null(type_.value_type)
-    return array if array.type == type_ or states_type else array.cast(type_)
 
 
 def _objects_to_arrow(values: npt.NDArray[Any], column: Column) -> pa.Array:

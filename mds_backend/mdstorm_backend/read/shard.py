@@ -19,13 +19,6 @@ from mdstorm_backend.storage import Arrival
 #: Sample numbers within a shard: ascending and without repetition.
 Rows = npt.NDArray[np.int64]
 
-#: Unused shards in memory that stay open; more of them while their total size is small.
-_KEPT = 4
-_KEPT_BYTES = 64 << 20
-#: Mapped shards that stay open. Each costs little but a file descriptor, of which most systems
-#: allow a process 1,024.
-_KEPT_MAPPED = 256
-
 
 class Shard(Protocol):
     """Samples that are stored and read together. Thread-safe.
@@ -148,17 +141,14 @@ class OpenShards(RenewedInForks, Generic[_Shard]):
     Parameters
     ----------
     kept_mapped : int
-        Number of mapped shards to keep.
+        Number of mapped shards to keep. Each costs little but a file descriptor, of which most
+        systems allow a process 1,024.
     kept, kept_bytes : int
         Number of shards in memory to keep; more are kept up to so many bytes in total.
     """
 
     def __init__(
-        self,
-        kept_mapped: int = _KEPT_MAPPED,
-        *,
-        kept: int = _KEPT,
-        kept_bytes: int = _KEPT_BYTES,
+        self, kept_mapped: int = 256, *, kept: int = 4, kept_bytes: int = 64 << 20
     ) -> None:
         self._kept_mapped = kept_mapped
         self._kept = kept
