@@ -141,7 +141,7 @@ class _Stratified:
         self._shares = _shares(epoch.proportions, epoch.global_batch_size)
         self._ids = _ids_per_stream(epoch, [None] * len(epoch.streams))
         self._cells = [
-            Cells(ids.num_samples, epoch.canonical_nodes, 1, epoch.world.local_size)
+            Cells(ids.samples.num_samples, epoch.canonical_nodes, 1, epoch.world.local_size)
             for ids in self._ids
         ]
         counts = [
@@ -184,7 +184,8 @@ class _DevicePerStream:
         self._epoch = epoch
         sizes = [int(stream.counts.sum()) for stream in epoch.streams]
         self._cells = [Cells(size, canonical, canonical, ranks) for size in sizes]
-        self._ids = _ids_per_stream(epoch, [self._nodes_read(cells) for cells in self._cells])
+        node = range(self._node * self._per_node, (self._node + 1) * self._per_node)
+        self._ids = _ids_per_stream(epoch, [cells.canonical(node) for cells in self._cells])
         self._counts = [
             cells.rank_entries * ranks * self._per_node // self._batch_size for cells in self._cells
         ]
@@ -211,11 +212,6 @@ class _DevicePerStream:
         turn, rank = np.divmod(places, self._ranks)
         index, canonical = np.divmod(turn, self._per_node)
         return cells.entries(canonical + self._node * self._per_node, index * self._ranks + rank)
-
-    def _nodes_read(self, cells: Cells) -> list[int]:
-        """Return the canonical nodes from which this node reads."""
-        first = self._node * self._per_node
-        return cells.canonical(range(first, first + self._per_node))
 
     @cached_property
     def _interleaved(self) -> tuple[IntArray, IntArray]:

@@ -271,16 +271,11 @@ class StreamIds:
     order: IntArray | None
     left_out: Ids | None = None
 
-    @property
-    def num_samples(self) -> int:
-        """Number of entries."""
-        return self.samples.num_samples
-
     def __call__(self, entries: Ids) -> Ids:
         """Return the sample ids of entries, in an array of the same shape."""
         padding, places = entries < 0, entries
         if self.left_out is not None:
-            nodes = ((entries + 1) * len(self.left_out) - 1) // self.num_samples
+            nodes = ((entries + 1) * len(self.left_out) - 1) // self.samples.num_samples
             places = np.where(padding, 0, entries - self.left_out[nodes])
         ids = places if self.order is None else self.order[places]
         table, first = self.samples.ids, self.samples.first_id

@@ -22,8 +22,7 @@ from mdstorm_backend.elastic.batching import rank_work
 from mdstorm_backend.elastic.elastic_order import ElasticOrder
 from mdstorm_backend.elastic.sampling import Ids, StreamShape
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
-from mdstorm_backend.order import Chunk, Place, Sampler, World
-from mdstorm_backend.order.lanes import ceil_div
+from mdstorm_backend.order import Chunk, Place, Sampler, World, ceil_div
 
 #: Settings that determine the samples of an epoch and that MosaicML Streaming's states lack. The
 #: batch size is not one: it may change with the world, as long as the global batch stays the same.

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.checks import check_integer, suggests_fields
 from mdstorm_backend.errors import NoDataAvailableError
 from mdstorm_backend.order.lanes import EpochLanes, Lanes

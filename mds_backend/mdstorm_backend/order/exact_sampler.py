@@ -161,10 +161,6 @@ class ExactSampler(Sampler):
         is_left = self._stop is None or self.num_batches(place) > 0
         return is_left and self.num_samples > 0 and not place.is_end
 
-    def is_over(self, place: Place) -> bool:
-        """Whether a pass has delivered its last batch."""
-        return not self.has_batches(place)
-
     def milestone(self, begun: Place, position: int) -> int:
         """Return the position after the first sample of the next epoch."""
         num_samples = max(self.num_samples, 1)

@@ -18,7 +18,7 @@ of lanes move by only a few samples from epoch to epoch, and hosts keep reading 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import gcd
 from typing import NamedTuple
@@ -193,9 +193,7 @@ class EpochLanes:
 
     def first_lane(self, lane: int) -> range:
         """Return the samples of a lane of the first layout, numbered within the epoch."""
-        bounds = _first_layout(
-            self.num_samples, self.first_position, self.stop, self.lanes[0]
-        ).bounds
+        bounds = _layout(replace(self, lanes=self.lanes[:1])).bounds
         return range(int(bounds[lane]), int(bounds[lane + 1]))
 
     def rest(self, lane: int, consumed: int) -> Iterator[Stretch]:
@@ -206,20 +204,13 @@ class EpochLanes:
 
 
 @lru_cache(maxsize=64)
-def _first_layout(num_samples: int, first_position: int, stop: int | None, lanes: Lanes) -> Layout:
-    deal = Deal.of(lanes, first_position, stop)
-    sizes = deal.num_of_each(first_position, first_position + num_samples)
-    return Layout(np.arange(lanes.size), np.zeros(lanes.size, np.int64), sizes, sizes)
-
-
-@lru_cache(maxsize=16)
 def _layout(epoch: EpochLanes) -> Layout:
     """Return the layout of the samples that were unread when the current lanes began."""
-    first, stop = epoch.first_position, epoch.first_position + epoch.num_samples
-    layout = _first_layout(epoch.num_samples, first, epoch.stop, epoch.lanes[0])
-    for before, lanes in zip(epoch.lanes[:-1], epoch.lanes[1:], strict=True):
-        begins = first + lanes.consumed
-        taken = Deal.of(before, first, epoch.stop).num_of_each(first + before.consumed, begins)
-        sizes = Deal.of(lanes, first, epoch.stop).num_of_each(begins, stop)
-        layout = layout.after(taken, sizes)
-    return layout
+    first, lanes = epoch.first_position, epoch.lanes[-1]
+    begins = first + lanes.consumed
+    sizes = epoch.deal.num_of_each(begins, first + epoch.num_samples)
+    if len(epoch.lanes) == 1:
+        return Layout(np.arange(lanes.size), np.zeros(lanes.size, np.int64), sizes, sizes)
+    before = replace(epoch, lanes=epoch.lanes[:-1])
+    taken = before.deal.num_of_each(first + before.lanes[-1].consumed, begins)
+    return _layout(before).after(taken, sizes)

@@ -138,6 +138,7 @@ class Sampler(Protocol):
 
     def is_over(self, place: Place) -> bool:
         """Whether the pass has been read, or the epoch if no batch spans two."""
+        return not self.has_batches(place)
 
     def length(self) -> int:
         """Return the number of batches of a whole pass.
@@ -252,12 +253,3 @@ class RowsOnDemand:
 
 #: Samples in reading order, by number or as rows of shards. A range is read at memory speed.
 Chunk: TypeAlias = range | npt.NDArray[np.int64] | RowsOnDemand
-
-
-def numbers_of(chunk: Chunk) -> list[int]:
-    """Return the sample numbers of a chunk."""
-    if isinstance(chunk, range):
-        return list(chunk)
-    found = chunk.found().numbers if isinstance(chunk, RowsOnDemand) else chunk
-    numbers: list[int] = found.tolist()
-    return numbers

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.format import Batch, slice_batch
-from mdstorm_backend.order.sampler import Chunk, RowsOnDemand, ShardRows, numbers_of, short_type
+from mdstorm_backend.order.sampler import Chunk, RowsOnDemand, ShardRows, short_type
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.read.shard import Shard
 
@@ -133,8 +133,11 @@ class Located:
 
     def numbers(self) -> list[int]:
         """Return the sample numbers in the dataset."""
-        found = self._found
-        return numbers_of(self.chunk) if found is None else found.numbers.tolist()
+        if isinstance(self.chunk, range):
+            return list(self.chunk)
+        assert self._found is not None
+        numbers: list[int] = self._found.numbers.tolist()
+        return numbers
 
     @cached_property
     def opened(self) -> list[Shard]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from typing import Any
@@ -40,6 +41,7 @@ _CHUNK_BYTES = 1 << 20
 _Records = npt.NDArray[np.void]
 
 
+@dataclass(eq=False)
 class Gatherer:
     """Copies samples into one batch. Thread-safe.
 
@@ -53,14 +55,13 @@ class Gatherer:
         What `arranged` makes of the batch: matrices may be delivered without their columns.
     """
 
-    def __init__(
-        self, schema: Schema, *, exact_nulls: bool = False, outputs: Sequence[Output] = ()
-    ) -> None:
+    schema: Schema
+    exact_nulls: bool = False
+    outputs: Sequence[Output] = ()
+
+    def __post_init__(self) -> None:
         _keep_freed_memory()
-        self._schema = schema
-        self._exact_nulls = exact_nulls
-        self._outputs = outputs
-        self._packing = Packing(schema.names, outputs)
+        self._packing = Packing(self.schema.names, self.outputs)
         #: What gathers records of each dtype; None if columns are gathered one by one.
         self._of_records: dict[np.dtype[np.void] | None, RecordGatherer | None] = {None: None}
 
@@ -72,14 +73,14 @@ class Gatherer:
         Batch
             Freshly allocated; NumPy columns are writable.
         """
-        schema, exact_nulls = self._schema, self._exact_nulls
+        schema, exact_nulls = self.schema, self.exact_nulls
         if not parts:
             return {c.name: no_values(c, exact_nulls=exact_nulls) for c in schema}
         dtypes = {part.record_dtype for part in parts}
         dtype = dtypes.pop() if len(dtypes) == 1 else None
         if dtype is not None and dtype not in self._of_records:
             self._of_records[dtype] = (
-                RecordGatherer(schema, dtype, exact_nulls=exact_nulls, outputs=self._outputs)
+                RecordGatherer(schema, dtype, exact_nulls=exact_nulls, outputs=self.outputs)
                 if RecordGatherer.accepts(schema, dtype)
                 else None
             )

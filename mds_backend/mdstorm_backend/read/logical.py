@@ -15,8 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mdstorm_backend.format import Column, Values, as_arrow, is_number
-from mdstorm_backend.format.encodings import Encoding
-from mdstorm_backend.format.encodings.encoding import Decode, DecodeSpan
+from mdstorm_backend.format.encodings.encoding import Decode, DecodeSpan, Encoding
 from mdstorm_backend.format.encodings.json_text import decode_lists
 from mdstorm_backend.format.encodings.numbers import PythonInteger
 from mdstorm_backend.format.values import nested_lists

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import count, islice
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -114,10 +114,20 @@ class PieceReader(Reader):
                 fill = partial(self._fill, share_of=prefetcher.share_of)
                 yield from prefetcher.map(fill, ahead(plan))
                 return
+
+            def make(slices: Iterable[range]) -> Iterator[MemoryShard]:
+                """Read and transform slices, ahead of use."""
+                bounds = self.dataset.bounds
+                blocks = (Block([len(one)], [], [Located(one, bounds)]) for one in slices)
+                # Shards of cached slices need not be opened.
+                opened = blocks if self.keep is not None else ahead(blocks)
+                made: Iterator[MemoryShard] = prefetcher.map(self._transformed, opened)
+                return made
+
             if self.even is not None:
-                cut = self._spread(self.even, start, first_epoch, self._maker(ahead, prefetcher))
+                cut = self._spread(self.even, start, first_epoch, make)
             else:
-                windows = self._windows(epochs, self._maker(ahead, prefetcher))
+                windows = self._windows(epochs, make)
                 cut = (self._whole if self.by_shard else self._batches)(windows, start)
             yield from prefetcher.map(self._join, self._of_part(cut, part, parts))
 
@@ -145,18 +155,6 @@ class PieceReader(Reader):
         return self.order.rows(len(self.dataset))
 
     # With a transform
-
-    def _maker(self, ahead: Callable[[Iterable[Block]], Iterator[Block]], prefetcher: Any) -> _Make:
-        """Return a function that reads and transforms slices, ahead of use."""
-
-        def make(slices: Iterable[range]) -> Iterator[MemoryShard]:
-            blocks = (Block([len(one)], [], [Located(one, self.dataset.bounds)]) for one in slices)
-            # Shards of cached slices need not be opened.
-            opened = blocks if self.keep is not None else ahead(blocks)
-            made: Iterator[MemoryShard] = prefetcher.map(self._transformed, opened)
-            return made
-
-        return make
 
     def _windows(self, epochs: Iterable[int], make: _Make) -> Iterator[tuple[int, Window]]:
         """Yield the windows of each epoch; stop with a warning after an epoch without any row."""

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Generic, Protocol, TypeVar
-from weakref import WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.base.threads import RenewedInForks
 from mdstorm_backend.format import Batch, Schema, num_rows, take_values
 from mdstorm_backend.storage import Arrival
 
@@ -131,7 +131,7 @@ class SampleSource(Protocol):
 _Shard = TypeVar("_Shard", bound=Shard)
 
 
-class OpenShards(RenewedInForks, Generic[_Shard]):
+class OpenShards(Generic[_Shard]):
     """Opens each shard once for all concurrent users. Thread-safe.
 
     Different shards are opened in parallel: the lock is never held while one is read. A shard that
@@ -153,7 +153,8 @@ class OpenShards(RenewedInForks, Generic[_Shard]):
         self._kept_mapped = kept_mapped
         self._kept = kept
         self._kept_bytes = kept_bytes
-        super().__init__()
+        self._renew()
+        _instances.add(self)
 
     def _renew(self) -> None:
         self._lock = threading.Lock()
@@ -225,6 +226,18 @@ class OpenShards(RenewedInForks, Generic[_Shard]):
             oldest, memory = kept.popitem(last=False)
             self._bytes -= memory
             del self._at_hand[oldest]
+
+
+_instances: WeakSet[OpenShards[Any]] = WeakSet()
+
+
+def _renew_all() -> None:
+    """Close all shards in a forked child, which lacks the threads that hold locks."""
+    for shards in _instances:
+        shards._renew()
+
+
+os.register_at_fork(after_in_child=_renew_all)
 
 
 class MemoryShard(Shard):

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 from math import gcd
 
 import numpy as np
@@ -16,7 +17,7 @@ from mdstorm_backend import ExactOrder
 from mdstorm_backend.errors import NoDataAvailableError
 from mdstorm_backend.order import ExactSampler, Place
 from mdstorm_backend.order.lanes import Deal, EpochLanes, Lanes, stride
-from mdstorm_backend.order.sampler import numbers_of
+from mdstorm_backend.read.block import Located
 
 
 def batches_of(sampler: ExactSampler, begun: Place) -> list[list[int]]:
@@ -24,7 +25,7 @@ def batches_of(sampler: ExactSampler, begun: Place) -> list[list[int]]:
     parts = []
     for part in range(sampler.num_parts):
         chunks, sizes = sampler.part(begun, part)
-        numbers = (number for chunk in chunks for number in numbers_of(chunk))
+        numbers = chain.from_iterable(Located(chunk, sampler.bounds).numbers() for chunk in chunks)
         parts.append([[next(numbers) for _ in range(size)] for size in sizes])
     count = sum(map(len, parts))
     return [parts[n % len(parts)][n // len(parts)] for n in range(count)]
@@ -216,7 +217,7 @@ def test_a_part_goes_on_after_its_batch_where_the_last_one_is_halved(halved: lis
     for part in range(2):
         place, skipped, left = sampler.after_part(begun, 0, part, 4)
         chunks, sizes = sampler.part(place, left, skipped)
-        numbers = [number for chunk in chunks for number in numbers_of(chunk)]
+        numbers = [number for chunk in chunks for number in Located(chunk, bounds).numbers()]
         assert numbers[: sum(sizes)] == [n for batch in batches[part + 2 :: 2] for n in batch]
 
 
