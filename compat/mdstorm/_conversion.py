@@ -311,10 +311,7 @@ def mds_plan(
         arrays = [_recoded(batch.column(name), field) for name, field in columns.items()]
         return pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
-    plan = tuple(
-        replace(mds.without_form(field.column), origin=mds.Origin())  # writing counts the nulls
-        for field in columns.values()
-    )
+    plan = tuple(mds.without_form(field.column) for field in columns.values())
     # If no field was chosen, no schema is stored, and readers infer one.
     stored = decoded_source.unischema_to_json(unischema) if unischema.fields else None
     return {
@@ -349,7 +346,7 @@ def _storable(values: mds.Values, column: mds.Column) -> pa.Array:
         if encoding.shape:  # some rows are null
             rows = [None if array is None else _numbers(array).reshape(-1) for array in values]
             return pa.array(rows, pa.list_(column.arrow_type.value_type))
-        encode = mds.array_encoder(encoding.dtype, None)
+        encode = encoding.encoder()
         found = (None if array is None else encode(_numbers(array)) for array in values)
         return pa.array(list(found), pa.binary())
     # One-dimensional booleans have a Spark type; the writer converts them to numbers.

@@ -84,7 +84,7 @@ def decoded_field(field: UnischemaField, stored: mds.Column) -> DecodedField:
         # MDS stores arrays without dimensions as scalars.
         return (
             _files_of_arrays(field, column)
-            if isinstance(stored.parsed_encoding, mds.Bytes)
+            if stored.parsed_encoding.kind == "bytes"
             else DecodedField(column, None)
         )
     return _scalars(field, column)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from mdstorm_backend.format.compression import EXTENSIONS
-from mdstorm_backend.format.encodings.binary import Bytes
 from mdstorm_backend.format.encodings.decode_images import MAX_IMAGE_BYTES, image_array
-from mdstorm_backend.format.encodings.encode_arrays import array_encoder
 from mdstorm_backend.format.encodings.numbers import DTYPES
 from mdstorm_backend.format.index import INDEX_NAME
-from mdstorm_backend.format.schema import Column, Origin, Schema
+from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.shard_info import parse_size
 from mdstorm_backend.format.stored_schema import without_form
 from mdstorm_backend.format.type_plan import (
@@ -51,13 +49,10 @@ __all__ = [
     "INDEX_NAME",
     "MAX_IMAGE_BYTES",
     "Batch",
-    "Bytes",
     "Column",
-    "Origin",
     "Schema",
     "SparkType",
     "Values",
-    "array_encoder",
     "as_arrow",
     "become_floats",
     "check_decimals",

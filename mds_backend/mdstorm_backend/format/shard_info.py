@@ -133,11 +133,9 @@ def parse_size_limit(value: float | str | None) -> int | None:
     return limit or None
 
 
-_ENDING = rf"\.mds(?:\.(?P<extension>{EXTENSIONS}))?"
-_NUMBERED = re.compile(rf"shard\.(?P<number>\d{{5,}}){_ENDING}")
-_OF_A_TASK = re.compile(
-    r"part-(?P<partition>\d{5,})-(?:(?P<job>[0-9a-f]{8})-)?(?P<attempt>\d+)"
-    rf"\.(?P<number>\d{{5,}}){_ENDING}"
+_SHARD_NAME = re.compile(
+    r"(?:shard|part-(?P<partition>\d{5,})-(?:(?P<job>[0-9a-f]{8})-)?(?P<attempt>\d+))"
+    rf"\.(?P<number>\d{{5,}})\.mds(?:\.(?P<extension>{EXTENSIONS}))?"
 )
 
 
@@ -189,11 +187,9 @@ class ShardName:
 def parse_shard_name(path: str) -> ShardName | None:
     """Parse the path of a file; None if it is not the name of a shard."""
     directory, _, name = path.rpartition("/")
-    if found := _NUMBERED.fullmatch(name):
-        job, partition, attempt = "", -1, -1
-    elif found := _OF_A_TASK.fullmatch(name):
-        job, partition, attempt = found["job"] or "", int(found["partition"]), int(found["attempt"])
-    else:
+    found = _SHARD_NAME.fullmatch(name)
+    if found is None:
         return None
-    extension = found["extension"] or ""
-    return ShardName(path, directory, job, partition, attempt, int(found["number"]), extension)
+    partition, attempt = int(found["partition"] or -1), int(found["attempt"] or -1)
+    job, number, extension = found["job"] or "", int(found["number"]), found["extension"] or ""
+    return ShardName(path, directory, job, partition, attempt, number, extension)

@@ -192,10 +192,8 @@ def with_form(column: Column, encodings: Iterable[str]) -> Column:
 
 
 def without_form(column: Column) -> Column:
-    """Return a column without array form and null counts, which only all shards determine."""
-    return replace(
-        column, length=None, shape=None, uneven=False, null_count=0, element_null_count=0
-    )
+    """Return a column as it is planned: without what is only known of written or opened shards."""
+    return Column(column.name, column.encoding, column.spark_type, column.nullable)
 
 
 def joined_form(columns: Iterable[Column]) -> Column:

@@ -195,7 +195,7 @@ def test_without_pillow_the_error_says_what_to_install(
     local: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     error = MissingDependencyError('pip install "mdstorm[images]"', extra="images")
-    monkeypatch.setattr(decode_images, "_image_module", Mock(side_effect=error))
+    monkeypatch.setattr(decode_images, "image_module", Mock(side_effect=error))
     with pytest.raises(MissingDependencyError, match=r"mdstorm\[images\]"):
         list(loader(local, size=16))
 

@@ -37,15 +37,9 @@ _CHANNELS = {"L": 1, "LA": 2, "RGB": 3, "RGBA": 4}
 
 #: Modes that others are converted to; modes in neither table keep their values.
 _CONVERTED = {
-    "1": "L",
-    "P": "RGB",
-    "PA": "RGBA",
-    "La": "LA",
-    "RGBa": "RGBA",
-    "RGBX": "RGB",
-    "CMYK": "RGB",
-    "YCbCr": "RGB",
-    "HSV": "RGB",
+    **dict.fromkeys(("P", "RGBX", "CMYK", "YCbCr", "HSV"), "RGB"),
+    **dict.fromkeys(("PA", "RGBa"), "RGBA"),
+    **{"1": "L", "La": "LA"},
 }
 
 #: Colours of JPEG files that simplejpeg decodes as Pillow does → its name for the output.
@@ -108,11 +102,11 @@ def open_image(kind: str, data: bytes, most: int = MAX_IMAGE_BYTES) -> Image:
         Of many kinds, if `data` is not an image.
     """
     if kind != "pil":
-        image: Image = _image_module().open(io.BytesIO(data), formats=_FORMATS)
+        image: Image = image_module().open(io.BytesIO(data), formats=_FORMATS)
         check_size(*image.size, 24 if image.mode == "P" else _BITS.get(image.mode, 32), most)
         return image
     mode, width, height, start = _raw_header(data)
-    return _image_module().frombytes(mode, (width, height), data[start:])  # type: ignore[no-any-return]
+    return image_module().frombytes(mode, (width, height), data[start:])  # type: ignore[no-any-return]
 
 
 def check_size(width: int, height: int, bits: int, most: int) -> None:
@@ -215,7 +209,7 @@ def rgb_pixels(
     elif size is None:
         return _owned(by_turbo, out)
     else:
-        image = _image_module().fromarray(by_turbo)
+        image = image_module().fromarray(by_turbo)
     return _owned(np.asarray(image if size is None else _cropped(image, size)), out)
 
 
@@ -226,7 +220,7 @@ def _scale(height: int, width: int, size: tuple[int, int]) -> float:
 
 def _as_rgb(image: Image) -> Image:
     if image.mode.startswith("I;16") or (image.mode == "I" and image.format == "PNG"):
-        image = _image_module().fromarray((np.asarray(image) >> 8).astype(np.uint8))
+        image = image_module().fromarray((np.asarray(image) >> 8).astype(np.uint8))
     elif "transparency" in image.info:
         image = image.convert("RGBA")
     return image if image.mode == "RGB" else image.convert("RGB")
@@ -242,7 +236,7 @@ def _cropped(image: Image, size: tuple[int, int]) -> Image:
     left = max((image.width - width * scale) / 2, 0)
     top = max((image.height - height * scale) / 2, 0)
     box = (left, top, image.width - left, image.height - top)
-    return image.resize((width, height), _image_module().Resampling.BILINEAR, box)
+    return image.resize((width, height), image_module().Resampling.BILINEAR, box)
 
 
 def _turbo_pixels(
@@ -328,8 +322,8 @@ def _raw_header(data: bytes) -> tuple[str, int, int, int]:
     return mode, width, height, start
 
 
-@lru_cache(maxsize=1)
-def _image_module() -> Any:
+def image_module() -> Any:
+    """Return the module `PIL.Image`; raise MissingDependencyError if there is none."""
     require("PIL")
     return importlib.import_module("PIL.Image")
 

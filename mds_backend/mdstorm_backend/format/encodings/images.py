@@ -14,8 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from mdstorm_backend.base.optional import require
-from mdstorm_backend.format.encodings.decode_images import image_array, open_image, split_images
+from mdstorm_backend.format.encodings import decode_images
 from mdstorm_backend.format.encodings.encoding import Decode, Encoding, Form
 
 
@@ -29,9 +28,8 @@ def join_images(parts: Sequence[bytes | bytearray]) -> bytes:
 
 def _holds(content: bytes, image: Any) -> bool:
     """Whether the content of a file still holds the pixels of `image`, opened from that file."""
-    open_image = importlib.import_module("PIL.Image").open
     try:
-        with open_image(io.BytesIO(content), formats=["JPEG"]) as stored:
+        with decode_images.image_module().open(io.BytesIO(content), formats=["JPEG"]) as stored:
             if (stored.size, stored.mode) != (image.size, image.mode):
                 return False
             # Pillow reads pixels on first use, so that unread pixels are unchanged.
@@ -59,9 +57,7 @@ class _Image(Encoding):
 
     def encode(self, value: Any) -> bytes:
         """Return the stored bytes of a Pillow image, or raise TypeError."""
-        require("PIL")
-        image_class = importlib.import_module("PIL.Image").Image
-        if not isinstance(value, image_class):
+        if not isinstance(value, decode_images.image_module().Image):
             raise TypeError(
                 f"it is of type {type(value).__name__} and must be a PIL image, or its bytes"
             )
@@ -69,11 +65,12 @@ class _Image(Encoding):
 
     def decode(self, stored: Any) -> Any:
         """Return a Pillow image, decoded when its pixels are first used."""
-        return open_image(self.kind, stored)
+        return decode_images.open_image(self.kind, stored)
 
     def decoder(self, form: Form = "object") -> Decode:
         """Return the function that decodes stored bytes to a Pillow image or an array."""
-        return partial(open_image if form == "object" else image_array, self.kind)
+        decode = decode_images.open_image if form == "object" else decode_images.image_array
+        return partial(decode, self.kind)
 
     def tensorflow_dtype(self, type_: pa.DataType) -> str | None:
         """Return the dtype of the pixels."""
@@ -154,7 +151,8 @@ class _ImageList(Encoding):
     def decoder(self, form: Form = "object") -> Decode:
         """Return the function that decodes stored bytes to a list of images or arrays."""
         decode, reserved = self.image.decoder(form), self.reserved
-        return lambda stored: [decode(image) for image in split_images(stored, reserved)]
+        split = decode_images.split_images
+        return lambda stored: [decode(image) for image in split(stored, reserved)]
 
 
 class _RawImages(_ImageList):

@@ -128,24 +128,16 @@ def _join(*pieces: pa.Array | str) -> pa.Array:
 _Restore: TypeAlias = Callable[[Any], Any] | None
 
 
-def parse_json(texts: pa.Array) -> list[Any]:
-    """Parse one JSON text per row into Python values; a null row is None.
-
-    All texts are parsed in one call.
-    """
-    joined = ",".join("null" if text is None else text for text in texts.to_pylist())
-    return json.loads(f"[{joined}]")  # type: ignore[no-any-return]
-
-
 def decode_json(texts: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Parse one JSON text per row into Arrow values of `type_`.
+    """Parse one JSON text per row, all in one call, into Arrow values of `type_`.
 
     Raises
     ------
     ValueError
         If a text does not hold a value of that type.
     """
-    rows = parse_json(texts)
+    joined = ",".join("null" if text is None else text for text in texts.to_pylist())
+    rows = json.loads(f"[{joined}]")
     restore = _restore(type_)
     try:
         values = pa.array([restore(row) for row in rows] if restore else rows, type_)

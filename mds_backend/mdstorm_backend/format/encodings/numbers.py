@@ -249,7 +249,7 @@ def fit_numbers(values: pa.Array, dtype: np.dtype[np.generic]) -> npt.NDArray[An
     elif pa.types.is_boolean(values.type):
         values = values.cast(pa.uint8())
     present = pc.fill_null(values, 0) if values.null_count else values
-    numbers = to_numpy(present, _own_dtype(values.type))
+    numbers = to_numpy(present, np.dtype(stored_dtype(values.type)))
     if dtype.kind == "f":
         with np.errstate(over="ignore"):
             # By way of float64, as when a single Python integer is encoded.
@@ -274,11 +274,3 @@ def fit_numbers(values: pa.Array, dtype: np.dtype[np.generic]) -> npt.NDArray[An
     if not fits.all():
         raise OverflowError(f"{dtype.name} goes from {limits.min} to {limits.max}")
     return numbers.astype(dtype, copy=False)
-
-
-def _own_dtype(type_: pa.DataType) -> np.dtype[np.generic]:
-    """Return the dtype that holds values of an Arrow type unchanged."""
-    if pa.types.is_temporal(type_):
-        return np.dtype(np.int32 if pa.types.is_date32(type_) else np.int64)
-    dtype: np.dtype[np.generic] = arrow_types.numpy_dtype(type_)
-    return dtype

@@ -9,7 +9,6 @@ from decimal import Decimal
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm_backend.format.encodings.encoding import Decode, DecodeSpan, Encode, Encoding, Form
@@ -112,8 +111,18 @@ class IntegerText(_NumberText):
         return super().encode_values(values.cast(pa.string()) if is_integer else values)
 
     def parse_texts(self, texts: pa.StringArray) -> Values:
-        """Return int64, or Python integers if one is larger."""
-        return parse_integers(texts)
+        """Return int64, or an array of Python integers if one is larger; as Python's ``int``."""
+        content = memoryview(texts.buffers()[2] or b"").tobytes()
+        if b"x" not in content and b"X" not in content:  # Arrow also accepts hexadecimal numbers
+            try:
+                return texts.cast(pa.int64())
+            except pa.ArrowInvalid:
+                pass  # too large, or with signs, spaces or underscores, which Python accepts
+        numbers = [int(text) for text in texts.to_pylist()]
+        try:
+            return pa.array(numbers, pa.int64())
+        except OverflowError:
+            return np.fromiter(numbers, object, len(numbers))
 
 
 class FloatText(_NumberText):
@@ -141,8 +150,11 @@ class FloatText(_NumberText):
         return float.__repr__(value).encode()
 
     def parse_texts(self, texts: pa.StringArray) -> Values:
-        """Return the texts as float64."""
-        return parse_floats(texts)
+        """Return float64, parsed as by Python's ``float``."""
+        try:
+            return texts.cast(pa.float64())
+        except pa.ArrowInvalid:
+            return pa.array([float(text) for text in texts.to_pylist()], pa.float64())
 
 
 class DecimalText(_NumberText):
@@ -165,51 +177,6 @@ class DecimalText(_NumberText):
         """Encode decimals and integers as text; binaries are stored unchanged."""
         is_stored = pa.types.is_binary(values.type)
         return super().encode_values(values if is_stored else values.cast(pa.string()))
-
-
-def parse_integers(texts: pa.StringArray) -> pa.Int64Array | npt.NDArray[np.object_]:
-    """Parse texts as Python's ``int`` does.
-
-    Returns
-    -------
-    pyarrow.Int64Array or numpy.ndarray
-        Python integers in an array of dtype object if one does not fit into 64 bits.
-
-    Raises
-    ------
-    ValueError
-        If a text is not an integer.
-    """
-    if not _holds(texts, b"xX"):  # Arrow also accepts hexadecimal numbers
-        try:
-            return texts.cast(pa.int64())
-        except pa.ArrowInvalid:
-            pass  # too large, or with signs, spaces or underscores, which Python accepts
-    numbers = [int(text) for text in texts.to_pylist()]
-    try:
-        return pa.array(numbers, pa.int64())
-    except OverflowError:
-        return np.fromiter(numbers, object, len(numbers))
-
-
-def parse_floats(texts: pa.StringArray) -> pa.DoubleArray:
-    """Parse texts as Python's ``float`` does.
-
-    Raises
-    ------
-    ValueError
-        If a text is not a number.
-    """
-    try:
-        return texts.cast(pa.float64())
-    except pa.ArrowInvalid:
-        return pa.array([float(text) for text in texts.to_pylist()], pa.float64())
-
-
-def _holds(texts: pa.StringArray, characters: bytes) -> bool:
-    buffer = texts.buffers()[2]
-    content = np.frombuffer(buffer, np.uint8) if buffer else np.empty(0, np.uint8)
-    return any(bool((content == character).any()) for character in characters)
 
 
 class Json(_ParsedText):

@@ -54,7 +54,7 @@ def plain_type(type_: pa.DataType) -> pa.DataType:
         return plain_type(type_.value_type)
     if types.is_large_string(type_) or _named(type_, "string_view"):
         return pa.string()
-    if types.is_large_binary(type_) or types.is_fixed_size_binary(type_):
+    if types.is_fixed_size_binary(type_) or types.is_large_binary(type_):
         return pa.binary()
     if _named(type_, "binary_view"):
         return pa.binary()

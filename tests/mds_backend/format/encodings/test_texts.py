@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from mdstorm_backend.format.encodings.encoding import Encode
 from mdstorm_backend.format.encodings.registry import parse_encoding
-from mdstorm_backend.format.encodings.texts import parse_floats, parse_integers
 
 
 def encoder(encoding: str) -> Encode:
@@ -64,32 +63,32 @@ def strings(texts: list[str]) -> pa.Array:
 
 @given(st.lists(st.integers(-(1 << 63), (1 << 63) - 1), max_size=5))
 def test_integers_of_64_bits_are_an_arrow_array(numbers: list[int]) -> None:
-    found = parse_integers(strings([str(number) for number in numbers]))
+    found = parse_encoding("str_int").parse_texts(strings([str(number) for number in numbers]))
     assert found.type == pa.int64()
     assert found.to_pylist() == numbers
 
 
 @pytest.mark.parametrize("number", [1 << 63, -(1 << 63) - 1, 10**40])
 def test_larger_integers_are_python_objects(number: int) -> None:
-    found = parse_integers(strings(["1", str(number)]))
+    found = parse_encoding("str_int").parse_texts(strings(["1", str(number)]))
     assert isinstance(found, np.ndarray)
     assert found.tolist() == [1, number]
 
 
 @pytest.mark.parametrize("text", ["+5", " 5 ", "1_0", "-0", "007", "٣"])
 def test_integers_may_be_written_as_python_reads_them(text: str) -> None:
-    assert parse_integers(strings([text, "1"])).to_pylist() == [int(text), 1]
+    assert parse_encoding("str_int").parse_texts(strings([text, "1"])).to_pylist() == [int(text), 1]
 
 
 @pytest.mark.parametrize("text", ["", "x", "0x1F", "0X1f", "1.0", "True", "1 2", "9" * 5000])
 def test_what_python_does_not_read_as_an_integer_is_an_error(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011  # in Python's words
-        parse_integers(strings(["1", text]))
+        parse_encoding("str_int").parse_texts(strings(["1", text]))
 
 
 @given(st.lists(st.floats(), max_size=5))
 def test_floats_are_read_back_to_the_bit(numbers: list[float]) -> None:
-    found = parse_floats(strings([str(number) for number in numbers]))
+    found = parse_encoding("str_float").parse_texts(strings([str(number) for number in numbers]))
     assert found.type == pa.float64()
     assert list(map(repr, found.to_pylist())) == list(map(repr, numbers))
 
@@ -98,7 +97,8 @@ def test_floats_are_read_back_to_the_bit(numbers: list[float]) -> None:
     "text", [" 1.5 ", "1_0.5", "+.5", "5.", "Infinity", "-inf", "1e400", "-nan"]
 )
 def test_floats_may_be_written_as_python_reads_them(text: str) -> None:
-    assert repr(parse_floats(strings([text, "1"])).to_pylist()) == repr([float(text), 1.0])
+    found = parse_encoding("str_float").parse_texts(strings([text, "1"]))
+    assert repr(found.to_pylist()) == repr([float(text), 1.0])
 
 
 @given(st.floats(allow_nan=False))
@@ -110,4 +110,4 @@ def test_a_float_reads_back_exactly(number: float) -> None:
 @pytest.mark.parametrize("text", ["", "x", "0x1p3", "1,5"])
 def test_what_python_does_not_read_as_a_float_is_an_error(text: str) -> None:
     with pytest.raises(ValueError, match="could not convert"):
-        parse_floats(strings(["1", text]))
+        parse_encoding("str_float").parse_texts(strings(["1", text]))
