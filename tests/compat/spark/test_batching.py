@@ -1,13 +1,26 @@
-"""Batches and epochs, which are the same in both frameworks."""
+"""Batches and epochs, shares and orders, which are the same in both frameworks."""
 
-from itertools import chain
+from itertools import chain, islice
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
-from tests.compat.spark.converters import IN_ORDER, Read, numbers, with_either, with_tf, with_torch
+from tests.compat.spark.converters import (
+    IN_ORDER,
+    Read,
+    converter_of,
+    numbers,
+    with_either,
+    with_tf,
+    with_torch,
+)
 
 from mdstorm import TransformSpec
+from mdstorm.errors import InvalidArgumentError
 from mdstorm.spark import SparkDatasetConverter
+from mdstorm_backend import StreamingDataLoader, StreamingDataset
 
 
 @with_either
@@ -66,3 +79,214 @@ def test_each_pass_is_complete_without_a_context_and_after_one(
         with loader as entered:
             assert rows(entered) == expected
     assert rows(loader) == expected
+
+
+def ranks(
+    converter: SparkDatasetConverter, read: Read, count: int, **arguments: Any
+) -> list[list[list[int]]]:
+    """Numbers by rank, batch and row."""
+    arguments = {**IN_ORDER, "shard_count": count, **arguments}
+    return [
+        [batch["number"] for batch in read(converter, cur_shard=rank, **arguments)]
+        for rank in range(count)
+    ]
+
+
+@with_either
+def test_a_rank_has_a_contiguous_share(ten: SparkDatasetConverter, read: Read) -> None:
+    assert ranks(ten, read, 3, batch_size=3) == [[[0, 1], [2, 3]], [[4, 5], [6]], [[7, 8], [9]]]
+
+
+@with_either
+def test_a_world_is_the_rank_and_their_count(ten: SparkDatasetConverter, read: Read) -> None:
+    expected = read(ten, cur_shard=1, shard_count=3, batch_size=3, **IN_ORDER)
+    assert read(ten, world=(1, 3), batch_size=3, **IN_ORDER) == expected
+    with pytest.raises(InvalidArgumentError, match="cur_shard and shard_count: pass either"):
+        read(ten, world=(1, 3), cur_shard=0, shard_count=3)
+
+
+@with_either
+def test_an_empty_dataset_is_an_empty_stream_and_a_warning(tmp_path: Path, read: Read) -> None:
+    empty = converter_of(tmp_path / "empty", {"number": []}, {"number": "long"}, tasks=1)
+    for arguments in ({}, {"cur_shard": 0, "shard_count": 2}, {"num_epochs": 3}):
+        with pytest.warns(UserWarning, match="No matching data is available"):
+            assert read(empty, **arguments) == []
+
+
+@with_either
+def test_numpy_integers_are_integers(ten: SparkDatasetConverter, read: Read) -> None:
+    names = ("cur_shard", "shard_count", "batch_size", "num_epochs", "workers_count", "seed")
+    values = dict(zip(names, map(np.int64, (1, 2, 5, 1, 2, 5)), strict=True))
+    (batch,) = read(ten, **values, shuffling_queue_capacity=np.int32(20))
+    assert sorted(batch["number"]) == [5, 6, 7, 8, 9]
+
+
+ROWS, SHARDS = 96, 8
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> SparkDatasetConverter:
+    """96 numbers in 8 shards."""
+    columns = {"number": range(ROWS)}
+    return converter_of(tmp_path / "many", columns, {"number": "long"}, tasks=SHARDS)
+
+
+def rows_of(converter: SparkDatasetConverter, read: Read, **arguments: Any) -> list[int]:
+    arguments = {**IN_ORDER, "batch_size": 10, **arguments}
+    return list(chain(*(batch["number"] for batch in read(converter, **arguments))))
+
+
+def shards(rows: list[int]) -> list[list[int]]:
+    size = ROWS // SHARDS
+    return [rows[i : i + size] for i in range(0, len(rows), size)]
+
+
+@with_either
+def test_shards_are_permuted_by_default(many: SparkDatasetConverter, read: Read) -> None:
+    batches = read(many, batch_size=10, num_epochs=1, seed=5)
+    rows = list(chain(*(batch["number"] for batch in batches)))
+    assert rows != sorted(rows)
+    assert sorted(shards(rows)) == shards(list(range(ROWS)))
+
+
+@with_either
+def test_shuffle_rows_permutes_within_shards(many: SparkDatasetConverter, read: Read) -> None:
+    rows = rows_of(many, read, shuffle_rows=True, seed=5)
+    assert rows != sorted(rows)
+    assert [sorted(shard) for shard in shards(rows)] == shards(list(range(ROWS)))
+
+
+@with_either
+@pytest.mark.parametrize(("capacity", "window"), [(1, 12), (12, 12), (13, 24), (96, 96), (999, 96)])
+def test_a_queue_shuffles_windows_of_whole_shards(
+    many: SparkDatasetConverter, read: Read, capacity: int, window: int
+) -> None:
+    rows = rows_of(many, read, shuffling_queue_capacity=capacity, seed=5)
+    assert rows != sorted(rows)
+    windows = [rows[i : i + window] for i in range(0, ROWS, window)]
+    assert [sorted(rows) for rows in windows] == [
+        list(range(i, i + window)) for i in range(0, ROWS, window)
+    ]
+
+
+@pytest.mark.parametrize("capacity", [None, 0, -1])
+def test_no_queue_shuffles_nothing(many: SparkDatasetConverter, capacity: int | None) -> None:
+    assert rows_of(many, with_torch, shuffling_queue_capacity=capacity) == list(range(ROWS))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"shuffle_row_groups": True}, {"shuffle_rows": True}, {"shuffling_queue_capacity": 50}],
+    ids=lambda arguments: next(iter(arguments)),
+)
+def test_a_seed_fixes_the_order_and_each_epoch_has_its_own(
+    many: SparkDatasetConverter, arguments: dict[str, Any]
+) -> None:
+    first, again, other = (
+        rows_of(many, with_torch, seed=seed, num_epochs=2, **arguments) for seed in (5, 5, 6)
+    )
+    assert first == again != other
+    assert first[:ROWS] != first[ROWS:]
+    assert sorted(first[:ROWS]) == sorted(first[ROWS:]) == list(range(ROWS))
+
+
+ELASTIC: dict[str, Any] = {"order": "elastic", "seed": 7}
+
+
+@pytest.fixture
+def fifty(tmp_path: Path) -> SparkDatasetConverter:
+    """The numbers from 0 to 49 in five shards."""
+    return converter_of(tmp_path / "fifty", {"number": range(50)}, {"number": "long"}, tasks=5)
+
+
+@with_either
+def test_rows_come_as_from_the_streaming_dataset(fifty: SparkDatasetConverter, read: Read) -> None:
+    source = StreamingDataset(
+        local=fifty.cache_dir_url, batch_size=8, shuffle=True, shuffle_seed=7, num_epochs=2
+    )
+    loader = StreamingDataLoader(source, batch_size=8)
+    found = numbers(read(fifty, batch_size=8, num_epochs=2, **ELASTIC))
+    assert found == [batch["number"].tolist() for batch in loader]
+    assert [len(batch) for batch in found] == [8, 8, 8, 8, 8, 8, 2] * 2
+
+
+def test_a_transform_gets_the_rows_of_a_batch(fifty: SparkDatasetConverter) -> None:
+    sizes = []
+
+    def double(frame: Any) -> Any:
+        sizes.append(len(frame))
+        return frame.assign(number=frame["number"] * 2)
+
+    spec = TransformSpec(double)
+    with fifty.make_torch_dataloader(
+        20, num_epochs=1, transform_spec=spec, reader_pool_type="dummy", **ELASTIC
+    ) as loader:
+        found = [batch["number"].tolist() for batch in loader]
+    plain = fifty.make_torch_dataloader(20, num_epochs=1, **ELASTIC)
+    assert found == [[2 * n for n in batch["number"].tolist()] for batch in plain]
+    assert sizes == [20, 20, 10]
+
+
+def test_an_own_loader_gets_the_order(fifty: SparkDatasetConverter) -> None:
+    def reader_of(reader: Any, **_: Any) -> Any:
+        return SimpleNamespace(reader=reader, join=lambda: None, stop=lambda: None)
+
+    with fifty.make_torch_dataloader(
+        8, num_epochs=1, data_loader_fn=reader_of, **ELASTIC
+    ) as loader:
+        found = [n for batch in loader.reader for n in batch.number.tolist()]
+    plain = fifty.make_torch_dataloader(10, num_epochs=1, **ELASTIC)
+    assert found == [n for batch in plain for n in batch["number"].tolist()]
+
+
+def test_all_rows_are_one_batch_of_each_epoch(fifty: SparkDatasetConverter) -> None:
+    with fifty.make_torch_dataloader(None, num_epochs=2, **ELASTIC) as loader:
+        assert [len(batch["number"]) for batch in loader] == [50, 50]
+
+
+@pytest.fixture
+def four_hundred(tmp_path: Path) -> SparkDatasetConverter:
+    return converter_of(tmp_path / "four_hundred", {"n": range(400)}, {"n": "long"})
+
+
+@pytest.fixture(params=["torch", "tf"])
+def loader(request: Any, four_hundred: SparkDatasetConverter) -> Any:
+    if request.param == "torch":
+        return four_hundred.make_torch_dataloader(batch_size=100)
+    return four_hundred.make_tf_dataset(batch_size=100, prefetch=0)
+
+
+def test_it_comes_once_after_the_first_epoch(loader: Any, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(2):
+        list(islice(loader, 12))
+    (record,) = (r for r in caplog.records if r.name.startswith("mdstorm"))
+    assert "pass num_epochs=1 for one epoch" in record.getMessage()
+
+
+@pytest.mark.parametrize("arguments", [{}, {"order": "elastic"}])
+def test_it_does_not_come_before(
+    four_hundred: SparkDatasetConverter, arguments: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    loader = four_hundred.make_torch_dataloader(batch_size=100, **arguments)
+    list(islice(loader, 4))
+    assert not caplog.records
+    list(islice(loader, 5))
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize("order", ["exact", "elastic"])
+def test_it_does_not_come_where_epochs_are_counted(
+    four_hundred: SparkDatasetConverter, order: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert len(list(four_hundred.make_torch_dataloader(100, num_epochs=3, order=order))) == 12
+    assert not caplog.records
+
+
+def test_it_does_not_come_ahead_of_use(
+    four_hundred: SparkDatasetConverter, caplog: pytest.LogCaptureFixture
+) -> None:
+    loader = four_hundred.make_tf_dataset(batch_size=100)  # TensorFlow takes more than is asked for
+    list(islice(loader, 4))
+    assert not caplog.records
+    list(islice(loader, 5))
+    assert len(caplog.records) == 1

@@ -1,18 +1,28 @@
-"""A path in the place of a DataFrame: the data are read where they are, and stay."""
+"""Data that are there: paths in the place of a DataFrame, converters made by hand, Delta tables."""
 
 import logging
 import pickle
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.compat.spark.converters import IN_ORDER, TABLE, Read, with_either, with_torch
+from tests.delta_tables import kill, two_versions
 from tests.mds_backend.convert.parquet_files import write
 from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm._datasets.sources import open_stored
 from mdstorm._spark.make_converter import databricks_path
-from mdstorm.errors import UnsupportedURLError
-from mdstorm.spark import make_spark_converter
+from mdstorm.errors import (
+    ArgumentTypeError,
+    DatasetNotFoundError,
+    InvalidArgumentError,
+    StateMismatchError,
+    UnsupportedURLError,
+)
+from mdstorm.reader import make_batch_reader
+from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 from mdstorm.spark.spark_dataset_converter import register_delete_dir_handler
 
 pytestmark = pytest.mark.usefixtures("default_delete_handler")
@@ -117,3 +127,130 @@ def test_other_paths_on_databricks_are_refused(monkeypatch: pytest.MonkeyPatch, 
 def test_a_name_may_look_like_a_pattern(tmp_path: Path) -> None:
     write(tmp_path / "a[1]", TABLE)
     assert len(open_stored(str(tmp_path / "a[1]"))) == 6
+
+
+@with_either
+def test_any_files_of_parquet_will_do_in_their_order(data: Path, read: Read) -> None:
+    urls = [f"file://{data}/1.parquet", f"file://{data}/0.parquet"]
+    converter = SparkDatasetConverter(f"file://{data}", urls, 6)
+    (batch,) = read(converter, schema_fields=["id"], **IN_ORDER)
+    assert batch["id"] == [4, 5, 0, 1, 2, 3]
+    part = SparkDatasetConverter(f"file://{data}", urls[:1], 2)
+    (batch,) = read(part, schema_fields=["id"], **IN_ORDER)
+    assert batch["id"] == [4, 5]
+
+
+@with_either
+def test_shards_are_read_in_their_order(tmp_path: Path, read: Read) -> None:
+    dataset = write_numbers(tmp_path / "mds", 500)
+    urls = [dataset.file_urls[2], dataset.file_urls[0]]
+    sizes = [dataset.shard_sizes[2], dataset.shard_sizes[0]]
+    start = sum(dataset.shard_sizes[:2])
+    expected = [*range(start, start + sizes[0]), *range(sizes[1])]
+    for directory in (dataset.url, None):
+        some = SparkDatasetConverter(directory, urls, sum(sizes))
+        assert [n for batch in read(some, **IN_ORDER) for n in batch["number"]] == expected
+
+
+def test_states_of_some_shards_are_not_those_of_others(tmp_path: Path) -> None:
+    dataset = write_numbers(tmp_path / "mds", 500)
+    states = []
+    for urls in (dataset.file_urls, dataset.file_urls[:2], dataset.file_urls[2:]):
+        loader = SparkDatasetConverter(None, urls, 500).make_torch_dataloader(num_epochs=1)
+        next(iter(loader))
+        states.append((loader, loader.state_dict()))
+    for loader, _ in states:
+        for other, state in states:
+            with nullcontext() if other is loader else pytest.raises(StateMismatchError):
+                loader.load_state_dict(state)
+
+
+@with_either
+def test_without_a_directory(data: Path, read: Read) -> None:
+    urls = [f"file://{data}/{n}.parquet" for n in range(2)]
+    converter = SparkDatasetConverter(cache_dir_url=None, file_urls=urls, dataset_size=6)
+    (batch,) = read(converter, schema_fields=["id"], **IN_ORDER)
+    assert batch["id"] == list(range(6))
+    converter.delete()  # has no copy to delete
+    assert len(list(data.glob("*.parquet"))) == 2
+
+
+@with_either
+def test_files_of_another_dataset_are_refused(tmp_path: Path, read: Read) -> None:
+    dataset = write_numbers(tmp_path / "mds", 500)
+    others = [dataset.file_urls[0], f"{dataset.url}/part-1-2.00000.mds"]
+    for urls, text in ((others, "is none of the .* shards"), ([], "is empty")):
+        with pytest.raises(InvalidArgumentError, match=text):
+            read(SparkDatasetConverter(dataset.url, urls, 5))
+
+
+def test_missing_files_are_an_error_when_they_are_read(tmp_path: Path) -> None:
+    for url in ("0.parquet", "100%25.parquet", "part-00000-0.00000.mds"):
+        converter = SparkDatasetConverter(f"file://{tmp_path}", [f"file://{tmp_path}/{url}"], 1)
+        with pytest.raises(DatasetNotFoundError) as caught, converter.make_torch_dataloader():
+            pass
+        assert isinstance(caught.value, RuntimeError)
+
+
+ALIVE = [1, 2, 4]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    return two_versions(tmp_path / "table")
+
+
+@with_either
+def test_a_converter_reads_live_rows(table: Path, read: Read) -> None:
+    converter = make_spark_converter(f"file://{table}")
+    assert (len(converter), converter.file_urls) == (3, [f"file://{table}"])
+    for one in (converter, pickle.loads(pickle.dumps(converter))):  # noqa: S301
+        (batch,) = read(one, schema_fields=["id", "k"], **IN_ORDER)
+        assert batch["id"] == ALIVE
+        assert [getattr(k, "decode", lambda k=k: k)() for k in batch["k"]] == ["a"] * 3
+    assert pickle.loads(pickle.dumps(converter)).dataset_size == 3  # noqa: S301
+    converter.delete()
+    assert (table / "k=a" / "f.parquet").exists()
+
+
+@with_either
+def test_a_converter_keeps_to_its_version(table: Path, read: Read) -> None:
+    newest, first = make_spark_converter(str(table)), make_spark_converter(str(table), version=0)
+    kill(table, {"k%3Da/f.parquet": [0, 1, 2, 3]})
+    options = {"schema_fields": ["id"], **IN_ORDER}
+    assert read(newest, **options) == [{"id": ALIVE}]
+    assert read(first, **options) == [{"id": list(range(5))}]
+    assert len(make_spark_converter(str(table), timestamp="2100-01-01")) == 1
+
+
+def test_a_loader_of_the_users_own_reads_the_same_version(table: Path) -> None:
+    converter = make_spark_converter(str(table))
+    kill(table, {"k%3Da/f.parquet": [0, 1, 2, 3]})
+
+    def rows(reader: Any, batch_size: int, shuffling_queue_capacity: int) -> list[int]:
+        return [int(n) for batch in reader for n in batch.id]
+
+    with converter.make_torch_dataloader(num_epochs=1, data_loader_fn=rows) as found:
+        assert found == ALIVE
+
+
+def test_a_converter_by_hand_over_files_of_a_table_is_refused(table: Path) -> None:
+    url = f"file://{table}"
+    converter = SparkDatasetConverter(url, [f"{url}/k=a/f.parquet"], 5)
+    with pytest.raises(NotImplementedError, match="is a Delta table, whose files may hold"):
+        with_torch(converter, **IN_ORDER)
+
+
+def test_the_version_belongs_to_the_converter(table: Path) -> None:
+    converter = make_spark_converter(str(table))
+    for make in (converter.make_torch_dataloader, converter.make_tf_dataset):
+        with pytest.raises(ArgumentTypeError, match="converter knows the version of its table"):
+            make(version=0)
+    with make_batch_reader(f"file://{table}", version=0) as reader:
+        assert len(reader.dataset) == 5
+
+
+@pytest.mark.usefixtures("cache_dir")
+def test_frames_have_no_version(spark: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="use Spark, spark"):
+        make_spark_converter(spark.range(1), version=1)

@@ -1,14 +1,18 @@
 """When a copy is used again, and when a frame is written anew."""
 
+import os
+import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.compat.spark.converters import directories
-from tests.conftest import IS_REFUSING
+from tests.compat.spark.converters import directories, ids
+from tests.conftest import IS_REFUSING, runs_python_on_executors
 
+from mdstorm._spark.copies import identify
 from mdstorm.spark import make_spark_converter
 from mdstorm_backend.datasets.dataset import open_dataset
 
@@ -174,3 +178,103 @@ def test_threads_that_convert_equal_frames_write_one_copy(spark: Any, cache_dir:
     assert len(urls) == 4
     assert len(set(urls)) == 1
     assert directories(cache_dir) == 1
+
+
+def test_an_overwritten_source_is_noticed(spark: Any, cache_dir: Path, tmp_path: Path) -> None:
+    source = str(tmp_path / "source with blank")
+    spark.range(5).coalesce(1).write.parquet(source)
+    first = make_spark_converter(spark.read.parquet(source))
+    assert make_spark_converter(spark.read.parquet(source)).file_urls == first.file_urls
+    spark.range(7, 9).coalesce(1).write.mode("overwrite").parquet(source)
+    second = make_spark_converter(spark.read.parquet(source))
+    assert (ids(first), ids(second)) == ([0, 1, 2, 3, 4], [7, 8])
+
+
+@pytest.mark.parametrize(
+    ("left", "cache_key"), [("nothing", None), ("no index", None), ("nothing", "rows")]
+)
+def test_a_copy_deleted_behind_our_back_is_written_again(
+    spark: Any, cache_dir: Path, left: str, cache_key: str | None
+) -> None:
+    first = make_spark_converter(spark.range(5), cache_key=cache_key)
+    directory = Path(first.cache_dir_url.removeprefix("file://"))
+    if left == "nothing":
+        shutil.rmtree(directory)
+    else:
+        (directory / "index.json").unlink()
+    second = make_spark_converter(spark.range(5), cache_key=cache_key)
+    assert second.cache_dir_url != first.cache_dir_url
+    assert ids(second) == [0, 1, 2, 3, 4]
+
+
+@runs_python_on_executors
+def test_a_failed_conversion_is_not_remembered(spark: Any, cache_dir: Path, tmp_path: Path) -> None:
+    flag = tmp_path / "flag"
+
+    def fail_without(batches: Any) -> Any:
+        import os
+
+        if not os.path.exists(str(flag)):
+            raise ValueError("not yet")
+        yield from batches
+
+    df = spark.range(5).mapInArrow(fail_without, "id long")
+    with pytest.raises(Exception, match="not yet"):
+        make_spark_converter(df)
+    assert directories(cache_dir) == 0
+    flag.touch()
+    assert ids(make_spark_converter(df)) == [0, 1, 2, 3, 4]
+
+
+def frame(*files: str, plan: int = 7, schema: str = "[]") -> Any:
+    """A frame that remembers its first hash, as those of Spark Connect do."""
+    fresh = SimpleNamespace(semanticHash=lambda: plan)
+    return SimpleNamespace(
+        select=lambda star: fresh,
+        semanticHash=lambda: "stale",
+        schema=SimpleNamespace(json=lambda: schema),
+        inputFiles=lambda: list(files),
+    )
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "rows 100%.csv"
+    path.write_text("1\n2\n")
+    os.utime(path, (1000, 1000))
+    return path
+
+
+def url_of(path: Path) -> str:
+    """The URL as Spark gives it."""
+    return path.as_uri().replace("file:///", "file:/")
+
+
+def test_the_order_of_files_does_not_matter(source: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.csv"
+    other.touch()
+    urls = [url_of(source), url_of(other)]
+    assert identify(frame(*urls), {}) == identify(frame(*urls[::-1]), {})
+
+
+@pytest.mark.parametrize("change", ["size", "time", "removed"])
+def test_a_changed_file_is_another_source(source: Path, change: str) -> None:
+    before = identify(frame(url_of(source)), {})
+    if change == "size":
+        source.write_text("1\n2\n3\n")
+        os.utime(source, (1000, 1000))
+    elif change == "time":
+        os.utime(source, (2000, 2000))
+    else:
+        source.unlink()
+    after = identify(frame(url_of(source)), {})
+    assert all(one != other for one, other in zip(before, after, strict=True))
+
+
+@pytest.mark.parametrize(
+    "url", ["file:/nowhere/x.csv", "hdfs://host:1/x.csv", "unknown://x/y.csv", "", "x.csv"]
+)
+def test_files_that_cannot_be_looked_at_count_by_name(url: str) -> None:
+    content, source = identify(frame(url), {})
+    assert (content, source) == identify(frame(url), {})
+    assert source != identify(frame(url + "z"), {})[1]

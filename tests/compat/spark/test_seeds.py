@@ -5,7 +5,7 @@ from itertools import islice
 from typing import Any
 
 import pytest
-from tests.compat.spark.ways_to_read import Numbers, in_either_order, with_each_in_either_order
+from tests.compat.spark.converters import Numbers, in_either_order, with_each_in_either_order
 
 from mdstorm._readers import options
 from mdstorm.spark import SparkDatasetConverter

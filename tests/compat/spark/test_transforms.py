@@ -1,6 +1,8 @@
 """A `TransformSpec` at work: what the function sees, and what may come out of it."""
 
+import datetime as dt
 import os
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import torch
 from tests.compat.spark.converters import IN_ORDER, Read, converter_of, with_either, with_torch
 
 from mdstorm import TransformSpec
-from mdstorm.errors import TransformError
+from mdstorm.errors import InvalidArgumentError, TransformError
 from mdstorm.spark import SparkDatasetConverter
 
 INT, FLOAT = ("number", np.int64, (), False), ("half", np.float32, (), False)
@@ -129,3 +131,133 @@ def test_a_transform_runs_in_processes_where_asked_for(ten: SparkDatasetConverte
     spec = TransformSpec(lambda frame: frame.assign(number=os.getpid()))
     batches = with_torch(ten, transform_spec=spec, reader_pool_type="process", **IN_ORDER)
     assert os.getpid() not in {pid for batch in batches for pid in batch["number"]}
+
+
+NAN = float("nan")
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> SparkDatasetConverter:
+    return converter_of(tmp_path / "two", {"x": [1, 2]}, {"x": "long"})
+
+
+def returning(
+    values: Any, dtype: Any = np.int64, shape: Any = (), **more: tuple[Any, Any, Any]
+) -> TransformSpec:
+    """A transform that replaces `x`, and adds columns of other values, dtypes and shapes."""
+    columns = {"x": (values, dtype, shape), **more}
+
+    def replace(frame: pd.DataFrame) -> pd.DataFrame:
+        return pd.DataFrame({name: values for name, (values, *_) in columns.items()})
+
+    edited = [(name, *declared, False) for name, (_, *declared) in columns.items()]
+    return TransformSpec(replace, edit_fields=edited)
+
+
+def torch_batch(converter: SparkDatasetConverter, spec: TransformSpec) -> Any:
+    (batch,) = converter.make_torch_dataloader(transform_spec=spec, **IN_ORDER)
+    return batch
+
+
+def tf_batch(converter: SparkDatasetConverter, spec: TransformSpec) -> Any:
+    (batch,) = converter.make_tf_dataset(transform_spec=spec, **IN_ORDER)
+    return batch
+
+
+TYPES: list[tuple[Any, torch.dtype, tf.DType]] = [
+    (np.bool_, torch.uint8, tf.bool),
+    (np.int8, torch.int8, tf.int8),
+    (np.int16, torch.int16, tf.int16),
+    (np.int32, torch.int32, tf.int32),
+    (np.int64, torch.int64, tf.int64),
+    (np.uint8, torch.uint8, tf.uint8),
+    (np.uint16, torch.int32, tf.int32),
+    (np.uint32, torch.int64, tf.int64),
+    (np.float16, torch.float16, tf.float16),
+    (np.float32, torch.float32, tf.float32),
+    (np.float64, torch.float64, tf.float64),
+]
+
+
+@pytest.mark.parametrize("shape", [(), (2, 3)], ids=str)
+def test_numpy_types(two: SparkDatasetConverter, shape: tuple[int, ...]) -> None:
+    cells = {f"as_{dtype.__name__}": np.ones((2, *shape), dtype) for dtype, *_ in TYPES}
+    more = {n: (list(c) if shape else c, c.dtype.type, shape) for n, c in cells.items()}
+    spec = returning([1, 2], **more)
+    in_torch, in_tf = torch_batch(two, spec), tf_batch(two, spec)
+    for (name, expected), (_, torch_dtype, tf_dtype) in zip(cells.items(), TYPES, strict=True):
+        found, tensor = in_torch[name], getattr(in_tf, name)
+        assert (found.dtype, found.shape) == (torch_dtype, (2, *shape)), name
+        assert (tensor.dtype, tensor.shape) == (tf_dtype, (2, *shape)), name
+        assert found.tolist() == tensor.numpy().tolist() == expected.tolist(), name
+
+
+DAY, SECOND = 86_400 * 10**9, 10**9
+#: What a function returns, the declared type, and what PyTorch and TensorFlow deliver.
+RETURNED: dict[str, tuple[Any, Any, list[Any], list[Any]]] = {
+    "str": (["a", "ü"], np.str_, ["a", "ü"], [b"a", "ü".encode()]),
+    "bytes": ([b"a", b"\0"], np.bytes_, [b"a", b"\0"], [b"a", b"\0"]),
+    "decimal": ([Decimal("1.50")] * 2, Decimal, [Decimal("1.50")] * 2, [b"1.50"] * 2),
+    "date": ([dt.date(1970, 1, 2)] * 2, np.datetime64, [dt.date(1970, 1, 2)] * 2, [DAY] * 2),
+    "timestamp": (
+        pd.to_datetime(["1970-01-01 00:00:01", "1970-01-01 00:00:00"]),
+        np.datetime64,
+        *([SECOND, 0], [SECOND, 0]),
+    ),
+    "with_time_zone": (
+        pd.to_datetime(["1970-01-01 00:00:01+01:00"] * 2),
+        np.datetime64,
+        *([-3599 * SECOND] * 2, [-3599 * SECOND] * 2),
+    ),
+    "categories": (pd.Categorical(["b", "a"]), np.str_, ["b", "a"], [b"b", b"a"]),
+    "categories_of_numbers": (pd.Categorical([7, 5]), np.int64, [7, 5], [7, 5]),
+    "Int64": (pd.array([1, 2], "Int64"), np.int64, [1, 2], [1, 2]),
+    "boolean": (pd.array([True, False], "boolean"), np.bool_, [1, 0], [True, False]),
+    "string": (pd.array(["a", "b"], "string"), np.str_, ["a", "b"], [b"a", b"b"]),
+    "object": (pd.Series([1, 2], dtype=object), np.int64, [1, 2], [1, 2]),
+    "lists": ([[1, 2], [3, 4]], np.int64, [[1, 2], [3, 4]], [[1, 2], [3, 4]]),
+    "tuples": ([(1, 2), (3, 4)], np.int64, [[1, 2], [3, 4]], [[1, 2], [3, 4]]),
+}
+
+
+def test_what_pandas_holds(two: SparkDatasetConverter) -> None:
+    more = {
+        name: (values, dtype, (None,) if isinstance(in_tf[0], list) else ())
+        for name, (values, dtype, _, in_tf) in RETURNED.items()
+    }
+    spec = returning([1, 2], **more)
+    in_torch, in_tf = torch_batch(two, spec), tf_batch(two, spec)
+    for name, (*_, torch_values, tf_values) in RETURNED.items():
+        found = in_torch[name]
+        assert (found.tolist() if isinstance(found, torch.Tensor) else found) == torch_values, name
+        assert getattr(in_tf, name).numpy().tolist() == tf_values, name
+
+
+@pytest.mark.parametrize(
+    "values",
+    [pd.array([1, None], "Int64"), [1.0, NAN], pd.Series([1, None], dtype=object)],
+    ids=["Int64", "float", "object"],
+)
+def test_missing_numbers_become_nan_in_pytorch_and_an_error_in_tensorflow(
+    two: SparkDatasetConverter, values: Any
+) -> None:
+    found = torch_batch(two, returning(values))["x"]
+    assert found.dtype == torch.float64
+    assert repr(found.tolist()) == repr([1.0, NAN])
+    with pytest.raises(tf.errors.OpError, match="column 'x' holds 1 null"):
+        tf_batch(two, returning(values))
+
+
+def test_an_undeclared_change_is_cast_to_the_stored_type_in_tensorflow(
+    two: SparkDatasetConverter,
+) -> None:
+    spec = TransformSpec(lambda frame: frame / 2)
+    assert torch_batch(two, spec)["x"].tolist() == [0.5, 1.0]
+    assert tf_batch(two, spec).x.numpy().tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("dtype", [object(), "no such type"], ids=["object", "text"])
+def test_a_type_that_is_none_is_refused(two: SparkDatasetConverter, dtype: Any) -> None:
+    spec = returning([1, 2], dtype)
+    with pytest.raises(InvalidArgumentError, match="Unknown mapping of numpy"):
+        two.make_tf_dataset(transform_spec=spec)

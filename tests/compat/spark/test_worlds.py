@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.compat.spark.converters import converter_of
-from tests.compat.spark.ways_to_read import (
+from tests.compat.spark.converters import (
     Numbers,
+    converter_of,
     in_either_order,
     with_each,
     with_each_in_either_order,

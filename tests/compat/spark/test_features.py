@@ -1,6 +1,9 @@
-"""`stack=True`: columns of one dtype as one tensor, by every way to it."""
+"""What models take: `features`, `labels`, `sample_weights`, `stack`, `batch_map`."""
 
+import pickle
+from collections import Counter
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
+import torch
 from tests.compat.spark.converters import converter_of
+from tests.mds_backend.small_datasets import write_dataset
 
 from mdstorm import TransformSpec
+from mdstorm._spark.converter_files import ModelInputs
 from mdstorm.errors import InvalidArgumentError, NullValueError
 from mdstorm.spark import SparkDatasetConverter
 
@@ -225,3 +231,94 @@ def test_columns_that_cannot_be_stacked_are_named(
 def test_tensorflow_knows_the_shape_of_a_matrix(converter: SparkDatasetConverter) -> None:
     made: Any = converter.make_tf_dataset(64, num_epochs=1, features=["a", "b"], stack=True)
     assert made.element_spec == tf.TensorSpec((None, 2), tf.float32)
+
+
+BATCH = {"a": 1, "b": 2, "y": 3, "w": 4}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "taken"),
+    [
+        ({}, BATCH),
+        ({"features": "a"}, 1),
+        ({"features": ["a"]}, {"a": 1}),
+        ({"features": "a", "labels": "y"}, (1, 3)),
+        ({"features": ["b", "a"], "labels": ["y"]}, ({"b": 2, "a": 1}, {"y": 3})),
+        ({"features": "a", "labels": "a"}, (1, 1)),
+        ({"labels": "y"}, ({"a": 1, "b": 2, "w": 4}, 3)),
+        ({"labels": "y", "sample_weights": "w"}, ({"a": 1, "b": 2}, 3, 4)),
+        ({"features": "a", "labels": ("y",), "sample_weights": "w"}, (1, {"y": 3}, 4)),
+    ],
+)
+def test_a_name_gives_a_tensor_and_names_give_a_dict(inputs: dict[str, Any], taken: Any) -> None:
+    made = ModelInputs(**inputs)
+    assert made(BATCH) == taken
+    assert pickle.loads(pickle.dumps(made))(BATCH) == taken  # noqa: S301 - our own bytes
+
+
+@pytest.mark.parametrize(
+    ("inputs", "words"),
+    [
+        ({"features": ["a", "label"]}, "features names 'label', but batches have"),
+        ({"labels": "yy"}, "labels names 'yy', .* did you mean y"),
+        ({"labels": ["a", "b", "y", "w"]}, "no column is left for the features"),
+    ],
+)
+def test_columns_that_a_batch_does_not_have_are_refused_by_name(
+    inputs: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=words):
+        ModelInputs(**inputs).columns(BATCH)
+
+
+LABELLED = 53
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory: pytest.TempPathFactory) -> SparkDatasetConverter:
+    columns = {
+        "a": [float(n) for n in range(LABELLED)],
+        "b": [2.0 * n for n in range(LABELLED)],
+        "label": list(range(LABELLED)),
+        "weight": [0.5] * LABELLED,
+        "text": [str(n) for n in range(LABELLED)],
+    }
+    fields = {"a": "float", "b": "float", "label": "long", "weight": "double", "text": "string"}
+    dataset = write_dataset(tmp_path_factory.mktemp("data") / "data", columns, fields)
+    return SparkDatasetConverter(dataset.url, dataset.file_urls, LABELLED)
+
+
+def loader_of(labelled: SparkDatasetConverter, **options: Any) -> Any:
+    given = {"batch_size": 8, "num_epochs": 1, "shuffle_row_groups": True, "seed": 3, **options}
+    return labelled.make_torch_dataloader(**given)
+
+
+@pytest.mark.parametrize("order", ["exact", "elastic"])
+def test_named_columns_are_what_the_model_takes(
+    labelled: SparkDatasetConverter, order: str
+) -> None:
+    names = {"features": ["b", "a"], "labels": "label", "sample_weights": "weight"}
+    loader = loader_of(labelled, order=order, **names)
+    assert len(loader) == 7
+    seen: Counter[int] = Counter()
+    for x, y, weight in loader:
+        assert list(x) == ["b", "a"]
+        assert (x["a"].dtype, y.dtype, weight.dtype) == (torch.float32, torch.int64, torch.float64)
+        assert torch.equal(x["b"], 2 * x["a"])
+        assert torch.equal(x["a"].long(), y)
+        seen.update(y.tolist())
+    assert seen == Counter(range(LABELLED))
+
+
+def test_columns_that_are_not_named_are_not_read(labelled: SparkDatasetConverter) -> None:
+    loader = loader_of(labelled, features="a", labels="label")
+    assert loader.dataset._mdstorm.options.delivered == ("a", "label")
+
+
+def test_a_map_makes_anything_of_a_batch(labelled: SparkDatasetConverter) -> None:
+    def stacked(batch: dict[str, Any]) -> Any:
+        return torch.stack([batch["a"], batch["b"]], 1), batch["label"]
+
+    loader = loader_of(labelled, batch_map=stacked)
+    assert len(loader) == 7
+    assert [tuple(x.shape) for x, _ in islice(loader, 2)] == [(8, 2), (8, 2)]
