@@ -24,7 +24,6 @@ from typing import Any
 import numpy as np
 
 from mdstorm.errors import MissingDependencyError, WorkerDiedError
-from mdstorm_backend.base import cached_property
 from mdstorm_backend.format import Batch
 from mdstorm_backend.read import Transform
 
@@ -34,7 +33,7 @@ _PROGRAM = (
     "sys.path[:] = list(dict.fromkeys([*json.loads(sys.argv[1]), *sys.path])); "
     "from mdstorm._transforms.process_transform import main; main(int(sys.argv[2]))"
 )
-_pools: weakref.WeakSet[WorkerPool] = weakref.WeakSet()
+_pools: weakref.WeakSet[ProcessTransform] = weakref.WeakSet()
 _COUNT = struct.Struct("<Q")
 
 
@@ -72,17 +71,19 @@ class _TransformWorker:
 
 
 class ProcessTransform:
-    """A `Transform` that calls another one in worker processes. Safe to share between threads.
+    """A `Transform` that calls another one in a pool of worker processes.
 
-    Each call returns its own result, whichever process is faster. Pickles; a copy in another
-    process has worker processes of its own.
+    Safe to share between threads: a call waits until a process is free, and returns its own result,
+    whichever process is faster. Each process is started when first needed. The processes end with
+    the transform, and with this process, even if it is killed. Pickles; a copy in another process
+    has worker processes of its own.
 
     Parameters
     ----------
     transform : Transform
         The transform to call; user-defined functions may be lambdas.
     workers : int
-        Number of worker processes.
+        Largest number of worker processes.
 
     Attributes
     ----------
@@ -91,12 +92,33 @@ class ProcessTransform:
     """
 
     def __init__(self, transform: Transform, workers: int) -> None:
-        self._pickled = pickle_function(transform)
-        self._workers = workers
         self.columns = tuple(transform.columns)
         self.unchanged = frozenset(getattr(transform, "unchanged", ()))
         self.leaves_out_rows = bool(getattr(transform, "leaves_out_rows", False))
         self.keeps_rows = bool(getattr(transform, "keeps_rows", False))
+        self._pickled = pickle_function(transform)
+        self._size = max(workers, 1)
+        self._closed = False
+        #: Numbers of calls begun and returned so far.
+        self._begun = self._returned = 0
+        self._begin()
+        _pools.add(self)
+
+    def _begin(self) -> None:
+        """Reset the pool to have no workers in this process."""
+        self._idle: list[_TransformWorker] = []
+        self._alive: list[_TransformWorker] = []
+        self._free = threading.Condition()
+        weakref.finalize(self, _end_all, self._alive)
+
+    def __getstate__(self) -> dict[str, Any]:
+        of_this_process = ("_idle", "_alive", "_free")
+        return {name: value for name, value in vars(self).items() if name not in of_this_process}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._begin()
+        _pools.add(self)
 
     def __call__(self, batch: Batch) -> Batch:
         """Return the transformed batch.
@@ -106,81 +128,31 @@ class ProcessTransform:
         WorkerDiedError
             If the process ends unexpectedly. Errors of the transform are raised unchanged.
         """
-        result: Batch = self._pool(batch)
-        return result
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """Numbers of batches sent, returned and in progress."""
-        begun, returned = self._pool.calls_begun, self._pool.calls_returned
-        return {
-            "items_consumed": returned,
-            "items_produced": returned,
-            "items_inprocess": begun - returned,
-        }
-
-    def close(self) -> None:
-        """Kill the processes; further calls fail."""
-        self._pool.close()
-
-    @cached_property
-    def _pool(self) -> WorkerPool:
-        return WorkerPool(self._pickled, self._workers)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_pool"}
-
-
-class WorkerPool:
-    """A pool of up to `size` processes that call one function, each started when first needed.
-
-    Safe to share between threads: a call waits until a process is free. The processes end with the
-    pool, and with this process, even if it is killed.
-
-    Parameters
-    ----------
-    pickled : bytes
-        The function, pickled by `pickle_function`.
-    size : int
-        Number of processes.
-    """
-
-    def __init__(self, pickled: bytes, size: int) -> None:
-        self._pickled = pickled
-        self._size = max(size, 1)
-        self._begin()
-        _pools.add(self)
-        self._closed = False
-        #: Numbers of calls begun and returned so far.
-        self.calls_begun = self.calls_returned = 0
-
-    def _begin(self) -> None:
-        """Reset the pool to have no workers in this process."""
-        self._idle: list[_TransformWorker] = []
-        self._alive: list[_TransformWorker] = []
-        self._free = threading.Condition()
-        weakref.finalize(self, _end_all, self._alive)
-
-    def __call__(self, argument: Any) -> Any:
-        """Call the function in one of the processes and return its result.
-
-        Raises
-        ------
-        WorkerDiedError
-            If the process ends unexpectedly. Errors of the function are raised unchanged.
-        """
         worker = self._take()
         try:
-            result, error, traceback = worker.call(argument)
+            result, error, traceback = worker.call(batch)
         except (EOFError, OSError) as closed:
             raise self._discard(worker) from closed
         except BaseException:  # such as Ctrl-C: the result is still pending, and not needed
             self._discard(worker)
             raise
-        self._give_back(worker)
+        with self._free:
+            self._returned += 1
+            if not self._closed:
+                self._idle.append(worker)
+            self._free.notify()
         if error is not None:
             raise unpickle_function(error) from _RemoteError(f"\n{traceback}")
-        return result
+        return result  # type: ignore[no-any-return]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Numbers of batches sent, returned and in progress."""
+        return {
+            "items_consumed": self._returned,
+            "items_produced": self._returned,
+            "items_inprocess": self._begun - self._returned,
+        }
 
     def close(self) -> None:
         """Kill all processes, whatever they are doing; further calls fail."""
@@ -194,19 +166,12 @@ class WorkerPool:
             self._free.wait_for(lambda: self._closed or self._idle or len(self._alive) < self._size)
             if self._closed:
                 raise _ended()
-            self.calls_begun += 1
+            self._begun += 1
             if self._idle:
                 return self._idle.pop()
             worker = _TransformWorker(self._pickled)
             self._alive.append(worker)
             return worker
-
-    def _give_back(self, worker: _TransformWorker) -> None:
-        with self._free:
-            self.calls_returned += 1
-            if not self._closed:
-                self._idle.append(worker)
-            self._free.notify()
 
     def _discard(self, worker: _TransformWorker) -> WorkerDiedError:
         """End a process and return the error that reports it."""

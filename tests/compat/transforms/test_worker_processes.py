@@ -16,7 +16,7 @@ import pytest
 from tests.compat.readers import batch_reader, write_parquet
 
 from mdstorm import TransformSpec
-from mdstorm._transforms.process_transform import ProcessTransform, WorkerPool, pickle_function
+from mdstorm._transforms.process_transform import ProcessTransform
 from mdstorm.errors import WorkerDiedError
 from mdstorm.predicates import in_lambda
 
@@ -78,8 +78,25 @@ def test_a_process_that_dies_is_an_error(url: str) -> None:
         next(reader)
 
 
-class TestWorkerPool:
-    """The pool below it."""
+class Calling:
+    """A transform that calls a function."""
+
+    columns = ("x",)
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    def __call__(self, batch: Any) -> Any:
+        return self.function(batch)
+
+
+def pool_of(function: Any) -> Any:
+    """One worker process that calls a function."""
+    return ProcessTransform(Calling(function), 1)
+
+
+class TestPool:
+    """Its processes begin, end, and end with others."""
 
     def test_errors_that_cannot_be_loaded_become_runtime_errors(self) -> None:
         class OddError(Exception):
@@ -89,7 +106,7 @@ class TestWorkerPool:
         def fail(argument: int) -> None:
             raise OddError(1, second=argument)
 
-        pool = WorkerPool(pickle_function(fail), 1)
+        pool = pool_of(fail)
         with pytest.raises(RuntimeError, match="OddError: 1 and 2"):
             pool(2)
         pool.close()
@@ -98,7 +115,7 @@ class TestWorkerPool:
         def work(argument: int) -> int:
             return argument + 1 if argument >= 0 else os._exit(1)
 
-        pool = WorkerPool(pickle_function(work), 1)
+        pool = pool_of(work)
         with pytest.raises(WorkerDiedError):
             pool(-1)
         assert pool(1) == 2  # by another process, in the place of the one that died
@@ -109,7 +126,7 @@ class TestWorkerPool:
             pool(1)
 
     def test_closing_does_not_wait_for_a_function(self) -> None:
-        pool = WorkerPool(pickle_function(lambda pipe: os.read(os.pipe()[0], 1)), 1)
+        pool = pool_of(lambda pipe: os.read(os.pipe()[0], 1))
         failures: list[Exception] = []
 
         def call() -> None:
@@ -127,7 +144,7 @@ class TestWorkerPool:
         assert "has ended the worker" in str(failures[0])
 
     def test_processes_end_when_nobody_has_the_pool(self) -> None:
-        pool = WorkerPool(pickle_function(abs), 1)
+        pool = pool_of(abs)
         assert pool(-2) == 2
         (worker,) = pool._alive
         del pool
@@ -136,10 +153,8 @@ class TestWorkerPool:
     def test_they_end_when_this_process_is_killed(self) -> None:
         program = (
             "import time\n"
-            "from mdstorm._transforms.process_transform import WorkerPool\n"
-            "from mdstorm._transforms.process_transform import pickle_function\n"
-            "work = lambda _: (print('begun', flush=True), time.sleep(1000))\n"
-            "WorkerPool(pickle_function(work), 1)(0)\n"
+            "from tests.compat.transforms.test_worker_processes import pool_of\n"
+            "pool_of(lambda _: (print('begun', flush=True), time.sleep(1000)))(0)\n"
         )
         with subprocess.Popen(
             [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True
@@ -151,7 +166,7 @@ class TestWorkerPool:
             assert parent.stdout.read() == ""
 
     def test_a_fork_has_processes_of_its_own(self) -> None:
-        pool = WorkerPool(pickle_function(lambda _: os.getpid()), 1)
+        pool = pool_of(lambda _: os.getpid())
         ours = pool(0)
         read, write = os.pipe()
         with warnings.catch_warnings(record=True) as caught:
@@ -171,7 +186,7 @@ class TestWorkerPool:
         pool.close()
 
     def test_a_fork_does_not_keep_them_alive(self) -> None:
-        pool = WorkerPool(pickle_function(abs), 1)
+        pool = pool_of(abs)
         assert pool(-2) == 2
         child = os.fork()
         if child == 0:
@@ -186,13 +201,7 @@ class TestWorkerPool:
 
 
 def test_a_transform_in_processes_pickles(url: str) -> None:
-    class Negated:
-        columns = ("x",)
-
-        def __call__(self, batch: Any) -> Any:
-            return {"x": -batch["x"]}
-
-    transform = ProcessTransform(Negated(), 1)
+    transform = pool_of(lambda batch: {"x": -batch["x"]})
     copy = pickle.loads(pickle.dumps(transform))  # noqa: S301
     assert copy.columns == ("x",)
     assert copy({"x": np.arange(2)})["x"].tolist() == [0, -1]
@@ -204,7 +213,7 @@ def test_a_function_that_cannot_be_loaded_there(tmp_path: Path) -> None:
         def __reduce__(self) -> Any:
             return int, ("no number",)
 
-    pool = WorkerPool(pickle_function(Unloadable()), 1)
+    pool = pool_of(Unloadable())
     for _ in range(2):
         with pytest.raises(ValueError, match="no number"):
             pool(0)
