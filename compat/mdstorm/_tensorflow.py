@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import calendar
 import datetime
-import decimal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
-from mdstorm_backend.base import require
+from mdstorm_backend.base import require, warn_user
 
 try:
     import tensorflow as tf
@@ -28,7 +27,6 @@ from mdstorm._readers.reader import Reader, ReaderPasses, can_pass_over
 from mdstorm._transforms.row_transform import declared_dtype
 from mdstorm.errors import InvalidArgumentError, NullInRowError, UnequalLengthsError
 from mdstorm.unischema import Unischema
-from mdstorm_backend.base import warn_user
 from mdstorm_backend.format import Batch, Column, Values, num_rows, shapes_of, slice_batch
 from mdstorm_backend.loaders import NOTHING, Delivered, null_error
 from mdstorm_backend.loaders import tf as tf_loaders
@@ -43,7 +41,7 @@ _TENSORFLOW = "TensorFlow"
 _DTYPES = {
     np.str_: "string",
     np.bytes_: "string",
-    decimal.Decimal: "string",
+    Decimal: "string",
     np.datetime64: "int64",
     datetime.date: "int64",
     np.timedelta64: "int64",
@@ -204,7 +202,9 @@ class Elements:
         reader = self.reader
         begins_anew = can_pass_over(reader) and (self._begun or reader._mdstorm_is_at_a_start)
         if self._passes is None and begins_anew:
-            rows = _rows_at_a_time(reader)
+            source = reader._mdstorm_options().dataset
+            per_row = max(source.nbytes // max(len(source), 1), 1)
+            rows = max(1, min(_BYTES_AT_A_TIME // per_row, _MOST_ROWS))
             self._passes = ReaderPasses(reader, rows, by_shard=self.by_shard)
         self._begun = True
         return self._items() if self._passes is None else self._passes(self._of_blocks)
@@ -228,10 +228,9 @@ class Elements:
 
     def _columns(self, batch: Batch) -> Any:
         assert self._passes is not None
-        convert = column_for_tf
         if not self.reader.batched_output:
             refuse_nulls_in_rows((spec.name, batch[spec.name]) for spec in self.specs)
-            convert = rows_for_tf
+        convert = column_for_tf if self.reader.batched_output else rows_for_tf
         column = self._passes.options.column
         return self._named(convert(batch[s.name], s, column(s.name)) for s in self.specs)
 
@@ -272,12 +271,12 @@ class NGrams:
             self.reader._mdstorm_restart()
         self._begun = True
         for item in _from_its_place(self.reader):
-            yield {offset: self._row(item[offset], offset) for offset in self.specs}
+            yield {offset: _row_for_tf(item[offset], specs) for offset, specs in self.specs.items()}
 
-    def _row(self, row: Any, offset: int) -> Any:
-        specs = self.specs[offset]
-        refuse_nulls_in_rows((spec.name, getattr(row, spec.name)) for spec in specs)
-        return type(row)(*(value_for_tf(getattr(row, spec.name), spec) for spec in specs))
+
+def _row_for_tf(row: Any, specs: Sequence[ColumnSpec]) -> Any:
+    refuse_nulls_in_rows((spec.name, getattr(row, spec.name)) for spec in specs)
+    return type(row)(*(value_for_tf(getattr(row, spec.name), spec) for spec in specs))
 
 
 def _from_its_place(reader: Any) -> Iterator[Any]:
@@ -285,12 +284,6 @@ def _from_its_place(reader: Any) -> Iterator[Any]:
     if getattr(reader, "last_row_consumed", False):
         reader.reset()
     yield from reader
-
-
-def _rows_at_a_time(reader: Reader) -> int:
-    source = reader._mdstorm_options().dataset
-    per_row = source.nbytes // max(len(source), 1)
-    return max(1, min(_BYTES_AT_A_TIME // max(per_row, 1), _MOST_ROWS))
 
 
 def date_to_nsec_from_epoch(dt: datetime.date) -> int:

@@ -6,14 +6,6 @@ from typing import Any, cast
 
 import numpy as np
 
-from mdstorm_backend.base import require
-
-try:
-    import tensorflow as tf
-except ModuleNotFoundError:
-    require("tensorflow")  # says what to install
-    raise
-
 from mdstorm import _tensorflow
 from mdstorm._petastorm_names import other_names
 from mdstorm._readers.arguments import check_reader
@@ -21,7 +13,7 @@ from mdstorm._rows import Row, TFDataset
 from mdstorm._tensorflow import date_to_nsec_from_epoch
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.unischema import Unischema
-from mdstorm_backend.loaders.tf import ColumnSpec
+from mdstorm_backend.base import require
 
 __all__ = [
     "RANDOM_SHUFFLING_QUEUE_SIZE",
@@ -32,6 +24,7 @@ __all__ = [
 ]
 
 __getattr__ = other_names(__name__)
+tf: Any = require("tensorflow")
 
 #: Name of the operation that returns the number of rows in the shuffling queue of `tf_tensors`.
 RANDOM_SHUFFLING_QUEUE_SIZE = "random_shuffling_queue_size"
@@ -142,22 +135,16 @@ def tf_tensors(reader: Any, shuffling_queue_capacity: int = 0, min_after_dequeue
         rows = [item[o] for o in sorted(by_offset)] if reader.ngram else [item]
         values = [value for row in rows for value in row]
         if reader.batched_output:
-            return [
-                _tensorflow.column_for_tf(np.asarray(v), s)
-                for v, s in zip(values, specs, strict=True)
-            ]
-        _tensorflow.refuse_nulls_in_rows(
-            (s.name, value) for value, s in zip(values, specs, strict=True)
-        )
-        return [
-            _tensorflow.value_for_tf(value, spec) for value, spec in zip(values, specs, strict=True)
-        ]
+            return list(map(_tensorflow.column_for_tf, map(np.asarray, values), specs))
+        _tensorflow.refuse_nulls_in_rows(zip((spec.name for spec in specs), values, strict=True))
+        return list(map(_tensorflow.value_for_tf, values, specs))
 
     dtypes = [tf.as_dtype(spec.dtype) for spec in specs]
     tensors = tf.numpy_function(next_values, [tf.constant(1)], dtypes)
     if shuffling_queue_capacity > 0:
         tensors = _shuffled(tensors, dtypes, shuffling_queue_capacity, min_after_dequeue)
-    _set_shapes(tensors, specs, is_batch=reader.batched_output)
+    for tensor, spec in zip(tensors, specs, strict=True):
+        tensor.set_shape((None, *spec.shape) if reader.batched_output else spec.shape)
     if reader.ngram:
         return make_namedtuple_tf_ngram(reader.schema, reader.ngram, *tensors)
     return reader.schema.make_namedtuple_tf(*tensors)
@@ -198,8 +185,3 @@ def _shuffled(
     tf.compat.v1.train.add_queue_runner(runner)
     shuffled = queue.dequeue()
     return list(shuffled) if isinstance(shuffled, (list, tuple)) else [shuffled]
-
-
-def _set_shapes(tensors: list[Any], specs: list[ColumnSpec], *, is_batch: bool) -> None:
-    for tensor, spec in zip(tensors, specs, strict=True):
-        tensor.set_shape((None, *spec.shape) if is_batch else spec.shape)

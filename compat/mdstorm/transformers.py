@@ -112,7 +112,11 @@ class StreamingTrainerMixin(_Base):  # type: ignore[misc]
 
     def _ready(self, loader: DataLoader[Any]) -> DataLoader[Any]:
         prepared: Any = self.accelerator.prepare(loader)
-        prepared.dataset.batch_map = _Keywords(self._columns_of_model)
+        columns = None
+        if self.args.remove_unused_columns:
+            self._set_signature_columns_if_needed()
+            columns = frozenset(self._signature_columns)
+        prepared.dataset.batch_map = _Keywords(columns)
         return cast("DataLoader[Any]", prepared)
 
     def _loader_of(
@@ -130,7 +134,7 @@ class StreamingTrainerMixin(_Base):  # type: ignore[misc]
             )
             dataset = loader.dataset
         collate = None
-        if self._collates:
+        if self.data_collator is not _transformers.default_data_collator:  # the user's own
             collate = self._get_collator_with_removed_columns(self.data_collator)
         return StreamingDataLoader(
             dataset,
@@ -143,19 +147,6 @@ class StreamingTrainerMixin(_Base):  # type: ignore[misc]
             multiprocessing_context=args.dataloader_multiprocessing_context,
             prefetch_factor=args.dataloader_prefetch_factor,
         )
-
-    @property
-    def _collates(self) -> bool:
-        """Whether the user's own collator builds the batches, rather than the default one."""
-        return self.data_collator is not _transformers.default_data_collator
-
-    @property
-    def _columns_of_model(self) -> frozenset[str] | None:
-        """Names of the columns that the model takes; None for all columns."""
-        if not self.args.remove_unused_columns:
-            return None
-        self._set_signature_columns_if_needed()
-        return frozenset(self._signature_columns)
 
 
 def _is_ours(source: object) -> bool:
@@ -184,7 +175,10 @@ class _Keywords:
         inputs = {name: values for name, values in batch.items() if names is None or name in names}
         for name in ("label", "label_ids"):
             if name in inputs and "labels" not in inputs:
-                inputs["labels"] = _labels(inputs.pop(name))
+                labels = inputs.pop(name)
+                if isinstance(labels, torch.Tensor):
+                    labels = labels.float() if labels.is_floating_point() else labels.long()
+                inputs["labels"] = labels
         return inputs
 
 
@@ -193,12 +187,6 @@ def _described(shape: Mapping[str, int]) -> str:
         f"global batches of {shape['rows_of_a_global_batch']} rows, number of processes: "
         f"{shape['processes']}"
     )
-
-
-def _labels(values: Any) -> Any:
-    if not isinstance(values, torch.Tensor):
-        return values
-    return values.float() if values.is_floating_point() else values.long()
 
 
 class _Resumption(_transformers.TrainerCallback, _transformers.trainer_callback.ExportableState):  # type: ignore[misc]

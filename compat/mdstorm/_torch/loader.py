@@ -248,22 +248,13 @@ class RowLoader(ReaderLoader):
         if self._mdstorm_has_own_parts() or not self.reader.batched_output:
             yield from self._mdstorm_in_parts()
             return
-        parts: Iterator[torch_columns.Columns] = map(self._mdstorm_columns, self.reader)
+        collates = self._mdstorm_collates
+        convert = torch_columns.arrays_of if collates else torch_columns.tensors_of
+        parts: Iterator[torch_columns.Columns] = map(convert, self.reader)
         if self._mdstorm_queue():
             parts = torch_columns.shuffled(parts, self._mdstorm_queue(), np.random.permutation)
         for columns in torch_columns.cut(parts, batch_size):
-            yield (
-                self.collate_fn(torch_columns.rows_of_columns(columns))
-                if self._mdstorm_collates
-                else columns
-            )
-
-    def _mdstorm_columns(self, item: Any) -> torch_columns.Columns:
-        return (
-            torch_columns.arrays_of(item)
-            if self._mdstorm_collates
-            else torch_columns.tensors_of(item)
-        )
+            yield self.collate_fn(torch_columns.rows_of_columns(columns)) if collates else columns
 
     def _mdstorm_in_parts(self) -> Iterator[Any]:
         capacity, self._batch_acc = self._mdstorm_queue(), []
@@ -274,21 +265,19 @@ class RowLoader(ReaderLoader):
         )
         keys: Sequence[Any] = ()
         for item in self.reader:
-            keys, rows = self._mdstorm_rows(item)
+            rows: list[Any]
+            if self.reader.batched_output:  # rows are tuples
+                columns = torch_columns.arrays_of(item)
+                keys, rows = tuple(columns), list(zip(*columns.values(), strict=True))
+            else:
+                row = torch_columns.row_for_torch(item)
+                keys, rows = tuple(row), [row]
             self._shuffling_buffer.add_many(rows)
             yield from self._yield_batches(keys)
         self._shuffling_buffer.finish()
         yield from self._yield_batches(keys)
         if self._batch_acc:
             yield self._mdstorm_collated(self._batch_acc)
-
-    def _mdstorm_rows(self, item: Any) -> tuple[Sequence[Any], list[Any]]:
-        """Return the fields of an item and its rows: tuples for a batch, one dict for a row."""
-        if self.reader.batched_output:
-            columns = torch_columns.arrays_of(item)
-            return tuple(columns), list(zip(*columns.values(), strict=True))
-        row = torch_columns.row_for_torch(item)
-        return tuple(row), [row]
 
     def _yield_batches(self, keys: Sequence[Any]) -> Iterator[Any]:
         """Yield batches while the shuffling buffer provides rows.
@@ -392,12 +381,11 @@ def _to_torch(values: Values, column: Column | None, name: str) -> tensor_loader
 def _without_nulls(blocks: Iterator[Block]) -> Iterator[Block]:
     """Yield the blocks; raise NullValueError if a block of rows holds nulls."""
     for block in blocks:
-        counts = {name: _null_count(values) for name, values in block.batch.items()}
+        counts = {}
+        for name, values in block.batch.items():
+            if isinstance(values, pa.Array):
+                counts[name] = int(values.null_count)
+            elif values.dtype == object:
+                counts[name] = sum(value is None for value in values)
         torch_columns.refuse_nulls_in_rows({name: count for name, count in counts.items() if count})
         yield block
-
-
-def _null_count(values: Values) -> int:
-    if isinstance(values, pa.Array):
-        return int(values.null_count)
-    return sum(value is None for value in values) if values.dtype == object else 0
