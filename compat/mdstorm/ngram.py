@@ -243,7 +243,13 @@ class NGram(Described):
             fit = _steps_fit(stamps, self._delta_threshold, self._mdstorm_timestamp_name)
             fitting = np.concatenate([[0], np.cumsum(fit)])
             starts = np.flatnonzero(fitting[steps:] - fitting[:-steps] == steps)
-        return starts.tolist() if self.timestamp_overlap else _apart(stamps, starts, self.length)
+        if self.timestamp_overlap:
+            return starts.tolist()  # type: ignore[no-any-return]
+        apart: list[int] = []
+        for start in starts.tolist():
+            if not apart or stamps[start] > stamps[apart[-1] + steps]:
+                apart.append(start)
+        return apart
 
 
 def _name(field: _FieldOrPattern) -> str:
@@ -312,12 +318,3 @@ def _steps_fit(stamps: npt.NDArray[Any], threshold: float, name: str) -> npt.NDA
         steps = steps.astype(np.int64)
     # A step that overflowed its type is negative.
     return np.asarray((steps <= threshold) & (steps >= 0), np.bool_)
-
-
-def _apart(stamps: npt.NDArray[Any], starts: npt.NDArray[np.int64], length: int) -> list[int]:
-    """Return the starts of n-grams that do not overlap with the previous one."""
-    chosen: list[int] = []
-    for start in starts.tolist():
-        if not chosen or stamps[start] > stamps[chosen[-1] + length - 1]:
-            chosen.append(start)
-    return chosen

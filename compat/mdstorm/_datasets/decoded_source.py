@@ -167,7 +167,10 @@ class DecodedSource(SampleDataset):
         self.shard_bytes = self.stored.shard_bytes  # encoded
         self.unischema = unischema
         self._decimals = decimals
-        fields = _fields(stored, unischema)
+        fields = {column.name: DecodedField(column, None) for column in stored.schema}
+        if unischema is not None:
+            declared = unischema.fields.items()
+            fields = {name: decoded_field(field, stored.schema[name]) for name, field in declared}
         if decimals is not None:
             fields = {name: with_floats(field, decimals) for name, field in fields.items()}
         self._fields = fields
@@ -208,14 +211,6 @@ class DecodedSource(SampleDataset):
         """Close open shards; they are reopened when needed."""
         self._open.release()
         self.stored.release()
-
-
-def _fields(stored: Any, unischema: Unischema | None) -> dict[str, DecodedField]:
-    if unischema is None:
-        return {column.name: DecodedField(column, None) for column in stored.schema}
-    return {
-        name: decoded_field(field, stored.schema[name]) for name, field in unischema.fields.items()
-    }
 
 
 class DecodedShard(Shard):

@@ -297,7 +297,11 @@ def with_floats(field: DecodedField, dtype: str) -> DecodedField:
     is_text = column.encoding == "str_decimal" and column.spark_type is None
     if column.parsed_encoding.is_opaque or not (is_text or mds.holds_decimals(column.arrow_type)):
         return field
-    target = _float_column(column, dtype)
+    target = replace(column, encoding=dtype, spark_type=None)
+    if pa.types.is_list(column.arrow_type):
+        # Only the arrays of a batch tell whether they have one length.
+        origin = replace(column.origin, lengths="unknown")
+        target = replace(target, encoding=f"ndarray:{dtype}", origin=origin)
 
     def to_floats(values: mds.Values) -> mds.Values:
         found = mds.as_arrow(values if decode is None else decode(values))
@@ -306,25 +310,18 @@ def with_floats(field: DecodedField, dtype: str) -> DecodedField:
         floats = mds.decimals_to_floats(found, target.arrow_type)
         return mds.with_nan_elements(floats) if target.is_array else floats
 
-    convert: Decode = to_floats
-    return DecodedField(target, convert)
-
-
-def _float_column(column: mds.Column, dtype: str) -> mds.Column:
-    if pa.types.is_list(column.arrow_type):
-        # Only the arrays of a batch tell whether they have one length.
-        origin = replace(column.origin, lengths="unknown")
-        return replace(column, encoding=f"ndarray:{dtype}", spark_type=None, origin=origin)
-    return replace(column, encoding=dtype, spark_type=None)
+    return DecodedField(target, to_floats)
 
 
 def schema_with_floats(unischema: Unischema, dtype: str) -> Unischema:
     """Return the schema of columns that `with_floats` converted."""
-    fields = [_float_field(field, dtype) for field in unischema.fields.values()]
-    return Unischema(unischema._name, fields)
-
-
-def _float_field(field: UnischemaField, dtype: str) -> UnischemaField:
-    if field.numpy_dtype is not Decimal:
-        return field
-    return field._replace(numpy_dtype=np.dtype(dtype).type, codec=None)
+    float_type = np.dtype(dtype).type
+    return Unischema(
+        unischema._name,
+        [
+            field._replace(numpy_dtype=float_type, codec=None)
+            if field.numpy_dtype is Decimal
+            else field
+            for field in unischema.fields.values()
+        ],
+    )

@@ -38,7 +38,6 @@ ROW_GROUPS_INDEX_NOTE_KEY = b"mdstorm.rowgroups_index.v1"
 #: Key of the schema, as JSON, in mdstorm's entry of an MDS index.
 UNISCHEMA_EXTRA = "unischema"
 
-
 #: Arrow's own description of a schema, which it adds by itself.
 _ARROW_KEY = b"ARROW:schema"
 #: Other blocks may add files meanwhile, so metadata are written until they name all files. This
@@ -133,9 +132,12 @@ def add_metadata(dataset: Any, entries: Mapping[bytes, bytes]) -> None:
     """
     location = location_of(dataset)
     base = read_metadata(location)
-    if base is None:
-        ours = isinstance(dataset, ParquetDataset)
-        base = dataset.read_file_metadata(dataset.files[:1])[0] if ours else _first(dataset)
+    if base is None and isinstance(dataset, ParquetDataset):
+        (base,) = dataset.read_file_metadata(dataset.files[:1])
+    elif base is None:
+        (fragment, *_) = dataset.fragments
+        fragment.ensure_complete_metadata()
+        base = fragment.metadata
     write_beside(location, COMMON_METADATA, metadata_file(base, {**entries_of(base), **entries}))
 
 
@@ -162,12 +164,6 @@ def write_beside(location: Location, name: str, content: bytes) -> None:
     if location.is_local_disk:
         location.remove(f".{name}.crc")
     location.write(name, [content])
-
-
-def _first(dataset: Any) -> pq.FileMetaData:
-    fragment = dataset.fragments[0]
-    fragment.ensure_complete_metadata()
-    return fragment.metadata
 
 
 def _damaged(url: str) -> errors.CorruptDatasetError:
@@ -284,7 +280,10 @@ def write_petastorm_metadata(
     for _ in range(_MOST_ROUNDS):
         source = open_written(location)
         check_columns(source, unischema)
-        entries = _stored_entries(location)
+        try:
+            entries = entries_of(read_metadata(location))
+        except errors.CorruptDatasetError:
+            entries = {}
         if files_before is not None:
             _check_same_schema(source, entries, unischema, files_before)
         _write(source, entries, pickled, with_summary)
@@ -370,14 +369,6 @@ def check_stored(unischema: Unischema, url: str, names: Sequence[str], remedy: s
             f"{remedy}",
             column=missing[0],
         )
-
-
-def _stored_entries(location: Location) -> dict[bytes, bytes]:
-    """Return the stored entries; {} if they are damaged."""
-    try:
-        return entries_of(read_metadata(location))
-    except errors.CorruptDatasetError:
-        return {}
 
 
 def _check_same_schema(

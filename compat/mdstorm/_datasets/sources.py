@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from functools import partial
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
@@ -24,10 +24,6 @@ from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.read import SampleSource
 from mdstorm_backend.storage import Location, has_scheme, normalize_url, open_filesystem, url_of
 from mdstorm_backend.tables import AsOf, check_as_of, check_no_table_name
-
-if TYPE_CHECKING:
-    pass
-
 
 #: What makes a pattern of a path.
 _PATTERN = frozenset("*?[")
@@ -277,7 +273,10 @@ class ReadDataset(Described):
 
     def __getattr__(self, name: str) -> Any:
         if name in _INSTEAD:
-            raise _missing(name)
+            raise errors.MissingAttributeError(
+                f"the dataset of this reader has no {name!r}: use {_INSTEAD[name]} instead",
+                name=name,
+            )
         if name == "source":  # it is not there yet, while a copy is made
             raise AttributeError(name)
         return getattr(self.source, name)
@@ -339,12 +338,6 @@ class ReadDataset(Described):
         while not isinstance(found, (Dataset, ParquetDataset)):
             found = found.stored if hasattr(found, "stored") else found.source
         return found
-
-
-def _missing(name: str) -> errors.MissingAttributeError:
-    return errors.MissingAttributeError(
-        f"the dataset of this reader has no {name!r}: use {_INSTEAD[name]} instead", name=name
-    )
 
 
 def open_files(

@@ -213,8 +213,10 @@ def save_indexers(dataset: Dataset | ParquetDataset, indexers: Mapping[str, Inde
         If the dataset is a Delta table.
     """
     stored = {
-        name: StoredIndex(_kind(i), name, i.column_names[0], i._index_data)
-        for name, i in indexers.items()
+        name: StoredIndex(kind, name, indexer.column_names[0], indexer._index_data)
+        for name, indexer in indexers.items()
+        for kind, class_ in _CLASSES.items()
+        if isinstance(indexer, class_)  # also of a subclass
     }
     pickled = dump_indexes(stored)
     if isinstance(dataset, ParquetDataset):
@@ -283,11 +285,6 @@ def _stale(dataset: Dataset | ParquetDataset, name: str) -> InvalidArgumentError
         f"{dataset.location.file_url(name)} was built for other row groups than there are now. "
         "Build it again with build_rowgroup_index"
     )
-
-
-def _kind(indexer: Indexer) -> str:
-    """Return the name of Petastorm's class for an indexer or an instance of a subclass."""
-    return next(name for name, class_ in _CLASSES.items() if isinstance(indexer, class_))
 
 
 _CLASSES: dict[str, type[Indexer]] = {

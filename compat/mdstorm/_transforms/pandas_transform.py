@@ -12,7 +12,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm._transforms import row_transform
-from mdstorm._transforms.row_transform import DeclaredTransform, check_shape, declared_dtype
 from mdstorm.errors import TransformError
 from mdstorm.transform import EditedField, TransformSpec
 from mdstorm_backend import format as mds
@@ -26,7 +25,7 @@ _SCALARS = (str, bytes, decimal.Decimal, datetime.date, bool, np.bool_)
 _ARRAYS = (np.ndarray, list, tuple)
 
 
-class PandasTransform(DeclaredTransform):
+class PandasTransform(row_transform.DeclaredTransform):
     """The transform of a batch reader, whose function takes and returns pandas DataFrames."""
 
     def __init__(self, spec: TransformSpec, schema: mds.Schema, names: Sequence[str]) -> None:
@@ -88,9 +87,9 @@ class PandasTransform(DeclaredTransform):
         field = self.edited.get(name)
         try:
             if field is not None and len(field[2]) > 1:
-                values = _stack(name, series.tolist(), tuple(field[2]), declared_dtype(field[1]))
-            elif self._is_nested(name):
-                values = objects(series.tolist())
+                values = _stack(series.tolist(), field)
+            elif field is None and name in self.schema and self.schema[name].is_nested:
+                values = objects(series.tolist())  # it passes through as Python objects
             else:
                 values = series_to_values(series, self._types[name])
             return self.enforce(name, values)
@@ -103,15 +102,10 @@ class PandasTransform(DeclaredTransform):
                 "numpy.ndarray per cell, or leave the column out with removed_fields"
             ) from error
 
-    def _is_nested(self, name: str) -> bool:
-        """Whether a column passes through as Python objects."""
-        return name not in self.edited and name in self.schema and self.schema[name].is_nested
 
-
-def _stack(
-    name: str, cells: list[Any], shape: tuple[int | None, ...], dtype: np.dtype[Any]
-) -> npt.NDArray[Any]:
+def _stack(cells: list[Any], field: EditedField) -> npt.NDArray[Any]:
     """Stack the cells of a column that is declared with several dimensions."""
+    name, numpy_type, shape = field[0], field[1], tuple(field[2])
     if None in shape:
         raise TransformError(
             f"All dimensions of a shape: {shape} in: {name} field must be constant: declare them "
@@ -123,14 +117,16 @@ def _stack(
                 f"field {name} must be numpy array type. Found {type(cell).__name__}: return one "
                 "numpy.ndarray per cell"
             )
-    check_shape(name, objects(cells), shape)
-    return np.stack(cells) if cells else np.empty((0, *map(int, shape)), dtype)  # type: ignore[arg-type]
+    row_transform.check_shape(name, objects(cells), shape)
+    if cells:
+        return np.stack(cells)
+    return np.empty((0, *map(int, shape)), row_transform.declared_dtype(numpy_type))  # type: ignore[arg-type]
 
 
 def _declared_type(field: EditedField) -> pa.DataType | None:
     """Return the declared Arrow type, as a hint: values of other types stay unchanged."""
     _, numpy_type, shape, _ = field
-    dtype = declared_dtype(numpy_type)
+    dtype = row_transform.declared_dtype(numpy_type)
     if numpy_type is datetime.date:
         type_ = pa.date32()
     elif dtype.kind in "US":
@@ -148,7 +144,8 @@ def series_to_values(series: pd.Series[Any], expected: pa.DataType | None) -> md
     Always a copy. Nulls of extension types become NaN, except for booleans, whose nulls are kept;
     timedeltas become microseconds.
     """
-    series = _plain(series)
+    if str(series.dtype) == "category" or str(series.dtype).startswith("Sparse"):
+        series = type(series)(np.asarray(series))  # these are compact forms of other columns
     dtype: Any = series.dtype
     kind = getattr(dtype, "kind", "O")
     if getattr(dtype, "tz", None) is not None:
@@ -164,13 +161,6 @@ def series_to_values(series: pd.Series[Any], expected: pa.DataType | None) -> md
             return np.array(series.to_numpy(np.float64, na_value=np.nan))
         return np.array(series.to_numpy(dtype.numpy_dtype))
     return _cells_to_values(series.tolist(), expected)
-
-
-def _plain(series: pd.Series[Any]) -> pd.Series[Any]:
-    """Expand pandas' compact forms: categories and sparse columns."""
-    if str(series.dtype) == "category" or str(series.dtype).startswith("Sparse"):
-        return type(series)(np.asarray(series))
-    return series
 
 
 def _microseconds(durations: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -310,8 +310,9 @@ def column_of_cells(values: list[Any]) -> Values:
             return numbers
     arrays = [_as_array(value) for value in values]
     kinds = {array.dtype.kind for array in arrays}
-    if "O" in kinds:
-        return _with_objects(values, arrays)
+    if "O" in kinds:  # numbers and tensors among the objects become NumPy's
+        pairs = zip(values, arrays, strict=True)
+        return objects([v if array.dtype.kind == "O" else array[()] for v, array in pairs])
     if len({(array.dtype, array.shape) for array in arrays}) == 1:
         return np.stack(arrays)
     if kinds <= set("biuf") and all(array.ndim == 0 for array in arrays):
@@ -325,9 +326,3 @@ def _as_array(value: Any) -> npt.NDArray[Any]:
         return _OBJECT
     array = np.asarray(value)
     return _OBJECT if array.dtype.kind in "USV" else array
-
-
-def _with_objects(values: list[Any], arrays: list[npt.NDArray[Any]]) -> Values:
-    """Return values as objects, with numbers and tensors converted to NumPy."""
-    pairs = zip(values, arrays, strict=True)
-    return objects([value if array.dtype.kind == "O" else array[()] for value, array in pairs])
