@@ -81,12 +81,10 @@ def when_loaded(names: Iterable[str], function: Done) -> None:
     function : callable
         Called with the module, possibly more than once.
     """
-    finder = next((each for each in sys.meta_path if isinstance(each, _Finder)), None)
-    if finder is None:
-        finder = _Finder()
-        sys.meta_path.insert(0, finder)
+    if _finder not in sys.meta_path:
+        sys.meta_path.insert(0, _finder)
     for name in names:
-        functions = finder.functions.setdefault(name, [])
+        functions = _finder.functions.setdefault(name, [])
         if function not in functions:
             functions.append(function)
         if name in sys.modules:
@@ -131,6 +129,9 @@ class _Finder:
     def _loaded(self, module: ModuleType) -> None:
         for function in self.functions[module.__name__]:
             function(module)
+
+
+_finder = _Finder()
 
 
 class _Loader:

@@ -234,14 +234,8 @@ def try_again(action: Callable[[], T], *, url: str, attempts: int) -> T:
             if attempt >= attempts:
                 raise _given_up(error, url, attempts) from error
             pause = min(2.0 ** (attempt - 1), LONGEST_PAUSE) * (1 + random.random() / 2)
-            _logger.warning(
-                "attempt %d of %d at %s failed (%s); again in %.1f s",
-                attempt,
-                attempts,
-                url,
-                _reason(error),
-                pause,
-            )
+            failed = f"attempt {attempt} of {attempts} at {url} failed ({_reason(error)})"
+            _logger.warning("%s; again in %.1f s", failed, pause)
             time.sleep(pause)
         attempt += 1
 

@@ -233,13 +233,10 @@ class MirrorModule(ModuleType):
     def __getattr__(self, name: str) -> Any:
         path = self.__name__.removeprefix(_PACKAGE).removeprefix(".")
         home = MODULES[path].get(name)
-        is_submodule = name in submodules(path)
-        if home is None and not is_submodule:
-            home = _HOMES.get(name)
-        if home not in (None, self.__name__):
-            value = getattr(importlib.import_module(home), name)
-        elif is_submodule:
+        if home in (None, self.__name__) and name in submodules(path):
             value = sys.modules[f"{self.__name__}.{name}"]
+        elif (home := home or _HOMES.get(name)) is not None:
+            value = getattr(importlib.import_module(home), name)
         else:
             raise ABSENT.error(self.__name__, name, sys._getframe(1))
         vars(self)[name] = value

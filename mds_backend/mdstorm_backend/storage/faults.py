@@ -208,9 +208,13 @@ def check_endpoint(endpoint: str, proxies: Mapping[str, str] | None = None) -> N
     ConnectionError
         If the host has no address or refuses connections.
     """
+    from urllib.request import getproxies, proxy_bypass  # imports the HTTP modules
+
     url = urlsplit(endpoint)
-    if not url.hostname or url.scheme in (proxies or ()) or _has_proxy(url.scheme, url.hostname):
+    if not url.hostname or url.scheme in (proxies or ()):
         return
+    if url.scheme in getproxies() and not proxy_bypass(url.hostname):
+        return  # the proxy looks up the address
     address = (url.hostname, url.port or _PORTS.get(url.scheme, 443))
     try:
         socket.create_connection(address, timeout=_PATIENCE).close()
@@ -218,10 +222,3 @@ def check_endpoint(endpoint: str, proxies: Mapping[str, str] | None = None) -> N
         if isinstance(error, socket.gaierror) or error.errno in _UNREACHABLE:
             where = f"{url.scheme}://{url.netloc}"
             raise ConnectionError(f"{where} cannot be reached: {error.strerror}") from error
-
-
-def _has_proxy(scheme: str, host: str) -> bool:
-    """Whether the environment sets a proxy for the host, which then needs no address here."""
-    from urllib.request import getproxies, proxy_bypass  # imports the HTTP modules
-
-    return scheme in getproxies() and not proxy_bypass(host)

@@ -299,11 +299,6 @@ def url_in(filesystem: AbstractFileSystem, url: str) -> str:
     return path if "://" in path else f"{scheme}://{path}"
 
 
-def path_in_given(url: str) -> str:
-    """Return the path for a URL from `url_in`; for HTTP that is the URL itself."""
-    return url if url.startswith(("http://", "https://")) else url.partition("://")[2]
-
-
 def read_range(filesystem: AbstractFileSystem, path: str, start: int, stop: int) -> bytes:
     """Return the bytes `start` to `stop` of a file."""
     wrapped: Any = getattr(filesystem, "fs", None)

@@ -6,7 +6,7 @@ import os
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -84,15 +84,11 @@ class Location:
     @contextmanager
     def _files(self, name: str | None = None) -> Iterator[tuple[Any, str]]:
         """Yield the file system, and the path in it of the directory or of the file `name`."""
-        if self.is_in_file_tree:
-            fs, path = self._open()
-            yield fs, path if name is None else f"{path}/{name}"
-            return
+        url = self.url if name is None else self.file_url(name)
+        translated = faults.storage_faults(url, self.storage_options)
         fs = None
         try:
-            with faults.storage_faults(
-                self.url if name is None else self.file_url(name), self.storage_options
-            ):
+            with nullcontext() if self.is_in_file_tree else translated:
                 fs, path = self._open()
                 yield fs, path if name is None else f"{path}/{name}"
         except CredentialsError:
@@ -104,7 +100,8 @@ class Location:
 
     def _open(self) -> tuple[Any, str]:
         if self.filesystem is not None:
-            return self.filesystem, filesystems.path_in_given(self.url)
+            is_web = self.url.startswith(("http://", "https://"))  # whose paths are URLs
+            return self.filesystem, self.url if is_web else self.url.partition("://")[2]
         return filesystems.open_filesystem(self.url, self.storage_options)
 
     @property

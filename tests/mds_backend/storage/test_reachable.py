@@ -63,9 +63,10 @@ def test_a_host_behind_a_proxy_is_left_to_the_client(
     monkeypatch.setenv("http_proxy", s3.url)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     Location.of(f"s3://{BUCKET}/x", {"endpoint_url": s3.url}).write("x", [b"1"])
+    faults.check_endpoint("http://storage.example")
     assert len(connections) == 1
-    assert faults._has_proxy("http", "storage.example")
-    assert not faults._has_proxy("https", "storage.example")
+    with pytest.raises(ConnectionError):
+        faults.check_endpoint("https://nowhere.invalid")
 
 
 def test_so_is_one_behind_a_proxy_of_the_options(s3: S3Server, connections: list[Any]) -> None:
