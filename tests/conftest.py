@@ -134,12 +134,11 @@ def volume(request: Any, mounted_volume: Path, monkeypatch: pytest.MonkeyPatch) 
 
     Processes that Spark starts take it for a disk in both cases.
     """
-    from mdstorm_backend.storage import filesystems, urls
+    from mdstorm_backend.storage import urls
 
     if request.param == "as a volume":
         prefixes = (*urls.FUSE_PREFIXES, f"{mounted_volume}/")
         monkeypatch.setattr(urls, "FUSE_PREFIXES", prefixes)
-        monkeypatch.setattr(filesystems, "FUSE_PREFIXES", prefixes)
     directory = mounted_volume / uuid.uuid4().hex
     directory.mkdir()
     return directory

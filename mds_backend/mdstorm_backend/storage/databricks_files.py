@@ -19,7 +19,7 @@ from urllib.parse import quote
 from fsspec import AbstractFileSystem
 
 from mdstorm_backend.base.optional import require
-from mdstorm_backend.storage.faults import check_endpoint
+from mdstorm_backend.storage.urls import check_endpoint
 
 T = TypeVar("T")
 

@@ -16,16 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend import errors
 from mdstorm_backend.base.threads import fill
-from mdstorm_backend.storage.faults import check_reachable
+from mdstorm_backend.storage import urls
 from mdstorm_backend.storage.s3_objects import CONNECTIONS
-from mdstorm_backend.storage.urls import FUSE_PREFIXES, OBJECT_STORES, normalize_url, scheme_of
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
 
 #: Scheme → the extra that installs its file system.
-_EXTRAS = {**OBJECT_STORES, "adl": "azure", "oci": "oci"}
+_EXTRAS = {**urls.OBJECT_STORES, "adl": "azure", "oci": "oci"}
 #: Hadoop schemes without a file system here → URLs to use instead.
 _INSTEAD = {
     "s3n": "s3://bucket/path",
@@ -39,7 +38,7 @@ _instances: dict[tuple[int, type, str], Any] = {}
 
 def is_mounted(path: str) -> bool:
     """Whether this machine has the Databricks mount of `path`."""
-    mount = next((prefix for prefix in FUSE_PREFIXES if path.startswith(prefix)), "/")
+    mount = next((prefix for prefix in urls.FUSE_PREFIXES if path.startswith(prefix)), "/")
     if mount == "/Volumes/" and sys.platform == "darwin":
         # Every Mac mounts its disks there: look for the catalog.
         mount += path[len(mount) :].partition("/")[0]
@@ -70,7 +69,7 @@ def open_filesystem(url: str, options: dict[str, Any]) -> tuple[Any, str]:
         from fsspec.implementations.local import LocalFileSystem
 
         return LocalFileSystem(), path
-    scheme = scheme_of(url)
+    scheme = urls.scheme_of(url)
     protocol = protocol_of(scheme, options)
     kind = class_of(url, protocol)
     if kind.async_impl and "::" not in url:
@@ -97,7 +96,7 @@ def options_in_use(url: str, options: dict[str, Any]) -> tuple[str, dict[str, An
     options : dict
         The caller's storage options.
     """
-    protocol = protocol_of(scheme_of(url), options)
+    protocol = protocol_of(urls.scheme_of(url), options)
     return protocol, _arguments(class_of(url, protocol), url, options)
 
 
@@ -109,9 +108,9 @@ def check_scheme(url: str) -> None:
     url : str
         A URL or a path.
     """
-    url = normalize_url(url)
+    url = urls.normalize_url(url)
     if not url.startswith("file:///"):
-        class_of(url, protocol_of(scheme_of(url), {}))
+        class_of(url, protocol_of(urls.scheme_of(url), {}))
 
 
 def class_of(url: str, protocol: str) -> Any:
@@ -147,7 +146,7 @@ def _shared(kind: Any, arguments: dict[str, Any]) -> Any:
     fs = _instances.get(key)
     if fs is None or fs._fs_token not in kind._cache:  # after `clear_instance_cache`
         fs = kind(**arguments)
-        check_reachable(fs)
+        urls.check_reachable(fs)
         _instances[key] = fs
     return fs
 
@@ -200,13 +199,13 @@ def protocol_of(scheme: str, options: dict[str, Any]) -> str:
     S3-compatible interface.
     """
     names = ("GCS_KEY", "GCS_SECRET")
-    is_google = OBJECT_STORES.get(scheme) == "gcs" and not options
+    is_google = urls.OBJECT_STORES.get(scheme) == "gcs" and not options
     return "s3" if is_google and all(map(os.environ.get, names)) else scheme
 
 
 def _arguments(kind: Any, url: str, options: dict[str, Any]) -> dict[str, Any]:
     """Return a file system's arguments, from the URL, the caller and environment variables."""
-    scheme = scheme_of(url)
+    scheme = urls.scheme_of(url)
     options = {**kind._get_kwargs_from_urls(url), **options}
     if protocol_of(scheme, options) != scheme:
         return {
@@ -216,11 +215,11 @@ def _arguments(kind: Any, url: str, options: dict[str, Any]) -> dict[str, Any]:
             "client_kwargs": {"region_name": "auto"},
             "config_kwargs": {**_CONNECTIONS, **_without_checksums()},
         }
-    if OBJECT_STORES.get(scheme) == "s3":
+    if urls.OBJECT_STORES.get(scheme) == "s3":
         # A copy: botocore modifies its argument, and different options would mean another client.
         configured = {**_CONNECTIONS, **deepcopy(options.get("config_kwargs", {}))}
         return {**_of_s3(url, options), **options, "config_kwargs": configured}
-    if OBJECT_STORES.get(scheme) == "azure":
+    if urls.OBJECT_STORES.get(scheme) == "azure":
         return {**_of_azure(options), **options}
     return options
 

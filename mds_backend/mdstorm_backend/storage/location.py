@@ -14,7 +14,7 @@ from typing import Any
 
 from mdstorm_backend.base.checks import check_mapping
 from mdstorm_backend.errors import ArgumentTypeError, CredentialsError
-from mdstorm_backend.storage import faults, filesystems, local_files, s3_objects, urls
+from mdstorm_backend.storage import filesystems, local_files, s3_objects, urls
 
 #: The keys under which file systems report a file's modification time.
 _TIME_KEYS = ("mtime", "LastModified", "last_modified", "updated", "modificationTime")
@@ -85,7 +85,7 @@ class Location:
     def _files(self, name: str | None = None) -> Iterator[tuple[Any, str]]:
         """Yield the file system, and the path in it of the directory or of the file `name`."""
         url = self.url if name is None else self.file_url(name)
-        translated = faults.storage_faults(url, self.storage_options)
+        translated = urls.storage_faults(url, self.storage_options)
         fs = None
         try:
             with nullcontext() if self.is_in_file_tree else translated:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mdstorm_backend.errors import CorruptDatasetError, CredentialsError, StorageError
-from mdstorm_backend.storage.faults import storage_faults
+from mdstorm_backend.storage.urls import storage_faults
 
 
 def raised(error: Exception, url: str = "gs://bucket/x", **options: Any) -> Exception:

@@ -7,7 +7,7 @@ import pytest
 from tests.servers.s3 import BUCKET, S3Server
 
 from mdstorm_backend.errors import StorageError
-from mdstorm_backend.storage import Location, faults
+from mdstorm_backend.storage import Location, urls
 
 REFUSING = "http://127.0.0.1:9"
 
@@ -25,7 +25,7 @@ def connections(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         found.append(address)
         return connect(address, *rest, **options)
 
-    monkeypatch.setattr(faults.socket, "create_connection", connected)
+    monkeypatch.setattr(urls.socket, "create_connection", connected)
     return found
 
 
@@ -63,10 +63,10 @@ def test_a_host_behind_a_proxy_is_left_to_the_client(
     monkeypatch.setenv("http_proxy", s3.url)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     Location.of(f"s3://{BUCKET}/x", {"endpoint_url": s3.url}).write("x", [b"1"])
-    faults.check_endpoint("http://storage.example")
+    urls.check_endpoint("http://storage.example")
     assert len(connections) == 1
     with pytest.raises(ConnectionError):
-        faults.check_endpoint("https://nowhere.invalid")
+        urls.check_endpoint("https://nowhere.invalid")
 
 
 def test_so_is_one_behind_a_proxy_of_the_options(s3: S3Server, connections: list[Any]) -> None:

@@ -9,7 +9,7 @@ from tests.servers.s3 import BUCKET, S3Server
 
 from mdstorm_backend import open_dataset
 from mdstorm_backend.errors import CredentialsError, StorageError
-from mdstorm_backend.storage import Location, filesystems, open_filesystem
+from mdstorm_backend.storage import Location, filesystems, open_filesystem, urls
 
 NOWHERE = "http://127.0.0.1:9"
 KEY = "c29tZSBzZWNyZXQgdGhhdCBubyBvbmUga25vd3M="
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("fresh_filesystems")
 @pytest.fixture
 def any_host(no_credentials: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Open file systems of hosts that are not there."""
-    monkeypatch.setattr(filesystems, "check_reachable", lambda filesystem: None)
+    monkeypatch.setattr(urls, "check_reachable", lambda filesystem: None)
 
 
 @pytest.mark.parametrize("given", ["endpoint_url", "client_kwargs"])
