@@ -76,7 +76,7 @@ def _cache(
     if written is None:
         state = _state(location, fingerprint, directory, options)
     else:
-        state = _state_of(fingerprint, written)
+        state = f"{fingerprint} {written}".rstrip()
     place = CacheDirectory(directory or default_directory(location.url, state))
     return ShardCache(location, state, place, options, exclusive=directory is None)
 
@@ -101,11 +101,7 @@ def _state(
         if isinstance(error, FileNotFoundError) or (directory and known is None):
             return fingerprint
         raise
-    return _state_of(fingerprint, modified)
-
-
-def _state_of(fingerprint: str, written: str) -> str:
-    return f"{fingerprint} {written}".rstrip()
+    return f"{fingerprint} {modified}".rstrip()
 
 
 @dataclass(eq=False)

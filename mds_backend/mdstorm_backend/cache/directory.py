@@ -79,10 +79,9 @@ class CacheOptions:
 
 def _parse_limit(value: int | float | str) -> int:
     """Return a number of bytes, given as a number or as text such as ``"10gb"``."""
-    try:
+    size = 0
+    with contextlib.suppress(errors.InvalidArgumentError):
         size = parse_size(value)
-    except errors.InvalidArgumentError:
-        size = 0
     if size <= 0 or isinstance(value, bool):
         raise errors.InvalidArgumentError(
             "the cache limit must be a positive number of bytes, or text such as '500mb' or "

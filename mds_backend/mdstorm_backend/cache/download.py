@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from contextlib import suppress
+from functools import partial
 from typing import TypeVar
 
 from mdstorm_backend import errors
@@ -109,11 +110,8 @@ def _copy(
         if location.is_on_s3:
             location.download_known(name, path, size=file.bytes, timeout=timeout, arrival=arrival)
         else:
-            watched(
-                lambda: location.download(name, path),
-                timeout=timeout,
-                progress=lambda: FileIdentity.at(path),
-            )
+            copy, progress = partial(location.download, name, path), partial(FileIdentity.at, path)
+            watched(copy, timeout=timeout, progress=progress)
     except Exception as error:
         # Storage errors chain their causes; the cause may be a failure of the local disk.
         cause = error if isinstance(error, OSError) and error.errno else error.__cause__ or error

@@ -66,26 +66,6 @@ class ShardCache:
         """Path of the cache directory."""
         return self.place.path
 
-    def _path(self, info: ShardInfo) -> str:
-        return self.place.file(info.raw_data.basename)
-
-    def stream(self, info: ShardInfo) -> Buffer | Arrival:
-        """Open a shard whose first bytes may be read before the last ones have arrived.
-
-        Returns
-        -------
-        bytes-like or Arrival
-            The content, as `open` returns it; or, if the shard is large enough for that to pay, an
-            `Arrival` of which at least one byte is there.
-        """
-        if self._is_worth_streaming(info):
-            arrival = Arrival()
-            if hand_off(partial(arrival.make, partial(self.open, info, arrival))):
-                with work(Cause.DOWNLOADS):
-                    arrival.wait_for(1)
-                return arrival
-        return self.open(info)
-
     def open(self, info: ShardInfo, arrival: Arrival | None = None) -> Buffer:
         """Open a shard.
 
@@ -125,6 +105,26 @@ class ShardCache:
                         return self._bring(info, lock, arrival)
             count("cache_hits")
             return content
+
+    def stream(self, info: ShardInfo) -> Buffer | Arrival:
+        """Open a shard whose first bytes may be read before the last ones have arrived.
+
+        Returns
+        -------
+        bytes-like or Arrival
+            The content, as `open` returns it; or, if the shard is large enough for that to pay, an
+            `Arrival` of which at least one byte is there.
+        """
+        if self._is_worth_streaming(info):
+            arrival = Arrival()
+            if hand_off(partial(arrival.make, partial(self.open, info, arrival))):
+                with work(Cause.DOWNLOADS):
+                    arrival.wait_for(1)
+                return arrival
+        return self.open(info)
+
+    def _path(self, info: ShardInfo) -> str:
+        return self.place.file(info.raw_data.basename)
 
     def _is_worth_streaming(self, info: ShardInfo) -> bool:
         return (
@@ -197,15 +197,13 @@ class ShardCache:
     def _is_current(self, info: ShardInfo, identity: FileIdentity, record: Record) -> bool:
         """Whether a file has the right size and is not an outdated file that this cache made."""
         ours = identity == record.files.get(info.raw_data.basename)
-        return identity.size == info.raw_data.bytes and not (
-            ours and self._is_outdated(info, record)
-        )
+        is_outdated = ours and self._is_outdated(info, record)
+        return identity.size == info.raw_data.bytes and not is_outdated
 
     def _is_outdated(self, info: ShardInfo, record: Record) -> bool:
         """Whether the files were made for another state of the dataset, or from another file."""
-        return record.dataset != self.fingerprint or record.is_from_another(
-            origin(self.location, info)
-        )
+        source = origin(self.location, info)
+        return record.dataset != self.fingerprint or record.is_from_another(source)
 
     def _join(self) -> None:
         """Keep a default directory from being removed when the dataset is rewritten."""
@@ -282,11 +280,9 @@ class ShardCache:
         try:
             self.check_limit([info])
             with work(Cause.CACHE):
-                needed, limit = _room_for(info), self._limit
-                space.reserve(
-                    self.place, lock, record, needed, limit=limit, patience=self._patience
-                )
-            self._make_parts(info, record, lock, parts, arrival)
+                limit, patience = self._limit, self._patience
+                space.reserve(self.place, lock, _room_for(info), limit=limit, patience=patience)
+            self._make_parts(info, lock, parts, arrival)
             self._put(info, replace(record, source=made_from), lock, parts)
         except BaseException:
             for part in parts.values():
@@ -309,12 +305,7 @@ class ShardCache:
         return content
 
     def _make_parts(
-        self,
-        info: ShardInfo,
-        record: Record,
-        lock: FileLock,
-        parts: dict[str, str],
-        arrival: Arrival | None,
+        self, info: ShardInfo, lock: FileLock, parts: dict[str, str], arrival: Arrival | None
     ) -> None:
         """Download or decompress the files that are kept for a shard.
 
@@ -330,7 +321,7 @@ class ShardCache:
             )
             return
         raw = parts[name] = new_part()
-        if self._decompress_present_zip(info, packed, record, raw):
+        if self._decompress_present_zip(info, packed, Record.from_bytes(lock.read()), raw):
             return
         part = download.download(self.location, packed, self.options, new_part)
         parts[packed.basename] = part

@@ -184,13 +184,7 @@ _MANY = 100
 
 
 def reserve(
-    directory: CacheDirectory,
-    lock: FileLock,
-    record: Record,
-    nbytes: int,
-    *,
-    limit: int | None,
-    patience: float,
+    directory: CacheDirectory, lock: FileLock, nbytes: int, *, limit: int | None, patience: float
 ) -> None:
     """Make room for `nbytes` and reserve them in the record of `lock`.
 
@@ -202,6 +196,7 @@ def reserve(
     StorageError
         If the free space has not changed for `patience` seconds and is still too small.
     """
+    record = replace(Record.from_bytes(lock.read()), reserved=nbytes)
     waiting = Patience(patience)
     while True:
         with directory.lock_ledger() as ledger:
@@ -210,8 +205,8 @@ def reserve(
                 used = _make_room(directory, lock, nbytes, limit)
             if limit is None or limit - (used or 0) >= nbytes:
                 if used is not None:
-                    ledger.write(b"%d" % (used + record.nbytes + nbytes))
-                lock.write(replace(record, reserved=nbytes).to_bytes())
+                    ledger.write(b"%d" % (used + record.nbytes))
+                lock.write(record.to_bytes())
                 return
             free = limit - (used or 0)
         if waiting.is_over(free):

@@ -55,7 +55,8 @@ class StandIn(MetaPathFinder, Loader):
         """
         library = self.absent.library
         present = sys.modules.get(library)
-        if present is not None and not _is_ours(present):
+        is_ours = hasattr(present, "STANDS_FOR_MDSTORM") or isinstance(present, Alias)
+        if present is not None and not is_ours:  # the shim is, while it is being imported
             raise self.imported(
                 f"{library} was already imported, from "
                 f"{getattr(present, '__file__', None)!r}, and its classes may be in use. "
@@ -142,11 +143,6 @@ class StandIn(MetaPathFinder, Loader):
 
     def _ours(self, fullname: str) -> str:
         return self.absent.package + fullname.removeprefix(self.absent.library)
-
-
-def _is_ours(module: object) -> bool:
-    """Whether `module` is the stand-in, or its shim while the shim is being imported."""
-    return hasattr(module, "STANDS_FOR_MDSTORM") or isinstance(module, Alias)
 
 
 def _reach_other_processes(shim_folder: Path) -> None:

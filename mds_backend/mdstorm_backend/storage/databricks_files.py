@@ -157,8 +157,8 @@ class _Volumes:
 
     def file_info(self, path: str) -> dict[str, Any]:
         found = self._files.get_metadata(path)
-        size, modified = int(found.content_length or 0), found.last_modified
-        return {"name": path, "size": size, "type": "file", "last_modified": modified}
+        info = _described(path, found.content_length, False)
+        return {**info, "last_modified": found.last_modified}
 
     def entries(self, path: str) -> Iterator[dict[str, Any]]:
         for entry in self._files.list_directory_contents(path):

@@ -260,9 +260,8 @@ def is_local(filesystem: Any) -> bool:
     """Whether a file system is the local one, so that paths in it are local paths."""
     from fsspec.implementations.local import LocalFileSystem
 
-    return isinstance(filesystem, LocalFileSystem) or (
-        _is_arrow(filesystem) and filesystem.type_name == "local"
-    )
+    is_arrows = _is_arrow(filesystem) and filesystem.type_name == "local"
+    return is_arrows or isinstance(filesystem, LocalFileSystem)
 
 
 def as_fsspec(filesystem: Any) -> AbstractFileSystem:

@@ -339,16 +339,12 @@ class S3Object:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _get_by_client(self, ranges: Mapping[str, str]) -> Answer:
-        described = await self._fs._call_s3(
-            "get_object", **self._names, **ranges, **self._fs.req_kw
-        )
+        found = await self._fs._call_s3("get_object", **self._names, **ranges, **self._fs.req_kw)
         if self._is_refused:  # the store has the object, but refused the signed URL
             self._url = None
             self._turns.refusing.add(self._bucket)
-        size = _size(described["ContentRange" if ranges else "ContentLength"])
-        tag, modified = described.get("ETag"), described.get("LastModified")
-        body = described["Body"]
-        return Answer(body.read, body.close, size, tag, modified)
+        size, body = _size(found["ContentRange" if ranges else "ContentLength"]), found["Body"]
+        return Answer(body.read, body.close, size, found.get("ETag"), found.get("LastModified"))
 
     async def _get_signed(self, ranges: Mapping[str, str]) -> Answer | None:
         """Request by the signed URL; return None unless the answer is the content."""
@@ -557,6 +553,5 @@ class Turns:
     def _has_room(self, size: int) -> bool:
         """Whether a request for `size` bytes may be sent; a single one always may."""
         pace = self.pace
-        return not self._taken or (
-            self._taken + 1 <= pace.requests and self._bytes + size <= pace.bytes
-        )
+        has_room = self._taken + 1 <= pace.requests and self._bytes + size <= pace.bytes
+        return has_room or not self._taken

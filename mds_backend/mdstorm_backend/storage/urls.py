@@ -186,7 +186,7 @@ class _Lookup:
     """Where a storage looks for credentials and which ones to set, for messages."""
 
     name: str
-    variables: tuple[str, ...]
+    variables: str
     elsewhere: str
     to_set: str
 
@@ -195,37 +195,29 @@ class _Lookup:
 _LOOKUPS = {
     "azure": _Lookup(
         "Azure storage",
-        (
-            "AZURE_STORAGE_CONNECTION_STRING",
-            "AZURE_STORAGE_ACCOUNT_NAME",
-            "AZURE_STORAGE_ACCOUNT_KEY",
-            "AZURE_STORAGE_SAS_TOKEN",
-            "AZURE_STORAGE_TENANT_ID",
-            "AZURE_STORAGE_CLIENT_ID",
-            "AZURE_STORAGE_CLIENT_SECRET",
-            "AZURE_ACCOUNT_NAME",
-            "AZURE_ACCOUNT_ACCESS_KEY",
-        ),
+        "AZURE_STORAGE_CONNECTION_STRING, AZURE_STORAGE_ACCOUNT_NAME, AZURE_STORAGE_ACCOUNT_KEY, "
+        "AZURE_STORAGE_SAS_TOKEN, AZURE_STORAGE_TENANT_ID, AZURE_STORAGE_CLIENT_ID, "
+        "AZURE_STORAGE_CLIENT_SECRET, AZURE_ACCOUNT_NAME, AZURE_ACCOUNT_ACCESS_KEY",
         "the identity of this machine or of `az login`",
         "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY, or "
         "AZURE_STORAGE_CONNECTION_STRING",
     ),
     "gcs": _Lookup(
         "Google Cloud Storage",
-        ("GOOGLE_APPLICATION_CREDENTIALS", "GCS_KEY", "GCS_SECRET"),
+        "GOOGLE_APPLICATION_CREDENTIALS, GCS_KEY, GCS_SECRET",
         "`gcloud auth application-default login`, the service account of this machine",
         "GOOGLE_APPLICATION_CREDENTIALS, or GCS_KEY and GCS_SECRET",
     ),
     "s3": _Lookup(
         "S3",
-        ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"),
+        "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_PROFILE",
         "~/.aws, the role of this machine",
         "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
     ),
     # For a missing mount of Databricks; other local errors are not translated.
     "file": _Lookup(
         "the Databricks workspace",
-        ("DATABRICKS_HOST", "DATABRICKS_TOKEN", "DATABRICKS_CONFIG_PROFILE"),
+        "DATABRICKS_HOST, DATABRICKS_TOKEN, DATABRICKS_CONFIG_PROFILE",
         "~/.databrickscfg",
         "DATABRICKS_HOST and DATABRICKS_TOKEN, and nothing else or DATABRICKS_AUTH_TYPE=pat",
     ),
@@ -285,14 +277,8 @@ def storage_faults(url: str, options: dict[str, Any]) -> Iterator[None]:
 
 def _translate(error: Exception, url: str, options: dict[str, Any]) -> Exception:
     kinds = {kind.__name__ for kind in type(error).__mro__}
-    status = next(
-        (
-            value
-            for name in ("status_code", "status", "code")
-            if isinstance(value := getattr(error, name, None), int)
-        ),
-        None,
-    )
+    codes = (getattr(error, name, None) for name in ("status_code", "status", "code"))
+    status = next((code for code in codes if isinstance(code, int)), None)
     # The first line only: some SDKs append the server's response.
     text = scrub(str(error), options).strip().partition("\n")[0].strip()[:_LONGEST_TEXT]
     text = text or type(error).__name__
@@ -316,7 +302,7 @@ def _refusal(url: str, text: str) -> str:
             f"{url}: the storage behind {scheme}: needs other credentials ({text}). Pass them as "
             "storage_options=…, or set them where its fsspec file system looks for them"
         )
-    found = [name for name in lookup.variables if os.environ.get(name)]
+    found = [name for name in lookup.variables.split(", ") if os.environ.get(name)]
     where = f"{url}: {lookup.name} ({scheme}:)"
     if scheme == "file":
         path = url.removeprefix("file://")
@@ -324,7 +310,7 @@ def _refusal(url: str, text: str) -> str:
         where = f"dbfs:{path.removeprefix('/dbfs')}: {mount} is not mounted here, and {lookup.name}"
     return (
         f"{where} gives no access ({text}). Credentials were looked for in storage_options, "
-        f"in the environment ({', '.join(lookup.variables)}; set: {', '.join(found) or 'none'}) "
+        f"in the environment ({lookup.variables}; set: {', '.join(found) or 'none'}) "
         f"and in {lookup.elsewhere}. Set {lookup.to_set}, with rights for this path; "
         "distributed workers (Spark executors, training processes on other machines) need them too"
     )

@@ -154,7 +154,7 @@ def test_room_that_a_killed_download_reserved_is_taken_back(source: Path, local:
     directory = CacheDirectory(str(local))
     lock = locked(directory.record("killed.mds"))
     with lock:
-        reserve(directory, lock, Record(), 1000, limit=2000, patience=0.0)
+        reserve(directory, lock, 1000, limit=2000, patience=0.0)
     files.open(infos[1])
     assert files_in(local) == [info.raw_data.basename for info in infos]
 
