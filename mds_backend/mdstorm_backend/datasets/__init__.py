@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mdstorm_backend.datasets.dataset import Dataset, describe_place, open_dataset
+from mdstorm_backend.datasets.dataset import Dataset, describe_dataset, describe_place, open_dataset
 from mdstorm_backend.datasets.sample_dataset import SampleDataset
 
-__all__ = ["Dataset", "SampleDataset", "describe_place", "open_dataset"]
+__all__ = ["Dataset", "SampleDataset", "describe_dataset", "describe_place", "open_dataset"]

@@ -6,25 +6,23 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from copy import copy
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.recorder import count
+from mdstorm_backend.cache import CacheOptions, ShardFiles, read_index, shard_files
+from mdstorm_backend.cache.dataset_files import DirectFiles
 from mdstorm_backend.datasets.sample_dataset import SampleDataset
 from mdstorm_backend.display import Description, counted, human_bytes, shown_place
 from mdstorm_backend.errors import CorruptDatasetError, MDStormError
+from mdstorm_backend.format import Column, Schema
 from mdstorm_backend.format.index import INDEX_NAME, Index, ShardInfo
-from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.stored_schema import restored, schema_of
+from mdstorm_backend.read import OpenShards, SampleSource
 from mdstorm_backend.read.mds_shard import MDSShard
-from mdstorm_backend.read.shard import OpenShards, SampleSource
 from mdstorm_backend.storage import Arrival, Buffer, Location
-
-if TYPE_CHECKING:
-    from mdstorm_backend.cache import CacheOptions, ShardFiles
 
 #: Mapped shards to keep open with a limited cache, which cannot free the space of open files.
 _KEPT_OF_LIMITED_CACHE = 4
@@ -78,8 +76,6 @@ def open_dataset(
     >>> [batch["x"].tolist() for batch in dataset.batches(10)]
     [[7]]
     """
-    from mdstorm_backend.cache import read_index
-
     location = Location.of(url, storage_options)
     data, written = read_index(location, cache)
     return Dataset(
@@ -144,6 +140,11 @@ class Dataset(SampleDataset):
         self.shard_bytes = tuple(shard.raw_data.bytes for shard in index.shards)
         self.fingerprint = self.fingerprint or _fingerprint(index.to_bytes())
         self.whole = self.whole or self.fingerprint
+        # The cache limit bounds disk use, and removed files still use the disk while open.
+        limited = self.cache is not None and self.cache.limit is not None
+        self._open_shards: OpenShards[MDSShard] = (
+            OpenShards(_KEPT_OF_LIMITED_CACHE) if limited else OpenShards()
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(Dataset, **{f.name: getattr(self, f.name) for f in fields(self)}), ()
@@ -151,14 +152,11 @@ class Dataset(SampleDataset):
     def _mdstorm_description(self, *, full: bool) -> Description:
         stored = sum(shard.stored.bytes for shard in self.index.shards)
         further = [] if stored == self.nbytes else [("stored", human_bytes(stored))]
-        return describe_dataset(self, self._known_schema if full else None, further=further)
-
-    @property
-    def _known_schema(self) -> Schema:
-        """The columns as far as the index describes them; no shard is opened for a description."""
-        if self._lost_schema and "schema" not in self.__dict__:
-            return Schema.from_shards(self.index.shards)
-        return self.schema
+        schema = None
+        if full:  # without opening a shard for it
+            is_known = not self._lost_schema or "schema" in self.__dict__
+            schema = self.schema if is_known else Schema.from_shards(self.index.shards)
+        return describe_dataset(self, schema, further=further)
 
     @cached_property
     def schema(self) -> Schema:  # type: ignore[override]
@@ -186,18 +184,18 @@ class Dataset(SampleDataset):
         schema = self.schema.with_columns(columns)
         if schema == self.schema:
             return self
-        other = copy(self)
+        other = replace(self)
         other.schema = schema.opened(self.url, allow_unsafe_types=self.allow_unsafe_types)
         return other
 
     def with_shards(self, numbers: Sequence[int]) -> Dataset:
         """Return a dataset with only the shards `numbers`, in that order."""
-        chosen = [int(number) for number in numbers]
-        if chosen == list(range(len(self.index.shards))):
+        chosen, shards = [int(number) for number in numbers], self.index.shards
+        if chosen == list(range(len(shards))):
             return self
         return replace(
             self,
-            index=replace(self.index, shards=tuple(self.index.shards[i] for i in chosen)),
+            index=replace(self.index, shards=tuple(shards[i] for i in chosen)),
             fingerprint=_fingerprint(f"{self.fingerprint} {chosen}".encode()),
         )
 
@@ -212,8 +210,6 @@ class Dataset(SampleDataset):
     @cached_property
     def files(self) -> ShardFiles:
         """The files from which shards are read."""
-        from mdstorm_backend.cache import shard_files
-
         return shard_files(
             self.location, self.whole, self.cache, shards=self.index.shards, written=self.written
         )
@@ -221,8 +217,6 @@ class Dataset(SampleDataset):
     @cached_property
     def is_mapped(self) -> bool:
         """Whether opening a shard only maps a file."""
-        from mdstorm_backend.cache.dataset_files import DirectFiles
-
         return (
             isinstance(self.files, DirectFiles)
             and self.location.is_local_disk
@@ -241,20 +235,6 @@ class Dataset(SampleDataset):
         room = min(max(_BYTES_AHEAD, _FEWEST_AHEAD * mean), _MOST_AHEAD * mean)
         limit = self.cache.limit if self.cache else None
         return room if limit is None else min(room, limit // 2)
-
-    @cached_property
-    def _open_shards(self) -> OpenShards[MDSShard]:
-        # The cache limit bounds disk use, and removed files still use the disk while open.
-        limited = self.cache is not None and self.cache.limit is not None
-        return OpenShards(_KEPT_OF_LIMITED_CACHE) if limited else OpenShards()
-
-    def find_open(self, number: int) -> MDSShard | None:
-        """Return shard `number` if it is open, else None."""
-        return self._open_shards.find(number)
-
-    def release(self) -> None:
-        """Close shards that are kept open; they are reopened when needed."""
-        self._open_shards.release()
 
     def shard(self, number: int) -> MDSShard:
         """Open shard `number`. Shards in use and the most recent ones stay open.

@@ -6,24 +6,24 @@ import hashlib
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from importlib.metadata import entry_points
 from itertools import accumulate
 from typing import Any, TypeVar, overload
 
 from mdstorm_backend.base import cached_property, choose_among
-from mdstorm_backend.datasets.dataset import Dataset, describe_dataset, open_dataset
-from mdstorm_backend.datasets.sample_dataset import SampleDataset
+from mdstorm_backend.datasets import Dataset, SampleDataset, describe_dataset, open_dataset
 from mdstorm_backend.datasets.stream import Stream, World
 from mdstorm_backend.datasets.stream_files import INHERITED, StreamDefaults, bringing, join, size_at
 from mdstorm_backend.display import Description
 from mdstorm_backend.errors import ArgumentTypeError, DatasetNotFoundError, InvalidArgumentError
+from mdstorm_backend.format import Column, Schema
 from mdstorm_backend.format.encodings.registry import general_encoding, parse_encoding
 from mdstorm_backend.format.index import Index, ShardInfo
-from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.stored_schema import joined_form
+from mdstorm_backend.read import Shard
 from mdstorm_backend.read.late import unsafe_type_error
-from mdstorm_backend.read.shard import Shard
 from mdstorm_backend.storage import Location
 
 
@@ -120,25 +120,18 @@ def _open_own_shards(stream: Stream, defaults: StreamDefaults) -> Dataset:
         Index(tuple(shards), kept.extra),
         cache=kept.cache(None),
         allow_unsafe_types=defaults.allow_unsafe_types,
-        prepare=Prepare(stream, directory),
+        prepare=partial(_prepare, stream, directory),
     )
 
 
-@dataclass(frozen=True)
-class Prepare:
-    """A picklable function that lets a stream download a missing shard."""
-
-    stream: Stream
-    directory: str
-
-    def __call__(self, shard: ShardInfo) -> None:
-        """Download the shard through the stream if it is missing; one process at a time."""
-        path = os.path.join(self.directory, shard.raw_data.basename)
-        if size_at(path) == shard.raw_data.bytes:
-            return
-        with bringing(path):
-            if not os.path.exists(path):
-                self.stream.prepare_shard(shard)
+def _prepare(stream: Stream, directory: str, shard: ShardInfo) -> None:
+    """Download a shard through its stream if it is missing; one process at a time."""
+    path = os.path.join(directory, shard.raw_data.basename)
+    if size_at(path) == shard.raw_data.bytes:
+        return
+    with bringing(path):
+        if not os.path.exists(path):
+            stream.prepare_shard(shard)
 
 
 class JoinedDataset(SampleDataset):
@@ -171,6 +164,9 @@ class JoinedDataset(SampleDataset):
         prints = " ".join(part.fingerprint for part in parts)
         self.fingerprint = hashlib.sha256(prints.encode()).hexdigest()[:16]
         self._first_shards = [0, *accumulate(len(part.shard_sizes) for part in parts)]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return JoinedDataset, (self.parts,)  # parts alone would lose what they have in common
 
     def _mdstorm_description(self, *, full: bool) -> Description:
         return describe_dataset(self, self.schema if full else None)
@@ -312,9 +308,7 @@ class StreamRegistry:
         InvalidArgumentError
             If no kind has that name.
         """
-        if name in self._kinds:
-            return self._kinds[name]
-        known = self.get_all()
+        known = self._kinds if name in self._kinds else self.get_all()
         if name not in known:
             raise InvalidArgumentError(
                 f"stream_name={name!r} is not a registered kind of stream: register it, "

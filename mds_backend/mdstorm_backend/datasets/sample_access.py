@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.shard_info import ShardInfo
-
-if TYPE_CHECKING:
-    from mdstorm_backend.read.shard import SampleSource
+from mdstorm_backend.read import SampleSource
 
 Counts = npt.NDArray[np.int64]
 

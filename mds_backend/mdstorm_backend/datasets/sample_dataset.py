@@ -16,9 +16,11 @@ from mdstorm_backend.base import cached_property, choose_among, require, warn_us
 from mdstorm_backend.datasets.sample_access import pick
 from mdstorm_backend.display import Described
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
-from mdstorm_backend.format.schema import Schema
+from mdstorm_backend.format import Schema
 from mdstorm_backend.order import ExactOrder, ExactSampler, Place, find_world
-from mdstorm_backend.read.shard import Shard
+from mdstorm_backend.read import OpenShards, Shard, check_num_epochs, check_outputs, output_name
+from mdstorm_backend.read.batch_formats import formatter, to_table
+from mdstorm_backend.read.reader import Reader
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,6 +63,7 @@ class SampleDataset(Described, ABC):
     shard_sizes: tuple[int, ...]
     shard_bytes: tuple[int, ...]
     bytes_ahead: int = 0
+    _open_shards: OpenShards[Any]
 
     @property
     @abstractmethod
@@ -75,13 +78,13 @@ class SampleDataset(Described, ABC):
         """Open shard `number`, of which possibly only the beginning has arrived."""
         return self.shard(number)
 
-    @abstractmethod
     def find_open(self, number: int) -> Shard | None:
         """Return shard `number` if it is open, else None."""
+        return self._open_shards.find(number)
 
-    @abstractmethod
     def release(self) -> None:
         """Close shards that are kept open; they are reopened when needed."""
+        self._open_shards.release()
 
     def __len__(self) -> int:
         return self._bounds[-1]
@@ -254,10 +257,6 @@ class SampleDataset(Described, ABC):
         NullValueError
             If columns to be stacked hold nulls that are not NaN.
         """
-        from mdstorm_backend.read.batch_formats import formatter
-        from mdstorm_backend.read.matrices import check_outputs, output_name
-        from mdstorm_backend.read.reader import Reader, check_num_epochs
-
         is_given, order = order is not None, ExactOrder() if order is None else order
         if not isinstance(order, ExactOrder):
             raise ArgumentTypeError(f"order must be an ExactOrder, found {order!r}")
@@ -291,8 +290,6 @@ class SampleDataset(Described, ABC):
 
     def to_table(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Read the whole dataset as one Arrow table."""
-        from mdstorm_backend.read.batch_formats import to_table
-
         schema = self.schema.select(self.select(columns))
         return to_table(self._large_batches("arrow", columns), schema)
 
@@ -301,9 +298,8 @@ class SampleDataset(Described, ABC):
         frames = list(self._large_batches("pandas", columns))
         if not frames:
             frames = [self.to_table(columns).to_pandas()]
-        whole = require("pandas").concat(frames, ignore_index=True) if frames[1:] else frames[0]
-        frame: pd.DataFrame = whole
-        return frame
+        whole: pd.DataFrame = frames[0]
+        return require("pandas").concat(frames, ignore_index=True) if frames[1:] else whole
 
     def _large_batches(
         self, format: Literal["arrow", "pandas"], columns: Sequence[str] | None

@@ -7,19 +7,16 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from mdstorm_backend import order
 from mdstorm_backend.base.checks import overrides
 from mdstorm_backend.datasets.stream_files import INHERITED, StreamFiles, check_download
 from mdstorm_backend.elastic import StreamShape
 from mdstorm_backend.elastic.sampling import weigh
 from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.order import World as Ranks
-from mdstorm_backend.order import find_world
+from mdstorm_backend.format.index import ShardInfo
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-    from mdstorm_backend.format.index import ShardInfo
-
 
 #: Methods for shards and files that subclasses may override.
 _HOOKS = ("get_shards", "prepare_shard", "_download_file")
@@ -306,7 +303,7 @@ class World:
     @classmethod
     def detect(cls) -> World:
         """Return the place of this process, or of the PyTorch worker that it is."""
-        ranks = find_world()
+        ranks = order.find_world()
         number, count = _worker_info()
         return cls(ranks.num_nodes, ranks.local_size, count, ranks.rank * count + number)
 
@@ -326,7 +323,7 @@ class World:
         InvalidArgumentError
             If `replication` is less than 1 or does not divide the ranks; also a ValueError.
         """
-        ranks = Ranks(self.rank, self.num_ranks, self.ranks_per_node).replicated(replication)
+        ranks = order.World(self.rank, self.num_ranks, self.ranks_per_node).replicated(replication)
         worker = ranks.rank * self.workers_per_rank + self.worker_of_rank
         return World(ranks.num_nodes, ranks.local_size, self.workers_per_rank, worker)
 

@@ -5,21 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mdstorm_backend.base.checks import check_integer, check_seconds
 from mdstorm_backend.base.locks import FileLock, wait_for_lock
 from mdstorm_backend.cache.directory import NOTES, CacheOptions, default_directory
 from mdstorm_backend.cache.download import check_content, decompressed, try_again
-from mdstorm_backend.elastic import StreamShape
+from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+from mdstorm_backend.elastic import StreamShape, StreamWeight
 from mdstorm_backend.errors import DatasetNotFoundError
 from mdstorm_backend.format.index import INDEX_NAME, Index, ShardInfo
 from mdstorm_backend.storage import Location, check_no_secrets, copy_complete
-
-if TYPE_CHECKING:
-    from mdstorm_backend.datasets.dataset import Dataset
-    from mdstorm_backend.elastic import StreamWeight
-
 
 _WEIGHTS = ("proportion", "repeat", "choose")
 #: Seconds to wait for another process that downloads a file, if the file does not grow.
@@ -40,6 +36,8 @@ class StreamFiles:
 
     Attributes
     ----------
+    is_hooked : bool
+        Whether a subclass overrides how shards are listed or downloaded.
     applied : dict
         The defaults of the dataset that was last created from the stream.
     dataset : Dataset or None
@@ -51,7 +49,8 @@ class StreamFiles:
     """
 
     def __init__(self, overridden: Collection[str]) -> None:
-        self._overridden = overridden
+        self.is_hooked = bool(overridden)
+        self._downloads = "_download_file" in overridden
         self._own: dict[str, Any] = {}
         self._derived: dict[str, Any] = {}
         self.applied: dict[str, Any] = {}
@@ -61,15 +60,6 @@ class StreamFiles:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "storage_options": None}
-
-    @property
-    def is_hooked(self) -> bool:
-        """Whether a subclass overrides how shards are listed or downloaded."""
-        return bool(self._overridden)
-
-    @property
-    def _downloads(self) -> bool:
-        return "_download_file" in self._overridden
 
     def say(self, name: str, value: Any) -> None:
         """Set an argument of the stream."""
@@ -107,7 +97,8 @@ class StreamFiles:
             return None
         if not self.is_hooked:
             if self.dataset is not None and not self.dataset.is_mapped:
-                return _without(self.dataset.files.directory, self.shown("split"))
+                directory, split = self.dataset.files.directory, self.shown("split")
+                return directory.removesuffix(f"/{split}") if directory and split else directory
             location = Location.of(remote)
             if location.is_local_disk:
                 return location.path
@@ -184,8 +175,6 @@ class StreamFiles:
     def _opened(self) -> Dataset:
         """Return the dataset at the remote, whose files are cached in the local directory."""
         if self.dataset is None:
-            from mdstorm_backend.datasets.dataset import open_dataset
-
             self.dataset = open_dataset(
                 join(self.shown("remote") or self.local(), self.shown("split")),
                 storage_options=self.storage_options,
@@ -196,12 +185,12 @@ class StreamFiles:
     def cache(self, directory: str | None, limit: int | str | None = None) -> CacheOptions:
         """Return the cache options for a directory; None for the default cache directory."""
         names = {"retry": "download_retry", "timeout": "download_timeout", "keep_zip": "keep_zip"}
-        said = {option: self.shown(name) for option, name in names.items()}
+        shown = {option: self.shown(name) for option, name in names.items()}
         return CacheOptions(
             directory=directory,
             limit=limit,  # type: ignore[arg-type]  # CacheOptions parses text
             validate_hash=self.shown("validate_hash") or None,
-            **{option: value for option, value in said.items() if value is not None},
+            **{option: value for option, value in shown.items() if value is not None},
         )
 
 
@@ -235,12 +224,6 @@ def join(directory: str | None, split: str | None) -> str:
     """Return the directory of a split; without one, `directory` itself."""
     assert directory is not None
     return f"{directory.rstrip('/') or '/'}/{split}" if split else directory
-
-
-def _without(directory: str | None, split: str) -> str | None:
-    if directory is None or not split or not directory.endswith(f"/{split}"):
-        return directory
-    return directory[: -len(split) - 1]
 
 
 #: Arguments that a stream takes from its dataset if they are unset.

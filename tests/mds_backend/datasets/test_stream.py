@@ -1,18 +1,26 @@
+"""Streams: their arguments and weights, where their shards are, and what subclasses override."""
+
 import pickle
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from threading import Barrier, BrokenBarrierError
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from tests.mds_backend.small_datasets import write_numbers
 
+from mdstorm_backend import Stream, StreamingDataLoader, StreamingDataset, streams_registry
 from mdstorm_backend.datasets.open_streams import open_stream
-from mdstorm_backend.datasets.stream import Stream
 from mdstorm_backend.datasets.stream_files import StreamDefaults
 from mdstorm_backend.elastic import StreamWeight
 from mdstorm_backend.errors import ArgumentTypeError, DatasetNotFoundError, InvalidArgumentError
 from mdstorm_backend.streaming.base.array import Array
 from mdstorm_backend.streaming.base.spanner import Spanner
+from mdstorm_backend.streaming.base.world import World
 
 
 @pytest.mark.parametrize(
@@ -138,3 +146,196 @@ def test_a_class_of_its_own_has_a_size_and_items() -> None:
 def test_what_is_no_sample_is_an_index_error(number: int) -> None:
     with pytest.raises(IndexError, match=f"Invalid sample index {number}: there are 6 samples"):
         Spanner(np.array([3, 3]))[number]
+
+
+ROWS, SHARDS = 40, 4
+
+
+class Noting(Stream):
+    """Notes what it is asked for, in a file, so that worker processes can note it as well."""
+
+    notes: Path
+
+    def note(self, text: str) -> None:
+        with self.notes.open("a") as file:
+            file.write(f"{text}\n")
+
+
+class EveryOther(Noting):
+    def get_shards(self, world: World, allow_unsafe_types: bool) -> list[Any]:
+        self.note(f"get_shards {world.rank} of {world.num_ranks} {allow_unsafe_types}")
+        return super().get_shards(world, allow_unsafe_types)[::2]
+
+
+class Preparing(Noting):
+    def prepare_shard(self, shard: Any) -> int:
+        self.note(f"prepare {shard.raw_data.basename}")
+        return super().prepare_shard(shard)
+
+
+class Downloading(Noting):
+    def _download_file(self, from_basename: str, to_basename: str | None = None) -> str:
+        self.note(f"download {from_basename}")
+        return super()._download_file(from_basename, to_basename)
+
+
+class Copying(Stream):
+    """Brings files in a way of its own, from a place that nobody else knows."""
+
+    def _download_file(self, from_basename: str, to_basename: str | None = None) -> str:
+        assert self.remote is not None
+        assert self.local is not None
+        target = Path(self.local, self.split, to_basename or from_basename)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(Path(self.remote.removeprefix("own://"), self.split, from_basename), target)
+        return str(target)
+
+
+@pytest.fixture
+def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(Noting, "notes", tmp_path / "notes", raising=False)
+    monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / "cached"))
+    (tmp_path / "notes").touch()
+    return tmp_path / "notes"
+
+
+@pytest.fixture(params=[None, "zstd"])
+def remote(tmp_path: Path, request: pytest.FixtureRequest) -> str:
+    dataset = write_numbers(
+        tmp_path / "data" / "train", ROWS, tasks=SHARDS, compression=request.param
+    )
+    return dataset.url.removesuffix("/train").removeprefix("file://")
+
+
+def numbers(dataset: Any) -> list[int]:
+    return [int(sample["number"]) for sample in dataset]
+
+
+@pytest.mark.parametrize("local", [None, "local"])
+def test_shards_are_those_that_a_subclass_returns(
+    tmp_path: Path, remote: str, notes: Path, local: str | None
+) -> None:
+    place = None if local is None else str(tmp_path / local)
+    stream = EveryOther(remote=remote, local=place, split="train")
+    dataset = StreamingDataset(streams=[stream], batch_size=4)
+    assert numbers(dataset) == [*range(10), *range(20, 30)]
+    assert (dataset.num_shards, dataset.size, dataset[10]["number"]) == (2, 20, 20)
+    assert notes.read_text() == "get_shards 0 of 1 False\n"
+
+
+@pytest.mark.parametrize("num_workers", [0, pytest.param(2, marks=pytest.mark.long)])
+def test_shards_that_are_missing_are_prepared_by_a_subclass(
+    tmp_path: Path, remote: str, notes: Path, num_workers: int
+) -> None:
+    stream = Preparing(remote=remote, local=str(tmp_path / "local"), split="train")
+    dataset = StreamingDataset(streams=[stream], batch_size=4)
+    loader = StreamingDataLoader(dataset, batch_size=4, num_workers=num_workers)
+    assert sorted(n for batch in loader for n in batch["number"].tolist()) == list(range(ROWS))
+    names = sorted(f"prepare {shard.raw_data.basename}" for shard in dataset.shards)
+    assert sorted({*notes.read_text().splitlines()}) == names
+    notes.write_text("")
+    again = StreamingDataset(
+        streams=[Preparing(remote=remote, local=str(tmp_path / "local"), split="train")],
+        batch_size=4,
+    )
+    assert numbers(pickle.loads(pickle.dumps(again))) == list(range(ROWS))  # noqa: S301  # made here
+    assert notes.read_text() == ""
+
+
+def test_files_are_brought_by_a_subclass(tmp_path: Path, remote: str, notes: Path) -> None:
+    stream = Downloading(remote=remote, local=str(tmp_path / "local"), split="train")
+    assert numbers(StreamingDataset(streams=[stream], batch_size=4)) == list(range(ROWS))
+    lines = notes.read_text().splitlines()
+    assert lines[0] == "download index.json"
+    assert len(lines) == 1 + SHARDS
+    for keeps in (False, True):
+        local = tmp_path / f"own {keeps}"
+        place = {"remote": f"own://{remote}", "local": str(local), "split": "train"}
+        dataset = StreamingDataset(streams=[Copying(**place, keep_zip=keeps)], batch_size=4)
+        assert numbers(dataset) == list(range(ROWS))
+        infos = [(shard.raw_data, shard.zip_data) for shard in dataset.shards]
+        names = {raw.basename for raw, _ in infos}
+        names |= {packed.basename for _, packed in infos if packed and keeps}
+        assert {path.name for path in (local / "train").glob("part-*")} == names
+
+
+class Meeting(Copying):
+    """Notes when two bring one file at the same time: only then they meet at its barrier."""
+
+    barriers: ClassVar[dict[str, Barrier]] = {}
+    met: ClassVar[list[str]] = []
+
+    def _download_file(self, from_basename: str, to_basename: str | None = None) -> str:
+        barrier = self.barriers.setdefault(from_basename, Barrier(2))
+        with suppress(BrokenBarrierError):
+            barrier.wait(timeout=0.1)
+            self.met.append(from_basename)
+        return super()._download_file(from_basename, to_basename)
+
+
+def test_a_file_is_brought_by_one_at_a_time(
+    tmp_path: Path, remote: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Meeting, "barriers", {})
+    monkeypatch.setattr(Meeting, "met", [])
+
+    def read(_: int) -> list[int]:
+        stream = Meeting(remote=f"own://{remote}", local=str(tmp_path / "own"), split="train")
+        return numbers(StreamingDataset(streams=[stream], batch_size=4))
+
+    with ThreadPoolExecutor(2) as threads:
+        assert list(threads.map(read, range(2))) == [list(range(ROWS))] * 2
+    assert len(Meeting.barriers) == 1 + SHARDS
+    assert not Meeting.met
+
+
+def test_shards_can_be_asked_for(tmp_path: Path, remote: str) -> None:
+    stream = Stream(remote=remote, local=str(tmp_path / "local"), split="train")
+    shards = stream.get_shards(World.detect(), False)
+    assert [shard.samples for shard in shards] == [10] * SHARDS
+    assert stream.prepare_shard(shards[2]) == shards[2].raw_data.bytes
+    assert (tmp_path / "local" / "train" / shards[2].raw_data.basename).exists()
+    assert stream.prepare_shard(shards[2]) == 0
+
+
+def test_something_else_than_shards_is_refused(remote: str, notes: Path) -> None:
+    class Wrong(Stream):
+        def get_shards(self, world: Any, allow_unsafe_types: bool) -> list[Any]:
+            return ["shard.00000.mds"]
+
+    with pytest.raises(ArgumentTypeError, match=r"Wrong\.get_shards must return shards"):
+        StreamingDataset(streams=[Wrong(remote=remote, split="train")])
+
+
+class Named(Stream):
+    def __init__(self, **arguments: Any) -> None:
+        inner = [*dir(Stream(local="a")._mdstorm), "options", "dataset", "files", "open", "shape"]
+        for name in inner:
+            if not name.startswith("__") and not hasattr(Stream, name):
+                setattr(self, name, name)
+        super().__init__(**arguments)
+
+
+def test_names_of_a_subclass_are_its_own(remote: str) -> None:
+    stream = Named(remote=remote, split="train")
+    assert stream.options == "options"  # type: ignore[attr-defined]
+    dataset = StreamingDataset(streams=[stream], batch_size=4)
+    assert numbers(pickle.loads(pickle.dumps(dataset))) == list(range(ROWS))  # noqa: S301  # made here
+
+
+@pytest.fixture
+def registered(notes: Path) -> Iterator[str]:
+    streams_registry.register("every_other", func=EveryOther)
+    yield "every_other"
+    streams_registry._kinds.pop("every_other")
+
+
+def test_kinds_of_streams_have_names(remote: str, registered: str) -> None:
+    assert "stream" in streams_registry
+    assert streams_registry.get("stream") is Stream
+    assert streams_registry.get_all().keys() >= {"stream", registered}
+    dataset = StreamingDataset(remote=remote, split="train", stream_name=registered, batch_size=4)
+    assert isinstance(dataset.streams[0], EveryOther)
+    assert len(dataset) == ROWS // 2
+    with pytest.raises(InvalidArgumentError, match=r"not a registered kind of stream: register it"):
+        StreamingDataset(remote=remote, stream_name="none")
