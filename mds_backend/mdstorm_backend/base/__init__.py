@@ -19,7 +19,7 @@ from mdstorm_backend.base.checks import (
     warn_user,
 )
 from mdstorm_backend.base.optional import require, when_loaded, wrap
-from mdstorm_backend.base.threads import OwnContext, PassThreads, cached_property
+from mdstorm_backend.base.threads import OwnContext, PassThreads, cached_property, map_files
 
 __all__ = [
     "OwnContext",
@@ -35,6 +35,7 @@ __all__ = [
     "choose_among",
     "did_you_mean",
     "is_integer",
+    "map_files",
     "parse_json",
     "require",
     "suggests_keywords",

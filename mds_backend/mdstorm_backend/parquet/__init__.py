@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from mdstorm_backend.parquet.footers import PartitionValue, RowGroup
-from mdstorm_backend.parquet.listing import is_hidden
-from mdstorm_backend.parquet.opening import has_same_files, open_parquet
+from mdstorm_backend.parquet.footers import RowGroup
+from mdstorm_backend.parquet.opening import has_same_files, is_hidden, open_parquet
 from mdstorm_backend.parquet.parquet_dataset import Bounds, ParquetDataset, value_bounds
 
 __all__ = [
     "Bounds",
     "ParquetDataset",
-    "PartitionValue",
     "RowGroup",
     "has_same_files",
     "is_hidden",

@@ -9,78 +9,42 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm_backend.errors import CorruptDatasetError, UnsupportedTypeError
-from mdstorm_backend.format.schema import Column, Origin, Schema
+from mdstorm_backend.format import Column, Schema, depth_of, numpy_dtype, plain_type, plain_values
+from mdstorm_backend.format.schema import Origin
 from mdstorm_backend.format.type_plan import plan_batch
-from mdstorm_backend.format.values.arrow_types import numpy_dtype, plain_type, plain_values
-from mdstorm_backend.format.values.nested_lists import depth_of
 from mdstorm_backend.parquet.footers import Footer, RowGroup
 from mdstorm_backend.tables.snapshot import TableField
-
-
-def plan_columns(fields: pa.Schema) -> tuple[Schema, dict[str, pa.DataType]]:
-    """Return the columns that the data would have in MDS, and the unsupported ones.
-
-    Parameters
-    ----------
-    fields : pyarrow.Schema
-        The Arrow schema of the files.
-
-    Returns
-    -------
-    schema : Schema
-        The columns in stored order, with no null counts.
-    left_out : dict of str to pyarrow.DataType
-        Columns of unsupported types.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If two columns have the same name, or one has no name.
-    """
-    left_out: dict[str, pa.DataType] = {}
-    try:
-        planned = plan_batch(fields, None)
-    except UnsupportedTypeError as error:
-        left_out = {name: fields.field(name).type for name in error.columns}
-        kept = [field for field in fields if field.name not in left_out]
-        planned = plan_batch(pa.schema(kept), None) if kept else Schema(())
-    types = {column.name: fields.field(column.name).type for column in planned}
-    # Unsigned numbers have no Spark type, which would record the depth of nested lists.
-    flat = {c.name for c in planned if depth_of(c.arrow_type) < depth_of(plain_type(types[c.name]))}
-    left_out |= {name: types[name] for name in flat}
-    columns = tuple(_with_length(c, types[c.name]) for c in planned if c.name not in flat)
-    return Schema(columns), left_out
-
-
-def _with_length(column: Column, type_: pa.DataType) -> Column:
-    if pa.types.is_fixed_size_list(type_) and column.is_array and depth_of(column.arrow_type) == 1:
-        return replace(column, length=type_.list_size)
-    return column
 
 
 def columns_of(
     fields: pa.Schema, footers: Sequence[Footer], row_groups: Sequence[RowGroup], url: str
 ) -> tuple[Schema, dict[str, pa.DataType]]:
-    """Return `plan_columns` with null counts and array lengths from the footers.
+    """Return the columns that the data would have in MDS, and the types of unsupported ones.
 
     Parameters
     ----------
     fields : pyarrow.Schema
         The Arrow schema of the files.
     footers : sequence of Footer
-        The footers of all files.
+        The footers of all files, with null counts and array lengths.
     row_groups : sequence of RowGroup
         All row groups, with their values of partition columns.
     url : str
         The dataset, for error messages.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If two columns have the same name, or one has no name.
     """
-    schema, left_out = plan_columns(fields)
+    planned, left_out = _planned(fields)
     nulls: Counter[str] = Counter()
     uncounted: set[str] = set()
     lengths: dict[str, set[int]] = defaultdict(set)
@@ -93,12 +57,32 @@ def columns_of(
         nulls.update({name: group.num_rows for name, v in group.partition.items() if v is None})
 
     def described(column: Column) -> Column:
-        name = column.name
+        name, type_ = column.name, fields.field(column.name).type
         is_counted, differ = name not in uncounted, len(lengths[name]) > 1
-        origin = Origin(url, lengths="differ" if differ else "unknown", counts_nulls=is_counted)
-        return replace(column, null_count=nulls[name] if is_counted else 0, origin=origin)
+        is_fixed = pa.types.is_fixed_size_list(type_) and column.is_array
+        return replace(
+            column,
+            null_count=nulls[name] if is_counted else 0,
+            length=type_.list_size if is_fixed and depth_of(column.arrow_type) == 1 else None,
+            origin=Origin(url, lengths="differ" if differ else "unknown", counts_nulls=is_counted),
+        )
 
-    return Schema(tuple(map(described, schema))), left_out
+    return Schema(tuple(map(described, planned))), left_out
+
+
+def _planned(fields: pa.Schema) -> tuple[list[Column], dict[str, pa.DataType]]:
+    left_out: dict[str, pa.DataType] = {}
+    try:
+        planned = plan_batch(fields, None)
+    except UnsupportedTypeError as error:
+        left_out = {name: fields.field(name).type for name in error.columns}
+        kept = [field for field in fields if field.name not in left_out]
+        planned = plan_batch(pa.schema(kept), None) if kept else Schema(())
+    # Unsigned numbers have no Spark type, which would record the depth of nested lists.
+    types = {column.name: fields.field(column.name).type for column in planned}
+    flat = {c.name for c in planned if depth_of(c.arrow_type) < depth_of(plain_type(types[c.name]))}
+    left_out |= {name: types[name] for name in flat}
+    return [column for column in planned if column.name not in flat], left_out
 
 
 def common_schema(schemas: Sequence[pa.Schema], urls: Sequence[str]) -> pa.Schema:
@@ -187,6 +171,74 @@ def _holds(wide: pa.DataType, narrow: pa.DataType) -> bool:
     return bool(np.can_cast(numpy_dtype(narrow), numpy_dtype(wide), "safe"))
 
 
+#: Hive's and Spark's name in directories for the value null.
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+
+def partition_columns(
+    names: Sequence[str], url: str
+) -> tuple[list[pa.Field], list[dict[str, Any]]]:
+    """Return the partition columns in the paths of files, and their values for each file.
+
+    A column has integers if all of its values are integers or null, otherwise strings.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Paths of the files relative to the dataset.
+    url : str
+        The dataset, for error messages.
+
+    Raises
+    ------
+    CorruptDatasetError
+        If files have different partition columns.
+    """
+    texts = [partition_texts(name) for name in names]
+    first = list(texts[0])
+    for name, found in zip(names, texts, strict=True):
+        if list(found) != first:
+            raise CorruptDatasetError(
+                f"{url}/{name} is partitioned by {list(found)}, but {url}/{names[0]} by {first}: "
+                "all files of a dataset need the same partition columns. Move it, or pass the "
+                "files as a list to read them without partition columns",
+                url=f"{url}/{name}",
+            )
+    fields = []
+    for column in first:
+        values = {found[column] for found in texts}
+        is_integer = values != {None} and all(_is_integer(v) for v in values if v is not None)
+        type_ = pa.int64() if is_integer else pa.string()
+        fields.append(pa.field(column, type_, nullable=None in values))
+    shared: dict[tuple[str | None, ...], dict[str, Any]] = {}
+    for found in texts:
+        shared.setdefault(
+            tuple(found.values()),
+            {
+                field.name: int(text) if text is not None and field.type == pa.int64() else text
+                for field, text in zip(fields, found.values(), strict=True)
+            },
+        )
+    return fields, [shared[tuple(found.values())] for found in texts]
+
+
+def _is_integer(text: str) -> bool:
+    try:
+        return -(2**63) <= int(text) < 2**63  # "1_0" is 10, as in Petastorm
+    except ValueError:
+        return False
+
+
+def partition_texts(name: str) -> dict[str, str | None]:
+    """Return the partition values in the directory names of a path, as strings by column.
+
+    None stands for null.
+    """
+    directories = name.split("/")[:-1]
+    pairs = (directory.partition("=") for directory in directories if "=" in directory)
+    return {unquote(column): None if text == _NULL else unquote(text) for column, _, text in pairs}
+
+
 _FIELD_ID = b"PARQUET:field_id"
 
 
@@ -241,13 +293,11 @@ class StoredColumns:
         self, file: pa.Schema, columns: Sequence[str], url: str
     ) -> dict[str, str]:
         """Return `names_in` for only the columns that the file stores in the dataset's type."""
-        names = self.names_in(file, columns, url)
-        if not self.fields:
-            return names
         return {
             name: stored
-            for name, stored in names.items()
-            if plain_type(file.field(stored).type) == plain_type(self.fields[name].type)
+            for name, stored in self.names_in(file, columns, url).items()
+            if name not in self.fields
+            or plain_type(file.field(stored).type) == plain_type(self.fields[name].type)
         }
 
     def completed(
@@ -274,9 +324,9 @@ class StoredColumns:
         if not self.fields:
             return {name: stored[name] for name in columns if name in stored}
         return {
-            name: pa.nulls(rows, self.fields[name].type)
-            if name not in stored
-            else _in_type(stored[name], self.fields[name], url)
+            name: _in_type(stored[name], self.fields[name], url)
+            if name in stored
+            else pa.nulls(rows, self.fields[name].type)
             for name in columns
         }
 
@@ -324,37 +374,27 @@ def _in_type(values: pa.Array, field: TableField, url: str) -> pa.Array:
 
 def _conform(values: pa.Array, field: TableField) -> pa.Array:
     """Convert values to the type of a field, with the table's names for nested fields."""
-    if pa.types.is_struct(field.type) and pa.types.is_struct(values.type):
-        return _conformed_struct(values, field)
-    if pa.types.is_list(field.type) and _is_list(values.type):
+    types, stored, wanted = pa.types, values.type, field.type
+    if types.is_struct(wanted) and types.is_struct(stored):
+        parts = dict(zip((part.name for part in stored), values.flatten(), strict=True))
+        found = [(_find(stored, child), child) for child in field.children]
+        arrays = [
+            pa.nulls(len(values), child.type) if part is None else _conform(parts[part.name], child)
+            for part, child in found
+        ]
+        mask = values.is_null() if values.null_count else None
+        return pa.StructArray.from_arrays(arrays, fields=list(wanted), mask=mask)
+    is_list = types.is_list(stored) or types.is_large_list(stored)
+    if types.is_list(wanted) and (is_list or types.is_fixed_size_list(stored)):
         elements = _conform(values.flatten(), field.children[0])
         return pa.ListArray.from_arrays(_offsets(values, values), elements)
-    if pa.types.is_map(field.type) and pa.types.is_map(values.type):
-        return _conformed_map(values, field)
-    return values if values.type == field.type else values.cast(plain_type(field.type))
-
-
-def _conformed_struct(values: pa.StructArray, field: TableField) -> pa.Array:
-    parts = dict(zip((part.name for part in values.type), values.flatten(), strict=True))
-    arrays = []
-    for child in field.children:
-        stored = _find(values.type, child)
-        arrays.append(
-            pa.nulls(len(values), child.type)
-            if stored is None
-            else _conform(parts[stored.name], child)
-        )
-    mask = values.is_null() if values.null_count else None
-    return pa.StructArray.from_arrays(arrays, fields=list(field.type), mask=mask)
-
-
-def _conformed_map(values: pa.MapArray, field: TableField) -> pa.Array:
-    entries = pa.StructArray.from_arrays([values.keys, values.items], names=["key", "value"])
-    lists = pa.ListArray.from_arrays(values.offsets, entries)
-    key, value = field.children
-    keys, items = lists.flatten().flatten()
-    arrays = _conform(keys, key), _conform(items, value)
-    return pa.MapArray.from_arrays(_offsets(lists, values), *arrays)
+    if types.is_map(wanted) and types.is_map(stored):
+        entries = pa.StructArray.from_arrays([values.keys, values.items], names=["key", "value"])
+        lists = pa.ListArray.from_arrays(values.offsets, entries)
+        parts_of_entries = zip(lists.flatten().flatten(), field.children, strict=True)
+        keys, items = (_conform(part, child) for part, child in parts_of_entries)
+        return pa.MapArray.from_arrays(_offsets(lists, values), keys, items)
+    return values if stored == wanted else values.cast(plain_type(wanted))
 
 
 def _offsets(lists: pa.Array, nulls_of: pa.Array) -> pa.Array:
@@ -363,10 +403,3 @@ def _offsets(lists: pa.Array, nulls_of: pa.Array) -> pa.Array:
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     mask = np.concatenate([np.asarray(nulls_of.is_null()), [False]])
     return pa.array(offsets, pa.int32(), mask=mask if nulls_of.null_count else None)
-
-
-def _is_list(type_: pa.DataType) -> bool:
-    types = pa.types
-    return bool(
-        types.is_list(type_) or types.is_large_list(type_) or types.is_fixed_size_list(type_)
-    )

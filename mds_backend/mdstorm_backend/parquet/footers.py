@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,19 +13,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mdstorm_backend.base.threads import map_files
-from mdstorm_backend.cache import CacheOptions, ShardFiles, shard_files
+from mdstorm_backend.base import map_files
+from mdstorm_backend.cache import CacheOptions
 from mdstorm_backend.cache.download import ask
 from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.format.index import INDEX_NAME
-from mdstorm_backend.format.shard_info import FileInfo, ShardInfo
-from mdstorm_backend.parquet.thrift import Struct, Wanted, read_struct
 from mdstorm_backend.storage import Location
-
-#: Value of a partition column in one file, None for null: an integer or a string for Hive
-#: partitions, the Python value of the column's type for tables.
-PartitionValue: TypeAlias = Any
-
 
 #: Endings of files of other formats, which other libraries read.
 _OTHER_FORMATS = (".csv", ".csv.gz", ".tsv", ".json", ".jsonl", ".avro", ".orc")
@@ -66,7 +59,8 @@ class RowGroup:
     num_rows : int
         Rows that are part of the data: deleted ones are not counted.
     partition : mapping of str to value
-        Values of the partition columns.
+        Values of the partition columns, None for null: integers or strings for Hive partitions,
+        the Python values of the columns' types for tables.
     nbytes : int
         Uncompressed bytes of the values.
     dead : array of int64, or None
@@ -77,31 +71,33 @@ class RowGroup:
     path: str
     ordinal: int | None
     num_rows: int
-    partition: Mapping[str, PartitionValue] = field(default_factory=dict)
+    partition: Mapping[str, Any] = field(default_factory=dict)
     nbytes: int = 0
     dead: npt.NDArray[np.int64] | None = field(default=None, compare=False)
 
-    @property
-    def stored_rows(self) -> int:
-        """Number of rows that the file holds, including deleted ones."""
-        return self.num_rows + (0 if self.dead is None else len(self.dead))
-
     def alive(self) -> npt.NDArray[np.bool_]:
-        """Return a mask of the stored rows that are not deleted."""
-        mask = np.ones(self.stored_rows, np.bool_)
-        if self.dead is not None:
-            mask[self.dead] = False
+        """Return a mask of the rows that the file holds, False for deleted ones."""
+        if self.dead is None:
+            return np.ones(self.num_rows, np.bool_)
+        mask = np.ones(self.num_rows + len(self.dead), np.bool_)
+        mask[self.dead] = False
         return mask
 
+
+#: Numbers of the fields to keep, each with its type: ``int``, ``bytes``, the fields to keep of a
+#: struct, or a list of these alone for a list of structs. Fields of another type are left out.
+Wanted: TypeAlias = Mapping[int, Any]
+#: The fields of a struct by their numbers: integers, bytes, structs and lists of structs.
+Struct: TypeAlias = dict[int, Any]
 
 #: Errors of the system if the path of a file that a log names is not a file.
 _NO_FILE = {errno.EINVAL, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG}
 #: Numbers of fields of a ``ColumnMetaData`` and of its ``Statistics``.
 VALUES, STATISTICS = 5, 12
 NULLS, MAX, MIN = 3, 5, 6
-CHUNK_FIELDS: Wanted = {VALUES: int, STATISTICS: {NULLS: int, MAX: bytes, MIN: bytes}}
+_CHUNK: Wanted = {VALUES: int, STATISTICS: {NULLS: int, MAX: bytes, MIN: bytes}}
 #: Row groups, their columns, and the metadata of those.
-_FOOTER_FIELDS: Wanted = {4: [{1: [{3: CHUNK_FIELDS}]}]}
+_FOOTER_FIELDS: Wanted = {4: [{1: [{3: _CHUNK}]}]}
 #: Bytes at the end of a file to read first: nearly all footers are shorter.
 _TAIL = 64 << 10
 
@@ -131,10 +127,7 @@ class Footer:
 
 
 def read_footers(
-    location: Location,
-    files: Sequence[ParquetFileInfo],
-    options: CacheOptions,
-    table_version: int | None = None,
+    location: Location, files: Sequence[ParquetFileInfo], options: CacheOptions
 ) -> list[Footer]:
     """Read the footers of several files in parallel.
 
@@ -146,8 +139,6 @@ def read_footers(
         The files.
     options : CacheOptions
         Retries and timeout for remote files.
-    table_version : int, optional
-        The version of the table, if the files are one; for error messages.
 
     Raises
     ------
@@ -158,12 +149,7 @@ def read_footers(
     CredentialsError, StorageError
         If the storage denies access or fails.
     """
-    try:
-        return map_files(lambda file: _read(location, file, options), files)
-    except DatasetNotFoundError as error:
-        if table_version is None:
-            raise
-        raise _missing_file(error.url, table_version) from error
+    return map_files(lambda file: _read(location, file, options), files)
 
 
 def read_chunks(
@@ -177,7 +163,7 @@ def read_chunks(
         The footer. Do not ask it for columns of row groups: if those are damaged, pyarrow ends the
         process.
     chunks : list of list of Struct
-        For each row group the ``ColumnMetaData`` of its columns, with `CHUNK_FIELDS`.
+        For each row group the ``ColumnMetaData`` of its columns, with the fields above.
     """
     url = location.file_url(file.name)
     tail = _tail(location, file, options)
@@ -216,7 +202,8 @@ def _read(location: Location, file: ParquetFileInfo, options: CacheOptions) -> F
     rows = tuple(group.num_rows for group in groups)
     nulls: dict[str, int | None] = {}
     lengths: dict[str, set[int]] = {}
-    for number, column in enumerate(_leaves(schema)):
+    fields = (field for field in schema for _ in range(_num_leaves(field.type)))
+    for number, column in enumerate(fields):
         leaf, name = metadata.schema.column(number), column.name
         if leaf.max_definition_level == 0:
             continue
@@ -251,10 +238,7 @@ def _tail(location: Location, file: ParquetFileInfo, options: CacheOptions) -> b
 def _last(location: Location, file: ParquetFileInfo, size: int, options: CacheOptions) -> bytes:
     """Read the last `size` bytes of a file."""
     url = location.file_url(file.name)
-
-    def read() -> bytes:
-        return location.read_range(file.name, file.size - size, file.size)
-
+    read = partial(location.read_range, file.name, file.size - size, file.size)
     try:
         if location.is_local_disk:
             return read()
@@ -283,114 +267,126 @@ def parsed(content: pa.Buffer, url: str) -> pq.FileMetaData:
         return pq.read_metadata(pa.BufferReader(content))
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last: a damaged name
         if "Unrecognized type" in str(error):
-            raise CorruptDatasetError(
-                f"{url} holds columns of a type that pyarrow {pa.__version__} does not know "
-                f"({error}), such as the views of strings that delta-rs writes: install a newer "
-                "pyarrow",
-                url=url,
-            ) from error
-        if url.endswith(f"/{INDEX_NAME}"):
-            raise CorruptDatasetError(
-                f"{url} belongs to an MDS dataset, which is not Parquet and needs no conversion: "
-                "pass the URL of its directory to open_dataset or make_batch_reader",
-                url=url,
-            ) from error
-        if url.endswith(_OTHER_FORMATS):
-            raise CorruptDatasetError(
-                f"{url} is not a Parquet file, as its name says: read it with Spark, pandas or "
-                "pyarrow, and write the rows as Parquet, or give Spark's DataFrame to "
-                "make_spark_converter",
-                url=url,
-            ) from error
-        raise CorruptDatasetError(
-            f"{url} is not a Parquet file, or was truncated ({error}). Copy it again or write the "
-            "dataset again; if it does not belong to the dataset, move it elsewhere, or rename it "
-            "to begin with '_' or '.'",
-            url=url,
-        ) from error
-
-
-def _leaves(schema: pa.Schema) -> list[pa.Field]:
-    """Return for each Parquet column the field of the schema that it is, or is nested in."""
-    return [column for column in schema for _ in range(_num_leaves(column.type))]
+            found = (
+                f"holds columns of a type that pyarrow {pa.__version__} does not know ({error}), "
+                "such as the views of strings that delta-rs writes: install a newer pyarrow"
+            )
+        elif url.endswith(f"/{INDEX_NAME}"):
+            found = (
+                "belongs to an MDS dataset, which is not Parquet and needs no conversion: pass the "
+                "URL of its directory to open_dataset or make_batch_reader"
+            )
+        elif url.endswith(_OTHER_FORMATS):
+            found = (
+                "is not a Parquet file, as its name says: read it with Spark, pandas or pyarrow, "
+                "and write the rows as Parquet, or give Spark's DataFrame to make_spark_converter"
+            )
+        else:
+            found = (
+                f"is not a Parquet file, or was truncated ({error}). Copy it again or write the "
+                "dataset again; if it does not belong to the dataset, move it elsewhere, or rename "
+                "it to begin with '_' or '.'"
+            )
+        raise CorruptDatasetError(f"{url} {found}", url=url) from error
 
 
 def _num_leaves(type_: pa.DataType) -> int:
+    """Return the number of Parquet columns in which values of a type are stored."""
     if isinstance(type_, pa.BaseExtensionType):
         return _num_leaves(type_.storage_type)
     return sum(_num_leaves(type_.field(i).type) for i in range(type_.num_fields)) or 1
 
 
-#: Number of files that stay open: row groups of one file are mostly read in sequence.
-_KEPT = 8
-
-
-def file_opener(
-    location: Location,
-    files: Sequence[ParquetFileInfo],
-    fingerprint: str,
-    cache: CacheOptions | None,
-    table_version: int | None,
-) -> Callable[[str], pq.ParquetFile]:
-    """Return a function that opens files of a dataset by name. Thread-safe and fork-safe.
-
-    Each call returns a new reader, for use by one thread. Remote files are downloaded as a whole
-    through the shard cache.
-
-    Parameters
-    ----------
-    location : Location
-        The directory of the files.
-    files : sequence of ParquetFileInfo
-        The files.
-    fingerprint : str
-        Identity of the content.
-    cache : CacheOptions or None
-        How files are downloaded to this machine.
-    table_version : int or None
-        The version of the table, if the files are one.
-    """
-    infos = {f.name: ShardInfo((), (), (), 0, FileInfo(f.name, f.size, {})) for f in files}
-
-    @lru_cache(1)
-    def source() -> ShardFiles:
-        # There is no index, so no time at which it was written.
-        return shard_files(location, fingerprint, cache, shards=infos.values(), written="")
-
-    @lru_cache(_KEPT)
-    def content(name: str) -> tuple[pa.Buffer, pq.FileMetaData]:
-        url = location.file_url(name)
-        try:
-            data = pa.py_buffer(source().open(infos[name]))
-        except DatasetNotFoundError as error:
-            if table_version is not None:
-                raise _missing_file(url, table_version) from error
-            raise DatasetNotFoundError(
-                f"{url} is gone, but existed when the dataset was opened. Restore it, or open "
-                "the dataset again",
-                url=url,
-            ) from error
-        except CorruptDatasetError as error:
-            raise CorruptDatasetError(
-                f"{url} no longer has {infos[name].raw_data.bytes} bytes, as it did when the "
-                "dataset was opened: it was rewritten or truncated. Open the dataset again",
-                url=url,
-            ) from error
-        return data, parsed(data, url)
-
-    def open_file(name: str) -> pq.ParquetFile:
-        data, metadata = content(name)
-        # A new reader for each row group: threads must not share one.
-        reader = pa.BufferReader(data)
-        return pq.ParquetFile(reader, metadata=metadata, coerce_int96_timestamp_unit="us")
-
-    return open_file
-
-
-def _missing_file(url: str, version: int) -> DatasetNotFoundError:
+def missing_file(url: str, version: int) -> DatasetNotFoundError:
     """Return the error for a missing file that a version of a table refers to."""
     return DatasetNotFoundError(
         f"{url} is missing, which is part of version {version} of the table: VACUUM, or the "
         "expiry of snapshots, may have removed it. Open the newest version, or restore the file",
         url=url,
     )
+
+
+_NOTHING: Wanted = {}
+_MOST_LEVELS = 24  # Parquet's own structs have fewer than ten
+
+_BOOLEANS, _BYTE, _DOUBLE, _BINARY, _LIST, _STRUCT = (1, 2), 3, 7, 8, 9, 12
+
+
+def read_struct(data: bytes, wanted: Wanted) -> Struct:
+    """Return the wanted fields of the struct that `data` begins with.
+
+    Raises
+    ------
+    ValueError
+        If it is not a struct of the types that Parquet has.
+    """
+    try:
+        return _struct(data, 0, wanted, 0)[0]
+    except IndexError as error:
+        raise ValueError("it ends too early") from error
+
+
+def _struct(data: bytes, at: int, wanted: Wanted, level: int) -> tuple[Struct, int]:
+    fields: Struct = {}
+    number = 0
+    while head := data[at]:
+        at += 1
+        kind = head & 0x0F
+        if head > 0x0F:
+            number += head >> 4
+        else:
+            number, at = _integer(data, at)
+        if kind in _BOOLEANS:  # which are the value, too
+            continue
+        keep = wanted.get(number)
+        value, at = _value(data, at, kind, keep, level)
+        if keep is not None and isinstance(value, keep if type(keep) is type else type(keep)):
+            fields[number] = value
+    return fields, at + 1
+
+
+def _value(data: bytes, at: int, kind: int, keep: Any, level: int) -> tuple[Any, int]:
+    """Return a value, and where it ends."""
+    if _BYTE < kind < _DOUBLE:
+        return _integer(data, at)
+    if kind == _BINARY:
+        size, at = _size(data, at)
+        return data[at : at + size], at + size
+    if level > _MOST_LEVELS:
+        raise ValueError("it is nested too deeply")
+    if kind == _STRUCT:
+        return _struct(data, at, keep if isinstance(keep, Mapping) else _NOTHING, level + 1)
+    if kind == _LIST:
+        size, kind = data[at] >> 4, data[at] & 0x0F
+        at += 1
+        if size == 0x0F:
+            size, at = _size(data, at)
+        inner = keep[0] if isinstance(keep, list) else None
+        found: list[Struct] = []
+        for _ in range(size):
+            data[at]  # each takes a byte, at least: the size may be any number
+            one, at = _value(data, at, kind, inner, level + 1)
+            if inner is not None and kind == _STRUCT:
+                found.append(one)
+        return found, at
+    if kind == _BYTE or kind in _BOOLEANS:
+        return None, at + 1
+    if kind == _DOUBLE:
+        return None, at + 8
+    raise ValueError(f"it holds a value of type {kind}, which Parquet does not have")
+
+
+def _integer(data: bytes, at: int) -> tuple[int, int]:
+    value, at = (data[at], at + 1) if data[at] < 0x80 else _size(data, at)
+    return (value >> 1) ^ -(value & 1), at
+
+
+def _size(data: bytes, at: int) -> tuple[int, int]:
+    """Read a number that takes as many bytes as it needs."""
+    value = shift = 0
+    while (byte := data[at]) > 0x7F:
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if shift > 63:
+            raise ValueError("it holds a number of more than 64 bits")
+    return value | byte << shift, at + 1

@@ -8,24 +8,33 @@ are opened like those of a directory.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from mdstorm_backend.base.threads import map_files
+from mdstorm_backend import errors
+from mdstorm_backend.base import map_files
 from mdstorm_backend.cache import CacheOptions
-from mdstorm_backend.errors import CorruptDatasetError
-from mdstorm_backend.parquet import listing
-from mdstorm_backend.parquet.columns import StoredColumns, columns_of, common_schema
-from mdstorm_backend.parquet.footers import Footer, ParquetFileInfo, RowGroup, read_footers
+from mdstorm_backend.parquet import columns, footers
 from mdstorm_backend.parquet.parquet_dataset import ParquetDataset
-from mdstorm_backend.storage import Location
-from mdstorm_backend.tables.delta import check_as_of, is_absolute, is_delta, open_delta
-from mdstorm_backend.tables.iceberg import is_iceberg, open_iceberg
-from mdstorm_backend.tables.layouts import check_no_part_of_a_table
-from mdstorm_backend.tables.snapshot import AsOf, DeadRows, LiveFile, TableSnapshot
+from mdstorm_backend.storage import Location, modification_of
+from mdstorm_backend.tables import AsOf, layouts, snapshot
+
+#: Larger files of a table are read row group by row group.
+_MOST_BYTES_OF_A_SHARD = 32 << 20
+#: Approximate ratio of the size of the values to that of the file.
+_EXPANSION = 3
+_PATTERN = re.compile(r"[*?\[]")
+#: Endings of files beside the data that never belong to it.
+_OTHER_FILES = (".crc", "_$folder$")
+#: Storages' names for a value that changes with the content of a file.
+_TAGS = ("ETag", "etag", "checksum", "md5Hash", "content_md5")
 
 
 def open_parquet(
@@ -78,45 +87,45 @@ def open_parquet(
     CredentialsError, StorageError
         If the storage denies access or fails.
     """
-    locations = listing.locate(urls, storage_options, filesystem)
-    if len(locations) == 1:
-        kinds = map_files(lambda is_table: is_table(locations[0]), (is_delta, is_iceberg))
-        for is_one, open_one in zip(kinds, (open_delta, open_iceberg), strict=True):
-            if is_one:
-                table = open_one(locations[0], as_of or AsOf())
-                return open_table(locations[0], table, cache, keep_row_groups=keep_row_groups)
-    check_as_of(as_of, listing.shown(locations))
-    found = listing.find_files(locations, check=not may_be_unfinished)
-    check_no_part_of_a_table(
-        found.url, found.location, None if found.is_directory else [f.name for f in found.files]
-    )
-    footers = read_footers(found.location, found.files, cache or CacheOptions())
-    names = [file.name for file in found.files]
-    partitions = (
-        listing.partition_values(names, found.url) if found.is_directory else [{} for _ in names]
-    )
-    partition_columns = tuple(partitions[0])
-    file_urls = [found.location.file_url(name) for name in names]
+    locations = _locate(urls, storage_options, filesystem)
+    if len(locations) == 1 and (table := layouts.open_table(locations[0], as_of)) is not None:
+        return _open_table(locations[0], table, cache, keep_row_groups=keep_row_groups)
+    url = ", ".join(location.url for location in locations[:3])
+    if len(locations) > 3:
+        url += f" and {len(locations) - 3} others"
+    snapshot.check_as_of(as_of, url)
+    location, files, is_directory = _find_files(locations, check=not may_be_unfinished)
+    names = [file.name for file in files]
+    layouts.check_no_part_of_a_table(url, location, None if is_directory else names)
+    found = footers.read_footers(location, files, cache or CacheOptions())
+    # Only in a single directory, names of directories are columns.
+    paths = names if is_directory else [name.rpartition("/")[2] for name in names]
+    fields, partitions = columns.partition_columns(paths, url)
+    partition_columns = tuple(field.name for field in fields)
+    file_urls = [location.file_url(name) for name in names]
     row_groups = [
-        RowGroup(url, name, ordinal, rows, partition, nbytes)
-        for url, name, footer, partition in zip(file_urls, names, footers, partitions, strict=True)
+        footers.RowGroup(url, name, ordinal, rows, partition, nbytes)
+        for url, name, footer, partition in zip(file_urls, names, found, partitions, strict=True)
         for ordinal, (rows, nbytes) in enumerate(zip(footer.rows, footer.nbytes, strict=True))
     ]
-    fields = [listing.partition_field(name, partitions) for name in partition_columns]
-    stored = common_schema([footer.schema for footer in footers], file_urls)
+    stored = columns.common_schema([footer.schema for footer in found], file_urls)
     fields += [field for field in stored if field.name not in partition_columns]
     arrow = pa.schema(fields, stored.metadata)
-    schema, left_out = columns_of(arrow, footers, row_groups, found.url)
+    schema, left_out = columns.columns_of(arrow, found, row_groups, url)
+    text = "\n".join(
+        f"{file.name} {file.size} {file.identity} {footer.rows}"
+        for file, footer in zip(files, found, strict=True)
+    )
     return ParquetDataset(
-        found.url,
-        found.location,
-        found.files,
+        url,
+        location,
+        files,
         tuple(row_groups),
         schema,
         arrow,
         partition_columns,
         left_out,
-        _fingerprint(found.files, footers),
+        hashlib.sha256(text.encode()).hexdigest()[:16],
         cache,
     )
 
@@ -124,14 +133,6 @@ def open_parquet(
 #: TensorFlow's AutoGraph does not rewrite functions with this attribute. Readers may be opened
 #: inside its functions, and rewritten code takes hundreds of times as long.
 open_parquet.autograph_info__ = None  # type: ignore[attr-defined]
-
-
-def _fingerprint(files: Sequence[ParquetFileInfo], footers: Sequence[Footer]) -> str:
-    text = "\n".join(
-        f"{file.name} {file.size} {file.identity} {footer.rows}"
-        for file, footer in zip(files, footers, strict=True)
-    )
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def has_same_files(dataset: ParquetDataset) -> bool:
@@ -145,19 +146,120 @@ def has_same_files(dataset: ParquetDataset) -> bool:
         If the storage denies access or fails.
     """
     location = dataset.location
-    locations = listing.locate(dataset.url, location.storage_options, location.filesystem)
-    found = listing.find_files(locations, check=False)
-    return found.files == dataset.files
+    locations = _locate(dataset.url, location.storage_options, location.filesystem)
+    return _find_files(locations, check=False)[1] == dataset.files
 
 
-#: Larger files are read row group by row group.
-_MOST_BYTES_OF_A_SHARD = 32 << 20
-#: Approximate ratio of the size of the values to that of the file.
-_EXPANSION = 3
+def _locate(
+    urls: str | Sequence[str], storage_options: dict[str, Any] | None, filesystem: Any
+) -> list[Location]:
+    """Return the locations of URLs, which must be on one storage."""
+    given = [urls] if isinstance(urls, str) else list(urls)
+    if not given:
+        raise errors.InvalidArgumentError("dataset url list must be non-empty.")
+    if not all(isinstance(url, str) for url in given):
+        raise errors.ArgumentTypeError(f"URLs of Parquet files must be strings, found {given!r}")
+    locations = [Location.of(url, storage_options, filesystem) for url in given]
+    _check_one_storage(locations)
+    return locations
 
 
-def open_table(
-    location: Location, table: TableSnapshot, cache: CacheOptions | None, *, keep_row_groups: bool
+def _check_one_storage(locations: Sequence[Location]) -> None:
+    storages = sorted({"/".join(location.url.split("/")[:3]) for location in locations})
+    if len(storages) > 1:
+        raise errors.InvalidArgumentError(
+            f"a list must contain url with the same scheme and netloc, found {storages}: read "
+            "each of them as a dataset of its own"
+        )
+
+
+def _find_files(
+    locations: Sequence[Location], *, check: bool
+) -> tuple[Location, tuple[footers.ParquetFileInfo, ...], bool]:
+    """List the files of `locations`; with `check`, apply `check_layout` to directories.
+
+    Returns
+    -------
+    base : Location
+        Directory that holds all files, at any depth.
+    files : tuple of ParquetFileInfo
+        The files in order, at least one.
+    is_directory : bool
+        Whether a single directory was requested, so that paths may include partitions.
+    """
+    behind = map_files(partial(_behind, check=check), locations)
+    found = [file for files, _ in behind for file in files]
+    is_directory = len(locations) == 1 and behind[0][1]
+    urls = [url for url, _ in found]
+    base = locations[0] if is_directory else _common_directory(urls, locations[0])
+    infos = []
+    for url, info in found:
+        tags = [str(info[key]) for key in _TAGS if info.get(key)]
+        identity = " ".join([modification_of(info), *tags]).strip()
+        infos.append(footers.ParquetFileInfo(url[len(base.url) + 1 :], int(info["size"]), identity))
+    return base, tuple(infos), is_directory
+
+
+def _behind(location: Location, *, check: bool) -> tuple[list[tuple[str, dict[str, Any]]], bool]:
+    """Return the files of one URL as fsspec describes them, and whether it is a directory."""
+    url, info = location.url, location.describe()
+    is_directory = info is not None and info["type"] == "directory"
+    if is_directory:
+        listed = location.list_files()
+        if check:
+            layouts.check_layout(location, [name for name, _ in listed])
+        files = [(location.file_url(name), info) for name, info in listed if not is_hidden(name)]
+    elif info is not None:
+        files = [(url, info)]
+    elif _PATTERN.search(url):
+        files = [file for match in _matches(location) for file in _behind(match, check=check)[0]]
+    else:
+        raise errors.DatasetNotFoundError(
+            f"there is neither a Parquet file nor a directory of them at {url} (Passed non-file "
+            "path): check the URL, and whether this machine sees the storage",
+            url=url,
+        )
+    if not files:
+        raise errors.DatasetNotFoundError(
+            f"{url} has no Parquet files (names that begin with '_' or '.' are ignored). Check "
+            "the URL, and whether the job that wrote them has ended",
+            url=url,
+        )
+    return files, is_directory
+
+
+def _matches(location: Location) -> Iterable[Location]:
+    """Return the locations that match the pattern in a URL."""
+    root, _, _ = _PATTERN.split(location.url, maxsplit=1)[0].rpartition("/")
+    above = replace(location, url=root)
+    names = above.list_matches(location.url[len(root) + 1 :])
+    return [above.child(name) for name in names if not is_hidden(name)]
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a path relative to the dataset is excluded from the data by its name."""
+    *directories, file = name.split("/")
+    return (
+        file.startswith(("_", "."))
+        or file.endswith(_OTHER_FILES)
+        # The name of a partition column may begin with them.
+        or any(part.startswith(("_", ".")) and "=" not in part for part in directories)
+    )
+
+
+def _common_directory(urls: Sequence[str], one: Location) -> Location:
+    """Return the deepest directory that holds all files."""
+    levels = zip(*(url.split("/")[:-1] for url in urls), strict=False)
+    common = takewhile(lambda level: len(set(level)) == 1, levels)
+    return replace(one, url="/".join(level[0] for level in common))
+
+
+def _open_table(
+    location: Location,
+    table: snapshot.TableSnapshot,
+    cache: CacheOptions | None,
+    *,
+    keep_row_groups: bool,
 ) -> ParquetDataset:
     """Open the files of a table; for arguments and errors see `open_parquet`."""
     base, infos = _located(location, table)
@@ -165,27 +267,44 @@ def open_table(
     fields = {field.name: field for field in table.fields}
     is_whole = [not keep_row_groups and _is_described(file, table) for file in table.files]
     read = [info for info, whole in zip(infos, is_whole, strict=True) if not whole]
-    found = iter(_read_footers(base, read, table, StoredColumns(arrow, fields), cache))
-    footers = [
-        _footer_of_log(file, arrow) if whole else next(found)
-        for file, whole in zip(table.files, is_whole, strict=True)
-    ]
-    row_groups = tuple(
-        group
-        for file, info, footer, whole in zip(table.files, infos, footers, is_whole, strict=True)
-        for group in _row_groups(file, info.name, base.file_url(info.name), footer, whole=whole)
-    )
-    schema, left_out = columns_of(arrow, footers, row_groups, location.url)
+    try:
+        found = iter(footers.read_footers(base, read, cache or CacheOptions()))
+    except errors.DatasetNotFoundError as error:
+        raise footers.missing_file(error.url, table.version) from error
+    stored = columns.StoredColumns(arrow, fields)
+    names = [name for name in fields if name not in table.partition_columns]
+    described: list[footers.Footer] = []
+    row_groups: list[footers.RowGroup] = []
+    for file, info, whole in zip(table.files, infos, is_whole, strict=True):
+        url = base.file_url(info.name)
+        if whole:
+            assert file.num_rows is not None
+            nbytes = file.size * _EXPANSION
+            footer = footers.Footer(arrow, (file.num_rows,), (nbytes,), dict(file.nulls), {})
+        else:
+            footer = _renamed(next(found), stored, names, url)
+        described.append(footer)
+        row_groups += _live_row_groups(file, info.name, url, footer, whole=whole)
+    schema, left_out = columns.columns_of(arrow, described, row_groups, location.url)
+    # The identity of the columns and the live rows is independent of the version. It includes the
+    # fields: renaming could have swapped two columns of the same files.
+    digest = hashlib.sha256(repr(table.fields).encode())
+    for info in infos:
+        digest.update(f"\n{info.name} {info.size}".encode())
+    for group in row_groups:
+        digest.update(f"\n{group.path} {group.ordinal} {group.num_rows} ".encode())
+        if group.dead is not None:
+            digest.update(group.dead.tobytes())
     return ParquetDataset(
         location.url,
         base,
         infos,
-        row_groups,
+        tuple(row_groups),
         schema,
         arrow,
         table.partition_columns,
         left_out,
-        _table_fingerprint(table, infos, row_groups),
+        digest.hexdigest()[:16],
         cache,
         fields,
         table.version,
@@ -193,30 +312,24 @@ def open_table(
 
 
 def _located(
-    location: Location, table: TableSnapshot
-) -> tuple[Location, tuple[ParquetFileInfo, ...]]:
+    location: Location, table: snapshot.TableSnapshot
+) -> tuple[Location, tuple[footers.ParquetFileInfo, ...]]:
     """Return a directory that holds all files of a table, and the files relative to it."""
-    if not any(is_absolute(file.path) for file in table.files):
-        base, names = location, [file.path for file in table.files]
-    else:  # a shallow clone, which refers to files of another table
-        found = [
-            Location.of(
-                file.path if is_absolute(file.path) else location.file_url(file.path),
-                location.storage_options,
-            )
-            for file in table.files
-        ]
-        listing.check_one_storage([location, *found])
-        base = listing.common_directory([one.url for one in found], location)
+    base, names = location, [file.path for file in table.files]
+    if any(map(snapshot.is_absolute, names)):  # a shallow clone refers to files of another table
+        urls = [n if snapshot.is_absolute(n) else location.file_url(n) for n in names]
+        found = [Location.of(url, location.storage_options) for url in urls]
+        _check_one_storage([location, *found])
+        base = _common_directory([one.url for one in found], location)
         names = [one.url[len(base.url) + 1 :] for one in found]
     infos = tuple(
-        ParquetFileInfo(name, file.size, str(file.modified))
+        footers.ParquetFileInfo(name, file.size, str(file.modified))
         for name, file in zip(names, table.files, strict=True)
     )
     return base, infos
 
 
-def _is_described(file: LiveFile, table: TableSnapshot) -> bool:
+def _is_described(file: snapshot.LiveFile, table: snapshot.TableSnapshot) -> bool:
     """Whether a file is small enough for one shard, and described well enough by the log.
 
     The log lacks the lengths of arrays, which decide if TensorFlow gets dense or ragged tensors.
@@ -228,80 +341,33 @@ def _is_described(file: LiveFile, table: TableSnapshot) -> bool:
     )
 
 
-def _footer_of_log(file: LiveFile, arrow: pa.Schema) -> Footer:
-    assert file.num_rows is not None
-    return Footer(arrow, (file.num_rows,), (file.size * _EXPANSION,), dict(file.nulls), {})
+def _renamed(
+    footer: footers.Footer, stored: columns.StoredColumns, names: Sequence[str], url: str
+) -> footers.Footer:
+    """Return the footer of a file of a table with the table's names of columns."""
+    places = stored.names_in(footer.schema, names, url)
+    nulls: dict[str, int | None] = {n: sum(footer.rows) for n in names if n not in places}
+    nulls |= {name: footer.nulls[at] for name, at in places.items() if at in footer.nulls}
+    lengths = {name: footer.lengths[at] for name, at in places.items() if at in footer.lengths}
+    return footers.Footer(stored.schema, footer.rows, footer.nbytes, nulls, lengths)
 
 
-def _read_footers(
-    base: Location,
-    infos: Sequence[ParquetFileInfo],
-    table: TableSnapshot,
-    stored: StoredColumns,
-    cache: CacheOptions | None,
-) -> list[Footer]:
-    """Read the footers of files of a table, with the table's column names."""
-    if not infos:
-        return []
-    footers = read_footers(base, infos, cache or CacheOptions(), table.version)
-    columns = [f.name for f in table.fields if f.name not in table.partition_columns]
-    return [
-        _renamed(footer, stored, columns, base.file_url(info.name))
-        for footer, info in zip(footers, infos, strict=True)
-    ]
-
-
-def _renamed(footer: Footer, stored: StoredColumns, columns: Sequence[str], url: str) -> Footer:
-    names = stored.names_in(footer.schema, columns, url)
-    nulls: dict[str, int | None] = {
-        name: footer.nulls[place] for name, place in names.items() if place in footer.nulls
-    }
-    nulls.update({name: sum(footer.rows) for name in columns if name not in names})
-    lengths = {
-        name: footer.lengths[place] for name, place in names.items() if place in footer.lengths
-    }
-    return Footer(stored.schema, footer.rows, footer.nbytes, nulls, lengths)
-
-
-def _row_groups(
-    file: LiveFile, name: str, url: str, footer: Footer, *, whole: bool
-) -> Iterator[RowGroup]:
+def _live_row_groups(
+    file: snapshot.LiveFile, name: str, url: str, footer: footers.Footer, *, whole: bool
+) -> Iterator[footers.RowGroup]:
     """Yield the row groups of a file that have live rows."""
-    dead = file.dead if file.dead is not None and len(file.dead) else None
-    stored = sum(footer.rows)
-    if dead is not None and dead[-1] >= stored:
-        raise CorruptDatasetError(
+    stored, dead = sum(footer.rows), file.dead
+    if len(dead) and dead[-1] >= stored:
+        raise errors.CorruptDatasetError(
             f"{url} holds {stored} rows, but row {dead[-1]} of it is deleted. Copy the "
             "table again, or open another version",
             url=url,
         )
     first = 0
-    for i, rows in enumerate(footer.rows):
-        inside = None if dead is None else _between(dead, first, first + rows)
-        live = rows - (0 if inside is None else len(inside))
-        if live:
-            ordinal = None if whole else i
-            yield RowGroup(url, name, ordinal, live, file.partition, footer.nbytes[i], inside)
+    for number, (rows, nbytes) in enumerate(zip(footer.rows, footer.nbytes, strict=True)):
+        start, end = np.searchsorted(dead, [first, first + rows])
+        inside = dead[start:end] - first if start < end else None
+        if live := rows - int(end - start):
+            ordinal = None if whole else number
+            yield footers.RowGroup(url, name, ordinal, live, file.partition, nbytes, inside)
         first += rows
-
-
-def _between(dead: DeadRows, first: int, stop: int) -> DeadRows:
-    start, end = np.searchsorted(dead, [first, stop])
-    return dead[start:end] - first
-
-
-def _table_fingerprint(
-    table: TableSnapshot, infos: Sequence[ParquetFileInfo], row_groups: Sequence[RowGroup]
-) -> str:
-    """Return an identity of the columns and the live rows, independent of the version.
-
-    It includes the fields: renaming could have swapped two columns of the same files.
-    """
-    digest = hashlib.sha256(repr(table.fields).encode())
-    for info in infos:
-        digest.update(f"\n{info.name} {info.size}".encode())
-    for group in row_groups:
-        digest.update(f"\n{group.path} {group.ordinal} {group.num_rows} ".encode())
-        if group.dead is not None:
-            digest.update(group.dead.tobytes())
-    return digest.hexdigest()[:16]

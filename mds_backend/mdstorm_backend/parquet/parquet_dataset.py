@@ -5,36 +5,37 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mdstorm_backend.base import cached_property
+from mdstorm_backend.base import cached_property, map_files
 from mdstorm_backend.base.recorder import count
-from mdstorm_backend.base.threads import map_files
-from mdstorm_backend.cache import CacheOptions
-from mdstorm_backend.datasets.dataset import describe_dataset
-from mdstorm_backend.datasets.sample_dataset import SampleDataset
+from mdstorm_backend.cache import CacheOptions, ShardFiles, shard_files
+from mdstorm_backend.datasets import SampleDataset, describe_dataset
 from mdstorm_backend.display import Description
-from mdstorm_backend.format.schema import Column, Schema
+from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
+from mdstorm_backend.format import Column, Schema
+from mdstorm_backend.format.shard_info import FileInfo, ShardInfo
 from mdstorm_backend.parquet import footers
-from mdstorm_backend.parquet.columns import StoredColumns
-from mdstorm_backend.parquet.listing import partition_texts
+from mdstorm_backend.parquet.columns import StoredColumns, partition_texts
 from mdstorm_backend.parquet.parquet_shard import ParquetShard
-from mdstorm_backend.parquet.thrift import Struct
-from mdstorm_backend.read.shard import OpenShards
+from mdstorm_backend.read import OpenShards
 from mdstorm_backend.storage import Location
 from mdstorm_backend.tables.snapshot import TableField
 
 #: Bytes of unused decoded row groups that are kept; at least one is kept. An order that mixes more
 #: row groups than fit decodes them again and again.
 _KEPT_BYTES = 512 << 20
+#: Number of files that stay open: row groups of one file are mostly read in sequence.
+_KEPT_FILES = 8
 
 
 @dataclass(eq=False, repr=False)
@@ -90,10 +91,8 @@ class ParquetDataset(SampleDataset):
     def __post_init__(self) -> None:
         self.shard_sizes = tuple(group.num_rows for group in self.row_groups)
         self.shard_bytes = tuple(group.nbytes for group in self.row_groups)
-        self._open_file = footers.file_opener(
-            self.location, self.files, self.fingerprint, self.cache, self.table_version
-        )
-        self._opened: OpenShards[ParquetShard] = OpenShards(kept=1, kept_bytes=_KEPT_BYTES)
+        self._open_file = _file_opener(self)
+        self._open_shards: OpenShards[ParquetShard] = OpenShards(kept=1, kept_bytes=_KEPT_BYTES)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ParquetDataset, tuple(getattr(self, field.name) for field in fields(self))
@@ -103,9 +102,7 @@ class ParquetDataset(SampleDataset):
         further = [] if version is None else [("version", f"{version} of a table")]
         schema = self.schema if full else None
         found = describe_dataset(self, schema, shards="row group", further=further)
-        if version is None:
-            return found
-        return replace(found, line=[*found.line, f"version {version} of a table"])
+        return replace(found, line=[*found.line, *(" ".join(fact) for fact in further)])
 
     @property
     def is_mapped(self) -> bool:
@@ -137,12 +134,9 @@ class ParquetDataset(SampleDataset):
         if self.table_version is not None:  # its files may be elsewhere
             location = replace(location, url=self.url)
         for name in ("_common_metadata", "_metadata"):
-            try:
-                content = location.read(name)
-            except (FileNotFoundError, NotADirectoryError):
-                continue
-            url = location.file_url(name)
-            return footers.parsed(pa.py_buffer(content), url).metadata or {}
+            with suppress(FileNotFoundError, NotADirectoryError):
+                content = pa.py_buffer(location.read(name))
+                return footers.parsed(content, location.file_url(name)).metadata or {}
         return {}
 
     def with_columns(self, columns: Iterable[Column]) -> ParquetDataset:
@@ -154,9 +148,7 @@ class ParquetDataset(SampleDataset):
             Columns of the same names, which may have nulls or other lengths in other datasets.
         """
         schema = self.schema.with_columns(columns)
-        if schema == self.schema:
-            return self
-        return replace(self, schema=schema)
+        return self if schema == self.schema else replace(self, schema=schema)
 
     def with_text_partitions(self, columns: Collection[str]) -> ParquetDataset:
         """Return the dataset with some partition columns read as strings.
@@ -171,11 +163,19 @@ class ParquetDataset(SampleDataset):
         retyped = (
             replace(self.schema[name], encoding="str", spark_type="string") for name in chosen
         )
+
+        def with_texts(group: footers.RowGroup) -> footers.RowGroup:
+            # Those of tables need not be in the names of directories.
+            stated = {n: v if v is None else str(v) for n, v in group.partition.items()}
+            texts = {**stated, **partition_texts(group.path)}
+            found = {name: texts[name] for name in chosen}
+            return replace(group, partition={**group.partition, **found})
+
         return replace(
             self,
             schema=self.schema.with_columns(retyped),
             arrow_schema=pa.schema(arrow_fields, arrow.metadata),
-            row_groups=tuple(_with_texts(group, chosen) for group in self.row_groups),
+            row_groups=tuple(map(with_texts, self.row_groups)),
         )
 
     def with_row_groups(self, numbers: Sequence[int]) -> ParquetDataset:
@@ -195,15 +195,7 @@ class ParquetDataset(SampleDataset):
 
         Row groups stay open while they are referenced, and so do the most recent ones.
         """
-        return self._opened.get(number, self._open)
-
-    def find_open(self, number: int) -> ParquetShard | None:
-        """Return row group `number` if it is open, else None."""
-        return self._opened.find(number)
-
-    def release(self) -> None:
-        """Drop decoded row groups; they are decoded again when needed."""
-        self._opened.release()
+        return self._open_shards.get(number, self._open)
 
     def open_file(self, group: footers.RowGroup) -> pq.ParquetFile:
         """Return a new reader of the file of a row group, for use by one thread.
@@ -236,15 +228,49 @@ class ParquetDataset(SampleDataset):
         return ParquetShard(group, self.schema, self.stored_columns, open_file)
 
 
-def _with_texts(group: footers.RowGroup, columns: Iterable[str]) -> footers.RowGroup:
-    texts = partition_texts(group.path)
-    found = {name: texts.get(name, _text(group.partition[name])) for name in columns}
-    return replace(group, partition={**group.partition, **found})
+def _file_opener(dataset: ParquetDataset) -> Callable[[str], pq.ParquetFile]:
+    """Return a function that opens files of a dataset by name. Thread-safe and fork-safe.
 
+    Each call returns a new reader, for use by one thread. Remote files are downloaded as a whole
+    through the shard cache. The function does not hold the dataset.
+    """
+    location, fingerprint, cache = dataset.location, dataset.fingerprint, dataset.cache
+    table_version = dataset.table_version
+    infos = {f.name: ShardInfo((), (), (), 0, FileInfo(f.name, f.size, {})) for f in dataset.files}
 
-def _text(value: Any) -> str | None:
-    """Return a partition value that is not in a directory name as a string."""
-    return None if value is None else str(value)
+    @lru_cache(1)
+    def source() -> ShardFiles:
+        # There is no index, so no time at which it was written.
+        return shard_files(location, fingerprint, cache, shards=infos.values(), written="")
+
+    @lru_cache(_KEPT_FILES)
+    def content(name: str) -> tuple[pa.Buffer, pq.FileMetaData]:
+        url = location.file_url(name)
+        try:
+            data = pa.py_buffer(source().open(infos[name]))
+        except DatasetNotFoundError as error:
+            if table_version is not None:
+                raise footers.missing_file(url, table_version) from error
+            raise DatasetNotFoundError(
+                f"{url} is gone, but existed when the dataset was opened. Restore it, or open "
+                "the dataset again",
+                url=url,
+            ) from error
+        except CorruptDatasetError as error:
+            raise CorruptDatasetError(
+                f"{url} no longer has {infos[name].raw_data.bytes} bytes, as it did when the "
+                "dataset was opened: it was rewritten or truncated. Open the dataset again",
+                url=url,
+            ) from error
+        return data, footers.parsed(data, url)
+
+    def open_file(name: str) -> pq.ParquetFile:
+        data, metadata = content(name)
+        # A new reader for each row group: threads must not share one.
+        reader = pa.BufferReader(data)
+        return pq.ParquetFile(reader, metadata=metadata, coerce_int96_timestamp_unit="us")
+
+    return open_file
 
 
 _EPOCH = datetime(1970, 1, 1)
@@ -282,6 +308,7 @@ value_bounds.autograph_info__ = None  # type: ignore[attr-defined]
 def _of_file(
     dataset: ParquetDataset, file: footers.ParquetFileInfo, columns: Sequence[str]
 ) -> list[Bounds]:
+    """Return the bounds of the columns in each row group of a file."""
     location = dataset.location
     metadata, groups = footers.read_chunks(location, file, dataset.cache or CacheOptions())
     leaves = [metadata.schema.column(i) for i in range(metadata.num_columns)]
@@ -312,7 +339,7 @@ def _joined(bounds: Sequence[Bounds]) -> Bounds:
     }
 
 
-def _bounds(chunk: Struct, read: Callable[[bytes], Any]) -> tuple[Any, Any] | None:
+def _bounds(chunk: footers.Struct, read: Callable[[bytes], Any]) -> tuple[Any, Any] | None:
     statistics = chunk.get(footers.STATISTICS, {})
     try:
         low, high = read(statistics[footers.MIN]), read(statistics[footers.MAX])

@@ -11,12 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mdstorm_backend.base.checks import warn_user
+from mdstorm_backend.base import warn_user
 from mdstorm_backend.errors import ArgumentTypeError, CorruptDatasetError, MDStormError
+from mdstorm_backend.format import Column, Schema, is_number, plain_type, plain_values
 from mdstorm_backend.format.encodings.numbers import to_numpy
-from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values import nested_lists
-from mdstorm_backend.format.values.arrow_types import is_number, plain_type, plain_values
 from mdstorm_backend.format.values.batch import Batch, Values, copy_values, take_values
 from mdstorm_backend.parquet.columns import StoredColumns, filtered
 from mdstorm_backend.parquet.footers import RowGroup
@@ -82,7 +81,11 @@ class ParquetShard(Shard):
             missing = [name for name in columns if name not in self._plain]
             if missing:
                 self._plain.update(self._decode(missing))
-            return {name: self._as_delivered(name, exact_nulls) for name in columns}
+            for name in columns:
+                if (name, exact_nulls) not in self._delivered:
+                    values = _delivered(self.schema[name], self._plain[name], exact_nulls)
+                    self._delivered[name, exact_nulls] = values
+            return {name: self._delivered[name, exact_nulls] for name in columns}
 
     def read(self, rows: Rows, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch:
         """Copy the given columns of the samples `rows` (ascending, without repetition).
@@ -94,8 +97,13 @@ class ParquetShard(Shard):
         DatasetNotFoundError
             If the file is missing.
         """
-        decoded = self.decoded(columns, exact_nulls=exact_nulls)
-        return {name: _copied(values, rows) for name, values in decoded.items()}
+        decoded, span = self.decoded(columns, exact_nulls=exact_nulls), contiguous(rows)
+        return {
+            name: take_values(values, rows)
+            if span is None
+            else copy_values(values, span.start, span.stop)
+            for name, values in decoded.items()
+        }
 
     def sample(self, row: int, columns: Sequence[str] | None = None) -> dict[str, Any]:
         """Return one sample, with values as in `read`, arrays as NumPy arrays, and None for null.
@@ -119,14 +127,6 @@ class ParquetShard(Shard):
         decoded = self.decoded(names, exact_nulls=True)
         return {name: _value(self.schema[name], decoded[name], row) for name in names}
 
-    def _as_delivered(self, name: str, exact_nulls: bool) -> Values:
-        key = (name, exact_nulls)
-        if key not in self._delivered:
-            self._delivered[key] = delivered(
-                self.schema[name], self._plain[name], exact_nulls=exact_nulls
-            )
-        return self._delivered[key]
-
     def _decode(self, columns: Sequence[str]) -> dict[str, pa.Array]:
         partition = self._row_group.partition
         found = {
@@ -137,44 +137,34 @@ class ParquetShard(Shard):
         stored = [name for name in columns if name not in partition]
         if stored:
             found.update(self._read_stored(stored))
-        return {name: plain(self.schema[name], found[name]) for name in columns}
+        return {name: _plain(self.schema[name], found[name]) for name in columns}
 
     def _read_stored(self, columns: Sequence[str]) -> dict[str, pa.Array]:
         """Read the live rows of columns that are stored in the file."""
-        expected = self._row_group.stored_rows
+        alive = self._row_group.alive()
         try:
             file = self._open_file()
             names = self._columns.names_in(file.schema_arrow, columns, self.url)
-            table = self._read(file, list(names.values()))
-            arrays = {name: _joined(table.column(name)) for name in names.values()}
+            ordinal = self._row_group.ordinal
+            groups = range(file.num_row_groups) if ordinal is None else [ordinal]
+            table = file.read_row_groups(groups, columns=list(names.values()), use_threads=False)
+            arrays = {name: _joined(table.column(place)) for name, place in names.items()}
         except MDStormError:
             raise
         except (pa.ArrowException, OSError) as error:
             raise CorruptDatasetError.of_file(
                 self.url, f"holds a row group that cannot be read ({error})"
             ) from error
-        if table.num_rows != expected:
+        if table.num_rows != len(alive):
             raise CorruptDatasetError.of_file(
-                self.url, f"holds {table.num_rows} rows, but {expected} are recorded"
+                self.url, f"holds {table.num_rows} rows, but {len(alive)} are recorded"
             )
-        alive = self._row_group.alive()
-        renamed = {name: filtered(arrays[stored], alive) for name, stored in names.items()}
-        return self._columns.completed(renamed, columns, self.num_samples, self.url)
-
-    def _read(self, file: pq.ParquetFile, columns: list[str]) -> pa.Table:
-        ordinal = self._row_group.ordinal
-        if ordinal is None:
-            return file.read(columns=columns, use_threads=False)
-        return file.read_row_group(ordinal, columns=columns, use_threads=False)
+        live = {name: filtered(values, alive) for name, values in arrays.items()}
+        return self._columns.completed(live, columns, self.num_samples, self.url)
 
 
 def _joined(chunks: pa.ChunkedArray) -> pa.Array:
     return chunks.chunk(0) if chunks.num_chunks == 1 else chunks.combine_chunks()
-
-
-def _copied(values: Values, rows: Rows) -> Values:
-    span = contiguous(rows)
-    return copy_values(values, span.start, span.stop) if span else take_values(values, rows)
 
 
 def _value(column: Column, values: Values, row: int) -> Any:
@@ -194,7 +184,7 @@ def _value(column: Column, values: Values, row: int) -> Any:
     return value.as_py()
 
 
-def plain(column: Column, values: pa.Array) -> pa.Array:
+def _plain(column: Column, values: pa.Array) -> pa.Array:
     """Convert the values of a column to its `Column.arrow_type`.
 
     Timestamps are truncated to microseconds, with a warning if that loses nanoseconds.
@@ -211,34 +201,21 @@ def plain(column: Column, values: pa.Array) -> pa.Array:
     return found if found.type == column.arrow_type else found.cast(column.arrow_type)
 
 
-def delivered(column: Column, values: pa.Array, *, exact_nulls: bool) -> Values:
+def _delivered(column: Column, values: pa.Array, exact_nulls: bool) -> Values:
     """Convert plain values to the form in which an MDS shard delivers the column.
 
-    Parameters
-    ----------
-    column : Column
-        The column.
-    values : pyarrow.Array
-        Result of `plain`; read-only views of it may be returned.
-    exact_nulls : bool
-        Deliver nulls of floating-point columns as nulls, not as NaN.
+    With `exact_nulls`, nulls of floating-point columns are delivered as nulls, not as NaN. The
+    result may be a read-only view of `values`.
     """
     dtype = column.parsed_encoding.dtype
     if dtype is None:
         return values
-    if column.is_array:
-        return _arrays(column, values, exact_nulls=exact_nulls)
-    valid = np.asarray(values.is_valid()) if values.null_count else None
-    return to_logical(column, to_numpy(values, dtype), valid, None, exact_nulls=exact_nulls)
-
-
-def _arrays(column: Column, lists: pa.Array, *, exact_nulls: bool) -> Values:
+    if not column.is_array:
+        valid = np.asarray(values.is_valid()) if values.null_count else None
+        return to_logical(column, to_numpy(values, dtype), valid, None, exact_nulls=exact_nulls)
     if column.is_numpy(exact_nulls=exact_nulls):
-        dtype = column.parsed_encoding.dtype
-        assert dtype is not None
         shape = column.value_shape or (0,)
-        stored = to_numpy(nested_lists.elements_of(lists), dtype).reshape(len(lists), *shape)
+        stored = to_numpy(nested_lists.elements_of(values), dtype).reshape(len(values), *shape)
         return to_logical(column, stored, None, None, exact_nulls=exact_nulls)
-    return (
-        nested_lists.with_nan_elements(lists) if column.is_floating and not exact_nulls else lists
-    )
+    is_nan = column.is_floating and not exact_nulls
+    return nested_lists.with_nan_elements(values) if is_nan else values

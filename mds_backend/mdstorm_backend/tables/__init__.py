@@ -2,18 +2,7 @@
 
 from __future__ import annotations
 
-from mdstorm_backend.tables.delta import check_as_of
 from mdstorm_backend.tables.layouts import other_format
-from mdstorm_backend.tables.snapshot import (
-    AsOf,
-    check_no_table_name,
-    is_table_name,
-)
+from mdstorm_backend.tables.snapshot import AsOf, check_as_of, check_no_table_name
 
-__all__ = [
-    "AsOf",
-    "check_as_of",
-    "check_no_table_name",
-    "is_table_name",
-    "other_format",
-]
+__all__ = ["AsOf", "check_as_of", "check_no_table_name", "other_format"]

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Mapping
 from datetime import datetime, timezone
-from operator import attrgetter
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -14,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from mdstorm_backend import errors
-from mdstorm_backend.base.checks import parse_json
-from mdstorm_backend.base.optional import require
+from mdstorm_backend.base import parse_json, require
 from mdstorm_backend.storage import Location
 from mdstorm_backend.storage.filesystems import options_in_use
 from mdstorm_backend.tables import snapshot
@@ -23,23 +21,16 @@ from mdstorm_backend.tables.snapshot import AsOf, DeadRows, TableField, TableSna
 
 _LOG = "_delta_log"
 _VECTORS = "deletionVectors"
-_ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/|/")
 #: Reader features that delta-rs or this package handles. Columns of type variant are left out.
 _KNOWN_FEATURES = frozenset(
-    {
-        "columnMapping",
-        _VECTORS,
-        "timestampNtz",
-        "typeWidening",
-        "typeWidening-preview",
-        "v2Checkpoint",
-        "vacuumProtocolCheck",
-        "variantShredding-preview",
-        "variantType",
-        "variantType-preview",
-    }
+    (
+        *("columnMapping", _VECTORS, "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"),
+        *("typeWidening", "typeWidening-preview"),
+        *("variantType", "variantType-preview", "variantShredding-preview"),
+    )
 )
-
+#: What is read of the actions that have added files to a table; not all logs have the last two.
+_SAID = ("path", "size_bytes", "modification_time", "num_records", "partition", "null_count")
 #: More than the versions of any table.
 _MOST_VERSIONS = 10_000_000
 
@@ -89,44 +80,44 @@ def open_delta(location: Location, as_of: AsOf) -> TableSnapshot:
     require("deltalake")
     url = location.url
     table = _opened(url, *of_delta_rs(location), as_of)
-    version = table.version()
+    version, metadata = table.version(), table.metadata()
     features = _checked_features(table, url)
-    mode = table.metadata().configuration.get("delta.columnMapping.mode", "none")
-    fields = _parse_fields(json.loads(table.schema().to_json()), mode)
-    partition_columns = tuple(table.metadata().partition_columns)
-    _check_partitions(fields, partition_columns, url)
+    mode = metadata.configuration.get("delta.columnMapping.mode", "none")
+    fields = tuple(_field(field, mode) for field in json.loads(table.schema().to_json())["fields"])
+    columns = tuple(metadata.partition_columns)
+    for field in fields:
+        # Writers store binary values of partition columns in the log in different ways.
+        if field.name in columns and (pa.types.is_binary(field.type) or not field.is_known):
+            raise snapshot.unsupported(
+                url, f"is partitioned by {field.name!r}, of type {field.type}"
+            )
     actions = pa.table(table.get_add_actions()).sort_by("path")
-    paths = actions.column("path").to_pylist()
-    dead = _dead(table, url, paths) if _VECTORS in features else {}
-    counts: list[dict[str, int | None]] = [{} for _ in paths]
-    if "null_count" in actions.column_names:
-        counts = [row or {} for row in actions.column("null_count").to_pylist()]
-    stored = attrgetter("stored_name")
-    nulls = [snapshot.null_counts(fields, partition_columns, row, stored) for row in counts]
-    partitions: list[dict[str, Any]] = [{} for _ in paths]
-    if partition_columns:
-        partitions = actions.column("partition").to_pylist()
-    columns = ("path", "size_bytes", "modification_time", "num_records")
-    values = zip(*(actions.column(name).to_pylist() for name in columns), strict=True)
-    names = [_checked_path(unquote(path), url) for path in paths]
+    rows = actions.select([name for name in _SAID if name in actions.column_names]).to_pylist()
+    dead = _dead(table, url, [row["path"] for row in rows]) if _VECTORS in features else {}
     files = tuple(
-        snapshot.LiveFile(names[i], size, modified, rows, partitions[i], nulls[i], dead.get(path))
-        for i, (path, size, modified, rows) in enumerate(values)
+        snapshot.LiveFile(
+            _checked_path(unquote(row["path"]), url),
+            row["size_bytes"],
+            row["modification_time"],
+            row["num_records"],
+            row["partition"] if columns else {},
+            snapshot.null_counts(
+                fields, columns, row.get("null_count") or {}, lambda field: field.stored_name
+            ),
+            dead.get(row["path"], snapshot.NO_ROWS),
+        )
+        for row in rows
     )
     if as_of.timestamp is not None:
-        _check_not_before(location, version, as_of)
-    return TableSnapshot(url, version, fields, partition_columns, files)
-
-
-def _check_not_before(location: Location, version: int, as_of: AsOf) -> None:
-    """Raise for a time before the oldest version, for which delta-rs opens the oldest one."""
-    committed = _committed(location, version)
-    if committed is not None and as_of.time < committed:
-        raise errors.DatasetNotFoundError(
-            f"{location.url} has no version as old as {as_of}: the oldest version that is left, "
-            f"{version}, was written at {committed.isoformat()}",
-            url=location.url,
-        )
+        # delta-rs opens the oldest version for a time before it.
+        committed = _committed(location, version)
+        if committed is not None and as_of.time < committed:
+            raise errors.DatasetNotFoundError(
+                f"{url} has no version as old as {as_of}: the oldest version that is left, "
+                f"{version}, was written at {committed.isoformat()}",
+                url=url,
+            )
+    return TableSnapshot(url, version, fields, columns, files)
 
 
 def _committed(location: Location, version: int) -> datetime | None:
@@ -142,21 +133,6 @@ def _committed(location: Location, version: int) -> datetime | None:
     return datetime.fromtimestamp(times[0] / 1000, timezone.utc)
 
 
-def check_as_of(as_of: AsOf | None, url: str) -> None:
-    """Check that no version is requested, for files that are not a table.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If `as_of` chooses a version.
-    """
-    if as_of:
-        raise errors.InvalidArgumentError(
-            f"{as_of} chooses a version of a table, and {url} is no table of Delta or Iceberg: "
-            "leave it out"
-        )
-
-
 def _opened(shown: str, url: str, options: dict[str, str], as_of: AsOf) -> Any:
     """Open a version with delta-rs, by its URL; errors name the URL `shown`.
 
@@ -165,14 +141,7 @@ def _opened(shown: str, url: str, options: dict[str, str], as_of: AsOf) -> Any:
     delta = require("deltalake")
     try:
         if as_of.version is not None:
-            try:
-                if as_of.version <= _MOST_VERSIONS:
-                    return delta.DeltaTable(url, version=as_of.version, storage_options=options)
-                said = ""  # not tried: delta-rs would count up to it
-            except delta.exceptions.DeltaError as error:
-                said = _plain_text(error)
-            newest = delta.DeltaTable(url, storage_options=options).version()
-            raise _no_version(shown, as_of.version, newest, said)
+            return _opened_version(delta, shown, url, options, as_of.version)
         table = delta.DeltaTable(url, storage_options=options)
         if as_of.timestamp is not None:
             table.load_as_version(as_of.time)
@@ -180,9 +149,28 @@ def _opened(shown: str, url: str, options: dict[str, str], as_of: AsOf) -> Any:
     except errors.MDStormError:
         raise
     except delta.exceptions.DeltaError as error:
-        raise _not_opened(shown, error) from error
-    except OSError as error:
-        raise _out_of_reach(shown, error) from error
+        said = _plain_text(error)
+        if any(text in said for text in _REFUSALS):
+            raise snapshot.unsupported(shown, f"needs what is not known here ({said})") from error
+        raise errors.CorruptDatasetError(
+            f"{shown} is a Delta table whose log cannot be read ({said}). Check that _delta_log is "
+            "complete, and that this machine may read it",
+            url=shown,
+        ) from error
+    except OSError as error:  # a failure of the storage, which delta-rs describes only by a text
+        said = _plain_text(error)
+        if any(sign in said for sign in _DENIALS):
+            raise errors.CredentialsError(
+                f"the log of the Delta table {shown} cannot be read with the credentials in use "
+                f"({said}). deltalake uses the credentials of storage_options and of the "
+                "environment",
+                url=shown,
+            ) from error
+        raise errors.StorageError(
+            f"the log of the Delta table {shown} cannot be read ({said}). Check the network and "
+            "the storage options",
+            url=shown,
+        ) from error
     except BaseException as error:  # a panic of Rust
         if _FORKED not in str(error):
             raise
@@ -193,6 +181,20 @@ def _opened(shown: str, url: str, options: dict[str, str], as_of: AsOf) -> Any:
         ) from None
 
 
+def _opened_version(delta: Any, shown: str, url: str, options: dict[str, str], version: int) -> Any:
+    said = ""
+    if version <= _MOST_VERSIONS:  # delta-rs would count up to it
+        try:
+            return delta.DeltaTable(url, version=version, storage_options=options)
+        except delta.exceptions.DeltaError as error:
+            said = _plain_text(error)
+    newest = delta.DeltaTable(url, storage_options=options).version()
+    what = f"the newest one is {newest}"
+    if version <= newest:
+        what = f"its log no longer holds that one ({said}); {what}"
+    raise errors.DatasetNotFoundError(f"{shown} has no version {version}: {what}", url=shown)
+
+
 def _checked_features(table: Any, url: str) -> frozenset[str]:
     protocol = table.protocol()
     features = frozenset(protocol.reader_features or ())
@@ -201,15 +203,6 @@ def _checked_features(table: Any, url: str) -> frozenset[str]:
         needed = unknown or [f"reader version {protocol.min_reader_version}"]
         raise snapshot.unsupported(url, f"needs {', '.join(needed)}, which is not known here")
     return features
-
-
-def _check_partitions(fields: tuple[TableField, ...], columns: tuple[str, ...], url: str) -> None:
-    """Raise for binary partition columns, which writers store in the log in different ways."""
-    for field in fields:
-        if field.name in columns and (pa.types.is_binary(field.type) or not field.is_known):
-            raise snapshot.unsupported(
-                url, f"is partitioned by {field.name!r}, of type {field.type}"
-            )
 
 
 def _dead(table: Any, url: str, paths: list[str]) -> dict[str, DeadRows]:
@@ -230,19 +223,14 @@ def _dead(table: Any, url: str, paths: list[str]) -> dict[str, DeadRows]:
             url=url,
         ) from error
     root = table.table_uri.rstrip("/")
-    urls = (path if is_absolute(path) else f"{root}/{path}" for path in paths)
-    dead = {
-        path: found.pop(of_file)
-        for path, of_file in zip(paths, map(unquote, urls), strict=True)
-        if of_file in found
-    }
-    if found:
+    of_file = {unquote(p if snapshot.is_absolute(p) else f"{root}/{p}"): p for p in paths}
+    if strange := found.keys() - of_file.keys():
         raise errors.CorruptDatasetError(
-            f"{url} has a deletion vector for {min(found)}, which is not one of its live files. "
+            f"{url} has a deletion vector for {min(strange)}, which is not one of its live files. "
             "Open another version",
             url=url,
         )
-    return dead
+    return {of_file[name]: rows for name, rows in found.items()}
 
 
 def _dead_rows(vectors: Any) -> dict[str, DeadRows]:
@@ -268,7 +256,7 @@ def _dead_rows(vectors: Any) -> dict[str, DeadRows]:
 
 def _checked_path(path: str, url: str) -> str:
     """Return the path; raise for a relative path that leads out of the table."""
-    if "\0" in path or (not is_absolute(path) and ".." in path.split("/")):
+    if "\0" in path or (not snapshot.is_absolute(path) and ".." in path.split("/")):
         raise errors.CorruptDatasetError(
             f"{url} is a Delta table whose log names the file {path!r}, which is outside of it. "
             "Restore the log, or open another version",
@@ -277,90 +265,30 @@ def _checked_path(path: str, url: str) -> str:
     return path
 
 
-def is_absolute(path: str) -> bool:
-    """Whether a path in a log is absolute, as in a shallow clone."""
-    return _ABSOLUTE.match(path) is not None
-
-
 def _plain_text(error: Exception) -> str:
     """Return the message of delta-rs's error in one line, without colour codes."""
     return " ".join(_COLOURS.sub("", str(error)).split())
 
 
-def _no_version(url: str, version: int, newest: int, said: str) -> errors.DatasetNotFoundError:
-    """Return the error for a version that does not exist, or no longer exists."""
-    what = f"the newest one is {newest}"
-    if version <= newest:
-        what = f"its log no longer holds that one ({said}); {what}"
-    return errors.DatasetNotFoundError(f"{url} has no version {version}: {what}", url=url)
-
-
-def _not_opened(
-    url: str, error: Exception
-) -> errors.UnsupportedTableError | errors.CorruptDatasetError:
-    """Return the error for a log that delta-rs cannot read."""
-    said = _plain_text(error)
-    if any(text in said for text in _REFUSALS):
-        return snapshot.unsupported(url, f"needs what is not known here ({said})")
-    return errors.CorruptDatasetError(
-        f"{url} is a Delta table whose log cannot be read ({said}). Check that _delta_log is "
-        "complete, and that this machine may read it",
-        url=url,
-    )
-
-
-def _out_of_reach(url: str, error: OSError) -> errors.StorageError | errors.CredentialsError:
-    """Return the error for a failure of the storage, which delta-rs only describes by a text."""
-    text = _plain_text(error)
-    if any(sign in text for sign in _DENIALS):
-        return errors.CredentialsError(
-            f"the log of the Delta table {url} cannot be read with the credentials in use "
-            f"({text}). deltalake uses the credentials of storage_options and of the environment",
-            url=url,
-        )
-    return errors.StorageError(
-        f"the log of the Delta table {url} cannot be read ({text}). Check the network and the "
-        "storage options",
-        url=url,
-    )
-
-
-def _parse_fields(schema: Mapping[str, Any], mode: str) -> tuple[TableField, ...]:
-    """Return the columns of the schema of a Delta table.
+def _field(field: Mapping[str, Any], mode: str) -> TableField:
+    """Return a column of the schema of a Delta table, or a part of one.
 
     Parameters
     ----------
-    schema : mapping
-        The schema as parsed from the JSON of the log.
+    field : mapping
+        The column as parsed from the JSON of the log.
     mode : str
         The table's column mapping: ``"none"``, ``"name"`` or ``"id"``.
     """
-    return tuple(_field(field, mode) for field in schema["fields"])
-
-
-def _field(field: Mapping[str, Any], mode: str) -> TableField:
-    metadata = field.get("metadata") or {}
-    name = str(field["name"])
+    name, type_, metadata = str(field["name"]), field["type"], field.get("metadata") or {}
     stored = str(metadata.get(_STORED_NAME, name)) if mode != "none" else name
     id_ = int(metadata[_ID]) if mode == "id" and _ID in metadata else None
-    return _typed(name, field["type"], mode, stored, id_, bool(field.get("nullable", True)))
-
-
-def _typed(
-    name: str, type_: Any, mode: str, stored: str, id_: int | None, nullable: bool
-) -> TableField:
     kind = type_["type"] if isinstance(type_, Mapping) else type_
-    children: tuple[TableField, ...] = ()
-    if kind == "struct":
-        children = _parse_fields(type_, mode)
-    elif kind == "array":
-        element = _typed("element", type_["elementType"], mode, "element", None, True)
-        children = (element,)
-    elif kind == "map":
-        children = (
-            _typed("key", type_["keyType"], mode, "key", None, False),
-            _typed("value", type_["valueType"], mode, "value", None, True),
-        )
+    parts = type_["fields"] if kind == "struct" else []
+    for part in {"array": ("element",), "map": ("key", "value")}.get(kind, ()):
+        parts.append({"name": part, "type": type_[f"{part}Type"], "nullable": part != "key"})
+    children = tuple(_field(part, mode) for part in parts)
+    nullable = bool(field.get("nullable", True))
     return TableField(name, snapshot.nested_type(kind, children), stored, id_, nullable, children)
 
 
@@ -424,7 +352,9 @@ def of_delta_rs(location: Location) -> tuple[str, dict[str, str]]:
     if scheme in ("s3", "s3a"):
         return f"s3://{rest}", _renamed({**options.get("client_kwargs", {}), **options}, _S3)
     if scheme in ("abfs", "abfss", "az"):
-        return location.url, _of_azure(options)
+        connection = str(options.get("connection_string") or "")
+        parts = dict(part.split("=", 1) for part in connection.split(";") if "=" in part)
+        return location.url, _renamed({**parts, **options}, _AZURE)
     if scheme in ("gs", "gcs"):
         return f"gs://{rest}", _of_google(options)
     raise errors.UnsupportedTableError(
@@ -432,12 +362,6 @@ def of_delta_rs(location: Location) -> tuple[str, dict[str, str]]:
         f"Azure and Google Cloud Storage. {snapshot.read_by_spark(location.url)}",
         url=location.url,
     )
-
-
-def _of_azure(options: Mapping[str, Any]) -> dict[str, str]:
-    connection = str(options.get("connection_string") or "")
-    parts = dict(part.split("=", 1) for part in connection.split(";") if "=" in part)
-    return _renamed({**parts, **options}, _AZURE)
 
 
 def _of_google(options: Mapping[str, Any]) -> dict[str, str]:

@@ -14,7 +14,6 @@ import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from functools import partial
-from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
@@ -24,27 +23,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mdstorm_backend import errors
-from mdstorm_backend.base.checks import parse_json
-from mdstorm_backend.base.optional import require
-from mdstorm_backend.base.threads import map_files
+from mdstorm_backend.base import map_files, parse_json, require
 from mdstorm_backend.storage import Location
-from mdstorm_backend.tables.snapshot import (
-    AsOf,
-    DeadRows,
-    LiveFile,
-    TableField,
-    TableSnapshot,
-    nested_type,
-    null_counts,
-    unsupported,
-)
+from mdstorm_backend.tables import snapshot
+from mdstorm_backend.tables.snapshot import AsOf, DeadRows, LiveFile, TableField, TableSnapshot
 
 _METADATA = re.compile(r"[^/]*\.metadata\.json(\.gz)?")
 #: Some writers store the name of the newest metadata file in it. Others store a number, which is
 #: never newer than the names of the files.
 _HINT = "version-hint.text"
 _NUMBER = re.compile(r"v?(\d+)")
-_unsupported = partial(unsupported, kind="iceberg")
+_unsupported = partial(snapshot.unsupported, kind="iceberg")
 #: The version of a table that has no snapshot yet.
 _EMPTY = 0
 _EPOCH = datetime.fromtimestamp(0, timezone.utc)
@@ -95,36 +84,44 @@ def open_iceberg(location: Location, as_of: AsOf) -> TableSnapshot:
 
 def _read(location: Location, as_of: AsOf) -> TableSnapshot:
     metadata = _parsed(location, _newest(location))
-    snapshot = _snapshot(metadata, location.url, as_of)
+    chosen = _chosen(metadata, location.url, as_of)
     schema = metadata.schema()
-    if snapshot is not None and snapshot.snapshot_id != metadata.current_snapshot_id:
-        schema = next((s for s in metadata.schemas if s.schema_id == snapshot.schema_id), schema)
+    if chosen is not None and chosen.snapshot_id != metadata.current_snapshot_id:
+        schema = next((s for s in metadata.schemas if s.schema_id == chosen.schema_id), schema)
     mapping = metadata.name_mapping()
     names = {} if mapping is None else _names(json.loads(mapping.model_dump_json()))
     struct = json.loads(schema.model_dump_json())
     fields = tuple(_field(field, names, location.url) for field in struct["fields"])
-    if snapshot is None:
+    if chosen is None:
         return TableSnapshot(location.url, _EMPTY, fields, (), ())
     paths = _Paths(location, metadata.location)
-    scan = _pyiceberg("table").DataScan(metadata, paths, snapshot_id=snapshot.snapshot_id)
+    scan = _pyiceberg("table").DataScan(metadata, paths, snapshot_id=chosen.snapshot_id)
     tasks = sorted(scan.plan_files(), key=lambda task: str(task.file.file_path))
     dead = _dead_rows(tasks, paths)
-    specs, by_field = metadata.specs(), attrgetter("field_id")
+    specs = metadata.specs()
     by_id = {field.field_id: field for field in fields}
     files = []
-    for task in tasks:
-        file = task.file
-        partition = _partition(specs[file.spec_id], file.partition, by_id)
-        nulls = null_counts(fields, partition, file.null_value_counts or {}, by_field)
+    for file in (task.file for task in tasks):
         if file.file_format != "PARQUET" or file.key_metadata:
             kind = "encrypted" if file.key_metadata else f"as {file.file_format.value}"
             raise _unsupported(location.url, f"holds {file.file_path} {kind}")
-        path = paths.relative(file.file_path)
-        size, rows = file.file_size_in_bytes, file.record_count
-        files.append(LiveFile(path, size, 0, rows, partition, nulls, dead.get(file.file_path)))
+        partition = _partition(specs[file.spec_id], file.partition, by_id)
+        files.append(
+            LiveFile(
+                paths.relative(file.file_path),
+                file.file_size_in_bytes,
+                0,
+                file.record_count,
+                partition,
+                snapshot.null_counts(
+                    fields, partition, file.null_value_counts or {}, lambda field: field.field_id
+                ),
+                dead.get(file.file_path, snapshot.NO_ROWS),
+            )
+        )
     columns = set.intersection(*(set(file.partition) for file in files)) if files else set()
     partitioned = tuple(field.name for field in fields if field.name in columns)
-    return TableSnapshot(location.url, snapshot.snapshot_id, fields, partitioned, tuple(files))
+    return TableSnapshot(location.url, chosen.snapshot_id, fields, partitioned, tuple(files))
 
 
 def _pyiceberg(module: str) -> Any:
@@ -161,9 +158,9 @@ def _parsed(location: Location, name: str) -> Any:
     return _pyiceberg("table.metadata").TableMetadataUtil.parse_obj(raw)
 
 
-def _snapshot(metadata: Any, url: str, as_of: AsOf) -> Any:
+def _chosen(metadata: Any, url: str, as_of: AsOf) -> Any:
     """Return the requested snapshot; None for a table that has none yet."""
-    known = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+    known = {found.snapshot_id: found for found in metadata.snapshots}
     if as_of.version is not None:
         if as_of.version not in known and (known or as_of.version != _EMPTY):
             raise errors.DatasetNotFoundError(
@@ -239,22 +236,15 @@ def _field(field: Mapping[str, Any], names: Mapping[int, tuple[str, ...]], url: 
     name, type_ = field["name"], field["type"]
     if field.get("initial-default") is not None:
         raise _unsupported(url, f"has a default for column {name!r} of older files")
-    kind = type_["type"] if isinstance(type_, Mapping) else type_.partition("[")[0]
+    kind: str = type_["type"] if isinstance(type_, Mapping) else type_.partition("[")[0]
     kind = "binary" if kind == "fixed" else _SPARK_NAMES.get(kind, kind)
-    children: tuple[TableField, ...] = ()
-    if kind == "struct":
-        children = tuple(_field(child, names, url) for child in type_["fields"])
-    elif kind in ("array", "map"):
-        parts = ("element",) if kind == "array" else ("key", "value")
-        children = tuple(
-            _field({"id": type_[f"{part}-id"], "name": part, "type": type_[part]}, names, url)
-            for part in parts
-        )
-    id_ = int(field["id"])
-    return TableField(
-        *(name, nested_type(kind, children), name, id_, not field.get("required"), children),
-        names_without_id=names.get(id_, ()),
-    )
+    parts = type_["fields"] if kind == "struct" else []
+    for part in {"array": ("element",), "map": ("key", "value")}.get(kind, ()):
+        parts.append({"id": type_[f"{part}-id"], "name": part, "type": type_[part]})
+    children = tuple(_field(part, names, url) for part in parts)
+    id_, nullable = int(field["id"]), not field.get("required")
+    type_of_values = snapshot.nested_type(kind, children)
+    return TableField(name, type_of_values, name, id_, nullable, children, names.get(id_, ()))
 
 
 def _partition(spec: Any, values: Any, fields: Mapping[int | None, TableField]) -> dict[str, Any]:

@@ -11,29 +11,42 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import chain
-from typing import Any
 
-from mdstorm_backend.base.checks import parse_json
-from mdstorm_backend.base.threads import map_files
+from mdstorm_backend.base import map_files, parse_json
 from mdstorm_backend.errors import MDStormError, UnsupportedTableError
 from mdstorm_backend.storage import Location
-from mdstorm_backend.tables.delta import is_delta
-from mdstorm_backend.tables.iceberg import is_iceberg
-from mdstorm_backend.tables.snapshot import read_by_spark
+from mdstorm_backend.tables.delta import is_delta, open_delta
+from mdstorm_backend.tables.iceberg import is_iceberg, open_iceberg
+from mdstorm_backend.tables.snapshot import AsOf, TableSnapshot, read_by_spark
 
 #: Texts that the patterns below need, for a quick check: most directories contain none of them.
 _MARKS = ("_delta_log/", "metadata/", ".hoodie", "_temporary/", "_started_", "_committed_")
-_DELTA = re.compile(r"(?:(?P<directory>.*)/)?_delta_log/.*")
-_ICEBERG = re.compile(r"(?:(?P<directory>.*)/)?metadata/[^/]*\.metadata\.json(?:\.gz)?")
-_HUDI = re.compile(r"(?:(?P<directory>.*)/)?(\.hoodie/.*|\.hoodie_partition_metadata.*)")
-_TEMPORARY = re.compile(r"(?:(?P<directory>.*)/)?_temporary/.*")
+#: What a directory is in which a file of this name lies.
+_KINDS = {
+    "delta": re.compile(r"(?:(?P<directory>.*)/)?_delta_log/.*"),
+    "iceberg": re.compile(r"(?:(?P<directory>.*)/)?metadata/[^/]*\.metadata\.json(?:\.gz)?"),
+    "hudi": re.compile(r"(?:(?P<directory>.*)/)?(\.hoodie/.*|\.hoodie_partition_metadata.*)"),
+    "unfinished": re.compile(r"(?:(?P<directory>.*)/)?_temporary/.*"),
+}
 #: Names of the files with which Databricks marks the start and the end of a job.
 _MARKER = re.compile(r"(?:(?P<directory>.*)/)?_(?P<kind>started|committed)_(?P<job>\d+)")
 #: Names of directories that may be part of a table: partitions, also by date, ``data``, and the
 #: random prefixes of Delta and Iceberg, two characters or 4 to 8 bits.
 _PART = re.compile(r".*=.*|[A-Za-z0-9]{2}|data|[01]{4,8}|\d{4}(-?\d\d){0,2}")
 _OF_JOB = re.compile(r"-tid-(?P<job>\d+)-")
+
+
+def open_table(location: Location, as_of: AsOf | None) -> TableSnapshot | None:
+    """Open a version of a table; None for a directory that is not a Delta or Iceberg table.
+
+    For errors see `open_delta` and `open_iceberg`.
+    """
+    kinds = {is_delta: open_delta, is_iceberg: open_iceberg}
+    found = map_files(lambda is_one: is_one(location), kinds)
+    for is_one, open_one in zip(found, kinds.values(), strict=True):
+        if is_one:
+            return open_one(location, as_of or AsOf())
+    return None
 
 
 def check_layout(location: Location, names: Sequence[str]) -> None:
@@ -54,15 +67,9 @@ def check_layout(location: Location, names: Sequence[str]) -> None:
     """
     marked = [name for name in names if any(mark in name for mark in _MARKS)]
     for name in marked:
-        if match := _DELTA.fullmatch(name):
-            raise _part_of(location.url, "a Delta", _directory(location, match))
-        if match := _ICEBERG.fullmatch(name):
-            raise _part_of(location.url, "an Iceberg", _directory(location, match))
-        if match := _HUDI.fullmatch(name):
-            found = _directory(location, match)
-            raise UnsupportedTableError(unread_message(found), url=found)
-        if match := _TEMPORARY.fullmatch(name):
-            raise _unfinished(_directory(location, match))
+        for kind, pattern in _KINDS.items():
+            if match := pattern.fullmatch(name):
+                raise _not_plain(location.url, kind, _directory(location, match))
     if marked:
         _check_markers(location, names)
 
@@ -90,10 +97,10 @@ def check_no_part_of_a_table(
         directories = {location.url} if _may_be_part_of_a_table(location.url) else set()
     else:
         directories = {location.file_url(name).rpartition("/")[0] for name in files}
-    for found in dict.fromkeys(chain.from_iterable(map(_with_those_above, directories))):
+    for found in dict.fromkeys(url for one in directories for url in _with_those_above(one)):
         table = replace(location, url=found)
         if is_delta(table):
-            raise _part_of(url, "a Delta", found)
+            raise _not_plain(url, "delta", found)
         # Tables of other formats have partitions in directories, and are in none.
         if "=" in found.rpartition("/")[2]:
             continue
@@ -101,7 +108,7 @@ def check_no_part_of_a_table(
             message = f"{url} is read as files, but {unread_message(found)}"
             raise UnsupportedTableError(message, url=found)
         if is_iceberg(table):
-            raise _part_of(url, "an Iceberg", found)
+            raise _not_plain(url, "iceberg", found)
 
 
 def _may_be_part_of_a_table(directory: str) -> bool:
@@ -132,14 +139,27 @@ def unread_message(url: str) -> str:
     )
 
 
-def _part_of(url: str, kind: str, table: str) -> UnsupportedTableError:
-    """Return the error for files that are part of a table, or a directory that contains one."""
-    return UnsupportedTableError(
-        f"{url} is read as files, but {table} is {kind} table, whose files may hold rows that "
-        "were deleted or replaced. Read the table by its own URL, one at a time, and select "
-        "partitions with filters=[(column, '=', value)]",
-        url=table,
-    )
+def _not_plain(url: str, kind: str, found: str) -> UnsupportedTableError:
+    """Return the error for files at `url`, if the directory `found` in or above it is no plain one.
+
+    `kind` is one of `_KINDS`.
+    """
+    if kind == "hudi":
+        message = unread_message(found)
+    elif kind == "unfinished":
+        message = (
+            f"{found} holds the directory _temporary: a Spark job is writing there, or has failed, "
+            "and its files may be incomplete. Wait until it has ended; if it has failed, write the "
+            "data again, or remove _temporary and what the job wrote"
+        )
+    else:
+        table = "a Delta" if kind == "delta" else "an Iceberg"
+        message = (
+            f"{url} is read as files, but {found} is {table} table, whose files may hold rows that "
+            "were deleted or replaced. Read the table by its own URL, one at a time, and select "
+            "partitions with filters=[(column, '=', value)]"
+        )
+    return UnsupportedTableError(message, url=found)
 
 
 def _directory(location: Location, match: re.Match[str]) -> str:
@@ -147,24 +167,11 @@ def _directory(location: Location, match: re.Match[str]) -> str:
     return f"{location.url}/{inside}" if inside else location.url
 
 
-def _unfinished(url: str) -> UnsupportedTableError:
-    return UnsupportedTableError(
-        f"{url} holds the directory _temporary: a Spark job is writing there, or has failed, and "
-        "its files may be incomplete. Wait until it has ended; if it has failed, write the data "
-        "again, or remove _temporary and what the job wrote",
-        url=url,
-    )
-
-
 def _check_markers(location: Location, names: Sequence[str]) -> None:
     """Raise for files of unfinished Spark jobs, and for files that a job has marked as removed."""
-    found = [match for match in map(_MARKER.fullmatch, names) if match]
-    if not found:
-        return
-    jobs: dict[str, set[str]] = {"started": set(), "committed": set()}
-    for match in found:
-        jobs[match["kind"]].add(match["job"])
-    open_jobs = jobs["started"] - jobs["committed"]
+    markers = [match for match in map(_MARKER.fullmatch, names) if match]
+    committed = [match for match in markers if match["kind"] == "committed"]
+    open_jobs = {match["job"] for match in markers} - {match["job"] for match in committed}
     of_jobs = [match for match in map(_OF_JOB.search, names) if match]
     unfinished = [match for match in of_jobs if match["job"] in open_jobs]
     if unfinished:
@@ -175,7 +182,6 @@ def _check_markers(location: Location, names: Sequence[str]) -> None:
             "on Databricks",
             url=location.url,
         )
-    committed = [match for match in found if match["kind"] == "committed"]
     removed = set().union(*map_files(lambda match: _removed(location, match), committed))
     dead = sorted(removed.intersection(names))
     if dead:
@@ -190,7 +196,7 @@ def _check_markers(location: Location, names: Sequence[str]) -> None:
 def _removed(location: Location, marker: re.Match[str]) -> set[str]:
     """Return the files that a job has marked as removed, relative to the dataset."""
     try:
-        note: Any = parse_json(location.read(marker.group()))
+        note = parse_json(location.read(marker.group()))
         removed = [str(name) for name in note.get("removed", [])]
     except (AttributeError, TypeError, ValueError, FileNotFoundError):
         return set()
@@ -198,7 +204,6 @@ def _removed(location: Location, marker: re.Match[str]) -> set[str]:
     return {directory + name for name in removed}
 
 
-_MAGIC = b"PAR1"
 #: Names of Parquet files, also with the endings of older tools.
 _FILES = "*.par*q*"
 #: Directories of partitions, which may be nested: `year=2024/month=5`.
@@ -222,8 +227,7 @@ def other_format(location: Location) -> str | None:
     with suppress(MDStormError, OSError):
         if is_hudi(location):
             return f"there is no MDS dataset at {location.url}: {unread_message(location.url)}"
-        found = _kind(location)
-        if found is not None:
+        if (found := _kind(location)) is not None:
             kind, reader = found
             return (
                 f"there is no MDS dataset at {location.url}, but {kind}. Convert it with: mdstorm "
@@ -238,7 +242,9 @@ def _kind(location: Location) -> tuple[str, str] | None:
     if described is None:
         return None
     if described.get("type") == "file":
-        return ("a Parquet file", "make_batch_reader") if _is_parquet_file(location) else None
+        directory, _, name = location.url.rpartition("/")
+        begin = replace(location, url=directory).read_range(name, 0, 4)
+        return ("a Parquet file", "make_batch_reader") if begin == b"PAR1" else None
     if is_delta(location):
         return "a Delta table", "make_batch_reader"
     if is_iceberg(location):
@@ -248,12 +254,6 @@ def _kind(location: Location) -> tuple[str, str] | None:
     if location.exists(_METADATA):
         return f"Parquet files with {_METADATA}, as Petastorm writes them", "make_reader"
     return "Parquet files", "make_batch_reader"
-
-
-def _is_parquet_file(location: Location) -> bool:
-    directory, _, name = location.url.rpartition("/")
-    around = Location(directory, location.storage_options, location.filesystem)
-    return around.read_range(name, 0, len(_MAGIC)) == _MAGIC
 
 
 def _holds_parquet(location: Location) -> bool:

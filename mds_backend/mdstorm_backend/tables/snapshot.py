@@ -12,13 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm_backend.base.checks import check_integer
-from mdstorm_backend.errors import (
-    ArgumentTypeError,
-    InvalidArgumentError,
-    UnsupportedTableError,
-    UnsupportedURLError,
-)
+from mdstorm_backend import errors
+from mdstorm_backend.base import check_integer
 from mdstorm_backend.format.values.arrow_types import arrow_type
 
 
@@ -48,7 +43,7 @@ class AsOf:
     def __post_init__(self) -> None:
         version, timestamp = self.version, self.timestamp
         if version is not None and timestamp is not None:
-            raise InvalidArgumentError(
+            raise errors.InvalidArgumentError(
                 f"version={version!r} and timestamp={timestamp!r} both choose the version of a "
                 "table: pass only one of them"
             )
@@ -69,22 +64,34 @@ class AsOf:
         """The timestamp, in UTC."""
         found = self.timestamp
         if isinstance(found, str):
-            found = _parsed(found)
+            try:  # Python 3.10 does not parse the Z
+                found = datetime.fromisoformat(re.sub("[zZ]$", "+00:00", found.strip()))
+            except ValueError as error:
+                raise errors.InvalidArgumentError(
+                    f"timestamp={found!r} is not a time: write it as 2024-05-31 or "
+                    "2024-05-31T12:00:00+02:00"
+                ) from error
         if not isinstance(found, datetime):
-            raise ArgumentTypeError(
+            raise errors.ArgumentTypeError(
                 f"timestamp must be a string in the form of ISO 8601 or a datetime, found {found!r}"
             )
         aware = found if found.tzinfo is not None else found.replace(tzinfo=timezone.utc)
         return aware.astimezone(timezone.utc)
 
 
-def _parsed(text: str) -> datetime:
-    try:  # Python 3.10 does not parse the Z
-        return datetime.fromisoformat(re.sub("[zZ]$", "+00:00", text.strip()))
-    except ValueError as error:
-        raise InvalidArgumentError(
-            f"timestamp={text!r} is not a time: write it as 2024-05-31 or 2024-05-31T12:00:00+02:00"
-        ) from error
+def check_as_of(as_of: AsOf | None, url: str) -> None:
+    """Check that no version is requested, for files that are not a table.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If `as_of` chooses a version.
+    """
+    if as_of:
+        raise errors.InvalidArgumentError(
+            f"{as_of} chooses a version of a table, and {url} is no table of Delta or Iceberg: "
+            "leave it out"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +112,8 @@ class LiveFile:
         Values of the partition columns.
     nulls : mapping of str to (int or None)
         Null counts, including dead rows, of the columns that may have nulls; None if not recorded.
-    dead : array of int64, or None
-        Positions of dead rows, ascending; None if no row is marked as deleted.
+    dead : array of int64
+        Positions of dead rows, ascending.
     """
 
     path: str
@@ -115,7 +122,12 @@ class LiveFile:
     num_rows: int | None
     partition: Mapping[str, Any]
     nulls: Mapping[str, int | None]
-    dead: DeadRows | None
+    dead: DeadRows
+
+
+def is_absolute(path: str) -> bool:
+    """Whether a path in a log is absolute, as in a shallow clone."""
+    return re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/|/", path) is not None
 
 
 @dataclass(frozen=True)
@@ -145,36 +157,33 @@ class TableSnapshot:
 
 #: Positions of dead rows in a file, ascending.
 DeadRows = npt.NDArray[np.int64]
+NO_ROWS: DeadRows = np.empty(0, np.int64)
 
 
 _PART = r"(?:`(?:[^`]|``)+`|[A-Za-z_][A-Za-z0-9_-]*)"
 _NAME = re.compile(rf"{_PART}\.{_PART}\.{_PART}")
 
 
-def is_table_name(text: str) -> bool:
-    """Whether a text has the form ``catalog.schema.table``; parts may be quoted by backticks."""
-    return _NAME.fullmatch(text) is not None
-
-
 def check_no_table_name(text: str) -> None:
-    """Check that a path is not the name of a table in a catalog.
+    """Check that a path is not a name ``catalog.schema.table``, with or without backticks.
 
     Raises
     ------
     UnsupportedURLError
         If it is; the message says how to read such a table.
     """
-    if is_table_name(text):
-        raise UnsupportedURLError(
+    if _NAME.fullmatch(text):
+        raise errors.UnsupportedURLError(
             f"{text!r} looks like the name of a table in a catalog, which only Spark can resolve: "
             f"pass the path of the table's files, or spark.table({text!r}) to make_spark_converter"
         )
 
 
-def unsupported(url: str, what: str, kind: str = "delta") -> UnsupportedTableError:
+def unsupported(url: str, what: str, kind: str = "delta") -> errors.UnsupportedTableError:
     """Return the error for a table that cannot be read; `what` completes "a table that …"."""
     found = "is a Delta table that" if kind == "delta" else "is an Iceberg table that"
-    return UnsupportedTableError(f"{url} {found} {what}. {read_by_spark(url, kind)}", url=url)
+    message = f"{url} {found} {what}. {read_by_spark(url, kind)}"
+    return errors.UnsupportedTableError(message, url=url)
 
 
 def read_by_spark(url: str, kind: str = "delta") -> str:

@@ -1,4 +1,4 @@
-"""Types that files of Parquet have, in the form in which batches have them."""
+"""Types that files of Parquet have, in the form in which batches and tensors have them."""
 
 from datetime import datetime
 from pathlib import Path
@@ -8,8 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tensorflow as tf
 
-from mdstorm_backend.errors import CorruptDatasetError
+from mdstorm_backend.errors import CorruptDatasetError, MDStormError, NullValueError
+from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.loaders.tf.tf_batches import make_tf_dataset
+from mdstorm_backend.loaders.torch.torch_tensors import to_torch
+from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.parquet import ParquetDataset, open_parquet, value_bounds
 from mdstorm_backend.read.batch_formats import to_numpy
 
@@ -191,3 +196,36 @@ def test_files_that_differ_are_refused(other: dict[str, Any], message: str, tmp_
     pq.write_table(pa.table(other), tmp_path / "b.parquet")
     with pytest.raises(CorruptDatasetError, match=message):
         open_parquet(str(tmp_path))
+
+
+def tf_batches(dataset: ParquetDataset, batch_size: int, **options: Any) -> Any:
+    return make_tf_dataset(
+        lambda: ReaderOptions(dataset, ExactOrder().resolved(), **options),
+        batch_size=batch_size,
+    )
+
+
+def test_arrays_of_one_length_are_dense_in_tensorflow(tmp_path: Path) -> None:
+    columns = {"v": [[1, 2], [3, 4], [5, 6]], "s": [["a"], ["b"], ["c"]]}
+    batches = tf_batches(dataset_of(tmp_path, columns), 2)
+    assert batches.element_spec.v == tf.TensorSpec((None, None), tf.int64)
+    assert [batch.v.numpy().tolist() for batch in batches] == [[[1, 2], [3, 4]], [[5, 6]]]
+    assert next(iter(batches)).s.numpy().tolist() == [[b"a"], [b"b"]]
+
+
+def test_arrays_whose_lengths_differ_are_ragged_in_tensorflow(tmp_path: Path) -> None:
+    (batch,) = tf_batches(dataset_of(tmp_path, {"v": [[1, 2], [3, 4], [5]]}), 3)
+    assert batch.v.to_list() == [[1, 2], [3, 4], [5]]
+
+
+def test_nulls_that_nobody_counted_are_refused_where_they_come(tmp_path: Path) -> None:
+    columns = {"b": [True, None], "v": [[1], None], "n": [1, None]}
+    dataset = dataset_of(tmp_path, columns, write_statistics=False)
+    batch = dataset.shard(0).read(np.arange(2), list(columns))
+    for name in ("b", "v"):
+        with pytest.raises(NullValueError, match=f"column '{name}' holds 1 null"):
+            to_torch(batch[name], dataset.schema[name], name)
+    numbers: Any = to_torch(batch["n"], dataset.schema["n"], "n")
+    assert repr(numbers.tolist()) == "[1.0, nan]"
+    with pytest.raises((MDStormError, tf.errors.OpError), match="column 'n' holds 1 null"):
+        list(tf_batches(dataset, 2, columns=("n",)))

@@ -1,6 +1,10 @@
-"""Directories with files that are not part of the data are recognised; complete ones are read."""
+"""Directories with files that are not part of the data are recognised; complete ones are read.
+
+Where an index was looked for and something else was found, that is named.
+"""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,16 +12,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mdstorm_backend.errors import UnsupportedTableError
+from mdstorm_backend import open_dataset
+from mdstorm_backend.errors import DatasetNotFoundError, UnsupportedTableError
+from mdstorm_backend.maintenance import inspect, reindex, verify
 from mdstorm_backend.parquet import open_parquet
 from mdstorm_backend.storage import Location
-from mdstorm_backend.tables.layouts import check_layout
+from mdstorm_backend.tables import other_format
 
 
-def write(folder: Path, *names: str) -> None:
+def write(folder: Path, *names: str) -> Path:
     for number, name in enumerate(names):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(pa.table({"n": [number]}), folder / name)
+    return folder
 
 
 def touch(folder: Path, name: str, content: Any = "") -> None:
@@ -81,18 +88,16 @@ def test_unfinished_jobs_of_spark_are_refused(tmp_path: Path) -> None:
 
 
 def test_files_that_databricks_has_not_committed_are_refused(tmp_path: Path) -> None:
-    write(tmp_path, "part-00000-tid-11-a.parquet", "k=1/part-00000-tid-22-b.parquet")
+    write(tmp_path, "k=0/part-00000-tid-11-a.parquet", "k=1/part-00000-tid-22-b.parquet")
     touch(tmp_path, "_started_11")
-    touch(tmp_path, "_committed_11", {"added": ["part-00000-tid-11-a.parquet"], "removed": []})
-    names = [str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file()]
-    check_layout(Location.of(str(tmp_path)), names)
+    touch(tmp_path, "_committed_11", {"added": ["k=0/part-00000-tid-11-a.parquet"], "removed": []})
+    assert len(open_parquet(str(tmp_path))) == 2
     touch(tmp_path, "k=1/_started_22")
     with pytest.raises(UnsupportedTableError, match=r"tid-22-b.* _started_22 and no _committed_"):
         open_parquet(str(tmp_path))
-    removed = ["part-00000-tid-11-a.parquet"]
     touch(tmp_path, "k=1/_committed_22", {"added": [], "removed": []})
-    check_layout(Location.of(str(tmp_path)), [*names, "k=1/_committed_22"])
-    touch(tmp_path, "_committed_33", {"added": [], "removed": removed})
+    assert len(open_parquet(str(tmp_path))) == 2
+    touch(tmp_path, "_committed_33", {"added": [], "removed": ["k=0/part-00000-tid-11-a.parquet"]})
     with pytest.raises(UnsupportedTableError, match=r"tid-11-a.*was removed by a Spark job"):
         open_parquet(str(tmp_path))
 
@@ -110,3 +115,68 @@ def test_directories_without_marks_go_on_to_work(tmp_path: Path) -> None:
     for name in ("metadata/_notes.json", "_metadata", "_SUCCESS", "._started_1", "_started_5"):
         touch(tmp_path, name)
     assert len(open_parquet(str(tmp_path))) == 2
+
+
+def petastorm(folder: Path) -> Path:
+    return write(folder, "_common_metadata", "part-0.parquet")
+
+
+def delta(folder: Path) -> Path:
+    (folder / "_delta_log").mkdir()
+    return write(folder, "part-0.parquet")
+
+
+def iceberg(folder: Path) -> Path:
+    touch(folder, "metadata/v1.metadata.json")
+    return write(folder, "data/part-0.parquet")
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "reader"),
+    [
+        (lambda f: write(f, "no_ending") / "no_ending", "a Parquet file", "make_batch_reader"),
+        (lambda f: write(f, "part-0.snappy.parquet"), "Parquet files", "make_batch_reader"),
+        (lambda f: write(f, "year=2024/month=5/0.parquet"), "Parquet files", "make_batch_reader"),
+        (petastorm, "Parquet files with _common_metadata, as Petastorm", "make_reader"),
+        (delta, "a Delta table", "make_batch_reader"),
+        (iceberg, "an Iceberg table", "make_batch_reader"),
+    ],
+)
+def test_what_has_no_index_is_named_with_the_command_that_helps(
+    make: Callable[[Path], Path], kind: str, reader: str, tmp_path: Path
+) -> None:
+    url = f"file://{make(tmp_path)}"
+    for use in (open_dataset, inspect, verify, reindex):
+        with pytest.raises(DatasetNotFoundError) as caught:
+            use(url)
+        text = str(caught.value)
+        assert text.startswith(f"there is no MDS dataset at {url}, but {kind}")
+        assert f"mdstorm convert {url} DST" in text
+        assert f"mdstorm.{reader}({url!r})" in text
+
+
+def test_tables_that_are_not_read_are_named_where_an_index_was_looked_for(tmp_path: Path) -> None:
+    (tmp_path / ".hoodie").mkdir()
+    write(tmp_path, "data/part-0.parquet")
+    with pytest.raises(DatasetNotFoundError, match="is a table of Hudi") as caught:
+        inspect(str(tmp_path))
+    assert "make_spark_converter(spark.read.format('hudi')" in str(caught.value)
+
+
+def test_a_file_is_not_looked_for_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(DatasetNotFoundError):
+        open_dataset(str(write(tmp_path, "no_ending") / "no_ending"))
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("name", ["text.csv", "directory", "absent"])
+def test_nothing_more_is_said_of_anything_else(name: str, tmp_path: Path) -> None:
+    (tmp_path / "text.csv").write_text("a,b")
+    write(tmp_path, "directory/inner/part.parquet")
+    assert other_format(Location.of(str(tmp_path / name))) is None
+    with pytest.raises(DatasetNotFoundError, match=r"it has no index\.json"):
+        open_dataset(str(tmp_path / name))
+
+
+def test_a_storage_that_fails_is_the_callers_error() -> None:
+    assert other_format(Location.of("https://localhost:1/x")) is None
