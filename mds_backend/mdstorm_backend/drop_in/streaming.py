@@ -59,12 +59,12 @@ _CONVERTERS = {
     **_of("mosaic.util", "infer_dataframe_schema is_json_compatible"),
 }
 _DOWNLOADERS = _of(
-    "mosaic.transfers",
+    "mosaic.files",
     "AzureDataLakeDownloader AzureDownloader CloudDownloader DBFSDownloader "
     "DatabricksUnityCatalogDownloader GCSDownloader LocalDownloader S3Downloader download_file",
 )
 _UPLOADERS = _of(
-    "mosaic.transfers",
+    "mosaic.files",
     "AzureDataLakeUploader AzureUploader CloudUploader DBFSUploader "
     "DatabricksUnityCatalogUploader GCSUploader LocalUploader S3Uploader",
 )
@@ -77,7 +77,7 @@ MODULES: dict[str, dict[str, str]] = {
     "base": _CLASSES,
     "base.array": _of("datasets.sample_access", "Array"),
     "base.compression": _of(
-        "mosaic.codecs",
+        "mosaic.files",
         "Brotli Bzip2 Compression Gzip Snappy Zstandard compress decompress "
         "get_compression_extension get_compressions is_compression",
     ),
@@ -98,18 +98,18 @@ MODULES: dict[str, dict[str, str]] = {
     "base.format.mds.writer": _of("", "MDSWriter"),
     "base.format.mds.encodings": {
         **_of(
-            "mosaic.encoding_classes",
+            "mosaic.encodings",
             "Bytes Encoding Float16 Float32 Float64 Int Int8 Int16 Int32 Int64 JPEG JPEGArray "
             "JPEGList JSON List NDArray PIL PILList PNG PNGList Pickle Scalar Str StrDecimal "
             "StrEncoding StrFloat StrInt UInt8 UInt16 UInt32 UInt64",
         ),
         **_of(
-            "mosaic.codecs",
+            "mosaic.encodings",
             "_encodings _get_coder get_mds_encoded_size get_mds_encodings is_mds_encoding "
             "is_mds_encoding_safe mds_decode mds_encode",
         ),
     },
-    "base.hashing": _of("mosaic.codecs", "get_hash get_hashes is_hash"),
+    "base.hashing": _of("mosaic.files", "get_hash get_hashes is_hash"),
     "base.local": _of("", "LocalDataset"),
     "base.partition": _of(
         "mosaic.util", "get_partitions get_partitions_orig get_partitions_relaxed"

@@ -13,7 +13,6 @@ import os
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from mdstorm_backend.base import require
@@ -44,14 +43,14 @@ get_partitions = partition
 get_sampling = samples_per_shard
 get_shuffle = shuffle
 #: Each takes the arguments of `get_partitions` after the name of the algorithm.
-get_partitions_orig = partial(get_partitions, "orig")
-get_partitions_relaxed = partial(get_partitions, "relaxed")
+get_partitions_orig = functools.partial(get_partitions, "orig")
+get_partitions_relaxed = functools.partial(get_partitions, "relaxed")
 #: Each takes the arguments of `get_shuffle` after the name of the algorithm.
-get_shuffle_naive = partial(get_shuffle, "naive")
-get_shuffle_py1br = partial(get_shuffle, "py1br")
-get_shuffle_py1e = partial(get_shuffle, "py1e")
-get_shuffle_py1s = partial(get_shuffle, "py1s")
-get_shuffle_py2s = partial(get_shuffle, "py2s")
+get_shuffle_naive = functools.partial(get_shuffle, "naive")
+get_shuffle_py1br = functools.partial(get_shuffle, "py1br")
+get_shuffle_py1e = functools.partial(get_shuffle, "py1e")
+get_shuffle_py1s = functools.partial(get_shuffle, "py1s")
+get_shuffle_py2s = functools.partial(get_shuffle, "py2s")
 
 
 def get_list_arg(text: str) -> list[str]:
@@ -161,9 +160,7 @@ def retry(
         return retry()(exc_class)
     if num_attempts < 1:
         raise InvalidArgumentError(f"num_attempts must be at-least 1, found {num_attempts!r}")
-    errors: tuple[type[Exception], ...] = (
-        (exc_class,) if isinstance(exc_class, type) else tuple(exc_class)
-    )
+    errors = (exc_class,) if isinstance(exc_class, type) else tuple(exc_class)
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
@@ -282,22 +279,19 @@ def get_local_world_size() -> int:
 
 def barrier() -> None:
     """Wait for all processes of the group; do nothing without a group."""
-    group = _group()
-    if group is not None:
+    if (group := _group()) is not None:
         group.barrier()
 
 
 def broadcast(tensor: Any, src: int) -> None:
     """Overwrite `tensor` with that of rank `src`; do nothing without a group."""
-    group = _group()
-    if group is not None:
+    if (group := _group()) is not None:
         group.broadcast(tensor, src)
 
 
 def all_gather(tensor_list: list[Any], tensor: Any) -> None:
     """Fill `tensor_list` with the tensors of all ranks; do nothing without a group."""
-    group = _group()
-    if group is not None:
+    if (group := _group()) is not None:
         group.all_gather(tensor_list, tensor)
 
 
@@ -324,8 +318,5 @@ def all_gather_object(obj: _Object) -> list[_Object]:
 
 def _group() -> Any:
     """Return `torch.distributed` if there is a process group, otherwise None."""
-    require("torch")
-    import torch.distributed
-
-    is_there = torch.distributed.is_available() and torch.distributed.is_initialized()
-    return torch.distributed if is_there else None
+    group = require("torch").distributed
+    return group if group.is_available() and group.is_initialized() else None

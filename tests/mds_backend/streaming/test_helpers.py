@@ -1,15 +1,24 @@
-"""`streaming.base.converters`, `distributed`, `util` and `world`: what programs take of them."""
+"""`streaming.base.converters`, `distributed`, `storage`, `util`, `world`, as programs use them."""
 
 import logging
+import os
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pytest
 from pyspark.sql import types as T  # noqa: N812
 
+from mdstorm_backend.errors import DatasetExistsError, UnsupportedURLError
 from mdstorm_backend.streaming.base import distributed, util
 from mdstorm_backend.streaming.base.compression import Gzip, Snappy, decompress
 from mdstorm_backend.streaming.base.converters import infer_dataframe_schema, is_json_compatible
+from mdstorm_backend.streaming.base.storage import (
+    CloudDownloader,
+    CloudUploader,
+    LocalUploader,
+    download_file,
+)
 from mdstorm_backend.streaming.base.util import (
     bytes_to_int,
     number_abbrev_to_int,
@@ -80,39 +89,21 @@ def test_what_is_no_number_is_named(convert: object, text: str) -> None:
         convert(text)  # type: ignore[operator]
 
 
-def test_the_last_error_is_raised_after_all_attempts() -> None:
-    errors = [OSError("first"), OSError("second"), OSError("third")]
+def test_a_function_is_called_again_after_some_errors() -> None:
+    raised = [OSError("first"), KeyError("second"), OSError("third"), ValueError("fourth")]
     cleaned = []
 
     @retry([OSError, KeyError], lambda: cleaned.append(1), 2, 0.001, 0.001)
     def fails() -> None:
-        raise errors.pop(0)
+        """Fail."""
+        raise raised.pop(0)
 
-    with pytest.raises(OSError, match="second"):
+    with pytest.raises(KeyError, match="second"):
         fails()
-    assert (len(errors), len(cleaned)) == (1, 2)
-
-
-def test_other_errors_are_not_tried_again() -> None:
-    calls = []
-
-    @retry(OSError, initial_backoff=0.001, max_jitter=0.001)
-    def fails() -> None:
-        calls.append(1)
-        raise KeyError("x")
-
-    with pytest.raises(KeyError):
+    assert (len(raised), len(cleaned), fails.__doc__) == (2, 2, "Fail.")
+    with pytest.raises(ValueError, match="fourth"):
         fails()
-    assert len(calls) == 1
-
-
-def test_the_decorator_works_without_parentheses() -> None:
-    @retry
-    def answer() -> int:
-        """Answer."""
-        return 42
-
-    assert (answer(), answer.__doc__) == (42, "Answer.")
+    assert retry(lambda: 42)() == 42
     with pytest.raises(ValueError, match="num_attempts must be at-least 1"):
         retry(num_attempts=0)
 
@@ -154,3 +145,66 @@ def test_objects_cannot_be_gathered_without_a_group(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(RuntimeError, match="no process group"):
         distributed.all_gather_object(5)
+
+
+def local_file(folder: Path, text: str = "kept") -> Path:
+    path = folder / "deep" / "notes.txt"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("keep_local", [False, True])
+def test_a_file_goes_to_a_storage_and_comes_back(keep_local: bool, tmp_path: Path) -> None:
+    path = local_file(tmp_path / "local")
+    url = f"memory://bucket/{tmp_path.name}"
+    uploader = CloudUploader.get((str(tmp_path / "local"), url), keep_local, exist_ok=True)
+    uploader.upload_file("deep/notes.txt")
+    assert path.exists() == keep_local
+    assert uploader.list_objects() == [f"{tmp_path.name}/deep/notes.txt"]
+    download_file(f"{url}/deep/notes.txt", str(tmp_path / "back" / "copy.txt"))
+    assert (tmp_path / "back" / "copy.txt").read_text() == "kept"
+    assert os.listdir(tmp_path / "back") == ["copy.txt"]
+    fsspec.filesystem("memory").rm(f"bucket/{tmp_path.name}", recursive=True)
+
+
+def test_a_local_uploader_without_a_remote_keeps_files_where_they_are(tmp_path: Path) -> None:
+    path = local_file(tmp_path)
+    uploader = LocalUploader(str(tmp_path), exist_ok=True)
+    uploader.upload_file("deep/notes.txt")
+    assert (uploader.local, uploader.remote) == (str(tmp_path), None)
+    assert uploader.list_objects() == [str(path)]
+    assert uploader.list_objects("no") == []
+
+
+def test_a_local_directory_with_files_is_refused(tmp_path: Path) -> None:
+    local_file(tmp_path)
+    with pytest.raises(DatasetExistsError, match="Directory is not empty") as caught:
+        CloudUploader.get(str(tmp_path))
+    assert isinstance(caught.value, FileExistsError)
+
+
+@pytest.mark.parametrize("out", [(), ("a", "b", "c"), ("a", None), None, 7])
+def test_what_is_no_place_is_refused(out: Any) -> None:
+    with pytest.raises(ValueError, match="Invalid `out` argument"):
+        CloudUploader.get(out)
+
+
+def test_a_copy_that_is_there_is_not_replaced_and_one_that_fails_leaves_nothing(
+    tmp_path: Path,
+) -> None:
+    copy = local_file(tmp_path, "first")
+    CloudDownloader.direct_download("memory://bucket/absent", str(copy))
+    assert copy.read_text() == "first"
+    with pytest.raises(FileNotFoundError):
+        download_file(str(tmp_path / "absent"), str(tmp_path / "to" / "copy"))
+    assert os.listdir(tmp_path / "to") == []
+    with pytest.raises(ValueError, match="path to remote dataset must be provided"):
+        CloudDownloader.direct_download(None, str(tmp_path / "copy"))
+
+
+def test_a_scheme_that_nobody_knows(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedURLError, match="noscheme"):
+        CloudDownloader.get("noscheme://x")
+    with pytest.raises(UnsupportedURLError, match=r"Invalid Cloud provider prefix.*noscheme"):
+        CloudUploader.get((str(tmp_path), "noscheme://x"))

@@ -1,23 +1,22 @@
-"""The encodings of MDS as classes with the names of MosaicML Streaming, for programs to subclass.
+"""The encodings of MDS with the names of MosaicML Streaming: classes to subclass, and functions.
 
-They are thin wrappers of the engine's encodings, which encode and decode whole columns. Each class
+The classes are thin wrappers of the engine's encodings, which encode and decode whole columns. Each
 keeps the format's encoding, even if another one is registered under its name.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from decimal import Decimal
 from typing import Any, ClassVar
 
 import numpy as np
 
-from mdstorm_backend.errors import EncodingError, EncodingTypeError, MDStormError
+from mdstorm_backend import errors
+from mdstorm_backend.format.encodings import registry
 from mdstorm_backend.format.encodings.decode_images import split_images
-from mdstorm_backend.format.encodings.encoding import Encoding as FormatEncoding
 from mdstorm_backend.format.encodings.images import join_images
-from mdstorm_backend.format.encodings.registry import format_encoding, parse_encoding
 
 
 class Encoding(ABC):
@@ -43,7 +42,7 @@ class Encoding(ABC):
     def _validate(data: Any, expected_type: Any) -> None:
         """Raise EncodingTypeError, an AttributeError, unless `data` has the expected type."""
         if not isinstance(data, expected_type):
-            raise EncodingTypeError(
+            raise errors.EncodingTypeError(
                 f"a value of type {type(data).__name__} was given, where {expected_type} is needed"
             )
 
@@ -59,10 +58,9 @@ class OfFormat(Encoding):
         self._use(self._text)
 
     def _use(self, text: str) -> None:
-        encoding = format_encoding(text) or parse_encoding(text)
+        encoding = registry.format_encoding(text) or registry.parse_encoding(text)
         encoding.check_decodable("")
-        self._encoding: FormatEncoding = encoding
-        self.size = encoding.size
+        self._encoding, self.size = encoding, encoding.size
 
     def encode(self, obj: Any) -> bytes:
         """Encode a value.
@@ -78,10 +76,10 @@ class OfFormat(Encoding):
         text = self._encoding.text
         try:
             return self._encoding.encode(obj)
-        except MDStormError:
+        except errors.MDStormError:
             raise
         except (AttributeError, OverflowError, TypeError, ValueError) as error:
-            kind = EncodingError.class_for(error)
+            kind = errors.EncodingError.class_for(error)
             raise kind(f"not a value of {text!r}: {error}", encoding=text) from error
 
     def decode(self, data: bytes) -> Any:
@@ -324,3 +322,102 @@ FORMAT_CLASSES: dict[str, type[Encoding]] = {
     **{kind._text: kind for kind in (UInt8, UInt16, UInt32, UInt64, Int8, Int16, Int32, Int64)},
     **{kind._text: kind for kind in (Float16, Float32, Float64, JPEGArray)},
 }
+
+
+class _Encodings(MutableMapping[str, Any]):
+    """A live mapping of the names of all encodings to their classes, over the engine's registry."""
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in registry.known_names():
+            raise KeyError(name)
+        found = registry.user_classes().get(name) or FORMAT_CLASSES.get(name)
+        kind = type(registry.parse_encoding(name))
+        return found or type(kind.__name__, (OfFormat,), {"_text": name})
+
+    def __setitem__(self, name: str, make: Any) -> None:
+        if name in registry.user_classes() and FORMAT_CLASSES.get(name) is make:
+            registry.unregister_encoding(name)
+        elif FORMAT_CLASSES.get(name) is not make:
+            registry.register_encoding(name, make)
+
+    def __delitem__(self, name: str) -> None:
+        registry.unregister_encoding(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(registry.known_names())
+
+    def __len__(self) -> int:
+        return len(registry.known_names())
+
+
+#: Programs set a name to a class to define or redefine an encoding, as `register_encoding` does.
+#: Deleting a redefined encoding restores that of the format.
+_encodings = _Encodings()
+
+
+def get_mds_encodings() -> set[str]:
+    """Return the names of all encodings."""
+    return set(_encodings)
+
+
+def _get_coder(encoding: str) -> Any:
+    """Return an instance of an encoding's class; None if there is no such encoding."""
+    name, _, parameters = encoding.partition(":")
+    kind = _encodings.get(name)
+    if kind is None or not parameters:
+        return None if kind is None else kind()
+    return kind.from_str(parameters)
+
+
+def _coder(encoding: str) -> Encoding:
+    coder: Encoding | None = _get_coder(encoding)
+    if coder is None:
+        raise errors.UnsupportedEncodingError(
+            f"there is no encoding {encoding!r}: known are {', '.join(sorted(_encodings))}"
+        )
+    return coder
+
+
+def is_mds_encoding(encoding: str) -> bool:
+    """Whether `encoding` is a known encoding."""
+    return _get_coder(encoding) is not None
+
+
+def is_mds_encoding_safe(encoding: str) -> bool:
+    """Whether decoding a value cannot run code in it."""
+    return not registry.parse_encoding(encoding).is_unsafe
+
+
+def mds_encode(encoding: str, obj: Any) -> bytes:
+    """Encode a value; bytes are returned unchanged.
+
+    Raises
+    ------
+    UnsupportedEncodingError
+        If there is no such encoding; it is also a ValueError.
+    EncodingError
+        If the value does not fit the encoding.
+    """
+    return obj if isinstance(obj, bytes) else _coder(encoding).encode(obj)
+
+
+def mds_decode(encoding: str, data: bytes) -> Any:
+    """Decode a value.
+
+    Raises
+    ------
+    UnsupportedEncodingError
+        If there is no such encoding; it is also a ValueError.
+    """
+    return _coder(encoding).decode(data)
+
+
+def get_mds_encoded_size(encoding: str) -> int | None:
+    """Return the size in bytes of every encoded value, or None if sizes vary.
+
+    Raises
+    ------
+    UnsupportedEncodingError
+        If there is no such encoding; it is also a ValueError.
+    """
+    return _coder(encoding).size

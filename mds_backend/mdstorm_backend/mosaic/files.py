@@ -1,20 +1,169 @@
-"""Downloads and uploads of single files."""
+"""What MosaicML Streaming does with single files: compress, hash, download and upload them."""
 
 from __future__ import annotations
 
 import logging
 import os
-import posixpath
 import tempfile
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import urlsplit
 
 from mdstorm_backend.errors import DatasetExistsError, InvalidArgumentError, UnsupportedURLError
+from mdstorm_backend.format import compression as codecs
+from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
 from mdstorm_backend.mosaic.util import DEFAULT_TIMEOUT
 from mdstorm_backend.storage import Location, check_scheme, copy_complete
 from mdstorm_backend.write.directories import make_directory, retried
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 _logger = logging.getLogger(__name__)
+
+
+_NAMES = frozenset(codecs.compression_names())
+
+
+def get_compressions() -> set[str]:
+    """Return the names of all compressions, alone and with each level, such as ``"zstd:1"``."""
+    return set(_NAMES)
+
+
+def is_compression(algo: str | None) -> bool:
+    """Whether `algo` is the name of a compression, possibly with a level."""
+    return algo in _NAMES
+
+
+def get_compression_extension(algo: str) -> str:
+    """Return the file name extension of a compression, such as ``"zstd"``.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the name is unknown. A `ValueError`.
+    """
+    return codecs.extension(algo)
+
+
+def compress(algo: str | None, data: bytes) -> bytes:
+    """Compress `data`, or return it unchanged if `algo` is None.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the name is unknown. A `ValueError`.
+    """
+    return data if algo is None else bytes(codecs.compress(algo, [data]))
+
+
+def decompress(algo: str | None, data: bytes) -> bytes:
+    """Decompress `data`, or return it unchanged if `algo` is None.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the name is unknown. A `ValueError`.
+    ValueError, OSError
+        If `data` was not compressed with `algo`.
+    """
+    if algo is None:
+        return data
+    return bytes(codecs.decompress_unsized(codecs.extension(algo), data, MAX_SHARD_BYTES))
+
+
+class Compression:
+    """A compression with its level, if it has levels.
+
+    Parameters
+    ----------
+    level : int, optional
+        One of `levels`; by default the compression's default level.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If there is no such level. A `ValueError`.
+    """
+
+    extension: ClassVar[str] = ""
+    levels: ClassVar[list[int]] = []
+
+    def __init__(self, level: int | None = None) -> None:
+        name = self.extension if level is None else f"{self.extension}:{level}"
+        self.level = codecs.level_of(name)
+        self._name = name
+
+    def __init_subclass__(cls) -> None:
+        cls.levels = codecs.levels_of(cls.extension)
+
+    @classmethod
+    def each(cls) -> Iterator[tuple[str, Self]]:
+        """Yield each name of the compression, without and with a level, and its instance."""
+        yield cls.extension, cls()
+        for level in cls.levels:
+            yield f"{cls.extension}:{level}", cls(level)
+
+    def compress(self, data: bytes) -> bytes:
+        """Compress `data`."""
+        return compress(self._name, data)
+
+    def decompress(self, data: bytes) -> bytes:
+        """Decompress `data`; see the function `decompress`."""
+        return decompress(self._name, data)
+
+
+class Brotli(Compression):
+    """Brotli, levels 0 to 11."""
+
+    extension = "br"
+
+
+class Bzip2(Compression):
+    """Bzip2, levels 1 to 9."""
+
+    extension = "bz2"
+
+
+class Gzip(Compression):
+    """Gzip, levels 0 to 9."""
+
+    extension = "gz"
+
+
+class Snappy(Compression):
+    """Snappy, which has no levels."""
+
+    extension = "snappy"
+
+
+class Zstandard(Compression):
+    """Zstandard, levels 1 to 22."""
+
+    extension = "zstd"
+
+
+def get_hashes() -> set[str]:
+    """Return the names of all hashes; names that begin with xxh need the extra ``xxhash``."""
+    return set(codecs.HASH_NAMES)
+
+
+def is_hash(algo: str) -> bool:
+    """Whether `algo` is the name of a hash."""
+    return algo in codecs.HASH_NAMES
+
+
+def get_hash(algo: str, data: bytes) -> str:
+    """Return the hash of `data` in lower-case hexadecimal digits.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the name is unknown. A `ValueError`.
+    MissingDependencyError
+        If the hash needs xxhash, which is not installed.
+    """
+    return codecs.digest(algo, [data])
 
 
 class CloudDownloader:
@@ -72,7 +221,7 @@ class CloudDownloader:
                 f"In the absence of local dataset, path to remote dataset must be provided: there "
                 f"is no {local}, and no URL to copy it from"
             )
-        directory, name = posixpath.split(remote)
+        directory, name = os.path.split(remote)
         copy_complete(Location.of(directory or "."), name, local)
 
     def clean_up(self) -> None:
@@ -141,7 +290,18 @@ class CloudUploader:
         retry: int = 2,
         exist_ok: bool = False,
     ) -> None:
-        local, self.remote = _local_and_remote(out)
+        local: str | None
+        self.remote: str | None
+        if isinstance(out, (str, os.PathLike)):
+            path = os.fspath(out)
+            local, self.remote = (None, path) if urlsplit(path).scheme else (path, None)
+        elif isinstance(out, (tuple, list)) and len(out) == 2 and all(out):
+            local, self.remote = map(os.fspath, out)
+        else:
+            raise InvalidArgumentError(
+                "Invalid `out` argument: it is a path, a URL, or a pair of a path and a URL, found "
+                f"{out!r}"
+            )
         if self.remote is not None:
             try:
                 check_scheme(self.remote)
@@ -222,15 +382,3 @@ DatabricksUnityCatalogUploader = CloudUploader
 GCSUploader = CloudUploader
 LocalUploader = CloudUploader
 S3Uploader = CloudUploader
-
-
-def _local_and_remote(out: Any) -> tuple[str | None, str | None]:
-    if isinstance(out, (str, os.PathLike)):
-        path = os.fspath(out)
-        return (None, path) if urlsplit(path).scheme else (path, None)
-    if isinstance(out, (tuple, list)) and len(out) == 2 and all(out):
-        local, remote = map(os.fspath, out)
-        return local, remote
-    raise InvalidArgumentError(
-        f"Invalid `out` argument: it is a path, a URL, or a pair of a path and a URL, found {out!r}"
-    )
