@@ -10,7 +10,7 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
-from mdstorm_backend.base import wrap
+from mdstorm_backend.base import when_loaded, wrap
 from mdstorm_backend.errors import StateMismatchError
 
 
@@ -120,8 +120,11 @@ def _restoring(load: Callable[[Any], None]) -> Any:
         for loader, state in _own_states(self):
             if self.restarting:
                 _refuse_other_world(loader, state)
-            else:
-                _begin_after(loader, state)
+                continue
+            with suppress(StateMismatchError):  # from other data: begin anew
+                loader.load_state_dict(state)
+                if state["sample_in_epoch"]:  # as with limit_train_batches, which leaves out rows
+                    loader.set_epoch(state["epoch"] + 1)
         if not self.restarting:  # loaders made for later epochs have no state
             self._combined_loader_states_to_load = []
         load(self)
@@ -140,14 +143,6 @@ def _own_states(loop: Any) -> Iterator[tuple[Any, Any]]:
             yield loader, state
 
 
-def _begin_after(loader: Any, state: Any) -> None:
-    """Begin the next iteration with the epoch after the one at whose end a state was taken."""
-    with suppress(StateMismatchError):  # from other data: begin anew
-        loader.load_state_dict(state)
-        if state["sample_in_epoch"]:  # as with limit_train_batches, which leaves out the rest
-            loader.set_epoch(state["epoch"] + 1)
-
-
 def _refuse_other_world(loader: Any, state: object) -> None:
     ours = state.get("mdstorm") if isinstance(state, Mapping) else None
     before = ours.get("world_size") if isinstance(ours, Mapping) else None
@@ -158,3 +153,23 @@ def _refuse_other_world(loader: Any, state: object) -> None:
             f"{num_ranks}: Lightning would leave out batches of a loader passed to fit. Train "
             "with mdstorm.lightning.StreamingDataModule, which resumes in any world"
         )
+
+
+#: The modules that are hooked, and their hooks.
+_HOOKS = {
+    "accelerate": hand_over_to_accelerate,
+    "accelerate.accelerator": hand_over_to_accelerate,
+    "accelerate.data_loader": hand_over_to_accelerate,
+    "lightning.pytorch.loops.fetchers": tell_what_was_fetched,
+    "lightning.pytorch.loops.fit_loop": restore_in_lightning,
+    "pytorch_lightning.loops.fetchers": tell_what_was_fetched,
+    "pytorch_lightning.loops.fit_loop": restore_in_lightning,
+    "ray.train.torch.train_loop_utils": tell_what_was_fetched,
+    "transformers.trainer": hand_over_to_accelerate,
+}
+
+
+def install() -> None:
+    """Apply the hooks of frameworks that are loaded, and of others as soon as they are."""
+    for module, hook in _HOOKS.items():
+        when_loaded([module], hook)

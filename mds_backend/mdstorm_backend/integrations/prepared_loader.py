@@ -15,22 +15,20 @@ from collections.abc import Callable, Generator, Mapping
 from copy import copy
 from dataclasses import replace
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from accelerate.state import GradientState, PartialState
 from accelerate.utils import send_to_device
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils import data
 
-from mdstorm_backend.base.threads import OwnContext
+from mdstorm_backend.base import OwnContext
 from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.loaders.loader_statistics import Statistics
+from mdstorm_backend.loaders import Statistics
 from mdstorm_backend.loaders.passes import Pass
+from mdstorm_backend.loaders.torch import OpenedDataset, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.loaders.torch.loader_passes import source_of
 from mdstorm_backend.loaders.torch.moved_batches import repeated_rows
-from mdstorm_backend.loaders.torch.opened_dataset import OpenedDataset
-from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
-from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.loaders.torch.torch_batches import same
 from mdstorm_backend.order import ExactOrder, given_world
 
@@ -67,7 +65,7 @@ def prepared(arguments: Mapping[str, Any]) -> PreparedLoader | None:
 
 def _refuse_second_split(loader: Any, num_processes: int) -> None:
     read = getattr(loader, "dataset", None)
-    while isinstance(read, IterableDataset) and not isinstance(read, StreamingDataset):
+    while isinstance(read, data.IterableDataset) and not isinstance(read, StreamingDataset):
         read = getattr(read, "dataset", None)
     if num_processes == 1 or not isinstance(read, StreamingDataset):
         return
@@ -90,7 +88,13 @@ def _with_share(
     assert batch_size is not None
     shared, is_told = source.shared(), source.is_told_its_share
     if arguments["split_batches"] and not is_told:
-        batch_size = _part_of_batch(batch_size, num_processes)
+        if batch_size % num_processes:
+            raise InvalidArgumentError(
+                f"split_batches=True divides batches of {batch_size} rows among {num_processes} "
+                "processes, which does not divide evenly: choose a multiple of the number of "
+                "processes as the batch size"
+            )
+        batch_size //= num_processes
     if (mesh := arguments.get("torch_device_mesh")) is not None and not is_told:
         # Processes along other dimensions read the same rows.
         names = [name for name in mesh.mesh_dim_names if name.startswith("dp")]
@@ -125,16 +129,6 @@ def _reading_from(
     return other
 
 
-def _part_of_batch(batch_size: int, num_processes: int) -> int:
-    if batch_size % num_processes:
-        raise InvalidArgumentError(
-            f"split_batches=True divides batches of {batch_size} rows among {num_processes} "
-            "processes, which does not divide evenly: choose a multiple of the number of "
-            "processes as the batch size"
-        )
-    return batch_size // num_processes
-
-
 def _loaded_state(loader: StreamingDataLoader) -> dict[str, Any] | None:
     """Return the state that was loaded, if nothing was delivered since; otherwise None."""
     # The dataset may have loaded the state, too, but only if it was opened.
@@ -145,7 +139,7 @@ def _loaded_state(loader: StreamingDataLoader) -> dict[str, Any] | None:
     return state if state["epoch"] or state["sample_in_epoch"] else None
 
 
-class PreparedLoader(OwnContext, DataLoader[Any]):
+class PreparedLoader(OwnContext, data.DataLoader[Any]):
     """A `StreamingDataLoader` after ``accelerator.prepare``: this rank's share, on its device.
 
     It has the attributes that Accelerate and users of its loaders expect: ``batch_size`` is None,
@@ -184,13 +178,8 @@ class PreparedLoader(OwnContext, DataLoader[Any]):
         self.device = device
         self.use_stateful_dataloader = use_stateful_dataloader
         self._skipped = 0
-        batches = PreparedBatches(loader, device, non_blocking=non_blocking)
-        super().__init__(batches, batch_size=None, collate_fn=same)
-
-    @property
-    def _batches(self) -> PreparedBatches:
-        assert isinstance(self.dataset, PreparedBatches)
-        return self.dataset
+        self._batches = PreparedBatches(loader, device, non_blocking=non_blocking)
+        super().__init__(self._batches, batch_size=None, collate_fn=same)
 
     @property
     def gradient_state(self) -> GradientState:
@@ -210,10 +199,8 @@ class PreparedLoader(OwnContext, DataLoader[Any]):
     @property
     def total_batch_size(self) -> int:
         """Rows of a global batch: one batch of every rank."""
-        batch_size = self._batches.loader.batch_size
-        assert batch_size is not None
         schedule = source_of(self._batches.loader)._mdstorm.schedule
-        return batch_size * int(schedule.options.in_world().order.world_size)
+        return self._batches.batch_size * int(schedule.options.in_world().order.world_size)
 
     @property
     def total_dataset_length(self) -> int:
@@ -274,14 +261,7 @@ class PreparedLoader(OwnContext, DataLoader[Any]):
 _NONE: Any = object()
 
 
-class Padding(NamedTuple):
-    """Rows of this rank's last batch without padding, and its size with padding."""
-
-    rows: int
-    size: int
-
-
-class PreparedBatches(IterableDataset[Any]):
+class PreparedBatches(data.IterableDataset[Any]):
     """Whole batches of a loader, on a device, for Accelerate.
 
     It is the dataset of a `PreparedLoader`, also of one that ``skip_first_batches`` returns. While
@@ -312,7 +292,8 @@ class PreparedBatches(IterableDataset[Any]):
         self, loader: StreamingDataLoader, device: torch.device | None, *, non_blocking: bool
     ) -> None:
         super().__init__()
-        self.loader = loader
+        assert loader.batch_size is not None
+        self.loader, self.batch_size = loader, loader.batch_size
         # For a CPU nothing has to be moved: batches are made in main memory.
         self._device = None if device is None or device.type == "cpu" else device
         self._non_blocking = non_blocking
@@ -357,8 +338,11 @@ class PreparedBatches(IterableDataset[Any]):
             state._remove_dataloader(self)
             batches.close()
 
-    def _padding(self) -> Padding | None:
-        """Return how this rank pads the last batch of the current pass; None if it does not."""
+    def _padding(self) -> tuple[int, int] | None:
+        """Return the rows of this rank's last batch without and with padding.
+
+        None if the last batch of the current pass is not padded.
+        """
         current = self.loader._mdstorm.of(self.loader).place
         order = current.order
         if not getattr(order, "padded_to", 0):
@@ -368,26 +352,24 @@ class PreparedBatches(IterableDataset[Any]):
         rest = self.remainder or size * order.world_size
         # Batches are padded to full size, as Accelerate does. A single rank needs no padding.
         wanted = rest if order.world_size == 1 else size
-        return Padding(min(max(rest - order.rank * size, 0), size), wanted)
+        return min(max(rest - order.rank * size, 0), size), wanted
 
     def _finished(self, batch: Any) -> Any:
-        if self.batch_map is not None:
-            batch = self.batch_map(batch)
+        batch = batch if self.batch_map is None else self.batch_map(batch)
         if self._device is None:
             return batch
         return send_to_device(batch, self._device, non_blocking=self._non_blocking)
 
-    def _padded(self, batch: Any, before: Any, padding: Padding) -> Any:
+    def _padded(self, batch: Any, before: Any, padding: tuple[int, int]) -> Any:
         """Return the last batch, filled up with its own rows or those of the batch before."""
-        if padding.rows == padding.size:
+        rows, size = padding
+        if rows == size:
             return batch
-        if padding.rows:
-            return repeated_rows(batch, *padding)
+        if rows:
+            return repeated_rows(batch, rows, size)
         if before is None:
-            return self._batch_of_anything(padding.size)
-        batch_size = self.loader.batch_size
-        assert batch_size is not None
-        return repeated_rows(before, batch_size, padding.size)
+            return self._batch_of_anything(size)
+        return repeated_rows(before, self.batch_size, size)
 
     def _batch_of_anything(self, size: int) -> Any:
         """Return a batch of any rows, for a rank that has none of its own to repeat."""
