@@ -13,11 +13,9 @@ SCRIPTS = Path(__file__).parent / "in_mosaic"
 #: MosaicML Streaming may wait for ever for a shard that it cannot prepare.
 TIMEOUT_SECONDS = 120
 
-RunInMosaic = Callable[..., Any]
-
 
 @pytest.fixture(scope="session")
-def run_in_mosaic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunInMosaic]:
+def run_in_mosaic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Any]]:
     """Run a script of `in_mosaic` and return the JSON that it prints."""
     python = os.environ.get("MDSTORM_INTEROP_PYTHON")
     if not python:

@@ -2,7 +2,5 @@
 
 from pathlib import Path
 
-__all__ = ["PROGRAMS", "RECORDED"]
-
 PROGRAMS = Path(__file__).with_name("programs")
 RECORDED = Path(__file__).with_name("recorded.json")

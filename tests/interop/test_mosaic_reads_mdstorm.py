@@ -150,16 +150,13 @@ FIXED_SIZE = [
 
 
 def data_frame(spark: SparkSession) -> DataFrame:
-    fields = [
-        StructField(name, VectorUDT() if kind.spark_type == "vector" else _type(kind.spark_type))
-        for name, kind in KINDS.items()
-    ]
+    fields = []
+    for name, kind in KINDS.items():
+        is_vector = kind.spark_type == "vector"
+        type_ = VectorUDT() if is_vector else _parse_datatype_string(kind.spark_type)
+        fields.append(StructField(name, type_))
     rows = [tuple(kind.given[i % len(kind.given)] for kind in KINDS.values()) for i in range(ROWS)]
     return spark.createDataFrame(spark.sparkContext.parallelize(rows, 2), StructType(fields))
-
-
-def _type(text: str) -> Any:
-    return _parse_datatype_string(text)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """Ids of the elastic order are those of MosaicML Streaming, for many random settings."""
 
 import json
+import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,22 +10,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from tests.interop.order_settings import Settings, large_shuffles, settings
 from tests.mds_backend.elastic.examples import world_work
 
 from mdstorm_backend.elastic import ElasticOrder, StreamShape, partition, shuffle
+from mdstorm_backend.elastic.elastic_order import BATCHING_METHODS
+from mdstorm_backend.elastic.partitions import PARTITION_ALGORITHMS
 from mdstorm_backend.elastic.sampling import samples_per_shard
+from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.order.world import World
 
-COUNTS = {
-    "partition": 300,
-    "shuffle": 300,
-    "sampling": 150,
-    "replicate": 60,
-    "weights": 150,
-    "work": 600,
-}
 #: What MosaicML Streaming raises where mdstorm goes on: at the end of an epoch, with fewer samples
 #: than canonical nodes, with a block size that the algorithm ignores.
 MENDED = (
@@ -39,6 +34,7 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 Array = npt.NDArray[Any]
+Settings = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -50,21 +46,132 @@ class Answer:
     error: str
 
 
+NODES = (1, 1, 2, 3, 4, 6, 8)
+
+
+def some_partition(draw: random.Random) -> Settings:
+    nodes, batch_size = draw.choice(NODES), draw.choice([1, 2, 3, 4, 6, 12])
+    canonical = draw.choice([nodes, nodes * draw.choice([1, 2, 4]), draw.choice(NODES)])
+    num_samples = draw.choice([draw.randrange(1, 40), draw.randrange(1, 2000)])
+    return {
+        "algo": draw.choice(PARTITION_ALGORITHMS),
+        "num_samples": num_samples,
+        "num_canonical_nodes": canonical,
+        "num_physical_nodes": nodes,
+        "ranks_per_node": draw.choice([1, 2, 3, 8]),
+        "workers_per_rank": draw.choice([1, 2, 5]),
+        "batch_size": batch_size,
+        "drop_first": draw.choice([0, draw.randrange(num_samples + 2)]),
+        "initial_physical_nodes": draw.choice([None, nodes, draw.choice(NODES)]),
+    }
+
+
+def some_shard_sizes(draw: random.Random) -> list[int]:
+    high = draw.choice([3, 20, 200])
+    sizes = [
+        draw.randrange(0 if draw.random() < 0.2 else 1, high) for _ in range(draw.randrange(1, 12))
+    ]
+    return [*sizes, draw.randrange(1, high)]
+
+
+def some_shuffle(draw: random.Random) -> Settings:
+    return {
+        "algo": draw.choice(SHUFFLE_ALGORITHMS),
+        "shard_sizes": some_shard_sizes(draw),
+        "num_canonical_nodes": draw.choice([1, 1, 2, 3, 4, 8]),
+        "seed": draw.choice([0, 9176, draw.randrange(1 << 40)]),
+        "epoch": draw.randrange(4),
+        "block_size": draw.choice([1, 2, 10, 50, 1000, 1 << 18]),
+    }
+
+
+def some_sampling(draw: random.Random) -> Settings:
+    sizes = some_shard_sizes(draw)
+    return {
+        "sizes": sizes,
+        "choose": draw.choice([0, sum(sizes), draw.randrange(3 * sum(sizes))]),
+        "granularity": draw.choice([1, 2, 7, 100]),
+        "seed": draw.randrange(1 << 40),
+        "epoch": draw.randrange(4),
+        "use_epoch": draw.random() < 0.5,
+    }
+
+
+def some_replicate(draw: random.Random) -> Settings:
+    return {
+        "nodes_ranks": (draw.choice(NODES), draw.choice([1, 2, 3, 4, 8])),
+        "replication": draw.randrange(0, 9),
+    }
+
+
+def some_work(draw: random.Random) -> Settings:
+    nodes, ranks = draw.choice([1, 1, 2, 3, 4]), draw.choice([1, 1, 2, 3])
+    batch_size = draw.choice([1, 2, 3, 4, 8])
+    streams = some_streams(draw)
+    absolute = any(set(stream) & {"repeat", "choose"} for stream in streams)
+    size = sum(sum(stream["shard_sizes"]) for stream in streams)
+    epoch_size = None if absolute else draw.choice([None, size, draw.randrange(1, 2 * size + 1)])
+    global_batch = nodes * ranks * batch_size
+    seen = draw.choice([0, global_batch * draw.randrange(1 + size // global_batch)])
+    return {
+        "streams": streams,
+        "nodes_ranks_workers": (nodes, ranks, draw.choice([1, 2, 3])),
+        "epoch": draw.randrange(3),
+        "sample_in_epoch": seen,
+        "initial_physical_nodes": draw.choice([None, nodes, draw.choice([1, 2, 3, 4])]),
+        "order": {
+            "batch_size": batch_size,
+            "shuffle": draw.random() < 0.7,
+            "shuffle_algo": draw.choice(SHUFFLE_ALGORITHMS),
+            "shuffle_seed": draw.randrange(1 << 40),
+            "shuffle_block_size": draw.choice([10, 50, 1000, 1 << 18]),
+            "partition_algo": draw.choice(PARTITION_ALGORITHMS),
+            "num_canonical_nodes": nodes * draw.choice([1, 1, 2, 3]) if draw.random() < 0.9 else 2,
+            "batching_method": draw.choice(BATCHING_METHODS),
+            "sampling_method": draw.choice(["balanced", "fixed"]),
+            "sampling_granularity": draw.choice([1, 1, 3, 20]),
+            "epoch_size": epoch_size,
+        },
+    }
+
+
+def some_streams(draw: random.Random) -> list[Settings]:
+    streams: list[Settings] = [
+        {"shard_sizes": some_shard_sizes(draw)} for _ in range(draw.choice([1, 1, 2, 3]))
+    ]
+    weighting = draw.choice(["none", "none", "relative", "absolute", "absolute"])
+    for stream in streams:
+        if weighting == "relative":
+            stream["proportion"] = draw.choice([1, 2, draw.random() + 0.1])
+        elif weighting == "absolute" and draw.random() < 0.7:
+            if draw.random() < 0.5:
+                stream["repeat"] = draw.choice([0.5, 1, 2.3, draw.random() * 3])
+            else:
+                stream["choose"] = draw.randrange(1, 300)
+    return streams
+
+
 @pytest.fixture(scope="module")
 def answers(
     run_in_mosaic: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, list[Answer]]:
     directory = tmp_path_factory.mktemp("orders")
-    asked = [pair for kind, count in COUNTS.items() for pair in settings(kind, count)]
-    asked += large_shuffles()
+    asked = []
+    for name, kind in KINDS.items():
+        draw = random.Random(f"{name} 0")  # the same settings in each run
+        asked += [(name, kind.draw(draw)) for _ in range(kind.count)]
+    # Every algorithm on more samples than are sorted, or looked at, at a time.
+    common = {"seed": 9176, "epoch": 1, "num_canonical_nodes": 1, "block_size": 10_000}
+    for algo in SHUFFLE_ALGORITHMS:
+        asked.append(("shuffle", {"algo": algo, "shard_sizes": [7000] * 180, **common}))
     (directory / "settings.json").write_text(json.dumps(asked))
     errors = run_in_mosaic("orders.py", directory / "settings.json", directory / "results.npz")
-    found: dict[str, list[Answer]] = {kind: [] for kind in COUNTS}
+    found: dict[str, list[Answer]] = {kind: [] for kind in KINDS}
     with np.load(directory / "results.npz") as results:
-        for i, (kind, arguments) in enumerate(asked):
+        for i, (name, arguments) in enumerate(asked):
             error = errors.get(str(i), "")
             result = None if error else results[str(i)]
-            found[kind].append(Answer(json.loads(json.dumps(arguments)), result, error))
+            found[name].append(Answer(json.loads(json.dumps(arguments)), result, error))
     return found
 
 
@@ -75,11 +182,10 @@ def replicated(nodes_ranks: tuple[int, int], replication: int) -> Array:
 
 
 def stream_shapes(arguments: Settings) -> list[StreamShape]:
-    shapes = []
-    for stream in arguments["streams"]:
-        given = {name: value for name, value in stream.items() if name != "shard_sizes"}
-        shapes.append(StreamShape(tuple(stream["shard_sizes"]), **given))
-    return shapes
+    return [
+        StreamShape(**{**stream, "shard_sizes": tuple(stream["shard_sizes"])})
+        for stream in arguments["streams"]
+    ]
 
 
 def weights(arguments: Settings) -> Array:
@@ -100,13 +206,22 @@ def work(arguments: Settings) -> Array:
     )
 
 
-OURS: dict[str, Callable[[Settings], Array]] = {
-    "partition": lambda arguments: partition(**arguments),
-    "shuffle": lambda arguments: shuffle(**arguments),
-    "sampling": lambda arguments: samples_per_shard(**arguments),
-    "replicate": lambda arguments: replicated(**arguments),
-    "weights": weights,
-    "work": work,
+@dataclass(frozen=True)
+class Kind:
+    """How many settings of a kind are compared, how one is drawn, and what mdstorm makes of it."""
+
+    count: int
+    draw: Callable[[random.Random], Settings]
+    ours: Callable[[Settings], Array]
+
+
+KINDS = {
+    "partition": Kind(300, some_partition, lambda arguments: partition(**arguments)),
+    "shuffle": Kind(300, some_shuffle, lambda arguments: shuffle(**arguments)),
+    "sampling": Kind(150, some_sampling, lambda arguments: samples_per_shard(**arguments)),
+    "replicate": Kind(60, some_replicate, lambda arguments: replicated(**arguments)),
+    "weights": Kind(150, some_work, weights),
+    "work": Kind(600, some_work, work),
 }
 
 
@@ -115,27 +230,27 @@ def without_padding_only(work: Array) -> Array:
     return work if work.ndim < 5 or (work >= 0).any() else work[:, :, :, :0]
 
 
-@pytest.mark.parametrize("kind", COUNTS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_results_are_equal(kind: str, answers: dict[str, list[Answer]]) -> None:
     compared = 0
     for answer in answers[kind]:
         if answer.result is not None:
-            found = OURS[kind](answer.settings)
+            found = KINDS[kind].ours(answer.settings)
             np.testing.assert_array_equal(
                 found, without_padding_only(answer.result), err_msg=str(answer.settings)
             )
             compared += 1
-    assert compared > COUNTS[kind] / 3
+    assert compared > KINDS[kind].count / 3
 
 
-@pytest.mark.parametrize("kind", COUNTS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_what_mosaic_refuses_is_refused_or_mended(
     kind: str, answers: dict[str, list[Answer]]
 ) -> None:
     for answer in answers[kind]:
         if answer.error:
             try:
-                OURS[kind](answer.settings)
+                KINDS[kind].ours(answer.settings)
             except InvalidArgumentError:
                 continue
             assert any(text in answer.error for text in MENDED), answer

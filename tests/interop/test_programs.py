@@ -56,11 +56,9 @@ def _no_names_left() -> Iterator[None]:
         del streams_registry._kinds[name]
 
 
-def _marked(name: str) -> Any:
-    return pytest.param(name, marks=pytest.mark.long) if name in LONG else name
-
-
-@pytest.mark.parametrize("name", [_marked(name) for name in RESULTS])
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.long) if n in LONG else n for n in RESULTS]
+)
 def test_program(
     name: str, programs: dict[str, Program], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.interop.conftest import RunInMosaic
 from tests.mds_backend.small_datasets import write_dataset
 
 from mdstorm_backend import Stream, StreamingDataLoader, StreamingDataset
@@ -31,23 +30,13 @@ class Run:
     def to_json(self, data: Path) -> dict[str, Any]:
         sources, loader = self._arguments(data)
         streams = sources.pop("streams", None)
-        return {
-            "dataset": {**sources, **self.dataset, "batch_size": self.batch_size},
-            "streams": streams,
-            "loader": loader,
-            "world": self.world,
-            "passes": self.passes,
-            "batches": self.batches,
-            "state": self.state,
-        }
+        said = {name: getattr(self, name) for name in ("world", "passes", "batches", "state")}
+        dataset = {**sources, **self.dataset, "batch_size": self.batch_size}
+        return {"dataset": dataset, "streams": streams, "loader": loader, **said}
 
     def _arguments(self, data: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-        loader = {
-            "batch_size": self.batch_size,
-            "num_workers": self.num_workers,
-            "drop_last": self.drop_last,
-        }
-        if list(self.streams) == ["a"] and not self.streams["a"]:
+        loader = {name: getattr(self, name) for name in ("batch_size", "num_workers", "drop_last")}
+        if self.streams == {"a": {}}:
             return {"local": str(data / "a")}, loader
         streams = [{"local": str(data / name), **kw} for name, kw in self.streams.items()]
         return {"streams": streams}, loader
@@ -57,10 +46,10 @@ class Run:
         nodes, ranks = self.world
         results = []
         for rank in range(nodes * ranks):
+            world = {"RANK": rank, "WORLD_SIZE": nodes * ranks, "LOCAL_WORLD_SIZE": ranks}
             with pytest.MonkeyPatch.context() as environment:
-                environment.setenv("RANK", str(rank))
-                environment.setenv("WORLD_SIZE", str(nodes * ranks))
-                environment.setenv("LOCAL_WORLD_SIZE", str(ranks))
+                for name, value in world.items():
+                    environment.setenv(name, str(value))
                 results.append(self._rank(data))
         return results
 
@@ -100,12 +89,9 @@ def five_keys(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 SHUFFLED = {"shuffle": True, "shuffle_seed": 7}
-WEIGHTED: dict[str, Any] = {
-    "a": {"proportion": 0.5},
-    "b": {"proportion": 0.2},
-    "c": {"proportion": 0.3},
-}
-ALL: dict[str, Any] = {"a": {}, "b": {}, "c": {}}
+SHARES = {"a": 0.5, "b": 0.2, "c": 0.3}
+WEIGHTED: dict[str, Any] = {name: {"proportion": share} for name, share in SHARES.items()}
+ALL: dict[str, Any] = {name: {} for name in "abc"}
 
 RUNS = [
     Run({}),
@@ -157,9 +143,7 @@ class Theirs:
 
 
 @pytest.fixture(scope="module")
-def theirs(
-    run_in_mosaic: RunInMosaic, data: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Theirs:
+def theirs(run_in_mosaic: Any, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Theirs:
     """Play all runs in one process: it takes seconds to begin."""
     interrupted = [run for run, _ in INTERRUPTED]
     # Our states, extra key and all.

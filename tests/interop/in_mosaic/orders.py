@@ -24,20 +24,6 @@ from streaming.base.world import World
 Settings = dict[str, Any]
 
 
-def partition(settings: Settings) -> Any:
-    return get_partitions(**settings)
-
-
-def shuffle(settings: Settings) -> Any:
-    sizes = np.array(settings.pop("shard_sizes"), np.int64)
-    return get_shuffle(shard_sizes=sizes, **settings)
-
-
-def sampling(settings: Settings) -> Any:
-    sizes = np.array(settings.pop("sizes"), np.int64)
-    return get_sampling(sizes, **settings)
-
-
 def replicate(settings: Settings) -> Any:
     nodes, ranks = settings["nodes_ranks"]
     worlds = [World(nodes, ranks, 1, worker) for worker in range(nodes * ranks)]
@@ -46,19 +32,14 @@ def replicate(settings: Settings) -> Any:
 
 
 def weights(settings: Settings) -> Any:
-    dataset = stand_in(settings)
-    return np.array([(s.proportion, s.repeat, s.choose) for s in dataset.streams])
+    streams = stand_in(settings).streams
+    return np.array([(stream.proportion, stream.repeat, stream.choose) for stream in streams])
 
 
 def work(settings: Settings) -> Any:
-    world = World(*settings["nodes_ranks_workers"], 0)
-    return generate_work(
-        settings["order"]["batching_method"],
-        stand_in(settings),
-        world,
-        settings["epoch"],
-        settings["sample_in_epoch"],
-    )
+    method, world = settings["order"]["batching_method"], World(*settings["nodes_ranks_workers"], 0)
+    place = settings["epoch"], settings["sample_in_epoch"]
+    return generate_work(method, stand_in(settings), world, *place)
 
 
 def stand_in(settings: Settings) -> Any:
@@ -91,28 +72,26 @@ def stand_in(settings: Settings) -> Any:
 
 
 KINDS: dict[str, Callable[[Settings], Any]] = {
-    "partition": partition,
-    "shuffle": shuffle,
-    "sampling": sampling,
+    "partition": lambda given: get_partitions(**given),
+    "shuffle": lambda given: get_shuffle(
+        **{**given, "shard_sizes": np.array(given["shard_sizes"], np.int64)}
+    ),
+    "sampling": lambda given: get_sampling(np.array(given.pop("sizes"), np.int64), **given),
     "replicate": replicate,
     "weights": weights,
     "work": work,
 }
 
 
-def main() -> None:
-    with open(sys.argv[1]) as file:
-        settings = json.load(file)
-    warnings.simplefilter("ignore")
-    np.seterr(all="ignore")
-    results, errors = {}, {}
-    for i, (kind, arguments) in enumerate(settings):
-        try:
-            results[str(i)] = KINDS[kind](arguments)
-        except Exception as error:
-            errors[i] = f"{type(error).__name__}: {error}"
-    np.savez(sys.argv[2], **results)
-    print(json.dumps(errors))
-
-
-main()
+with open(sys.argv[1]) as file:
+    asked = json.load(file)
+warnings.simplefilter("ignore")
+np.seterr(all="ignore")
+results, errors = {}, {}
+for i, (kind, arguments) in enumerate(asked):
+    try:
+        results[str(i)] = KINDS[kind](arguments)
+    except Exception as error:
+        errors[i] = f"{type(error).__name__}: {error}"
+np.savez(sys.argv[2], **results)
+print(json.dumps(errors))

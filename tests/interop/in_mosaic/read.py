@@ -31,13 +31,5 @@ def read(dataset_dir: str, cache: str) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    caches, *dataset_dirs = sys.argv[1:]
-    results = [
-        read(dataset_dir, str(Path(caches, str(number))))
-        for number, dataset_dir in enumerate(dataset_dirs)
-    ]
-    print(json.dumps(results))
-
-
-main()
+caches, *dataset_dirs = sys.argv[1:]
+print(json.dumps([read(path, str(Path(caches, str(i)))) for i, path in enumerate(dataset_dirs)]))

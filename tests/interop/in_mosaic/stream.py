@@ -45,10 +45,7 @@ def play(run: dict[str, Any], rank: int) -> dict[str, Any]:
     loader = StreamingDataLoader(dataset, **run["loader"])
     if run["state"] is not None:
         loader.load_state_dict(run["state"])
-    passes = [
-        [batch["number"].tolist() for batch in islice(loader, None)]
-        for _ in range(run["passes"] - 1)
-    ]
+    passes = [[b["number"].tolist() for b in loader] for _ in range(run["passes"] - 1)]
     iterator = iter(loader)
     passes.append([batch["number"].tolist() for batch in islice(iterator, run["batches"])])
     state = loader.state_dict()
@@ -57,15 +54,9 @@ def play(run: dict[str, Any], rank: int) -> dict[str, Any]:
     return {"passes": passes, "state": state, "len": len(loader)}
 
 
-def main() -> None:
-    dataloader.World = Played
-    runs = json.loads(Path(sys.argv[1]).read_text())
-    results = []
-    for run in runs:
-        nodes, ranks = run["world"]
-        results.append([play(run, rank) for rank in range(nodes * ranks)])
-    print(json.dumps(results))
-
-
-if __name__ == "__main__":
-    main()
+dataloader.World = Played
+results = []
+for run in json.loads(Path(sys.argv[1]).read_text()):
+    nodes, ranks = run["world"]
+    results.append([play(run, rank) for rank in range(nodes * ranks)])
+print(json.dumps(results))

@@ -12,20 +12,14 @@ from pathlib import Path
 
 from streaming import MDSWriter
 
-
-def main() -> None:
-    out, settings_file = sys.argv[1:]
-    settings = json.loads(Path(settings_file).read_text())
-    for number, (size_limit, hashes, sizes) in enumerate(settings):
-        with MDSWriter(
-            columns={"v": "bytes", "n": "int32", "a": "str"},
-            out=str(Path(out, str(number))),
-            size_limit=size_limit,
-            hashes=hashes,
-        ) as writer:
-            for i, size in enumerate(sizes):
-                writer.write({"v": bytes(size), "n": i, "a": "é" * (i % 3)})
-    print(len(settings))
-
-
-main()
+settings = json.loads(Path(sys.argv[2]).read_text())
+for number, (size_limit, hashes, sizes) in enumerate(settings):
+    with MDSWriter(
+        columns={"v": "bytes", "n": "int32", "a": "str"},
+        out=str(Path(sys.argv[1], str(number))),
+        size_limit=size_limit,
+        hashes=hashes,
+    ) as writer:
+        for i, size in enumerate(sizes):
+            writer.write({"v": bytes(size), "n": i, "a": "é" * (i % 3)})
+print(len(settings))
