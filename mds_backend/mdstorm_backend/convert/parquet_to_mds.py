@@ -130,7 +130,11 @@ def convert_parquet(
     format_ = full_shard.ShardFormat.of(limit, compression, hashes)
     fields = chosen_fields(source.arrow_schema, columns)
     schema = plan_parquet(fields) if plan is None else plan
-    size = row_bytes(schema, source.nbytes / max(len(source), 1))
+    # The bytes of a row, which are exact if every column has a fixed size.
+    sizes = [column.parsed_encoding.size for column in schema]
+    size = float(sum(size or 0 for size in sizes) + _OFFSET_BYTES)
+    if None in sizes:
+        size = max(size, source.nbytes / max(len(source), 1))
     if cut_at == "files":
         paths = [group.path for group in source.row_groups]
         tasks = [list(run) for _, run in groupby(range(len(paths)), key=paths.__getitem__)]
@@ -210,21 +214,6 @@ def without_vectors(schema: pa.Schema) -> pa.Schema:
     """Return a schema with arrays in the place of Spark's vectors."""
     arrays = pa.list_(pa.float64())
     return pa.schema([f.with_type(arrays) if holds_vectors(f.type) else f for f in schema])
-
-
-def row_bytes(schema: Schema, source_row_bytes: float) -> float:
-    """Estimate the bytes of a row in a shard; exact if every column has a fixed size.
-
-    Parameters
-    ----------
-    schema : Schema
-        Plan of the columns.
-    source_row_bytes : float
-        Uncompressed bytes that a row takes in Parquet.
-    """
-    sizes = [column.parsed_encoding.size for column in schema]
-    known = float(sum(size or 0 for size in sizes) + _OFFSET_BYTES)
-    return known if None not in sizes else max(known, source_row_bytes)
 
 
 def cut_tasks(row_counts: Sequence[int], rows_per_task: float) -> list[list[int]]:
@@ -310,7 +299,8 @@ def _of_file(
     try:
         with source.open_file(groups[0]) as file:
             names = stored.names_in(file.schema_arrow, from_file, url)
-            for batch in _stored_batches(file, groups, list(names.values()), rows, use_threads):
+            options = {"columns": list(names.values()), "use_threads": use_threads}
+            for batch in _stored_batches(file, groups, rows, **options):
                 mask = alive[start : start + batch.num_rows]
                 start += batch.num_rows
                 live = int(mask.sum())
@@ -337,18 +327,13 @@ def _of_file(
 
 
 def _stored_batches(
-    file: pq.ParquetFile,
-    groups: Sequence[RowGroup],
-    columns: list[str],
-    rows: int,
-    use_threads: bool,
+    file: pq.ParquetFile, groups: Sequence[RowGroup], rows: int, **options: Any
 ) -> Iterator[pa.RecordBatch]:
-    """Return record batches of `columns` in row groups of one file, with deleted rows."""
+    """Return record batches of row groups of one file, with deleted rows."""
     ordinals = [group.ordinal for group in groups if group.ordinal is not None]
     ordinals = ordinals or list(range(file.metadata.num_row_groups))
     # Arrow cannot join dictionaries inside nested types across row groups.
     types = [str(type_) for type_ in file.schema_arrow.types if pa.types.is_nested(type_)]
     is_joined = not any("dictionary<" in text for text in types)
     runs = [ordinals] if is_joined else [[ordinal] for ordinal in ordinals]
-    read = partial(file.iter_batches, rows, columns=columns, use_threads=use_threads)
-    return chain.from_iterable(read(row_groups=run) for run in runs)
+    return chain.from_iterable(file.iter_batches(rows, row_groups=run, **options) for run in runs)

@@ -161,35 +161,21 @@ def _run(
     arguments: dict[str, Any],
 ) -> list[str]:
     """Run the job and return its reports."""
-    names = dataframe.columns
-    with_progress = bool(options.get("progress_bar", True))
+    names, shown = dataframe.columns, bool(options.get("progress_bar", True))
     if schema is not None:
         plain = dataframe.toDF(*(f"c{i}" for i in range(len(names))))
         chosen = plain.select(*(f"c{names.index(name)}" for name in schema.names))
         task: dict[str, Any] = {"job": job, "schema": schema}
-        return materialization.run_job(
-            chosen, tasks.write_batches, task, schema, job.locations[-1], shown=with_progress
-        )
+        return materialization.run_job(chosen, tasks.write_batches, task, schema, shown=shown)
     require("pandas")
     try:
         schema = plan_types(dataframe.schema.jsonValue()["fields"], None)
     except (errors.InvalidArgumentError, errors.UnsupportedTypeError):
         schema = Schema(())  # a user's function may take columns that cannot be stored
-    task = {
-        "job": job,
-        "names": names,
-        "columns": dict(options["columns"]),
-        "to_samples": to_samples,
-        "arguments": arguments,
-    }
+    task = {"job": job, "names": names, "to_samples": to_samples, "arguments": arguments}
+    task["columns"] = dict(options["columns"])
     return materialization.run_job(
-        dataframe,
-        tasks.write_frames,
-        task,
-        schema,
-        job.locations[-1],
-        by="mapInPandas",
-        shown=with_progress,
+        dataframe, tasks.write_frames, task, schema, by="mapInPandas", shown=shown
     )
 
 

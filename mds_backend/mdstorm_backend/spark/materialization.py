@@ -121,7 +121,7 @@ def materialize(
     claim = directories.Claim(location)
     try:
         task = {"job": job, "schema": schema, "names": df.columns, "recode": recode}
-        texts = run_job(df, tasks.write_batches, task, schema, location, shown=progress)
+        texts = run_job(df, tasks.write_batches, task, schema, shown=progress)
         partitions = tasks.reports_by_partition(texts)
         reports = [report for found in partitions.values() for report in found]
         index = commit.publish(location, schema, reports, job.name, extra, replaced=replaced)
@@ -138,7 +138,6 @@ def run_job(
     task: Callable[..., Iterator[Any]],
     arguments: dict[str, Any],
     schema: Schema,
-    location: Location,
     *,
     by: Literal["mapInArrow", "mapInPandas"] = "mapInArrow",
     shown: bool,
@@ -150,23 +149,21 @@ def run_job(
     frame : pyspark.sql.DataFrame
         The rows. The task finds its columns by position: their names are replaced.
     task, arguments
-        As for `make_task`.
+        As for `make_task`. One of the arguments is the `PartitionJob`.
     schema : Schema
         Plan of the columns, which limits the rows of a batch.
-    location : Location
-        Where the tasks write.
     by : {"mapInArrow", "mapInPandas"}
         Method of the frame that runs the task.
     shown : bool
         Whether to show progress.
     """
-    session = frame.sparkSession
+    session, target = frame.sparkSession, arguments["job"].locations[-1]
     # mapInArrow looks columns up by name, and reads a dot in a name as a field access.
     plain = frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
     made = tasks.make_task(task, arguments)
     with (
         sessions.sized_arrow_batches(session, schema),
-        write_progress(session, location, shown=shown),
+        write_progress(session, target, shown=shown),
     ):
         return collect_reports(getattr(plain, by)(made, tasks.REPORT_SCHEMA))
 

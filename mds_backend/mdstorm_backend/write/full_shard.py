@@ -94,17 +94,12 @@ class ShardReport:
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object, to send from an executor to the driver."""
-        return {
-            "info": self.info.to_json(),
-            "null_counts": self.null_counts,
-            "element_null_counts": self.element_null_counts,
-        }
+        return {**vars(self), "info": self.info.to_json()}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> ShardReport:
         """Return the report for an output of `to_json`."""
-        info = parse_shard(value["info"])
-        return cls(info, value["null_counts"], value["element_null_counts"])
+        return cls(parse_shard(value["info"]), value["null_counts"], value["element_null_counts"])
 
 
 #: The report of a shard, the name of its file, and the content.
