@@ -117,11 +117,8 @@ class Conversion:
                 location, self.schema, reports, self.job, self.extra, own, replaced
             )
         except BaseException as error:
-            # Another run with the same data would fail like this one.
-            is_in_the_data = isinstance(error, errors.MDStormError) and not isinstance(
-                error, _PASSING
-            )
-            if is_in_the_data or not resume:
+            may_pass = isinstance(error, _PASSING) or not isinstance(error, errors.MDStormError)
+            if not (resume and may_pass):
                 commit.clean_up(location, self.job, own)
             raise
         finally:

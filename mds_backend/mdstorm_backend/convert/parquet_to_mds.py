@@ -177,10 +177,8 @@ def chosen_fields(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema
         return schema
     for name in columns:
         if name not in schema.names:
-            raise errors.MissingColumnError(
-                f"there is no column {name!r}{choose_among(name, schema.names)}",
-                column=name,
-            )
+            what = f"there is no column {name!r}{choose_among(name, schema.names)}"
+            raise errors.MissingColumnError(what, column=name)
     return pa.schema([schema.field(name) for name in columns])
 
 
@@ -279,7 +277,7 @@ def row_batches(
     rows = rows_of_a_batch(row_bytes, most)
     groups = [source.row_groups[number] for number in row_groups]
     for _, of_file in groupby(groups, key=lambda group: group.file_url):
-        batches = _of_file(source, list(of_file), columns, rows, use_threads)
+        batches = _of_file(source, list(of_file), columns, batch_size=rows, use_threads=use_threads)
         yield from map(recode, batches) if recode else batches
 
 
@@ -287,8 +285,7 @@ def _of_file(
     source: ParquetDataset,
     groups: Sequence[RowGroup],
     columns: Sequence[str],
-    rows: int,
-    use_threads: bool,
+    **options: Any,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the live (not deleted) rows of row groups of one file, see `row_batches`."""
     stored, partition, url = source.stored_columns, groups[0].partition, groups[0].file_url
@@ -299,8 +296,7 @@ def _of_file(
     try:
         with source.open_file(groups[0]) as file:
             names = stored.names_in(file.schema_arrow, from_file, url)
-            options = {"columns": list(names.values()), "use_threads": use_threads}
-            for batch in _stored_batches(file, groups, rows, **options):
+            for batch in _stored_batches(file, groups, columns=list(names.values()), **options):
                 mask = alive[start : start + batch.num_rows]
                 start += batch.num_rows
                 live = int(mask.sum())
@@ -327,7 +323,7 @@ def _of_file(
 
 
 def _stored_batches(
-    file: pq.ParquetFile, groups: Sequence[RowGroup], rows: int, **options: Any
+    file: pq.ParquetFile, groups: Sequence[RowGroup], **options: Any
 ) -> Iterator[pa.RecordBatch]:
     """Return record batches of row groups of one file, with deleted rows."""
     ordinals = [group.ordinal for group in groups if group.ordinal is not None]
@@ -336,4 +332,4 @@ def _stored_batches(
     types = [str(type_) for type_ in file.schema_arrow.types if pa.types.is_nested(type_)]
     is_joined = not any("dictionary<" in text for text in types)
     runs = [ordinals] if is_joined else [[ordinal] for ordinal in ordinals]
-    return chain.from_iterable(file.iter_batches(rows, row_groups=run, **options) for run in runs)
+    return chain.from_iterable(file.iter_batches(row_groups=run, **options) for run in runs)

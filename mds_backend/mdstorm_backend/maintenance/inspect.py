@@ -28,9 +28,7 @@ class Spread:
     def of(cls, numbers: Iterable[int]) -> Spread:
         """Return the spread of `numbers`."""
         found = list(numbers)
-        if not found:
-            return cls()
-        return cls(min(found), statistics.median(found), max(found), sum(found))
+        return cls(min(found), statistics.median(found), max(found), sum(found)) if found else cls()
 
 
 @dataclass(frozen=True)

@@ -168,25 +168,19 @@ def start_session(builder: Any = None) -> SparkSession:
         ) from error
 
 
-def rows_per_batch(schema: Schema) -> int:
-    """Return the most rows that an Arrow batch of these columns may have.
-
-    The column that allows the fewest rows decides. Executors join small batches again, so a small
-    number costs only a few microseconds a row.
-    """
-    rows = (column.parsed_encoding.rows_per_batch for column in schema)
-    return min(rows, default=_DEFAULT_ROWS)
-
-
 @contextmanager
 def sized_arrow_batches(session: SparkSession, schema: Schema) -> Iterator[None]:
     """Limit the rows of Arrow batches while a DataFrame of `schema` is written.
+
+    The column that allows the fewest rows decides. Executors join small batches again, so a small
+    number costs only a few microseconds a row.
 
     A smaller limit that the user has set is kept. The previous limit is restored at the end. The
     setting belongs to the whole session, so blocks that change it run one at a time. If the session
     refuses it, batches are as large as Spark makes them.
     """
-    wanted = rows_per_batch(schema)
+    rows = (column.parsed_encoding.rows_per_batch for column in schema)
+    wanted = min(rows, default=_DEFAULT_ROWS)
     with _setting:
         current = int(read_conf(session, _BATCH_CONF) or 0)
         is_small = 0 < current <= wanted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -100,10 +100,11 @@ def _stored_ends(values: pa.LargeBinaryArray) -> npt.NDArray[np.int64]:
     return offsets[values.offset : values.offset + len(values) + 1]
 
 
+@dataclass
 class ShardBuffer:
     """Collects samples with the same encodings until they fill a shard.
 
-    Parameters
+    Attributes
     ----------
     schema : Schema
         Schema of the dataset, written into the header.
@@ -111,27 +112,24 @@ class ShardBuffer:
         Names and encodings of the columns, in stored order.
     format_ : ShardFormat
         Settings of the shard; the size limit includes the header.
+    samples : int
+        Number of collected samples.
     """
 
-    def __init__(
-        self,
-        schema: Schema,
-        names: tuple[str, ...],
-        encodings: tuple[str, ...],
-        format_: ShardFormat,
-    ) -> None:
-        self.encodings = encodings
-        self.samples = 0
-        self._names = names
-        self._schema = schema
-        self._format = format_
-        self._size_limit = format_.size_limit or shard_info.MAX_SHARD_BYTES
-        self._chunks: list[memoryview] = []
-        self._lengths: list[npt.NDArray[np.int64]] = []
-        self._pieces: list[tuple[list[EncodedColumn], int, int]] = []
-        self._with_nulls: set[str] = set()
-        bitmaps = sum(len(json.dumps(name)) + _BITMAP_ENTRY for name in names) * 2
-        self._used: float = layout.preamble_size(0, self._header(layout.Validity())) + bitmaps
+    schema: Schema
+    names: tuple[str, ...]
+    encodings: tuple[str, ...]
+    format_: ShardFormat
+    samples: int = field(default=0, init=False)
+    _chunks: list[memoryview] = field(default_factory=list, init=False)
+    _lengths: list[npt.NDArray[np.int64]] = field(default_factory=list, init=False)
+    _pieces: list[tuple[list[EncodedColumn], int, int]] = field(default_factory=list, init=False)
+    _with_nulls: set[str] = field(default_factory=set, init=False)
+
+    def __post_init__(self) -> None:
+        bitmaps = sum(len(json.dumps(name)) + _BITMAP_ENTRY for name in self.names) * 2
+        header = self._header(layout.Validity())
+        self._used: float = layout.preamble_size(0, header) + bitmaps
 
     def append(self, columns: list[EncodedColumn], samples: Samples, start: int) -> int:
         """Append samples from `start` on until the shard is full.
@@ -145,8 +143,9 @@ class ShardBuffer:
         new = {column.name for column in columns if column.valid is not None} - self._with_nulls
         self._with_nulls |= new
         self._used += len(new) * self.samples * _BASE64_BIT
+        limit = self.format_.size_limit or shard_info.MAX_SHARD_BYTES
         costs = self._costs(columns, samples, start)
-        count = int(np.searchsorted(costs, self._size_limit - self._used, side="right"))
+        count = int(np.searchsorted(costs, limit - self._used, side="right"))
         if self.samples == 0:
             count = max(count, 1)
         if count == 0:
@@ -177,7 +176,7 @@ class ShardBuffer:
         """Return the validity masks of the collected samples."""
         rows: dict[str, npt.NDArray[np.bool_]] = {}
         elements: dict[str, npt.NDArray[np.bool_]] = {}
-        for position, name in enumerate(self._names):
+        for position, name in enumerate(self.names):
             pieces = [(columns[position], start, stop) for columns, start, stop in self._pieces]
             masks = [_mask(column.valid, start, stop) for column, start, stop in pieces]
             if not all(mask.all() for mask in masks):
@@ -196,7 +195,7 @@ class ShardBuffer:
         validity = self._validity()
         start = layout.preamble(np.concatenate(self._lengths), self._header(validity))
         return FullShard(
-            self._names,
+            self.names,
             self.encodings,
             self.samples,
             [start, *self._chunks],
@@ -205,10 +204,10 @@ class ShardBuffer:
         )
 
     def _header(self, validity: layout.Validity) -> bytes:
-        extra: dict[str, Any] = {"version": FORMAT_VERSION, "columns": self._schema.to_json()}
+        extra: dict[str, Any] = {"version": FORMAT_VERSION, "columns": self.schema.to_json()}
         if validity.rows or validity.elements:
             extra["nulls"] = layout.pack_validity(validity)
-        return self._format.header(self._names, self.encodings, extra)
+        return self.format_.header(self.names, self.encodings, extra)
 
 
 def _mask(valid: npt.NDArray[np.bool_] | None, start: int, stop: int) -> npt.NDArray[np.bool_]:
@@ -220,12 +219,13 @@ def _mask(valid: npt.NDArray[np.bool_] | None, start: int, stop: int) -> npt.NDA
 _SLICE_BYTES = 32 << 20
 
 
+@dataclass
 class BatchShards:
     """Cuts record batches into shards of at most the size limit of their format.
 
     A single sample larger than the limit gets its own shard. Memory: one shard and one batch.
 
-    Parameters
+    Attributes
     ----------
     schema : Schema
         Plan of the columns, in the order of the DataFrame.
@@ -233,29 +233,26 @@ class BatchShards:
         Settings of all shards.
     emit : callable
         Called with every `FullShard`, in order.
-    ragged : frozenset of str
-        Array columns that are stored with their lengths even if all arrays of a shard have the same
-        length.
+    given : frozenset of str
+        Columns whose encodings the user chose: arrays are stored with their lengths even if all
+        arrays of a shard have the same length, and never as JSON.
+    num_rows : int
+        Number of rows appended.
     """
 
-    def __init__(
-        self,
-        schema: Schema,
-        format_: ShardFormat,
-        emit: Callable[[FullShard], None],
-        ragged: frozenset[str] = frozenset(),
-    ) -> None:
-        self._schema = schema
-        self._stored_order = tuple(sorted(schema.names))
-        self._format = format_
-        self._emit = emit
-        self._given = ragged
-        self._ragged = set(ragged)
-        #: Nested array columns that were stored as JSON once, and so are from then on.
-        self._as_json: set[str] = set()
-        self._buffer: ShardBuffer | None = None
-        #: Number of rows appended.
-        self.num_rows = 0
+    schema: Schema
+    format_: ShardFormat
+    emit: Callable[[FullShard], None]
+    given: frozenset[str] = frozenset()
+    num_rows: int = field(default=0, init=False)
+    #: Nested array columns that were stored as JSON once, and so are from then on.
+    _as_json: set[str] = field(default_factory=set, init=False)
+    _buffer: ShardBuffer | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self._stored_order = tuple(sorted(self.schema.names))
+        #: Array columns that are stored with their lengths.
+        self._ragged = set(self.given)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append the rows of `batch`, which has the columns of the schema in any order."""
@@ -265,13 +262,21 @@ class BatchShards:
             columns = self._encode(rows)
             samples = assemble_samples(columns, rows.num_rows)
             self.num_rows += len(samples)
-            self._append(columns, samples)
+            encodings = tuple(column.encoding for column in columns)
+            done = 0
+            while done < len(samples):
+                if self._buffer is None:
+                    names = self._stored_order
+                    self._buffer = ShardBuffer(self.schema, names, encodings, self.format_)
+                done = self._buffer.append(columns, samples, done)
+                if done < len(samples):
+                    self.flush()
 
     def flush(self) -> None:
         """Emit the collected rows as a shard, if there are any."""
         buffer, self._buffer = self._buffer, None
         if buffer is not None:
-            self._emit(buffer.full())
+            self.emit(buffer.full())
 
     def _encode(self, rows: pa.RecordBatch) -> list[EncodedColumn]:
         columns = [self._encode_one(name, rows.column(name)) for name in self._stored_order]
@@ -295,26 +300,14 @@ class BatchShards:
         return columns
 
     def _encode_one(self, name: str, values: pa.Array) -> EncodedColumn:
-        column = self._schema[name]
+        column = self.schema[name]
         as_json = name in self._as_json
         encoded = encode_column(column, values, ragged=name in self._ragged, as_json=as_json)
         if encoded.encoding == "json" and column.is_array:
-            if name in self._given:
+            if name in self.given:
                 raise _refused(column, ValueError(encode_arrays.UNEVEN))
             self._as_json.add(name)
         return encoded
-
-    def _append(self, columns: list[EncodedColumn], samples: Samples) -> None:
-        start = 0
-        while start < len(samples):
-            if self._buffer is None:
-                encodings = tuple(column.encoding for column in columns)
-                self._buffer = ShardBuffer(
-                    self._schema, self._stored_order, encodings, self._format
-                )
-            start = self._buffer.append(columns, samples, start)
-            if start < len(samples):
-                self.flush()
 
 
 def write_shards(

@@ -213,24 +213,25 @@ def checked_shard_size(shard_size: int | None) -> int:
 
 #: Default number of threads: enough to hide the latency of an object store, few enough for memory,
 #: since each holds a shard.
-_WORKERS = 4
+DEFAULT_WORKERS = 4
 
 
+@dataclass
 class ShardStore:
     """Packs and writes shards to directories in threads, and removes them if writing fails.
 
     Directories are created for the first shard, or by `claim`. The caller waits while as many
     shards are in progress as there are threads. A failure is raised by the next call.
 
-    Parameters
+    Attributes
     ----------
-    locations : sequence of Location
+    locations : tuple of Location
         The directories; every file is written to each.
     format_ : ShardFormat
         Settings of all shards.
     prefix : str
         Start of the shards' names, as in `write_shards`.
-    max_workers : int or None
+    max_workers : int
         Number of threads.
     retry : int
         Number of retries for writing a file to remote storage; writes to a local disk are not
@@ -239,29 +240,19 @@ class ShardStore:
         Called in a thread with the size in bytes of every file written.
     """
 
-    def __init__(
-        self,
-        locations: Sequence[Location],
-        format_: ShardFormat,
-        prefix: str,
-        *,
-        max_workers: int | None = None,
-        retry: int = directories.DEFAULT_RETRY,
-        on_file: Callable[[int], None] = lambda size: None,
-    ) -> None:
-        self._locations = tuple(locations)
-        self._format = format_
-        self._prefix = prefix
-        self._retry = retry or 0
-        self._on_file = on_file
-        self._workers = max_workers or _WORKERS
-        self._pool: ThreadPoolExecutor | None = None
-        #: Shards in progress; `_reports` holds those before them, which are stored.
-        self._futures: list[Future[ShardReport]] = []
-        self._reports: list[ShardReport] = []
-        self._written: list[tuple[Location, str]] = []
-        self._made: list[Location] = []
-        self._claims: list[directories.Claim] = []
+    locations: tuple[Location, ...]
+    format_: ShardFormat
+    prefix: str
+    max_workers: int = DEFAULT_WORKERS
+    retry: int = directories.DEFAULT_RETRY
+    on_file: Callable[[int], None] = lambda size: None
+    _pool: ThreadPoolExecutor | None = field(default=None, init=False)
+    #: Shards in progress; `_reports` holds those before them, which are stored.
+    _futures: list[Future[ShardReport]] = field(default_factory=list, init=False)
+    _reports: list[ShardReport] = field(default_factory=list, init=False)
+    _written: list[tuple[Location, str]] = field(default_factory=list, init=False)
+    _made: list[Location] = field(default_factory=list, init=False)
+    _claims: list[directories.Claim] = field(default_factory=list, init=False)
 
     def claim(self) -> None:
         """Create the directories, and lock those on a local disk until the end.
@@ -275,14 +266,14 @@ class ShardStore:
         """
         try:
             self._make_directories()
-            for location in self._locations:
+            for location in self.locations:
                 self._claims.append(directories.Claim(location))
         except BaseException:
             self.remove_all()
             raise
 
     def _make_directories(self) -> None:
-        for location in self._locations:
+        for location in self.locations:
             if directories.make_directory(location):
                 self._made.append(location)
 
@@ -294,12 +285,12 @@ class ShardStore:
         WriteError
             If a directory cannot be created, or an earlier shard could not be written.
         """
-        while self._futures and (self._futures[0].done() or len(self._futures) == self._workers):
+        while self._futures and (self._futures[0].done() or len(self._futures) == self.max_workers):
             self._collect()
         if self._pool is None:
             self._make_directories()
-            self._pool = ThreadPoolExecutor(self._workers, thread_name_prefix="mdstorm-write")
-        name = shard_name(self._prefix, len(self._reports) + len(self._futures))
+            self._pool = ThreadPoolExecutor(self.max_workers, thread_name_prefix="mdstorm-write")
+        name = shard_name(self.prefix, len(self._reports) + len(self._futures))
         self._futures.append(self._pool.submit(self._pack_and_write, name, shard))
 
     def finish(self) -> list[ShardReport]:
@@ -322,17 +313,17 @@ class ShardStore:
 
     def write(self, name: str, content: Sequence[Buffer]) -> None:
         """Write a file to every directory, in the caller's thread."""
-        for location in self._locations:
+        for location in self.locations:
             with directories.file_errors(location, name):
-                if directories.retried(location, partial(location.exists, name), self._retry):
+                if directories.retried(location, partial(location.exists, name), self.retry):
                     raise DatasetExistsError(
                         f"{location.file_url(name)} appeared while this dataset was being written: "
                         "another writer has the same directory. It is left as it is; write to "
                         "another directory"
                     )
                 self._written.append((location, name))
-                directories.retried(location, partial(location.write, name, content), self._retry)
-        self._on_file(sum(map(len, content)))
+                directories.retried(location, partial(location.write, name, content), self.retry)
+        self.on_file(sum(map(len, content)))
 
     def close(self) -> None:
         """Release the locks on the directories."""
@@ -358,6 +349,6 @@ class ShardStore:
             pool.shutdown(cancel_futures=True)
 
     def _pack_and_write(self, basename: str, shard: FullShard) -> ShardReport:
-        report, name, content = shard.pack(basename, self._format)
+        report, name, content = shard.pack(basename, self.format_)
         self.write(name, content)
         return report

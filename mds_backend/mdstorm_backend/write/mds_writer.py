@@ -137,9 +137,9 @@ class MDSWriter(Described, OwnContext):
             targets.to_write,
             format_,
             "shard",
-            max_workers=max_workers,
-            retry=retry,
-            on_file=progress.add,
+            max_workers or full_shard.DEFAULT_WORKERS,
+            retry or 0,
+            progress.add,
         )
         store.claim()
         #: All other state is here, so that subclasses may use any other attribute name.
@@ -244,7 +244,7 @@ class MDSWriter(Described, OwnContext):
         try:
             if writing.shards is not None:
                 writing.shards.flush()
-            plan = writing.shards.plan if isinstance(writing.shards, TableShards) else None
+            plan = writing.shards.schema if isinstance(writing.shards, TableShards) else None
             index = commit.build_index(plan, writing.store.finish())
             writing.store.write(INDEX_NAME, [index.to_bytes()])
             writing.store.close()
@@ -344,11 +344,6 @@ class TableShards(batch_shards.BatchShards):
         Encodings that the user chose; other columns get the encoding of their type.
     format_, emit
         As for `BatchShards`.
-
-    Attributes
-    ----------
-    plan : Schema
-        The logical schema.
     """
 
     def __init__(
@@ -358,29 +353,25 @@ class TableShards(batch_shards.BatchShards):
         format_: full_shard.ShardFormat,
         emit: Callable[[full_shard.FullShard], None],
     ) -> None:
-        self.plan = type_plan.plan_batch(schema, columns)
-        # An encoding that the user chose is written unchanged.
-        super().__init__(self.plan, format_, emit, frozenset(columns or ()))
-        self._types = {name: schema.field(name).type for name in self.plan.names}
+        plan = type_plan.plan_batch(schema, columns)
+        super().__init__(plan, format_, emit, frozenset(columns or ()))
+        self._types = {name: schema.field(name).type for name in plan.names}
 
     def write_table(self, data: pa.Table | pa.RecordBatch) -> None:
         """Append the rows of a table; if it raises, some rows may already have been appended."""
         table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
-        self._check_columns(table)
-        for batch in table.select(list(self._types)).to_batches():
-            self.write(batch)
-
-    def _check_columns(self, data: pa.Table) -> None:
-        types = {field.name: field.type for field in data.schema}
+        types = {field.name: field.type for field in table.schema}
         for name, type_ in self._types.items():
             if types.get(name) != type_:
                 raise errors.InvalidArgumentError(
                     f"column {name!r} has type {types.get(name, 'nothing at all')} in this batch "
                     f"and {type_} in earlier ones: give all the same columns and types"
                 )
-            nulls = 0 if self.plan[name].nullable else data.column(name).null_count
+            nulls = 0 if self.schema[name].nullable else table.column(name).null_count
             if nulls:
                 raise errors.InvalidArgumentError(
                     f"column {name!r} holds {counted(nulls, 'null')}, and the schema of the first "
                     "batch says that it has none: make the field nullable there, or fill the nulls"
                 )
+        for batch in table.select(list(self._types)).to_batches():
+            self.write(batch)

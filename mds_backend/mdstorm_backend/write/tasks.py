@@ -130,15 +130,16 @@ class PartitionJob:
         places = self.locations
         if self.by_partition:
             places = tuple(place.child(directory_name(partition)) for place in places)
-        store = full_shard.ShardStore(
-            places, self.format_, prefix, max_workers=self.max_workers, retry=self.retry
-        )
+        store = full_shard.ShardStore(places, self.format_, prefix, self.max_workers, self.retry)
         try:
             shards = make(store.put)
             for row in rows:
                 shards.write(row)
             shards.flush()
-            return report_texts(partition, store.finish())
+            return [
+                json.dumps({"partition": partition, "sequence": sequence, **report.to_json()})
+                for sequence, report in enumerate(store.finish())
+            ]
         except BaseException:
             store.remove_all()
             raise
@@ -214,14 +215,6 @@ def write_frames(
     yield pd.DataFrame({"report": reports}, dtype=object)
 
 
-def report_texts(partition: int, reports: Sequence[full_shard.ShardReport]) -> list[str]:
-    """Return the result of a partition's task: one JSON text per shard."""
-    return [
-        json.dumps({"partition": partition, "sequence": sequence, **report.to_json()})
-        for sequence, report in enumerate(reports)
-    ]
-
-
 def reports_by_partition(texts: Sequence[str]) -> dict[int, list[full_shard.ShardReport]]:
     """Parse the results of a job's tasks; partitions and their shards are in order."""
     partitions: dict[int, list[full_shard.ShardReport]] = {}
@@ -249,8 +242,6 @@ def join_small(batches: Batches) -> Batches:
 
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    if len(batches) == 1:
-        return batches[0]
     (joined,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
     return joined
 

@@ -4,7 +4,6 @@ import os
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from socket import gethostname
 from types import SimpleNamespace
 from typing import Any
 
@@ -175,29 +174,13 @@ except ImportError as error:
 )
 
 
-def output_on_workers_without(module: str, directory: Path) -> str:
-    """What the program prints, which must leave no dataset."""
-    stand_in = directory / "site" / f"{module}.py"
-    stand_in.parent.mkdir()
-    message = f"No module named {module!r}"
-    stand_in.write_text(f"raise ModuleNotFoundError({message!r})\n")
-    done = run_program(NOT_INSTALLED, directory / "dataset", stand_in.parent, cwd=directory)
-    assert not (directory / "dataset").exists()
-    return done.stdout
-
-
 @pytest.mark.long
 def test_workers_without_arrow_say_which_python_to_choose(tmp_path: Path) -> None:
-    output = output_on_workers_without("pyarrow", tmp_path)
+    stand_in = tmp_path / "site" / "pyarrow.py"
+    stand_in.parent.mkdir()
+    stand_in.write_text("raise ModuleNotFoundError(\"No module named 'pyarrow'\")\n")
+    output = run_program(NOT_INSTALLED, tmp_path / "dataset", stand_in.parent, cwd=tmp_path).stdout
+    assert not (tmp_path / "dataset").exists()
     assert "has no pyarrow. Set the environment variable PYSPARK_PYTHON to /" in output
     assert "or activate its environment" in output
     assert len(output.splitlines()) == 1
-
-
-@pytest.mark.long
-def test_workers_without_mdstorm_say_how_to_install_it(tmp_path: Path) -> None:
-    output = output_on_workers_without("mdstorm_backend", tmp_path)
-    cause = "No module named 'mdstorm_backend'"
-    assert f"mdstorm cannot be imported on the Spark worker {gethostname()} ({cause})" in output
-    for remedy in ("add the library 'mdstorm'", "%pip install mdstorm", "PYSPARK_PYTHON"):
-        assert remedy in output

@@ -72,21 +72,12 @@ def test_shards_and_bytes_are_shown_on_a_terminal(
     assert not watchers()
 
 
-def test_nothing_is_shown_to_who_wants_silence(
-    location: Location, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("shown", [True, False])
+def test_nothing_is_shown_beside_a_bar_of_spark_or_to_who_wants_silence(
+    shown: bool, location: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    with write_progress(session(), location, shown=False):
-        assert not watchers()
-    assert terminal.getvalue() == ""
-
-
-def test_nothing_is_shown_beside_a_bar_of_spark(
-    location: Location, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    with write_progress(session(bar="true"), location):
+    with write_progress(session(bar="true") if shown else session(), location, shown=shown):
         assert not watchers()
     assert terminal.getvalue() == ""
 

@@ -29,6 +29,10 @@ def case(name: str, type_: pa.DataType, literals: list[str], expected: list[Any]
     return pytest.param(literals, type_, expected, id=name)
 
 
+def decimal(text: str, precision: int, scale: int) -> str:
+    return f"CAST('{text}' AS DECIMAL({precision},{scale}))"
+
+
 def assert_column(dataset: Dataset, expected: list[Any], type_: pa.DataType) -> None:
     """Compare the column `v` by type and values, NaN being equal to NaN."""
     column = dataset.to_table().column("v")
@@ -48,75 +52,34 @@ SCALARS = [
     case("byte", pa.int8(), ["-128Y", "127Y", "NULL"], [-128, 127, None]),
     case("short", pa.int16(), ["-32768S", "32767S", "NULL"], [-32768, 32767, None]),
     case("int", pa.int32(), ["-2147483648", "2147483647", "NULL"], [-(2**31), 2**31 - 1, None]),
-    case(
-        "long",
-        pa.int64(),
-        ["-9223372036854775808L", "9223372036854775807L", "NULL"],
-        [-(2**63), 2**63 - 1, None],
-    ),
-    case(
-        "decimal",
-        pa.decimal128(10, 2),
-        ["CAST('1.50' AS DECIMAL(10,2))", "CAST('-99999999.99' AS DECIMAL(10,2))", "NULL"],
-        [Decimal("1.50"), Decimal("-99999999.99"), None],
-    ),
-    case(
-        "decimal of 38 digits",
-        pa.decimal128(38, 0),
-        [f"CAST('{'9' * 38}' AS DECIMAL(38,0))", f"CAST('-{'9' * 38}' AS DECIMAL(38,0))"],
-        [Decimal("9" * 38), Decimal("-" + "9" * 38)],
-    ),
-    case(
-        "decimal of 38 places",
-        pa.decimal128(38, 38),
-        ["CAST(1E-38 AS DECIMAL(38,38))", "CAST(0 AS DECIMAL(38,38))"],
-        [Decimal("1E-38"), Decimal("0E-38")],
-    ),
-    case(
-        "string",
-        pa.string(),
-        ["'a\\u0000'", "'\\u0000'", "'häß 🎉'", "''", "NULL"],
-        ["a\0", "\0", "häß 🎉", "", None],
-    ),
+    case("long", pa.int64(), ["-9223372036854775808L", "9223372036854775807L", "NULL"],
+         [-(2**63), 2**63 - 1, None]),
+    case("decimal", pa.decimal128(10, 2),
+         [decimal("1.50", 10, 2), decimal("-99999999.99", 10, 2), "NULL"],
+         [Decimal("1.50"), Decimal("-99999999.99"), None]),
+    case("decimal of 38 digits", pa.decimal128(38, 0),
+         [decimal("9" * 38, 38, 0), decimal("-" + "9" * 38, 38, 0)],
+         [Decimal("9" * 38), Decimal("-" + "9" * 38)]),
+    case("decimal of 38 places", pa.decimal128(38, 38),
+         [decimal("1E-38", 38, 38), decimal("0", 38, 38)], [Decimal("1E-38"), Decimal("0E-38")]),
+    case("string", pa.string(), ["'a\\u0000'", "'\\u0000'", "'häß 🎉'", "''", "NULL"],
+         ["a\0", "\0", "häß 🎉", "", None]),
     case("varchar", pa.string(), ["CAST('ab' AS VARCHAR(3))"], ["ab"]),
     case("binary", pa.binary(), ["X'00FF00'", "X''", "NULL"], [b"\x00\xff\x00", b"", None]),
-    case(
-        "date",
-        pa.date32(),
-        ["DATE'1970-01-01'", "DATE'0001-01-01'", "DATE'9999-12-31'", "NULL"],
-        [dt.date(1970, 1, 1), dt.date.min, dt.date.max, None],
-    ),
-    case(
-        "timestamp",
-        UTC,
-        [
-            "TIMESTAMP'2020-01-01 00:00:00'",
-            "TIMESTAMP'2020-07-01 00:00:00.000001'",
-            "TIMESTAMP'1900-01-01 00:00:00'",
-            "TIMESTAMP'9999-12-30 00:00:00.123456'",
-            "NULL",
-        ],
-        [
-            utc(2020, 1, 1, 5),
-            utc(2020, 7, 1, 4, 0, 0, 1),
-            utc(1900, 1, 1, 5),
-            utc(9999, 12, 30, 5, 0, 0, 123456),
-            None,
-        ],
-    ),
-    case(
-        "timestamp_ntz",
-        WALL_CLOCK,
-        ["TIMESTAMP_NTZ'2020-01-01 00:00:00'", "TIMESTAMP_NTZ'9999-12-31 23:59:59.999999'", "NULL"],
-        [dt.datetime(2020, 1, 1), dt.datetime.max, None],
-    ),
-    case(
-        "day-time interval",
-        pa.duration("us"),
-        ["INTERVAL '1 02:03:04.567891' DAY TO SECOND", "INTERVAL '-1' DAY", "NULL"],
-        [dt.timedelta(1, 7384, 567891), dt.timedelta(-1), None],
-    ),
-]
+    case("date", pa.date32(), ["DATE'1970-01-01'", "DATE'0001-01-01'", "DATE'9999-12-31'", "NULL"],
+         [dt.date(1970, 1, 1), dt.date.min, dt.date.max, None]),
+    case("timestamp", UTC,
+         ["TIMESTAMP'2020-01-01 00:00:00'", "TIMESTAMP'2020-07-01 00:00:00.000001'",
+          "TIMESTAMP'1900-01-01 00:00:00'", "TIMESTAMP'9999-12-30 00:00:00.123456'", "NULL"],
+         [utc(2020, 1, 1, 5), utc(2020, 7, 1, 4, 0, 0, 1), utc(1900, 1, 1, 5),
+          utc(9999, 12, 30, 5, 0, 0, 123456), None]),
+    case("timestamp_ntz", WALL_CLOCK,
+         ["TIMESTAMP_NTZ'2020-01-01 00:00:00'", "TIMESTAMP_NTZ'9999-12-31 23:59:59.999999'"],
+         [dt.datetime(2020, 1, 1), dt.datetime.max]),
+    case("day-time interval", pa.duration("us"),
+         ["INTERVAL '1 02:03:04.567891' DAY TO SECOND", "INTERVAL '-1' DAY", "NULL"],
+         [dt.timedelta(1, 7384, 567891), dt.timedelta(-1), None]),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("literals", "type_", "expected"), SCALARS)
@@ -164,14 +127,9 @@ def test_arrow_types_with_64_bit_offsets(spark: Any, set_conf: Any, target: Path
         "SELECT 'a' AS text, X'00' AS bytes, array('b', NULL) AS list, array(1) AS numbers,"
         " named_struct('text', 'c', 'bytes', X'FF') AS struct"
     )
+    struct = {"text": "c", "bytes": b"\xff"}
     assert materialize(df, str(target)).to_table().to_pylist() == [
-        {
-            "text": "a",
-            "bytes": b"\x00",
-            "list": ["b", None],
-            "numbers": [1],
-            "struct": {"text": "c", "bytes": b"\xff"},
-        }
+        {"text": "a", "bytes": b"\x00", "list": ["b", None], "numbers": [1], "struct": struct}
     ]
 
 
@@ -184,24 +142,14 @@ def test_collated_strings(frame: MakeFrame, target: Path) -> None:
 # Arrays and vectors: their values, and the form in which shards hold them.
 
 ARRAYS = [
-    case(
-        "ragged with both kinds of nulls",
-        pa.int64(),
-        ["array(1L, 2L)", "array()", "NULL", "array(5L, NULL, 7L)"],
-        [[1, 2], [], None, [5, None, 7]],
-    ),
-    case(
-        "string",
-        pa.string(),
-        [
-            "array('a', 'quote \" back \\\\ line \\n')",
-            "array()",
-            "NULL",
-            "array('', NULL, 'ü\\u0000')",
-        ],
-        [["a", 'quote " back \\ line \n'], [], None, ["", None, "ü\0"]],
-    ),
-]
+    case("ragged with both kinds of nulls", pa.int64(),
+         ["array(1L, 2L)", "array()", "NULL", "array(5L, NULL, 7L)"],
+         [[1, 2], [], None, [5, None, 7]]),
+    case("string", pa.string(),
+         ["array('a', 'quote \" back \\\\ line \\n')", "array()", "NULL",
+          "array('', NULL, 'ü\\u0000')"],
+         [["a", 'quote " back \\ line \n'], [], None, ["", None, "ü\0"]]),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("literals", "element", "expected"), ARRAYS)
@@ -254,12 +202,7 @@ FIELDS = [
     ("binary", "X'00FF'", pa.binary(), b"\x00\xff"),
     ("date", "DATE'9999-12-31'", pa.date32(), dt.date.max),
     ("timestamp", "TIMESTAMP'2020-01-01 00:00:00.000001'", UTC, utc(2020, 1, 1, 5, 0, 0, 1)),
-    (
-        "timestamp_ntz",
-        "TIMESTAMP_NTZ'2020-01-01 00:00:00'",
-        WALL_CLOCK,
-        dt.datetime(2020, 1, 1),
-    ),
+    ("timestamp_ntz", "TIMESTAMP_NTZ'2020-01-01 00:00:00'", WALL_CLOCK, dt.datetime(2020, 1, 1)),
     ("interval", "INTERVAL '-1' DAY", pa.duration("us"), dt.timedelta(-1)),
     ("array", "array('x', NULL)", pa.list_(pa.string()), ["x", None]),
     ("rows", "array(named_struct('a', 1), NULL)", pa.list_(pa.struct([("a", pa.int32())])),

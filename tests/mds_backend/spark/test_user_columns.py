@@ -31,25 +31,16 @@ def test_columns_choose_in_the_order_of_the_frame() -> None:
 @pytest.mark.parametrize(
     ("spark_type", "encoding"),
     [
-        ("byte", "int8"),
-        ("boolean", "uint8"),
-        ("date", "int32"),
-        ("timestamp", "int64"),
-        ("decimal(10,2)", "str_decimal"),
-        ("string", "str"),
-        ("binary", "bytes"),
-        (array_of("integer"), "ndarray:int32"),
+        ("byte", "int8"), ("boolean", "uint8"), ("date", "int32"), ("timestamp", "int64"),
+        ("decimal(10,2)", "str_decimal"), ("string", "str"), ("binary", "bytes"),
+        (array_of("integer"), "ndarray:int32"), (array_of("integer"), "ndarray:int32:2"),
         ({**array_of("integer"), "containsNull": False}, "ndarray:int32"),
-        (array_of("integer"), "ndarray:int32:2"),
-        (array_of("boolean"), "ndarray:uint8"),
-        (struct_of(a="long"), "json"),
-        (map_of("string", "decimal(5,1)"), "json"),
-        (array_of(array_of("double")), "json"),
-        (VECTOR, "ndarray:float64"),
-        (VECTOR, "ndarray:float64:3"),
+        (array_of("boolean"), "ndarray:uint8"), (struct_of(a="long"), "json"),
+        (map_of("string", "decimal(5,1)"), "json"), (array_of(array_of("double")), "json"),
+        (VECTOR, "ndarray:float64"), (VECTOR, "ndarray:float64:3"),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_an_encoding_of_the_type_itself_keeps_the_type(spark_type: Any, encoding: str) -> None:
     (column,) = plan_columns([field("v", spark_type)], {"v": encoding})
     assert (column.encoding, column.spark_type) == (encoding, spark_type)
@@ -58,35 +49,18 @@ def test_an_encoding_of_the_type_itself_keeps_the_type(spark_type: Any, encoding
 @pytest.mark.parametrize(
     ("spark_type", "encoding"),
     [
-        ("byte", "uint8"),
-        ("long", "int"),
-        ("long", "int32"),
-        ("integer", "float32"),
-        ("double", "int8"),
-        ("double", "float32"),
-        ("double", "str_float"),
-        ("long", "str_int"),
-        ("boolean", "int"),
-        ("boolean", "str"),
-        ("date", "str"),
-        ("timestamp", "str"),
-        ("decimal(5,0)", "int64"),
-        ("string", "json"),
-        ("long", "json"),
-        ("decimal(10,2)", "json"),
-        ("boolean", "json"),
-        (array_of("integer"), "json"),
-        (array_of("integer"), "ndarray"),
-        (array_of("integer"), "ndarray:int64"),
-        (array_of("integer"), "ndarray:int32:2,3"),
-        (array_of("double"), "ndarray:float32"),
-        (VECTOR, "ndarray:float32"),
-        (array_of("binary"), "jpeg_array"),
-        (struct_of(a="long"), "pkl"),
+        ("byte", "uint8"), ("long", "int"), ("long", "int32"), ("integer", "float32"),
+        ("double", "int8"), ("double", "float32"), ("double", "str_float"), ("long", "str_int"),
+        ("boolean", "int"), ("boolean", "str"), ("date", "str"), ("timestamp", "str"),
+        ("decimal(5,0)", "int64"), ("string", "json"), ("long", "json"), ("decimal(10,2)", "json"),
+        ("boolean", "json"), (array_of("integer"), "json"), (array_of("integer"), "ndarray"),
+        (array_of("integer"), "ndarray:int64"), (array_of("integer"), "ndarray:int32:2,3"),
+        (array_of("double"), "ndarray:float32"), (VECTOR, "ndarray:float32"),
+        (array_of("binary"), "jpeg_array"), (struct_of(a="long"), "pkl"),
         *(("binary", text) for text in ("png", "jpeg", "pil", "pkl", "str", "json", "list[png]")),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_every_other_encoding_that_can_hold_the_values_is_taken(
     spark_type: Any, encoding: str
 ) -> None:
@@ -97,20 +71,13 @@ def test_every_other_encoding_that_can_hold_the_values_is_taken(
 @pytest.mark.parametrize(
     ("spark_type", "encoding"),
     [
-        ("long", "str"),
-        ("string", "int"),
-        ("string", "bytes"),
-        ("string", "jpeg"),
-        ("binary", "int32"),
-        ("float", "str_float"),
-        ("double", "str_int"),
-        ("long", "ndarray"),
-        (array_of("integer"), "int32"),
-        (array_of("string"), "ndarray"),
+        ("long", "str"), ("string", "int"), ("string", "bytes"), ("string", "jpeg"),
+        ("binary", "int32"), ("float", "str_float"), ("double", "str_int"), ("long", "ndarray"),
+        (array_of("integer"), "int32"), (array_of("string"), "ndarray"),
         (struct_of(a="long"), "str"),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_an_encoding_that_cannot_hold_the_values_is_refused(spark_type: Any, encoding: str) -> None:
     with pytest.raises(InvalidArgumentError, match="Mismatched types: column name 'v' is") as e:
         plan_columns([field("v", spark_type)], {"v": encoding})

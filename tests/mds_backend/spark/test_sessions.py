@@ -1,14 +1,23 @@
-"""Configuration is read and set as far as a session allows it."""
+"""Sessions: their start, what they let us configure, the size of their batches, their errors."""
 
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
+from tests.conftest import IS_REFUSING
+from tests.mds_backend.small_datasets import array_of, plan, struct_of
 from tests.refusing import refusal
 
-from mdstorm_backend.spark import is_local, read_conf, session_conf
-from mdstorm_backend.spark.sessions import is_refusal, short_reason
+from mdstorm_backend.spark import is_local, materialize, read_conf, session_conf
+from mdstorm_backend.spark.sessions import is_refusal, short_reason, sized_arrow_batches
+
+CONF = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 PYTHON_IN_JAVA = """An exception was thrown from the Python worker.
 Traceback (most recent call last):
@@ -179,3 +188,93 @@ def test_spark_itself_refuses_static_configuration(spark: Any, key: str) -> None
 )
 def test_an_error_is_told_in_one_line(error: Exception, reason: str) -> None:
     assert short_reason(error) == reason
+
+
+@pytest.mark.parametrize(
+    ("types", "rows"),
+    [(["long", "decimal(38,0)"], 10_000), (["string"], 512), ([array_of("double")], 512),
+     ([array_of("string")], 512), ([struct_of(a="long")], 512), (["long", "binary"], 128)],
+    ids=str,
+)  # fmt: skip
+def test_the_widest_column_decides_how_many_rows_a_batch_has(types: list[Any], rows: int) -> None:
+    conf = Conf()
+    with sized_arrow_batches(session(conf), plan({f"c{i}": t for i, t in enumerate(types)})):
+        assert conf == {CONF: str(rows)}
+    assert conf == {}
+
+
+@pytest.mark.parametrize(
+    ("before", "inside"),
+    [(None, "128"), ("5000", "128"), ("128", "128"), ("7", "7"), ("0", "128"), ("-1", "128")],
+)
+def test_the_size_of_batches_is_lowered_and_restored(before: str | None, inside: str) -> None:
+    conf = Conf() if before is None else Conf({CONF: before})
+    with sized_arrow_batches(session(conf), plan({"x": "binary"})):
+        assert conf[CONF] == inside
+    assert conf.get(CONF) == before
+
+
+def test_all_rows_arrive_in_batches_of_any_size(spark: Any, target: Path) -> None:
+    """Where the session refuses the setting, the first batch has 10,000 rows instead of 128."""
+    df = spark.range(0, 10_500, 1, 1).selectExpr("CAST(id AS STRING) AS x", "X'00' AS y")
+    assert materialize(df, str(target)).to_table().column("x").to_pylist() == [
+        str(i) for i in range(10_500)
+    ]
+
+
+@pytest.mark.long
+def test_large_binaries_of_more_rows_than_an_arrow_batch_holds(spark: Any, tmp_path: Path) -> None:
+    """Without smaller batches the first one has 2.5 GB, which Spark 3.5 does not survive."""
+    rows, size = 10_500, 250_000
+    df = spark.range(0, rows, 1, 1).selectExpr(f"CAST(repeat('x', {size}) AS BINARY) AS x")
+    target = tmp_path / "dataset"
+    try:
+        dataset = materialize(df, str(target), shard_size=1 << 28)
+        assert len(dataset) == rows
+        assert dataset.nbytes > rows * size
+        assert dataset[rows - 1]["x"] == b"x" * size
+    finally:
+        shutil.rmtree(target, ignore_errors=True)
+
+
+@pytest.mark.skipif(not IS_REFUSING, reason="this session refuses nothing")
+def test_the_refusing_session_of_the_tests_refuses_configuration_and_the_jvm(
+    spark: Any, set_conf: Any
+) -> None:
+    for call in (lambda: spark.conf.get(CONF, "default"), lambda: spark.conf.set(CONF, "1")):
+        with pytest.raises(Exception, match=r"^\[CONFIG_NOT_AVAILABLE\] Configuration"):
+            call()
+    assert read_conf(spark, CONF) is None
+    for name in ("sparkContext", "_jvm", "_jsparkSession", "_jsc"):
+        assert not hasattr(spark, name)
+    for call in (spark.range(1).cache, lambda: spark.catalog.cacheTable("x")):
+        with pytest.raises(Exception, match=r"^\[NOT_SUPPORTED_WITH_SERVERLESS\]"):
+            call()
+    set_conf("spark.sql.session.timeZone", "Asia/Tokyo")  # which is on the list
+    assert read_conf(spark, "spark.sql.session.timeZone") == "Asia/Tokyo"
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_java_that_is_missing_or_cannot_be_used_is_said(is_there: bool, tmp_path: Path) -> None:
+    java = tmp_path / "home" / "bin" / "java"
+    if is_there:
+        java.parent.mkdir(parents=True)
+        java.write_text("#!/bin/sh\nexit 1\n")
+        java.chmod(0o755)
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("JAVA", "SPARK", "PYSPARK_GATEWAY"))
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", "from mdstorm_backend.spark import start_session; start_session()"],
+        env={**kept, "JAVA_HOME": str(tmp_path / "home")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    last = done.stderr.splitlines()[-1]
+    assert "MissingDependencyError: Spark could not start Java" in last
+    assert "Spark 4 needs Java 17" in last
+    assert "Install Java 17" in last
