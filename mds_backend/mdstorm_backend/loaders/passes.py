@@ -322,8 +322,12 @@ class Pass:
         rest = self._rest
         if rest is None:
             return self.goes_on
-        place = rest.sampler.place(rest.place, self._position)
-        return replace(place, end=place.consumed) if self._is_at_end(rest, place) else place
+        place, is_over = rest.sampler.place(rest.place, self._position), self._is_over
+        if not is_over and rest.options.num_epochs is not None:
+            # The last batch may have been delivered, even if no further one was requested yet.
+            is_last = rest.sampler.spans_epochs or rest.options.is_last_epoch(place)
+            is_over = is_last and rest.sampler.is_over(place)
+        return replace(place, end=place.consumed) if is_over else place
 
     def stands_at(self, position: int) -> bool:
         """Whether the pass is at a position, give or take less than one sample for each rank.
@@ -416,10 +420,3 @@ class Pass:
         if place is None:
             place = self.schedule.epochs.begun or self.schedule.epochs.next_place
         return write_state(self._present, self.batching, place)
-
-    def _is_at_end(self, rest: Rest, place: Place) -> bool:
-        """Whether the last batch was delivered, even if no further batch was requested yet."""
-        if self._is_over or rest.options.num_epochs is None:
-            return self._is_over
-        is_last = rest.sampler.spans_epochs or rest.options.is_last_epoch(place)
-        return is_last and rest.sampler.is_over(place)

@@ -10,7 +10,7 @@ import math
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import connection, parent_process
 from typing import Any
@@ -161,6 +161,7 @@ def _exact(name: str, value: Any) -> Any:
     return _or_nan(np.float64, value)
 
 
+@dataclass(eq=False)
 class WorkerPart:
     """A worker's part of an iteration, and its position. Creating it begins the iteration.
 
@@ -188,33 +189,25 @@ class WorkerPart:
         If the state is of another worker, dataset, order or world.
     """
 
-    def __init__(
-        self,
-        schedule: Schedule,
-        batch_size: int | None,
-        worker: Worker,
-        state: Mapping[str, Any] | None = None,
-    ) -> None:
+    schedule: Schedule
+    batch_size: int | None
+    worker: Worker
+    state: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
         end_with_parent()
-        self._schedule = schedule
-        self._worker = worker
-        self._batch_size = batch_size
-        self._part = worker.number
-        self._state = state
-        self.yielded = self.noted = 0
+        schedule, state = self.schedule, self.state
+        self._part, self.yielded = self.worker.number, 0
         if state is None:
-            self._rests = schedule.own_rests(batch_size, worker)
-            self._rest = next(self._rests, None)
-            return
-        here = self._here()
-        there = state["mdstorm"][_WORKER]
-        if missing := [key for key in here if key not in there]:
-            raise damaged(f"it has no {missing} of its worker")
-        check_equal(there, here, schedule.options.dataset.url)
-        self._part, self.yielded = number(there, "part"), number(there, "rows")
-        self.noted = self.yielded
-        self._rests = schedule.rests_of_worker(state, batch_size, worker)
-        self._rest = next(self._rests, None)
+            self._rests = schedule.own_rests(self.batch_size, self.worker)
+        else:
+            here, there = self._here(), state["mdstorm"][_WORKER]
+            if missing := [key for key in here if key not in there]:
+                raise damaged(f"it has no {missing} of its worker")
+            check_equal(there, here, schedule.options.dataset.url)
+            self._part, self.yielded = number(there, "part"), number(there, "rows")
+            self._rests = schedule.rests_of_worker(state, self.batch_size, self.worker)
+        self.noted, self._rest = self.yielded, next(self._rests, None)
 
     def rests(self) -> Iterator[tuple[Rest, int]]:
         """Yield each `Rest` to read, with the number of this worker's part of it."""
@@ -223,7 +216,7 @@ class WorkerPart:
             following = next(self._rests, None)
             if following is None:  # keep the last one: the state is that of the end
                 return
-            self._rest, self._part, self.yielded = following, self._worker.number, 0
+            self._rest, self._part, self.yielded = following, self.worker.number, 0
 
     def advance(self, mark: Any) -> None:
         """Record that a whole batch was delivered; `mark` is its mark in the block."""
@@ -235,7 +228,7 @@ class WorkerPart:
     def state_dict(self) -> dict[str, Any]:
         """Return the state of this worker."""
         if self._rest is None:  # there was nothing to read
-            return self._schedule.state_dict(0, True) if self._state is None else {**self._state}
+            return self.schedule.state_dict(0, True) if self.state is None else {**self.state}
         rest = self._rest
         state = write_state(rest.options, rest.batching, rest.place, skipped=rest.skipped)
         place = {**self._here(), "part": self._part, "rows": self.yielded}
@@ -244,10 +237,10 @@ class WorkerPart:
     def _here(self) -> dict[str, Any]:
         """Return the values that must be equal when a state is taken and when it is loaded."""
         return {
-            "number": self._worker.number,
-            "num_workers": self._worker.count,
-            "batch_size": self._batch_size,
-            "world_size": self._schedule.options.in_world(self._worker.world).order.world_size,
+            "number": self.worker.number,
+            "num_workers": self.worker.count,
+            "batch_size": self.batch_size,
+            "world_size": self.schedule.options.in_world(self.worker.world).order.world_size,
         }
 
 
