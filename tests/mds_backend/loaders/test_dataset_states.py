@@ -63,13 +63,10 @@ def test_samples_go_on_from_a_state_without_arguments(
     ("key", "value", "message"),
     [
         ("settings", 7, "'settings' has to be a mapping, found 7"),
-        ("settings", "text", "'settings' has to be a mapping"),
         ("first_epoch", "x", "'first_epoch' has to be an integer"),
         ("first_epoch", 1, "its pass began with epoch 1, and it stands in 0"),
-        ("first_epoch", 10**30, "its pass began with epoch 10{30}, and it stands in 0"),
         ("sample_in_epoch", ROWS + 1, f"samples of an epoch that ends after {ROWS}"),
         ("epoch_end", "4", "'epoch_end' has to be an integer"),
-        ("epoch", None, "'epoch' has to be an integer"),
         ("epoch", -2, "'epoch' has to be an integer"),
         ("sample_in_epoch", "4", "'sample_in_epoch' has to be an integer"),
         ("num_canonical_nodes", 0, "'num_canonical_nodes' has to be an integer"),
@@ -92,12 +89,6 @@ def test_damaged_states_are_refused_and_change_nothing(
         with pytest.raises(StateMismatchError, match=expected):
             loader_of(dataset).load_state_dict(wrong)  # type: ignore[arg-type]
     assert dataset.next_epoch == 0
-
-
-def test_every_sample_is_counted_when_it_is_delivered(url: str) -> None:
-    dataset = dataset_of(url, "elastic")
-    counts = [dataset.state_dict()["sample_in_epoch"] for _ in dataset]
-    assert counts == list(range(1, ROWS + 1))
 
 
 @in_either_order
@@ -156,13 +147,6 @@ def test_samples_that_no_batch_ends_with_are_split_evenly(url: str) -> None:
     assert dataset.state_dict(0, True)["mdstorm"]["finished"]
     state = dataset.state_dict(20, True)
     assert (state["epoch"], state["sample_in_epoch"]) == (0, 20)
-
-
-def test_a_state_that_a_transform_makes_unknown_is_refused(url: str) -> None:
-    dataset = dataset_of(url, "exact", transform=Where(lambda number: number % 2 == 0))
-    samples(dataset, 5)
-    with pytest.raises(StateMismatchError, match="a transform may drop rows"):
-        dataset.state_dict()
 
 
 @in_either_order
@@ -224,17 +208,6 @@ def test_a_state_is_loaded_and_saved_again_before_anything_is_read(
     assert state["mdstorm"]["first_epoch"] == 0
 
 
-@in_either_order
-def test_the_dataset_stands_where_a_state_was_loaded_by_its_loader(url: str, order: str) -> None:
-    first = loader_of(dataset_of(url, order))
-    seen = rows(islice(first, 5))
-    dataset = dataset_of(url, order)
-    loader_of(dataset).load_state_dict(first.state_dict())
-    again = dataset_of(url, order)
-    again.load_state_dict(dataset.state_dict())
-    assert Counter(seen + rows(loader_of(again))) == Counter(range(ROWS))
-
-
 @pytest.mark.parametrize("from_beginning", [True, False])
 def test_where_a_function_may_drop_samples_only_the_loader_knows_how_many_were_read(
     url: str, from_beginning: bool
@@ -246,8 +219,12 @@ def test_where_a_function_may_drop_samples_only_the_loader_knows_how_many_were_r
     seen = rows(islice(loader_of(one), 3))
     again.load_state_dict(one.state_dict(3 * BATCH, from_beginning))
     assert sorted(seen + rows(loader_of(again))) == list(range(0, ROWS, 2))
-    with pytest.raises(StateMismatchError, match="a transform may drop rows"):
-        dataset().state_dict(3 * BATCH, from_beginning)
+    for reading in (dataset(), one):
+        samples(reading, 5)  # which no loader counts
+        with pytest.raises(StateMismatchError, match="a transform may drop rows"):
+            reading.state_dict(3 * BATCH, from_beginning)
+        with pytest.raises(StateMismatchError, match="a transform may drop rows"):
+            reading.state_dict()
 
 
 @in_either_order
@@ -260,6 +237,7 @@ def test_of_the_states_of_a_dataset_and_its_loader_the_last_one_counts(
     for batch in islice(other, 5):
         seen += rows([batch])
         states.append(other.state_dict())
-    loader.load_state_dict(states[1])
-    dataset.load_state_dict(states[4])
+    for each, state in ((dataset, states[0]), (loader, states[1]), (dataset, states[4])):
+        each.load_state_dict(state)
+        assert dataset.state_dict()["sample_in_epoch"] == state["sample_in_epoch"]
     assert Counter(seen + rows(loader)) == Counter(range(ROWS))

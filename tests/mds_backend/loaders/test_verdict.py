@@ -39,13 +39,6 @@ def test_downloads_over_an_idle_link_want_more_of_them_at_a_time() -> None:
     )
 
 
-def test_a_link_that_is_never_idle_wants_fewer_bytes() -> None:
-    verdict = found(62, "downloads", downloads=8, downloading_seconds=95).verdict
-    assert verdict.cause == "downloads"
-    assert "compress the shards" in str(verdict)
-    assert "predownload" not in str(verdict)
-
-
 def test_worker_processes_download_at_the_same_time() -> None:
     of_four = found(50, "downloads", workers=4, downloaded_bytes=4_000, downloading_seconds=40)
     assert of_four.download_rate == 400
@@ -57,22 +50,6 @@ def test_downloads_of_what_was_evicted_want_a_larger_cache() -> None:
     assert verdict.cause == "cache"
     assert "5 of 10 brought back what was evicted: raise cache_limit" in str(verdict)
     assert found(40, "downloads", downloads=10, downloaded_again=4).verdict.cause == "downloads"
-
-
-@pytest.mark.parametrize(
-    ("cause", "remedy"),
-    [
-        ("cache", "cache_limit"),
-        ("decoding", "workers_count"),
-        ("transforms", "vectorise"),
-        ("batching", "batch_size"),
-    ],
-)
-def test_every_other_cause_has_its_remedy(cause: str, remedy: str) -> None:
-    verdict = found(30, cause).verdict
-    assert verdict.cause == cause
-    assert "training waits 30 % of the time, 30 % for" in str(verdict)
-    assert remedy in str(verdict)
 
 
 def test_a_start_that_takes_longer_than_all_other_waiting_is_the_verdict() -> None:

@@ -161,7 +161,7 @@ def test_tensors_are_copied_wherever_they_are_and_nothing_else_is(url: str, devi
     assert (features["text"][:2], pair[1], name) == (["0", "1"], None, "name")
 
 
-def test_an_error_comes_after_the_batches_before_it(device: Device) -> None:
+def test_what_is_read_ends_after_an_error_and_with_the_loader(device: Device) -> None:
     closed = []
 
     def batches() -> Any:
@@ -172,27 +172,15 @@ def test_an_error_comes_after_the_batches_before_it(device: Device) -> None:
         finally:
             closed.append(True)
 
-    delivered = on_device(batches(), torch.device("xpu"))
-    assert next(delivered)[1] == 0
-    with pytest.raises(RuntimeError, match="broken"):
-        list(delivered)
-    assert closed == [True]
-
-
-def test_a_loader_that_is_left_ends_what_it_reads(device: Device) -> None:
-    closed = []
-
-    def batches() -> Any:
-        try:
-            for n in range(3):
-                yield torch.tensor([n]), n, 1
-        finally:
-            closed.append(True)
-
-    delivered = on_device(batches(), torch.device("xpu"))
-    next(delivered)
-    delivered.close()
-    assert closed == [True]
+    for ends_early in (False, True):
+        delivered = on_device(batches(), torch.device("xpu"))
+        assert next(delivered)[1] == 0
+        if ends_early:
+            delivered.close()
+        else:
+            with pytest.raises(RuntimeError, match="broken"):
+                list(delivered)
+        assert closed.pop()
 
 
 class Point(NamedTuple):
@@ -234,11 +222,6 @@ def test_a_gpu_gets_every_row(url: str, order: str, tmp_path: Path) -> None:
     assert numbers(found) == numbers(loader_of(url, order))
 
 
-class Pair(NamedTuple):
-    x: torch.Tensor
-    y: list[str]
-
-
 def test_columns_of_any_kind_are_repeated() -> None:
     batch = {"number": torch.tensor([1, 2]), "matrix": torch.eye(2), "text": ["a", "b"]}
 
@@ -250,13 +233,13 @@ def test_columns_of_any_kind_are_repeated() -> None:
 
 
 def test_structures_stay_what_they_are() -> None:
-    pair = repeated_rows(Pair(torch.tensor([1, 2]), ["a", "b"]), 2, 3)
+    pair = repeated_rows(Point(torch.tensor([1, 2]), ["a", "b"]), 2, 3)
     columns = repeated_rows([torch.tensor([1, 2]), torch.tensor([3, 4])], 2, 3)
     mixed = repeated_rows([["a", "b"], torch.tensor([1, 2])], 2, 3)
     nested = repeated_rows({"x": [torch.tensor([1, 2]), torch.tensor([3, 4])]}, 2, 3)
     other = repeated_rows({"scale": torch.tensor(2.0), "name": "batch", "x": (1, 2)}, 2, 3)
 
-    assert isinstance(pair, Pair)
+    assert isinstance(pair, Point)
     assert (pair.x.tolist(), pair.y) == ([1, 2, 1], ["a", "b", "a"])
     assert [column.tolist() for column in columns] == [[1, 2, 1], [3, 4, 3]]
     assert (mixed[0], mixed[1].tolist()) == (["a", "b", "a"], [1, 2, 1])

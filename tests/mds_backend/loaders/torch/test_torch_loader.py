@@ -6,20 +6,11 @@ import pytest
 import torch
 from tests.mds_backend.loaders.loaders import column, rows, torch_loader
 from tests.mds_backend.small_datasets import write_dataset
-from torch.utils.data import DataLoader
 
-import mdstorm_backend
-from mdstorm_backend import Dataset, ExactOrder, StreamingDataset
+from mdstorm_backend import Dataset, ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import DatasetNotFoundError, InvalidArgumentError
 
 ROWS, SHARDS = 100, 10
-
-
-def test_a_loader_is_a_pytorch_data_loader(numbers: Dataset) -> None:
-    loader = torch_loader(numbers, batch_size=7)
-    assert isinstance(loader, DataLoader)
-    assert loader.batch_size == 7
-    assert len(loader) == 15
 
 
 @pytest.mark.parametrize(
@@ -44,7 +35,7 @@ def test_endless_epochs_have_no_length(numbers: Dataset) -> None:
 
 def test_nothing_is_opened_before_the_first_use(tmp_path: Path) -> None:
     source = StreamingDataset(local=str(tmp_path / "none"), order=ExactOrder())
-    loader = mdstorm_backend.StreamingDataLoader(source)
+    loader = StreamingDataLoader(source)
     with pytest.raises(DatasetNotFoundError, match="it has no index"), loader:
         pytest.fail("the dataset does not exist")
     with pytest.raises(DatasetNotFoundError):
@@ -75,32 +66,21 @@ def test_a_batch_size_is_a_positive_integer(numbers: Dataset, batch_size: Any) -
         torch_loader(numbers, batch_size=batch_size)
 
 
-def pinning_loader(directory: Path) -> Any:
-    fields = {"number": "long", "word": "string"}
-    dataset = write_dataset(directory, {"number": [1, 2], "word": ["a", "b"]}, fields)
-    source = StreamingDataset(local=dataset.url)
-    return mdstorm_backend.StreamingDataLoader(source, batch_size=1, pin_memory=True)
-
-
+@pytest.mark.parametrize("has_gpu", [True, False])
 def test_tensors_are_pinned_where_there_is_a_gpu(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_gpu: bool
 ) -> None:
+    fields = {"number": "long", "word": "string"}
+    dataset = write_dataset(tmp_path, {"number": [1, 2], "word": ["a", "b"]}, fields)
+    loader = StreamingDataLoader(StreamingDataset(local=dataset.url), 1, pin_memory=True)
     pinned: list[torch.Tensor] = []
 
-    def pin_memory(tensor: torch.Tensor) -> torch.Tensor:
+    def pin_memory(tensor: torch.Tensor, device: Any = None) -> torch.Tensor:
         pinned.append(tensor)
         return tensor.clone()
 
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: has_gpu)
     monkeypatch.setattr(torch.Tensor, "pin_memory", pin_memory)
-    batches = list(pinning_loader(tmp_path))
-    assert [tensor.tolist() for tensor in pinned] == [[1], [2]]
-    assert [(batch["number"].item(), batch["word"]) for batch in batches] == [
-        (1, ["a"]),
-        (2, ["b"]),
-    ]
-
-
-def test_without_a_gpu_nothing_is_pinned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert [batch["number"].item() for batch in pinning_loader(tmp_path)] == [1, 2]
+    found = [(batch["number"].item(), batch["word"]) for batch in loader]
+    assert [tensor.tolist() for tensor in pinned] == ([[1], [2]] if has_gpu else [])
+    assert found == [(1, ["a"]), (2, ["b"])]
