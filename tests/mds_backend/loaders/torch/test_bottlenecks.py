@@ -5,7 +5,6 @@ let time pass only while training waits for them: so all of the waiting is for t
 """
 
 import threading
-from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -62,20 +61,15 @@ class Case:
             self._changed.wait_for(lambda: _is_training() or self._is_waiting)
             self.clock.advance(seconds)
 
-    def slow(self, owner: Any, name: str, seconds: Callable[[], float] = lambda: 10) -> None:
-        """Let each call of a method take some seconds."""
+    def slow(self, owner: Any, name: str) -> None:
+        """Let each call of a method take ten seconds."""
         method = getattr(owner, name)
 
         def slowly(*arguments: Any, **keywords: Any) -> Any:
-            self._pass_time(seconds())
+            self._pass_time(10)
             return method(*arguments, **keywords)
 
         self._patch.setattr(owner, name, slowly)
-
-    def slowly(self, value: Any) -> Any:
-        """Take ten seconds for nothing."""
-        self._pass_time(10)
-        return value
 
     def read(
         self, *, training: float = 1, of: Any = StreamingDataset, passes: int = 1, **options: Any
@@ -107,99 +101,51 @@ def case(numbers: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> C
     return Case(numbers.url, tmp_path / "local", monkeypatch)
 
 
-def slow_training(case: Case) -> Statistics:
-    return case.read(training=10)
+class Items(StreamingDataset):
+    """Makes its samples itself."""
+
+    def __getitem__(self, at: Any) -> Any:
+        return super().__getitem__(at)
 
 
-def slow_downloads(case: Case) -> Statistics:
-    case.slow(Location, "download")
-    return case.read(training=5)
+class Functions:
+    """What a program gives to its loader."""
+
+    batch_map = staticmethod(lambda batch: batch)
+    collate = staticmethod(default_collate)
 
 
-def slow_downloads_in_threads(case: Case) -> Statistics:
-    case.slow(Location, "download")
-    return case.read(training=0, workers=2)
-
-
-def a_full_link(case: Case) -> Statistics:
-    case.slow(Location, "download")
-    return case.read(training=0.1)
-
-
-def a_small_cache(case: Case) -> Statistics:
-    case.slow(Location, "download")
-    return case.read(passes=3, cache_limit=3400)
-
-
-def another_process(case: Case) -> Statistics:
-    case.slow(shard_cache, "wait_for_lock")
-    return case.read()
-
-
-def no_room(case: Case) -> Statistics:
-    case.slow(shard_cache.space, "reserve")
-    return case.read()
-
-
-def slow_decoding(case: Case) -> Statistics:
-    case.slow(Gatherer, "__call__")
-    return case.read()
-
-
-def slow_decoding_in_a_thread(case: Case) -> Statistics:
-    case.slow(Gatherer, "__call__")
-    return case.read(training=0, workers=1)
-
-
-def a_slow_getitem(case: Case) -> Statistics:
-    class Slow(StreamingDataset):
-        def __getitem__(self, at: Any) -> Any:
-            return case.slowly(super().__getitem__(at))
-
-    return case.read(of=Slow)
-
-
-def a_slow_batch_map(case: Case) -> Statistics:
-    return case.read(batch_map=case.slowly)
-
-
-def a_slow_collate(case: Case) -> Statistics:
-    return case.read(collate_fn=lambda samples: case.slowly(default_collate(samples)))
-
-
-def slow_batches(case: Case) -> Statistics:
-    case.slow(torch_tensors, "split_values")
-    return case.read()
-
-
-def a_slow_start(case: Case) -> Statistics:
-    case.slow(Pass, "rests")
-    return case.read()
+BATCH_MAP = {"batch_map": lambda batch: Functions.batch_map(batch)}
+COLLATE = {"collate_fn": lambda samples: Functions.collate(samples)}
+DOWNLOAD, GATHER = (Location, "download"), (Gatherer, "__call__")
+EVICTED = "brought back what was evicted: raise cache_limit"
 
 
 @pytest.mark.parametrize(
-    ("bottleneck", "cause", "words"),
+    ("slow", "options", "cause", "words"),
     [
-        (slow_training, "nothing", "does not wait"),
-        (slow_downloads, "downloads", "is idle"),
-        (slow_downloads_in_threads, "downloads", "for downloads"),
-        (a_full_link, "downloads", "compress the shards"),
-        (a_small_cache, "cache", "brought back what was evicted: raise cache_limit"),
-        (another_process, "cache", "raise cache_limit"),
-        (no_room, "cache", "raise cache_limit"),
-        (slow_decoding, "decoding", "read fewer columns"),
-        (slow_decoding_in_a_thread, "decoding", "read fewer columns"),
-        (a_slow_getitem, "decoding", "read fewer columns"),
-        (a_slow_batch_map, "transforms", "vectorise the function"),
-        (a_slow_collate, "transforms", "vectorise the function"),
-        (slow_batches, "batching", "raise batch_size"),
-        (a_slow_start, "startup", "starts slowly"),
+        ((), {"training": 10}, "nothing", "does not wait"),
+        (DOWNLOAD, {"training": 5}, "downloads", "is idle"),
+        (DOWNLOAD, {"training": 0, "workers": 2}, "downloads", "for downloads"),
+        (DOWNLOAD, {"training": 0.1}, "downloads", "compress the shards"),
+        (DOWNLOAD, {"passes": 3, "cache_limit": 3400}, "cache", EVICTED),
+        ((shard_cache, "wait_for_lock"), {}, "cache", "raise cache_limit"),
+        ((shard_cache.space, "reserve"), {}, "cache", "raise cache_limit"),
+        (GATHER, {}, "decoding", "read fewer columns"),
+        (GATHER, {"training": 0, "workers": 1}, "decoding", "read fewer columns"),
+        ((Items, "__getitem__"), {"of": Items}, "decoding", "read fewer columns"),
+        ((Functions, "batch_map"), BATCH_MAP, "transforms", "vectorise the function"),
+        ((Functions, "collate"), COLLATE, "transforms", "vectorise the function"),
+        ((torch_tensors, "split_values"), {}, "batching", "raise batch_size"),
+        ((Pass, "rests"), {}, "startup", "starts slowly"),
     ],
 )
 def test_the_verdict_names_the_bottleneck(
-    bottleneck: Callable[[Case], Statistics], cause: str, words: str, case: Case
+    slow: Any, options: dict[str, Any], cause: str, words: str, case: Case
 ) -> None:
-    found = bottleneck(case)
+    if slow:
+        case.slow(*slow)
+    found = case.read(**options)
     assert found.verdict.cause == cause, str(found)
     assert words in str(found.verdict)
     assert found.seconds == pytest.approx(case.clock.now)
