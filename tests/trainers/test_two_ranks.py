@@ -52,14 +52,7 @@ def test_transforms_leave_all_ranks_equally_many_batches(
 
 
 #: The programs that are right, and their epochs.
-QUIET = {
-    "validates": 2,
-    "two": 4,
-    "accumulates": 2,
-    "ahead": 3,
-    "persistent": 2,
-    "resumes": 2,
-}
+QUIET = {"validates": 2, "two": 4, "accumulates": 2, "ahead": 3, "persistent": 2, "resumes": 2}
 
 
 @pytest.mark.long

@@ -97,7 +97,7 @@ class DatasetSettings(StreamDefaults):
         ArgumentTypeError
             If `order` is of another type.
         """
-        order = self._elastic_order() if self.order is None else self._given_order(self.order)
+        order = self.elastic_order() if self.order is None else self._given_order(self.order)
         if self.world is None:
             return order
         if order.world_size > 1:
@@ -107,7 +107,8 @@ class DatasetSettings(StreamDefaults):
             )
         return order.share_of(given_world(self.world))
 
-    def _elastic_order(self) -> ElasticShare:
+    def elastic_order(self) -> ElasticShare:
+        """Return the elastic order of the settings, whose share follows the world."""
         settings = {name: getattr(self, name) for name in _ORDER_SETTINGS}
         order = ElasticOrder(batch_size=self.batch_size or 1, **settings)
         is_stated = self.batch_size is not None

@@ -36,11 +36,7 @@ _MOST_LANES = 10_000
 
 
 def write_state(
-    options: ReaderOptions,
-    batching: Batching,
-    place: Place,
-    *,
-    skipped: int = 0,
+    options: ReaderOptions, batching: Batching, place: Place, *, skipped: int = 0
 ) -> dict[str, Any]:
     """Return the state of a pass at a place.
 
@@ -225,11 +221,8 @@ def _lanes(ours: Mapping[str, Any]) -> tuple[Lanes, ...]:
         if not isinstance(one, Sequence) or len(one) != len(Lanes._fields):
             raise damaged(f"'lanes' has to be a list of {list(Lanes._fields)}, found {one!r}")
         values = dict(zip(Lanes._fields, one, strict=True))
-        lanes.append(
-            Lanes(
-                number(values, "consumed"), number(values, "size", 1), number(values, "padded_to")
-            )
-        )
+        consumed, size = number(values, "consumed"), number(values, "size", 1)
+        lanes.append(Lanes(consumed, size, number(values, "padded_to")))
     return tuple(lanes)
 
 

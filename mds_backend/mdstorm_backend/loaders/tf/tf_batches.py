@@ -272,7 +272,7 @@ def _counting_class(iterator_class: Any) -> Any:
             try:
                 batch = super().__next__()
             except StopIteration:
-                run.finish()
+                run.is_over = True
                 run.loop.end(is_waiting=True)
                 raise
             run.take()

@@ -51,6 +51,8 @@ class TFRun:
         Records the requests of Python code.
     pipeline : Recorder or None
         Records the requests of TensorFlow; None before the first one.
+    is_over : bool
+        Whether the consumer has reached the end.
     is_idle : threading.Event
         Set unless the iteration is reading.
     """
@@ -62,7 +64,7 @@ class TFRun:
         self.is_idle = threading.Event()
         self.is_idle.set()
         self._url, self._batches_per_epoch = url, batches_per_epoch
-        self._is_over = False
+        self.is_over = False
         self.num_read = 0
         #: For each block: number of batches before it, the pass there, its marks and its sizes.
         self._blocks: deque[tuple[int, Pass, list[Any], list[int]]] = deque(maxlen=_BLOCKS_KEPT)
@@ -81,10 +83,6 @@ class TFRun:
         if self.delivered > self._batches_per_epoch:
             tell_of_endless(self._url)
 
-    def finish(self) -> None:
-        """Record that the consumer has reached the end."""
-        self._is_over = True
-
     def let_go(self, resources: list[Any]) -> None:
         """Release TensorFlow's iterator in a thread, and wait until nothing is read any more.
 
@@ -101,11 +99,6 @@ class TFRun:
         if self.loop.is_over:
             self.loop.since += self.loop.clock() - start
 
-    @property
-    def is_look(self) -> bool:
-        """Whether Python code has taken a single batch, and not reached the end."""
-        return self.delivered == 1 and not self._is_over
-
     def place(self, batches: int | None) -> Pass | None:
         """Return the pass after some batches; None before the first batch is read.
 
@@ -115,7 +108,7 @@ class TFRun:
             If the number of batches is not known, or the place is no longer kept.
         """
         if batches is None:
-            if self.num_read and not self.delivered and not self._is_over:
+            if self.num_read and not self.delivered and not self.is_over:
                 raise StateMismatchError(
                     "the batches of this dataset were not counted, because TensorFlow took them "
                     "itself, as in Keras or in a tf.function, and it reads ahead. Pass the "
@@ -129,7 +122,7 @@ class TFRun:
                 current: Pass = copy(place)
                 for mark, size in zip(marks[: batches - first], sizes, strict=False):
                     current.advance(mark, size)
-                if self._is_over and batches == self.num_read:
+                if self.is_over and batches == self.num_read:
                     current.finish()
                 return current
         raise StateMismatchError(
@@ -198,7 +191,7 @@ class TFRuns:
 
     def leave(self, run: TFRun) -> None:
         """Record that Python code has released an iterator, perhaps after a peek at one batch."""
-        if run is self._run and run.is_look:
+        if run is self._run and run.delivered == 1 and not run.is_over:
             self.passes.leave(self.passes.place, run.delivered)
 
     def rests(self, block_rows: int | None) -> Iterator[tuple[Recorder, Iterator[Block]]]:

@@ -74,14 +74,9 @@ class LoaderPasses:
         """Return the state without running iterations; the copy continues where this loader is."""
         threads, runner = PassThreads(), self.runner
         runner = None if runner is None else runner.to_continue(threads)
-        return {
-            **self.__dict__,
-            "threads": threads,
-            "runner": runner,
-            "recorders": PassRecorders() if runner is None else runner.recorders,
-            "workers": None,
-            "has_last": None,
-        }
+        recorders = PassRecorders() if runner is None else runner.recorders
+        anew = {"threads": threads, "runner": runner, "recorders": recorders}
+        return {**self.__dict__, **anew, "workers": None, "has_last": None}
 
     def end_workers(self) -> None:
         """End the persistent workers; workers of a running iteration end with that iteration."""

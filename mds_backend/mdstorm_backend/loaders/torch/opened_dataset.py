@@ -164,9 +164,8 @@ class OpenedDataset:
         if name == "cache_limit":
             limit = self.settings.cache_limit
             return parse_size(limit) if isinstance(limit, str) else limit
-        if name in _SETTLED and isinstance(self.order, ElasticShare) and self._is_begun:
-            return getattr(self._settled(self.order), name)
-        return getattr(self.settings, name)
+        settled = self._settled() if name in _SETTLED else None
+        return getattr(self.settings if settled is None else settled, name)
 
     def change(self, name: str, value: Any) -> None:
         """Change a setting for the iterations that begin from now on.
@@ -178,7 +177,13 @@ class OpenedDataset:
         """
         settings = replace(self.settings, **{name: value})
         if isinstance(self.order, ElasticShare) and settings.order is None:
-            self.order = self._changed_order(self.order, settings, name)
+            asked = settings.elastic_order()
+            order, states = asked.order, asked.states_batch_size
+            if (settled := self._settled()) is not None:
+                kept = {key: getattr(settled, key) for key in _SETTLED if key != name}
+                order = replace(order, **kept)
+                self.schedule.epochs.forget_order()
+            self.order = replace(self.order, order=order, states_batch_size=states, streams=())
         self.settings = settings
         if name in _OPENED_WITH:
             for opened in ("parts", "dataset"):
@@ -188,31 +193,13 @@ class OpenedDataset:
         if "schedule" in self.__dict__:
             self.schedule.options = self.options  # a running pass keeps its own
 
-    def _changed_order(
-        self, share: ElasticShare, settings: DatasetSettings, name: str
-    ) -> ElasticShare:
-        asked = settings.new_order()
-        assert isinstance(asked, ElasticShare)
-        order = asked.order
-        if self._is_begun:
-            settled = self._settled(share)
-            kept = {key: getattr(settled, key) for key in _SETTLED if key != name}
-            order = replace(order, **kept)
-            self.schedule.epochs.forget_order()
-        states = asked.states_batch_size
-        return replace(share, order=order, states_batch_size=states, streams=())
-
-    @property
-    def _is_begun(self) -> bool:
-        """Whether an epoch has begun."""
-        schedule = self.__dict__.get("schedule")
-        return schedule is not None and schedule.epochs.begun is not None
-
-    def _settled(self, share: ElasticShare) -> ElasticOrder:
-        """Return the order with the settings of the latest epoch."""
-        begun = self.schedule.epochs.begun
-        assert begun is not None
-        here = share.share_of(find_world()) if share.follows_world else share
+    def _settled(self) -> ElasticOrder | None:
+        """Return the elastic order with the settings of the latest epoch; None before the first."""
+        schedule, order = self.__dict__.get("schedule"), self.order
+        begun = None if schedule is None else schedule.epochs.begun
+        if begun is None or not isinstance(order, ElasticShare):
+            return None
+        here = order.share_of(find_world()) if order.follows_world else order
         return here.resumed(begun)
 
     @property

@@ -95,10 +95,7 @@ class DeliveredBatches:
 
 
 def _collated(
-    source: StreamingDataset,
-    blocks: Iterator[Block],
-    collate: Collate,
-    recorder: Recorder | None,
+    source: StreamingDataset, blocks: Iterator[Block], collate: Collate, recorder: Recorder | None
 ) -> Delivered:
     """Collate the samples of each batch; None for an empty batch that padding will replace."""
     pads = _pads(source)
