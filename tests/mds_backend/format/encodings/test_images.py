@@ -1,8 +1,10 @@
+"""Images: as they are stored, and as their pixels are read."""
+
 import io
 import struct
 import sys
 import zlib
-from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from mdstorm_backend.format.encodings.decode_images import (
     rgb_pixels,
     split_images,
 )
+from mdstorm_backend.format.encodings.registry import parse_encoding
 
 
 @pytest.fixture(params=["pillow", "simplejpeg"])
@@ -47,6 +50,14 @@ def raw(image: Image.Image) -> bytes:
     return struct.pack("<III", *image.size, len(mode)) + mode + image.tobytes()
 
 
+def encode(encoding: str, value: Any) -> bytes:
+    return parse_encoding(encoding).encoder()(value)
+
+
+def opened(data: bytes) -> Image.Image:
+    return Image.open(io.BytesIO(data))
+
+
 @pytest.mark.parametrize(
     ("mode", "shape"), [("L", (24, 40)), ("RGB", (24, 40, 3)), ("CMYK", (24, 40, 3))]
 )
@@ -56,7 +67,7 @@ def test_jpegs_become_grey_or_rgb(decoder: str, mode: str, shape: tuple[int, ...
     assert pixels.dtype == np.uint8
     assert pixels.shape == shape
     assert pixels.flags.writeable
-    expected = np.asarray(Image.open(io.BytesIO(data)).convert("L" if mode == "L" else "RGB"))
+    expected = np.asarray(opened(data).convert("L" if mode == "L" else "RGB"))
     assert np.abs(pixels.astype(int) - expected.astype(int)).max() <= 2
 
 
@@ -74,28 +85,20 @@ def test_both_decoders_make_the_same_of_a_jpeg(
     assert np.abs(turbo.astype(int) - pillow.astype(int)).max() <= 4
 
 
-@pytest.mark.parametrize(
-    ("mode", "delivered"),
-    [
-        ("L", "L"),
-        ("LA", "LA"),
-        ("RGB", "RGB"),
-        ("RGBA", "RGBA"),
-        ("1", "L"),
-        ("P", "RGB"),
-        ("I;16", "I;16"),
-    ],
-)
-def test_pngs_keep_their_pixels(mode: str, delivered: str) -> None:
-    if mode == "I;16":
-        image = Image.frombytes("I;16", (2, 2), np.array([1, 2, 300, 65535], "<u2").tobytes())
-    else:
-        image = picture(mode)
+@pytest.mark.parametrize("mode", ["L", "LA", "RGB", "RGBA", "1", "P"])
+def test_pngs_keep_their_pixels(mode: str) -> None:
+    image = picture(mode)
     pixels = image_array("png", file(image, "PNG"))
-    expected = np.asarray(image if mode == delivered else image.convert(delivered))
-    assert pixels.dtype == (np.uint16 if mode == "I;16" else np.uint8)
-    np.testing.assert_array_equal(pixels, expected)
+    assert pixels.dtype == np.uint8
+    np.testing.assert_array_equal(pixels, image.convert({"1": "L", "P": "RGB"}.get(mode, mode)))
     assert pixels.flags.writeable
+
+
+def test_grey_of_sixteen_bits_keeps_its_numbers() -> None:
+    image = Image.frombytes("I;16", (2, 1), np.array([300, 65535], "<u2").tobytes())
+    pixels = image_array("png", file(image, "PNG"))
+    assert pixels.dtype == np.uint16
+    assert pixels.tolist() == [[300, 65535]]
 
 
 def png_of_rgb16(pixels: Any) -> bytes:
@@ -107,14 +110,11 @@ def png_of_rgb16(pixels: Any) -> bytes:
         b"IDAT": zlib.compress(b"".join(rows)),
         b"IEND": b"",
     }
-    parts = [
-        struct.pack(">I", len(content))
-        + kind
-        + content
-        + struct.pack(">I", zlib.crc32(kind + content))
-        for kind, content in chunks.items()
-    ]
-    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+    parts = [b"\x89PNG\r\n\x1a\n"]
+    for kind, content in chunks.items():
+        check = zlib.crc32(kind + content)
+        parts += [struct.pack(">I", len(content)), kind, content, struct.pack(">I", check)]
+    return b"".join(parts)
 
 
 def test_rgb_of_sixteen_bits_keeps_its_numbers() -> None:
@@ -193,7 +193,7 @@ def test_any_image_becomes_rgb_of_the_size(
     decoder: str, format_: str, mode: str, options: dict[str, Any], size: tuple[int, int] | None
 ) -> None:
     data = file(picture(mode), format_, **options)
-    image = Image.open(io.BytesIO(data)).convert("RGBA").convert("RGB")  # as it is stored
+    image = opened(data).convert("RGBA").convert("RGB")  # as it is stored
     if size is not None:
         scale = min(40 / size[1], 24 / size[0])
         x, y = (40 - size[1] * scale) / 2, (24 - size[0] * scale) / 2
@@ -228,20 +228,19 @@ def test_a_large_jpeg_is_decoded_at_the_smallest_scale_that_covers_the_size(
     assert sizes == [(320, 240)]
 
 
-def damaged_files() -> Iterator[tuple[str, bytes]]:
-    jpeg, png = file(picture("RGB"), "JPEG"), file(picture("RGB"), "PNG")
-    yield "nothing", b""
-    yield "text", b"no image at all"
-    yield "start of a jpeg", jpeg[:2]
-    yield "half a jpeg", jpeg[: len(jpeg) // 3]
-    yield "half a png", png[: len(png) // 3]
-    yield "a png with other bytes", png[:40] + bytes(200) + png[240:]
-    yield "postscript", b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n"
+JPEG, PNG = file(picture("RGB"), "JPEG"), file(picture("RGB"), "PNG")
+DAMAGED = {
+    "nothing": b"",
+    "text": b"no image at all",
+    "start of a jpeg": JPEG[:2],
+    "half a jpeg": JPEG[: len(JPEG) // 3],
+    "half a png": PNG[: len(PNG) // 3],
+    "a png with other bytes": PNG[:40] + bytes(200) + PNG[240:],
+    "postscript": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n",
+}
 
 
-@pytest.mark.parametrize(
-    "data", [d for _, d in damaged_files()], ids=[n for n, _ in damaged_files()]
-)
+@pytest.mark.parametrize("data", DAMAGED.values(), ids=DAMAGED)
 def test_a_damaged_file_is_an_error(decoder: str, data: bytes) -> None:
     for kind in ("jpeg", "png"):
         for decode in (image_array, rgb_pixels):
@@ -250,7 +249,7 @@ def test_a_damaged_file_is_an_error(decoder: str, data: bytes) -> None:
 
 
 def test_a_file_that_claims_more_pixels_than_anybody_has_is_not_decoded(decoder: str) -> None:
-    jpeg = bytearray(file(picture("RGB"), "JPEG"))
+    jpeg = bytearray(JPEG)
     start = jpeg.index(b"\xff\xc0")
     jpeg[start + 5 : start + 9] = b"\xff\xff\xff\xff"
     with pytest.raises(Image.DecompressionBombError):
@@ -260,8 +259,7 @@ def test_a_file_that_claims_more_pixels_than_anybody_has_is_not_decoded(decoder:
 @pytest.mark.parametrize(
     "data",
     [
-        b"",
-        b"\x01\0\0\0",
+        *(b"", b"\x01\0\0\0"),
         struct.pack("<III", 2, 2, 1) + b"L" + bytes(3),
         struct.pack("<III", 2, 2, 1) + b"L" + bytes(5),
         struct.pack("<III", 1 << 31, 1 << 31, 1) + b"L",
@@ -281,9 +279,7 @@ def test_a_raw_image_of_another_size_than_it_says_is_an_error(data: bytes) -> No
 @pytest.mark.parametrize(
     "data",
     [
-        b"",
-        b"\x01\0\0\0",
-        b"\xff\xff\xff\xff",
+        *(b"", b"\x01\0\0\0", b"\xff\xff\xff\xff"),
         struct.pack("<II", 1, 3) + b"ab",
         struct.pack("<II", 1, 1) + b"ab",
         struct.pack("<III", 2, 0xFFFFFFFF, 3) + b"ab",
@@ -314,22 +310,101 @@ def test_raw_images_and_jpegs_need_no_pillow_for_their_pixels(
 
 def test_an_image_that_would_take_too_much_memory_is_not_decoded() -> None:
     for mode, size in (("RGB", 300), ("P", 300), ("L", 100), ("RGBA", 400)):
-        file = io.BytesIO()
-        Image.new(mode, (10, 10)).save(file, "PNG")
+        data = file(Image.new(mode, (10, 10)), "PNG")
         for decode in (image_array, rgb_pixels):
-            with pytest.raises(
-                ValueError, match=f"would take {size} bytes, and {size - 1} are allowed"
-            ):
-                decode("png", file.getvalue(), most=size - 1)
-            assert decode("png", file.getvalue(), most=size).shape[:2] == (10, 10)
+            with pytest.raises(ValueError, match=f"take {size} bytes, and {size - 1} are allowed"):
+                decode("png", data, most=size - 1)
+            assert decode("png", data, most=size).shape[:2] == (10, 10)
 
 
 @pytest.mark.parametrize("kind", ["jpeg", "png", pytest.param("webp", marks=pytest.mark.long)])
 def test_an_image_may_take_a_quarter_of_a_gibibyte(
     monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    file = io.BytesIO()
-    Image.new("RGB", (9_000, 10_000)).save(file, kind, compress_level=1)
+    data = file(Image.new("RGB", (9_000, 10_000)), kind, compress_level=1)
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", None)  # from here on, Pillow warns itself
     with pytest.raises(ValueError, match="9000 by 10000 pixels would take 270000000 bytes"):
-        rgb_pixels(kind, file.getvalue())
+        rgb_pixels(kind, data)
+
+
+@pytest.fixture
+def jpeg_file(tmp_path: Path) -> Path:
+    path = tmp_path / "picture.jpg"
+    picture("RGB", 16, 8).save(path, quality=30)
+    return path
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "RGB", "RGBA", "LA", "I", "F"])
+def test_pil_is_size_mode_and_pixels(mode: str) -> None:
+    assert encode("pil", picture(mode)) == raw(picture(mode))
+
+
+@pytest.mark.parametrize("mode", ["L", "RGB", "RGBA"])
+def test_png_holds_the_same_pixels(mode: str) -> None:
+    image = picture(mode)
+    stored = opened(encode("png", image))
+    assert (stored.format, stored.mode, stored.tobytes()) == ("PNG", mode, image.tobytes())
+
+
+def test_a_jpeg_file_is_stored_as_it_is(jpeg_file: Path) -> None:
+    with Image.open(jpeg_file) as image:
+        assert encode("jpeg", image) == jpeg_file.read_bytes()
+        image.load()
+        assert encode("jpeg", image) == jpeg_file.read_bytes()
+
+
+@pytest.mark.parametrize("change", ["pixel", "size", "mode"])
+def test_an_edited_jpeg_file_is_encoded_anew(jpeg_file: Path, change: str) -> None:
+    with Image.open(jpeg_file) as image:
+        if change == "pixel":
+            image.paste((255, 0, 0), (0, 0, 16, 8))
+        elif change == "size":
+            image.draft("RGB", (8, 4))
+        else:
+            image.draft("L", (16, 8))
+        stored = opened(encode("jpeg", image))
+        if change == "pixel":
+            assert distance(stored, image) < 50
+        assert (stored.size, stored.mode) == (image.size, image.mode)
+
+
+def test_a_jpeg_file_that_was_replaced_or_is_gone_is_encoded_anew(jpeg_file: Path) -> None:
+    with Image.open(jpeg_file) as image:
+        image.load()
+        jpeg_file.write_bytes(b"no image")
+        assert opened(encode("jpeg", image)).size == (16, 8)
+        jpeg_file.unlink()
+        assert opened(encode("jpeg", image)).size == (16, 8)
+
+
+@pytest.mark.parametrize("kind", ["pil", "jpeg", "png"])
+def test_lists_hold_their_elements_behind_their_sizes(kind: str) -> None:
+    images = [picture("RGB"), picture("L")]
+    stored = [encode(kind, image) for image in images]
+    head = struct.pack("<IIII", 0, 2, *map(len, stored))
+    assert encode(f"list[{kind}]", images) == head + b"".join(stored)
+    assert encode(f"list[{kind}]", []) == bytes(8)
+
+
+def test_jpeg_arrays_are_files_behind_their_sizes() -> None:
+    files = [b"one", bytearray(b"three")]
+    for name in ("jpeg_array", "jpegarray"):
+        assert encode(name, files) == struct.pack("<III", 2, 3, 5) + b"onethree"
+    assert encode("jpeg_array", ()) == bytes(4)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [("pil", None), ("jpeg", "a.jpg"), ("png", np.zeros((2, 2), "uint8")), ("list[pil]", ()),
+     ("list[jpeg]", [b"file"]), ("jpeg_array", "text"), ("jpeg_array", ["text"]),
+     ("jpeg_array", None), ("bytes", bytearray(b"a")), ("bytes", "a"), ("bytes", None)],
+    ids=str,
+)  # fmt: skip
+def test_values_of_another_type_are_refused(kind: str, value: Any) -> None:
+    with pytest.raises(TypeError, match="must"):
+        encode(kind, value)
+
+
+def test_transparency_cannot_become_jpeg() -> None:
+    with pytest.raises(OSError, match="RGBA"):
+        encode("jpeg", picture("RGBA"))

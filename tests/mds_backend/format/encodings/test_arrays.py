@@ -1,11 +1,18 @@
+"""Arrays: as they are stored, one at a time, and as whole columns of them are read."""
+
 import struct
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedEncodingError
 from mdstorm_backend.format.encodings.arrays import decode_arrays
+from mdstorm_backend.format.encodings.registry import parse_encoding
+from mdstorm_backend.format.values.arrow_types import vectors_to_lists
 from mdstorm_backend.format.values.batch import gather_binary
 
 INT16 = np.dtype("<i2")
@@ -91,3 +98,87 @@ def test_more_bytes_than_an_array_holds_are_no_damage() -> None:
     starts, lengths = np.arange(3) << 30, np.full(3, 1 << 30)
     with pytest.raises(InvalidArgumentError, match=r"more than 2 GiB .* smaller batch_size"):
         gather_binary(data, starts, lengths, pa.binary())
+
+
+def encode(text: str, value: Any) -> bytes:
+    return parse_encoding(text).encode(value)
+
+
+@pytest.mark.parametrize("text", ["ndarray", "ndarray:int32", "ndarray:int32:2,3"])
+@pytest.mark.parametrize("change", [lambda a: a.astype(">i4"), lambda a: a.T.copy().T])
+def test_byte_order_and_strides_do_not_matter(text: str, change: Any) -> None:
+    value = np.arange(6, dtype="<i4").reshape(2, 3)
+    assert encode(text, change(value)) == encode(text, value)
+
+
+@pytest.mark.parametrize(("length", "width"), [(255, 0), (256, 1), (65_535, 1), (65_536, 2)])
+def test_dimensions_take_as_few_bytes_as_hold_the_largest(length: int, width: int) -> None:
+    assert encode("ndarray:int8", np.zeros((1, length), "int8"))[0] == 2 << 2 | width
+
+
+def test_an_empty_array_is_stored_with_its_shape() -> None:
+    assert encode("ndarray:int32", np.zeros((0, 3), "int32")) == bytes([2 << 2, 0, 3])
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "message"),
+    [
+        ("ndarray", np.zeros(2, bool), "dtype bool is none of float16, .*uint8"),
+        ("ndarray", np.zeros(2, complex), "complex128"),
+        ("ndarray", np.array(["a"]), "dtype str"),
+        ("ndarray", np.array([None]), "dtype object"),
+        ("ndarray", np.array(["2020"], "M8[s]"), "datetime64"),
+        ("ndarray", np.array(5), "scalar"),
+        ("ndarray", np.int32(5), "scalar"),
+        ("ndarray:int32", np.zeros(2, "int64"), r"int64 and must be int32: use .astype\('int32'\)"),
+        ("ndarray:int32:3", np.zeros(2, "int32"), r"shape is \(2,\) and must be \(3,\)"),
+        ("ndarray:int32:2,3", np.zeros((3, 2), "int32"), r"\(3, 2\) and must be \(2, 3\)"),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_what_has_no_form_in_the_encoding_is_refused(text: str, value: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        encode(text, value)
+
+
+@pytest.mark.parametrize("value", [[1, 2], (1,), None, 5, 0.5, "text"], ids=repr)
+def test_only_arrays_are_taken(value: Any) -> None:
+    with pytest.raises(TypeError, match="must be a NumPy array"):
+        encode("ndarray", value)
+
+
+#: As Spark hands a vector to Arrow.
+INDICES, VALUES = pa.list_(pa.int32()), pa.list_(pa.float64())
+VECTOR = pa.struct(
+    [("type", pa.int8()), ("size", pa.int32()), ("indices", INDICES), ("values", VALUES)]
+)
+
+
+def dense(values: list[float]) -> tuple[dict[str, Any], list[float]]:
+    """A vector as Spark has it, and as a list."""
+    return {"type": 1, "size": None, "indices": None, "values": values}, values
+
+
+def sparse(size: int, values: dict[int, float]) -> tuple[dict[str, Any], list[float]]:
+    indices = sorted(values)
+    vector = {"size": size, "indices": indices, "values": [values[i] for i in indices]}
+    return {"type": 0, **vector}, [values.get(i, 0.0) for i in range(size)]
+
+
+NUMBERS = st.floats(allow_nan=False)
+VECTORS = st.one_of(
+    st.just((None, None)),
+    st.lists(NUMBERS, max_size=5).map(dense),
+    st.integers(1, 6).flatmap(
+        lambda n: st.builds(sparse, st.just(n), st.dictionaries(st.integers(0, n - 1), NUMBERS))
+    ),
+    st.just(sparse(0, {})),
+)
+
+
+@settings(deadline=None)
+@given(st.lists(VECTORS, max_size=8), st.integers(0, 8))
+def test_dense_sparse_and_null_vectors_mix(rows: list[Any], start: int) -> None:
+    vectors = pa.array([vector for vector, _ in rows], VECTOR)
+    for part, wanted in ((vectors, rows), (vectors.slice(start), rows[start:])):
+        assert vectors_to_lists(part).to_pylist() == [values for _, values in wanted]
