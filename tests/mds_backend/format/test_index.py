@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mdstorm_backend.errors import CorruptDatasetError, MDStormError
+from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.format.index import FileInfo, Index, ShardInfo
 from mdstorm_backend.format.schema import Schema
 
@@ -36,21 +36,6 @@ def test_an_index_reads_back_as_it_was_written() -> None:
     assert Index.from_bytes(index.to_bytes(), url=URL) == index
 
 
-@pytest.mark.parametrize("shard", [SHARD, PLAIN_SHARD])
-def test_a_shard_object_has_the_eleven_keys_of_the_format(shard: ShardInfo) -> None:
-    value = shard.to_json()
-    assert set(value) == SHARD_KEYS
-    for file in (value["raw_data"], value["zip_data"]):
-        assert file is None or set(file) == {"basename", "bytes", "hashes"}
-    assert (value["format"], value["version"]) == ("mds", 2)
-
-
-def test_the_file_is_written_as_the_formats_own_writer_does() -> None:
-    data = Index((SHARD,), {}).to_bytes()
-    assert data == json.dumps(json.loads(data), sort_keys=True).encode("ascii")
-    assert set(json.loads(data)) == {"shards", "version"}
-
-
 def value_of_index() -> dict[str, Any]:
     return json.loads(Index((SHARD,), {}).to_bytes())  # type: ignore[no-any-return]
 
@@ -58,7 +43,7 @@ def value_of_index() -> dict[str, Any]:
 def check_is_refused(data: bytes) -> str:
     with pytest.raises(CorruptDatasetError) as caught:
         Index.from_bytes(data, url=URL)
-    assert isinstance(caught.value, (MDStormError, ValueError))
+    assert isinstance(caught.value, ValueError)
     assert caught.value.url == URL
     message = str(caught.value)
     assert URL in message
@@ -79,60 +64,32 @@ def test_a_missing_key_of_a_shard_is_named(key: str) -> None:
     assert f"KeyError: {key!r}" in check_is_refused(json.dumps(value).encode())
 
 
-@pytest.mark.parametrize(
-    ("key", "wrong"),
-    [
-        ("format", "json"),
-        ("version", 1),
-        ("samples", "many"),
-        ("samples", None),
-        ("raw_data", None),
-        ("raw_data", {}),
-        ("raw_data", {"basename": "x", "bytes": 1, "hashes": {}, "more": 1}),
-        ("zip_data", {"basename": "x"}),
-        ("zip_data", None),
-        ("zip_data", [1]),
-        ("raw_data", {"basename": "x", "bytes": True, "hashes": {}}),
-        ("raw_data", {"basename": "x", "bytes": 100.0, "hashes": {}}),
-        ("raw_data", {"basename": "x", "bytes": -1, "hashes": {}}),
-        ("raw_data", {"basename": "x", "bytes": 1 << 32, "hashes": {}}),
-        ("raw_data", {"basename": "x", "bytes": 100, "hashes": []}),
-        ("raw_data", {"basename": "x", "bytes": 100, "hashes": {"sha1": 7}}),
-        ("raw_data", {"basename": 7, "bytes": 100, "hashes": {}}),
-        ("raw_data", {"basename": "shard.00000.mds.zstd", "bytes": 100, "hashes": {}}),
-        ("column_names", 7),
-        ("column_names", "ab"),
-        ("column_names", {"a": 1, "b": 2}),
-        ("column_names", ["a"]),
-        ("column_names", ["a", "a"]),
-        ("column_names", ["a", None]),
-        ("column_names", ["a", "\ud800"]),
-        ("column_encodings", ["int32", 4]),
-        ("column_encodings", ["int32", "ndarray:int8:0"]),
-        ("column_sizes", [4]),
-        ("column_sizes", [-4, None]),
-        ("column_sizes", [4.0, None]),
-        ("column_sizes", [1 << 40, None]),
-        ("compression", None),
-        ("compression", "lz5"),
-        ("compression", "zstd:99"),
-        ("compression", 3),
-        ("compression", ["zstd"]),
-        ("hashes", "sha1"),
-        ("hashes", [1]),
-        ("samples", True),
-        ("samples", 3.0),
-        ("samples", -1),
-        ("samples", 8),
-        ("samples", 1 << 40),
-        ("size_limit", -1),
-        ("size_limit", True),
-        ("size_limit", [1]),
-        ("size_limit", 10**30),
-        ("version", True),
-        ("more", 1),
+def of_file(**changes: object) -> dict[str, Any]:
+    return {"basename": "x", "bytes": 100, "hashes": {}, **changes}
+
+
+WRONG: dict[str, list[Any]] = {
+    "format": ["json"],
+    "version": [1, True],
+    "samples": ["many", None, True, 3.0, -1, 8, 1 << 40],
+    "raw_data": [
+        *(None, {}, of_file(more=1)),
+        *(of_file(bytes=size) for size in (1, True, 100.0, -1, 1 << 32)),
+        *(of_file(hashes=hashes) for hashes in ([], {"sha1": 7})),
+        *(of_file(basename=name) for name in (7, "shard.00000.mds.zstd")),
     ],
-)
+    "zip_data": [{"basename": "x"}, None, [1]],
+    "column_names": [7, "ab", {"a": 1, "b": 2}, ["a"], ["a", "a"], ["a", None], ["a", "\ud800"]],
+    "column_encodings": [["int32", 4], ["int32", "ndarray:int8:0"]],
+    "column_sizes": [[4], [-4, None], [4.0, None], [0, None], [1 << 40, None]],
+    "compression": [None, "lz5", "zstd:99", 3, ["zstd"]],
+    "hashes": ["sha1", [1]],
+    "size_limit": [-1, True, [1], 10**30],
+    "more": [1],
+}
+
+
+@pytest.mark.parametrize(("key", "wrong"), [(key, w) for key in WRONG for w in WRONG[key]])
 def test_a_wrong_value_in_a_shard_is_refused(key: str, wrong: object) -> None:
     value = value_of_index()
     value["shards"][0][key] = wrong
@@ -190,12 +147,8 @@ def test_two_shards_of_one_file_are_refused_as_a_wrong_merge_makes_them() -> Non
         b'{"version": 2, "shards": [], "mdstorm": ' + b'{"a": ' * 400 + b"1" + b"}" * 401,
         b'{"version": 2, "shards": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
         b'{"version": 2, "shards": [' + b"1" * 5000 + b"]}",
-        b'{"version": NaN, "shards": []}',
-        b'{"version": 2, "shards": [], "mdstorm": [1]}',
-        b'{"version": 2, "shards": {}}',
-        b'{"version": 2, "shards": "text"}',
-        b'{"version": 2, "shards": [[]]}',
-        b'{"version": 2, "shards": [null]}',
+        *(b'{"version": NaN, "shards": []}', b'{"version": 2, "shards": [], "mdstorm": [1]}'),
+        *(b'{"version": 2, "shards": %s}' % s for s in (b"{}", b'"text"', b"[[]]", b"[null]")),
     ],
     ids=lambda data: repr(data[:40]),
 )

@@ -19,7 +19,6 @@ FIELDS = {
     "thing": struct_of(a="date"),
 }
 FIELD = {"name": "a", "type": "long", "nullable": True}
-TWO_FIELDS_OF_ONE_NAME = {"type": "struct", "fields": [FIELD, FIELD]}
 ROWS = {
     "number": [1, None],
     "ragged": [[1], [1, 2]],
@@ -52,44 +51,37 @@ def test_keys_of_later_versions_are_left_alone(dataset: Dataset) -> None:
     assert schema_of(changed(dataset, "number", later=[1]), url=URL) == dataset.schema
 
 
-@pytest.mark.parametrize(
-    ("column", "changes"),
-    [
-        ("number", {"name": "other"}),
-        ("number", {"name": "text"}),
-        ("number", {"name": 7}),
-        ("number", {"encoding": "int32"}),
-        ("number", {"encoding": "str"}),
-        ("number", {"encoding": 7}),
-        ("number", {"spark_type": "string"}),
-        ("number", {"spark_type": "no such type"}),
-        ("number", {"spark_type": 7}),
-        ("number", {"spark_type": {}}),
-        ("number", {"spark_type": {"type": "array"}}),
-        ("number", {"spark_type": {"type": ["array"]}}),
-        ("number", {"spark_type": "decimal(99,2)"}),
-        ("number", {"nullable": 1}),
-        ("number", {"null_count": -1}),
-        ("number", {"null_count": True}),
-        ("number", {"null_count": "1"}),
-        ("number", {"element_null_count": None}),
-        ("number", {"element_null_count": 1}),
-        ("number", {"length": 3}),
-        ("ragged", {"length": 1}),
-        ("ragged", {"encoding": "ndarray:int64"}),
-        ("ragged", {"encoding": "ndarray:int32:0"}),
-        ("ragged", {"spark_type": array_of("long")}),
-        ("pair", {"length": 3}),
-        ("pair", {"length": -2}),
-        ("pair", {"encoding": "ndarray:float64:2,1"}),
-        ("text", {"spark_type": "binary"}),
-        ("thing", {"spark_type": TWO_FIELDS_OF_ONE_NAME}),
-        ("thing", {"spark_type": array_of(TWO_FIELDS_OF_ONE_NAME)}),
+TWINS = {"type": "struct", "fields": [FIELD, FIELD]}
+WRONG: dict[tuple[str, str], list[Any]] = {
+    ("number", "name"): ["other", "text", 7],
+    ("number", "encoding"): ["int32", "str", 7],
+    ("number", "spark_type"): [
+        *("string", "no such type", 7, "decimal(99,2)"),
+        *({}, {"type": "array"}, {"type": ["array"]}),
     ],
+    ("number", "nullable"): [1],
+    ("number", "null_count"): [-1, True, "1"],
+    ("number", "element_null_count"): [None, 1],
+    ("number", "length"): [3],
+    ("number", "uneven"): [True, 1],
+    ("ragged", "length"): [1],
+    ("ragged", "encoding"): ["ndarray:int64", "ndarray:int32:0"],
+    ("ragged", "spark_type"): [array_of("long")],
+    ("ragged", "shape"): [[1], [1, -1], 7],
+    ("pair", "length"): [3, -2],
+    ("pair", "encoding"): ["ndarray:float64:2,1"],
+    ("text", "spark_type"): ["binary"],
+    ("thing", "spark_type"): [TWINS, array_of(TWINS)],
+}
+
+
+@pytest.mark.parametrize(
+    ("column", "key", "wrong"),
+    [(*entry, wrong) for entry in WRONG for wrong in WRONG[entry]],
     ids=lambda value: value if isinstance(value, str) else json.dumps(value),
 )
-def test_a_wrong_entry_is_refused(dataset: Dataset, column: str, changes: dict[str, Any]) -> None:
-    check_is_refused(changed(dataset, column, **changes))
+def test_a_wrong_entry_is_refused(dataset: Dataset, column: str, key: str, wrong: object) -> None:
+    check_is_refused(changed(dataset, column, **{key: wrong}))
 
 
 @pytest.mark.parametrize("columns", [7, "text", {"a": 1}, [7], [[]], [{}], [{"name": "number"}]])

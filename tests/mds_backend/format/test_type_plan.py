@@ -31,54 +31,36 @@ def encoding_of(spark_type: Any, dtype: str | None = "float32") -> str:
     return plan_types(fields(x=spark_type), dtype)["x"].encoding
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(
-    ("spark_type", "encoding"),
-    [
-        ("boolean", "uint8"),
-        ("byte", "int8"),
-        ("short", "int16"),
-        ("integer", "int32"),
-        ("long", "int64"),
-        ("decimal(10,2)", "str_decimal"),
-        ("decimal(38,38)", "str_decimal"),
-        ("decimal(2,-3)", "str_decimal"),
-        ("string", "str"),
-        ("string collate UTF8_LCASE", "str"),
-        ("varchar(3)", "str"),
-        ("char(3)", "str"),
-        ("binary", "bytes"),
-        ("date", "int32"),
-        ("timestamp", "int64"),
-        ("timestamp_ntz", "int64"),
-        ("interval day", "int64"),
-        ("interval hour to second", "int64"),
-        ("interval day to second", "int64"),
-        (array_of("boolean"), "ndarray:uint8"),
-        (array_of("byte"), "ndarray:int8"),
-        (array_of("short"), "ndarray:int16"),
-        (array_of("integer"), "ndarray:int32"),
-        (array_of("long"), "ndarray:int64"),
-        (array_of("date"), "ndarray:int32"),
-        (array_of("timestamp"), "ndarray:int64"),
-        (array_of("timestamp_ntz"), "ndarray:int64"),
-        (array_of("interval day to second"), "ndarray:int64"),
-        (array_of("string"), "json"),
-        (array_of("binary"), "json"),
-        (array_of("decimal(4,2)"), "json"),
-        (array_of(array_of("long")), "ndarray:int64"),
-        (array_of(array_of(array_of("boolean"))), "ndarray:uint8"),
-        (array_of(array_of("timestamp")), "json"),
-        (array_of(array_of("decimal(4,2)")), "json"),
-        (array_of(array_of("string")), "json"),
-        (array_of(struct_of(a="double")), "json"),
-        (struct_of(a="double"), "json"),
-        (map_of("string", "double"), "json"),
+ENCODINGS: dict[str, list[Any]] = {
+    "uint8": ["boolean"],
+    "int8": ["byte"],
+    "int16": ["short"],
+    "int32": ["integer", "date"],
+    "int64": ["long", "timestamp", "timestamp_ntz", "interval day", "interval hour to second"],
+    "str_decimal": ["decimal(10,2)", "decimal(38,38)", "decimal(2,-3)"],
+    "str": ["string", "string collate UTF8_LCASE", "varchar(3)", "char(3)"],
+    "bytes": ["binary"],
+    "ndarray:uint8": [array_of("boolean"), array_of(array_of(array_of("boolean")))],
+    "ndarray:int8": [array_of("byte")],
+    "ndarray:int16": [array_of("short")],
+    "ndarray:int32": [array_of("integer"), array_of("date")],
+    "ndarray:int64": [
+        *(array_of(type_) for type_ in ("long", "timestamp", "timestamp_ntz", array_of("long"))),
+        array_of("interval day to second"),
     ],
-    ids=str,
-)
-def test_encodings_that_no_dtype_changes(spark_type: Any, encoding: str, dtype: str | None) -> None:
-    assert encoding_of(spark_type, dtype) == encoding
+    "json": [
+        *(array_of(type_) for type_ in ("string", "binary", "decimal(4,2)")),
+        *(array_of(array_of(type_)) for type_ in ("timestamp", "decimal(4,2)", "string")),
+        *(array_of(struct_of(a="double")), struct_of(a="double"), map_of("string", "double")),
+    ],
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_encodings_that_no_dtype_changes(encoding: str, dtype: str | None) -> None:
+    for spark_type in ENCODINGS[encoding]:
+        assert encoding_of(spark_type, dtype) == encoding, spark_type
 
 
 @pytest.mark.parametrize(
@@ -104,12 +86,9 @@ def test_dtype_casts_scalars_arrays_and_vectors(
     [
         ("void", "void", "give it a type"),
         ("variant", "variant", "to_json"),
-        ("interval", "interval", "extract"),
-        ("interval year", "interval year", "extract"),
-        ("interval month", "interval month", "extract"),
+        *((name, name, "extract") for name in ("interval", "interval month", "interval year")),
         ("interval year to month", "interval year to month", "extract"),
-        ("time(6)", "time(6)", "convert it before"),
-        ("geometry(4326)", "geometry(4326)", "convert it before"),
+        *((name, name, "convert it before") for name in ("time(6)", "geometry(4326)")),
         (MATRIX, "MatrixUDT", "convert it before"),
         (array_of("void"), "array<void>", "give it a type"),
         (struct_of(a="long", b="variant"), "struct<a:long,b:variant>", "to_json"),
@@ -127,7 +106,6 @@ def test_a_type_without_an_encoding_is_refused_with_a_way_out(
         plan_types(fields(x=spark_type))
     assert name in str(caught.value)
     assert remedy in caught.value.columns["x"]
-    assert isinstance(caught.value, TypeError)
 
 
 TWINS = {
