@@ -1,14 +1,113 @@
+"""Schemas: what they say, and which of them a dataset may store."""
+
 import json
+from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.mds_backend.small_datasets import array_of, plan, struct_of
+from tests.mds_backend.small_datasets import array_of, plan, struct_of, write_dataset
 
+from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.format.encodings.registry import parse_encoding
-from mdstorm_backend.format.index import FileInfo, ShardInfo
+from mdstorm_backend.format.index import FileInfo, Index, ShardInfo
 from mdstorm_backend.format.schema import Column, Origin, Schema
+from mdstorm_backend.format.stored_schema import schema_of
 
+URL = "file:///data/index.json"
 FIELDS = {
+    "number": "long",
+    "ragged": array_of("integer"),
+    "pair": array_of("double"),
+    "text": "string",
+    "thing": struct_of(a="date"),
+}
+FIELD = {"name": "a", "type": "long", "nullable": True}
+ROWS = {
+    "number": [1, None],
+    "ragged": [[1], [1, 2]],
+    "pair": [[1.0, 2.0], [3.0, 4.0]],
+    "text": ["a", None],
+    "thing": [{"a": 1}, None],
+}
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    return write_dataset(tmp_path_factory.mktemp("d"), ROWS, FIELDS, tasks=2)
+
+
+def changed(dataset: Dataset, column: str, **changes: object) -> Index:
+    extra = json.loads(json.dumps(dataset.index.extra))
+    (entry,) = (entry for entry in extra["columns"] if entry["name"] == column)
+    entry.update(changes)
+    return replace(dataset.index, extra=extra)
+
+
+def check_is_refused(index: Index) -> None:
+    with pytest.raises(CorruptDatasetError, match="holds a schema that is not that of") as caught:
+        schema_of(index, url=URL)
+    assert caught.value.url == URL
+    assert "Write the dataset again" in str(caught.value)
+
+
+def test_keys_of_later_versions_are_left_alone(dataset: Dataset) -> None:
+    assert schema_of(changed(dataset, "number", later=[1]), url=URL) == dataset.schema
+
+
+TWINS = {"type": "struct", "fields": [FIELD, FIELD]}
+WRONG: dict[tuple[str, str], list[Any]] = {
+    ("number", "name"): ["other", "text", 7],
+    ("number", "encoding"): ["int32", "str", 7],
+    ("number", "spark_type"): [
+        *("string", "no such type", 7, "decimal(99,2)"),
+        *({}, {"type": "array"}, {"type": ["array"]}),
+    ],
+    ("number", "nullable"): [1],
+    ("number", "null_count"): [-1, True, "1"],
+    ("number", "element_null_count"): [None, 1],
+    ("number", "length"): [3],
+    ("number", "uneven"): [True, 1],
+    ("ragged", "length"): [1],
+    ("ragged", "encoding"): ["ndarray:int64", "ndarray:int32:0"],
+    ("ragged", "spark_type"): [array_of("long")],
+    ("ragged", "shape"): [[1], [1, -1], 7],
+    ("pair", "length"): [3, -2],
+    ("pair", "encoding"): ["ndarray:float64:2,1"],
+    ("text", "spark_type"): ["binary"],
+    ("thing", "spark_type"): [TWINS, array_of(TWINS)],
+}
+
+
+@pytest.mark.parametrize(
+    ("column", "key", "wrong"),
+    [(*entry, wrong) for entry in WRONG for wrong in WRONG[entry]],
+    ids=lambda value: value if isinstance(value, str) else json.dumps(value),
+)
+def test_a_wrong_entry_is_refused(dataset: Dataset, column: str, key: str, wrong: object) -> None:
+    check_is_refused(changed(dataset, column, **{key: wrong}))
+
+
+@pytest.mark.parametrize("columns", [7, "text", {"a": 1}, [7], [[]], [{}], [{"name": "number"}]])
+def test_what_is_no_list_of_columns_is_refused(dataset: Dataset, columns: object) -> None:
+    check_is_refused(replace(dataset.index, extra={"columns": columns}))
+
+
+def test_a_shard_without_the_column_is_refused(dataset: Dataset) -> None:
+    *shards, last = dataset.index.shards
+    names = tuple("other" if name == "number" else name for name in last.column_names)
+    check_is_refused(replace(dataset.index, shards=(*shards, replace(last, column_names=names))))
+
+
+def test_opening_reports_it_with_the_index(dataset: Dataset) -> None:
+    index = changed(dataset, "number", encoding="int8")
+    with pytest.raises(CorruptDatasetError) as caught:
+        Dataset(dataset.location, index).to_table()
+    assert caught.value.url == f"{dataset.url}/index.json"
+
+
+TYPES = {
     "z": "long",
     "a": array_of("double"),
     "m": struct_of(x="date"),
@@ -25,12 +124,12 @@ def shard(**encodings: str) -> ShardInfo:
 
 
 def test_a_schema_survives_the_way_through_json() -> None:
-    schema = plan(FIELDS)
+    schema = plan(TYPES)
     assert Schema.from_json(json.loads(json.dumps(schema.to_json()))) == schema
 
 
 def test_columns_are_found_by_name() -> None:
-    schema = plan(FIELDS)
+    schema = plan(TYPES)
     assert schema["a"] is schema.get("a")
     assert schema.get("unknown") is None
     assert "a" in schema
@@ -40,7 +139,7 @@ def test_columns_are_found_by_name() -> None:
 
 
 def test_delivered_types_are_those_of_spark_after_the_cast() -> None:
-    types = plan(FIELDS, "float32").arrow_schema
+    types = plan(TYPES, "float32").arrow_schema
     assert types.field("z").type == pa.int64()
     assert types.field("a").type == pa.list_(pa.float32())
     assert types.field("m").type == pa.struct([("x", pa.date32())])

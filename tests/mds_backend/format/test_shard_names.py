@@ -1,9 +1,13 @@
+"""Names and sizes of shards."""
+
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdstorm_backend.errors import WriteError
-from mdstorm_backend.format.shard_info import ShardName, parse_shard_name
+from mdstorm_backend.errors import InvalidArgumentError, WriteError
+from mdstorm_backend.format.shard_info import ShardName, parse_shard_name, parse_size_limit
 from mdstorm_backend.maintenance.reindex import missing_numbers, order_shards
 
 
@@ -31,15 +35,9 @@ def test_names_are_taken_apart() -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "index.json",
-        "_mdstorm",
-        "shard.1.mds",
-        "shard.00001.mds.lz4",
-        "shard.00001.mds.tmp",
+        *("index.json", "_mdstorm", "shard.1.mds", "shard.00001.mds.lz4", "shard.00001.mds.tmp"),
         "part-00000-0a1b2c3d-1.00000.mds.0123456789abcdef0123456789abcdef.tmp",
-        "part-00000.mds",
-        "shard.00000.mdsx",
-        "xshard.00000.mds",
+        *("part-00000.mds", "shard.00000.mdsx", "xshard.00000.mds"),
     ],
 )
 def test_other_names_are_none(path: str) -> None:
@@ -76,10 +74,8 @@ def test_shards_of_two_writers_in_one_directory_are_refused_by_name(paths: list[
 
 
 def test_directories_of_their_own_keep_writers_apart() -> None:
-    assert order("a/shard.00000.mds", "b/part-00000-1.00000.mds") == [
-        "a/shard.00000.mds",
-        "b/part-00000-1.00000.mds",
-    ]
+    paths = ["a/shard.00000.mds", "b/part-00000-1.00000.mds"]
+    assert order(*paths) == paths
 
 
 def test_gaps_are_named() -> None:
@@ -90,3 +86,26 @@ def test_gaps_are_named() -> None:
         "a/shard.00000.mds",
     ]
     assert missing_numbers(parsed("a/shard.00000.mds", "b/shard.00000.mds")) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "size"),
+    [(67_108_864, 1 << 26), (1000.9, 1000), ("1kb", 1024), ("1KB", 1024), ("1.5mb", 3 << 19),
+     (" 10 kb ", 10_240), ("1e2kb", 102_400), ("100b", 100), ("100", 100), ("3gb", 3 << 30),
+     ((1 << 32) - 1, (1 << 32) - 1), (None, None), (0, None), ("0kb", None)],
+)  # fmt: skip
+def test_sizes_are_numbers_and_texts(value: Any, size: int | None) -> None:
+    assert parse_size_limit(value) == size
+
+
+@pytest.mark.parametrize("value", ["", "kb", "1 parsec", "1xb", "b", "--1", [], "nankb"])
+def test_what_is_no_size_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="unsupported value or suffix") as caught:
+        parse_size_limit(value)
+    assert repr(value) in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [-1, "-1kb", 1 << 32, "4gb", "1tb"])
+def test_sizes_that_no_shard_can_have_are_refused(value: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"greater than zero and less than 2\*\*32"):
+        parse_size_limit(value)

@@ -1,6 +1,7 @@
 """Encodings that users define with a class of their own, or in the place of the format's."""
 
 import pickle
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.mds_backend.format import own_classes
 from tests.mds_backend.format.own_classes import (
     COLUMNS,
     LAYOUTS,
@@ -159,6 +161,18 @@ def test_without_the_class_columns_of_arrow_data_are_read(tmp_path: Path) -> Non
     with pytest.raises(UnsupportedEncodingError, match=r"'i' .*redefined the encoding"):
         dataset[0]
     assert dataset.to_table(["n"]).to_pydict() == {"n": [1, 2]}
+
+
+@pytest.fixture
+def sent_to_workers() -> Iterator[None]:
+    """Send the classes themselves to Spark's workers, which lack the modules of the tests."""
+    cloudpickle = pytest.importorskip("pyspark.cloudpickle")
+    modules = [own_classes, sys.modules[__name__]]
+    for module in modules:
+        cloudpickle.register_pickle_by_value(module)
+    yield
+    for module in modules:
+        cloudpickle.unregister_pickle_by_value(module)
 
 
 @pytest.mark.long
