@@ -81,31 +81,19 @@ def change(data: bytes, position: int, word: int) -> bytes:
     return data[:position] + np.array(word, "<u4").tobytes() + data[position + 4 :]
 
 
-GOOD = shard([b"abc", b"de"])
+SAMPLES = [b"abc", b"de"]
+GOOD = shard(SAMPLES)
+DAMAGED = [
+    *(change(GOOD, *where) for where in ((0, 3), (4, 0), (4, 5), (8, 1), (8, 4_000_000_000))),
+    change(GOOD, 12, len(GOOD) - 1),
+    *(shard(SAMPLES, header) for header in (b"{", b"", b"[]", b"\xff", b'{"mdstorm": [1]}')),
+    shard(SAMPLES, b'{"a": ' * 300 + b"1" + b"}" * 300),
+    shard(SAMPLES, b"[" * 100_000),
+    *(b"", b"\x02\x00\x00", GOOD[:12]),
+]
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        change(GOOD, 0, 3),
-        change(GOOD, 4, 0),
-        change(GOOD, 4, 5),
-        change(GOOD, 8, 1),
-        change(GOOD, 8, 4_000_000_000),
-        change(GOOD, 12, len(GOOD) - 1),
-        shard([b"abc", b"de"], b"{"),
-        shard([b"abc", b"de"], b""),
-        shard([b"abc", b"de"], b"[]"),
-        shard([b"abc", b"de"], b"\xff"),
-        shard([b"abc", b"de"], b'{"mdstorm": [1]}'),
-        shard([b"abc", b"de"], b'{"a": ' * 300 + b"1" + b"}" * 300),
-        shard([b"abc", b"de"], b"[" * 100_000),
-        b"",
-        b"\x02\x00\x00",
-        GOOD[:12],
-    ],
-    ids=lambda data: f"{len(data)}-{data[:16].hex()}",
-)
+@pytest.mark.parametrize("data", DAMAGED, ids=lambda data: f"{len(data)}-{data[:16].hex()}")
 def test_a_damaged_start_is_refused_with_the_file_and_a_remedy(data: bytes) -> None:
     with pytest.raises(CorruptDatasetError) as caught:
         parse(data, 2)

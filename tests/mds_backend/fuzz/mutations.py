@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-__all__ = ["damaged_bytes", "damaged_json", "header_of", "with_header"]
-
 #: Numbers at which something begins or ends.
 _WORDS = (0, 1, 2, 3, 8, 255, 256, 65535, 2**24, 2**31 - 1, 2**31, 2**32 - 4, 2**32 - 1)
 _NUMBERS = (-1, 0, 1, 2, 7, 2**31, 2**32, 2**63, 2**64, 10**30, 1.5, float("nan"), float("inf"))

@@ -57,33 +57,24 @@ class Target:
 @cache
 def target(name: str) -> Target:
     if name in GOLDEN_NAMES:
-        return _target(str(GOLDEN / name))
-    fields = {"fixed": FIXED, "variable": VARIABLE}.get(name, {**FIXED, **VARIABLE})
-    directory = mkdtemp()
-    atexit.register(rmtree, directory, ignore_errors=True)
-    codec = name if name in CODECS else None
-    return _target(
-        write_dataset(directory, {n: ROWS[n] for n in fields}, fields, compression=codec).url
-    )
-
-
-def _target(url: str) -> Target:
-    dataset = open_dataset(url)
+        dataset = open_dataset(str(GOLDEN / name))
+    else:
+        fields = {"fixed": FIXED, "variable": VARIABLE}.get(name, {**FIXED, **VARIABLE})
+        directory = mkdtemp()
+        atexit.register(rmtree, directory, ignore_errors=True)
+        codec = name if name in CODECS else None
+        rows = {field: ROWS[field] for field in fields}
+        dataset = write_dataset(directory, rows, fields, compression=codec)
     info = dataset.index.shards[0]
-    return Target(
-        dataset,
-        Path(dataset.location.path, "index.json").read_bytes(),
-        info,
-        _stored(dataset, info),
-    )
+    index = Path(dataset.location.path, "index.json").read_bytes()
+    return Target(dataset, index, info, _stored(dataset, info))
 
 
 def _stored(dataset: Dataset, info: ShardInfo) -> bytes:
     """The uncompressed shard; raises OSError or ValueError as the storage and codecs do."""
-    data = dataset.location.read((info.zip_data or info.raw_data).basename)
-    return bytes(
-        decompress(info.compression, data, info.raw_data.bytes) if info.compression else data
-    )
+    data = dataset.location.read(info.stored.basename)
+    unpacked = decompress(info.compression, data, info.raw_data.bytes) if info.compression else data
+    return bytes(unpacked)
 
 
 def attack_shard(name: str, random: Random) -> bool:

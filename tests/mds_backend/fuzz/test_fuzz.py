@@ -8,14 +8,9 @@ from tests.mds_backend.fuzz.many_cases import check_cases
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits the memory of a process")
+@pytest.mark.parametrize(("targets", "cases"), [("targets", 1_000), ("files", 350)])
 @pytest.mark.parametrize("factor", [1, pytest.param(15, marks=pytest.mark.long)])
-def test_thousands_of_cases_neither_crash_nor_take_memory(tmp_path: Path, factor: int) -> None:
-    assert check_cases("tests.mds_backend.fuzz.targets", factor, tmp_path) > factor * 1_000
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="limits the memory of a process")
-@pytest.mark.parametrize("factor", [1, pytest.param(20, marks=pytest.mark.long)])
-def test_damaged_files_of_other_libraries_neither_crash_nor_take_memory(
-    tmp_path: Path, factor: int
+def test_thousands_of_cases_neither_crash_nor_take_memory(
+    targets: str, cases: int, factor: int, tmp_path: Path
 ) -> None:
-    assert check_cases("tests.mds_backend.fuzz.files", factor, tmp_path) >= factor * 350
+    assert check_cases(f"tests.mds_backend.fuzz.{targets}", factor, tmp_path) >= factor * cases

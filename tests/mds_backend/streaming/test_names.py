@@ -29,16 +29,16 @@ def test_every_name_is_there(path: str) -> None:
 @pytest.mark.parametrize(
     ("module", "name"),
     [
-        ("text.enwiki", "StreamingDataset"),
-        ("vision.ade20k", "StreamingDataset"),
-        ("vision.base", "StreamingDataset"),
-        ("vision.cifar10", "StreamingVisionDataset"),
-        ("vision.coco", "StreamingDataset"),
-        ("vision.imagenet", "StreamingVisionDataset"),
-        ("base.dataset", "DEFAULT_TIMEOUT"),
-        ("base.format.mds.reader", "mds_decode"),
-        ("base.format.mds.writer", "get_mds_encodings"),
-        ("base.shuffle.py1e", "get_shuffle_py1e"),
+        *(
+            (f"{path}", "StreamingDataset")
+            for path in ("text.enwiki", "vision.base", "vision.coco")
+        ),
+        *((f"vision.{name}", "StreamingVisionDataset") for name in ("cifar10", "imagenet")),
+        *(("base.dataset", "DEFAULT_TIMEOUT"), ("base.shuffle.py1e", "get_shuffle_py1e")),
+        *(
+            ("base.format.mds.reader", "mds_decode"),
+            ("base.format.mds.writer", "get_mds_encodings"),
+        ),
     ],
 )
 def test_a_module_has_the_names_that_it_imports_from_others(module: str, name: str) -> None:
@@ -82,36 +82,28 @@ assert "numpy" in sys.modules
     run_program(program, cwd=tmp_path)
 
 
-def test_a_star_imports_the_public_names() -> None:
+def test_a_star_imports_the_public_names_which_are_those_of_the_engine() -> None:
     names: dict[str, object] = {}
     exec("from mdstorm_backend.streaming import *", names)
-    assert {"Stream", "StreamingDataset", "text", "vision"} <= names.keys()
+    assert {"text", "vision"} <= names.keys()
+    for name in ("Stream", "StreamingDataset", "StreamingDataLoader"):
+        assert names[name] is getattr(mdstorm_backend, name)
     assert "_encodings" not in mdstorm_backend.streaming.base.format.mds.encodings.__all__
-
-
-def test_classes_are_those_of_the_engine() -> None:
-    from mdstorm_backend.streaming import Stream, StreamingDataLoader, StreamingDataset
-
-    assert Stream is mdstorm_backend.Stream
-    assert StreamingDataset is mdstorm_backend.StreamingDataset
-    assert StreamingDataLoader is mdstorm_backend.StreamingDataLoader
 
 
 @pytest.mark.parametrize(
     ("module", "name"),
     [
-        ("streaming", "CSVWriter"),
-        ("streaming.base", "JSONWriter"),
-        ("streaming.base.constant", "SHM_TO_CLEAN"),
-        ("streaming.base.converters", "SPARK_TO_MDS"),
+        *(("streaming", "CSVWriter"), ("streaming.base", "JSONWriter")),
+        *(
+            ("streaming.base.constant", "SHM_TO_CLEAN"),
+            ("streaming.base.converters", "SPARK_TO_MDS"),
+        ),
         ("streaming.base.distributed", "maybe_init_dist"),
-        ("streaming.base.format", "reader_from_json"),
-        ("streaming.base.format.mds", "MDSReader"),
-        ("streaming.base.format.mds.reader", "MDSReader"),
-        ("streaming.base.storage", "OCIUploader"),
+        *((f"streaming.base.format.mds{module}", "MDSReader") for module in ("", ".reader")),
+        *(("streaming.base.format", "reader_from_json"), ("streaming.base.storage", "OCIUploader")),
         ("streaming.base.storage.download", "HFDownloader"),
-        ("streaming.base.storage.upload", "AlipanUploader"),
-        ("streaming.base.storage.upload", "UPLOADERS"),
+        *(("streaming.base.storage.upload", name) for name in ("AlipanUploader", "UPLOADERS")),
     ],
 )
 def test_what_is_absent_names_its_section(module: str, name: str) -> None:
