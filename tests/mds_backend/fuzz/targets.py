@@ -133,11 +133,12 @@ def attack_state(order: str, random: Random) -> bool:
     options = ReaderOptions(target("fixed").dataset, ORDERS[order], num_epochs=3)
     passes = PassRunner(Schedule(options), Batching(2))
     begun = passes.begin()
-    block = next(iter(next(iter(begun.rests())).blocks()))
+    block = next(iter(next(iter(begun.rests(passes.new_recorder()))).blocks()))
     begun.advance(block.marks[0], block.sizes[0])
     try:
         passes.load_state_dict(damaged_json(begun.state_dict(), random))
-        sum(len(block.sizes) for rest in passes.begin().rests() for block in rest.blocks())
+        for rest in passes.begin().rests(passes.new_recorder()):
+            sum(len(block.sizes) for block in rest.blocks())
     except (MDStormError, UserWarning):  # of fewer samples than canonical nodes
         return False
     return True
