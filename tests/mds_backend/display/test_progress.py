@@ -7,6 +7,7 @@ import pty
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -184,17 +185,11 @@ def _in_pty(arguments: list[str], **variables: str) -> tuple[str, str]:
     ) as child:
         os.close(follower)
         found = b""
-        while True:
-            try:
-                data = os.read(leader, 65536)
-            except OSError:  # the other end is closed
-                break
-            if not data:
-                break
-            found += data
+        with open(leader, "rb", buffering=0) as terminal, suppress(OSError):
+            while data := terminal.read(65536):  # until the other end is closed
+                found += data
         assert child.stdout is not None
         out = child.stdout.read().decode()
-    os.close(leader)
     assert child.returncode == 0, found
     return out, found.decode()
 

@@ -1,11 +1,18 @@
+"""Columns of values: joined, as Arrow arrays, and decimals as floating-point numbers."""
+
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.mds_backend.strategies import decimals
 
 from mdstorm_backend.errors import InvalidArgumentError, TransformError
+from mdstorm_backend.format.encodings.registry import parse_encoding
+from mdstorm_backend.format.values.arrow_types import decimals_to_floats
 from mdstorm_backend.format.values.batch import Values, as_arrow, concat_values
 
 
@@ -37,8 +44,8 @@ def test_pieces_of_two_types_have_one_for_both(
 
 
 def test_decimals_keep_all_their_digits() -> None:
-    decimals = [Decimal("1.25"), Decimal("123456.5")]
-    assert concat_values([pa.array([one]) for one in decimals]).to_pylist() == decimals
+    rows = [Decimal("1.25"), Decimal("123456.5")]
+    assert concat_values([pa.array([row]) for row in rows]).to_pylist() == rows
 
 
 def test_arrays_of_several_dimensions_and_shapes_become_objects() -> None:
@@ -76,3 +83,43 @@ def test_what_no_arrow_array_can_hold_is_an_error_that_names_the_column() -> Non
         concat_values([part, part], "a")
     with pytest.raises(InvalidArgumentError, match="3 rows of 1073741824 values"):
         as_arrow(np.broadcast_to(np.zeros(1 << 30, np.uint8), (3, 1 << 30)))
+
+
+DIGITS = st.sampled_from([(1, 1), (10, 2), (15, 15), (20, 2), (38, 0), (38, 18), (38, 38)])
+
+
+@given(DIGITS.flatmap(lambda d: st.tuples(st.just(d), st.lists(decimals(*d), max_size=5))))
+def test_they_are_rounded_to_the_nearest(case: tuple[tuple[int, int], list[Decimal]]) -> None:
+    digits, values = case
+    stored = pa.array([*values, None], pa.decimal128(*digits))
+    exact = [float(value) for value in values]
+    assert decimals_to_floats(stored, pa.float64()).to_pylist() == [*exact, None]
+    single = [float(np.float32(number)) for number in exact]
+    assert decimals_to_floats(stored, pa.float32()).to_pylist() == [*single, None]
+
+
+def test_arrays_of_them_keep_their_nulls() -> None:
+    rows = [[Decimal("0.10"), None], None, [], [Decimal("-3.00")]]
+    lists = pa.array(rows, pa.list_(pa.decimal128(5, 2)))
+    found = decimals_to_floats(lists[1:], pa.list_(pa.float64()))
+    assert found.to_pylist() == [None, [], [-3.0]]
+    assert decimals_to_floats(lists, pa.list_(pa.float64()))[0].as_py() == [0.1, None]
+
+
+def test_a_negative_scale_is_a_power_of_ten_that_may_be_too_large() -> None:
+    large = pa.array([Decimal("9.9E+4")], pa.decimal128(2, -3))
+    assert decimals_to_floats(large, pa.float32()).to_pylist() == [99_000.0]
+    digits = pa.py_buffer(np.array([12, 0], np.int64))
+    too_large = pa.Array.from_buffers(pa.decimal128(2, -38), 1, [None, digits])
+    assert decimals_to_floats(too_large, pa.float64()).to_pylist() == [12e38]
+    with pytest.raises(OverflowError, match="it is out of the range of float"):
+        decimals_to_floats(too_large, pa.float32())
+
+
+def test_an_encoding_of_floats_takes_them_by_their_nearest() -> None:
+    values = pa.array([Decimal("0.07"), None, Decimal("-12345678.91")], pa.decimal128(10, 2))
+    for cast in (False, True):
+        column = parse_encoding("float64").encode_column("x", values, cast=cast)
+        assert column.fixed is not None
+        assert column.fixed[[0, 2]].tolist() == [0.07, -12345678.91]
+        assert np.isnan(column.fixed[1])

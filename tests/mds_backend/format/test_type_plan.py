@@ -16,11 +16,9 @@ def vector(library: str) -> dict[str, Any]:
     return {"type": "udt", "class": f"org.apache.spark.{name}", "pyClass": f"pyspark.{name}"}
 
 
-MATRIX = {
-    "type": "udt",
-    "class": "org.apache.spark.ml.linalg.MatrixUDT",
-    "pyClass": "pyspark.ml.linalg.MatrixUDT",
-}
+MATRIX = {"type": "udt", "class": "org.apache.spark.ml.linalg.MatrixUDT"}
+FIELDS = [{"name": "a", "type": type_, "nullable": True} for type_ in ("long", "string")]
+TWINS = {"type": "struct", "fields": FIELDS}
 
 
 def fields(**types: Any) -> list[dict[str, Any]]:
@@ -96,6 +94,10 @@ def test_dtype_casts_scalars_arrays_and_vectors(
         (array_of(vector("ml")), "array<vector>", "convert it before"),
         (struct_of(a=vector("ml")), "struct<a:vector>", "convert it before"),
         (map_of("string", array_of(vector("ml"))), "array<vector>", "convert it before"),
+        *(
+            (type_, "struct<a:long,a:string>", "two fields of one name; rename one")
+            for type_ in (TWINS, array_of(TWINS), map_of("string", TWINS), struct_of(x=TWINS))
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -106,22 +108,6 @@ def test_a_type_without_an_encoding_is_refused_with_a_way_out(
         plan_types(fields(x=spark_type))
     assert name in str(caught.value)
     assert remedy in caught.value.columns["x"]
-
-
-TWINS = {
-    "type": "struct",
-    "fields": [{"name": "a", "type": t, "nullable": True} for t in ("long", "string")],
-}
-
-
-@pytest.mark.parametrize(
-    "spark_type",
-    [TWINS, array_of(TWINS), map_of("string", TWINS), struct_of(x=TWINS)],
-    ids=["struct", "array", "map", "deeper"],
-)
-def test_a_struct_with_two_fields_of_one_name_is_refused(spark_type: Any) -> None:
-    with pytest.raises(UnsupportedTypeError, match="two fields of one name; rename one"):
-        plan_types(fields(x=spark_type))
 
 
 def test_one_error_names_every_refused_column() -> None:
@@ -155,3 +141,23 @@ def test_columns_keep_their_order_spark_type_and_nullability() -> None:
     z, a = plan_types(described)
     assert (z.name, z.spark_type, z.nullable) == ("z", "double", True)
     assert (a.name, a.spark_type, a.nullable) == ("a", array_of("long"), False)
+
+
+@pytest.mark.parametrize(
+    ("type_", "encoding", "stored"),
+    [
+        ("decimal(10,2)", "float64", "double"),
+        (array_of("decimal(10,2)"), "ndarray:float64", array_of("double")),
+        # What is inside of structs and nested arrays is left alone, as `dtype` does it.
+        (array_of(array_of("decimal(3,1)")), None, array_of(array_of("decimal(3,1)"))),
+        ("double", "float32", "double"),
+        ("long", "int64", "long"),
+        ("string", "str", "string"),
+    ],
+)
+def test_decimals_become_floats_where_it_is_told_so(type_: Any, encoding: Any, stored: Any) -> None:
+    (column,) = plan_types(fields(x=type_), "float32", "float64")
+    kept = plan_types(fields(x=type_), "float32")
+    assert column.encoding == (encoding or kept["x"].encoding)
+    assert column.spark_type == stored
+    assert plan_types(fields(x=type_), "float32", "decimal") == kept

@@ -124,9 +124,6 @@ def test_subclasses_are_registered_like_a_dict(
     assert "texts" not in _encodings
     assert _encodings["int"] is Int
     assert open_dataset(str(tmp_path)).sample(0, ["i"]) == {"i": -5}
-
-
-def test_only_what_was_registered_can_be_deleted() -> None:
     _encodings["int"] = Negative
     del _encodings["int"]
     assert _encodings["int"] is Int

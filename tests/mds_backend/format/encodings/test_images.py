@@ -71,20 +71,6 @@ def test_jpegs_become_grey_or_rgb(decoder: str, mode: str, shape: tuple[int, ...
     assert np.abs(pixels.astype(int) - expected.astype(int)).max() <= 2
 
 
-@pytest.mark.parametrize(
-    "options", [{"progressive": True}, {"subsampling": "4:4:4"}, {"exif": b"Exif\0\0MM"}]
-)
-def test_both_decoders_make_the_same_of_a_jpeg(
-    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("simplejpeg")
-    data = file(picture("RGB"), "JPEG", **options)
-    turbo = image_array("jpeg", data)
-    monkeypatch.setattr(decode_images, "_turbo", lambda: None)
-    pillow = image_array("jpeg", data)
-    assert np.abs(turbo.astype(int) - pillow.astype(int)).max() <= 4
-
-
 @pytest.mark.parametrize("mode", ["L", "LA", "RGB", "RGBA", "1", "P"])
 def test_pngs_keep_their_pixels(mode: str) -> None:
     image = picture(mode)
@@ -179,7 +165,10 @@ RGB = [
     ("PNG", "P", {"transparency": bytes(range(256))}),
     ("PNG", "RGB", {"transparency": (0, 0, 255)}),
     ("WEBP", "RGB", {"quality": 95}),
-    ("JPEG", "RGB", {"quality": 95, "exif": ROTATED}),
+    *(
+        ("JPEG", "RGB", {"quality": 95, **options})
+        for options in ({"exif": ROTATED}, {"progressive": True}, {"subsampling": "4:4:4"})
+    ),
 ]
 
 

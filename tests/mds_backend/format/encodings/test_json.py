@@ -37,16 +37,13 @@ def test_nested_values_come_back_exactly(given_: tuple[SparkType, pa.Array]) -> 
     assert repr(found.to_pylist()) == repr(array.to_pylist())
 
 
-@given(st.lists(st.none() | st.text()))
-def test_strings_are_escaped_as_json_demands(texts: list[str | None]) -> None:
-    found = [json.loads(text) for text in json_text(pa.array(texts, pa.string())).to_pylist()]
-    assert found == texts
-
-
-@given(st.lists(st.none() | st.floats()))
-def test_doubles_keep_every_bit(numbers: list[float | None]) -> None:
-    found = [json.loads(text) for text in json_text(pa.array(numbers, pa.float64())).to_pylist()]
-    assert repr(found) == repr(numbers)
+@given(st.lists(st.none() | st.text()), st.lists(st.none() | st.floats()))
+def test_texts_and_doubles_are_as_json_demands(
+    texts: list[str | None], numbers: list[float | None]
+) -> None:
+    for rows, type_ in ((texts, pa.string()), (numbers, pa.float64())):
+        found = [json.loads(text) for text in json_text(pa.array(rows, type_)).to_pylist()]
+        assert repr(found) == repr(rows)
 
 
 @pytest.mark.parametrize(
