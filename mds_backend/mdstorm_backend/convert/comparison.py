@@ -222,10 +222,14 @@ def compare(
     names = [name for name, problem in problems.items() if not problem]
     numbers = dict.fromkeys(names, 0)
     examples: dict[str, list[tuple[int, Any, Any]]] = {name: [] for name in names}
-    ranges = _ranges(first, second) if names else []
+    rows = sum(first.part_sizes), sum(second.part_sizes)
+    # Compared in the parts of the side that has fewer.
+    fewer = min(first, second, key=lambda side: len(side.part_sizes))
+    ends = sorted({min(end, *rows) for end in (0, *fewer.ends)}) if names else []
+    ranges = list(pairwise(ends))
     differing = partial(_differing_rows, first, second, {name: types[name] for name in names})
     with progress("Comparing rows", "shards", on_progress) as shown:
-        for found in each(lambda rows: list(differing(*rows)), ranges, threads, shown):
+        for found in each(lambda part: list(differing(*part)), ranges, threads, shown):
             for name, number, values in found:
                 numbers[name] += number
                 examples[name] += values[: _MOST_EXAMPLES - len(examples[name])]
@@ -235,7 +239,6 @@ def compare(
         for name, problem in problems.items()
         if problem
     )
-    rows = sum(first.part_sizes), sum(second.part_sizes)
     return Comparison(first.url, second.url, *rows, differences)
 
 
@@ -246,14 +249,6 @@ def _problem(name: str, types: Mapping[str, pa.DataType], url: str, second: Comp
             return f"is missing in {where}"
     found, other = types[name], second.types[name]
     return "" if found == other else f"is {found} in {url} and {other} in {second.url}"
-
-
-def _ranges(first: ComparedRows, second: ComparedRows) -> list[tuple[int, int]]:
-    """Return the ranges of rows to compare: the parts of the side that has fewer parts."""
-    fewer = min(first, second, key=lambda rows: len(rows.part_sizes))
-    most = min(sum(first.part_sizes), sum(second.part_sizes))
-    ends = sorted({min(end, most) for end in (0, *fewer.ends)})
-    return list(pairwise(ends))
 
 
 def _differing_rows(

@@ -282,10 +282,7 @@ def row_batches(
 
 
 def _of_file(
-    source: ParquetDataset,
-    groups: Sequence[RowGroup],
-    columns: Sequence[str],
-    **options: Any,
+    source: ParquetDataset, groups: Sequence[RowGroup], columns: Sequence[str], **options: Any
 ) -> Iterator[pa.RecordBatch]:
     """Yield the live (not deleted) rows of row groups of one file, see `row_batches`."""
     stored, partition, url = source.stored_columns, groups[0].partition, groups[0].file_url

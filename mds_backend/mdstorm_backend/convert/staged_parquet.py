@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import logging
 import secrets
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -111,7 +110,7 @@ def materialize_staged(
             _open(staging),
             url,
             plan=schema,
-            recode=partial(_restored, schema),
+            recode=lambda batch: _restored(schema, batch),
             shard_size=shard_size,
             compression=compression,
             storage_options=storage_options,

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -140,8 +139,8 @@ def verify(
         left = [shard for shard in shards if shard.stored.basename not in damaged]
         noted: dict[str, Problem] = {}
         with progress("Checking shards", "shards", on_progress) as shown:
-            checked = partial(_ShardCheck.of, location, schema)
-            for check in each(checked, left, threads, shown):
+            checked = each(lambda s: _ShardCheck.of(location, schema, s), left, threads, shown)
+            for check in checked:
                 problems += check.problems
                 nulls.update(check.null_counts)
                 null_elements.update(check.element_null_counts)

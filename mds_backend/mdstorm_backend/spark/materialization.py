@@ -325,11 +325,7 @@ _NO_SHARDS = "no shards yet: Python starts first"
 
 @contextmanager
 def write_progress(
-    session: Any,
-    location: Location | None,
-    what: str = "Writing MDS shards",
-    *,
-    shown: bool = True,
+    session: Any, location: Location | None, what: str = "Writing MDS shards", *, shown: bool = True
 ) -> Iterator[None]:
     """Show the time that the job in a block takes, and the shards and bytes written so far.
 

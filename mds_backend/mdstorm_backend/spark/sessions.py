@@ -29,16 +29,9 @@ _MOUNTS = {"file:///Volumes/": "dbfs:/Volumes/", "file:///dbfs/": "dbfs:/"}
 
 _logger = logging.getLogger(__name__)
 
-_INSTALL = (
-    "Install Java 17 (such as apt-get install openjdk-17-jre-headless, brew install openjdk@17, or "
-    "conda install openjdk=17) and, if it is not on the PATH, let JAVA_HOME name its directory"
-)
-
 #: Limits the rows of Arrow batches. A batch whose buffers exceed 2 GiB kills the job, so columns of
 #: unbounded size need fewer rows. Spark 4 can limit bytes too, but not in all releases.
 _BATCH_CONF = "spark.sql.execution.arrow.maxRecordsPerBatch"
-#: The rows that Spark puts into a batch by default.
-_DEFAULT_ROWS = 10_000
 
 _setting = threading.RLock()
 
@@ -164,7 +157,9 @@ def start_session(builder: Any = None) -> SparkSession:
             raise
         raise MissingDependencyError(
             "Spark could not start Java: its own message is above. Spark 4 needs Java 17 or newer, "
-            f"Spark 3.5 Java 8, 11 or 17. {_INSTALL}"
+            "Spark 3.5 Java 8, 11 or 17. Install Java 17 (such as apt-get install "
+            "openjdk-17-jre-headless, brew install openjdk@17, or conda install openjdk=17) and, "
+            "if it is not on the PATH, let JAVA_HOME name its directory"
         ) from error
 
 
@@ -180,7 +175,7 @@ def sized_arrow_batches(session: SparkSession, schema: Schema) -> Iterator[None]
     refuses it, batches are as large as Spark makes them.
     """
     rows = (column.parsed_encoding.rows_per_batch for column in schema)
-    wanted = min(rows, default=_DEFAULT_ROWS)
+    wanted = min(rows, default=10_000)  # Spark's own default
     with _setting:
         current = int(read_conf(session, _BATCH_CONF) or 0)
         is_small = 0 < current <= wanted

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -54,7 +53,7 @@ def assemble_samples(columns: Sequence[EncodedColumn], num_rows: int) -> Samples
     if not variable:
         records = _records(columns, num_rows)
         ends = np.arange(num_rows + 1, dtype=np.int64) * records.itemsize
-        return Samples(_bytes_of(records), ends)
+        return Samples(records.view(np.uint8).data, ends)
     sizes = np.empty((num_rows, len(variable)), "<u4")
     for i, column in enumerate(variable):
         sizes[:, i] = sum(np.diff(_stored_ends(part)) for part in column.parts)
@@ -87,12 +86,8 @@ def _records(columns: Sequence[EncodedColumn], num_rows: int) -> npt.NDArray[np.
 def _as_binary(rows: npt.NDArray[np.generic]) -> pa.LargeBinaryArray:
     size = rows.dtype.itemsize * int(np.prod(rows.shape[1:]))
     ends = np.arange(len(rows) + 1, dtype=np.int64) * size
-    buffers = [None, pa.py_buffer(ends), pa.py_buffer(_bytes_of(rows))]
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(rows.reshape(-1).view(np.uint8).data)]
     return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(rows), buffers)
-
-
-def _bytes_of(array: npt.NDArray[np.generic]) -> memoryview:
-    return array.reshape(-1).view(np.uint8).data
 
 
 def _stored_ends(values: pa.LargeBinaryArray) -> npt.NDArray[np.int64]:
@@ -349,9 +344,10 @@ def write_shards(
     reports: list[ShardReport] = []
 
     def store(shard: FullShard) -> None:
-        report, name, content = run(partial(shard.pack, shard_name(prefix, len(reports)), format_))
+        basename = shard_name(prefix, len(reports))
+        report, name, content = run(lambda: shard.pack(basename, format_))
         with directories.file_errors(location, name):
-            directories.retried(location, partial(location.write, name, content))
+            directories.retried(location, lambda: location.write(name, content))
         reports.append(report)
 
     shards = BatchShards(schema, format_, store)

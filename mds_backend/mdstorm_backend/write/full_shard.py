@@ -187,10 +187,6 @@ def shard_name(prefix: str, number: int) -> str:
     return f"{prefix}.{number:05}.mds"
 
 
-#: Bytes; the default of the MDS format's own writer.
-DEFAULT_SHARD_SIZE = 1 << 26
-
-
 def checked_shard_size(shard_size: int | None) -> int:
     """Return a shard size in bytes, limited to 4 GiB; None and 0 mean the default.
 
@@ -200,7 +196,7 @@ def checked_shard_size(shard_size: int | None) -> int:
         If `shard_size` is negative or not a whole number; numeric strings are accepted.
     """
     try:
-        size = int(shard_size or DEFAULT_SHARD_SIZE)
+        size = int(shard_size or 1 << 26)  # the default of the MDS format's own writer
         whole = isinstance(shard_size, (str, type(None))) or size == (shard_size or size)
     except (OverflowError, TypeError, ValueError):
         size, whole = -1, False

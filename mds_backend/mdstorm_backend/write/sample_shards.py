@@ -144,10 +144,7 @@ class SampleShards:
     """
 
     def __init__(
-        self,
-        columns: Mapping[str, str],
-        format_: ShardFormat,
-        emit: Callable[[FullShard], None],
+        self, columns: Mapping[str, str], format_: ShardFormat, emit: Callable[[FullShard], None]
     ) -> None:
         self._encoder = SampleEncoder(columns)
         self._header = format_.header(self._encoder.names, self._encoder.encodings)

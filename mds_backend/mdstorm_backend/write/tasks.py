@@ -123,8 +123,7 @@ class PartitionJob:
         from pyspark import TaskContext
 
         context = TaskContext.get()
-        if context is None:
-            raise RuntimeError("a partition can only be written in a Spark task")
+        assert context is not None, "a partition can only be written in a Spark task"
         partition = context.partitionId()
         prefix = f"part-{partition:05}-{self.name}-{context.taskAttemptId()}"
         places = self.locations

@@ -1,26 +1,25 @@
-"""Parquet becomes MDS with the same values, types and order."""
+"""Parquet becomes MDS with the same values, types and order, in bounded memory."""
 
+import threading
+import tracemalloc
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.mds_backend.convert.parquet_files import every_type, numbers, write
 from tests.mds_backend.small_datasets import same_values
 
-from mdstorm_backend.convert import compare, convert_parquet, plan_parquet
+from mdstorm_backend import errors
+from mdstorm_backend.convert import compare, convert_parquet, parquet_to_mds, plan_parquet
 from mdstorm_backend.datasets.dataset import open_dataset
-from mdstorm_backend.errors import (
-    DatasetExistsError,
-    EncodingError,
-    MissingColumnError,
-    UnsupportedTypeError,
-    WriteError,
-)
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values.arrow_types import plain_type
-from mdstorm_backend.parquet import open_parquet
+from mdstorm_backend.parquet import ParquetDataset, open_parquet
 
 
 def files(directory: Path) -> dict[str, bytes]:
@@ -75,7 +74,7 @@ def test_columns_are_chosen_and_put_in_order(tmp_path: Path) -> None:
     source = write(tmp_path / "source", numbers(3))
     dataset = convert_parquet(source, str(tmp_path / "mds"), columns=["text", "id"])
     assert dataset.to_table().equals(numbers(3).select(["text", "id"]))
-    with pytest.raises(MissingColumnError, match="no column 'nothing'"):
+    with pytest.raises(errors.MissingColumnError, match="no column 'nothing'"):
         convert_parquet(source, str(tmp_path / "other"), columns=["nothing"])
 
 
@@ -141,7 +140,7 @@ def test_a_plan_and_a_function_make_other_columns(tmp_path: Path) -> None:
 def test_types_without_a_form_are_refused_before_anything_is_written(tmp_path: Path) -> None:
     table = pa.table({"time": pa.array([1], pa.time64("us")), "id": [1], "nothing": pa.nulls(1)})
     source = write(tmp_path / "source", table)
-    with pytest.raises(UnsupportedTypeError, match=r"'time'.*'nothing'") as caught:
+    with pytest.raises(errors.UnsupportedTypeError, match=r"'time'.*'nothing'") as caught:
         convert_parquet(source, str(tmp_path / "mds"))
     assert sorted(caught.value.columns) == ["nothing", "time"]
     assert not (tmp_path / "mds").exists()
@@ -150,7 +149,7 @@ def test_types_without_a_form_are_refused_before_anything_is_written(tmp_path: P
 def test_values_that_would_be_lost_leave_nothing_behind(tmp_path: Path) -> None:
     moments = pa.array([0, 1001], pa.timestamp("ns"))
     source = write(tmp_path / "source", pa.table({"at": moments}), version="2.6")
-    with pytest.raises(EncodingError, match=r"'at'.*would lose data"):
+    with pytest.raises(errors.EncodingError, match=r"'at'.*would lose data"):
         convert_parquet(source, str(tmp_path / "mds"))
     assert not (tmp_path / "mds").exists()
 
@@ -160,14 +159,14 @@ def test_a_dataset_is_never_replaced_and_other_files_are_left_alone(tmp_path: Pa
     dataset = convert_parquet(source, str(tmp_path / "source"))
     assert (tmp_path / "source" / "0.parquet").exists()
     before = files(tmp_path / "source")
-    with pytest.raises(DatasetExistsError, match="already holds a dataset"):
+    with pytest.raises(errors.DatasetExistsError, match="already holds a dataset"):
         convert_parquet(source, dataset.url)
     assert files(tmp_path / "source") == before
 
 
 def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     source = write(tmp_path / "source", numbers(3))
-    with pytest.raises(WriteError, match="cannot be written to"):
+    with pytest.raises(errors.WriteError, match="cannot be written to"):
         convert_parquet(source, str(tmp_path / "source" / "0.parquet" / "mds"))
 
 
@@ -177,3 +176,59 @@ def test_columns_of_differing_types_are_widened(tmp_path: Path) -> None:
     assert convert_parquet(source, str(tmp_path / "mds")).to_table() == pa.concat_tables(
         [numbers(3)] * 2
     )
+
+
+ROWS = 60_000
+#: Bytes of a row: 15 numbers of 8 bytes.
+COLUMNS = 15
+SHARD = 1 << 20
+
+
+def source(directory: Path, copies: int) -> ParquetDataset:
+    """One row group of `copies` times 7 MB."""
+    directory.mkdir()
+    numbers = np.arange(ROWS * copies) % 1000
+    table = pa.table({f"c{i:02}": numbers + i for i in range(COLUMNS)})
+    pq.write_table(table, directory / "0.parquet", row_group_size=len(table))
+    return open_parquet(str(directory))
+
+
+def most_memory(call: Callable[[], object]) -> int:
+    """Bytes that were allocated at most, by Python, NumPy and Arrow."""
+    done, most = threading.Event(), 0
+
+    def watch() -> None:
+        nonlocal most
+        while not done.wait(0.001):
+            most = max(most, pa.total_allocated_bytes() - before)
+
+    before = pa.total_allocated_bytes()
+    thread = threading.Thread(target=watch)
+    tracemalloc.start()
+    thread.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1] + most
+    finally:
+        done.set()
+        thread.join()
+        tracemalloc.stop()
+
+
+def test_memory_does_not_grow_with_a_row_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet_to_mds, "_BATCH_BYTES", 1 << 20)
+    small, large = source(tmp_path / "small", 1), source(tmp_path / "large", 6)
+
+    def convert(dataset: ParquetDataset, name: str) -> int:
+        target = str(tmp_path / name)
+        return most_memory(partial(convert_parquet, dataset, target, shard_size=SHARD, workers=1))
+
+    convert(small, "once and for all")
+    # Six times the rows are 36 MB more.
+    assert convert(large, "a") < convert(small, "b") + 12_000_000
+    once, six = (
+        most_memory(partial(compare, dataset, dataset, threads=1)) for dataset in (small, large)
+    )
+    assert six < once + 12_000_000

@@ -5,23 +5,11 @@ from pathlib import Path
 
 import pytest
 from tests.mds_backend.fuzz.mutations import header_of, with_header
-from tests.mds_backend.maintenance.damage import (
-    FIELDS,
-    GOLDEN_NAMES,
-    ROWS,
-    change_index,
-    copy_of,
-    rewrite,
-)
+from tests.mds_backend.maintenance import damage
 from tests.mds_backend.small_datasets import write_dataset, write_numbers, write_shards
 
+from mdstorm_backend import errors
 from mdstorm_backend.datasets.dataset import open_dataset
-from mdstorm_backend.errors import (
-    CorruptDatasetError,
-    DatasetNotFoundError,
-    InvalidArgumentError,
-    WriteError,
-)
 from mdstorm_backend.maintenance.reindex import reindex
 from mdstorm_backend.maintenance.verify import verify
 from mdstorm_backend.write.mds_writer import MDSWriter
@@ -46,7 +34,7 @@ def files_of(directory: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("compression", [None, "zstd:1", "gz", "bz2", "br", "snappy"])
 def test_a_lost_index_comes_back_as_it_was(compression: str | None, tmp_path: Path) -> None:
-    write_dataset(tmp_path, ROWS, FIELDS, tasks=3, compression=compression)
+    write_dataset(tmp_path, damage.ROWS, damage.FIELDS, tasks=3, compression=compression)
     before = files_of(tmp_path)
     lose_index(tmp_path)
     steps: list[tuple[int, int]] = []
@@ -58,10 +46,10 @@ def test_a_lost_index_comes_back_as_it_was(compression: str | None, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    "name", [n for n in GOLDEN_NAMES if n not in ("zero_samples", "merged_lexicographic")]
+    "name", [n for n in damage.GOLDEN_NAMES if n not in ("zero_samples", "merged_lexicographic")]
 )
 def test_indexes_of_the_formats_own_library_come_back(name: str, tmp_path: Path) -> None:
-    directory = copy_of(name, tmp_path)
+    directory = damage.copy_of(name, tmp_path)
     before = json.loads(lose_index(directory))
     report = reindex(str(directory))
     assert json.loads(index_of(directory)) == before
@@ -71,7 +59,9 @@ def test_indexes_of_the_formats_own_library_come_back(name: str, tmp_path: Path)
 def test_directories_of_several_writers_become_one_dataset(tmp_path: Path) -> None:
     """As dataframe_to_mds leaves them: each partition has an index of its own."""
     for name in ("10", "9"):
-        shutil.copytree(copy_of("multi_shard", tmp_path / "copies" / name), tmp_path / "d" / name)
+        shutil.copytree(
+            damage.copy_of("multi_shard", tmp_path / "copies" / name), tmp_path / "d" / name
+        )
     before = files_of(tmp_path / "d")
     report = reindex(str(tmp_path / "d"))
     shards = open_dataset(str(tmp_path / "d")).index.shards
@@ -87,11 +77,13 @@ def test_directories_of_several_writers_become_one_dataset(tmp_path: Path) -> No
 
 def test_an_index_that_exists_is_kept_unless_told(tmp_path: Path) -> None:
     write_numbers(tmp_path, 300)
-    change_index(tmp_path, lambda index: index["mdstorm"].update(further="entry"))
+    damage.change_index(tmp_path, lambda index: index["mdstorm"].update(further="entry"))
     before = index_of(tmp_path)
-    change_index(tmp_path, lambda i: i["mdstorm"].update(num_rows=i["shards"].pop()["samples"]))
+    damage.change_index(
+        tmp_path, lambda i: i["mdstorm"].update(num_rows=i["shards"].pop()["samples"])
+    )
     changed = index_of(tmp_path)
-    with pytest.raises(InvalidArgumentError, match="--force"):
+    with pytest.raises(errors.InvalidArgumentError, match="--force"):
         reindex(str(tmp_path))
     assert index_of(tmp_path) == changed
     assert reindex(str(tmp_path), force=True).replaced
@@ -103,8 +95,10 @@ def test_an_index_that_exists_is_kept_unless_told(tmp_path: Path) -> None:
 
 def test_two_attempts_of_a_partition_are_refused(tmp_path: Path) -> None:
     for attempt in (1, 2):
-        write_shards(tmp_path, ROWS, FIELDS, prefix=f"part-00000-{attempt}")
-    with pytest.raises(WriteError, match=r"part-00000-1\.00000\.mds and part-00000-2\.00000\.mds"):
+        write_shards(tmp_path, damage.ROWS, damage.FIELDS, prefix=f"part-00000-{attempt}")
+    with pytest.raises(
+        errors.WriteError, match=r"part-00000-1\.00000\.mds and part-00000-2\.00000\.mds"
+    ):
         reindex(str(tmp_path))
     assert not (tmp_path / "index.json").exists()
     assert len(list(tmp_path.glob("*.mds"))) == 2
@@ -125,7 +119,7 @@ def test_what_looks_odd_is_noted(tmp_path: Path) -> None:
 
 
 def test_a_decompressed_copy_beside_its_shard_is_not_a_second_one(tmp_path: Path) -> None:
-    directory = copy_of("compression_zstd", tmp_path)
+    directory = damage.copy_of("compression_zstd", tmp_path)
     before = lose_index(directory)
     (directory / "shard.00000.mds").write_bytes(b"not looked at")
     reindex(str(directory))
@@ -133,7 +127,7 @@ def test_a_decompressed_copy_beside_its_shard_is_not_a_second_one(tmp_path: Path
 
 
 def test_shards_that_were_decompressed_are_indexed_as_such(tmp_path: Path) -> None:
-    directory = copy_of("compression_gz", tmp_path)
+    directory = damage.copy_of("compression_gz", tmp_path)
     expected = open_dataset(str(directory)).to_table()
     lose_index(directory)
     for file in sorted(directory.glob("*.gz")):
@@ -152,14 +146,14 @@ def test_two_compressed_forms_of_a_shard_are_refused(tmp_path: Path) -> None:
     lose_index(tmp_path)
     (file,) = tmp_path.glob("*.zstd")
     file.with_suffix(".gz").write_bytes(b"x")
-    with pytest.raises(WriteError, match="several compressed versions"):
+    with pytest.raises(errors.WriteError, match="several compressed versions"):
         reindex(str(tmp_path))
 
 
 def test_shards_of_two_datasets_are_refused(tmp_path: Path) -> None:
     write_shards(tmp_path, {"a": [1]}, {"a": "long"}, prefix="part-00000-0")
     write_shards(tmp_path, {"a": [1]}, {"a": "integer"}, prefix="part-00001-1")
-    with pytest.raises(CorruptDatasetError, match="describe different columns"):
+    with pytest.raises(errors.CorruptDatasetError, match="describe different columns"):
         reindex(str(tmp_path))
     assert not (tmp_path / "index.json").exists()
 
@@ -172,8 +166,8 @@ def test_a_damaged_shard_is_named_and_nothing_written(
     lose_index(tmp_path)
     _, second, *_ = sorted(tmp_path.glob("*.mds*"))
     for data in (second.read_bytes()[:-3], b"", b"\xff" * 100, bytes(100)):
-        rewrite(second, data)
-        with pytest.raises(CorruptDatasetError) as caught:
+        damage.rewrite(second, data)
+        with pytest.raises(errors.CorruptDatasetError) as caught:
             reindex(str(tmp_path))
         assert second.name in str(caught.value)
         assert caught.value.url == f"file://{second}"
@@ -187,12 +181,12 @@ def test_a_header_that_asks_for_what_nobody_knows_is_named(tmp_path: Path) -> No
     data = file.read_bytes()
     header = header_of(data)
     for changes in ({"hashes": ["sha9"]}, {"compression": "lz5"}, {"version": 3}, {"columns": 1}):
-        rewrite(file, with_header(data, {**header, **changes}))
+        damage.rewrite(file, with_header(data, {**header, **changes}))
         if "compression" in changes:
             assert len(reindex(str(tmp_path)).notes) == 1  # the file itself is not compressed
             lose_index(tmp_path)
             continue
-        with pytest.raises(CorruptDatasetError, match="is not a shard that can be indexed"):
+        with pytest.raises(errors.CorruptDatasetError, match="is not a shard that can be indexed"):
             reindex(str(tmp_path))
 
 
@@ -202,8 +196,8 @@ def test_a_header_whose_schema_is_not_that_of_its_samples_is_refused(tmp_path: P
     (file,) = tmp_path.glob("*.mds")
     header = header_of(file.read_bytes())
     header["mdstorm"]["columns"][0].update(encoding="str", spark_type="string")
-    rewrite(file, with_header(file.read_bytes(), header))
-    with pytest.raises(CorruptDatasetError, match="a schema that is not that of its shards"):
+    damage.rewrite(file, with_header(file.read_bytes(), header))
+    with pytest.raises(errors.CorruptDatasetError, match="a schema that is not that of its shards"):
         reindex(str(tmp_path))
     assert not (tmp_path / "index.json").exists()
 
@@ -211,7 +205,7 @@ def test_a_header_whose_schema_is_not_that_of_its_samples_is_refused(tmp_path: P
 def test_a_directory_without_shards_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_bytes(b"x")
     for directory in (tmp_path, tmp_path / "no such"):
-        with pytest.raises(DatasetNotFoundError, match="no shards"):
+        with pytest.raises(errors.DatasetNotFoundError, match="no shards"):
             reindex(str(directory))
 
 
@@ -219,7 +213,7 @@ def test_what_is_left_of_a_killed_writer_is_told(tmp_path: Path) -> None:
     writer = MDSWriter(out=tmp_path, columns={"n": "int"}, size_limit=1000)
     for number in range(500):
         writer.write({"n": number})
-    with pytest.raises(DatasetNotFoundError, match="is not finished, or was killed"):
+    with pytest.raises(errors.DatasetNotFoundError, match="is not finished, or was killed"):
         open_dataset(str(tmp_path))
     report = reindex(str(tmp_path))
     assert "later rows are missing" in str(report.notes)

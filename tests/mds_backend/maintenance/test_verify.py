@@ -1,3 +1,5 @@
+"""Datasets are described and verified, and every problem is named."""
+
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -6,19 +8,11 @@ from unittest.mock import ANY
 
 import pyarrow as pa
 import pytest
-from tests.mds_backend.maintenance.damage import (
-    FIELDS,
-    GOLDEN,
-    GOLDEN_NAMES,
-    ROWS,
-    change_index,
-    copy_of,
-    rewrite,
-    with_words,
-)
+from tests.mds_backend.maintenance import damage
 from tests.mds_backend.small_datasets import array_of, struct_of, write_dataset, write_numbers
 
 from mdstorm_backend.errors import DatasetNotFoundError
+from mdstorm_backend.maintenance.inspect import Inspection, inspect
 from mdstorm_backend.maintenance.reindex import reindex
 from mdstorm_backend.maintenance.verify import VerifyReport, verify
 from mdstorm_backend.write.mds_writer import MDSWriter
@@ -43,7 +37,7 @@ def shard_files(directory: Path) -> list[Path]:
 @pytest.mark.parametrize("quick", [True, False])
 @pytest.mark.parametrize("compression", [None, "zstd", "gz", "bz2", "br", "snappy"])
 def test_what_was_written_is_good(compression: str | None, quick: bool, tmp_path: Path) -> None:
-    dataset = write_dataset(tmp_path, ROWS, FIELDS, tasks=2, compression=compression)
+    dataset = write_dataset(tmp_path, damage.ROWS, damage.FIELDS, tasks=2, compression=compression)
     steps: list[tuple[int, int]] = []
     report = verify(
         str(tmp_path), quick=quick, on_progress=lambda done, of: steps.append((done, of))
@@ -55,9 +49,9 @@ def test_what_was_written_is_good(compression: str | None, quick: bool, tmp_path
     assert steps[-1:] == ([] if quick else [(2, 2)])
 
 
-@pytest.mark.parametrize("directory", GOLDEN_NAMES)
+@pytest.mark.parametrize("directory", damage.GOLDEN_NAMES)
 def test_every_dataset_of_the_formats_own_library_is_good(directory: str) -> None:
-    report = verify(str(GOLDEN / directory))
+    report = verify(str(damage.GOLDEN / directory))
     assert report.problems == ()
     assert all("pkl" in note.problem for note in report.notes)
 
@@ -67,7 +61,7 @@ def test_missing_and_cut_files_are_all_named(quick: bool, tmp_path: Path) -> Non
     write_numbers(tmp_path, 500)
     first, _, third, *_ = shard_files(tmp_path)
     first.unlink()
-    rewrite(third, third.read_bytes()[:-1])
+    damage.rewrite(third, third.read_bytes()[:-1])
     size = third.stat().st_size
     assert problems(verify(str(tmp_path), quick=quick)) == [
         (first.name, "is missing"),
@@ -88,11 +82,11 @@ def test_a_file_that_is_not_in_the_index_is_noted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["compression_zstd", "scalars", "varlen"])
 def test_a_changed_byte_is_found_by_its_hash(name: str, tmp_path: Path) -> None:
-    directory = copy_of(name, tmp_path)
+    directory = damage.copy_of(name, tmp_path)
     file = shard_files(directory)[-1]
     data = bytearray(file.read_bytes())
     data[-1] ^= 1
-    rewrite(file, bytes(data))
+    damage.rewrite(file, bytes(data))
     assert verify(str(directory), quick=True).is_good
     found = problems(verify(str(directory)))
     assert found[0][0] == file.name
@@ -100,14 +94,14 @@ def test_a_changed_byte_is_found_by_its_hash(name: str, tmp_path: Path) -> None:
 
 
 def test_the_hash_of_the_uncompressed_shard_is_checked_as_well(tmp_path: Path) -> None:
-    directory = copy_of("compression_zstd", tmp_path)
+    directory = damage.copy_of("compression_zstd", tmp_path)
 
     def change(index: Any) -> None:
         (shard, *_) = index["shards"]
         assert shard["raw_data"]["hashes"]
         shard["raw_data"]["hashes"] = dict.fromkeys(shard["raw_data"]["hashes"], "00")
 
-    change_index(directory, change)
+    damage.change_index(directory, change)
     found = problems(verify(str(directory)))
     assert {file for file, _ in found} == {shard_files(directory)[0].name}
     assert [problem.split(" ")[:5] for _, problem in found] == [
@@ -116,20 +110,20 @@ def test_the_hash_of_the_uncompressed_shard_is_checked_as_well(tmp_path: Path) -
 
 
 def test_hashes_may_be_in_upper_case(tmp_path: Path) -> None:
-    directory = copy_of("compression_zstd", tmp_path)
+    directory = damage.copy_of("compression_zstd", tmp_path)
 
     def change(index: Any) -> None:
         for shard in index["shards"]:
             hashes = shard["zip_data"]["hashes"]
             hashes.update({name: found.upper() for name, found in hashes.items()})
 
-    change_index(directory, change)
+    damage.change_index(directory, change)
     assert verify(str(directory)).is_good
 
 
 def test_a_hash_that_the_index_promises_and_does_not_hold_is_a_problem(tmp_path: Path) -> None:
     write_numbers(tmp_path, 1)
-    change_index(tmp_path, lambda index: index["shards"][0].update(hashes=["sha1"]))
+    damage.change_index(tmp_path, lambda index: index["shards"][0].update(hashes=["sha1"]))
     ((_, problem),) = problems(verify(str(tmp_path)))
     assert problem == "has no sha1 in the index, which promises it"
 
@@ -143,7 +137,7 @@ def test_a_hash_that_nobody_knows_is_noted_once_for_all_shards(tmp_path: Path) -
             for file in (shard["raw_data"], shard["zip_data"]):
                 file["hashes"] = {"sha9": "00"}
 
-    change_index(tmp_path, change)
+    damage.change_index(tmp_path, change)
     first, *_ = shard_files(tmp_path)
     report = verify(str(tmp_path))
     assert report.is_good
@@ -152,10 +146,10 @@ def test_a_hash_that_nobody_knows_is_noted_once_for_all_shards(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("damage", "expected"),
+    ("harm", "expected"),
     [
-        (lambda data: with_words(data, 0, 3), "does not start as a shard of 4 samples"),
-        (lambda data: with_words(data, 8, 0), "does not start as a shard of 4 samples"),
+        (lambda data: damage.with_words(data, 0, 3), "does not start as a shard of 4 samples"),
+        (lambda data: damage.with_words(data, 8, 0), "does not start as a shard of 4 samples"),
         (lambda data: data.replace(b'{"column', b'["column', 1), "has an unreadable header"),
         (lambda data: data.replace(b'"int64"', b'"int32"', 1), 'has column_encodings ["int32", '),
         (lambda data: data.replace(b'"version": 2}', b'"version": 3}', 1), "has version 3 in its"),
@@ -167,7 +161,7 @@ def test_a_hash_that_nobody_knows_is_noted_once_for_all_shards(tmp_path: Path) -
     ],
 )
 def test_damage_to_a_shard_is_named(
-    damage: Callable[[bytes], bytes], expected: str, tmp_path: Path
+    harm: Callable[[bytes], bytes], expected: str, tmp_path: Path
 ) -> None:
     fields = {"n": "long", "other": array_of("long"), "thing": struct_of(a="long"), "z": "string"}
     rows = {
@@ -178,24 +172,24 @@ def test_damage_to_a_shard_is_named(
     }
     write_dataset(tmp_path, rows, fields)
     (file,) = shard_files(tmp_path)
-    damaged = damage(file.read_bytes())
+    damaged = harm(file.read_bytes())
     assert damaged != file.read_bytes()
-    rewrite(file, damaged)
+    damage.rewrite(file, damaged)
     found = problems(verify(str(tmp_path)))
     assert {name for name, _ in found} == {file.name}
     assert any(expected in problem for _, problem in found)
 
 
 def test_a_damaged_image_is_named_with_its_column(tmp_path: Path) -> None:
-    directory = copy_of("images_png", tmp_path)
+    directory = damage.copy_of("images_png", tmp_path)
     (file,) = shard_files(directory)
-    rewrite(file, file.read_bytes().replace(b"\x89PNG", b"\x89GNP"))
+    damage.rewrite(file, file.read_bytes().replace(b"\x89PNG", b"\x89GNP"))
 
     def forget_hashes(index: Any) -> None:
         index["shards"][0]["hashes"] = []
         index["shards"][0]["raw_data"]["hashes"] = {}
 
-    change_index(directory, forget_hashes)
+    damage.change_index(directory, forget_hashes)
     ((name, problem),) = problems(verify(str(directory)))
     assert name == file.name
     assert problem.startswith("column 'p' holds a value that cannot be decoded as png")
@@ -215,14 +209,14 @@ def test_columns_that_shards_store_differently_are_each_decoded(tmp_path: Path) 
 
 
 def test_counts_that_do_not_match_the_shards_are_problems_of_the_index(tmp_path: Path) -> None:
-    write_dataset(tmp_path, ROWS, FIELDS)
+    write_dataset(tmp_path, damage.ROWS, damage.FIELDS)
 
     def change(index: Any) -> None:
         index["mdstorm"]["num_rows"] = 7
         index["mdstorm"]["columns"][0]["null_count"] = 5
         index["mdstorm"]["columns"][2]["element_null_count"] = 0
 
-    change_index(tmp_path, change)
+    damage.change_index(tmp_path, change)
     assert problems(verify(str(tmp_path))) == [
         ("index.json", "counts 7 rows, but its shards hold 4"),
         ("index.json", "counts 5 nulls in column 'n', but its shards hold 1"),
@@ -233,9 +227,9 @@ def test_counts_that_do_not_match_the_shards_are_problems_of_the_index(tmp_path:
 def test_an_index_that_lost_the_schema_is_good_unless_it_hides_nulls(tmp_path: Path) -> None:
     """As a merge by MosaicML Streaming leaves it."""
     write_numbers(tmp_path / "numbers", 10)
-    write_dataset(tmp_path / "nulls", ROWS, FIELDS)
+    write_dataset(tmp_path / "nulls", damage.ROWS, damage.FIELDS)
     for name in ("numbers", "nulls"):
-        change_index(tmp_path / name, lambda index: index.pop("mdstorm"))
+        damage.change_index(tmp_path / name, lambda index: index.pop("mdstorm"))
     assert verify(str(tmp_path / "numbers")).is_good
     ((file, problem),) = problems(verify(str(tmp_path / "nulls")))
     assert file == "index.json"
@@ -252,7 +246,7 @@ def test_a_null_in_the_place_of_an_image_is_no_problem(tmp_path: Path) -> None:
 
 def test_a_damaged_index_is_a_problem(tmp_path: Path) -> None:
     write_numbers(tmp_path, 10)
-    change_index(tmp_path, lambda index: index["shards"][0].update(samples=-1))
+    damage.change_index(tmp_path, lambda index: index["shards"][0].update(samples=-1))
     ((file, problem),) = problems(verify(str(tmp_path)))
     assert file == "index.json"
     assert problem.startswith("is not the index of an MDS dataset (shard 0: samples is not")
@@ -261,3 +255,50 @@ def test_a_damaged_index_is_a_problem(tmp_path: Path) -> None:
 def test_no_dataset_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DatasetNotFoundError):
         verify(str(tmp_path))
+
+
+def check_json(found: Inspection) -> None:
+    assert json.loads(json.dumps(found.to_json(), allow_nan=False)) == found.to_json()
+
+
+@pytest.mark.parametrize("compression", [None, "zstd:1"])
+def test_the_index_is_described(compression: str | None, tmp_path: Path) -> None:
+    dataset = write_numbers(tmp_path, 500, compression=compression)
+    found = inspect(str(tmp_path))
+    shards = dataset.index.shards
+    assert (found.url, found.rows, found.shards) == (dataset.url, 500, len(shards))
+    assert found.shard_rows.total == 500
+    assert found.shard_bytes.total == dataset.nbytes
+    stored = sum(file.stat().st_size for file in tmp_path.glob("*.mds*"))
+    assert found.stored_bytes.total == stored
+    assert found.compressions == {compression or "none": len(shards)}
+    assert found.hashes == {"none": len(shards)}
+    assert found.fingerprint == dataset.fingerprint
+    assert found.logical_schema
+    (column,) = found.columns
+    assert (column.name, column.encodings) == ("number", {"int64": len(shards)})
+    assert (column.spark_type, column.nullable) == ("long", True)
+    check_json(found)
+
+
+def test_nulls_are_counted_and_types_named(tmp_path: Path) -> None:
+    write_dataset(tmp_path, damage.ROWS, damage.FIELDS)
+    columns = {column.name: column for column in inspect(str(tmp_path)).columns}
+    assert list(columns) == list(damage.FIELDS)
+    assert columns["list"].spark_type == "array<long>"
+    assert (columns["list"].null_count, columns["list"].element_null_count) == (1, 1)
+    assert columns["text"].null_count == 1
+
+
+def test_forms_of_arrays_are_told_apart(tmp_path: Path) -> None:
+    write_dataset(tmp_path, {"a": [[1], [2], [3], [4, 5]]}, {"a": array_of("long")}, tasks=2)
+    (column,) = inspect(str(tmp_path)).columns
+    assert column.encodings == {"ndarray:int64:1": 1, "ndarray:int64": 1}
+
+
+@pytest.mark.parametrize("directory", damage.GOLDEN_NAMES)
+def test_every_dataset_of_the_formats_own_library_is_described(directory: str) -> None:
+    found = inspect(str(damage.GOLDEN / directory))
+    check_json(found)
+    assert not found.logical_schema
+    assert found.rows == found.shard_rows.total

@@ -11,12 +11,7 @@ import pyspark
 import pytest
 from tests.mds_backend.small_datasets import files_in, numbers_in, plan
 
-from mdstorm_backend.errors import (
-    ArgumentTypeError,
-    DatasetExistsError,
-    EncodingError,
-    WriteError,
-)
+from mdstorm_backend import errors
 from mdstorm_backend.spark.dataframe_to_mds import abandon_partitions, publish_partitions
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write import commit, directories
@@ -83,18 +78,18 @@ def test_an_attempt_that_fails_leaves_nothing(
         for n in frame["n"]:
             yield {"x": "bad" if n == 90 else int(n)}
 
-    with pytest.raises(EncodingError, match="column 'x'"):
+    with pytest.raises(errors.EncodingError, match="column 'x'"):
         write_samples(target, failing)
     assert list(target.rglob("*")) == []
     monkeypatch.delattr(Location, "write")  # noticed when all is written
-    with pytest.raises(WriteError):
+    with pytest.raises(errors.WriteError):
         write_samples(target, lambda frame: [{"x": 1}])
     assert list(target.rglob("*")) == []
 
 
 @pytest.mark.parametrize("result", [None, 5, {"x": 1}, "text"], ids=str)
 def test_a_function_that_returns_no_samples_is_refused(target: Path, result: Any) -> None:
-    with pytest.raises(ArgumentTypeError, match="needs to return an iterable of samples"):
+    with pytest.raises(errors.ArgumentTypeError, match="needs to return an iterable of samples"):
         write_samples(target, lambda frame: result)
     assert not target.exists()
 
@@ -129,7 +124,7 @@ def test_a_dataset_of_another_job_is_left_as_it_is(target: Path, write: Any) -> 
     first, second = make_job(target), make_job(target, name=OTHER)
     publish_partitions(first, SCHEMA, write(first, 0, 1), merged=False)
     reports = write(second, 0, 2)
-    with pytest.raises(DatasetExistsError, match="another job has written a dataset"):
+    with pytest.raises(errors.DatasetExistsError, match="another job has written a dataset"):
         publish_partitions(second, SCHEMA, reports, merged=True)
     abandon_partitions(second, [])
     assert numbers_in(target / "00000") == [1]

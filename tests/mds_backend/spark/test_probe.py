@@ -14,13 +14,7 @@ from tests import refusing
 from tests.conftest import IS_CONNECT
 from tests.mds_backend.format.own_classes import Words
 
-from mdstorm_backend import register_encoding
-from mdstorm_backend.errors import (
-    CredentialsError,
-    MissingDependencyError,
-    StorageError,
-    WriteError,
-)
+from mdstorm_backend import errors, register_encoding
 from mdstorm_backend.format.encodings.registry import unregister_encoding
 from mdstorm_backend.spark.materialization import check_driver_writes, why_not_writable
 from mdstorm_backend.storage import Location
@@ -98,7 +92,7 @@ def test_workers_without_mdstorm_are_an_error_that_names_one(
     monkeypatch.setitem(environment, "PYTHONPATH", str(absent))
     worker = re.escape(socket.gethostname())
     with pytest.raises(
-        MissingDependencyError,
+        errors.MissingDependencyError,
         match=rf"cannot be imported on the Spark worker {worker} \(no mdst.*Install it on the work",
     ):
         why_not_writable(classic_spark, location_of(tmp_path / "cache"))
@@ -122,7 +116,8 @@ IDLE: Any = SimpleNamespace(range=never)
 
 
 @pytest.mark.parametrize(
-    ("raised", "expected"), [(PermissionError, CredentialsError), (OSError, StorageError)]
+    ("raised", "expected"),
+    [(PermissionError, errors.CredentialsError), (OSError, errors.StorageError)],
 )
 def test_a_storage_that_fails_the_driver_raises_its_own_error(
     monkeypatch: pytest.MonkeyPatch, raised: type[Exception], expected: type[Exception]
@@ -139,6 +134,6 @@ def test_a_storage_that_fails_the_driver_raises_its_own_error(
 
 def test_a_disk_that_the_driver_cannot_write_to_raises_its_own_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(WriteError, match=r"file cannot be written to .*Choose a") as caught:
+    with pytest.raises(errors.WriteError, match=r"file cannot be written to .*Choose a") as caught:
         why_not_writable(IDLE, location_of(tmp_path / "file"))
     check_short(caught.value)

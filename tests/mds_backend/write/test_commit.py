@@ -13,13 +13,7 @@ from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.errors import CredentialsError, MDStormError, StorageError, WriteError
 from mdstorm_backend.format.index import Index
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write.commit import (
-    MARKER_NAME,
-    clean_up,
-    publish,
-    remove_dataset,
-    write_index,
-)
+from mdstorm_backend.write.commit import MARKER_NAME, clean_up, publish, remove_dataset, write_index
 from mdstorm_backend.write.merge import merge_index
 
 FIELDS = {"number": "long"}

@@ -9,13 +9,7 @@ import pyarrow as pa
 import pytest
 from tests.mds_backend.small_datasets import numbers_in, write_ints
 
-from mdstorm_backend import MDSWriter, merge_index, open_dataset
-from mdstorm_backend.errors import (
-    CorruptDatasetError,
-    DatasetNotFoundError,
-    InvalidArgumentError,
-    WriteError,
-)
+from mdstorm_backend import MDSWriter, errors, merge_index, open_dataset
 from mdstorm_backend.storage import Location
 
 
@@ -163,7 +157,7 @@ def test_a_dataset_in_the_root_is_not_lost(tmp_path: Path) -> None:
     write(tmp_path / "train", 2)
     for file in (tmp_path / "train").iterdir():
         file.rename(tmp_path / file.name)
-    with pytest.raises(WriteError, match=r"has a dataset of its own: .* shard\.00000\.mds"):
+    with pytest.raises(errors.WriteError, match=r"has a dataset of its own: .* shard\.00000\.mds"):
         merge_index(str(tmp_path))
     assert numbers_in(tmp_path) == [2]
     (tmp_path / "shard.00000.mds").unlink()
@@ -176,7 +170,7 @@ def test_two_stories_about_one_shard_are_refused(tmp_path: Path) -> None:
     merge_index(tmp_path / "a")
     shutil.rmtree(tmp_path / "a/p")
     write(tmp_path / "a/p", 1, 2)
-    with pytest.raises(CorruptDatasetError, match="each other about the shard a/p/shard"):
+    with pytest.raises(errors.CorruptDatasetError, match="each other about the shard a/p/shard"):
         merge_index(tmp_path)
     assert not (tmp_path / "index.json").exists()
 
@@ -192,22 +186,24 @@ def test_an_empty_list_is_a_warning_and_leaves_everything_as_it_is(tmp_path: Pat
 def test_what_cannot_be_merged_is_refused(tmp_path: Path) -> None:
     part = write(tmp_path / "a", 1)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InvalidArgumentError, match="nothing to merge: no directory below"):
+    with pytest.raises(errors.InvalidArgumentError, match="nothing to merge: no directory below"):
         merge_index(tmp_path / "empty")
-    with pytest.raises(InvalidArgumentError, match="does not lie in a directory below"):
+    with pytest.raises(errors.InvalidArgumentError, match="does not lie in a directory below"):
         merge_index([part], tmp_path / "a")
-    with pytest.raises(InvalidArgumentError, match="does not lie in a directory below"):
+    with pytest.raises(errors.InvalidArgumentError, match="does not lie in a directory below"):
         merge_index([part], tmp_path / "empty")
-    with pytest.raises(InvalidArgumentError, match=r"path or URL of an index\.json"):
+    with pytest.raises(errors.InvalidArgumentError, match=r"path or URL of an index\.json"):
         merge_index([str(tmp_path / "a")], tmp_path)
-    with pytest.raises(DatasetNotFoundError, match=r"b/index\.json") as caught:
+    with pytest.raises(errors.DatasetNotFoundError, match=r"b/index\.json") as caught:
         merge_index([part, f"{tmp_path}/b/index.json"], tmp_path)
     assert isinstance(caught.value, RuntimeError)
     for missing in ("/nowhere/index.json", ("/nowhere/index.json", "")):
-        with pytest.raises(DatasetNotFoundError, match=r"there is no file:///nowhere/index\.json"):
+        with pytest.raises(
+            errors.DatasetNotFoundError, match=r"there is no file:///nowhere/index\.json"
+        ):
             merge_index([missing], tmp_path)
     (tmp_path / "a" / "index.json").write_text('{"shards": []}')
-    with pytest.raises(CorruptDatasetError, match="is not the index of an MDS dataset"):
+    with pytest.raises(errors.CorruptDatasetError, match="is not the index of an MDS dataset"):
         merge_index(tmp_path)
     assert not (tmp_path / "index.json").exists()
     assert Location.of(str(tmp_path / "empty")).list_names() == []

@@ -1,17 +1,23 @@
+"""Directories that datasets are written to: found, claimed, cleared."""
+
+import errno
 import json
 import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.mds_backend.small_datasets import files_in, write_ints
 
-from mdstorm_backend.errors import DatasetExistsError, InvalidArgumentError, UnsupportedURLError
+from mdstorm_backend import errors
+from mdstorm_backend.format.shard_info import CLAIM_NAME
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write.directories import clear_target, find_targets
+from mdstorm_backend.write import directories
+from mdstorm_backend.write.directories import Claim, clear_target, find_targets
 
 
 def clear(directory: str | Path, *, exist_ok: bool = True) -> None:
@@ -27,17 +33,17 @@ def test_a_url_that_is_kept_gets_a_new_local_directory() -> None:
 
 @pytest.mark.parametrize("out", ["", (), ("a",), ("a", "b", "c"), None, 5, ("memory://x", "a")])
 def test_anything_else_is_refused(out: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match="Invalid `out` argument"):
+    with pytest.raises(errors.InvalidArgumentError, match="Invalid `out` argument"):
         find_targets(out, False, None)
 
 
 def test_both_of_a_pair_cannot_be_one(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgumentError, match="same directory"):
+    with pytest.raises(errors.InvalidArgumentError, match="same directory"):
         find_targets((str(tmp_path), tmp_path.as_uri()), True, None)
 
 
 def test_an_unknown_scheme_is_refused() -> None:
-    with pytest.raises(UnsupportedURLError):
+    with pytest.raises(errors.UnsupportedURLError):
         write_ints("nosuch://bucket/x")
 
 
@@ -64,7 +70,7 @@ def test_files_that_no_dataset_owns_are_never_removed(tmp_path: Path, foreign: s
     (tmp_path / foreign).parent.mkdir(exist_ok=True)
     (tmp_path / foreign).write_text("mine")
     before = files_in(tmp_path)
-    with pytest.raises(DatasetExistsError, match="nothing was removed") as caught:
+    with pytest.raises(errors.DatasetExistsError, match="nothing was removed") as caught:
         clear(tmp_path)
     assert foreign in str(caught.value)
     assert files_in(tmp_path) == before
@@ -73,7 +79,7 @@ def test_files_that_no_dataset_owns_are_never_removed(tmp_path: Path, foreign: s
 @pytest.mark.parametrize("content", [b"", b"{}", b'{"version": 2, "shards": [{}]}'])
 def test_without_a_readable_index_nothing_is_owned(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "index.json").write_bytes(content)
-    with pytest.raises(DatasetExistsError, match="nothing was removed"):
+    with pytest.raises(errors.DatasetExistsError, match="nothing was removed"):
         clear(tmp_path)
     assert files_in(tmp_path) == ["index.json"]
 
@@ -106,7 +112,7 @@ def killed(tmp_path: Path) -> Path:
 
 def test_what_a_killed_writer_left_is_replaced_on_request(killed: Path) -> None:
     (killed / f"shard.00002.mds.{'0' * 32}.tmp").write_bytes(b"half")
-    with pytest.raises(DatasetExistsError, match="left of a writer that was killed"):
+    with pytest.raises(errors.DatasetExistsError, match="left of a writer that was killed"):
         write_ints(killed)
     write_ints(killed, exist_ok=True)
     assert files_in(killed) == ["index.json", "shard.00000.mds"]
@@ -140,7 +146,7 @@ def test_a_writer_that_was_killed_while_it_replaced_a_dataset_can_start_again(
 def test_beside_what_a_killed_writer_left_other_files_are_never_removed(killed: Path) -> None:
     (killed / "notes.txt").write_text("mine")
     before = files_in(killed)
-    with pytest.raises(DatasetExistsError, match=r"holds notes\.txt, .*nothing was removed"):
+    with pytest.raises(errors.DatasetExistsError, match=r"holds notes\.txt, .*nothing was removed"):
         write_ints(killed, exist_ok=True)
     assert files_in(killed) == before
 
@@ -148,7 +154,9 @@ def test_beside_what_a_killed_writer_left_other_files_are_never_removed(killed: 
 def test_a_file_is_no_directory(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     for exist_ok in (True, False):
-        with pytest.raises(DatasetExistsError, match=r"notes\.txt is a file: choose a directory"):
+        with pytest.raises(
+            errors.DatasetExistsError, match=r"notes\.txt is a file: choose a directory"
+        ):
             clear(tmp_path / "notes.txt", exist_ok=exist_ok)
 
 
@@ -158,7 +166,7 @@ def test_an_index_cannot_point_to_files_elsewhere(tmp_path: Path) -> None:
     write_ints(other)
     index = (target / "index.json").read_text()
     (target / "index.json").write_text(index.replace("shard.00000", "../other/shard.00000"))
-    with pytest.raises(DatasetExistsError):
+    with pytest.raises(errors.DatasetExistsError):
         clear(target)
     assert files_in(other) == ["index.json", "shard.00000.mds"]
 
@@ -168,7 +176,7 @@ def test_elsewhere_other_files_may_lie_beside_a_dataset() -> None:
     location.write("notes.txt", [b"mine"])
     location.write("val/index.json", [b"{}"])
     write_ints("memory://beside")
-    with pytest.raises(DatasetExistsError):
+    with pytest.raises(errors.DatasetExistsError):
         write_ints("memory://beside")
     write_ints("memory://beside", range(5), exist_ok=True)
     assert location.list_names() == ["index.json", "notes.txt", "shard.00000.mds", "val/index.json"]
@@ -178,6 +186,70 @@ def test_elsewhere_a_shard_without_an_index_is_in_the_way() -> None:
     location = Location.of("memory://leftover")
     location.write("shard.00000.mds", [b"somebody's"])
     for exist_ok in (True, False):
-        with pytest.raises(DatasetExistsError, match=r"shard\.00000\.mds.*remove .* yourself"):
+        with pytest.raises(
+            errors.DatasetExistsError, match=r"shard\.00000\.mds.*remove .* yourself"
+        ):
             write_ints("memory://leftover", exist_ok=exist_ok)
     assert bytes(location.read("shard.00000.mds")) == b"somebody's"
+
+
+def take(directory: Path) -> Claim | None:
+    try:
+        return Claim(Location.of(str(directory)))
+    except errors.DatasetExistsError:
+        return None
+
+
+def test_of_many_that_come_at_once_one_gets_the_directory(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        claims = list(pool.map(lambda _: take(tmp_path), range(40)))
+    assert sum(one is not None for one in claims) == 1
+    assert (tmp_path / CLAIM_NAME).exists()
+
+
+def test_giving_back_leaves_the_claim_of_the_next(tmp_path: Path) -> None:
+    first = Claim(Location.of(str(tmp_path)))
+    (tmp_path / CLAIM_NAME).unlink()
+    second = Claim(Location.of(str(tmp_path)))
+    first.release()
+    assert take(tmp_path) is None, second
+
+
+def test_a_directory_that_cannot_be_written_to_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(errors.WriteError, match="cannot be written to") as caught:
+        Claim(Location.of(str(tmp_path / "none")))
+    assert not isinstance(caught.value, errors.DatasetExistsError)
+
+
+#: Takes a directory, and forks a process that ends as any other.
+_FORKED = """
+import os, sys
+from mdstorm_backend.storage import Location
+from mdstorm_backend.write.directories import Claim
+claim = Claim(Location.of(sys.argv[1]))
+process = os.fork()
+if process:
+    os.waitpid(process, 0)
+    print(os.listdir(sys.argv[1]))
+"""
+
+
+def test_a_forked_process_does_not_give_the_directory_back(tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "ignore", "-c", _FORKED, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == repr([CLAIM_NAME])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_system_without_locks_has_no_claims(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: str) -> None:
+        Path(path).touch()  # as opening does, before locking fails
+        raise OSError(errno.ENOLCK, "No locks available", path)
+
+    monkeypatch.setattr(directories, "try_lock", refuse)
+    first, second = Claim(Location.of(str(tmp_path))), Claim(Location.of(str(tmp_path)))
+    assert list(tmp_path.iterdir()) == []
+    first.release()
+    second.release()
