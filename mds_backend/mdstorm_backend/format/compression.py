@@ -96,7 +96,14 @@ def decompress(compression: str, data: Buffer, size: int) -> Buffer:
         raise ValueError(f"a shard cannot hold {size} bytes")
     if size > _LARGEST_RATIO.get(name, size) * (len(data) + 4):
         raise ValueError(f"a {name} file of {len(data)} bytes cannot hold {size} bytes")
-    unpacked = _unpacked(name, data, size)
+    if name == "snappy" and (stated := _snappy_size(data)) != size:
+        raise ValueError(f"a snappy file states {stated} bytes, where {size} were expected")
+    unpacked: Buffer
+    if name in _LARGEST_RATIO:
+        # Arrow takes any length that is large enough, and leaves the bytes beyond the output unset.
+        unpacked = memoryview(pa.Codec(name).decompress(data, size))
+    else:
+        unpacked = _in_pieces(name, data, size)
     if len(unpacked) != size:
         raise ValueError(
             f"a {name} file holds {len(unpacked)} bytes or more, where {size} were expected"
@@ -121,15 +128,6 @@ def decompress_unsized(extension: str, data: Buffer, most: int) -> Buffer:
     if len(unpacked) > most:
         raise ValueError(f"it holds more than {most} bytes")
     return unpacked
-
-
-def _unpacked(name: str, data: Buffer, size: int) -> Buffer:
-    if name not in _LARGEST_RATIO:
-        return _in_pieces(name, data, size)
-    # Arrow takes any length that is large enough, and leaves the bytes beyond the output unset.
-    if name == "snappy" and (stated := _snappy_size(data)) != size:
-        raise ValueError(f"a snappy file states {stated} bytes, where {size} were expected")
-    return memoryview(pa.Codec(name).decompress(data, size))
 
 
 def _snappy_size(data: Buffer) -> int:

@@ -146,6 +146,8 @@ class Array(Encoding):
         """Return copies: one array for one fixed shape, else the result of `decode_arrays`."""
         if isinstance(sizes, int):
             return super().decode_column(data, starts, sizes)
+        if len(starts) == 0:
+            return pa.array([], self.arrow_type)
         return decode_arrays(data, starts, sizes, self.dtype)
 
     def span_decoder(self, data: memoryview, decode: Decode) -> DecodeSpan:
@@ -190,7 +192,8 @@ def decode_arrays(
     data : numpy.ndarray
         The shard, uint8.
     starts, lengths : numpy.ndarray
-        Position and size in bytes of each value; positions ascend and values do not overlap.
+        Position and size in bytes of each value, at least one; positions ascend and values do not
+        overlap.
     dtype : numpy.dtype or None
         dtype of all arrays; None if each states its own.
 
@@ -205,10 +208,6 @@ def decode_arrays(
     ValueError
         If a header contradicts the size of its value.
     """
-    if len(starts) == 0:
-        return pa.array(
-            [], pa.list_(pa.null() if dtype is None else arrow_types.arrow_type_of(dtype))
-        )
     code_size = int(dtype is None)
     if (lengths <= code_size).any():
         raise ValueError("an array of no bytes")

@@ -29,9 +29,6 @@ DecodeSpan: TypeAlias = Callable[[int, int], Any]
 #: Images as Pillow images, as in samples, or as arrays, as in batches.
 Form: TypeAlias = Literal["object", "array"]
 
-#: Dtypes that Petastorm's TensorFlow adapter promotes.
-_PROMOTED = {"uint16": "int32", "uint32": "int64"}
-
 
 @dataclass(frozen=True)
 class EncodedColumn:
@@ -78,8 +75,8 @@ class Encoding(ABC):
 
     - `encode`, always: one Python value.
     - `encode_each`, never: `encode_values` calls it to pass each row of an Arrow array to `encode`.
-    - `encode_values`, if Arrow can encode more types than temporal values, texts and binaries,
-      which are stored as such by default, or if those need `encode_each`.
+    - `encode_values`, if Arrow can encode more types than texts and binaries, which are stored as
+      they are by default, or if those need `encode_each`.
     - `encode_column`, for full control, as for numbers and arrays: casts, fixed sizes, and the
       nulls inside of arrays.
     - `encoder`, if work can be done once per column, or if `encode` accepts ``bytes`` itself.
@@ -110,6 +107,8 @@ class Encoding(ABC):
         value.
     is_text : bool
         Whether values are stored as UTF-8.
+    is_cast : bool
+        Whether Arrow values other than binaries are stored as the text that Arrow casts them to.
     is_array, is_image : bool
         Whether a value is a numeric array, or one image.
     is_verbatim : bool
@@ -146,6 +145,7 @@ class Encoding(ABC):
     aliases: ClassVar[tuple[str, ...]] = ()
     is_opaque: ClassVar[bool] = False
     is_text: ClassVar[bool] = False
+    is_cast: ClassVar[bool] = False
     is_array: ClassVar[bool] = False
     is_image: ClassVar[bool] = False
     is_verbatim: ClassVar[bool] = False
@@ -214,20 +214,6 @@ class Encoding(ABC):
     def is_nested(self, type_: pa.DataType) -> bool:
         """Whether values of a delivered Arrow type are nested deeper than lists of strings."""
         return False
-
-    def tensorflow_dtype(self, type_: pa.DataType) -> str | None:
-        """Return the name of the TensorFlow dtype of values or elements; None if there is none."""
-        types = pa.types
-        if not self.is_text and self.is_late(typed=True):
-            return None  # only the stored bytes are delivered
-        if types.is_string(type_) or types.is_binary(type_) or types.is_decimal(type_):
-            return "string"
-        if types.is_temporal(type_):
-            return "int64"
-        if arrow_types.is_number(type_):
-            name = str(arrow_types.numpy_dtype(type_).name)
-            return _PROMOTED.get(name, name)
-        return None
 
     @classmethod
     def parse(cls, text: str, parameters: str) -> Encoding | None:
@@ -316,7 +302,7 @@ class Encoding(ABC):
 
     def encode_values(self, values: pa.Array) -> pa.LargeBinaryArray:
         """Return the bytes of values, whose type is plain (see `plain_type`); binaries are kept."""
-        if pa.types.is_temporal(values.type):
+        if self.is_cast and not pa.types.is_binary(values.type):
             values = values.cast(pa.string())
         if pa.types.is_string(values.type) or pa.types.is_binary(values.type):
             return arrow_types.stored_bytes(values, self.null_bytes)

@@ -72,10 +72,6 @@ class _Image(Encoding):
         decode = decode_images.open_image if form == "object" else decode_images.image_array
         return partial(decode, self.kind)
 
-    def tensorflow_dtype(self, type_: pa.DataType) -> str | None:
-        """Return the dtype of the pixels."""
-        return "uint8"
-
 
 class _RawImage(_Image):
     """The encoding ``pil``: raw pixels."""

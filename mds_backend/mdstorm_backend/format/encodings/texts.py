@@ -24,6 +24,7 @@ class String(Encoding):
 
     names = ("str",)
     is_text = True
+    is_cast = True
     is_verbatim = True
     late = "never"
     carries = (pa.types.is_string,)
@@ -40,11 +41,6 @@ class String(Encoding):
     def encoder(self) -> Encode:
         """Return `encode`, which handles ``bytes`` itself, after checking for texts."""
         return self.encode
-
-    def encode_values(self, values: pa.Array) -> pa.LargeBinaryArray:
-        """Encode texts, and temporal and boolean values as their text."""
-        is_bool = pa.types.is_boolean(values.type)
-        return super().encode_values(values.cast(pa.string()) if is_bool else values)
 
     def decode(self, stored: Any) -> Any:
         """Return the text itself."""
@@ -86,6 +82,7 @@ class IntegerText(_NumberText):
 
     names = ("str_int",)
     parser = int
+    is_cast = True
     late = "never"
     carries = (pa.types.is_integer,)
     stores = (pa.types.is_integer, pa.types.is_boolean)
@@ -104,11 +101,9 @@ class IntegerText(_NumberText):
         return str(operator.index(value)).encode()
 
     def encode_values(self, values: pa.Array) -> pa.LargeBinaryArray:
-        """Encode integers and booleans."""
-        if pa.types.is_boolean(values.type):
-            values = values.cast(pa.uint8())
-        is_integer = pa.types.is_integer(values.type)
-        return super().encode_values(values.cast(pa.string()) if is_integer else values)
+        """Encode integers, and booleans as 0 and 1."""
+        is_boolean = pa.types.is_boolean(values.type)
+        return super().encode_values(values.cast(pa.uint8()) if is_boolean else values)
 
     def parse_texts(self, texts: pa.StringArray) -> Values:
         """Return int64, or an array of Python integers if one is larger; as Python's ``int``."""
@@ -162,6 +157,7 @@ class DecimalText(_NumberText):
 
     names = ("str_decimal",)
     parser = Decimal
+    is_cast = True
     late = "untyped"
     carries = (pa.types.is_decimal,)
     stores = (pa.types.is_decimal, pa.types.is_integer)
@@ -172,11 +168,6 @@ class DecimalText(_NumberText):
         if not isinstance(value, Decimal):
             raise TypeError(f"it is of type {type(value).__name__} and must be a decimal.Decimal")
         return str(value).encode()
-
-    def encode_values(self, values: pa.Array) -> pa.LargeBinaryArray:
-        """Encode decimals and integers as text; binaries are stored unchanged."""
-        is_stored = pa.types.is_binary(values.type)
-        return super().encode_values(values if is_stored else values.cast(pa.string()))
 
 
 class Json(_ParsedText):

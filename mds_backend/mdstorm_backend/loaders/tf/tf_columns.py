@@ -14,12 +14,15 @@ import pyarrow as pa
 import tensorflow as tf
 
 from mdstorm_backend.errors import InvalidArgumentError, TransformError, UnsupportedTypeError
-from mdstorm_backend.format import Column, Values, as_arrow
+from mdstorm_backend.format import Column, Values, as_arrow, is_number, numpy_dtype
 from mdstorm_backend.format.values import nested_lists
 from mdstorm_backend.loaders.nulls import nanoseconds, null_error, refuse_nulls
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.read import ImageDecoder, LateDecoder, scalars_to_numpy
 from mdstorm_backend.read.matrices import Output, check_alike, output_name
+
+#: Dtypes that Petastorm's adapter promotes.
+_PROMOTED = {"uint16": "int32", "uint32": "int64"}
 
 
 @dataclass(frozen=True)
@@ -80,8 +83,7 @@ def spec_of_column(column: Column, images: ImageDecoder | None = None) -> Column
     if images is not None and column.name in images.names:
         return ColumnSpec(column.name, "uint8", images.shape)
     encoding, type_ = column.parsed_encoding, column.arrow_type
-    dtype = encoding.tensorflow_dtype(nested_lists.element_type(type_))
-    depth = nested_lists.depth_of(type_)
+    dtype, depth = _dtype_of(column), nested_lists.depth_of(type_)
     if dtype is None:
         raise _no_counterpart(column)
     if encoding.is_image:
@@ -93,6 +95,23 @@ def spec_of_column(column: Column, images: ImageDecoder | None = None) -> Column
     if column.origin.lengths == "unknown":
         return ColumnSpec(column.name, dtype, (None,) * depth)
     return ColumnSpec(column.name, dtype, ragged=True, dimensions=depth)
+
+
+def _dtype_of(column: Column) -> str | None:
+    """Return the name of the dtype of a column's values or elements; None if there is none."""
+    types, type_ = pa.types, column.element_type
+    if column.is_image:
+        return "uint8"
+    if column.is_late and not column.parsed_encoding.is_text:
+        return None  # only the stored bytes are delivered
+    if types.is_string(type_) or types.is_binary(type_) or types.is_decimal(type_):
+        return "string"
+    if types.is_temporal(type_):
+        return "int64"
+    if not is_number(type_):
+        return None
+    name = str(numpy_dtype(type_).name)
+    return _PROMOTED.get(name, name)
 
 
 def _no_counterpart(column: Column) -> UnsupportedTypeError:
