@@ -5,7 +5,6 @@ import os
 import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pytest
 
@@ -27,31 +26,23 @@ class Slow:
         return object()
 
 
-def quick() -> Slow:
-    slow = Slow()
-    slow.may_end.set()
-    return slow
+class Instance:
+    def __init__(self) -> None:
+        self.itself = self
+
+    @cached_property
+    def value(self) -> int:
+        return 3
 
 
 def test_instances_have_one_dictionary_if_garbage_is_collected_while_it_is_made() -> None:
     """A dictionary of an instance that is not the instance's is freed too late: a crash."""
-
-    class Instance:
-        @cached_property
-        def value(self) -> int:
-            return 3
-
-    class Cycle:
-        def __init__(self) -> None:
-            self.itself = self
-
     instance = Instance()
-    instance.other = 4  # type: ignore[attr-defined]
-    found: list[dict[str, int]] = []
+    found: list[dict[str, object]] = []
     thresholds = gc.get_threshold()
     gc.disable()
     try:
-        garbage = Cycle()
+        garbage = Instance()
         _dies = weakref.ref(garbage, lambda _: found.append(instance.__dict__))
         del garbage
         kept = [{number: number} for number in range(1_000)]  # the next one needs new memory
@@ -63,22 +54,22 @@ def test_instances_have_one_dictionary_if_garbage_is_collected_while_it_is_made(
         gc.enable()
     assert len(found) == 1
     assert found[0] is instance.__dict__
-    assert found[0] == {"other": 4, "value": value}
+    assert found[0] == {"itself": instance, "value": value}
     assert len(kept) == 1_000
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_fork_need_not_wait_for_a_thread_that_is_not_there() -> None:
-    slow = Slow()
+    slow, quick = Slow(), Slow()
+    quick.may_end.set()
     with ThreadPoolExecutor(1) as pool:
         pool.submit(lambda: slow.value)
         slow.begun.wait()
         child = os.fork()
         if child == 0:
-            found: Any = None
             try:
-                found = quick().value
+                os._exit(0 if quick.value is quick.value else 1)
             finally:
-                os._exit(0 if found is not None else 1)
+                os._exit(1)
         slow.may_end.set()
     assert os.waitpid(child, 0)[1] == 0

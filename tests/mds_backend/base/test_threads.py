@@ -1,0 +1,220 @@
+"""Work ahead of its use in threads, whose generators are closed by chance or on purpose."""
+
+import gc
+import os
+import threading
+from collections.abc import Generator, Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.programs import run_program
+
+from mdstorm_backend.base import threads
+from mdstorm_backend.base.threads import OrderedPool, PassThreads, Prefetcher, place
+
+SECONDS = 30
+
+
+def test_work_knows_its_place_among_that_of_all_pools() -> None:
+    with OrderedPool(1) as first, OrderedPool(3) as second:
+        pools = [second, first, second, first, first]
+        found = [future.result() for future in [pool.submit(place) for pool in pools]]
+    assert found == sorted(found)
+    assert place() > found[-1]
+
+
+@pytest.mark.parametrize("first_here", [False, True])
+def test_items_are_taken_by_the_consumer_and_no_more_than_may_be_ahead(first_here: bool) -> None:
+    taken: list[int] = []
+    made_by: list[threading.Thread] = []
+
+    def items() -> Iterator[int]:
+        for n in range(20):
+            assert threading.current_thread() is threading.main_thread()
+            taken.append(n)
+            yield n
+
+    def make(n: int) -> int:
+        made_by.append(threading.current_thread())
+        return n
+
+    with Prefetcher(2, 3) as prefetcher:
+        results = prefetcher.map(make, items(), first_here=first_here)
+        assert next(results) == 0
+        assert len(taken) == 1 if first_here else len(taken) <= 3
+        for n in range(1, 20):
+            assert next(results) == n
+            assert len(taken) <= n + 3
+    here = [thread is threading.current_thread() for thread in made_by]
+    assert here == [first_here] + [False] * 19
+
+
+class AtOnce:
+    """Stands for a pool whose threads are done before anybody looks."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def submit(self, function: Any, item: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(function(item))
+        return future
+
+    def shutdown(self, **_: Any) -> None:
+        pass
+
+
+def test_results_that_are_ready_are_not_held_back_and_have_one_thread_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(threads, "OrderedPool", AtOnce)
+    shares: list[int] = []
+    with Prefetcher(2, 10) as prefetcher:
+        results = prefetcher.map(lambda _: shares.append(prefetcher.share_of(5)), range(20))
+        for taken in (2, 4):
+            next(results)
+            assert len(shares) == taken
+    assert shares == [5, 5, 1, 1]
+
+
+def test_calls_that_are_under_way_share_threads() -> None:
+    both = threading.Barrier(2)
+
+    def share(_: int) -> int:
+        both.wait(timeout=SECONDS)
+        found = prefetcher.share_of(5)
+        both.wait(timeout=SECONDS)
+        return found
+
+    with Prefetcher(2, 2) as prefetcher:
+        assert list(prefetcher.map(share, range(2))) == [2, 2]
+
+
+#: Forks while a thread makes Arrow import pandas, and lets the child process use Arrow.
+_FORK_DURING_AN_IMPORT = """
+import os, signal, sys, threading
+import pyarrow as pa
+from mdstorm_backend.base.threads import Prefetcher
+
+begun, forking = threading.Event(), threading.Event()
+
+class SlowStart:
+    def find_spec(self, name, path=None, target=None):
+        if name == "pandas":
+            begun.set()
+            assert forking.wait(60)
+
+sys.meta_path.insert(0, SlowStart())
+with Prefetcher(1, 1) as prefetcher:
+    os.register_at_fork(before=forking.set)  # called before what was registered earlier
+    read = threading.Thread(target=lambda: list(prefetcher.map(pa.array, [[0]])))
+    read.start()
+    assert begun.wait(60)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        pa.array([0])
+        os._exit(0)
+    read.join()
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_fork_need_not_wait_for_what_a_thread_imports(tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    run_program(_FORK_DURING_AN_IMPORT, cwd=tmp_path)
+
+
+class Work:
+    """The second item holds up its thread until `go` is set, and is told of by `begun`."""
+
+    def __init__(self) -> None:
+        self.begun, self.go, self.ended = threading.Event(), threading.Event(), threading.Event()
+
+    def __call__(self, number: int) -> int:
+        if number == 1:
+            self.begun.set()
+            assert self.go.wait(SECONDS)
+            self.ended.set()
+        return number
+
+    def results(self) -> Generator[int, None, None]:
+        """Generate results, suspended after the first one with the second one under way."""
+        results = prefetched(self)
+        assert next(results) == 0
+        assert self.begun.wait(SECONDS)
+        return results
+
+
+def prefetched(function: Any) -> Generator[Any, None, None]:
+    with Prefetcher(1, 2) as prefetcher:
+        yield from prefetcher.map(function, range(10))
+
+
+@pytest.fixture
+def work() -> Iterator[Work]:
+    """Work, which does not outlive the test."""
+    work = Work()
+    yield work
+    work.go.set()
+    join_threads()
+
+
+def own_threads() -> list[threading.Thread]:
+    return [t for t in threading.enumerate() if t.name.startswith("mdstorm-prefetch")]
+
+
+def join_threads() -> None:
+    for thread in own_threads():
+        thread.join(SECONDS)
+        assert not thread.is_alive()
+
+
+def outer(work: Work, threads: PassThreads) -> Iterator[int]:
+    """Take two results in a generator around theirs."""
+    with threads.closing(work.results()) as results:
+        yield 0
+        yield next(results)
+
+
+@pytest.mark.parametrize("next_pass", [False, True])
+def test_threads_of_a_generator_that_is_let_go_of_are_waited_for_by_who_owns_it(
+    work: Work, next_pass: bool
+) -> None:
+    threads, second = PassThreads(), Work()
+    results = outer(work, threads)
+    next(results)
+    del results  # whoever does this may hold what the thread waits for
+    assert not work.ended.is_set()
+    threading.Timer(0.01, work.go.set).start()
+    if next_pass:
+        second.go.set()
+        assert list(outer(second, threads)) == [0, 1]
+    else:
+        threads.wait()
+        assert not own_threads()
+    assert work.ended.is_set()
+
+
+def test_the_garbage_may_be_collected_by_a_thread_of_its_own(work: Work) -> None:
+    class Cycle:
+        def __init__(self) -> None:
+            self.itself, self.results = self, prefetched(collect)
+
+    collected: list[int] = []
+
+    def collect(number: int) -> None:
+        if number == 1:
+            work(number)
+            collected.append(gc.collect())
+
+    cycle: Any = Cycle()
+    next(cycle.results)
+    assert work.begun.wait(SECONDS)
+    del cycle
+    work.go.set()
+    join_threads()
+    assert collected
