@@ -87,12 +87,11 @@ def test_a_new_state_of_the_dataset_replaces_our_copy(index: Path, local: Path) 
     assert (local / "index.json").read_bytes() == index.read_bytes()
 
 
-@pytest.mark.parametrize("text", ['{"shards": [1], "version": 2}', "no JSON"])
 def test_the_index_of_another_dataset_that_somebody_put_there_stays(
-    text: str, index: Path, local: Path
+    index: Path, local: Path
 ) -> None:
     local.mkdir()
-    (local / "index.json").write_text(text)
+    (local / "index.json").write_text("no JSON")
     with pytest.raises(InvalidArgumentError, match=r"another dataset.*Choose another directory"):
         read(index.parent, directory=str(local))
-    assert (local / "index.json").read_text() == text
+    assert (local / "index.json").read_text() == "no JSON"
