@@ -21,18 +21,12 @@ def named(name: str, *bases: type, **attributes: Any) -> Exception:
     return error
 
 
-REFUSED = (
-    "Google Cloud Storage (gs:) gives no access (what it says)",
-    "Set GOOGLE_APPLICATION_CREDENTIALS, or GCS_KEY and GCS_SECRET, with rights",
-)
-ABSENT, FAILED = (
-    ("gs://bucket/x: what it says",),
-    ("gs://bucket/x cannot be used ({}: what it says)",),
-)
+REFUSED = "(gs:) gives no access (what it says).*Set GOOGLE_APPLICATION_CREDENTIALS, or GCS_KEY and"
+ABSENT, FAILED = "gs://bucket/x: what it says", "gs://bucket/x cannot be used ({}: what it says)"
 
 
 @pytest.mark.parametrize(
-    ("error", "kind", "texts"),
+    ("error", "kind", "text"),
     [
         (named("DefaultCredentialsError"), CredentialsError, REFUSED),
         (named("RefreshError"), CredentialsError, REFUSED),
@@ -54,11 +48,12 @@ ABSENT, FAILED = (
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )
 def test_what_an_sdk_raises_is_an_error_of_its_kind(
-    error: Exception, kind: type[Exception], texts: tuple[str, ...]
+    error: Exception, kind: type[Exception], text: str
 ) -> None:
     found = raised(error)
     assert type(found) is kind
-    assert all(text.format(type(error).__name__) in str(found) for text in texts)
+    for part in text.format(type(error).__name__).split(".*"):
+        assert part in str(found)
     assert kind is FileNotFoundError or found.url == "gs://bucket/x"  # type: ignore[attr-defined]
 
 
@@ -73,9 +68,10 @@ def test_only_the_first_line_is_repeated() -> None:
 
 def test_secrets_in_what_an_sdk_says_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of-the-environment")
-    error = OSError("sent of-the-environment and of-the-options to https://h/?sig=signed&x=1")
+    monkeypatch.setenv("AZURE_ACCOUNT_ACCESS_KEY", "of-azure")
+    error = OSError("of-azure and of-the-environment and of-the-options at https://h/?sig=signed&x")
     found = raised(error, client_kwargs={"token": "of-the-options"})
     shown = "".join(traceback.format_exception(found))
-    assert "sent *** and *** to https://h/?sig=***&x=1" in str(found)
-    for secret in ("of-the-environment", "of-the-options", "signed"):
+    assert "*** and *** and *** at https://h/?sig=***&x" in str(found)
+    for secret in ("of-azure", "of-the-environment", "of-the-options", "signed"):
         assert secret not in shown

@@ -8,7 +8,7 @@ from tests.servers.azure import ACCOUNT, CONTAINER
 from tests.servers.s3 import BUCKET, S3Server
 
 from mdstorm_backend import open_dataset
-from mdstorm_backend.errors import CredentialsError, StorageError
+from mdstorm_backend.errors import CredentialsError
 from mdstorm_backend.storage import Location, filesystems, open_filesystem, urls
 
 NOWHERE = "http://127.0.0.1:9"
@@ -68,14 +68,14 @@ def test_keys_of_google_open_its_storage_as_s3(
     write_ints(f"gs://{BUCKET}/google")
     assert open_dataset(f"gs://{BUCKET}/google")[0] == {"n": 0}
     assert Location.of(f"gs://{BUCKET}/google").list_names() == ["index.json", "shard.00000.mds"]
+    location = Location.of(f"gs://{BUCKET}/google")
     s3.check_credentials(True)
     try:
         with pytest.raises(CredentialsError, match=r"set: GCS_KEY, GCS_SECRET\)") as caught:
-            Location.of(f"gs://{BUCKET}/google").read("index.json")
+            location.read("index.json")
     finally:
         s3.check_credentials(False)
-    assert "secret-of-google" not in str(caught.value)
-    assert b"secret-of-google" not in pickle.dumps(Location.of(f"gs://{BUCKET}/google"))
+    assert "secret-of-google" not in f"{caught.value}{pickle.dumps(location)!r}"
 
 
 def test_options_for_google_are_those_of_its_own_file_system(
@@ -101,14 +101,4 @@ def test_azure_has_the_account_and_its_key(any_host: None, monkeypatch: pytest.M
         (f"az://{CONTAINER}/x", {"account_name": "another", "account_key": KEY[::-1]}),
     ):
         fs, _ = open_filesystem(url, options)
-        assert fs.account_name == "another"
-        assert fs.account_key != KEY
-
-
-def test_the_key_of_azure_is_in_no_message(
-    no_credentials: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AZURE_ACCOUNT_ACCESS_KEY", KEY)
-    with pytest.raises(StorageError) as caught, Location.of("memory://x")._files():
-        raise RuntimeError(f"signed with {KEY}")
-    assert KEY not in str(caught.value)
+        assert (fs.account_name, fs.account_key == KEY) == ("another", False)
