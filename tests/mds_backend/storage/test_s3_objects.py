@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>reduce your request rate</Mes
 @pytest.fixture
 def location(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> Location:
     monkeypatch.setattr(s3_objects, "_RANGE", RANGE)
+    monkeypatch.setattr(s3_objects, "_PATIENCE", 1)
     found = at(s3)
     found.write("object", [CONTENT])
     s3.reset()
@@ -116,45 +118,39 @@ def test_a_range_that_does_not_come_is_an_error(
 
 
 @pytest.mark.parametrize(
-    ("status", "after", "text"),
-    [
-        ("503 Slow Down", "0", r"answers 503 Slow Down \(SlowDown: reduce your request rate\)$"),
-        (
-            "429 Too Many Requests",
-            "60",
-            r"answers 429 Too Many Requests .*, and asks to wait 60 s$",
-        ),
-    ],
+    ("status", "after", "says"),
+    [("503 Slow Down", "0", ""), ("429 Too Many Requests", "60", ", and asks to wait 60 s")],
 )
 def test_the_error_says_what_a_store_that_refuses_answers(
-    status: str,
-    after: str,
-    text: str,
-    s3: S3Server,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    status: str, after: str, says: str, s3: S3Server, location: Location, tmp_path: Path
 ) -> None:
     location = at(s3, max_pool_connections=len(status))  # a client that nobody waits with
     s3.fault = lambda method, path: respond(status, SLOW_DOWN, ("Retry-After", after))
+    text = rf"answers {status} \(SlowDown: reduce your request rate\){says}$"
     with pytest.raises(StorageError, match=text):
         download(location, tmp_path / "copy", timeout=1)
-    monkeypatch.setattr(s3_objects, "_PATIENCE", 1)
     with pytest.raises(StorageError, match=text):
         location.read("object")
     assert len(s3.requests) < (2 if after == "60" else 15)
 
 
+def failing(s3: S3Server, status: str, fails: Callable[[list[bool]], bool]) -> list[bool]:
+    """Whether each request has a signed URL; `fails`, given those, chooses which one to refuse."""
+    signed: list[bool] = []
+
+    def answer(environ: WSGIEnvironment, start: StartResponse) -> Any:
+        signed.append("Signature=" in environ["QUERY_STRING"])
+        return (respond(status) if fails(signed) else s3.app)(environ, start)
+
+    s3.fault = lambda method, path: answer
+    return signed
+
+
 def test_what_refuses_signed_urls_is_asked_as_the_client_does(
     s3: S3Server, location: Location, tmp_path: Path
 ) -> None:
-    signed: list[bool] = []
-
-    def refuse(environ: WSGIEnvironment, start: StartResponse) -> Any:
-        signed.append("Signature=" in environ["QUERY_STRING"])
-        return (respond("403 Forbidden") if signed[-1] else s3.app)(environ, start)
-
+    signed = failing(s3, "403 Forbidden", lambda signed: signed[-1])
     location = at(s3, max_pool_connections=2)  # others go on to sign URLs
-    s3.fault = lambda method, path: refuse
     for _ in range(2):
         assert download(location, tmp_path / "copy") == CONTENT
     assert sum(signed) == 1  # one refusal says enough
@@ -163,15 +159,9 @@ def test_what_refuses_signed_urls_is_asked_as_the_client_does(
 def test_a_signed_url_is_used_again_after_a_connection_broke(
     s3: S3Server, location: Location, tmp_path: Path
 ) -> None:
-    paths: list[str] = []
-
-    def fail(environ: WSGIEnvironment, start: StartResponse) -> Any:
-        paths.append(environ["QUERY_STRING"])
-        return (s3.app if len(paths) > 1 else respond("500 Internal Server Error"))(environ, start)
-
-    s3.fault = lambda method, path: fail
+    signed = failing(s3, "500 Internal Server Error", lambda signed: len(signed) == 1)
     assert download(location, tmp_path / "copy") == CONTENT
-    assert ["Signature=" in query for query in paths] == [True, False, *[True] * 5]
+    assert signed == [True, False, *[True] * 5]
 
 
 def test_a_pace_is_what_the_link_holds_and_as_much_again() -> None:

@@ -2,9 +2,11 @@
 
 import os
 import pickle
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -16,7 +18,7 @@ from tests.servers.gcs import GoogleServer
 from tests.servers.http import StartResponse, WSGIApp, WSGIEnvironment, cut_off, respond
 from tests.servers.s3 import BUCKET, S3Server
 
-from mdstorm_backend import MDSWriter, StreamingDataLoader, StreamingDataset, merge_index
+from mdstorm_backend import StreamingDataLoader, StreamingDataset, merge_index
 from mdstorm_backend.cache import CacheOptions, read_index, shard_files
 from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.errors import (
@@ -113,47 +115,33 @@ def test_files_are_listed_described_replaced_and_removed(store: Store, tmp_path:
     location.remove_directory_if_empty()
 
 
-def write_numbers(store: Store, name: str, numbers: range, *, exist_ok: bool = False) -> None:
-    how = {"compression": "zstd", "hashes": ["sha1"], "size_limit": 400, "exist_ok": exist_ok}
-    options = {"storage_options": store.storage_options, **how}
-    write_ints(f"{store.url}/{name}", numbers, **options)
-
-
-def numbers_in(store: Store, name: str = "") -> list[int]:
-    url = f"{store.url}/{name}".rstrip("/")
-    dataset = open_dataset(url, storage_options=store.storage_options)
-    return dataset.to_table()["n"].to_pylist()  # type: ignore[no-any-return]
-
-
 def test_datasets_are_written_merged_and_replaced(store: Store) -> None:
-    write_numbers(store, "b", range(60))
-    write_numbers(store, "a", range(60, 90))
-    merge_index(store.url, storage_options=store.storage_options)
-    assert numbers_in(store) == [*range(60, 90), *range(60)]
-    assert numbers_in(store, "b") == list(range(60))
+    b, options = f"{store.url}/b", {"storage_options": store.storage_options}
+    how = {**options, "compression": "zstd", "hashes": ["sha1"], "size_limit": 400}
+
+    def numbers_in(url: str) -> Any:
+        return open_dataset(url, **options).to_table()["n"].to_pylist()
+
+    write_ints(b, range(60), **how)
+    write_ints(f"{store.url}/a", range(60, 90), **how)
+    merge_index(store.url, **options)
+    assert numbers_in(store.url) == [*range(60, 90), *range(60)]
+    assert numbers_in(b) == list(range(60))
     with pytest.raises(DatasetExistsError):
-        write_numbers(store, "b", range(5))
-    write_numbers(store, "b", range(5), exist_ok=True)
-    assert numbers_in(store, "b") == list(range(5))
+        write_ints(b, range(5), **how)
+    write_ints(b, range(5), exist_ok=True, **how)
+    assert numbers_in(b) == list(range(5))
 
 
 def test_what_fails_leaves_nothing(store: Store) -> None:
-    writer = MDSWriter(
-        columns={"n": "int"},
-        out=f"{store.url}/failed",
-        size_limit=200,
-        storage_options=store.storage_options,
-    )
-    with pytest.raises(RuntimeError, match="mine"):
-        fail_while_writing(writer)
-    assert store.location.child("failed").list_names() == []
-
-
-def fail_while_writing(writer: MDSWriter) -> None:
-    with writer:
-        for number in range(30):
-            writer.write({"n": number})
+    def failing() -> Iterator[int]:
+        yield from range(30)
         raise RuntimeError("mine")
+
+    options = {"size_limit": 200, "storage_options": store.storage_options}
+    with pytest.raises(RuntimeError, match="mine"):
+        write_ints(f"{store.url}/failed", failing(), **options)
+    assert store.location.child("failed").list_names() == []
 
 
 @pytest.mark.parametrize(("failures", "succeeds"), [(4, True), (5, False)])
