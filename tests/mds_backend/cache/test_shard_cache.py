@@ -7,11 +7,11 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.mds_backend.cache.shards import (
     COMPRESSIONS,
-    Fault,
     Storage,
     cache,
     contents,
@@ -27,7 +27,7 @@ from tests.mds_backend.cache.shards import (
 )
 
 from mdstorm_backend.cache import download
-from mdstorm_backend.cache.directory import Record
+from mdstorm_backend.cache.directory import FileIdentity, Record
 from mdstorm_backend.errors import (
     CorruptDatasetError,
     CredentialsError,
@@ -49,16 +49,28 @@ def test_shards_come_as_they_were_written_and_are_downloaded_once(
     assert parts_in(local) == []
 
 
-def test_the_compressed_file_is_kept_on_request_and_used(
-    source: Path, local: Path, storage: Storage
+def overwrite(path: Path, content: bytes) -> None:
+    """Change a file, and leave its times as they were."""
+    before = path.stat()
+    path.write_bytes(content)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+@pytest.mark.parametrize("validate_hash", [None, "sha1"])
+def test_the_compressed_file_is_kept_on_request_and_used_unless_it_was_damaged(
+    validate_hash: str | None, source: Path, local: Path, storage: Storage
 ) -> None:
     (info,) = make_shards(source, 1, compression="zstd")
-    files = cache(source, directory=local, keep_zip=True)
+    files = cache(source, directory=local, keep_zip=True, validate_hash=validate_hash)
     files.open(info)
-    assert files_in(local) == [info.raw_data.basename, info.stored.basename]
-    (local / info.raw_data.basename).unlink()
-    assert bytes(files.open(info)) == contents([info])[0]
-    assert set(storage.downloads.values()) == {1}
+    raw, packed = local / info.raw_data.basename, local / info.stored.basename
+    assert files_in(local) == [raw.name, packed.name]
+    for downloads in (1, 2):
+        raw.unlink()
+        assert bytes(files.open(info)) == contents([info])[0]
+        assert set(storage.downloads.values()) == {downloads}
+        assert packed.read_bytes() == (source / packed.name).read_bytes()
+        overwrite(packed, b"x" * info.stored.bytes)
 
 
 def test_a_shard_is_in_its_place_only_after_the_compressed_file(
@@ -80,36 +92,16 @@ def test_a_shard_is_in_its_place_only_after_the_compressed_file(
     assert files_in(local) == [info.raw_data.basename, info.stored.basename]
 
 
-@pytest.mark.parametrize("validate_hash", [None, "sha1"])
-def test_a_compressed_file_of_ours_that_was_damaged_is_brought_again(
-    validate_hash: str | None, source: Path, local: Path, storage: Storage
-) -> None:
-    (info,) = make_shards(source, 1, compression="zstd")
-    files = cache(source, directory=local, keep_zip=True, validate_hash=validate_hash)
-    files.open(info)
-    packed = local / info.stored.basename
-    before = packed.stat()
-    packed.write_bytes(b"x" * info.stored.bytes)
-    os.utime(packed, ns=(before.st_atime_ns, before.st_mtime_ns))
-    (local / info.raw_data.basename).unlink()
-    assert bytes(files.open(info)) == contents([info])[0]
-    assert set(storage.downloads.values()) == {2}
-    assert packed.read_bytes() == (source / packed.name).read_bytes()
-
-
 @pytest.mark.parametrize("keep_zip", [False, True])
 def test_a_directory_filled_by_another_reader_is_used_and_left_as_it_is(
     keep_zip: bool, source: Path, local: Path, storage: Storage
 ) -> None:
     infos = make_shards(local, 1, compression="zstd") + make_shards(local, 2)[1:]
-    before = {name: (local / name).stat() for name in files_in(local)}
+    before = {path: FileIdentity.at(str(path)) for path in local.iterdir()}
     files = cache(source, directory=local, keep_zip=keep_zip, limit=5000)
     assert [bytes(files.open(info)) for info in infos] == contents(infos)
     assert not storage.downloads
-    after = {name: (local / name).stat() for name in before}
-    assert {n: (s.st_ino, s.st_mtime_ns) for n, s in before.items()} == {
-        n: (s.st_ino, s.st_mtime_ns) for n, s in after.items()
-    }
+    assert {path: FileIdentity.at(str(path)) for path in before} == before
 
 
 @COMPRESSIONS
@@ -118,8 +110,7 @@ def test_somebody_elses_file_of_a_wrong_size_is_named_and_left_alone(
 ) -> None:
     (info,) = make_shards(source, 1, compression=compression)
     local.mkdir()
-    names = [info.raw_data.basename] + ([info.stored.basename] if info.zip_data else [])
-    for name in names:
+    for name in {info.raw_data.basename, info.stored.basename}:
         (local / name).write_bytes(b"mine")
         with pytest.raises(CorruptDatasetError, match=f"{name} holds 4 bytes.*remove it"):
             cache(source, directory=local, keep_zip=True).open(info)
@@ -190,7 +181,7 @@ def test_nothing_is_discarded_where_nothing_can_be_written(
 
 @COMPRESSIONS
 @pytest.mark.parametrize(
-    ("fault", "error", "text"),
+    "fails",
     [
         (truncated, CorruptDatasetError, r"bytes, but the index says.*\(2 attempts\)"),
         (damaged, CorruptDatasetError, r"has the sha1 .* but the index says.*\(2 attempts\)"),
@@ -198,24 +189,18 @@ def test_nothing_is_discarded_where_nothing_can_be_written(
         (refused, CredentialsError, "Access Denied"),
         (disk_full, StorageError, "No space left on device.*MDSTORM_CACHE_DIR"),
     ],
-    ids=["truncated", "damaged", "disconnected", "refused", "disk full"],
+    ids=lambda fails: fails[0].__name__,
 )
 def test_a_download_that_keeps_failing_raises_and_leaves_nothing(
-    fault: Fault,
-    error: type[Exception],
-    text: str,
-    compression: str | None,
-    source: Path,
-    local: Path,
-    storage: Storage,
+    fails: Any, compression: str | None, source: Path, local: Path, storage: Storage
 ) -> None:
+    fault, error, text = fails
     (info,) = make_shards(source, 1, compression=compression)
     storage.faults += [fault, fault]
     files = cache(source, directory=local, validate_hash="sha1")
     with pytest.raises(error, match=text):
         files.open(info)
-    assert files_in(local) == []
-    assert parts_in(local) == []
+    assert [*files_in(local), *parts_in(local)] == []
     storage.faults.clear()
     assert bytes(files.open(info)) == contents([info])[0]
 
@@ -228,9 +213,8 @@ def test_pauses_between_attempts_double(
     pauses: list[float] = []
     monkeypatch.setattr(download.time, "sleep", pauses.append)
     cache(source, directory=local, retry=5).open(info)
-    assert all(
-        base <= pause <= 1.5 * base for base, pause in zip([1, 2, 4, 8], pauses, strict=True)
-    )
+    for base, pause in zip([1, 2, 4, 8], pauses, strict=True):
+        assert base <= pause <= 1.5 * base
 
 
 @COMPRESSIONS
@@ -252,14 +236,9 @@ def test_a_vanished_shard_is_named_at_once(
 def test_a_download_that_hangs_is_given_up(source: Path, local: Path, storage: Storage) -> None:
     (info,) = make_shards(source, 1)
     release = threading.Event()
-
-    def hanging(source: str, target: str) -> None:
-        assert release.wait(60)
-
-    storage.faults += [hanging] * 2
-    with pytest.raises(
-        StorageError, match=r"after 2 attempts \(no data was received for 0\.05 s\)"
-    ):
+    storage.faults += [lambda source, target: release.wait(60) and None] * 2
+    text = r"after 2 attempts \(no data was received for 0\.05 s\)"
+    with pytest.raises(StorageError, match=text):
         cache(source, directory=local, timeout=0.05).open(info)
     release.set()
     assert bytes(cache(source, directory=local).open(info)) == contents([info])[0]
@@ -272,8 +251,7 @@ def test_a_compressed_file_that_cannot_be_decompressed_is_named_and_gone(
     (source / info.stored.basename).write_bytes(b"x" * info.stored.bytes)
     with pytest.raises(CorruptDatasetError, match=f"{info.stored.basename} cannot be decompr"):
         cache(source, directory=local, keep_zip=True).open(info)
-    assert files_in(local) == []
-    assert parts_in(local) == []
+    assert [*files_in(local), *parts_in(local)] == []
 
 
 @COMPRESSIONS
@@ -286,12 +264,8 @@ def test_a_file_that_was_not_checked_when_it_came_is_checked_once(
 ) -> None:
     (info,) = make_shards(source, 1, compression=compression, hashes=["md5", "sha1"])
     cache(source, directory=local).open(info)
-    path = local / info.raw_data.basename
-    content = bytearray(path.read_bytes())
-    content[-1] ^= 1
-    before = path.stat()
-    path.write_bytes(content)
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    content = contents([info])[0][:-1] + b"?"
+    overwrite(local / info.raw_data.basename, content)
     # It passes unchecked, is replaced when it is checked, and not checked again after that.
     assert bytes(cache(source, directory=local).open(info)) == content
     checked = cache(source, directory=local, validate_hash="sha1")
