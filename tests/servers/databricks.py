@@ -26,16 +26,12 @@ class Workspace:
 
     def __call__(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         method, path = environ["REQUEST_METHOD"], unquote(environ["PATH_INFO"])
-        length = environ.get("CONTENT_LENGTH")
-        if environ.get("HTTP_TRANSFER_ENCODING") == "chunked":
-            body = environ["wsgi.input"].read()
-        else:
-            body = environ["wsgi.input"].read(int(length or 0))
+        is_chunked = environ.get("HTTP_TRANSFER_ENCODING") == "chunked"
+        length = -1 if is_chunked else int(environ.get("CONTENT_LENGTH") or 0)
+        body = environ["wsgi.input"].read(length)
         query = {k: v[0] for k, v in parse_qs(environ.get("QUERY_STRING", "")).items()}
         with self._lock:
-            if not path.startswith("/api/2.0/"):
-                answer = _error("404 Not Found", "ENDPOINT_NOT_FOUND", f"no {path}")
-            elif environ.get("HTTP_AUTHORIZATION") != f"Bearer {TOKEN}":
+            if environ.get("HTTP_AUTHORIZATION") != f"Bearer {TOKEN}":
                 answer = _error("403 Forbidden", "PERMISSION_DENIED", "Invalid access token.")
             elif path.startswith("/api/2.0/fs/files/"):
                 asked = environ.get("HTTP_RANGE", "")
@@ -85,15 +81,10 @@ class Workspace:
             return respond("204 No Content")
         if method == "HEAD":
             return respond("200 OK")
-        contents = [
-            {
-                "path": name,
-                "name": name.rpartition("/")[2],
-                "is_directory": size is None,
-                **({} if size is None else {"file_size": size, "last_modified": 1}),
-            }
-            for name, size in found.items()
-        ]
+        contents = []
+        for name, size in found.items():
+            kept = {} if size is None else {"file_size": size, "last_modified": 1}
+            contents.append({"path": name, "is_directory": size is None, **kept})
         return _json({"contents": contents})
 
     def _dbfs(self, operation: str, arguments: dict[str, Any]) -> Any:

@@ -31,13 +31,8 @@ _DETACH = 2
 _MOST_BYTES = 1 << 20
 _HEADER = struct.Struct("<IIQQIIII")
 _ATTRIBUTES = struct.Struct("<6Q10I")
-_ATOMIC_TRUNCATE, _POSIX_LOCKS, _FLOCKS, _BIG_WRITES, _MAX_PAGES = (
-    1 << 3,
-    1 << 1,
-    1 << 10,
-    1 << 5,
-    1 << 22,
-)
+#: What we ask the kernel for: truncation on opening, locks of both kinds, large writes, many pages.
+_FLAGS = 1 << 3 | 1 << 1 | 1 << 10 | 1 << 5 | 1 << 22
 #: Reading and writing pass by the kernel's cache, and so shared memory maps are refused.
 _DIRECT_IO = 1
 _SIZE_CHANGES = 1 << 3
@@ -130,10 +125,8 @@ class _Volume:
             os.write(device, struct.pack("<IiQ", 16 + len(data), -number, unique) + data)
 
     def _begin(self, node: int, data: bytes) -> bytes:
-        flags = _ATOMIC_TRUNCATE | _BIG_WRITES | _MAX_PAGES | _POSIX_LOCKS | _FLOCKS
-        known = struct.unpack_from("<4I", data)[3]
-        pages = _MOST_BYTES // 4096
-        return struct.pack("<4IHHIIHH32x", 7, 31, 0, flags & known, 12, 9, _MOST_BYTES, 1, pages, 0)
+        flags, pages = _FLAGS & struct.unpack_from("<4I", data)[3], _MOST_BYTES // 4096
+        return struct.pack("<4IHHIIHH32x", 7, 31, 0, flags, 12, 9, _MOST_BYTES, 1, pages, 0)
 
     def _path(self, node: int, name: bytes = b"") -> str:
         path = self._paths.get(node)
@@ -152,20 +145,9 @@ class _Volume:
         found = os.lstat(path)
         kind = stat.S_IFDIR if stat.S_ISDIR(found.st_mode) else stat.S_IFREG
         times = [found.st_atime_ns, found.st_mtime_ns, found.st_ctime_ns]
-        return _ATTRIBUTES.pack(
-            found.st_ino,
-            found.st_size,
-            (found.st_size + 511) // 512,
-            *(ns // 10**9 for ns in times),
-            *(ns % 10**9 for ns in times),
-            kind | 0o777,
-            1,
-            0,
-            0,
-            0,
-            4096,
-            0,
-        )
+        seconds, rest = [ns // 10**9 for ns in times], [ns % 10**9 for ns in times]
+        size = found.st_ino, found.st_size, (found.st_size + 511) // 512
+        return _ATTRIBUTES.pack(*size, *seconds, *rest, kind | 0o777, 1, 0, 0, 0, 4096, 0)
 
     def _lookup(self, node: int, data: bytes) -> bytes:
         return self._entry(self._path(node, data[:-1]))

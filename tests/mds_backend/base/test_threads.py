@@ -1,17 +1,18 @@
-"""Work ahead of its use in threads, whose generators are closed by chance or on purpose."""
+"""Work ahead of its use in threads, closed generators, and properties without a lock."""
 
 import gc
 import os
 import threading
+import weakref
 from collections.abc import Generator, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.programs import run_program
 
-from mdstorm_backend.base import threads
+from mdstorm_backend.base import cached_property, threads
 from mdstorm_backend.base.threads import OrderedPool, PassThreads, Prefetcher, place
 
 SECONDS = 30
@@ -218,3 +219,67 @@ def test_the_garbage_may_be_collected_by_a_thread_of_its_own(work: Work) -> None
     work.go.set()
     join_threads()
     assert collected
+
+
+class Slow:
+    """Has a property that takes as long as a test wants it to."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Event()
+        self.may_end = threading.Event()
+
+    @cached_property
+    def value(self) -> object:
+        """Something new each time."""
+        self.begun.set()
+        self.may_end.wait()
+        return object()
+
+
+class Instance:
+    def __init__(self) -> None:
+        self.itself = self
+
+    @cached_property
+    def value(self) -> int:
+        return 3
+
+
+def test_instances_have_one_dictionary_if_garbage_is_collected_while_it_is_made() -> None:
+    """A dictionary of an instance that is not the instance's is freed too late: a crash."""
+    instance = Instance()
+    found: list[dict[str, object]] = []
+    thresholds = gc.get_threshold()
+    gc.disable()
+    try:
+        garbage = Instance()
+        _dies = weakref.ref(garbage, lambda _: found.append(instance.__dict__))
+        del garbage
+        kept = [{number: number} for number in range(1_000)]  # the next one needs new memory
+        gc.set_threshold(1)
+        gc.enable()
+        value = instance.value
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.enable()
+    assert len(found) == 1
+    assert found[0] is instance.__dict__
+    assert found[0] == {"itself": instance, "value": value}
+    assert len(kept) == 1_000
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_fork_need_not_wait_for_a_thread_that_is_not_there() -> None:
+    slow, quick = Slow(), Slow()
+    quick.may_end.set()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(lambda: slow.value)
+        slow.begun.wait()
+        child = os.fork()
+        if child == 0:
+            try:
+                os._exit(0 if quick.value is quick.value else 1)
+            finally:
+                os._exit(1)
+        slow.may_end.set()
+    assert os.waitpid(child, 0)[1] == 0

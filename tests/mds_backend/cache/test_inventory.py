@@ -19,11 +19,6 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "default cache"
 
 
-def test_there_is_nothing_at_first() -> None:
-    assert list_cached() == []
-    assert clear_cached() == 0
-
-
 def test_datasets_are_listed_with_what_they_take_the_least_recently_used_first(
     source: Path,
 ) -> None:
@@ -45,6 +40,7 @@ def test_datasets_are_listed_with_what_they_take_the_least_recently_used_first(
 
 
 def test_clearing_removes_one_dataset_or_all(source: Path, root: Path) -> None:
+    assert (list_cached(), clear_cached()) == ([], 0)
     for name in ("a", "b"):
         for info in make_shards(source / name, 2):
             cache(source / name).open(info)
@@ -123,9 +119,8 @@ def test_a_lock_that_hangs_is_no_matter_of_the_disk(
     cache(source, directory=local).open(info)
     (source / "index.json").write_text('{"shards": [], "version": 2}')
     monkeypatch.setattr("mdstorm_backend.cache.directory._LEDGER_PATIENCE", 0.0)
-    lock = locked(CacheDirectory(str(local)).ledger)
     options = CacheOptions(directory=str(local))
-    with lock:
+    with locked(CacheDirectory(str(local)).ledger):
         for use in (lambda: read_index(remote(source), options), lambda: clear_cached(str(local))):
             with pytest.raises(StorageError, match=r"has held .* End the process that hangs$"):
                 use()
@@ -133,12 +128,10 @@ def test_a_lock_that_hangs_is_no_matter_of_the_disk(
 
 def test_a_shard_that_is_being_brought_stays(source: Path, root: Path) -> None:
     infos = make_shards(source, 2)
-    files = cache(source)
     for info in infos:
-        files.open(info)
+        cache(source).open(info)
     (entry,) = list_cached()
-    lock = locked(CacheDirectory(entry.directory).record(infos[0].raw_data.basename))
-    with lock:
+    with locked(CacheDirectory(entry.directory).record(infos[0].raw_data.basename)):
         assert clear_cached() == 1000
     assert [entry.shards for entry in list_cached()] == [1]
     assert clear_cached() == 1000

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests.mds_backend.cache.shards import (
     COMPRESSIONS,
+    RemoteFileSystem,
     Storage,
     cache,
     contents,
@@ -256,11 +257,7 @@ def test_a_compressed_file_that_cannot_be_decompressed_is_named_and_gone(
 
 @COMPRESSIONS
 def test_a_file_that_was_not_checked_when_it_came_is_checked_once(
-    compression: str | None,
-    source: Path,
-    local: Path,
-    storage: Storage,
-    monkeypatch: pytest.MonkeyPatch,
+    compression: str | None, source: Path, local: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (info,) = make_shards(source, 1, compression=compression, hashes=["md5", "sha1"])
     cache(source, directory=local).open(info)
@@ -270,7 +267,7 @@ def test_a_file_that_was_not_checked_when_it_came_is_checked_once(
     assert bytes(cache(source, directory=local).open(info)) == content
     checked = cache(source, directory=local, validate_hash="sha1")
     assert bytes(checked.open(info)) == contents([info])[0]
-    assert set(storage.downloads.values()) == {2}
+    assert set(RemoteFileSystem.downloads.values()) == {2}
     monkeypatch.delattr("mdstorm_backend.cache.download.check_hash")
     assert bytes(checked.open(info)) == contents([info])[0]
 

@@ -1,17 +1,18 @@
-"""Which files are read where they are, and which come through the cache."""
+"""Which files are read where they are, which come through the cache, and its options."""
 
 import os
 import pickle
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import fsspec
 import pytest
 from tests.mds_backend.cache.shards import (
     COMPRESSIONS,
     FINGERPRINT,
-    Storage,
+    RemoteFileSystem,
     cache,
     contents,
     damaged,
@@ -61,22 +62,13 @@ def test_files_of_this_machine_are_read(
     assert bytes(again.open(infos[0])) == contents(infos)[0]
 
 
-def test_only_copies_are_discarded(source: Path) -> None:
-    for compression in (None, "zstd"):
-        directory = source / str(compression)
-        (info,) = make_shards(directory, 1, compression=compression)
-        files = shard_files(Location.of(str(directory)), FINGERPRINT)
-        files.open(info)
-        assert files.discard(info) is bool(compression)
-        assert bytes(files.open(info)) == contents([info])[0]
-
-
 def test_uncompressed_files_on_a_disk_are_mapped_and_not_copied(
     source: Path, tmp_path: Path
 ) -> None:
     infos = make_shards(source)
-    content = shard_files(Location.of(str(source)), FINGERPRINT).open(infos[0])
-    assert isinstance(content, memoryview)
+    files = shard_files(Location.of(str(source)), FINGERPRINT)
+    assert isinstance(files.open(infos[0]), memoryview)
+    assert not files.discard(infos[0])
     assert not (tmp_path / "default cache").exists()
     assert files_in(source) == [info.raw_data.basename for info in infos]
 
@@ -86,10 +78,13 @@ def test_compressed_files_on_a_disk_are_decompressed_once_and_not_copied(
 ) -> None:
     (info,) = make_shards(source, 1, compression="zstd")
     files = shard_files(Location.of(str(source)), FINGERPRINT)
-    assert bytes(files.open(info)) == contents([info])[0]
-    assert files_in(tmp_path / "default cache") == [
-        f"{Path(default_directory(f'file://{source}', FINGERPRINT)).name}/{info.raw_data.basename}"
-    ]
+    directory = Path(default_directory(f"file://{source}", FINGERPRINT)).name
+    for _ in range(2):
+        assert bytes(files.open(info)) == contents([info])[0]
+        assert files_in(tmp_path / "default cache") == [f"{directory}/{info.raw_data.basename}"]
+        assert files.discard(info)
+        assert files_in(tmp_path / "default cache") == []
+    files.open(info)
     (source / info.stored.basename).unlink()
     assert bytes(files.open(info)) == contents([info])[0]
 
@@ -199,12 +194,7 @@ def test_a_dataset_written_anew_with_the_same_index_is_brought_anew(
 
 @pytest.mark.parametrize("error", [ConnectionRefusedError, PermissionError])
 def test_a_named_directory_serves_while_the_storage_is_away_or_gives_no_access(
-    error: type[OSError],
-    source: Path,
-    local: Path,
-    storage: Storage,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    error: type[OSError], source: Path, local: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     infos = make_shards(source)
     (source / "index.json").write_text("an index")
@@ -216,7 +206,7 @@ def test_a_named_directory_serves_while_the_storage_is_away_or_gives_no_access(
         raise error("it is away")
 
     for name in ("info", "get_file"):
-        monkeypatch.setattr(storage, name, away)
+        monkeypatch.setattr(RemoteFileSystem, name, away)
     again = cache(source, directory=local)
     assert [bytes(again.open(info)) for info in infos[:2]] == contents(infos)[:2]
     with pytest.raises((CredentialsError, StorageError), match="it is away"):
@@ -225,3 +215,29 @@ def test_a_named_directory_serves_while_the_storage_is_away_or_gives_no_access(
         cache(source, directory=local, fingerprint="other")
     with pytest.raises((CredentialsError, StorageError), match="it is away"):
         cache(source)
+
+
+def test_sizes_are_numbers_or_texts_with_units_of_1024() -> None:
+    texts = {"100": 100, "100b": 100, "1kb": 1024, " 10 KB ": 10240, "1.5mb": 3 << 19}
+    sizes: dict[Any, int] = {1: 1, 2.0: 2, **texts, "1e2kb": 102400, "10gb": 10 << 30}
+    for value, size in {**sizes, "2TB": 2 << 40}.items():
+        assert CacheOptions(limit=value).limit == size
+    for value in [0, -1, "", "0", "-1", "1 kbit", "many", "1..2kb", True, [], 1e400]:
+        with pytest.raises(InvalidArgumentError, match="cache limit must be a positive number"):
+            CacheOptions(limit=value)
+
+
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        ({"retry": 0}, "retry must be an integer of at least 1"),
+        ({"retry": 1.5}, "retry must be an integer"),
+        ({"timeout": 0}, "timeout must be a positive number"),
+        ({"timeout": float("nan")}, "timeout must be a positive number"),
+        ({"validate_hash": "sha0"}, "sha0"),
+        ({"directory": "s3://bucket/cache"}, "must be a local path, found 's3://bucket/cache'"),
+    ],
+)
+def test_values_outside_their_domain_are_refused(option: dict[str, Any], text: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=text):
+        CacheOptions(**option)

@@ -137,38 +137,29 @@ class Store:
         return Location.of(self.url, self.storage_options)
 
 
-_URLS = {
-    "s3": f"s3://{BUCKET}/data/numbers",
-    "gs": f"gs://{BUCKET}/data/numbers",
-    "abfss": f"abfss://{CONTAINER}@{ACCOUNT}.dfs.core.windows.net/data/numbers",
-    "az": f"az://{CONTAINER}/data/other",
-    "volume": "dbfs:/Volumes/main/default/volume/numbers",
-    "dbfs": "dbfs:/data/numbers",
-    "memory": "memory://data/numbers",
+#: Storage → the fixture of its server, and a directory in it.
+_STORES = {
+    "s3": ("s3", f"s3://{BUCKET}/data/numbers"),
+    "gs": ("gs", f"gs://{BUCKET}/data/numbers"),
+    "abfss": ("azure", f"abfss://{CONTAINER}@{ACCOUNT}.dfs.core.windows.net/data/numbers"),
+    "volume": ("databricks", "dbfs:/Volumes/main/default/volume/numbers"),
+    "memory": ("", "memory://data/numbers"),
 }
-_SERVERS = {"abfss": "azure", "az": "azure", "volume": "databricks", "dbfs": "databricks"}
-
-
 #: Second spellings of a storage's URLs.
-_SECOND = ("az", "dbfs")
+_SECOND = {
+    "az": ("azure", f"az://{CONTAINER}/data/other"),
+    "dbfs": ("databricks", "dbfs:/data/numbers"),
+}
 
 
-@pytest.fixture(
-    params=[
-        *(kind for kind in _URLS if kind not in _SECOND),
-        *(pytest.param(kind, marks=pytest.mark.long) for kind in _SECOND),
-    ]
-)
+@pytest.fixture(params=[*_STORES, *(pytest.param(k, marks=pytest.mark.long) for k in _SECOND)])
 def store(request: pytest.FixtureRequest) -> Iterator[Store]:
     """Each storage in turn, empty before and after."""
-    kind = request.param
-    options: dict[str, Any] = {}
-    if kind != "memory":
-        server = request.getfixturevalue(_SERVERS.get(kind, kind))
-        # Versions of s3fs differ in what they take from the environment.
-        options = {"endpoint_url": server.url} if kind == "s3" else {}
-    yield Store(_URLS[kind], options)
-    location = Location.of(_URLS[kind], options)
-    for name in location.list_names():
-        location.remove(name)
+    server, url = {**_STORES, **_SECOND}[request.param]
+    found = request.getfixturevalue(server) if server else None
+    # Versions of s3fs differ in what they take from the environment.
+    store = Store(url, {"endpoint_url": found.url} if server == "s3" else {})
+    yield store
+    for name in store.location.list_names():
+        store.location.remove(name)
     fsspec.filesystem("memory").store.clear()
