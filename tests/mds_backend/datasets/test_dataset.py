@@ -7,6 +7,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.mds_backend.small_datasets import array_of, struct_of, write_dataset, write_numbers
 
@@ -22,24 +23,16 @@ from mdstorm_backend.errors import (
 )
 from mdstorm_backend.format.index import Index
 
-FIELDS = {
-    "word": "string",
-    "number": "long",
-    "ratio": "double",
-    "pair": array_of("integer"),
-    "list": array_of("integer"),
-    "thing": struct_of(a="long"),
+MIXED: dict[str, tuple[Any, list[Any]]] = {
+    "word": ("string", ["a", None, "c"]),
+    "number": ("long", [1, 2, None]),
+    "ratio": ("double", [0.5, None, 2.5]),
+    "pair": (array_of("integer"), [[1, 2], [3, 4], [5, 6]]),
+    "list": (array_of("integer"), [[], [1], None]),
+    "thing": (struct_of(a="long"), [{"a": 1}, None, {"a": None}]),
 }
-ROWS: dict[str, list[Any]] = {
-    "word": ["a", None, "c"],
-    "number": [1, 2, None],
-    "ratio": [0.5, None, 2.5],
-    "pair": [[1, 2], [3, 4], [5, 6]],
-    "list": [[], [1], None],
-    "thing": [{"a": 1}, None, {"a": None}],
-}
-
-
+FIELDS = {name: type_ for name, (type_, _) in MIXED.items()}
+ROWS = {name: values for name, (_, values) in MIXED.items()}
 MEAN = 100_000
 
 
@@ -59,9 +52,8 @@ def numbers(tmp_path: Path) -> Dataset:
 def test_a_missing_dataset_is_reported_with_its_url(tmp_path: Path) -> None:
     with pytest.raises(DatasetNotFoundError, match=r"no dataset at .*: it has no index\.json") as e:
         open_dataset(str(tmp_path / "missing"))
-    assert isinstance(e.value, FileNotFoundError)
-    assert isinstance(e.value, RuntimeError)
-    assert isinstance(e.value, MDStormError)
+    for kind in (FileNotFoundError, RuntimeError, MDStormError):
+        assert isinstance(e.value, kind)
     assert e.value.url == f"file://{tmp_path}/missing"
     assert "write it again" in str(e.value)
 
@@ -78,13 +70,10 @@ def test_a_missing_shard_is_reported_with_its_url(numbers: Dataset) -> None:
 
 def test_a_sample_is_found_by_its_number(dataset: Dataset) -> None:
     assert list(dataset[0]) == list(FIELDS)
-    assert dataset[0]["pair"].tolist() == [1, 2]
-    assert [dataset[i]["word"] for i in (0, 1, 2, -1, -3)] == ["a", None, "c", "c", "a"]
-    assert [dataset[i]["number"] for i in range(3)] == [1, 2, None]
-    assert [dataset[i]["ratio"] for i in range(3)] == [0.5, None, 2.5]
-    assert [dataset[i]["list"].tolist() for i in range(2)] == [[], [1]]
-    assert dataset[2]["list"] is None
-    assert [dataset[i]["thing"] for i in range(3)] == [{"a": 1}, None, {"a": None}]
+    for name, expected in ROWS.items():
+        found = [dataset[i][name] for i in (0, 1, 2, -1, -3)]
+        plain = [value.tolist() if isinstance(value, np.ndarray) else value for value in found]
+        assert plain == [*expected, expected[2], expected[0]]
 
 
 @pytest.mark.parametrize("i", [3, -4, 1000])

@@ -23,10 +23,8 @@ def joined(directory: Path, *parts: tuple[dict[str, Any], dict[str, Any]]) -> Jo
     )
 
 
-def numbers(start: int, stop: int, **others: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    values = {name: [value] * (stop - start) for name, (value, _) in others.items()}
-    fields = {name: type_ for name, (_, type_) in others.items()}
-    return {"n": range(start, stop), **values}, {"n": "long", **fields}
+def numbers(start: int, stop: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    return {"n": range(start, stop)}, {"n": "long"}
 
 
 def read(dataset: JoinedDataset, ids: list[int], columns: Any = None) -> dict[str, list[Any]]:
@@ -52,9 +50,7 @@ def test_samples_and_shards_are_numbered_through(tmp_path: Path) -> None:
 
 
 def test_without_columns_in_common_there_are_single_samples(tmp_path: Path) -> None:
-    a = ({"a": [1]}, {"a": "long"})
-    b = ({"b": [2]}, {"b": "long"})
-    dataset = joined(tmp_path, a, b)
+    dataset = joined(tmp_path, ({"a": [1]}, {"a": "long"}), ({"b": [2]}, {"b": "long"}))
     with pytest.raises(InvalidArgumentError, match=r"columns from each\. Read single samples"):
         read(dataset, [0])
     assert dataset.sample(1) == {"b": 2}

@@ -2,7 +2,6 @@
 
 import pickle
 import shutil
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -18,7 +17,6 @@ from mdstorm_backend.datasets.open_streams import open_stream
 from mdstorm_backend.datasets.stream_files import StreamDefaults
 from mdstorm_backend.elastic import StreamWeight
 from mdstorm_backend.errors import ArgumentTypeError, DatasetNotFoundError, InvalidArgumentError
-from mdstorm_backend.streaming.base.array import Array
 from mdstorm_backend.streaming.base.spanner import Spanner
 from mdstorm_backend.streaming.base.world import World
 
@@ -37,9 +35,6 @@ from mdstorm_backend.streaming.base.world import World
 def test_arguments_are_checked(arguments: dict[str, Any], text: str) -> None:
     with pytest.raises(InvalidArgumentError, match=text):
         Stream(**arguments)
-
-
-def test_a_weight_is_a_number() -> None:
     with pytest.raises(ArgumentTypeError, match="the repeat of a stream must be a number"):
         Stream(local="a", repeat="2")  # type: ignore[arg-type]
 
@@ -95,12 +90,8 @@ def test_local_is_where_the_shards_are(tmp_path: Path, monkeypatch: pytest.Monke
 def test_what_a_stream_does_not_say_its_dataset_says(tmp_path: Path) -> None:
     write_numbers(tmp_path / "data" / "train", 10)
     defaults = StreamDefaults(split="train", download_retry=5, keep_zip=True, cache_limit="1gb")
-    stream = Stream(
-        remote=str(tmp_path / "data"),
-        local=str(tmp_path / "cache"),
-        download_timeout=7,
-        keep_zip=False,
-    )
+    places = {"remote": str(tmp_path / "data"), "local": str(tmp_path / "cache")}
+    stream = Stream(**places, download_timeout=7, keep_zip=False)
     cache = open_stream(stream, defaults).cache
     assert cache is not None
     assert cache.directory == str(tmp_path / "cache" / "train")
@@ -124,22 +115,6 @@ def test_credentials_are_not_pickled() -> None:
     with pytest.raises(InvalidArgumentError, match=r"\['secret'\]") as caught:
         pickle.dumps(StreamDefaults(storage_options={"secret": "hush"}))
     assert "hush" not in str(caught.value)
-
-
-def test_a_class_of_its_own_has_a_size_and_items() -> None:
-    class Squares(Array):
-        @property
-        def size(self) -> int:
-            return 5
-
-        def get_item(self, idx: int) -> int:
-            return idx * idx
-
-    assert (Squares()[-1], Squares()[1:3], Squares()[[[0], [4, -2]]]) == (
-        16,
-        [1, 4],
-        [[0], [16, 9]],
-    )
 
 
 @pytest.mark.parametrize("number", [-1, 6])
@@ -227,17 +202,14 @@ def test_shards_are_those_that_a_subclass_returns(
 def test_shards_that_are_missing_are_prepared_by_a_subclass(
     tmp_path: Path, remote: str, notes: Path, num_workers: int
 ) -> None:
-    stream = Preparing(remote=remote, local=str(tmp_path / "local"), split="train")
-    dataset = StreamingDataset(streams=[stream], batch_size=4)
+    place = {"remote": remote, "local": str(tmp_path / "local"), "split": "train"}
+    dataset = StreamingDataset(streams=[Preparing(**place)], batch_size=4)
     loader = StreamingDataLoader(dataset, batch_size=4, num_workers=num_workers)
     assert sorted(n for batch in loader for n in batch["number"].tolist()) == list(range(ROWS))
     names = sorted(f"prepare {shard.raw_data.basename}" for shard in dataset.shards)
     assert sorted({*notes.read_text().splitlines()}) == names
     notes.write_text("")
-    again = StreamingDataset(
-        streams=[Preparing(remote=remote, local=str(tmp_path / "local"), split="train")],
-        batch_size=4,
-    )
+    again = StreamingDataset(streams=[Preparing(**place)], batch_size=4)
     assert numbers(pickle.loads(pickle.dumps(again))) == list(range(ROWS))  # noqa: S301  # made here
     assert notes.read_text() == ""
 
@@ -323,19 +295,17 @@ def test_names_of_a_subclass_are_its_own(remote: str) -> None:
     assert numbers(pickle.loads(pickle.dumps(dataset))) == list(range(ROWS))  # noqa: S301  # made here
 
 
-@pytest.fixture
-def registered(notes: Path) -> Iterator[str]:
+def test_kinds_of_streams_have_names(
+    remote: str, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams_registry, "_kinds", dict(streams_registry._kinds))
     streams_registry.register("every_other", func=EveryOther)
-    yield "every_other"
-    streams_registry._kinds.pop("every_other")
-
-
-def test_kinds_of_streams_have_names(remote: str, registered: str) -> None:
     assert "stream" in streams_registry
     assert streams_registry.get("stream") is Stream
-    assert streams_registry.get_all().keys() >= {"stream", registered}
-    dataset = StreamingDataset(remote=remote, split="train", stream_name=registered, batch_size=4)
+    assert streams_registry.get_all().keys() >= {"stream", "every_other"}
+    arguments = {"remote": remote, "split": "train", "batch_size": 4}
+    dataset = StreamingDataset(**arguments, stream_name="every_other")
     assert isinstance(dataset.streams[0], EveryOther)
     assert len(dataset) == ROWS // 2
     with pytest.raises(InvalidArgumentError, match=r"not a registered kind of stream: register it"):
-        StreamingDataset(remote=remote, stream_name="none")
+        StreamingDataset(**arguments, stream_name="none")

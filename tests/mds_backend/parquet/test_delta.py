@@ -167,25 +167,19 @@ def test_mapped_columns_have_the_names_of_the_table(
         return pa.struct([stored("col-left", pa.int64(), id_)])
 
     left = struct(4).field(0).name
-    arrays = [
-        stored("col-1", pa.int64(), 1),
-        stored("col-3", struct(4), 3),
-        stored("col-10", pa.list_(struct(6)), 10),
-        stored("col-11", pa.map_(pa.string(), struct(8)), 11),
+    columns: list[tuple[pa.Field, list[Any]]] = [
+        (stored("col-1", pa.int64(), 1), [1, None, 3]),
+        (stored("col-3", struct(4), 3), [{left: 10}, None, {left: None}]),
+        (stored("col-10", pa.list_(struct(6)), 10), [[{left: 1}, None], None, []]),
+        (stored("col-11", pa.map_(pa.string(), struct(8)), 11), [[("k", {left: 5})], None, []]),
     ]
-    found = [
-        [1, None, 3],
-        [{left: 10}, None, {left: None}],
-        [[{left: 1}, None], None, []],
-        [[("k", {left: 5})], None, []],
-    ]
-    columns = [pa.array(v, f.type) for v, f in zip(found, arrays, strict=True)]
-    rows = pa.table(columns, schema=pa.schema(arrays))
+    rows = pa.table([pa.array(v, f.type) for f, v in columns], pa.schema([f for f, _ in columns]))
+    options: dict[str, Any] = {"partition": {"col-2": "x"}, "dead": [1], "nulls": {"col-1": 1}}
     commit(
         table,
         protocol("columnMapping", "deletionVectors"),
         metadata(fields, ["p"], **{"delta.columnMapping.mode": mode}),
-        add(table, "Ab/f.parquet", rows, partition={"col-2": "x"}, dead=[1], nulls={"col-1": 1}),
+        add(table, "Ab/f.parquet", rows, **options),
     )
     dataset = open_(table, keep_row_groups=keep_row_groups)
     assert dataset.schema.names == ("a", "p", "s", "l", "m", "later")
@@ -241,12 +235,8 @@ def test_older_files_hold_narrower_types_and_lack_columns(table: Path, tmp_path:
     }
     old = pa.table({name: stored for name, (stored, _) in wider.items()})
     types = {name: type_ for name, (_, type_) in wider.items()} | {"s": "string"}
-    commit(
-        table,
-        protocol("typeWidening", "timestampNtz"),
-        metadata([field(name, type_) for name, type_ in types.items()]),
-        add(table, "f.parquet", old),
-    )
+    fields = metadata([field(name, type_) for name, type_ in types.items()])
+    commit(table, protocol("typeWidening", "timestampNtz"), fields, add(table, "f.parquet", old))
     (row,) = values(open_(table))
     prices = decimal.Decimal("1.500"), decimal.Decimal("7.00")
     expected = [1, 2, 0.5, 3.0, *prices, dt.datetime(1999, 12, 31), [1, 2], None]
@@ -259,20 +249,14 @@ def test_older_files_hold_narrower_types_and_lack_columns(table: Path, tmp_path:
 
 def test_shallow_clones_read_the_files_of_another_table(tmp_path: Path) -> None:
     source, clone = tmp_path / "the source", tmp_path / "clone"
-    first = add(source, "part a.parquet", numbers(1, 2))
-    absolute = {
-        "add": {
-            **first["add"],
-            "path": f"file://{quote(str(source))}/part%20a.parquet",
-            "deletionVector": inline_vector([0]),
-        }
-    }
-    commit(clone, WITH_VECTORS, metadata([N]), absolute, add(clone, "own.parquet", numbers(3)))
+    first = add(source, "part a.parquet", numbers(1, 2))["add"]
+    path = f"file://{quote(str(source))}/part%20a.parquet"
+    there = {"add": {**first, "path": path, "deletionVector": inline_vector([0])}}
+    commit(clone, WITH_VECTORS, metadata([N]), there, add(clone, "own.parquet", numbers(3)))
     dataset = open_(clone)
     assert sorted(values(dataset)) == [(2,), (3,)]
     assert dataset.url == f"file://{clone}"
-    remote = {"add": {**first["add"], "path": "s3://bucket/a.parquet"}}
-    commit(clone, remote)
+    commit(clone, {"add": {**first, "path": "s3://bucket/a.parquet"}})
     with pytest.raises(InvalidArgumentError, match="same scheme"):
         open_(clone)
 
@@ -286,9 +270,8 @@ def test_an_empty_table_has_its_columns_and_no_rows(table: Path, tmp_path: Path)
 
 def test_names_of_directories_are_taken_literally(tmp_path: Path) -> None:
     table = tmp_path / "a b ü"
-    commit(
-        table, WITH_VECTORS, metadata([N]), add(table, "x%20y z.parquet", numbers(1, 2), dead=[0])
-    )
+    file = add(table, "x%20y z.parquet", numbers(1, 2), dead=[0])
+    commit(table, WITH_VECTORS, metadata([N]), file)
     assert values(open_(table)) == [(2,)]
     link = tmp_path / "link"
     link.symlink_to(table)
@@ -365,11 +348,9 @@ def test_a_log_that_cannot_be_opened_is_told_in_one_plain_line(tmp_path: Path) -
 @pytest.mark.parametrize("feature", ["foo", "catalogManaged", "geospatial"])
 def test_features_that_are_not_known_are_refused_by_name(table: Path, feature: str) -> None:
     commit(table, protocol(feature), metadata([N]), add(table, "a.parquet", numbers(1)))
-    with pytest.raises(
-        UnsupportedTableError, match=r"(?i)" + feature.replace("M", ".?m")
-    ) as raised:
+    name = r"(?i)" + feature.replace("M", ".?m")
+    with pytest.raises(UnsupportedTableError, match=name + r".*spark\.read\.format\('delta'\)"):
         open_(table)
-    assert "spark.read.format('delta')" in str(raised.value)
 
 
 def test_vectors_that_cannot_be_read_are_no_live_rows(table: Path) -> None:
@@ -426,32 +407,19 @@ def test_parts_of_a_table_are_refused(tmp_path: Path) -> None:
     assert len(open_parquet(str(beside))) == len(open_parquet(str(beside / "plain.parquet"))) == 1
 
 
-@pytest.mark.parametrize(
-    "path", ["../other.parquet", "p/../../other.parquet", "%2E%2E/other.parquet"]
-)
+@pytest.mark.parametrize("path", ["../a.parquet", "p/../../a.parquet", "%2E%2E/a.parquet"])
 def test_a_log_that_names_a_file_outside_of_the_table_is_refused(table: Path, path: str) -> None:
-    pq.write_table(numbers(5), table.parent / "other.parquet")
     entry = add(table, "a.parquet", numbers(1))
     entry["add"]["path"] = path
     commit(table, OLD_PROTOCOL, metadata([N]), entry)
-    with pytest.raises(
-        CorruptDatasetError, match=r"names the file '.*\.\./other.parquet', which is"
-    ):
+    with pytest.raises(CorruptDatasetError, match=r"the file '.*\.\./a.parquet', which is"):
         open_parquet(str(table))
 
 
-def test_a_version_of_what_has_none_is_refused(tmp_path: Path) -> None:
-    pq.write_table(numbers(1), tmp_path / "a.parquet")
-    with pytest.raises(InvalidArgumentError, match=r"version=1 chooses a version.*is no table"):
-        open_parquet(str(tmp_path), as_of=AsOf(version=1))
-
-
 def test_statistics_of_the_log_say_which_columns_have_nulls(table: Path) -> None:
-    rows = pa.table({"n": [1, 2], "m": pa.array([None, 1], pa.int64()), "k": pa.array([1, 2])})
-    fields = [N, field("m", "long"), field("k", "long")]
-    commit(
-        table, OLD_PROTOCOL, metadata(fields), add(table, "a.parquet", rows, nulls={"n": 0, "m": 1})
-    )
+    rows = pa.table({"n": [1, 2], "m": pa.array([None, 1], pa.int64()), "k": [1, 2]})
+    file = add(table, "a.parquet", rows, nulls={"n": 0, "m": 1})
+    commit(table, OLD_PROTOCOL, metadata([N, field("m", "long"), field("k", "long")]), file)
     n, m, k = open_(table).schema
     assert [n.may_have_nulls, m.has_nulls, k.has_nulls, k.may_have_nulls] == [0, 1, 0, 1]
     n, m, k = open_(table, keep_row_groups=True).schema
@@ -481,16 +449,16 @@ def test_a_forked_child_is_told_to_open_tables_before_the_fork(table: Path) -> N
     commit(table, WITH_VECTORS, metadata([N]), add(table, "a.parquet", numbers(1, 2), dead=[0]))
     dataset = open_(table)
     results: Any = FORK.Queue()
-    worker = FORK.Process(target=_open_in_child, args=(table, dataset, results), daemon=True)
+
+    def open_in_child() -> None:
+        results.put(values(dataset))
+        try:
+            open_(table)
+        except UnsupportedTableError as error:
+            results.put(str(error))
+
+    worker = FORK.Process(target=open_in_child, daemon=True)
     worker.start()
     assert results.get(timeout=120) == [(2,)]
     assert "Open it before the fork, or start processes by spawn" in results.get(timeout=120)
     worker.join()
-
-
-def _open_in_child(table: Path, dataset: ParquetDataset, results: Any) -> None:
-    results.put(values(dataset))
-    try:
-        open_(table)
-    except UnsupportedTableError as error:
-        results.put(str(error))

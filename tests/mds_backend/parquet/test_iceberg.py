@@ -31,16 +31,21 @@ from mdstorm_backend.parquet import ParquetDataset, open_parquet  # noqa: E402
 from mdstorm_backend.tables import AsOf  # noqa: E402
 
 UTC = dt.timezone.utc
-COLUMNS = {
-    "i": pa.int32(),
-    "n": pa.int64(),
-    "x": pa.float64(),
-    "s": pa.string(),
-    "d": pa.date32(),
-    "t": pa.timestamp("us", "UTC"),
-    "c": pa.decimal128(9, 2),
-    "l": pa.list_(pa.int64()),
-    "r": pa.struct([("a", pa.int64()), ("b", pa.string())]),
+DAY = dt.date(2024, 1, 1)
+#: The type of each column, and its value for a number.
+COLUMNS: dict[str, tuple[pa.DataType, Callable[[int], Any]]] = {
+    "i": (pa.int32(), lambda n: n % 3),
+    "n": (pa.int64(), lambda n: n),
+    "x": (pa.float64(), lambda n: n / 4),
+    "s": (pa.string(), lambda n: f"s{n % 5}"),
+    "d": (pa.date32(), lambda n: DAY + dt.timedelta(n % 3)),
+    "t": (
+        pa.timestamp("us", "UTC"),
+        lambda n: dt.datetime(2024, 1, 1 + n % 3, 4, 5, 6, n, tzinfo=UTC),
+    ),
+    "c": (pa.decimal128(9, 2), lambda n: decimal.Decimal(n) / 4),
+    "l": (pa.list_(pa.int64()), lambda n: list(range(n % 4))),
+    "r": (pa.struct([("a", pa.int64()), ("b", pa.string())]), lambda n: {"a": n, "b": str(n)}),
 }
 
 
@@ -68,26 +73,13 @@ def scanned(table: Table, **scan: Any) -> list[str]:
 
 
 def some_rows(rng: np.random.Generator, count: int, columns: list[str]) -> pa.Table:
-    day = dt.date(2024, 1, 1)
-
-    def value(name: str, n: int) -> Any:
-        if name not in ("i", "n") and rng.random() < 0.1:
-            return None
-        return {
-            "i": n % 3,
-            "n": n,
-            "x": n / 4,
-            "s": f"s{n % 5}",
-            "d": day + dt.timedelta(n % 3),
-            "t": dt.datetime(2024, 1, 1 + n % 3, 4, 5, 6, n, tzinfo=UTC),
-            "c": decimal.Decimal(n) / 4,
-            "l": list(range(n % 4)),
-            "r": {"a": n, "b": str(n)},
-        }[name]
-
-    numbers = rng.integers(0, 1000, count).tolist()
-    columns_ = {name: [value(name, n) for n in numbers] for name in columns}
-    return pa.table({name: pa.array(columns_[name], COLUMNS[name]) for name in columns})
+    found, numbers = {}, rng.integers(0, 1000, count).tolist()
+    for name in columns:
+        type_, value = COLUMNS[name]
+        may_be_null = name not in ("i", "n")
+        values = [None if may_be_null and rng.random() < 0.1 else value(n) for n in numbers]
+        found[name] = pa.array(values, type_)
+    return pa.table(found)
 
 
 def kill_some(table: Table, rng: np.random.Generator, write: Callable[..., Any]) -> None:
@@ -161,10 +153,10 @@ def table(tmp_path: Path) -> Table:
     return table
 
 
-def numbers(table: Table | Path, **options: Any) -> list[int]:
+def numbers(table: Table | Path, name: str = "n", **options: Any) -> list[int]:
     path = table if isinstance(table, Path) else tables.path_of(table)
     dataset = open_parquet(str(path), **options)
-    read = [dataset.shard(i).decoded(["n"])["n"].tolist() for i in range(len(dataset.row_groups))]
+    read = [dataset.shard(i).decoded([name])[name].tolist() for i in range(len(dataset.row_groups))]
     return sorted(chain.from_iterable(read))
 
 
@@ -233,9 +225,7 @@ def test_files_without_field_ids_are_read_by_the_names_of_the_table(
     table.add_files([f"file://{tmp_path}/plain.parquet"])
     with table.update_schema() as update:
         update.rename_column("n", "m")
-    dataset = open_parquet(str(tables.path_of(table)))
-    read = [dataset.shard(i).decoded(["m"])["m"].tolist() for i in range(3)]
-    assert sorted(chain.from_iterable(read)) == list(range(12))
+    assert numbers(table, "m") == list(range(12))
     tables.write_metadata(table, properties={})
     with pytest.raises(CorruptDatasetError, match="columns without field ids"):
         open_parquet(str(tables.path_of(table)), keep_row_groups=True)
@@ -263,16 +253,12 @@ def test_partition_columns_that_files_lack_come_from_the_manifest(tmp_path: Path
     assert {row["n"]: row["d"] for row in shards} == {1: np.datetime64(day), 2: None}
 
 
-def equality_deletes(table: Table) -> Any:
-    kind = tables.m.DataFileContent.EQUALITY_DELETES
-    path = f"{table.location()}/data/eq.parquet"
-    return tables.delete_file(path, b"", 1, tables.Record(), kind, equality_ids=[1])
-
-
 @pytest.mark.parametrize("kind", ["equality", "orc", "format", "default"])
 def test_what_is_not_known_is_refused_by_name(table: Table, kind: str) -> None:
     if kind == "equality":
-        tables.commit(table, equality_deletes(table))
+        path, equality = f"{table.location()}/eq", tables.m.DataFileContent.EQUALITY_DELETES
+        made = tables.delete_file(path, b"", 1, tables.Record(), equality, equality_ids=[1])
+        tables.commit(table, made)
     elif kind == "orc":
         path = f"{table.location()}/data/deletes.orc"
         tables.commit(table, tables.delete_file(path, b"", 1, tables.Record()))

@@ -40,6 +40,8 @@ def test_tables_of_hudi_are_refused_with_the_way_out(tmp_path: Path, inside: str
         open_parquet(str(tmp_path))
     assert "make_spark_converter(spark.read.format('hudi').load(" in str(raised.value)
     assert raised.value.url == f"file://{tmp_path}/{inside}".rstrip("/")
+    with pytest.raises(DatasetNotFoundError, match=r"is a table of Hudi.*read\.format\('hudi'\)"):
+        inspect(str(tmp_path / inside))
 
 
 @pytest.mark.parametrize(
@@ -153,14 +155,6 @@ def test_what_has_no_index_is_named_with_the_command_that_helps(
         assert text.startswith(f"there is no MDS dataset at {url}, but {kind}")
         assert f"mdstorm convert {url} DST" in text
         assert f"mdstorm.{reader}({url!r})" in text
-
-
-def test_tables_that_are_not_read_are_named_where_an_index_was_looked_for(tmp_path: Path) -> None:
-    (tmp_path / ".hoodie").mkdir()
-    write(tmp_path, "data/part-0.parquet")
-    with pytest.raises(DatasetNotFoundError, match="is a table of Hudi") as caught:
-        inspect(str(tmp_path))
-    assert "make_spark_converter(spark.read.format('hudi')" in str(caught.value)
 
 
 def test_a_file_is_not_looked_for_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

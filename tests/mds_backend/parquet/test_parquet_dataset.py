@@ -1,7 +1,12 @@
-"""Which files are found behind URLs, and in which order they are read."""
+"""Which files are found behind URLs, in which order they are read, and what is decoded of them.
 
+A row group is decoded once while it is open, and only the columns asked for.
+"""
+
+import gc
 import pickle
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +17,7 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 import pytest
 from fsspec.implementations.local import LocalFileSystem
+from tests.mds_backend.read.readers import exact, flat
 
 from mdstorm_backend.errors import (
     ArgumentTypeError,
@@ -19,7 +25,14 @@ from mdstorm_backend.errors import (
     DatasetNotFoundError,
     InvalidArgumentError,
 )
-from mdstorm_backend.parquet import ParquetDataset, footers, open_parquet, value_bounds
+from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.parquet import (
+    ParquetDataset,
+    footers,
+    open_parquet,
+    parquet_dataset,
+    value_bounds,
+)
 
 
 def write(path: Path, numbers: Any, **options: Any) -> str:
@@ -29,20 +42,15 @@ def write(path: Path, numbers: Any, **options: Any) -> str:
     return str(path)
 
 
-def copy_of(dataset: ParquetDataset) -> ParquetDataset:
-    return pickle.loads(pickle.dumps(dataset))  # type: ignore[no-any-return] # noqa: S301 - our own
-
-
 def numbers(dataset: ParquetDataset) -> list[int]:
     return dataset.to_table()["n"].to_pylist()  # type: ignore[no-any-return]
 
 
 def test_what_lies_beside_the_data_is_left_alone(tmp_path: Path) -> None:
     write(tmp_path / "a.parquet", [1])
+    (tmp_path / ".x").mkdir()
     for name in ["_SUCCESS", "_metadata", ".a.parquet.crc", "a.crc", ".x/y"]:
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"no Parquet")
+        (tmp_path / name).write_bytes(b"no Parquet")
     assert numbers(open_parquet(str(tmp_path))) == [1]
 
 
@@ -120,7 +128,8 @@ def test_file_systems_go_before_urls(tmp_path: Path) -> None:
             dataset = open_parquet("/data/set", filesystem=given)
             assert dataset.url == "memory:///data/set"
             assert numbers(dataset) == [1, 2]
-            assert numbers(copy_of(dataset)) == [1, 2]
+            copy = pickle.loads(pickle.dumps(dataset))  # noqa: S301 - our own bytes
+            assert numbers(copy) == [1, 2]
         assert numbers(open_parquet("memory://data/set")) == [1, 2]
     finally:
         memory.rm("/data", recursive=True)
@@ -133,23 +142,16 @@ def test_file_systems_go_before_urls(tmp_path: Path) -> None:
         open_parquet(path, filesystem="s3")
 
 
-def test_the_fingerprint_tells_contents_apart(tmp_path: Path) -> None:
-    path = Path(write(tmp_path / "a.parquet", [1, 2]))
-    first = open_parquet(str(tmp_path))
-    assert open_parquet(str(tmp_path)).fingerprint == first.fingerprint
-    assert open_parquet(str(tmp_path)).with_row_groups([]).fingerprint != first.fingerprint
-    write(path, [3, 4])
-    assert open_parquet(str(tmp_path)).fingerprint != first.fingerprint
-
-
 def test_some_row_groups_are_a_dataset_of_their_own(tmp_path: Path) -> None:
-    write(tmp_path / "a.parquet", range(10), row_group_size=2)
+    path = Path(write(tmp_path / "a.parquet", range(10), row_group_size=2))
     dataset = open_parquet(str(tmp_path))
     some = dataset.with_row_groups([4, 1])
     assert numbers(some) == [8, 9, 2, 3]
-    assert some.shard_sizes == (2, 2)
-    assert some[3] == {"n": 3}
+    assert (some.shard_sizes, some[3]) == ((2, 2), {"n": 3})
     assert dataset.with_row_groups(np.arange(5)) is dataset
+    assert open_parquet(str(tmp_path)).fingerprint == dataset.fingerprint != some.fingerprint
+    write(path, range(1, 11), row_group_size=2)
+    assert open_parquet(str(tmp_path)).fingerprint != dataset.fingerprint
 
 
 def test_metadata_of_the_whole_directory(tmp_path: Path) -> None:
@@ -204,3 +206,113 @@ def test_tensorflow_does_not_rewrite_what_is_called_in_its_functions(
     assert len(called) == 2
     rewritten = {name for names in called for name in names if name.startswith("tf__")}
     assert rewritten <= {"tf__opened"}
+
+
+ROWS, PER_GROUP = 100, 10
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    table = pa.table({"n": range(ROWS), "s": [str(n) for n in range(ROWS)], "x": [0.5] * ROWS})
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=PER_GROUP)
+    return tmp_path / "a.parquet"
+
+
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, tuple[str, ...]]]:
+    """Row groups and columns, as they are decoded."""
+    calls = []
+    real = pq.ParquetFile.read_row_groups
+
+    def read(self: pq.ParquetFile, groups: Any, columns: Any = None, **options: Any) -> pa.Table:
+        calls.extend((number, tuple(columns)) for number in groups)
+        return real(self, groups, columns=columns, **options)
+
+    monkeypatch.setattr(pq.ParquetFile, "read_row_groups", read)
+    return calls
+
+
+def test_a_column_is_decoded_once(path: Path, decoded: list[Any]) -> None:
+    shard = open_parquet(str(path)).shard(3)
+    shard.will_need()
+    assert decoded == []
+    for rows in (np.array([1, 5]), np.arange(4), np.arange(10)):
+        assert shard.read(rows, ["n"])["n"].tolist() == (rows + 30).tolist()  # type: ignore[union-attr]
+    shard.read(np.arange(2), ["n", "s"], exact_nulls=True)
+    assert shard.sample(4) == {"n": 34, "s": "34", "x": 0.5}
+    assert decoded == [(3, ("n",)), (3, ("s",)), (3, ("x",))]
+
+
+def test_a_shuffled_window_decodes_each_row_group_once(
+    path: Path, decoded: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet_dataset, "_KEPT_BYTES", 1)
+    dataset = open_parquet(str(path))
+    order = ExactOrder(seed=1, shuffle_rows=True, window=ROWS)
+    found = flat(exact(dataset, order, 3, columns=["n"], block_rows=6), "n")
+    assert sorted(found) == list(range(ROWS))
+    assert found != sorted(found)
+    assert sorted(decoded) == [(group, ("n",)) for group in range(ROWS // PER_GROUP)]
+
+
+def test_row_groups_that_nobody_uses_are_closed(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet_dataset, "_KEPT_BYTES", 1)
+    dataset = open_parquet(str(path))
+    held = dataset.shard(0)
+    for number in range(ROWS // PER_GROUP):
+        dataset.shard(number).make_ready(["n"])
+    gc.collect()
+    opened = [n for n in range(ROWS // PER_GROUP) if dataset.find_open(n) is not None]
+    assert opened == [0, ROWS // PER_GROUP - 1]
+    assert dataset.shard(0) is held
+
+
+def test_samples_that_are_not_there(path: Path) -> None:
+    dataset = open_parquet(str(path))
+    assert dataset[-1]["n"] == ROWS - 1
+    with pytest.raises(IndexError, match="sample 100 of 100"):
+        dataset[ROWS]
+    with pytest.raises(IndexError, match="sample 10 of 10"):
+        dataset.shard(0).sample(10)
+    for read in (lambda: dataset.sample(0, ["y"]), lambda: dataset.select(["y"])):
+        with pytest.raises(ArgumentTypeError, match=r"no columns \['y'\]"):
+            read()
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"PAR1", b"no Parquet at all", b"PAR1\xff\xff\xff\xffPAR1"]
+)
+def test_files_that_are_no_parquet(content: bytes, path: Path) -> None:
+    (path.parent / "b.parquet").write_bytes(content)
+    message = r"b\.parquet is (not a Parquet file|empty)"
+    with pytest.raises(CorruptDatasetError, match=message) as found:
+        open_parquet(str(path.parent))
+    assert found.value.url == f"file://{path.parent}/b.parquet"
+
+
+@pytest.mark.parametrize("damage", [lambda d: d[:-5], lambda d: d.replace(b"\x01s", b"\x01\xff")])
+def test_files_with_damaged_footers(damage: Callable[[bytes], bytes], path: Path) -> None:
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(CorruptDatasetError, match="was truncated"):
+        open_parquet(str(path))
+
+
+def test_a_file_with_damaged_pages(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[4:400] = b"\xff" * 396
+    path.write_bytes(content)
+    dataset = open_parquet(str(path))
+    with pytest.raises(CorruptDatasetError, match=r"a\.parquet holds a row group that cannot be"):
+        list(dataset.batches(10))
+
+
+def test_a_file_that_changes_or_goes_meanwhile(path: Path) -> None:
+    dataset: ParquetDataset = open_parquet(str(path))
+    path.write_bytes(path.read_bytes() + b" ")
+    with pytest.raises(CorruptDatasetError, match=r"a\.parquet no longer has \d+ bytes, as it did"):
+        dataset[0]
+    path.unlink()
+    with pytest.raises(DatasetNotFoundError, match=r"a\.parquet is gone"):
+        dataset[0]
