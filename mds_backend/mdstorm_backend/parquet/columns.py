@@ -57,20 +57,20 @@ def columns_of(
         nulls.update({name: group.num_rows for name, v in group.partition.items() if v is None})
 
     def described(column: Column) -> Column:
-        name, type_ = column.name, fields.field(column.name).type
+        name, type_, length = column.name, fields.field(column.name).type, column.length
+        is_flat = column.is_array and depth_of(column.arrow_type) == 1
+        if is_flat and pa.types.is_fixed_size_list(type_):
+            length = type_.list_size
         is_counted, differ = name not in uncounted, len(lengths[name]) > 1
-        is_fixed = pa.types.is_fixed_size_list(type_) and column.is_array
-        return replace(
-            column,
-            null_count=nulls[name] if is_counted else 0,
-            length=type_.list_size if is_fixed and depth_of(column.arrow_type) == 1 else None,
-            origin=Origin(url, lengths="differ" if differ else "unknown", counts_nulls=is_counted),
-        )
+        origin = Origin(url, lengths="differ" if differ else "unknown", counts_nulls=is_counted)
+        count = nulls[name] if is_counted else 0
+        return replace(column, null_count=count, length=length, origin=origin)
 
     return Schema(tuple(map(described, planned))), left_out
 
 
 def _planned(fields: pa.Schema) -> tuple[list[Column], dict[str, pa.DataType]]:
+    """Return the supported columns, about which nothing is counted, and the types of others."""
     left_out: dict[str, pa.DataType] = {}
     try:
         planned = plan_batch(fields, None)
