@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -238,7 +237,10 @@ def _tail(location: Location, file: ParquetFileInfo, options: CacheOptions) -> b
 def _last(location: Location, file: ParquetFileInfo, size: int, options: CacheOptions) -> bytes:
     """Read the last `size` bytes of a file."""
     url = location.file_url(file.name)
-    read = partial(location.read_range, file.name, file.size - size, file.size)
+
+    def read() -> bytes:
+        return location.read_range(file.name, file.size - size, file.size)
+
     try:
         if location.is_local_disk:
             return read()
