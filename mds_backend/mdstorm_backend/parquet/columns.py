@@ -1,6 +1,7 @@
 """The columns of a Parquet dataset: one schema, even if names and types in its files differ.
 
-The files of a table may store columns under other names, in narrower types, or not at all.
+The files of a table may store columns under other names, in narrower types, or not at all. Hive
+partitions are columns whose values are in directory names, ``year=2024/month=1``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Read Parquet footers, which describe files and their row groups, and open Parquet files."""
+"""Read Parquet footers, which describe files and their row groups.
+
+A footer is a struct of Thrift's compact protocol. pyarrow reads footers, too, but if what a footer
+says of a column is damaged, asking pyarrow for it ends the process: its library throws what nothing
+catches. So what is said of columns is read here.
+"""
 
 from __future__ import annotations
 
