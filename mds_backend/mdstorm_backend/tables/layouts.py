@@ -1,4 +1,4 @@
-"""Recognise directories in which not all Parquet files belong to the data.
+"""Open tables, and recognise directories in which not all Parquet files belong to the data.
 
 A missing ``_SUCCESS`` does not mean that a directory is incomplete: pyarrow, Dask and others write
 none. Unfinished jobs are recognised by the files that they leave behind.
