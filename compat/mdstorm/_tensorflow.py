@@ -72,9 +72,8 @@ def dataset_of_rows(reader: Any) -> Any:
     # column of arrays of any length must have one length per element, which only row groups ensure.
     is_fixed = all(spec.is_fixed for spec in specs)
     anyhow = dataset(by_shard=False) if is_fixed or not reader.batched_output else by_shard
-    if reader.batched_output:
-        return _classes().batches(by_shard(), anyhow)
-    return _classes().rows(anyhow)
+    _, rows, batches = _adapters()
+    return batches(by_shard(), anyhow) if reader.batched_output else rows(anyhow)
 
 
 def dataset_of_ngrams(reader: Any) -> Any:
@@ -88,9 +87,9 @@ def dataset_of_ngrams(reader: Any) -> Any:
         for offset, columns in specs.items()
     }
     elements = NGrams(reader, specs)
-    return _classes().plain(
-        _with_options(tf.data.Dataset.from_generator(elements, output_signature=signature), reader)
-    )
+    dataset = tf.data.Dataset.from_generator(elements, output_signature=signature)
+    plain, _, _ = _adapters()
+    return plain(_with_options(dataset, reader))
 
 
 def warn_of_decimals_in(reader: Any) -> None:
@@ -132,47 +131,39 @@ def _with_options(dataset: Any, reader: Any) -> Any:
     return tf_loaders.without_sharding(dataset) if is_share else dataset
 
 
-class _Classes:
-    """Subclasses of TensorFlow's own adapter class for ``tf.compat.v1`` datasets."""
-
-    def __init__(self) -> None:
-        adapter = type(tf.compat.v1.data.Dataset.from_tensors(0))
-
-        class RowsDataset(adapter):  # type: ignore[misc, valid-type]
-            """A dataset of rows that are read in blocks."""
-
-            def __init__(self, parts: Callable[[], Any]) -> None:
-                self._parts = parts
-                # Not unbatch(): it crashes the process for arrays without elements.
-                super().__init__(parts().flat_map(tf.data.Dataset.from_tensor_slices))
-
-            def batch(
-                self, batch_size: Any, drop_remainder: bool = False, *others: Any, **options: Any
-            ) -> Any:
-                """Batch rows as TensorFlow does, but without splitting the blocks first."""
-                if others or options or not isinstance(drop_remainder, bool):
-                    return super().batch(batch_size, drop_remainder, *others, **options)
-                return adapter(self._parts().rebatch(batch_size, drop_remainder))
-
-        class BatchesDataset(adapter):  # type: ignore[misc, valid-type]
-            """A dataset of batches, which can be unbatched into rows."""
-
-            def __init__(self, batches: Any, parts: Callable[[], Any]) -> None:
-                self._parts = parts
-                super().__init__(batches)
-
-            def unbatch(self, *others: Any, **options: Any) -> Any:
-                """Split batches into rows."""
-                return RowsDataset(self._parts)
-
-        self.plain = adapter
-        self.rows = RowsDataset
-        self.batches = BatchesDataset
-
-
 @lru_cache(maxsize=1)
-def _classes() -> _Classes:
-    return _Classes()
+def _adapters() -> tuple[Any, Any, Any]:
+    """Return TensorFlow's class of ``tf.compat.v1`` datasets, and those of rows and of batches."""
+    adapter = type(tf.compat.v1.data.Dataset.from_tensors(0))
+
+    class RowsDataset(adapter):  # type: ignore[misc, valid-type]
+        """A dataset of rows that are read in blocks."""
+
+        def __init__(self, parts: Callable[[], Any]) -> None:
+            self._parts = parts
+            # Not unbatch(): it crashes the process for arrays without elements.
+            super().__init__(parts().flat_map(tf.data.Dataset.from_tensor_slices))
+
+        def batch(
+            self, batch_size: Any, drop_remainder: bool = False, *others: Any, **options: Any
+        ) -> Any:
+            """Batch rows as TensorFlow does, but without splitting the blocks first."""
+            if others or options or not isinstance(drop_remainder, bool):
+                return super().batch(batch_size, drop_remainder, *others, **options)
+            return adapter(self._parts().rebatch(batch_size, drop_remainder))
+
+    class BatchesDataset(adapter):  # type: ignore[misc, valid-type]
+        """A dataset of batches, which can be unbatched into rows."""
+
+        def __init__(self, batches: Any, parts: Callable[[], Any]) -> None:
+            self._parts = parts
+            super().__init__(batches)
+
+        def unbatch(self, *others: Any, **options: Any) -> Any:
+            """Split batches into rows."""
+            return RowsDataset(self._parts)
+
+    return adapter, RowsDataset, BatchesDataset
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, overload
 
-from mdstorm_backend.base import check_integer, require
+from mdstorm_backend.base import OwnContext, check_function, check_integer, is_integer, require
 
 try:
     import torch
@@ -19,7 +19,6 @@ from mdstorm._torch import loader as loaders
 from mdstorm._torch.columns import decimal_friendly_collate, first_rows, sanitize_pytorch_types
 from mdstorm._torch.loader import LoaderBase
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedArgumentError
-from mdstorm_backend.base import OwnContext, check_function, is_integer
 from mdstorm_backend.loaders import Convert
 from mdstorm_backend.loaders.torch import BatchT, TorchBatch
 

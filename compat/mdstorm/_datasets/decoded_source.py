@@ -407,10 +407,7 @@ def _codec_to_json(codec: Any) -> dict[str, Any] | None:
             "image_codec": codec.image_codec,
             "quality": codec.quality,
         }
-    for name, class_ in _PLAIN_CODECS.items():
-        if type(codec) is class_:
-            return {"type": name}
-    return None
+    return {"type": type(codec).__name__} if type(codec) in _PLAIN_CODECS.values() else None
 
 
 def _codec(value: dict[str, Any] | None) -> codecs.DataframeColumnCodec | None:

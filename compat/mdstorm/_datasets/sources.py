@@ -140,7 +140,18 @@ def opened(
     decimals : {"float64", "float32", "decimal", None}
         What decimals are read as; None and ``"decimal"`` leave them.
     """
-    found = _of_mds(dataset) if isinstance(dataset, Dataset) else _of_parquet(dataset, decode)
+    stored = stored_unischema(dataset)
+    is_parquet = isinstance(dataset, ParquetDataset)
+    if isinstance(dataset, ParquetDataset):
+        _warn_of_files(dataset, stored)
+    if stored is None:
+        inferred = infer_unischema(dataset.schema)
+        found = Opened(dataset, inferred, "parquet" if is_parquet else "mds", inferred=True)
+    elif is_parquet and not decode:
+        as_stored = infer_unischema(dataset.schema, stored._name)
+        found = Opened(dataset, as_stored, "petastorm", inferred=True)
+    else:
+        found = Opened(decoded(dataset, stored), stored, "petastorm" if is_parquet else "mds")
     if not become_floats(decimals):
         return found
     return found._replace(
@@ -149,32 +160,19 @@ def opened(
     )
 
 
-def _of_mds(dataset: Dataset) -> Opened:
-    stored = stored_unischema(dataset)
-    if stored is None:
-        return Opened(dataset, infer_unischema(dataset.schema), "mds", inferred=True)
-    return Opened(decoded(dataset, stored), stored, "mds")
-
-
-def _of_parquet(dataset: ParquetDataset, decode: bool) -> Opened:
+def _warn_of_files(dataset: ParquetDataset, stored: Unischema | None) -> None:
+    """Warn about columns of unsupported types, and about files that the metadata does not list."""
     for name, type_ in dataset.left_out.items():
         warn_user(f"Column {name!r} has an unsupported field of type {type_}. Ignoring...")
-    stored = stored_unischema(dataset)
-    if stored is None:
-        return Opened(dataset, infer_unischema(dataset.schema), "parquet", inferred=True)
     named = row_group_counts(dataset.common_metadata)
     others = [file.name for file in dataset.files if named and file.name not in named]
-    if others:
+    if others and stored is not None:
         warn_user(
             f"{dataset.url} holds files that its metadata does not list: {others[:3]}, "
             f"{len(others)} in all. Their rows are read, too, with the schema {stored._name!r}. "
             "If a refused materialize_dataset block has left these files, remove them; otherwise "
             "add them to the metadata with an empty block with that schema"
         )
-    if decode:
-        return Opened(decoded(dataset, stored), stored, "petastorm")
-    as_stored = infer_unischema(dataset.schema, stored._name)
-    return Opened(dataset, as_stored, "petastorm", inferred=True)
 
 
 def checked_urls(urls: Any) -> Any:

@@ -191,12 +191,9 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
 
     def _iter_impl(self) -> Iterator[Any]:
         """Yield batches made of the reader's items."""
-        size = self.batch_size
-        if size and size > 0:
-            return self._mdstorm_of_items(size)
-        if getattr(self.reader, "num_epochs", 1) is None:
-            rows_of_batch(size, num_epochs=None, dataset_size=0)  # raises
-        return self._mdstorm_of_items(sys.maxsize)
+        epochs = getattr(self.reader, "num_epochs", 1)
+        rows = rows_of_batch(self.batch_size, num_epochs=epochs, dataset_size=0, may_add_rows=True)
+        return self._mdstorm_of_items(rows)
 
     def _mdstorm_of_items(self, batch_size: int) -> Iterator[Any]:
         raise NotImplementedError
