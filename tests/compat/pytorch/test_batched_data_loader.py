@@ -1,5 +1,6 @@
-"""`BatchedDataLoader`: whole columns through a function of the user's."""
+"""`BatchedDataLoader` and the one in memory: whole columns through a function of the user's."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,19 @@ from tests.compat.readers import (
     ItemReader,
     batch_reader,
     items,
+    numbers,
     row_reader,
     with_either,
     write_parquet,
 )
 
-from mdstorm.errors import InvalidArgumentError, NullValueError, UnsupportedTypeError
-from mdstorm.pytorch import BatchedDataLoader
+from mdstorm.errors import (
+    ArgumentTypeError,
+    InvalidArgumentError,
+    NullValueError,
+    UnsupportedTypeError,
+)
+from mdstorm.pytorch import BatchedDataLoader, InMemBatchedDataLoader
 
 
 @with_either
@@ -70,3 +77,67 @@ def test_nulls_without_a_value_are_refused(tmp_path: Path) -> None:
     assert batch["number"].dtype == torch.float64
     with pytest.raises(TypeError, match="Found None in number"):
         list(BatchedDataLoader(row_reader(url, schema_fields=["number"]), 2))
+
+
+class TestInMemory:
+    """`InMemBatchedDataLoader`: rows that are read once and kept."""
+
+    def test_the_reader_is_stopped_at_once(self, ten: str) -> None:
+        reader = batch_reader(ten)
+        with InMemBatchedDataLoader(reader) as loader:
+            assert reader.stopped
+        assert len(list(loader)) == 10
+
+    def test_another_iteration_goes_on_with_other_permutations(self, ten: str) -> None:
+        def make(num_epochs: int) -> Any:
+            return InMemBatchedDataLoader(
+                batch_reader(ten), 10, num_epochs=num_epochs, seed=1, shuffle=True
+            )
+
+        loader = make(1)
+        assert [*numbers(loader), *numbers(loader)] == numbers(make(2))
+
+    @pytest.mark.parametrize("capacity", [1, 4, 7])
+    def test_a_warning_says_that_rows_are_left_out(self, ten: str, capacity: int) -> None:
+        with pytest.warns(UserWarning, match=f"keeps the first {capacity} rows"):
+            loader = InMemBatchedDataLoader(batch_reader(ten), 10, rows_capacity=capacity)
+        assert numbers(loader) == [list(range(capacity))]
+
+    @pytest.mark.parametrize("capacity", [10, 11, 10**9])
+    def test_none_is_said_if_all_are_kept(self, ten: str, capacity: int) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            loader = InMemBatchedDataLoader(batch_reader(ten), 10, rows_capacity=capacity)
+        assert numbers(loader) == [list(range(10))]
+
+    def test_a_reader_without_an_end_fills_the_memory(self, ten: str) -> None:
+        reader = batch_reader(ten, num_epochs=None)
+        loader = InMemBatchedDataLoader(reader, 100, rows_capacity=25)
+        assert numbers(loader) == [[*range(10), *range(10), *range(5)]]
+
+    def test_a_batch_is_a_copy(self, ten: str) -> None:
+        loader = InMemBatchedDataLoader(batch_reader(ten), 10, num_epochs=2)
+        first, second = iter(loader)
+        first["number"] += 100
+        assert second["number"].tolist() == list(range(10))
+
+    def test_the_function_makes_the_tensors(self, ten: str) -> None:
+        loader = InMemBatchedDataLoader(
+            batch_reader(ten), 10, transform_fn=lambda array: torch.as_tensor(array) * 2
+        )
+        assert numbers(loader) == [list(range(0, 20, 2))]
+
+    def test_without_rows_there_are_no_batches(self, tmp_path: Path) -> None:
+        url = write_parquet(tmp_path / "empty", {"number": np.arange(0)})
+        with pytest.warns(UserWarning, match="No matching data"):
+            loader = InMemBatchedDataLoader(batch_reader(url), num_epochs=2)
+        assert list(loader) == []
+
+    def test_numbers_are_checked(self, ten: str) -> None:
+        with pytest.raises(ArgumentTypeError, match="needs a number of epochs"):
+            InMemBatchedDataLoader(batch_reader(ten), num_epochs=None)  # type: ignore[arg-type]
+        for name in ("batch_size", "num_epochs", "rows_capacity"):
+            with pytest.raises(
+                InvalidArgumentError, match=f"{name} must be an integer of at least 1"
+            ):
+                InMemBatchedDataLoader(batch_reader(ten), **{name: 0})
