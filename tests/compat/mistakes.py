@@ -25,6 +25,19 @@ def told(rows: list[Row]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(names, rows, ids=[words for *_, words in rows])
 
 
+def mistakes_are_told(rows: list[Row]) -> Callable[..., None]:
+    """Return a test of mistakes with readers, loaders and datasets in the places of `where`."""
+
+    @told(rows)
+    @pytest.mark.filterwarnings("ignore:Currently make_reader")
+    def test(
+        mistake: Mistake, builtin: type[Exception], words: str, where: tuple[str, str]
+    ) -> None:
+        check(mistake, builtin, words, where)
+
+    return test
+
+
 def check(mistake: Mistake, builtin: type[Exception], words: str, where: tuple[Any, str]) -> None:
     """Make a mistake, and require that we tell of it, by that builtin and in those words."""
     with pytest.raises(builtin, match=re.escape(words)) as raised:

@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.compat.mistakes import Mistake, Row, check, told
+from tests.compat.mistakes import Row, mistakes_are_told
 
 from mdstorm import TransformSpec, make_batch_reader
 from mdstorm.predicates import in_lambda, in_pseudorandom_split
@@ -102,33 +102,24 @@ MISTAKES: list[Row] = [
     (lambda p, m: torch_batch(m, shuffling_queue_capacity="all"), ValueError, "integer or None"),
     (lambda p, m: torch_batch(m, seed="a"), ValueError, "integer of at least 0 or None"),
     (lambda p, m: torch_batch(m, order="elastik"), ValueError, "did you mean elastic? Use one"),
-    (lambda p, m: torch_batch(m, order="random"), ValueError, "Use one of ('exact', 'elastic')"),
     (lambda p, m: torch_batch(m, decimals="float"), ValueError, "one of 'float64', 'float32'"),
     (lambda p, m: torch_batch(m, reader_pool_type="threads"), ValueError, "one of ('thread', "),
     (lambda p, m: torch_batch(m, device="gpu"), TypeError, "such as 'cuda'"),
     (lambda p, m: torch_batch(m, batch_map=3), TypeError, "must be a function"),
     (lambda p, m: tf_batch(m, batch_size="32"), ValueError, "positive number of rows"),
-    (lambda p, m: tf_batch(m, batch_size=-1), ValueError, "found -1"),
     (lambda p, m: tf_batch(m, prefetch="auto"), ValueError, "prefetch must be an integer"),
     (lambda p, m: tf_batch(m, shuffling_queue_capacity=-1), ValueError, "of at least 0 or None"),
     (lambda p, m: tf_batch(m, prefetch=-3), ValueError, "of at least -1 or None"),
     # columns
     (lambda p, m: torch_batch(m, features="nope"), ValueError, "choose among ['id', 'x', 's']"),
     (lambda p, m: torch_batch(m, labels="X"), ValueError, "no such columns: did you mean x?"),
-    (lambda p, m: torch_batch(m, labels=1), TypeError, "name of a column or a list of names"),
-    (lambda p, m: tf_batch(m, labels="Id"), ValueError, "mean id? Choose among ['id'"),
     (lambda p, m: torch_batch(m, schema_fields="id"), ValueError, "put it in a list"),
     (lambda p, m: torch_batch(m, schema_fields=["nope"]), ValueError, "are ['id', 'x', 's']"),
     (lambda p, m: torch_batch(m, fill_nulls={"idd": 0}), TypeError, "mean id? Choose among ['id'"),
     (lambda p, m: torch_batch(m, fill_nulls=["x"]), TypeError, "must be a dict"),
     (lambda p, m: torch_batch(m, null_masks="x"), TypeError, "null_masks must be a list"),
     # worlds
-    (lambda p, m: torch_batch(m, cur_shard=0), ValueError, "both specified"),
-    (
-        lambda p, m: torch_batch(m, cur_shard=2, shard_count=2),
-        ValueError,
-        "cur_shard and shard_count must",
-    ),
+    (lambda p, m: loader(m, cur_shard=2, shard_count=2), ValueError, "0 <= cur_shard < shard_"),
     (lambda p, m: torch_batch(m, cur_shard="0", shard_count=2), ValueError, "must be ints"),
     # functions, predicates, filters
     (lambda p, m: torch_batch(m, transform_spec=print), TypeError, "TransformSpec(function)"),
@@ -140,12 +131,9 @@ MISTAKES: list[Row] = [
     (lambda p, m: torch_batch(m, filters=[("id", "=", "a")]), ValueError, "the column's type"),
     (lambda p, m: in_pseudorandom_split([0.5, 0.5], 2, "id"), ValueError, "2 for 2 fractions"),
     # when the loader is made
-    (lambda p, m: loader(m, batch_size=1.5), ValueError, "integer or None, found 1.5"),
     (lambda p, m: loader(m, batch_size=None), ValueError, "num_epochs=None never ends"),
-    (lambda p, m: loader(m, batch_size=-1), ValueError, "num_epochs=None never ends"),
     (lambda p, m: loader(m, num_epochs=0), ValueError, "found num_epochs=0"),
     (lambda p, m: loader(m, num_epochs="3"), ValueError, "positive integer or None"),
-    (lambda p, m: loader(m, workers_count=2.5), ValueError, "or None, found 2.5"),
     (lambda p, m: loader(m, data_loader_fn=3), TypeError, "data_loader_fn must be a func"),
     (lambda p, m: loader(m, data_loader_fn=list, labels="x"), ValueError, "makes the batches"),
     (lambda p, m: loader(m, features=[]), ValueError, "features=[] must name"),
@@ -154,13 +142,9 @@ MISTAKES: list[Row] = [
     (lambda p, m: loader(m, labels="x", sample_weights=0.5), TypeError, "names, found 0.5"),
     (lambda p, m: loader(m, batch_map=list, labels="x"), ValueError, "and so does batch_map"),
     (lambda p, m: loader(m, device=0.5), TypeError, "'cuda:1', found 0.5"),
-    (lambda p, m: loader(m, seed=1.5), ValueError, "at least 0 or None, found 1.5"),
     (lambda p, m: loader(m, shuffle_rows="no"), TypeError, "must be True or False, found 'no'"),
-    (lambda p, m: loader(m, shuffle_row_groups="False"), TypeError, "found 'False'"),
     (lambda p, m: loader(m, shuffle_row_drop_partitions=0), ValueError, "at least 1"),
-    (lambda p, m: loader(m, shuffling_queue_capacity=2.5), ValueError, "None, found 2.5"),
     (lambda p, m: loader(m, cur_shard=-1, shard_count=2), ValueError, "found cur_shard=-1"),
-    (lambda p, m: loader(m, cur_shard="AUTO"), ValueError, "or cur_shard='auto'"),
     (lambda p, m: loader(m, cur_shard="auto", shard_count=2), ValueError, "leave shard_count"),
     (lambda p, m: torch_batch(m, cur_shard=3, shard_count=99), Exception, "8 rows for 99 ranks"),
     (lambda p, m: loader(m, pin_memory=True), TypeError, "'pin_memory': use device, to which"),
@@ -169,50 +153,36 @@ MISTAKES: list[Row] = [
     (lambda p, m: convert(m, cache_dir=m), TypeError, "did you mean parent_cache_dir_url?"),
     (lambda p, m: convert(m, dtyp="float32"), TypeError, "'dtyp': did you mean dtype?"),
     (lambda p, m: convert(m, xyz=1), TypeError, "'xyz'. Keywords are cache_key, compression_codec"),
-    (lambda p, m: order(shuffle=True), TypeError, "ExactOrder() got an unexpected keyword argum"),
     (lambda p, m: order(shuffle=True), TypeError, "'shuffle': did you mean shuffle_rows?"),
-    (lambda p, m: StreamingDataset(local=m, columns=["idd"]), TypeError, "mean id? Choose among"),
     (lambda p, m: len(lazy(m, columns=["no"])), TypeError, "['no']: choose among ['id', 'x', 's']"),
     (lambda p, m: StreamingDataset(local=m, split="val"), OSError, "has no index.json"),
-    (
-        lambda p, m: StreamingDataset(**{"local": m, "shufle": True}),
-        TypeError,
-        "StreamingDataset() got an unexpected keyword argument 'shufle': did you mean shuffle?",
-    ),
-    (lambda p, m: loader(m, xyz=1), TypeError, "'xyz'. Keywords are batch_map, batch_size"),
+    (lambda p, m: StreamingDataset(**{"shufle": 1}), TypeError, "'shufle': did you mean shuffle?"),
     (lambda p, m: loader(m, rank=0), TypeError, "'rank': use cur_shard and shard_count"),
     (lambda p, m: loader(m, columns=["x"]), TypeError, "'columns': use schema_fields"),
     (lambda p, m: loader(m, dtype="float32"), TypeError, "make_spark_converter(df, dtype=)"),
-    (lambda p, m: loader(m, schema_fields=[1]), ValueError, "a field with a name, found 1"),
     (lambda p, m: loader(m, schema_fields=["x("]), ValueError, "escape it with re.escape"),
     (lambda p, m: loader(m, schema_fields=3), ValueError, "found 3: put it in a list"),
-    (lambda p, m: loader(m, decimals=True), ValueError, "'float32', 'decimal', found True"),
     (lambda p, m: loader(m, cache_type="local-disk"), TypeError, "cache_size_limit must be"),
     (lambda p, m: loader(m, **cached(m, limit="1gb")), TypeError, "bytes for cache_type"),
     (lambda p, m: loader(m, **cached(m, limit=10)), ValueError, "Raise cache_size_limit"),
     (lambda p, m: loader(m, **cached("s3://b/x")), ValueError, "must be a local directory"),
     (lambda p, m: loader(m, **cached(m) | {"cache_location": 7}), TypeError, "must be a directory"),
-    (lambda p, m: loader(m, **cached(m, row=None)), TypeError, "row_size_estimate must be a num"),
     (lambda p, m: torch_batch(m, **cached(m), predicate=ODD), RuntimeError, "predicates, unless"),
     (lambda p, m: loader(m, **cached(m), order="elastic"), RuntimeError, "leave out one of"),
     (lambda p, m: torch_batch(m, fill_nulls={"id": "a"}), ValueError, "of type int64, which canno"),
     (lambda p, m: torch_batch(m, fill_nulls={"s": 0}), ValueError, "of type string, which cannot"),
-    (lambda p, m: torch_batch(m, fill_nulls={"s": 0}), ValueError, "hold it (it is of type int)"),
     (lambda p, m: torch_batch(m, fill_nulls={"id": 0.5}), ValueError, "it would become 0"),
     (lambda p, m: torch_batch(m, fill_nulls={"id": None}), ValueError, "give a value of that type"),
     (lambda p, m: torch_batch(m, null_masks=["no"]), TypeError, "name columns ['no'] that are not"),
     (lambda p, m: tf_batch(m, batch_map=len), TypeError, "has .map(function)"),
-    (lambda p, m: tf_batch(m, shuffle=True), TypeError, "make_tf_dataset() got an unexpected"),
     # what functions return
     (lambda p, m: transformed(m, lambda d: None), ValueError, "returned NoneType"),
-    (lambda p, m: transformed(m, lambda d: {"x": 1}), ValueError, "returned dict, not a pandas"),
     (lambda p, m: transformed(m, lambda d: d.assign(y="a"), Y), ValueError, "declared as float32"),
     (lambda p, m: transformed(m, wide, Y3), ValueError, "must be the shape (3,), found (2,)"),
     # what is given as data
     (lambda p, m: convert(pd.DataFrame()), TypeError, "spark.createDataFrame"),
     (lambda p, m: convert("/nope"), OSError, "check the URL"),
     (lambda p, m: convert(table_of_text(m)), ValueError, "read it with Spark, pandas or pyarrow"),
-    (lambda p, m: make_batch_reader(table_of_text(m)), ValueError, "as its name says"),
     (lambda p, m: convert(None), TypeError, "or the path of data"),
     (lambda p, m: convert(m, decimals="double"), ValueError, "found 'double'"),
     (lambda p, m: convert(m, keep="yes"), TypeError, "keep must be True or False"),
@@ -220,7 +190,6 @@ MISTAKES: list[Row] = [
     (lambda p, m: by_hand(m, m, 8), TypeError, "file_urls must be a list"),
     # states, too early, too late
     (lambda p, m: len(loader(m)), TypeError, "num_epochs=None never"),
-    (lambda p, m: loader(m).load_state_dict(None), ValueError, "the dict that state_dict() return"),
     (lambda p, m: loader(m).load_state_dict({"epoch": 1}), ValueError, "['epoch'], is not a state"),
     (lambda p, m: loader(m).load_state_dict(b"x"), ValueError, "state_dict() returned, found b"),
     (lambda p, m: resumed(m, streamed(m)), ValueError, "the order 'exact'"),
@@ -228,19 +197,11 @@ MISTAKES: list[Row] = [
     (lambda p, m: loader(m).set_epoch("1"), ValueError, "at least 0, found '1'"),
     (lambda p, m: resumed(m, loader(m, predicate=ODD)), ValueError, "there, None here"),
     (lambda p, m: deleted(m).make_torch_dataloader(), FileNotFoundError, "deleted by delete()"),
-    (
-        lambda p, m: torch_of_copy(m),
-        FileNotFoundError,
-        "Convert with keep=True or a",
-    ),
+    (lambda p, m: torch_of_copy(m), FileNotFoundError, "Convert with keep=True or a"),
 ]
 
 
-@told(MISTAKES)
-def test_a_mistake_is_told_with_its_remedy(
-    mistake: Mistake, builtin: type[Exception], words: str, where: tuple[str, str]
-) -> None:
-    check(mistake, builtin, words, where)
+test_a_mistake_is_told_with_its_remedy = mistakes_are_told(MISTAKES)
 
 
 def test_images_in_tensors_are_told_of_decode(tmp_path: Path) -> None:
