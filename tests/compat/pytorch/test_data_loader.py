@@ -21,8 +21,7 @@ from tests.compat.readers import (
 )
 
 from mdstorm.errors import InvalidArgumentError, NullValueError, StateMismatchError
-from mdstorm.predicates import in_lambda
-from mdstorm.pytorch import BatchedDataLoader, DataLoader, decimal_friendly_collate
+from mdstorm.pytorch import BatchedDataLoader, DataLoader
 
 
 class TestBatches:
@@ -50,10 +49,6 @@ class TestShuffling:
         first = rows(loader)
         assert sorted(first) == list(range(1000))
         assert first != list(range(1000))
-
-    def test_a_large_queue_mixes_row_groups(self, thousand: str) -> None:
-        batches = DataLoader(batch_reader(thousand), 100, shuffling_queue_capacity=1000)
-        assert len({number // 100 for number in next(iter(batches))["number"].tolist()}) > 5
 
 
 class TestThreads:
@@ -217,20 +212,6 @@ class TestNulls:
     def test_that_have_no_value_are_refused(self, url: str) -> None:
         with pytest.raises(NullValueError, match="column 'flag' holds 1 null"):
             next(iter(DataLoader(batch_reader(url, schema_fields=["flag"]), 3)))
-
-    def test_that_a_predicate_leaves_out_do_not_matter(self, url: str) -> None:
-        given = in_lambda(["flag"], lambda flags: flags.notnull())
-        reader = batch_reader(url, schema_fields=["flag"], predicate=given)
-        (batch,) = DataLoader(reader, 3)
-        assert batch["flag"].dtype == torch.uint8
-        assert batch["flag"].tolist() == [1, 0]
-
-    @pytest.mark.parametrize("name", ["number", "text", "flag"])
-    @pytest.mark.parametrize("collate", [decimal_friendly_collate, list], ids=["own", "users"])
-    def test_of_rows_are_refused(self, url: str, name: str, collate: Any) -> None:
-        loader = DataLoader(row_reader(url, schema_fields=[name]), 3, collate)
-        with pytest.raises(TypeError, match=f"not support nullable fields. Found None in {name}"):
-            list(loader)
 
     def test_all_of_rows_are_named_at_once(self, url: str) -> None:
         loader = DataLoader(row_reader(url, schema_fields=["number", "flag"]), 3)

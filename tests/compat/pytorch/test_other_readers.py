@@ -21,13 +21,11 @@ from tests.compat.readers import (
 
 from mdstorm.errors import (
     NullValueError,
-    ShufflingBufferError,
     StateMismatchError,
     UnsupportedArgumentError,
 )
 from mdstorm.ngram import NGram
 from mdstorm.pytorch import BatchedDataLoader, DataLoader
-from mdstorm.reader_impl.shuffling_buffer import RandomShufflingBuffer
 from mdstorm.weighted_sampling_reader import WeightedSamplingReader
 
 with_each = pytest.mark.parametrize("class_", [DataLoader, BatchedDataLoader])
@@ -103,13 +101,6 @@ class TestPasses:
             assert not caplog.records
             list(loader)
         assert "Start a new pass of Petastorm DataLoader" in caplog.text
-
-    def test_after_a_break_the_reader_says_that_it_cannot(self) -> None:
-        loader = DataLoader(batches_of(2, 2), 2)
-        for _ in loader:
-            break
-        with pytest.raises(NotImplementedError, match="in the middle of iteration"):
-            list(loader)
 
     def test_one_after_the_other(self) -> None:
         loader = DataLoader(batches_of(2, 2), 2)
@@ -207,15 +198,6 @@ def test_a_subclass_that_changes_no_part_reads_whole_blocks(ten: str) -> None:
 
 def test_a_subclass_without_a_batch_size_gets_one_batch(ten: str) -> None:
     assert numbers(Twice(batch_reader(ten), None)) == [list(range(10))]
-
-
-def test_an_empty_buffer_gives_nothing() -> None:
-    buffer = RandomShufflingBuffer(1, 0)
-    assert not buffer.can_retrieve()
-    buffer.finish()
-    assert not buffer.can_retrieve()
-    with pytest.raises(ShufflingBufferError, match="Can not dequeue from 0 items"):
-        buffer.retrieve()
 
 
 def test_a_part_that_the_loader_of_columns_lacks_is_named(ten: str) -> None:

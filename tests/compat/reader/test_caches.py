@@ -1,7 +1,6 @@
 """``cache_type='local-disk'``, and the cache behind it."""
 
 import os
-import pickle
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -89,12 +88,6 @@ class TestReaders:
             with cached(f"file://{tmp_path}/data", tmp_path / "c", predicate=chosen) as reader:
                 assert [batch.a.tolist() for batch in reader] == [[f"in {part}"]]
         assert len(list((tmp_path / "c").iterdir())) == 2
-
-    def test_shuffling_goes_on(self, url: str, tmp_path: Path) -> None:
-        readers = [cached(url, tmp_path / "c", shuffle_rows=True, seed=s) for s in (1, 2)]
-        first, second = map(read, readers)
-        assert first != second
-        assert sorted(first) == sorted(second) == list(range(10))
 
     @pytest.mark.parametrize("settings", [{"cleanup": True}, None])
     def test_leaving_the_context_removes_what_was_kept(
@@ -235,9 +228,3 @@ class TestLocalDiskCache:
     def test_unknown_policies_are_refused(self, tmp_path: Path) -> None:
         with pytest.raises(NotImplementedError, match="eviction_policy='random'"):
             LocalDiskCache(str(tmp_path), 10_000, 10, eviction_policy="random")
-
-    def test_it_pickles(self, tmp_path: Path) -> None:
-        cache = LocalDiskCache(str(tmp_path), 10_000, 10)
-        cache.get("k", lambda: 1)
-        copy = pickle.loads(pickle.dumps(cache))  # noqa: S301
-        assert copy.get("k", lambda: 2) == 1

@@ -77,19 +77,16 @@ def test_an_empty_dataset_warns_and_ends(tmp_path: Path) -> None:
         assert reader.last_row_consumed
 
 
-class TestFailures:
-    """An error of the user's function."""
+def test_an_error_of_a_function_is_not_the_end_of_the_data(ten: str) -> None:
+    def fail_late(frame: Any) -> Any:
+        return frame if frame.number[0] == 0 else frame.no_such_column
 
-    def test_it_is_not_the_end_of_the_data(self, ten: str) -> None:
-        def fail_late(frame: Any) -> Any:
-            return frame if frame.number[0] == 0 else frame.no_such_column
-
-        with batch_reader(ten, transform_spec=TransformSpec(fail_late)) as reader:
-            next(reader)
-            for _ in range(2):
-                with pytest.raises(AttributeError, match="no_such_column"):
-                    next(reader)
-            assert not reader.last_row_consumed
+    with batch_reader(ten, transform_spec=TransformSpec(fail_late)) as reader:
+        next(reader)
+        for _ in range(2):
+            with pytest.raises(AttributeError, match="no_such_column"):
+                next(reader)
+        assert not reader.last_row_consumed
 
 
 @pytest.mark.parametrize("make", [batch_reader, row_reader])
@@ -151,26 +148,3 @@ def test_pickling_says_where_to_make_it(make: Any, tmp_path: Path) -> None:
     for sent in (reader, DataLoader(reader), {"in": reader}):
         with pytest.raises(NotPicklableError, match=rf"in the worker.* {name}\(url"):
             pickle.dumps(sent)
-
-
-def test_a_function_for_spark_that_holds_one_is_refused_with_that_text(
-    spark: Any, tmp_path: Path
-) -> None:
-    reader = batch_reader(write_parquet(tmp_path, {"a": [1, 2]}))
-
-    def use(batches: Any) -> Any:
-        next(reader)
-        yield from batches
-
-    with pytest.raises(Exception, match="Create it in the worker"):
-        spark.range(1).mapInArrow(use, "id long").collect()
-
-
-@pytest.mark.filterwarnings("ignore:Got pickle error")  # of newer versions of torch
-def test_a_data_loader_with_spawned_workers_refuses_it(tmp_path: Path) -> None:
-    torch_data = pytest.importorskip("torch.utils.data")
-    reader = batch_reader(write_parquet(tmp_path, {"a": [1, 2]}))
-    dataset = torch_data.ChainDataset([reader])
-    loader = torch_data.DataLoader(dataset, num_workers=1, multiprocessing_context="spawn")
-    with pytest.raises(NotPicklableError, match="worker of a DataLoader"):
-        iter(loader)

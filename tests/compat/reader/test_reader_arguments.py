@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.compat.readers import batch_reader, row_reader, write_parquet
 
-from mdstorm.predicates import in_lambda, in_set
+from mdstorm.predicates import in_lambda
 from mdstorm.reader import make_batch_reader, make_reader
 
 
@@ -96,15 +96,6 @@ def test_every_row_comes_once_per_epoch_over_all_shards(
         found += one
     expected = [i for i in range(100) if not filtered or i % 3 == 1]
     assert sorted(found) == sorted(expected * num_epochs)
-
-
-def test_rows_stay_together_under_predicate_and_shuffle(hundred: str) -> None:
-    reader = make_batch_reader(hundred, predicate=in_set(range(50), "id"), shuffle_rows=True)
-    with reader:
-        for batch in reader:
-            assert batch.id.tolist() == batch.id_2.tolist()
-            assert batch.text.tolist() == [f"t{i}" for i in batch.id]
-            assert batch.id.dtype == np.int64
 
 
 def test_nulls_can_be_filled_and_told(tmp_path: Path) -> None:

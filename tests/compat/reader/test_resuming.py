@@ -2,12 +2,10 @@
 
 from collections.abc import Callable
 from itertools import count, islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.compat.readers import write_parquet
 
 from mdstorm import TransformSpec
 from mdstorm.errors import StateMismatchError
@@ -100,16 +98,6 @@ def test_a_damaged_state_is_refused(thirty: str, items: Any) -> None:
         state["mdstorm"]["items"] = items
         with pytest.raises(StateMismatchError, match="'items' has to be an integer"):
             reader.load_state_dict(state)
-
-
-def test_a_state_of_another_dataset_is_refused(thirty: str, tmp_path: Path) -> None:
-    other = write_parquet(tmp_path, {"id": range(30)}, row_group_size=8)
-    with (
-        make_batch_reader(other, seed=3) as reader,
-        make_batch_reader(thirty, seed=3) as here,
-        pytest.raises(StateMismatchError),
-    ):
-        here.load_state_dict(reader.state_dict())
 
 
 in_either_order = pytest.mark.parametrize("order", ["exact", "elastic"])

@@ -267,8 +267,3 @@ def test_files_with_transparency_are_refused() -> None:
     Image.new("RGBA", (2, 2)).save(file, "PNG")
     with pytest.raises(EncodingError, match="Unexpected image dimensions"):
         CompressedImageCodec().decode(field(np.uint8, (2, 2, 3), None), file.getvalue())
-
-
-def test_codecs_of_a_users_own_derive_from_the_base() -> None:
-    with pytest.raises(TypeError, match="abstract"):
-        DataframeColumnCodec()  # type: ignore[abstract]

@@ -137,12 +137,6 @@ def test_other_values_are_refused(value: bytes, message: str) -> None:
             decode_npy(pa.array(values, pa.binary()), np.dtype("i4"), (3,))
 
 
-def test_objects_are_refused() -> None:
-    value = npy(np.array([None, 1]))
-    with pytest.raises(ValueError, match="Object arrays cannot be loaded"):
-        decode_npy(pa.array([value]), np.dtype("O"), (2,))
-
-
 def test_archives_of_other_kinds_are_inflated() -> None:
     array = np.arange(5)
     assert inflate_npz(pa.array([npz(array, np.savez), None])).to_pylist() == [npy(array), None]

@@ -11,7 +11,7 @@ from tests.compat.readers import TYPES, ItemReader, batch_reader, items, row_rea
 
 from mdstorm.errors import InvalidArgumentError, NullValueError
 from mdstorm.predicates import in_lambda
-from mdstorm.tf_utils import date_to_nsec_from_epoch, make_petastorm_dataset
+from mdstorm.tf_utils import make_petastorm_dataset
 from mdstorm.unischema import Unischema, UnischemaField
 
 SECONDS = 1577836800  # 2020-01-01
@@ -134,9 +134,3 @@ def test_arrays_of_several_lengths_in_one_batch(tmp_path: Path) -> None:
     url = write_parquet(tmp_path / "ragged", {"v": [[1], [1, 2]]})
     with pytest.raises(tf.errors.UnknownError, match="column 'v' are expected to be the same le"):
         list(make_petastorm_dataset(batch_reader(url)))
-
-
-def test_dates_as_nanoseconds() -> None:
-    assert date_to_nsec_from_epoch(DAY) == SECONDS * 10**9
-    assert date_to_nsec_from_epoch(TIME) == (SECONDS + 1) * 10**9
-    assert date_to_nsec_from_epoch(datetime.date(1969, 12, 31)) == -86400 * 10**9

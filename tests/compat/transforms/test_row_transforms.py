@@ -24,20 +24,6 @@ def rows(url: str, function: Any, *specification: Any, **arguments: Any) -> list
         return list(r)
 
 
-def test_the_function_takes_and_returns_a_dict(url: str) -> None:
-    seen = []
-
-    def double(row: dict[str, Any]) -> dict[str, Any]:
-        seen.append(dict(row))
-        return {**row, "id": row["id"] * 2}
-
-    found = rows(url, double, reader_pool_type="dummy")
-    assert seen == [{"id": 0, "name": "a"}, {"id": 1, "name": "b"}, {"id": 2, "name": None}]
-    assert {type(row["id"]) for row in seen} == {np.int64}
-    assert [(row.id, row.name) for row in found] == [(0, "a"), (2, "b"), (4, None)]
-    assert type(found[0]).__name__ == "inferred_schema_transformed_view"
-
-
 def test_texts_and_bytes_come_as_the_function_returned_them(url: str) -> None:
     new = [("text", np.str_, (), False), ("data", np.bytes_, (), False)]
     found = rows(url, lambda row: {**row, "text": f"{row['id']}", "data": b"1"}, new)
@@ -79,14 +65,6 @@ def test_images_that_it_leaves_alone_are_decoded(spec: TransformSpec, pool: str)
         url, shuffle_row_groups=False, reader_pool_type=pool, transform_spec=spec
     ) as reader:
         assert [(row.png.tolist(), row.grey.tolist()) for row in reader] == expected
-
-
-def test_images_reach_the_function_decoded() -> None:
-    spec = TransformSpec(
-        lambda row: {"pixels": row["png"].size}, [("pixels", np.int64, (), False)], ["png"]
-    )
-    with make_reader(f"file://{GOLDEN / 'codecs'}", ["png"], transform_spec=spec) as reader:
-        assert all(row.pixels > 0 for row in reader)
 
 
 def test_arrays_of_several_shapes(url: str) -> None:
