@@ -49,53 +49,36 @@ def test_the_former_name_of_the_seed(hundred: str) -> None:
     assert ids(reader) == ids(make_batch_reader(hundred, seed=3, shuffle_rows=True))
 
 
+ARGUMENTS = {
+    "shuffle_row_groups": st.booleans(),
+    "shuffle_rows": st.booleans(),
+    "shuffle_row_drop_partitions": st.integers(1, 9),
+    "num_epochs": st.integers(1, 2),
+    "seed": st.integers(0, 9),
+    "predicate": st.sampled_from([None, in_lambda(["id"], lambda i: i % 3 == 1)]),
+}
+POOLS = {
+    "reader_pool_type": st.sampled_from(["thread", "dummy"]),
+    "workers_count": st.integers(1, 4),
+}
+SHARDS = st.integers(1, 5)
+
+
 @settings(max_examples=20, deadline=None)
-@given(
-    shuffle_row_groups=st.booleans(),
-    shuffle_rows=st.booleans(),
-    parts=st.integers(1, 9),
-    shard_count=st.integers(1, 5),
-    num_epochs=st.integers(1, 2),
-    pool=st.sampled_from(["thread", "dummy"]),
-    workers=st.integers(1, 4),
-    seed=st.integers(0, 9),
-    filtered=st.booleans(),
-    rows=st.booleans(),
-)
+@given(st.fixed_dictionaries(ARGUMENTS), st.fixed_dictionaries(POOLS), SHARDS, st.booleans())
 @pytest.mark.filterwarnings("ignore:Currently make_reader")
 def test_every_row_comes_once_per_epoch_over_all_shards(
-    hundred: str,
-    shuffle_row_groups: bool,
-    shuffle_rows: bool,
-    parts: int,
-    shard_count: int,
-    num_epochs: int,
-    pool: str,
-    workers: int,
-    seed: int,
-    filtered: bool,
-    rows: bool,
+    hundred: str, arguments: dict[str, Any], pool: dict[str, Any], shard_count: int, rows: bool
 ) -> None:
-    predicate = in_lambda(["id"], lambda i: i % 3 == 1) if filtered else None
     found: list[int] = []
     for shard in range(shard_count):
-        arguments = {
-            "shuffle_row_groups": shuffle_row_groups,
-            "shuffle_rows": shuffle_rows,
-            "shuffle_row_drop_partitions": parts,
-            "num_epochs": num_epochs,
-            "seed": seed,
-            "predicate": predicate,
-            "cur_shard": shard,
-            "shard_count": shard_count,
-        }
-        make = make_reader if rows else make_batch_reader
-        one = ids(make(hundred, reader_pool_type=pool, workers_count=workers, **arguments))
-        if seed and shard == 0:
-            assert one == ids(make_batch_reader(hundred, reader_pool_type="dummy", **arguments))
+        share = {**arguments, "cur_shard": shard, "shard_count": shard_count}
+        one = ids((make_reader if rows else make_batch_reader)(hundred, **pool, **share))
+        if arguments["seed"] and shard == 0:
+            assert one == ids(make_batch_reader(hundred, reader_pool_type="dummy", **share))
         found += one
-    expected = [i for i in range(100) if not filtered or i % 3 == 1]
-    assert sorted(found) == sorted(expected * num_epochs)
+    expected = [i for i in range(100) if not arguments["predicate"] or i % 3 == 1]
+    assert sorted(found) == sorted(expected * arguments["num_epochs"])
 
 
 def test_nulls_can_be_filled_and_told(tmp_path: Path) -> None:

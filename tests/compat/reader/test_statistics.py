@@ -62,13 +62,8 @@ def test_a_transform_is_what_a_reader_waits_for(url: str) -> None:
         clock.advance(3)
         return frame
 
-    reader = batch_reader(
-        url,
-        num_epochs=1,
-        workers_count=1,
-        reader_pool_type="dummy",
-        transform_spec=TransformSpec(slow),
-    )
+    spec = TransformSpec(slow)
+    reader = batch_reader(url, workers_count=1, reader_pool_type="dummy", transform_spec=spec)
     reader._mdstorm_recorders._clock = clock
     assert len(list(reader)) == GROUPS
     found = reader.statistics()

@@ -1,6 +1,7 @@
-"""The values of batches and of rows, type by type."""
+"""The values of batches and of rows, type by type, and decimals as numbers."""
 
 import datetime as dt
+import math
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tensorflow as tf
+import torch
 from tests.compat.readers import batch_reader, row_reader, write_parquet
 
-from mdstorm import make_batch_reader
+from mdstorm import TransformSpec, convert, make_batch_reader
+from mdstorm.errors import UnsupportedTypeError
+from mdstorm.predicates import in_lambda
+from mdstorm.pytorch import BatchedDataLoader, DataLoader
+from mdstorm.tf_utils import make_petastorm_dataset
 
 D = Decimal
 DAY = dt.date(2020, 1, 2)
@@ -101,3 +108,125 @@ def test_arrays_of_rows(tmp_path: Path) -> None:
 def test_texts_in_arrays_of_rows(tmp_path: Path) -> None:
     (row,) = rows_of(tmp_path, pa.array([["a", None]]))
     assert (row.dtype, row.tolist()) == (object, ["a", None])
+
+
+PRICES = [Decimal("0.10"), None, Decimal("2.25"), Decimal("-3.00")]
+NUMBERS = [0.1, math.nan, 2.25, -3.0]
+WARNING = "column 'price' of file:///.* holds decimals, which are delivered to {} as {}, and no"
+
+
+@pytest.fixture
+def parquet(tmp_path: Path) -> str:
+    columns = {
+        "id": range(4),
+        "price": pa.array(PRICES, pa.decimal128(10, 2)),
+        "pair": pa.array([[Decimal(i), None] for i in range(4)], pa.list_(pa.decimal128(5, 2))),
+    }
+    return write_parquet(tmp_path / "parquet", columns, row_group_size=2)
+
+
+@pytest.fixture(params=["parquet", "mds"])
+def url(request: Any, parquet: str, tmp_path: Path) -> str:
+    """The same rows in both formats, decimals being decimals."""
+    if request.param == "parquet":
+        return parquet
+    return str(convert(parquet, f"file://{tmp_path}/mds").url)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_batches_hold_numbers_and_arrays_of_them(url: str, dtype: str) -> None:
+    found = list(batch_reader(url, decimals=dtype))
+    price = np.concatenate([batch.price for batch in found])
+    pair = np.concatenate([batch.pair for batch in found])
+    assert price.dtype == pair.dtype == dtype
+    np.testing.assert_array_equal(price, np.array(NUMBERS, dtype))
+    np.testing.assert_array_equal(pair, np.array([[i, math.nan] for i in range(4)], dtype))
+
+
+def test_rows_and_the_schema_have_the_same_type(url: str) -> None:
+    reader = row_reader(url, decimals="float64", schema_fields=["id", "price"])
+    assert reader.schema.fields["price"].numpy_dtype is np.float64
+    rows = list(reader)
+    assert rows[0].price == 0.1
+    assert isinstance(rows[0].price, np.float64)
+
+
+@pytest.mark.parametrize("decimals", [None, "decimal"])
+def test_they_stay_decimals_in_what_reads_rows_without_a_word(url: str, decimals: Any) -> None:
+    reader = batch_reader(url, schema_fields=["price"], decimals=decimals)
+    assert [value for batch in reader for value in batch.price] == PRICES
+    assert reader.schema.fields["price"].numpy_dtype is Decimal
+
+
+def test_arrays_of_decimals_are_left_out_with_a_way_to_get_them(url: str) -> None:
+    with pytest.warns(UserWarning, match='to read it, or pass decimals="float64" for arrays of'):
+        batch_reader(url)
+
+
+def test_filters_predicates_and_functions_see_numbers(url: str) -> None:
+    def cheap(price: Any) -> bool:
+        return bool(price < 1)
+
+    seen: list[Any] = []
+
+    def look(frame: Any) -> Any:
+        seen.append(frame["price"].dtype)
+        return frame
+
+    options: dict[str, Any] = {"decimals": "float64", "schema_fields": ["id", "price"]}
+    ids = [
+        [i for batch in batch_reader(url, **given, **options) for i in batch.id]
+        for given in (
+            {"filters": [("price", "=", 0.1)]},
+            {"predicate": in_lambda(["price"], cheap)},
+            {"transform_spec": TransformSpec(look)},
+        )
+    ]
+    assert ids == [[0], [0, 3], [0, 1, 2, 3]]
+    assert set(seen) == {np.dtype(np.float64)}
+
+
+def test_the_loader_of_rows_warns_once(url: str) -> None:
+    options: dict[str, Any] = {"schema_fields": ["id", "price"]}
+    expected = WARNING.format("PyTorch", "a list of Decimal")
+    with pytest.warns(UserWarning, match=expected) as caught:
+        batches = list(DataLoader(batch_reader(url, **options), 4))
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    assert batches[0]["price"] == PRICES
+    DataLoader(batch_reader(url, **options), 4)  # a second warning would be an error
+
+
+def test_tensorflow_warns_of_texts(parquet: str) -> None:
+    expected = WARNING.format("TensorFlow", "text")
+    with pytest.warns(UserWarning, match=expected):
+        make_petastorm_dataset(
+            batch_reader(parquet, schema_fields=["price"], fill_nulls={"price": 0})
+        )
+    reader = batch_reader(parquet, schema_fields=["id", "price"], decimals="float32")
+    assert make_petastorm_dataset(reader).element_spec.price.dtype == tf.float32
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"schema_fields": ["id"]},
+        {"schema_fields": ["id", "price"], "decimals": "decimal"},
+        {"schema_fields": ["id", "price"], "decimals": "float64"},
+        {
+            "schema_fields": ["id", "price"],
+            "transform_spec": TransformSpec(lambda frame: frame.astype({"price": "float32"})),
+        },
+    ],
+    ids=["not read", "decimal", "float64", "a function"],
+)
+def test_nobody_is_warned_who_knows(parquet: str, options: dict[str, Any]) -> None:
+    assert len(list(DataLoader(batch_reader(parquet, **options), 4))) == 1  # or an error
+
+
+def test_a_loader_of_tensors_says_how_to_get_them(parquet: str) -> None:
+    options: dict[str, Any] = {"schema_fields": ["id", "price"]}
+    with pytest.raises(UnsupportedTypeError, match='pass decimals="float64" to the reader'):
+        list(BatchedDataLoader(batch_reader(parquet, **options), 4))
+    (batch,) = BatchedDataLoader(batch_reader(parquet, decimals="float64", **options), 4)
+    assert batch["price"].dtype == torch.float64

@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.compat.schema.pickles import Calls, calling, protocol_0
-from tests.compat.schema.schemas import EVERYTHING
+from tests.compat.schema.pickles import EVERYTHING, Calls, calling, protocol_0
 
 from mdstorm import codecs, unischema
 from mdstorm._pickles.restricted_unpickler import read_pickle
@@ -224,22 +223,10 @@ def index_pickle(monkeypatch: pytest.MonkeyPatch) -> Callable[..., bytes]:
 @pytest.mark.parametrize(
     "key",
     [
-        np.int64(-3),
-        np.uint8(200),
-        np.float32(0.5),
-        np.bool_(True),
-        np.str_("ä"),
-        np.bytes_(b"x\0y"),
-        np.datetime64("2020-01-02", "D"),
-        np.datetime64("2020-01-02T03:04:05", "us"),
-        np.datetime64(7, "25s"),
-        np.dtype(">i4").type(7),
-        "text",
-        b"bytes",
-        5,
-        2.5,
-        None,
-        Decimal("1.50"),
+        *(np.int64(-3), np.uint8(200), np.float32(0.5), np.bool_(True), np.dtype(">i4").type(7)),
+        *(np.str_("ä"), np.bytes_(b"x\0y"), np.datetime64("2020-01-02", "D")),
+        *(np.datetime64("2020-01-02T03:04:05", "us"), np.datetime64(7, "25s")),
+        *("text", b"bytes", 5, 2.5, None, Decimal("1.50")),
     ],
 )
 @pytest.mark.parametrize("protocol", [3, 4, 5])

@@ -1,17 +1,33 @@
-"""`Unischema` and its fields: attributes, views, rows, Spark types, text, pickles."""
+"""`Unischema` and its fields: views, rows, Spark types, JSON, and those that columns imply."""
 
 import copy
+import json
 import pickle
 import re
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from tests.compat.schema.pickles import EVERYTHING
 
+from mdstorm._datasets.decoded_source import unischema_from_json, unischema_to_json
+from mdstorm._schema import NamedSparkType, class_name, spark_type_json
 from mdstorm.codecs import CompressedImageCodec, NdarrayCodec, ScalarCodec
-from mdstorm.errors import EncodingError, InvalidArgumentError
-from mdstorm.unischema import Unischema, UnischemaField, dict_to_spark_row, match_unischema_fields
+from mdstorm.errors import CorruptDatasetError, EncodingError, InvalidArgumentError
+from mdstorm.unischema import (
+    Unischema,
+    UnischemaField,
+    dict_to_spark_row,
+    infer_unischema,
+    match_unischema_fields,
+)
+from mdstorm_backend.datasets.dataset import open_dataset
+from mdstorm_backend.parquet import open_parquet
+from mdstorm_backend.write.mds_writer import MDSWriter
 
 types = pytest.importorskip("pyspark.sql.types")
 
@@ -162,3 +178,151 @@ def test_rows_that_do_not_fit_are_refused(row: dict[str, Any], message: str) -> 
     with pytest.raises(ValueError, match=message) as caught:
         dict_to_spark_row(ENCODED, row)
     assert isinstance(caught.value, (InvalidArgumentError, EncodingError))
+
+
+ARROW_TYPES: list[tuple[pa.DataType, Any, tuple[int | None, ...]]] = [
+    (pa.bool_(), np.bool_, ()),
+    (pa.int64(), np.int64, ()),
+    (pa.uint32(), np.uint32, ()),
+    (pa.float32(), np.float32, ()),
+    (pa.string(), np.str_, ()),
+    (pa.binary(), np.bytes_, ()),
+    (pa.date32(), np.datetime64, ()),
+    (pa.timestamp("us", tz="UTC"), np.datetime64, ()),
+    (pa.decimal128(10, 2), Decimal, ()),
+    (pa.list_(pa.float64()), np.float64, (None,)),
+    (pa.list_(pa.string()), np.str_, (None,)),
+    (pa.list_(pa.int16(), 4), np.int16, (4,)),
+    (pa.dictionary(pa.int32(), pa.string()), np.str_, ()),
+]
+
+
+@pytest.mark.parametrize(
+    ("type_", "dtype", "shape"), ARROW_TYPES, ids=[str(t[0]) for t in ARROW_TYPES]
+)
+def test_types_of_arrow_are_types_of_fields(
+    type_: pa.DataType, dtype: Any, shape: tuple[int | None, ...]
+) -> None:
+    fields = pa.schema([pa.field("a", type_, nullable=False), pa.field("b", type_)])
+    schema = Unischema.from_arrow_schema(fields)
+    assert schema._name == "inferred_schema"
+    assert tuple(schema.fields["a"]) == ("a", dtype, shape, None, False)
+    assert schema.fields["b"].nullable
+
+
+def test_columns_of_partitions_come_first(tmp_path: Path) -> None:
+    pq.write_to_dataset(
+        pa.table({"a": [1, 2], "year": [2020, 2021], "kind": ["x", "y"]}),
+        tmp_path,
+        partition_cols=["year", "kind"],
+    )
+    for dataset in (pq.ParquetDataset(tmp_path), open_parquet(str(tmp_path))):
+        schema = Unischema.from_arrow_schema(dataset)
+        assert [(f.name, f.numpy_dtype) for f in schema.fields.values()] == [
+            ("year", np.int64),
+            ("kind", np.str_),
+            ("a", np.int64),
+        ]
+
+
+def test_columns_keep_their_types_without_partitions(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"f": [0.5], "b": [True], "y": [b"x"]}), tmp_path / "a.parquet")
+    for path in (tmp_path, tmp_path / "a.parquet"):
+        schema = Unischema.from_arrow_schema(pq.ParquetDataset(path))
+        assert [f.numpy_dtype for f in schema.fields.values()] == [np.float64, np.bool_, np.bytes_]
+
+
+def test_something_else_has_no_schema() -> None:
+    with pytest.raises(InvalidArgumentError, match="has no Arrow schema"):
+        Unischema.from_arrow_schema("url")
+
+
+def test_columns_of_mds_are_fields(tmp_path: Path) -> None:
+    columns = {"a": "ndarray:float32:2,3", "b": "png", "c": "int32", "d": "str", "e": "ndarray"}
+    from PIL import Image
+
+    with MDSWriter(columns=columns, out=str(tmp_path)) as writer:
+        array = np.zeros((2, 3), np.float32)
+        image = Image.new("RGB", (2, 2))
+        writer.write({"a": array, "b": image, "c": np.int32(1), "d": "x", "e": array})
+    schema = infer_unischema(open_dataset(str(tmp_path)).schema)
+    assert {name: (f.numpy_dtype, f.shape) for name, f in schema.fields.items()} == {
+        "a": (np.float32, (2, 3)),
+        "b": (np.uint8, (None, None, None)),
+        "c": (np.int32, ()),
+        "d": (np.str_, ()),
+    }
+
+
+def through_json(schema: Unischema) -> Unischema:
+    return unischema_from_json(json.loads(json.dumps(unischema_to_json(schema))))
+
+
+def test_schemas_come_back_as_they_were() -> None:
+    found = through_json(EVERYTHING)
+    assert str(found) == str(EVERYTHING)
+    assert list(found.fields.values()) == list(EVERYTHING.fields.values())
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        *(np.int8, np.uint64, np.float16, np.bool_, np.str_, np.bytes_, np.datetime64),
+        *(np.timedelta64, np.object_, np.complex64, Decimal, int, float, str, bytes, bool),
+    ],
+)
+def test_types_come_back_as_they_were(dtype: Any) -> None:
+    schema = Unischema("S", [UnischemaField("a", dtype, (None, 3))])
+    assert through_json(schema).fields["a"].numpy_dtype is dtype
+
+
+def test_dtypes_come_back_as_types() -> None:
+    schema = Unischema("S", [UnischemaField("a", np.dtype(">i4"), ())])
+    assert through_json(schema).fields["a"].numpy_dtype is np.int32
+
+
+class OwnArrays(NdarrayCodec):
+    """A user's own."""
+
+
+class OwnScalars(ScalarCodec):
+    """A user's own."""
+
+
+@pytest.mark.parametrize("codec", [OwnArrays(), OwnScalars(NamedSparkType("byte"))], ids=type)
+def test_codecs_of_a_users_own_are_left_out(codec: Any) -> None:
+    schema = Unischema("S", [UnischemaField("a", np.int8, (2,), codec)])
+    assert through_json(schema).fields["a"].codec is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"name": 1}, {"shape": [-1]}, {"shape": 3}, {"shape": ["a"]}),
+        *({"numpy_dtype": "nothing"}, {"numpy_dtype": "i4,i4"}),
+        *({"codec": {"type": "os.system"}}, {"codec": {"type": "ScalarCodec"}}),
+    ],
+)
+def test_other_values_are_refused(change: dict[str, Any]) -> None:
+    value = unischema_to_json(EVERYTHING)
+    value["fields"][0].update(change)
+    with pytest.raises(CorruptDatasetError, match="here holds a Unischema that cannot be read"):
+        unischema_from_json(value, url="here")
+    for wrong in (None, [], "text", {"name": "x"}):
+        with pytest.raises(CorruptDatasetError):
+            unischema_from_json(wrong)
+
+
+def test_spark_types_are_known_by_their_names() -> None:
+    for type_ in (
+        types.LongType(),
+        types.StringType(),
+        types.DecimalType(12, 3),
+        types.ArrayType(types.FloatType(), False),
+        types.TimestampNTZType(),
+    ):
+        named = NamedSparkType(spark_type_json(type_))
+        assert named.load() == type_
+        assert class_name(named) == class_name(type_) == type(type_).__name__
+        assert str(ScalarCodec(named)) == str(ScalarCodec(type_))
+    assert spark_type_json(types.LongType) == "long"
