@@ -17,18 +17,12 @@ def commands() -> list[str]:
     return main.list_commands(click.Context(main))
 
 
-def test_version() -> None:
-    result = run("--version")
-    assert result.exit_code == 0
-    assert result.output == f"mdstorm, version {mdstorm.__version__}\n"
-
-
-@pytest.mark.parametrize("option", ["-h", "--help"])
-def test_help_names_every_command(option: str) -> None:
-    result = run(option)
-    assert result.exit_code == 0
-    assert "Usage:" in result.output
-    assert all(name in result.output for name in commands())
+def test_the_version_is_shown_and_the_help_names_every_command() -> None:
+    assert run("--version").output == f"mdstorm, version {mdstorm.__version__}\n"
+    for option in ("-h", "--help"):
+        result = run(option)
+        assert result.exit_code == 0
+        assert all(name in result.output for name in ("Usage:", *commands()))
 
 
 def test_help_loads_no_command() -> None:

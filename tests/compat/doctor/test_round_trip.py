@@ -13,7 +13,7 @@ from mdstorm.doctor import Finding, Report, check_setup
 from mdstorm.doctor._round_trip import COLUMNS, ROWS, is_null, judged, wrong_values
 
 
-def test_every_row_comes_back_in_every_library(
+def test_rows_come_back_in_every_library(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / "shards"))

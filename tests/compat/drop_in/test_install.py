@@ -1,7 +1,8 @@
-"""`install_as_petastorm` in one process."""
+"""`install_as_petastorm` in one process, whose loggers then govern what mdstorm logs."""
 
 import importlib
 import importlib.util
+import logging
 import pickle
 import re
 import subprocess
@@ -22,8 +23,10 @@ from mdstorm.errors import MissingAttributeError, MissingModuleError, PetastormI
 
 @pytest.fixture
 def installed() -> Iterator[None]:
+    before = logging.getLogger("petastorm").level
     with installed_as_petastorm():
         yield
+    logging.getLogger("petastorm").setLevel(before)
 
 
 @pytest.mark.usefixtures("installed")
@@ -45,16 +48,10 @@ class TestInstalled:
         assert petastorm.errors is mdstorm.errors
         with pytest.raises(AttributeError, match="module 'petastorm' has no attribute 'nothing'"):
             _ = petastorm.nothing
-
-    def test_a_star_brings_the_public_names(self) -> None:
         names: dict[str, object] = {}
         exec("from petastorm import *", names)
         assert names["make_batch_reader"] is mdstorm.make_batch_reader
         assert {*mdstorm.__all__} <= {*names}
-
-    def test_the_version_is_that_of_the_api(self) -> None:
-        import petastorm
-
         assert petastorm.__version__ == "0.13.1"
         assert petastorm.__name__ == "petastorm"
         assert mdstorm.__version__ != petastorm.__version__
@@ -92,18 +89,13 @@ class TestInstalled:
             ("from mdstorm.workers_pool.thread_pool import ThreadPool", "mdstorm.workers_pool"),
         ],
     )
-    def test_missing_modules_are_named_with_their_section(
-        self, statement: str, missing: str
-    ) -> None:
+    def test_missing_modules_are_named_with_a_section(self, statement: str, missing: str) -> None:
         with pytest.raises(MissingModuleError, match=f"'{re.escape(missing)}'") as caught:
             exec(statement)
         assert isinstance(caught.value, ModuleNotFoundError)
         assert caught.value.name == missing
-        assert f"docs/differences.md#{ABSENT.names[missing.partition('.')[2]]} " in str(
-            caught.value
-        )
-
-    def test_an_unknown_module_is_named_with_the_page(self) -> None:
+        section = ABSENT.names[missing.partition(".")[2]]
+        assert f"docs/differences.md#{section} " in str(caught.value)
         with pytest.raises(MissingModuleError, match=r"docs/differences\.md of mdstorm"):
             exec("import petastorm.nothing")
 
@@ -116,9 +108,7 @@ class TestInstalled:
             "from {0}.etl.dataset_metadata import _init_spark",
         ],
     )
-    def test_missing_names_are_import_errors_with_their_section(
-        self, package: str, statement: str
-    ) -> None:
+    def test_missing_names_are_told_with_their_section(self, package: str, statement: str) -> None:
         with pytest.raises(ImportError, match=r"docs/differences\.md#[\w-]+ says what replaces it"):
             exec(statement.format(package))
 
@@ -154,3 +144,42 @@ def test_without_it_there_is_no_petastorm() -> None:
     # Not in this process, where Spark may have put the stand-in on the search path.
     program = "import importlib.util, mdstorm; assert importlib.util.find_spec('petastorm') is None"
     subprocess.run([sys.executable, "-I", "-c", program], check=True, timeout=60)
+
+
+READER = "mdstorm.reader"
+CONVERTER = "mdstorm.spark.spark_dataset_converter"
+ENGINE = "mdstorm_backend.cache.space"
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("name", [READER, CONVERTER, ENGINE, "mdstorm._readers.options"])
+def test_the_levels_of_petastorm_and_of_mdstorm_silence_all(name: str) -> None:
+    assert logging.getLogger(name).isEnabledFor(logging.WARNING)
+    logging.getLogger("petastorm").setLevel(logging.ERROR)
+    assert not logging.getLogger(name).isEnabledFor(logging.WARNING)
+    logging.getLogger("mdstorm").setLevel(logging.CRITICAL)
+    try:
+        assert not logging.getLogger(name).isEnabledFor(logging.ERROR)
+    finally:
+        logging.getLogger("mdstorm").setLevel(logging.NOTSET)
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("name", [READER, CONVERTER, ENGINE])
+def test_handlers_of_petastorm_hear_each_record_once(name: str) -> None:
+    mdstorm.install_as_petastorm()  # again does nothing
+    heard: list[logging.LogRecord] = []
+    handler = logging.Handler()
+    handler.emit = heard.append  # type: ignore[method-assign]
+    for logger in (logging.getLogger("petastorm"), logging.getLogger()):
+        logger.addHandler(handler)
+    try:
+        logging.getLogger(name).warning("said")
+        assert [record.getMessage() for record in heard] == ["said", "said"]
+        logging.getLogger("petastorm").propagate = False
+        logging.getLogger(name).warning("said to one")
+        assert len(heard) == 3
+    finally:
+        logging.getLogger("petastorm").propagate = True
+        for logger in (logging.getLogger("petastorm"), logging.getLogger()):
+            logger.removeHandler(handler)

@@ -10,16 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 from tests.compat.etl.golden_rows import GOLDEN, golden_url
 
+from mdstorm import errors
 from mdstorm._pickles.stored_pickles import load_indexes
 from mdstorm.codecs import NdarrayCodec
-from mdstorm.errors import (
-    ArgumentTypeError,
-    DatasetNotFoundError,
-    InvalidArgumentError,
-    MissingColumnError,
-    PetastormMetadataError,
-    UnsafePickleError,
-)
 from mdstorm.etl.dataset_metadata import (
     ROW_GROUPS_PER_FILE_KEY,
     UNISCHEMA_KEY,
@@ -59,41 +52,43 @@ def metadata(directory: Path) -> dict[bytes, bytes]:
 
 
 @pytest.mark.parametrize("name", ["codecs", "partitioned", "summary"])
-def test_schemas_of_petastorm_are_found(name: str) -> None:
+def test_schemas_of_petastorm_are_found(name: str, tmp_path: Path) -> None:
     schema = get_schema_from_dataset_url(golden_url(name))
     assert schema._name == {"codecs": "Codecs"}.get(name, "Parts")
     for dataset in (open_parquet(golden_url(name)), pq.ParquetDataset(GOLDEN / name)):
         assert str(get_schema(dataset)) == str(schema)
         assert str(infer_or_load_unischema(dataset)) == str(schema)
-
-
-def test_files_of_one_partition_belong_to_the_dataset_above(tmp_path: Path) -> None:
-    shutil.copytree(GOLDEN / "partitioned", tmp_path / "data")
-    shutil.rmtree(tmp_path / "data" / "split=train")
-    assert get_schema(pq.ParquetDataset(tmp_path / "data"))._name == "Parts"
+    if name == "partitioned":  # files of one partition belong to the dataset above
+        shutil.copytree(GOLDEN / name, tmp_path / "data")
+        shutil.rmtree(tmp_path / "data" / "split=train")
+        assert str(get_schema(pq.ParquetDataset(tmp_path / "data"))) == str(schema)
 
 
 def test_where_there_is_no_schema_it_is_said(plain: Path) -> None:
-    with pytest.raises(PetastormMetadataError, match="Could not find _common_metadata file"):
+    with pytest.raises(errors.PetastormMetadataError, match="Could not find _common_metadata file"):
         get_schema_from_dataset_url(f"file://{plain}")
     pq.write_metadata(pa.schema([("a", pa.int8())]), plain / "_common_metadata")
     for dataset in (open_parquet(str(plain)), pq.ParquetDataset(plain)):
-        with pytest.raises(PetastormMetadataError, match="Could not find the unischema"):
+        with pytest.raises(errors.PetastormMetadataError, match="Could not find the unischema"):
             get_schema(dataset)
     mds = convert_parquet(open_parquet(str(plain)), str(plain / "mds"))
-    with pytest.raises(PetastormMetadataError, match="Could not find the unischema"):
+    with pytest.raises(errors.PetastormMetadataError, match="Could not find the unischema"):
         get_schema(mds)
     assert infer_or_load_unischema(mds).fields.keys() == {"id", "vec", "split", "shard"}
     for wrong in ("url", None):
-        with pytest.raises(ArgumentTypeError, match="a ParquetDataset of mdstorm or pyarrow"):
+        with pytest.raises(
+            errors.ArgumentTypeError, match="a ParquetDataset of mdstorm or pyarrow"
+        ):
             get_schema(wrong)
-    with pytest.raises(InvalidArgumentError, match="scheme-less"):
+    with pytest.raises(errors.InvalidArgumentError, match="scheme-less"):
         get_schema_from_dataset_url(str(plain))
     (plain / "empty").mkdir()
     for without in ("nothing", "empty"):
-        with pytest.raises(PetastormMetadataError, match="Could not find _common_meta") as caught:
+        with pytest.raises(
+            errors.PetastormMetadataError, match="Could not find _common_meta"
+        ) as caught:
             get_schema_from_dataset_url(f"file://{plain}/{without}")
-        assert isinstance(caught.value, DatasetNotFoundError)
+        assert isinstance(caught.value, errors.DatasetNotFoundError)
 
 
 def test_hostile_metadata_run_nothing(plain: Path) -> None:
@@ -101,9 +96,9 @@ def test_hostile_metadata_run_nothing(plain: Path) -> None:
         {UNISCHEMA_KEY: b"cos\nsystem\n(S'touch hacked'\ntR."}
     )
     pq.write_metadata(schema, plain / "_common_metadata")
-    with pytest.raises(UnsafePickleError, match=r"global 'os\.system' is forbidden"):
+    with pytest.raises(errors.UnsafePickleError, match=r"global 'os\.system' is forbidden"):
         get_schema_from_dataset_url(f"file://{plain}")
-    with pytest.raises(UnsafePickleError):  # and nothing is inferred instead
+    with pytest.raises(errors.UnsafePickleError):  # and nothing is inferred instead
         infer_or_load_unischema(open_parquet(str(plain)))
 
 
@@ -114,7 +109,9 @@ def test_row_groups_are_in_the_order_of_paths() -> None:
     assert [str(GOLDEN / "partitioned" / group.path) for group in ours] == [
         piece.path for piece in theirs
     ]
-    with pytest.raises(ArgumentTypeError, match="load_row_groups takes a dataset of Parquet"):
+    with pytest.raises(
+        errors.ArgumentTypeError, match="load_row_groups takes a dataset of Parquet"
+    ):
         load_row_groups("url")
 
 
@@ -152,19 +149,18 @@ def test_a_schema_is_added_to_mds(plain: Path, tmp_path: Path) -> None:
     assert open_dataset(mds).to_table() == before.to_table()
 
 
-@pytest.mark.parametrize("name", ["nothing.at.all", f"{__name__}.UNISCHEMA_KEY"])
-def test_the_path_names_a_schema(plain: Path, name: str) -> None:
-    with pytest.raises(InvalidArgumentError, match="dotted path of a Unischema object"):
-        generate_petastorm_metadata(None, f"file://{plain}", name)
-
-
 OTHER = Unischema("Other", [UnischemaField("other", np.int32, ())])
 
 
-def test_a_schema_of_other_data_is_not_added(plain: Path) -> None:
-    with pytest.raises(PetastormMetadataError, match="Could not find"):
+def test_what_is_no_schema_or_of_other_data_is_not_added(plain: Path) -> None:
+    for name in ("nothing.at.all", f"{__name__}.UNISCHEMA_KEY"):
+        with pytest.raises(errors.InvalidArgumentError, match="dotted path of a Unischema object"):
+            generate_petastorm_metadata(None, f"file://{plain}", name)
+    with pytest.raises(errors.PetastormMetadataError, match="Could not find"):
         generate_petastorm_metadata(None, f"file://{plain}")
-    with pytest.raises(MissingColumnError, match="has no column 'other', which the schema names"):
+    with pytest.raises(
+        errors.MissingColumnError, match="has no column 'other', which the schema names"
+    ):
         generate_petastorm_metadata(None, f"file://{plain}", f"{__name__}.OTHER")
     assert not (plain / "_common_metadata").exists()
 

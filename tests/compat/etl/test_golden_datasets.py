@@ -1,4 +1,4 @@
-"""Datasets that Petastorm wrote are read as by Petastorm, from Parquet and after conversion."""
+"""Datasets that Petastorm wrote are read as by Petastorm: as Parquet, as MDS, as RDDs."""
 
 import pickle
 from typing import Any
@@ -13,9 +13,12 @@ from tests.compat.etl.golden_rows import (
     golden_url,
     read_rows,
 )
+from tests.conftest import IS_CONNECT, IS_REFUSING
 
 from mdstorm._conversion import mds_plan
 from mdstorm._datasets.decoded_source import DecodedSource, decoded, stored_unischema
+from mdstorm.errors import UnsupportedArgumentError
+from mdstorm.spark_utils import _rows, dataset_as_rdd
 from mdstorm.unischema import Unischema
 from mdstorm_backend.convert import convert_parquet
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
@@ -48,15 +51,8 @@ def codecs(request: pytest.FixtureRequest, converted: dict[str, Dataset]) -> Any
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_rows_are_those_of_petastorm(name: str) -> None:
-    source, schema = opened(name)
-    assert_rows(read_rows(source, schema), expected_rows(name))
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_rows_are_those_of_petastorm_after_conversion(
-    name: str, converted: dict[str, Dataset]
-) -> None:
+def test_rows_are_those_of_petastorm(name: str, converted: dict[str, Dataset]) -> None:
+    assert_rows(read_rows(*opened(name)), expected_rows(name))
     dataset = open_dataset(converted[name].url)
     schema = stored_unischema(dataset)
     assert schema is not None
@@ -67,33 +63,12 @@ def test_rows_are_those_of_petastorm_after_conversion(
 def test_fields_have_the_encodings_of_their_types(converted: dict[str, Dataset]) -> None:
     encodings = {column.name: column.encoding for column in converted["codecs"].schema}
     assert list(encodings) == list(opened("codecs")[1].fields)
-    assert encodings == {
-        "id": "int64",
-        "name": "str",
-        "flag": "uint8",
-        "tiny": "int8",
-        "u8": "uint8",
-        "u16": "uint16",
-        "f32": "float32",
-        "f64": "float64",
-        "price": "str_decimal",
-        "at": "int64",
-        "day": "int32",
-        "plain": "int32",
-        "vec": "ndarray:float32",
-        "mat": "ndarray:int16",
-        "fort": "ndarray:float64",
-        "big": "ndarray:float32",
-        "mask": "ndarray:uint8",
-        "words": "bytes",
-        "point": "int64",
-        "zipped": "ndarray:uint8:4,4",
-        "png": "png",
-        "jpeg": "jpeg",
-        "grey": "png",
-        "grey16": "png",
-        "rgb16": "png",
-    }
+    assert " ".join(f"{name}={encoding}" for name, encoding in encodings.items()) == (
+        "id=int64 name=str flag=uint8 tiny=int8 u8=uint8 u16=uint16 f32=float32 f64=float64 "
+        "price=str_decimal at=int64 day=int32 plain=int32 vec=ndarray:float32 mat=ndarray:int16 "
+        "fort=ndarray:float64 big=ndarray:float32 mask=ndarray:uint8 words=bytes point=int64 "
+        "zipped=ndarray:uint8:4,4 png=png jpeg=jpeg grey=png grey16=png rgb16=png"
+    )
 
 
 def test_image_files_are_stored_as_they_are(converted: dict[str, Dataset]) -> None:
@@ -103,9 +78,7 @@ def test_image_files_are_stored_as_they_are(converted: dict[str, Dataset]) -> No
         assert stored.column(name).to_pylist() == files.column(name).to_pylist()
 
 
-def test_what_needs_no_decoding_is_read_by_the_dataset_itself(
-    converted: dict[str, Dataset],
-) -> None:
+def test_what_needs_no_decoding_is_read_by_the_dataset(converted: dict[str, Dataset]) -> None:
     dataset = converted["partitioned"]
     schema = stored_unischema(dataset)
     assert schema is not None
@@ -168,3 +141,29 @@ def test_shards_are_opened_once_while_they_are_used() -> None:
     assert source.shard(0) is shard is source.find_open(0)
     assert shard.memory > 0
     assert not source.is_mapped
+
+
+@pytest.mark.skipif(IS_REFUSING, reason="makes an RDD, which this session refuses")
+def test_a_dataset_of_petastorm_is_an_rdd(classic_spark: Any) -> None:
+    rows = dataset_as_rdd(golden_url("codecs"), classic_spark).collect()
+    assert_rows(sorted(rows, key=lambda row: row.id), expected_rows("codecs"))
+    some = dataset_as_rdd(golden_url("codecs"), classic_spark, ["id", "vec"])
+    assert some.getNumPartitions() == 2
+    found = some.collect()
+    assert {type(row).__name__ for row in found} == {"Codecs_view_view"}
+    assert sorted(int(row.id) for row in found) == list(range(12))
+
+
+@pytest.mark.skipif(not IS_CONNECT and not IS_REFUSING, reason="a classic session has RDDs")
+def test_a_session_without_rdds_is_refused(spark: Any) -> None:
+    with pytest.raises(UnsupportedArgumentError, match="needs a classic Spark session"):
+        dataset_as_rdd(golden_url("codecs"), spark)
+
+
+def test_executors_read_whole_row_groups() -> None:
+    from mdstorm.etl.dataset_metadata import get_schema_from_dataset_url
+
+    url = golden_url("codecs")
+    schema = get_schema_from_dataset_url(url)
+    rows = [*_rows(url, schema, iter([1])), *_rows(url, schema, iter([0]))]
+    assert_rows(sorted(rows, key=lambda row: row.id), expected_rows("codecs"))

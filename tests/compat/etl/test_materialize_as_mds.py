@@ -11,8 +11,16 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.compat.etl.golden_rows import assert_rows, assert_same, read_rows
-from tests.compat.etl.rows_of_all_codecs import SCHEMA, JsonCodec, encoded, row, write
+from tests.compat.etl.golden_rows import (
+    SCHEMA,
+    JsonCodec,
+    assert_rows,
+    assert_same,
+    encoded,
+    read_rows,
+    row,
+    write,
+)
 
 from mdstorm._datasets.decoded_source import decoded, stored_unischema
 from mdstorm.codecs import NdarrayCodec
@@ -97,12 +105,13 @@ def test_partitions_are_of_the_type_of_their_field(tmp_path: Path) -> None:
     )
 
 
-def test_a_dataset_that_is_there_is_never_mixed_with_another(tmp_path: Path) -> None:
+@pytest.mark.parametrize("then", ["mds", "parquet"])
+def test_a_dataset_that_is_there_is_never_mixed_with_another(tmp_path: Path, then: Any) -> None:
     with materialize(None, f"file://{tmp_path}", SCHEMA):
         write(tmp_path, "a.parquet", range(5))
     with (
-        pytest.raises(DatasetExistsError, match="overwrite"),
-        materialize(None, f"file://{tmp_path}", SCHEMA),
+        pytest.raises(DatasetExistsError, match=r"already holds an MDS dataset.*overwrite"),
+        materialize_dataset(None, f"file://{tmp_path}", SCHEMA, storage_format=then),
     ):
         write(tmp_path, "b.parquet", range(5, 8))
     assert_holds(tmp_path, range(5))
@@ -139,14 +148,12 @@ def test_each_row_group_becomes_a_shard(tmp_path: Path) -> None:
     selector = SingleIndexSelector("by_id", [4])
     with make_reader(tmp_path.as_uri(), rowgroup_selector=selector) as reader:
         assert sorted(row.id for row in reader) == [3, 4, 5]
-
-
-def test_row_groups_larger_than_the_usual_shard_stay_whole(tmp_path: Path) -> None:
-    schema = Unischema("Big", [UnischemaField("a", np.float64, (50_000,), NdarrayCodec())])
-    value = bytes(NdarrayCodec().encode(schema.a, np.zeros(50_000)))
-    with materialize(None, f"file://{tmp_path}", schema, row_group_size_mb=1):
-        pq.write_table(pa.table({"a": [value] * 7}), tmp_path / "a.parquet")
-    assert open_dataset(str(tmp_path)).shard_sizes == (7,)
+    big = Unischema("Big", [UnischemaField("a", np.float64, (50_000,), NdarrayCodec())])
+    value = bytes(NdarrayCodec().encode(big.a, np.zeros(50_000)))
+    with materialize(None, f"file://{tmp_path}/big", big, row_group_size_mb=1):
+        (tmp_path / "big").mkdir()
+        pq.write_table(pa.table({"a": [value] * 7}), tmp_path / "big" / "a.parquet")
+    assert open_dataset(str(tmp_path / "big")).shard_sizes == (7,)
 
 
 @pytest.mark.parametrize("nulls", [[], [None]], ids=["no nulls", "nulls"])
@@ -195,7 +202,7 @@ class PandasCodec(JsonCodec):
         (PandasCodec(), np.datetime64, "2024-05-31T00:00:00.1234567"),
     ],
 )
-def test_what_a_field_cannot_hold_is_refused(
+def test_values_beyond_a_field_are_refused(
     tmp_path: Path, codec: Any, dtype: Any, value: Any
 ) -> None:
     schema = Unischema("Own", [UnischemaField("x", dtype, (), codec, True)])

@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,20 +15,12 @@ import pyarrow as pa
 import pyarrow.fs
 import pyarrow.parquet as pq
 import pytest
-from tests.compat.etl.golden_rows import assert_rows
-from tests.compat.etl.rows_of_all_codecs import SCHEMA, JsonCodec, encoded, row, write
+from tests.compat.etl.golden_rows import SCHEMA, JsonCodec, assert_rows, encoded, row, write
 from tests.conftest import IS_REFUSING
+from tests.servers.s3 import BUCKET, S3Server
 
+from mdstorm import errors
 from mdstorm.codecs import CompressedNdarrayCodec, NdarrayCodec
-from mdstorm.errors import (
-    ArgumentTypeError,
-    CorruptDatasetError,
-    DatasetExistsError,
-    DatasetNotFoundError,
-    DecodeFieldError,
-    InvalidArgumentError,
-    PetastormMetadataGenerationError,
-)
 from mdstorm.etl.dataset_metadata import (
     ROW_GROUPS_PER_FILE_KEY,
     UNISCHEMA_KEY,
@@ -110,7 +103,7 @@ def test_rows_of_another_schema_are_not_appended(tmp_path: Path) -> None:
     other = Unischema("Other", [UnischemaField("id", np.int32, ())])
     refusal = r"\['id'\] are not those of 'Other', and new ones: \['b.parquet'\]"
     with (
-        pytest.raises(PetastormMetadataGenerationError, match=refusal),
+        pytest.raises(errors.PetastormMetadataGenerationError, match=refusal),
         materialize_dataset(None, tmp_path.as_uri(), other),
     ):
         write_ids(tmp_path, "b.parquet", range(5, 8))
@@ -126,7 +119,7 @@ def test_a_file_that_was_left_by_a_refused_block_is_named(tmp_path: Path) -> Non
         field = UnischemaField("vec", np.float32, (size,), NdarrayCodec())
         value = bytes(NdarrayCodec().encode(field, np.zeros(size, np.float32)))
         with (
-            nullcontext() if size == 2 else pytest.raises(PetastormMetadataGenerationError),
+            nullcontext() if size == 2 else pytest.raises(errors.PetastormMetadataGenerationError),
             materialize_dataset(None, tmp_path.as_uri(), Unischema(name, [field])),
         ):
             pq.write_table(pa.table({"vec": [value]}), tmp_path / f"{name}.parquet")
@@ -136,7 +129,7 @@ def test_a_file_that_was_left_by_a_refused_block_is_named(tmp_path: Path) -> Non
         make_batch_reader(tmp_path.as_uri())
     with pytest.warns(UserWarning, match=unnamed):
         reader = make_reader(tmp_path.as_uri())
-    with pytest.raises(DecodeFieldError, match=message):
+    with pytest.raises(errors.DecodeFieldError, match=message):
         list(reader)
 
 
@@ -169,7 +162,9 @@ def test_a_block_that_writes_nothing_renews_the_metadata(tmp_path: Path, damage:
     else:
         path.write_bytes(path.read_bytes()[: -9 if damage == "truncated" else 0])
     if damage in ("truncated", "empty"):
-        with pytest.raises(CorruptDatasetError, match=r"_common_metadata was truncated.*pass"):
+        with pytest.raises(
+            errors.CorruptDatasetError, match=r"_common_metadata was truncated.*pass"
+        ):
             make_reader(tmp_path.as_uri())
     with materialize_dataset(None, tmp_path.as_uri(), IDS):
         pass
@@ -196,15 +191,14 @@ def test_a_block_that_raises_leaves_the_metadata_as_they_were(tmp_path: Path) ->
     assert content(tmp_path)["_common_metadata"] == before
 
 
-@pytest.mark.parametrize("name", ["nothing", ""])
-def test_a_block_that_writes_nothing_is_an_error(tmp_path: Path, name: str) -> None:
+def test_a_block_that_writes_nothing_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "_SUCCESS").touch()
-    with (
-        pytest.raises(DatasetNotFoundError) as caught,
-        materialize_dataset(None, (tmp_path / name).as_uri(), IDS),
-    ):
-        pass
-    assert isinstance(caught.value, OSError)
+    for directory in (tmp_path / "nothing", tmp_path):
+        with (
+            pytest.raises(errors.DatasetNotFoundError),
+            materialize_dataset(None, directory.as_uri(), IDS),
+        ):
+            pass
     assert content(tmp_path).keys() == {"_SUCCESS"}
 
 
@@ -246,42 +240,23 @@ def test_files_that_do_not_belong_to_the_dataset_are_named(
     spoil(tmp_path)
     before = content(tmp_path)
     with (
-        pytest.raises(PetastormMetadataGenerationError, match=message),
+        pytest.raises(errors.PetastormMetadataGenerationError, match=message),
         materialize_dataset(None, tmp_path.as_uri(), SCHEMA),
     ):
         pass
     assert content(tmp_path) == before
 
 
-def test_an_mds_dataset_is_not_hidden_by_parquet(tmp_path: Path) -> None:
-    with materialize_dataset(None, tmp_path.as_uri(), IDS, storage_format="mds"):
-        write_ids(tmp_path, "a.parquet", range(3))
-    with (
-        pytest.raises(DatasetExistsError, match="already holds an MDS dataset"),
-        materialize_dataset(None, tmp_path.as_uri(), IDS),
-    ):
-        write_ids(tmp_path, "b.parquet", range(3))
-    assert ids_of(tmp_path) == [0, 1, 2]
-
-
 def test_blocks_that_end_together_lose_no_file(tmp_path: Path) -> None:
-    numbers, failed = range(6), []
-    together = threading.Barrier(len(numbers), timeout=60)
+    numbers, together = range(6), threading.Barrier(6, timeout=60)
 
     def append(number: int) -> None:
-        try:
-            with materialize_dataset(None, tmp_path.as_uri(), IDS):
-                write_ids(tmp_path, f"{number}.parquet", range(number, number + 1))
-                together.wait()
-        except Exception as error:
-            failed.append(error)
+        with materialize_dataset(None, tmp_path.as_uri(), IDS):
+            write_ids(tmp_path, f"{number}.parquet", range(number, number + 1))
+            together.wait()
 
-    threads = [threading.Thread(target=append, args=(number,)) for number in numbers]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failed
+    with ThreadPoolExecutor(6) as pool:
+        assert list(pool.map(append, numbers)) == [None] * 6
     assert counts(tmp_path) == {f"{number}.parquet": 1 for number in numbers}
     assert content(tmp_path).keys() == {*counts(tmp_path), "_common_metadata"}
 
@@ -339,7 +314,7 @@ def test_an_index_of_other_row_groups_does_not_survive(tmp_path: Path) -> None:
     assert get_row_group_indexes(tmp_path.as_uri())["by_id"].get_row_group_indexes(3) == {1}
     write_ids(tmp_path, "a.parquet", range(4))
     for _ in range(2):  # before and after the metadata are renewed
-        with pytest.raises(InvalidArgumentError, match="Row groups index is not available"):
+        with pytest.raises(errors.InvalidArgumentError, match="Row groups index is not available"):
             get_row_group_indexes(tmp_path.as_uri())
         block()
     assert b"dataset-toolkit.rowgroups_index.v1" not in metadata(tmp_path)
@@ -377,7 +352,9 @@ class TestSummaries:
         write_ids(tmp_path, "a.parquet", range(3))
         pq.write_table(pa.table({"id": pa.array([1], pa.int32())}), tmp_path / "b.parquet")
         with (
-            pytest.raises(PetastormMetadataGenerationError, match=r"b\.parquet stores its columns"),
+            pytest.raises(
+                errors.PetastormMetadataGenerationError, match=r"b\.parquet stores its columns"
+            ),
             materialize_dataset(None, tmp_path.as_uri(), IDS, use_summary_metadata=True),
         ):
             pass
@@ -407,20 +384,17 @@ def test_a_file_system_of_the_callers_own_takes_paths(tmp_path: Path, kind: str)
 
 def test_arguments_are_checked_before_the_block(tmp_path: Path) -> None:
     own = Unischema("Own", [UnischemaField("a", np.float32, (2,), JsonCodec())])
-    for arguments, error in (
-        ((None, str(tmp_path), SCHEMA), InvalidArgumentError),
-        ((None, f"file://{tmp_path}", "schema"), ArgumentTypeError),
-        ((None, f"file://{tmp_path}", SCHEMA, -1), InvalidArgumentError),
-        ((None, f"file://{tmp_path}", own), InvalidArgumentError),
-    ):
-        with pytest.raises(error), materialize_dataset(*arguments):  # type: ignore[arg-type]
+    orc: Any = {"storage_format": "orc"}
+    wrong: list[tuple[str, Any, Any, type[Exception]]] = [
+        (str(tmp_path), SCHEMA, {}, errors.InvalidArgumentError),
+        (tmp_path.as_uri(), "schema", {}, errors.ArgumentTypeError),
+        (tmp_path.as_uri(), SCHEMA, {"row_group_size_mb": -1}, errors.InvalidArgumentError),
+        (tmp_path.as_uri(), own, {}, errors.InvalidArgumentError),
+        (tmp_path.as_uri(), SCHEMA, orc, errors.InvalidArgumentError),
+    ]
+    for url, schema, options, error in wrong:
+        with pytest.raises(error), materialize_dataset(None, url, schema, **options):
             raise AssertionError
-    orc: Any = "orc"
-    with (
-        pytest.raises(InvalidArgumentError, match="storage_format"),
-        materialize_dataset(None, tmp_path.as_uri(), SCHEMA, storage_format=orc),
-    ):
-        raise AssertionError
 
 
 @pytest.mark.skipif(IS_REFUSING, reason="looks at Hadoop's options, which this session refuses")
@@ -440,6 +414,10 @@ def test_settings_of_hadoop_come_back(classic_spark: Any, tmp_path: Path) -> Non
             fail()
         assert within == [str(3 << 20), "NONE"]
         assert [conf.get(key) for key in keys] == [None, "COMMON_ONLY"]
+        for size in (None, 0):  # is left to Spark
+            with materialize_dataset(classic_spark, tmp_path.as_uri(), IDS, row_group_size_mb=size):
+                assert conf.get(keys[0]) is None
+                write_ids(tmp_path, "a.parquet", range(3))
     finally:
         conf.unset(keys[1])
 
@@ -463,17 +441,6 @@ def test_every_session_obeys_the_size_of_row_groups(
         assert not caplog.records
 
 
-@pytest.mark.parametrize("size", [None, 0])
-def test_the_size_of_row_groups_may_be_left_to_spark(
-    classic_spark: Any, tmp_path: Path, size: int | None
-) -> None:
-    conf = classic_spark.sparkContext._jsc.hadoopConfiguration()
-    with materialize_dataset(classic_spark, tmp_path.as_uri(), IDS, row_group_size_mb=size):
-        assert conf.get("parquet.block.size") is None
-        write_ids(tmp_path, "a.parquet", range(3))
-    assert counts(tmp_path) == {"a.parquet": 1}
-
-
 def test_a_codec_in_the_schema_is_compared_too(tmp_path: Path) -> None:
     def block(name: str, codec: Any) -> None:
         schema = Unischema("S", [UnischemaField("a", np.float32, (2,), codec)])
@@ -481,5 +448,30 @@ def test_a_codec_in_the_schema_is_compared_too(tmp_path: Path) -> None:
             pq.write_table(pa.table({"a": [b""]}), tmp_path / name)
 
     block("a.parquet", NdarrayCodec())
-    with pytest.raises(PetastormMetadataGenerationError, match=r"\['a'\]"):
+    with pytest.raises(errors.PetastormMetadataGenerationError, match=r"\['a'\]"):
         block("b.parquet", CompressedNdarrayCodec())
+
+
+@pytest.mark.long
+def test_metadata_are_one_upload_after_the_files(tmp_path: Path) -> None:
+    pytest.importorskip("s3fs")
+    server = S3Server()
+    try:
+        options = {**server.options(), "key": "a", "secret": "b"}
+        system = fsspec.filesystem("s3", **options)
+        for name in ("a.parquet", "b.parquet"):
+            pq.write_table(pa.table({"id": [1, 2]}), tmp_path / name)
+            for url in (f"s3://{BUCKET}/data", f"{BUCKET}/data"):
+                server.reset()
+                with materialize_dataset(None, url, IDS, filesystem_factory=lambda: system):
+                    system.put_file(str(tmp_path / name), f"{BUCKET}/data/{name}")
+                uploads = [path for method, path in server.requests if method in ("PUT", "POST")]
+                assert [path.rpartition("/")[2] for path in uploads] == [name, "_common_metadata"]
+        with system.open(f"{BUCKET}/data/_common_metadata") as file:
+            listed = json.loads(pq.read_metadata(file).metadata[ROW_GROUPS_PER_FILE_KEY])
+        assert listed == {"a.parquet": 1, "b.parquet": 1}
+        url = f"s3://{BUCKET}/data"
+        with make_reader(url, shuffle_row_groups=False, storage_options=options) as reader:
+            assert [int(row.id) for row in reader] == [1, 2, 1, 2]
+    finally:
+        server.close()

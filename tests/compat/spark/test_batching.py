@@ -30,23 +30,13 @@ def test_epochs_never_end_by_default(ten: SparkDatasetConverter, read: Read) -> 
     assert list(chain(*batches)) == [i % 10 for i in range(4000)]
 
 
-@pytest.mark.parametrize("batch_size", [None, 0])
-def test_tensorflow_takes_no_batch_size_for_the_default(
-    ten: SparkDatasetConverter, batch_size: int | None
-) -> None:
-    batches = numbers(with_tf(ten, batch_size=batch_size, num_epochs=5))
-    assert [len(batch) for batch in batches] == [32, 18]
-
-
-@pytest.mark.parametrize("batch_size", [None, 0, -1])
-def test_pytorch_takes_no_batch_size_for_one_batch_of_everything(
-    ten: SparkDatasetConverter, batch_size: int | None
-) -> None:
-    batches = with_torch(ten, batch_size=batch_size, num_epochs=2, shuffle_row_groups=False)
-    assert numbers(batches) == [[*range(10), *range(10)]]
-
-
-def test_one_batch_of_everything_holds_what_a_transform_makes(ten: SparkDatasetConverter) -> None:
+def test_no_batch_size_is_the_default_or_everything(ten: SparkDatasetConverter) -> None:
+    for size in (None, 0):
+        batches = numbers(with_tf(ten, batch_size=size, num_epochs=5))
+        assert [len(batch) for batch in batches] == [32, 18]
+    for size in (None, 0, -1):
+        batches = with_torch(ten, batch_size=size, num_epochs=2, shuffle_row_groups=False)
+        assert numbers(batches) == [[*range(10), *range(10)]]
     thrice = TransformSpec(lambda frame: frame.loc[frame.index.repeat(3)])
     (batch,) = with_torch(ten, batch_size=None, num_epochs=2, transform_spec=thrice)
     assert len(batch["number"]) == 60
@@ -61,15 +51,13 @@ def rows(batches: Any) -> list[list[int]]:
     ("make", "arguments"),
     [("make_torch_dataloader", (5, 1, 2, 0, None)), ("make_tf_dataset", (5, 1, 1, 2, 0))],
 )
-def test_positional_arguments_are_those_of_petastorm(
-    ten: SparkDatasetConverter, make: str, arguments: Any
-) -> None:
+def test_arguments_may_be_positional(ten: SparkDatasetConverter, make: str, arguments: Any) -> None:
     loader = getattr(ten, make)(*arguments, shuffle_row_groups=False)
     assert rows(loader) == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
 
 
 @pytest.mark.parametrize("make", ["make_torch_dataloader", "make_tf_dataset"])
-def test_each_pass_is_complete_without_a_context_and_after_one(
+def test_passes_are_complete_before_and_after_a_context(
     ten: SparkDatasetConverter, make: str
 ) -> None:
     loader = getattr(ten, make)(batch_size=4, **IN_ORDER)
@@ -142,15 +130,13 @@ def shards(rows: list[int]) -> list[list[int]]:
 
 
 @with_either
-def test_shards_are_permuted_by_default(many: SparkDatasetConverter, read: Read) -> None:
+def test_shards_are_permuted_by_default_and_rows_within_them_on_request(
+    many: SparkDatasetConverter, read: Read
+) -> None:
     batches = read(many, batch_size=10, num_epochs=1, seed=5)
     rows = list(chain(*(batch["number"] for batch in batches)))
     assert rows != sorted(rows)
     assert sorted(shards(rows)) == shards(list(range(ROWS)))
-
-
-@with_either
-def test_shuffle_rows_permutes_within_shards(many: SparkDatasetConverter, read: Read) -> None:
     rows = rows_of(many, read, shuffle_rows=True, seed=5)
     assert rows != sorted(rows)
     assert [sorted(shard) for shard in shards(rows)] == shards(list(range(ROWS)))
@@ -163,15 +149,10 @@ def test_a_queue_shuffles_windows_of_whole_shards(
 ) -> None:
     rows = rows_of(many, read, shuffling_queue_capacity=capacity, seed=5)
     assert rows != sorted(rows)
-    windows = [rows[i : i + window] for i in range(0, ROWS, window)]
-    assert [sorted(rows) for rows in windows] == [
-        list(range(i, i + window)) for i in range(0, ROWS, window)
-    ]
-
-
-@pytest.mark.parametrize("capacity", [None, 0, -1])
-def test_no_queue_shuffles_nothing(many: SparkDatasetConverter, capacity: int | None) -> None:
-    assert rows_of(many, with_torch, shuffling_queue_capacity=capacity) == list(range(ROWS))
+    for start in range(0, ROWS, window):
+        assert sorted(rows[start : start + window]) == list(range(start, start + window))
+    for none in (None, 0, -1) if read is with_torch else (None, 0):
+        assert rows_of(many, read, shuffling_queue_capacity=none) == list(range(ROWS))
 
 
 @pytest.mark.parametrize(
@@ -249,44 +230,23 @@ def four_hundred(tmp_path: Path) -> SparkDatasetConverter:
     return converter_of(tmp_path / "four_hundred", {"n": range(400)}, {"n": "long"})
 
 
-@pytest.fixture(params=["torch", "tf"])
-def loader(request: Any, four_hundred: SparkDatasetConverter) -> Any:
-    if request.param == "torch":
-        return four_hundred.make_torch_dataloader(batch_size=100)
-    return four_hundred.make_tf_dataset(batch_size=100, prefetch=0)
-
-
-def test_it_comes_once_after_the_first_epoch(loader: Any, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("make", "arguments"),
+    [
+        ("make_torch_dataloader", {"order": "exact"}),
+        ("make_torch_dataloader", {"order": "elastic"}),
+        ("make_tf_dataset", {}),  # TensorFlow takes more than is asked for
+        ("make_tf_dataset", {"prefetch": 0}),
+    ],
+)
+def test_endless_epochs_are_told_once_when_the_second_begins(
+    four_hundred: SparkDatasetConverter, make: str, arguments: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert len(list(getattr(four_hundred, make)(100, num_epochs=3, **arguments))) == 12
+    loader = getattr(four_hundred, make)(batch_size=100, **arguments)
+    list(islice(loader, 4))
+    assert not caplog.records
     for _ in range(2):
         list(islice(loader, 12))
     (record,) = (r for r in caplog.records if r.name.startswith("mdstorm"))
     assert "pass num_epochs=1 for one epoch" in record.getMessage()
-
-
-@pytest.mark.parametrize("arguments", [{}, {"order": "elastic"}])
-def test_it_does_not_come_before(
-    four_hundred: SparkDatasetConverter, arguments: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    loader = four_hundred.make_torch_dataloader(batch_size=100, **arguments)
-    list(islice(loader, 4))
-    assert not caplog.records
-    list(islice(loader, 5))
-    assert len(caplog.records) == 1
-
-
-@pytest.mark.parametrize("order", ["exact", "elastic"])
-def test_it_does_not_come_where_epochs_are_counted(
-    four_hundred: SparkDatasetConverter, order: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    assert len(list(four_hundred.make_torch_dataloader(100, num_epochs=3, order=order))) == 12
-    assert not caplog.records
-
-
-def test_it_does_not_come_ahead_of_use(
-    four_hundred: SparkDatasetConverter, caplog: pytest.LogCaptureFixture
-) -> None:
-    loader = four_hundred.make_tf_dataset(batch_size=100)  # TensorFlow takes more than is asked for
-    list(islice(loader, 4))
-    assert not caplog.records
-    list(islice(loader, 5))
-    assert len(caplog.records) == 1

@@ -1,6 +1,7 @@
 """Where copies go: which settings are read, in which order, and which URLs are taken."""
 
 import logging
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -30,56 +31,29 @@ def session(**conf: str) -> Any:
     return SimpleNamespace(conf=SimpleNamespace(get=lambda key, default: conf.get(key, default)))
 
 
-@pytest.mark.parametrize(
-    ("url", "normalized"),
-    [
-        ("file:/tmp/c//", "file:///tmp/c"),
-        ("dbfs:/Volumes/a/b", "file:///Volumes/a/b"),
-        ("/Workspace/a", "file:///Workspace/a"),
-        ("s3://bucket/x/", "s3://bucket/x"),
-    ],
-)
-def test_accepted_urls(url: str, normalized: str) -> None:
+def test_urls_are_normalised_and_paths_are_urls() -> None:
     """Other spellings are in tests/mds_backend/storage/test_location.py."""
-    assert parent_cache_dir(session(**{PETASTORM: url})) == normalized
+    normalized = {"file:/tmp/c//": "file:///tmp/c", "dbfs:/Volumes/a/b": "file:///Volumes/a/b"}
+    normalized |= {"/Workspace/a": "file:///Workspace/a", "s3://bucket/x/": "s3://bucket/x"}
+    for url, expected in normalized.items():
+        assert parent_cache_dir(session(**{PETASTORM: url})) == expected
+    assert parent_cache_dir(session(), Path("/tmp")) == "file:///tmp"
 
 
 @pytest.mark.parametrize("url", ["/tmp/x", "tmp/x", "/", "C"])
 def test_a_url_without_a_scheme_is_refused(url: str) -> None:
-    with pytest.raises(UnsupportedURLError, match="ERROR! A scheme-less directory url") as caught:
-        parent_cache_dir(session(**{PETASTORM: url}))
-    assert isinstance(caught.value, ValueError)
-    assert f"({url}) is no longer supported" in str(caught.value)
-    assert f'prepend "file://" for local filesystem: write {normalize_url(url)}' in str(
-        caught.value
-    )
-
-
-def test_a_path_object_is_the_directory(tmp_path: Path) -> None:
-    assert parent_cache_dir(session(), tmp_path) == f"file://{tmp_path}"
-
-
-@pytest.mark.parametrize(
-    ("url", "reason"),
-    [
-        ("file://tmp/x", "has the host 'tmp'"),
-        ("dbfs://x/y", "has the host 'x'"),
-        ("file:tmp/x", "has no root"),
-    ],
-)
-def test_a_url_without_an_absolute_path_is_refused(url: str, reason: str) -> None:
-    with pytest.raises(UnsupportedURLError, match=reason):
+    remedy = f'Please prepend "file://" for local filesystem: write {normalize_url(url)}'
+    message = f"ERROR! A scheme-less directory url ({url}) is no longer supported. {remedy}"
+    with pytest.raises(UnsupportedURLError, match=f"^{re.escape(message)}$"):
         parent_cache_dir(session(**{PETASTORM: url}))
 
 
 @pytest.mark.parametrize("conf", [{}, {PETASTORM: ""}, {MDSTORM: "", PETASTORM: ""}], ids=str)
 def test_no_setting_is_an_error(conf: dict[str, str]) -> None:
-    with pytest.raises(InvalidArgumentError, match=f"Please set the spark config {PETASTORM}") as e:
+    remedies = "SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF.*parent_cache_dir_url"
+    message = f"Please set the spark config {PETASTORM}.*{remedies}.*{VARIABLE}"
+    with pytest.raises(InvalidArgumentError, match=message):
         parent_cache_dir(session(**conf))
-    assert isinstance(e.value, ValueError)
-    assert VARIABLE in str(e.value)
-    assert "parent_cache_dir_url" in str(e.value)
-    assert "SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF" in str(e.value)
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ except Exception as error:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_frames_are_converted_reused_and_deleted(
+def test_frames_are_converted_and_reused(
     way: str, server: SparkConnectServer, tmp_path: Path
 ) -> None:
     program = WAYS[way].format(server.url) + CONVERT

@@ -29,9 +29,7 @@ def halves(tmp_path: Path) -> SparkDatasetConverter:
 @pytest.mark.parametrize(
     ("decimals", "dtype"), [("float64", torch.float64), ("float32", torch.float32)]
 )
-def test_the_copy_holds_numbers(
-    spark: Any, cache_dir: Any, decimals: str, dtype: torch.dtype
-) -> None:
+def test_copies_hold_numbers(spark: Any, cache_dir: Any, decimals: str, dtype: torch.dtype) -> None:
     converter = make_spark_converter(spark.sql(HALVES).coalesce(1), decimals=decimals)
     stored = {c.name: c.encoding for c in open_dataset(converter.cache_dir_url).schema}
     assert stored == {"id": "int64", "x": decimals, "tenths": f"ndarray:{decimals}"}
@@ -80,11 +78,7 @@ def test_a_loader_warns_of_decimals_unless_it_is_told(halves: SparkDatasetConver
         list(halves.make_torch_dataloader(**arguments, **IN_ORDER))
     (batch,) = halves.make_torch_dataloader(decimals="float64", **IN_ORDER)
     assert batch["x"].tolist() == [0.0, 0.5, 1.0, 1.5]
-
-
-def test_columns_that_the_model_does_not_take_are_not_warned_of(
-    halves: SparkDatasetConverter,
-) -> None:
+    # Nor are columns that the model does not take.
     for filters in (None, [("id", ">=", 0)]):
         list(halves.make_torch_dataloader(features=["id"], filters=filters, num_epochs=1))
 

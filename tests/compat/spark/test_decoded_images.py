@@ -98,7 +98,7 @@ def test_functions_get_pixels(tmp_path: Path, pixels: Callable[..., Any], edits:
     ],
 )
 @pytest.mark.filterwarnings("ignore:Currently make_reader supports reading only Petastorm")
-def test_readers_state_and_deliver_pixels(
+def test_readers_deliver_pixels(
     tmp_path: Path, make: Callable[..., Any], spec: Any, pool: str
 ) -> None:
     converter(tmp_path)

@@ -46,24 +46,19 @@ def test_delete_removes_what_is_cached_of_the_copy(
         assert len(converters) == kept
 
 
-def test_files_of_others_stay_with_a_warning(
-    ten: SparkDatasetConverter, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_files_of_others_stay(ten: SparkDatasetConverter, caplog: pytest.LogCaptureFixture) -> None:
     mine = path_of(ten) / "notes.txt"
     mine.write_text("mine")
     (path_of(ten) / "part-00000.parquet").touch()
     with caplog.at_level(logging.WARNING, "mdstorm"):
         ten.delete()
-    assert sorted(path.name for path in path_of(ten).iterdir()) == [
-        "notes.txt",
-        "part-00000.parquet",
-    ]
+    assert {path.name for path in path_of(ten).iterdir()} == {"notes.txt", "part-00000.parquet"}
     assert mine.read_text() == "mine"
     (record,) = caplog.records
     assert "keeps 2 files that mdstorm did not write, notes.txt" in record.getMessage()
 
 
-def test_a_directory_that_is_not_ours_is_left_alone(
+def test_a_directory_of_others_is_left_alone(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     names = ["index.json", "part-00000-0.00000.mds", "shard.00000.mds"]
@@ -75,7 +70,7 @@ def test_a_directory_that_is_not_ours_is_left_alone(
     assert "keeps 3 files" in caplog.text
 
 
-def test_deleting_again_is_silent(
+def test_deleting_twice_is_silent(
     ten: SparkDatasetConverter, caplog: pytest.LogCaptureFixture
 ) -> None:
     other = SparkDatasetConverter(ten.cache_dir_url, ten.file_urls, 10)
@@ -86,9 +81,7 @@ def test_deleting_again_is_silent(
 
 
 @with_either
-def test_another_converter_of_the_copy_fails_when_it_is_used(
-    ten: SparkDatasetConverter, read: Read
-) -> None:
+def test_another_converter_of_the_copy_fails_on_use(ten: SparkDatasetConverter, read: Read) -> None:
     other = SparkDatasetConverter(ten.cache_dir_url, ten.file_urls, 10)
     ten.delete()
     with pytest.raises(DatasetNotFoundError, match="there is no dataset at") as caught:
@@ -106,10 +99,7 @@ class TestHandler:
         ten.delete()
         assert urls == [ten.cache_dir_url]
         assert path_of(ten).exists()
-
-    def test_none_restores_the_default(self, ten: SparkDatasetConverter) -> None:
-        register_delete_dir_handler(lambda url: None)
-        register_delete_dir_handler(None)
+        register_delete_dir_handler(None)  # restores the default
         ten.delete()
         assert not path_of(ten).exists()
 

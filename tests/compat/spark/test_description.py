@@ -39,9 +39,7 @@ def converter(tmp_path: Path) -> SparkDatasetConverter:
 
 
 @of_values
-def test_a_converter_shows_its_copy_and_pickles_without_what_it_shows(
-    spark: Any, tmp_path: Path
-) -> None:
+def test_a_converter_shows_its_copy_and_pickles_without_it(spark: Any, tmp_path: Path) -> None:
     frame = spark.createDataFrame([(1, None), (2, "b"), (3, "c")], "id long, `<name>` string")
     converter = make_spark_converter(frame, parent_cache_dir_url=tmp_path.as_uri())
     line = rf"SparkDatasetConverter\('{converter.cache_dir_url}', 3 rows, 1 file, [\d.]+ k?B\)"
@@ -94,9 +92,7 @@ def test_loaders_and_readers_show_data_order_and_share(converter: SparkDatasetCo
     assert "state stopped" in text(reader._repr_html_())
 
 
-def test_a_tensorflow_dataset_shows_what_it_reads_and_its_elements(
-    converter: SparkDatasetConverter,
-) -> None:
+def test_a_tensorflow_dataset_shows_what_it_reads(converter: SparkDatasetConverter) -> None:
     pytest.importorskip("tensorflow")
     arguments: dict[str, Any] = {"schema_fields": ["id"], "num_epochs": 1}
     with converter.make_tf_dataset(batch_size=2, **arguments) as dataset:

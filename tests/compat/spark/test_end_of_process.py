@@ -35,24 +35,6 @@ assert os.path.isdir(converter.cache_dir_url[len("file://"):])
 """
 )
 
-NEW_SESSION = """
-spark.stop()
-spark = builder.getOrCreate()
-again = make_spark_converter(spark.range(5), parent_cache_dir_url=parent)
-spark.stop()
-print(converter.cache_dir_url, again.cache_dir_url)
-"""
-
-
-@pytest.mark.long
-def test_a_copy_outlives_its_session_and_not_the_process(tmp_path: Path) -> None:
-    done = run_program(CONVERT + NEW_SESSION, tmp_path / "cache", cwd=tmp_path)
-    first, again = done.stdout.split()
-    assert first == again
-    assert list((tmp_path / "cache").iterdir()) == []
-    assert "Delete cache data" not in done.stderr
-
-
 KEPT = """
 def convert(rows, **asked):
     return make_spark_converter(spark.range(rows), parent_cache_dir_url=parent, **asked)
@@ -61,6 +43,9 @@ kept = [convert(6, keep=True), convert(7, cache_key="seven"), convert(8), conver
 assert convert(8, keep=True).cache_dir_url == kept[2].cache_dir_url
 assert convert(9, cache_key="nine").cache_dir_url == kept[3].cache_dir_url
 convert(10, cache_key="ten", keep=False)
+spark.stop()
+spark = builder.getOrCreate()
+assert convert(5).cache_dir_url == converter.cache_dir_url  # it outlives its session
 print(*[converter.cache_dir_url for converter in kept])
 """
 
@@ -68,6 +53,7 @@ print(*[converter.cache_dir_url for converter in kept])
 @pytest.mark.long
 def test_copies_stay_that_are_to_be_kept_or_found_by_name(tmp_path: Path) -> None:
     done = run_program(CONVERT + KEPT, tmp_path / "cache", cwd=tmp_path)
+    assert "Delete cache data" not in done.stderr
     expected = {Path(url.removeprefix("file://")) for url in done.stdout.split()}
     assert set((tmp_path / "cache").glob("*-appid-*")) == expected
     assert len(expected) == 4
@@ -175,25 +161,18 @@ delete_at_exit(location.url)
 """
 
 
-@pytest.mark.parametrize(
-    ("store", "client"),
-    [
-        ("s3", "made anew"),
-        pytest.param("s3", "there", marks=pytest.mark.long),
-        pytest.param("azure", "there", marks=pytest.mark.long),
-        pytest.param("azure", "made anew", marks=pytest.mark.long),
-        pytest.param("gs", "there", marks=pytest.mark.long),
-        pytest.param("gs", "made anew", marks=pytest.mark.long),
-    ],
-)
+NEW_CLIENT = "location._open()[0].clear_instance_cache()"
+STORES = ["s3", *(pytest.param(name, marks=pytest.mark.long) for name in ("azure", "gs"))]
+
+
+@pytest.mark.parametrize("end", [NEW_CLIENT, pytest.param("", marks=pytest.mark.long)])
+@pytest.mark.parametrize("store", STORES)
 def test_copies_in_object_stores_are_removed_at_the_end(
-    store: str, client: str, tmp_path: Path, request: pytest.FixtureRequest
+    store: str, end: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     url = request.getfixturevalue(store)
-    end = "location._open()[0].clear_instance_cache()" if client == "made anew" else ""
     done = run_program(LIST + DOOMED_OBJECTS + end, url, cwd=tmp_path)
-    assert done.stdout == "[]\n['_mdstorm']\n"
-    assert done.stderr == ""
+    assert (done.stdout, done.stderr) == ("[]\n['_mdstorm']\n", "")
     assert run_program(LIST, url, cwd=tmp_path).stdout == "[]\n"
 
 
@@ -330,9 +309,7 @@ def test_the_command_lists_and_clears_it(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("finished", [0, 3])
-def test_a_job_that_is_killed_is_seen_and_removed_by_a_later_one(
-    finished: int, tmp_path: Path
-) -> None:
+def test_a_killed_job_is_seen_and_removed_by_a_later_one(finished: int, tmp_path: Path) -> None:
     parent = tmp_path / "cache"
     done = run_program(KILLED, parent, finished, cwd=tmp_path, expect_success=False)
     assert done.returncode == -signal.SIGKILL

@@ -113,9 +113,7 @@ def test_a_matrix_may_be_all_that_is_read_in_any_order(converter: SparkDatasetCo
 
 
 @pytest.mark.parametrize("batches", [with_torch, with_tf])
-def test_labels_and_weights_are_stacked_as_well(
-    converter: SparkDatasetConverter, batches: Batches
-) -> None:
+def test_labels_and_weights_are_stacked(converter: SparkDatasetConverter, batches: Batches) -> None:
     named = {"features": ["b", "a"], "labels": ["n", "m"], "sample_weights": ["a"]}
     x, y, weights = batches(converter, **named, stack=True, shuffle_row_groups=False)[1]
     assert x.tolist() == [[COLUMNS["b"][n], COLUMNS["a"][n]] for n in range(64, 128)]
@@ -127,36 +125,23 @@ def test_labels_and_weights_are_stacked_as_well(
 
 def test_all_other_columns_are_the_matrix_of_features(converter: SparkDatasetConverter) -> None:
     fields = [*FLOATS[::-1], "label"]
+    named = {"labels": "label", "schema_fields": fields, "stack": True}
     for batches in (with_torch, with_tf):
-        made = batches(
-            converter, labels="label", schema_fields=fields, stack=True, shuffle_row_groups=False
-        )
-        x, y = made[0]
-        order = [name for name in COLUMNS if name in FLOATS]
-        assert x.tolist() == [[COLUMNS[name][n] for name in order] for n in range(64)]
+        x, y = batches(converter, **named, shuffle_row_groups=False)[0]
+        assert x.tolist() == [[COLUMNS[name][n] for name in FLOATS] for n in range(64)]
         assert y.tolist() == COLUMNS["label"][:64]
 
 
 @pytest.mark.parametrize("batches", [with_torch, with_tf])
-def test_what_a_transform_makes_can_be_stacked(
-    converter: SparkDatasetConverter, batches: Batches
-) -> None:
+def test_made_columns_can_be_stacked(converter: SparkDatasetConverter, batches: Batches) -> None:
     def halve(frame: Any) -> Any:
         frame["half"] = (frame["a"] / 2).astype("float32")
         return frame[frame["n"] % 2 == 0][["half", "b", "n"]]
 
-    spec = TransformSpec(
-        halve, edit_fields=[("half", np.float32, (), False)], selected_fields=["half", "b", "n"]
-    )
-    made = batches(
-        converter,
-        features=["b", "half"],
-        labels="n",
-        stack=True,
-        transform_spec=spec,
-        shuffle_rows=True,
-        seed=1,
-    )
+    edited, selected = [("half", np.float32, (), False)], ["half", "b", "n"]
+    spec = TransformSpec(halve, edit_fields=edited, selected_fields=selected)
+    named = {"features": ["b", "half"], "labels": "n", "stack": True}
+    made = batches(converter, **named, transform_spec=spec, shuffle_rows=True, seed=1)
     rows = sorted((n, *row) for x, y in made for n, row in zip(y.tolist(), x.tolist(), strict=True))
     expected = [(n, COLUMNS["b"][n], COLUMNS["a"][n] / 2) for n in range(0, ROWS, 2)]
     assert rows == expected
@@ -185,9 +170,7 @@ def test_nulls_of_floats_are_nan_in_a_matrix(with_nulls: SparkDatasetConverter) 
         assert np.array_equal(x, [[1, 4], [np.nan, 5], [3, 6]], equal_nan=True)
 
 
-def test_nulls_of_integers_are_refused_filled_or_left_out(
-    with_nulls: SparkDatasetConverter,
-) -> None:
+def test_nulls_of_integers_are_refused_or_filled(with_nulls: SparkDatasetConverter) -> None:
     for batches in (with_torch, with_tf):
         with pytest.raises(NullValueError, match=r"'n' \(1\) hold nulls.*fill_nulls=\{'n': …\}"):
             batches(with_nulls, features=["n", "k"], stack=True)
@@ -208,24 +191,19 @@ def test_nulls_that_nobody_has_counted_are_refused(tmp_path: Path) -> None:
     assert x.tolist() == [[7], [8], [9]]
 
 
-MISTAKES: list[tuple[dict[str, Any], str]] = [
-    ({"features": ["a", "n", "b"]}, "most are float32, but 'n' is int64. Cast all"),
-    ({"features": ["a", "flag", "b"]}, "'flag' is bool"),
-    ({"features": ["a", "text"]}, "column 'text' has string values: leave it out"),
-    ({}, "but none is named: name them"),
-]
-
-
-@pytest.mark.parametrize(("arguments", "message"), MISTAKES)
 @pytest.mark.parametrize("batches", [with_torch, with_tf])
-def test_columns_that_cannot_be_stacked_are_named(
-    tmp_path: Path, batches: Batches, arguments: dict[str, Any], message: str
-) -> None:
+def test_columns_that_cannot_be_stacked_are_named(tmp_path: Path, batches: Batches) -> None:
     columns = {"a": [1.0], "b": [2.0], "n": [1], "flag": [True], "text": ["t"]}
     fields = {"a": "float", "b": "float", "n": "long", "flag": "boolean", "text": "string"}
     converter = converter_of(tmp_path / "data", columns, fields)
-    with pytest.raises(InvalidArgumentError, match=message):
-        batches(converter, stack=True, **arguments)
+    for features, message in (
+        (["a", "n", "b"], "most are float32, but 'n' is int64. Cast all"),
+        (["a", "flag", "b"], "'flag' is bool"),
+        (["a", "text"], "column 'text' has string values: leave it out"),
+        (None, "but none is named: name them"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=message):
+            batches(converter, stack=True, features=features)
 
 
 def test_tensorflow_knows_the_shape_of_a_matrix(converter: SparkDatasetConverter) -> None:
@@ -264,9 +242,7 @@ def test_a_name_gives_a_tensor_and_names_give_a_dict(inputs: dict[str, Any], tak
         ({"labels": ["a", "b", "y", "w"]}, "no column is left for the features"),
     ],
 )
-def test_columns_that_a_batch_does_not_have_are_refused_by_name(
-    inputs: dict[str, Any], words: str
-) -> None:
+def test_columns_that_no_batch_has_are_refused_by_name(inputs: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidArgumentError, match=words):
         ModelInputs(**inputs).columns(BATCH)
 
@@ -294,9 +270,7 @@ def loader_of(labelled: SparkDatasetConverter, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("order", ["exact", "elastic"])
-def test_named_columns_are_what_the_model_takes(
-    labelled: SparkDatasetConverter, order: str
-) -> None:
+def test_named_columns_are_what_a_model_takes(labelled: SparkDatasetConverter, order: str) -> None:
     names = {"features": ["b", "a"], "labels": "label", "sample_weights": "weight"}
     loader = loader_of(labelled, order=order, **names)
     assert len(loader) == 7

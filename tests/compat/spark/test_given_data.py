@@ -12,7 +12,6 @@ from tests.delta_tables import kill, two_versions
 from tests.mds_backend.convert.parquet_files import write
 from tests.mds_backend.small_datasets import write_numbers
 
-from mdstorm._datasets.sources import open_stored
 from mdstorm._spark.make_converter import databricks_path
 from mdstorm.errors import (
     ArgumentTypeError,
@@ -88,56 +87,37 @@ def test_the_columns_of_partitions_are_missing_as_in_petastorm(tmp_path: Path) -
     assert list(batch) == ["id", "x", "s"]
 
 
-def test_neither_a_session_nor_a_conf_is_needed(
-    monkeypatch: pytest.MonkeyPatch, data: Path
-) -> None:
-    from mdstorm._spark import make_converter
-
-    monkeypatch.delattr(make_converter, "session_of")
-    assert len(make_spark_converter(str(data))) == 6
-
-
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [
-        ("dbfs:/xx/yy", "file:/dbfs/xx/yy"),
-        ("dbfs:///xx/yy", "file:/dbfs/xx/yy"),
-        ("file:/dbfs/xx", "file:/dbfs/xx"),
-        ("file:///dbfs/xx", "file:///dbfs/xx"),
-        ("dbfs:/Volumes/a/b", "file:/dbfs/Volumes/a/b"),
-    ],
-)
-def test_paths_on_databricks(monkeypatch: pytest.MonkeyPatch, path: str, expected: str) -> None:
-    assert databricks_path(path) == path
+def test_paths_on_databricks_are_those_of_the_mount(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = {
+        "dbfs:/xx/yy": "file:/dbfs/xx/yy",
+        "dbfs:///xx/yy": "file:/dbfs/xx/yy",
+        "file:/dbfs/xx": "file:/dbfs/xx",
+        "file:///dbfs/xx": "file:///dbfs/xx",
+        "dbfs:/Volumes/a/b": "file:/dbfs/Volumes/a/b",
+    }
+    assert [databricks_path(path) for path in expected] == [*expected]
     monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "15.4")
-    assert databricks_path(path) == expected
-
-
-@pytest.mark.parametrize(
-    "path", ["dbfs://xx/yy", "/dbfs/x", "s3://bucket/x", "/Volumes/a/b/c", "file:/dbfs", "dbfs:x"]
-)
-def test_other_paths_on_databricks_are_refused(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
-    monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "15.4")
-    text = "On databricks runtime, if .* must be a dbfs fuse path like"
-    with pytest.raises(UnsupportedURLError, match=text) as caught:
-        databricks_path(path)
-    assert isinstance(caught.value, ValueError)
+    assert [databricks_path(path) for path in expected] == [*expected.values()]
+    for path in ("dbfs://x/y", "/dbfs/x", "s3://bucket/x", "/Volumes/a/b", "file:/dbfs", "dbfs:x"):
+        with pytest.raises(UnsupportedURLError, match="must be a dbfs fuse path like"):
+            databricks_path(path)
 
 
 def test_a_name_may_look_like_a_pattern(tmp_path: Path) -> None:
     write(tmp_path / "a[1]", TABLE)
-    assert len(open_stored(str(tmp_path / "a[1]"))) == 6
+    assert len(make_spark_converter(str(tmp_path / "a[1]"))) == 6
 
 
 @with_either
 def test_any_files_of_parquet_will_do_in_their_order(data: Path, read: Read) -> None:
     urls = [f"file://{data}/1.parquet", f"file://{data}/0.parquet"]
-    converter = SparkDatasetConverter(f"file://{data}", urls, 6)
-    (batch,) = read(converter, schema_fields=["id"], **IN_ORDER)
-    assert batch["id"] == [4, 5, 0, 1, 2, 3]
-    part = SparkDatasetConverter(f"file://{data}", urls[:1], 2)
-    (batch,) = read(part, schema_fields=["id"], **IN_ORDER)
-    assert batch["id"] == [4, 5]
+    for directory in (f"file://{data}", None):
+        for files, expected in ((urls, [4, 5, 0, 1, 2, 3]), (urls[:1], [4, 5])):
+            converter = SparkDatasetConverter(directory, files, len(expected))
+            (batch,) = read(converter, schema_fields=["id"], **IN_ORDER)
+            assert batch["id"] == expected
+    converter.delete()  # without a directory it has no copy to delete
+    assert len(list(data.glob("*.parquet"))) == 2
 
 
 @with_either
@@ -163,16 +143,6 @@ def test_states_of_some_shards_are_not_those_of_others(tmp_path: Path) -> None:
         for other, state in states:
             with nullcontext() if other is loader else pytest.raises(StateMismatchError):
                 loader.load_state_dict(state)
-
-
-@with_either
-def test_without_a_directory(data: Path, read: Read) -> None:
-    urls = [f"file://{data}/{n}.parquet" for n in range(2)]
-    converter = SparkDatasetConverter(cache_dir_url=None, file_urls=urls, dataset_size=6)
-    (batch,) = read(converter, schema_fields=["id"], **IN_ORDER)
-    assert batch["id"] == list(range(6))
-    converter.delete()  # has no copy to delete
-    assert len(list(data.glob("*.parquet"))) == 2
 
 
 @with_either

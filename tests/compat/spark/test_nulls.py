@@ -62,9 +62,8 @@ def test_a_transform_may_fill_the_nulls(tmp_path: Path, read: Read, name: str) -
     present = second if first is None else first
 
     def fill(frame: Any) -> Any:
-        cells = [present if _is_null(cell) else cell for cell in frame["v"]]
-        frame["v"] = cells
-        return frame
+        cells = zip(frame["v"], frame["v"].isna(), strict=True)
+        return frame.assign(v=[present if null else cell for cell, null in cells])
 
     (batch,) = read(nulls(tmp_path, name), transform_spec=TransformSpec(fill), **IN_ORDER)
     assert [_decoded(row) for row in batch["v"]] == [present, present]
@@ -74,10 +73,6 @@ def _decoded(value: Any) -> Any:
     if isinstance(value, list):
         return [_decoded(item) for item in value]
     return value.decode() if isinstance(value, bytes) else value
-
-
-def _is_null(cell: Any) -> bool:
-    return cell is None or cell != cell if not hasattr(cell, "__len__") else False
 
 
 @pytest.mark.parametrize(

@@ -14,16 +14,12 @@ from mdstorm.errors import InvalidArgumentError
 from mdstorm.predicates import in_set
 from mdstorm.spark import SparkDatasetConverter
 
-MAKERS = pytest.mark.parametrize("make", ["make_torch_dataloader", "make_tf_dataset"])
 
-
-@MAKERS
-@pytest.mark.parametrize("name", ["dataset_url_or_urls", "dataset_url"])
-def test_the_dataset_cannot_be_given_again(
-    ten: SparkDatasetConverter, make: str, name: str
-) -> None:
-    with pytest.raises(TypeError, match=f"got multiple values for argument '{name}'"):
-        getattr(ten, make)(**{name: "file:///elsewhere"})
+def test_the_dataset_is_not_given_again(ten: SparkDatasetConverter) -> None:
+    for make in (ten.make_torch_dataloader, ten.make_tf_dataset):
+        for name in ("dataset_url_or_urls", "dataset_url"):
+            with pytest.raises(TypeError, match=f"got multiple values for argument '{name}'"):
+                make(**{name: "file:///elsewhere"})
 
 
 @with_either
@@ -97,9 +93,7 @@ def wide(tmp_path: Path) -> SparkDatasetConverter:
 
 
 @with_either
-def test_nested_columns_are_left_out_with_a_warning(
-    wide: SparkDatasetConverter, read: Read
-) -> None:
+def test_nested_columns_are_left_out_and_warned_of(wide: SparkDatasetConverter, read: Read) -> None:
     with pytest.warns(UserWarning, match="has an unsupported field") as caught:
         (batch,) = read(wide, num_epochs=1)
     assert list(batch) == ["zeta", "alpha", "alpha_2", "words"]
@@ -107,14 +101,15 @@ def test_nested_columns_are_left_out_with_a_warning(
     assert re.findall(r"Column '(\w+)'", text) == ["struct", "map", "deep"]
 
 
-def test_a_column_that_is_left_out_is_told_once_for_all_loaders(
-    wide: SparkDatasetConverter,
-) -> None:
+def test_a_column_that_is_left_out_is_told_of_once(wide: SparkDatasetConverter) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
         next(iter(wide.make_torch_dataloader(num_epochs=1)))
         next(iter(wide.make_torch_dataloader(num_epochs=1)))
+        fields = ["struct", "map", "deep"]
+        (batch,) = wide.make_torch_dataloader(num_epochs=1, schema_fields=fields)
     assert len(caught) == 3  # columns
+    assert batch == {"struct": [{"a": 1}], "map": [[("k", 1)]], "deep": [[{"a": 1}]]}
 
 
 @with_either
@@ -136,16 +131,8 @@ def test_names_patterns_and_fields_select(
     assert list(batch) == expected
 
 
-def test_nested_columns_can_be_asked_for(wide: SparkDatasetConverter) -> None:
-    fields = ["struct", "map", "deep"]
-    (batch,) = wide.make_torch_dataloader(num_epochs=1, schema_fields=fields)
-    assert batch == {"struct": [{"a": 1}], "map": [[("k", 1)]], "deep": [[{"a": 1}]]}
-
-
 @pytest.mark.parametrize("name", ["a.b", "class", "_x", "two words"])
-def test_a_name_that_no_namedtuple_can_have_is_refused_with_a_remedy(
-    tmp_path: Path, name: str
-) -> None:
+def test_names_that_no_namedtuple_can_have_are_refused(tmp_path: Path, name: str) -> None:
     converter = converter_of(tmp_path / "names", {name: [1]}, {name: "long"})
     with pytest.raises(InvalidArgumentError, match=r"df\.toDF"):
         converter.make_tf_dataset()

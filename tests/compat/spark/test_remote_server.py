@@ -90,7 +90,7 @@ def test_without_one_the_error_says_so(server: SparkConnectServer, place: Path) 
     assert list((place / "client" / "cache").iterdir()) == []
 
 
-def test_without_staging_the_error_says_what_the_driver_misses(
+def test_without_staging_the_driver_misses_the_index(
     server: SparkConnectServer, place: Path
 ) -> None:
     parent = f"file://{place}/client/cache"

@@ -4,11 +4,13 @@ import os
 import shutil
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyspark.sql import functions
 from tests.compat.spark.converters import directories, ids
 from tests.conftest import IS_REFUSING, runs_python_on_executors
 
@@ -27,17 +29,11 @@ def with_column(spark: Any, column: Any) -> Any:
     return spark.range(5).select("id", column.alias("x"))
 
 
-def functions() -> Any:
-    from pyspark.sql import functions
-
-    return functions
-
-
 REUSED: dict[str, Frames] = {
-    "one object with rand()": lambda spark: same(with_column(spark, functions().rand())),
+    "one object with rand()": lambda spark: same(with_column(spark, functions.rand())),
     "one seed": lambda spark: (
-        with_column(spark, functions().rand(1)),
-        with_column(spark, functions().rand(1)),
+        with_column(spark, functions.rand(1)),
+        with_column(spark, functions.rand(1)),
     ),
     "filters in another order": lambda spark: (
         spark.range(9).where("id > 1 AND id < 7"),
@@ -60,8 +56,8 @@ NEW: dict[str, Frames] = {
         spark.range(5).selectExpr("1 AS x", "id"),
     ),
     "another seed": lambda spark: (
-        with_column(spark, functions().rand(1)),
-        with_column(spark, functions().rand(2)),
+        with_column(spark, functions.rand(1)),
+        with_column(spark, functions.rand(2)),
     ),
     "repartition and coalesce": lambda spark: (
         spark.range(5).repartition(1),
@@ -88,7 +84,7 @@ def test_different_frames_do_not(spark: Any, cache_dir: Path, name: str) -> None
         assert len(converter) == 5
 
 
-def test_options_belong_to_a_copy(spark: Any, cache_dir: Path) -> None:
+def test_options_and_parents_belong_to_a_copy(spark: Any, cache_dir: Path, tmp_path: Path) -> None:
     size = "parquet_row_group_size_bytes"
     groups: list[list[dict[str, Any]]] = [
         [
@@ -109,9 +105,6 @@ def test_options_belong_to_a_copy(spark: Any, cache_dir: Path) -> None:
     ]
     assert [len(one) for one in urls] == [1] * len(groups)
     assert len(set.union(*urls)) == len(groups)
-
-
-def test_a_copy_belongs_to_its_parent_directory(spark: Any, tmp_path: Path) -> None:
     parents = [f"file://{tmp_path}/a", f"file://{tmp_path}/b", f"file:{tmp_path}/a/"]
     first, other, again = (
         make_spark_converter(spark.range(5), parent_cache_dir_url=url) for url in parents
@@ -120,23 +113,19 @@ def test_a_copy_belongs_to_its_parent_directory(spark: Any, tmp_path: Path) -> N
     assert first.cache_dir_url == again.cache_dir_url
 
 
-def test_the_clock_and_user_functions_are_compared_as_plans(
-    classic_spark: Any, cache_dir: Path
-) -> None:
-    double = functions().udf(lambda x: x * 2, "long")
-    for column in (functions().current_timestamp(), double("id")):
+def test_the_clock_and_functions_are_compared_as_plans(classic_spark: Any, cache_dir: Path) -> None:
+    double = functions.udf(lambda x: x * 2, "long")
+    for column in (functions.current_timestamp(), double("id")):
         frames = [with_column(classic_spark, column) for _ in range(2)]
         first, second = map(make_spark_converter, frames)
         assert first.cache_dir_url == second.cache_dir_url
 
 
-def test_rows_from_python_and_unseeded_rand_are_new_each_time(
-    classic_spark: Any, cache_dir: Path
-) -> None:
+def test_rows_of_python_and_unseeded_rand_are_new(classic_spark: Any, cache_dir: Path) -> None:
     rows = [(1, "x")]
     for make in (
         lambda: classic_spark.createDataFrame(rows, ["a", "b"]),
-        lambda: with_column(classic_spark, functions().rand()),
+        lambda: with_column(classic_spark, functions.rand()),
     ):
         first, second = make_spark_converter(make()), make_spark_converter(make())
         assert first.cache_dir_url != second.cache_dir_url
@@ -163,20 +152,14 @@ def test_a_second_conversion_starts_no_job(classic_spark: Any, cache_dir: Path) 
 
 def test_threads_that_convert_equal_frames_write_one_copy(spark: Any, cache_dir: Path) -> None:
     together = threading.Barrier(4)
-    urls: list[str] = []
 
-    def convert() -> None:
+    def convert(_: int) -> str:
         df = spark.range(0, 50, 1, 2).selectExpr("id * 7 AS seven")
         together.wait(timeout=60)
-        urls.append(make_spark_converter(df).cache_dir_url)
+        return str(make_spark_converter(df).cache_dir_url)
 
-    threads = [threading.Thread(target=convert) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(urls) == 4
-    assert len(set(urls)) == 1
+    with ThreadPoolExecutor(4) as pool:
+        assert len(set(pool.map(convert, range(4)))) == 1
     assert directories(cache_dir) == 1
 
 

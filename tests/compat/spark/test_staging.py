@@ -7,9 +7,9 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import fsspec
@@ -19,20 +19,13 @@ from tests import refusing
 from tests.compat.spark.converters import directories, ids
 from tests.conftest import IS_CONNECT, of_values, runs_python_on_executors
 
+from mdstorm import errors
 from mdstorm._spark.copies import (
     DIRECTORY_CONF,
     DIRECTORY_VARIABLE,
     STAGING_CONF,
     STAGING_VARIABLE,
     staging_dir,
-)
-from mdstorm.errors import (
-    CredentialsError,
-    InvalidArgumentError,
-    MissingDependencyError,
-    UnsupportedTypeError,
-    UnsupportedURLError,
-    WriteError,
 )
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 from mdstorm_backend.convert import compare
@@ -93,9 +86,7 @@ def shards(converter: SparkDatasetConverter) -> list[bytes]:
 @pytest.mark.parametrize(
     "dtype", ["float32", pytest.param("float64", marks=pytest.mark.long), None]
 )
-def test_the_result_is_the_one_that_executors_write(
-    spark: Any, cache_dir: Path, dtype: str | None
-) -> None:
+def test_the_result_is_that_of_executors(spark: Any, cache_dir: Path, dtype: str | None) -> None:
     df = spark.range(0, 9, 1, 2).selectExpr(*COLUMNS)
     options = {"dtype": dtype, "compression_codec": "gzip" if dtype is None else None}
     direct = make_spark_converter(df, staging=False, **options)
@@ -163,7 +154,9 @@ def test_workers_without_mdstorm_are_an_error_unless_parquet_is_to_be_staged(
     monkeypatch.setitem(environment, "PYTHONPATH", str(package.parent))
     monkeypatch.setenv(STAGING_VARIABLE, "auto")
     df = classic_spark.range(0, 10, 1, 2)
-    with pytest.raises(MissingDependencyError, match=r"Install it on the work.*pass staging=True"):
+    with pytest.raises(
+        errors.MissingDependencyError, match=r"Install it on the work.*pass staging=True"
+    ):
         make_spark_converter(df)
     assert ids(make_spark_converter(df, staging=True)) == list(range(10))
 
@@ -178,7 +171,7 @@ def test_a_driver_without_credentials_raises_its_own_error(
     monkeypatch.setattr(_DriverOnly, "pipe_file", refuse)
     df = spark.range(3)
     monkeypatch.setattr(type(df), "mapInArrow", None)  # no job is run
-    with pytest.raises(CredentialsError, match=f"{driver_only}: needs other cred") as caught:
+    with pytest.raises(errors.CredentialsError, match=f"{driver_only}: needs other cred") as caught:
         make_spark_converter(df, parent_cache_dir_url=f"{driver_only}:///x", staging=staging)
     assert caught.value.__cause__ is None
 
@@ -232,9 +225,10 @@ def test_a_directory_that_executors_may_not_write_to_is_found_out(
     assert directories(parent) == len(list(parent.iterdir()))
 
 
-def test_a_frame_that_cannot_be_computed_leaves_nothing(
-    spark: Any, cache_dir: Path, set_conf: Any
-) -> None:
+def test_a_frame_that_fails_leaves_nothing(spark: Any, cache_dir: Path, set_conf: Any) -> None:
+    with pytest.raises(errors.UnsupportedTypeError, match="'x': type void"):
+        make_spark_converter(spark.sql("SELECT NULL AS x"), staging=True)
+    assert not cache_dir.exists()
     df = spark.range(3).selectExpr("CAST(raise_error('broken on purpose') AS int) AS x")
     with pytest.raises(Exception, match="broken on purpose"):
         make_spark_converter(df, staging=True)
@@ -251,7 +245,9 @@ def test_a_frame_that_cannot_be_computed_leaves_nothing(
 def test_a_directory_that_spark_cannot_write_to_is_told_in_short(
     spark: Any, tmp_path: Path, driver_only: str, staging: str, reason: str
 ) -> None:
-    with pytest.raises(WriteError, match="Choose another directory as staging_dir_url") as caught:
+    with pytest.raises(
+        errors.WriteError, match="Choose another directory as staging_dir_url"
+    ) as caught:
         materialize_staged(spark.range(3), f"{tmp_path}/mds", staging)
     assert f"cannot write Parquet to {staging}/_mdstorm_staging_" in str(caught.value)
     assert f"({reason}" in str(caught.value)
@@ -273,24 +269,16 @@ def own_disks(monkeypatch: pytest.MonkeyPatch) -> None:
                 directory.remove(name)
 
     monkeypatch.setattr(staged_parquet, "_write", written)
-    monkeypatch.setattr(staged_parquet, "is_local", lambda session: False)
+    monkeypatch.setattr(staged_parquet.sessions, "is_local", lambda session: False)
 
 
 @of_values
-def test_executors_with_disks_of_their_own_lose_no_rows(
-    spark: Any, tmp_path: Path, own_disks: None
-) -> None:
-    with pytest.raises(WriteError, match="this process sees 1") as caught:
+def test_executors_with_own_disks_lose_no_rows(spark: Any, tmp_path: Path, own_disks: None) -> None:
+    with pytest.raises(errors.WriteError, match="this process sees 1") as caught:
         materialize_staged(spark.range(10), f"{tmp_path}/mds", f"file://{tmp_path}/staging")
     assert "executors write to disks of their own: of 64 rows" in str(caught.value)
     assert not (tmp_path / "mds").exists()
     assert list((tmp_path / "staging").glob("_mdstorm_*")) == []
-
-
-def test_a_refused_type_is_told_before_spark_writes(spark: Any, cache_dir: Path) -> None:
-    with pytest.raises(UnsupportedTypeError, match="'x': type void"):
-        make_spark_converter(spark.sql("SELECT NULL AS x"), staging=True)
-    assert not cache_dir.exists()
 
 
 def test_settings_of_the_session_are_as_before(spark: Any, tmp_path: Path, set_conf: Any) -> None:
@@ -303,17 +291,6 @@ def test_settings_of_the_session_are_as_before(spark: Any, tmp_path: Path, set_c
     dataset = materialize_staged(df, f"{tmp_path}/mds", f"file://{tmp_path}/staging")
     assert dataset.to_table().column("t").to_pylist()[0].microsecond == 1
     assert (spark.conf.get(key), spark.conf.get(other, None)) == ("TIMESTAMP_MILLIS", before)
-
-
-@dataclass
-class Session:
-    """A session that has settings, and runs nothing."""
-
-    settings: dict[str, str]
-
-    @property
-    def conf(self) -> dict[str, str]:
-        return self.settings
 
 
 @pytest.mark.parametrize(
@@ -337,20 +314,20 @@ def test_the_first_that_says_whether_to_stage_counts(
     settings = {"spark.master": "local[2]"} | ({STAGING_CONF: conf} if conf else {})
     if variable:
         monkeypatch.setenv(STAGING_VARIABLE, variable)
-    session: Any = Session(settings)
+    session: Any = SimpleNamespace(conf=settings)  # runs nothing
     found = staging_dir(session, "file:///cache", argument, None)
     assert found == ("file:///cache" if expected else None)
 
 
 def test_the_first_that_says_where_to_stage_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    session: Any = Session({DIRECTORY_CONF: "dbfs:/conf"})
+    session: Any = SimpleNamespace(conf={DIRECTORY_CONF: "dbfs:/conf"})
     monkeypatch.setenv(DIRECTORY_VARIABLE, "/Volumes/a/b/c")
     assert staging_dir(session, "file:///cache", True, "s3://x/y/") == "s3://x/y"
     assert staging_dir(session, "file:///cache", True, None) == "file:///dbfs/conf"
-    session.settings.clear()
+    session.conf.clear()
     assert staging_dir(session, "file:///cache", True, None) == "file:///Volumes/a/b/c"
-    with pytest.raises(UnsupportedURLError, match="scheme-less staging directory"):
+    with pytest.raises(errors.UnsupportedURLError, match="scheme-less staging directory"):
         staging_dir(session, "file:///cache", True, "/tmp/x")
     monkeypatch.setenv(STAGING_VARIABLE, "perhaps")
-    with pytest.raises(InvalidArgumentError, match="'perhaps': set it to one of true"):
+    with pytest.raises(errors.InvalidArgumentError, match="'perhaps': set it to one of true"):
         staging_dir(session, "file:///cache", None, None)

@@ -84,9 +84,7 @@ def test_what_a_transform_makes_can_be_named(mixed: SparkDatasetConverter) -> No
     assert y.numpy().tolist() == [True, False, True]
 
 
-def test_columns_that_are_not_named_may_hold_what_tensorflow_has_no_value_for(
-    tmp_path: Path,
-) -> None:
+def test_columns_that_are_not_named_may_hold_nulls(tmp_path: Path) -> None:
     columns = {"x": [1.0, 2.0], "y": [0, 1], "text": [None, "a"], "z": [None, 3]}
     fields = {"x": "float", "y": "long", "text": "string", "z": "long"}
     converter = converter_of(tmp_path / "nulls", columns, fields)

@@ -38,9 +38,7 @@ def test_a_shard_may_lose_all_rows(ten: SparkDatasetConverter, read: Read) -> No
 
 
 @with_either
-def test_all_rows_lost_is_an_empty_stream_and_a_warning(
-    ten: SparkDatasetConverter, read: Read
-) -> None:
+def test_no_rows_are_an_empty_stream_and_a_warning(ten: SparkDatasetConverter, read: Read) -> None:
     with pytest.warns(UserWarning, match="No matching data is available"):
         assert (
             numbers(ten, read, TransformSpec(lambda frame: frame.iloc[:0]), num_epochs=None) == []
@@ -248,7 +246,7 @@ def test_missing_numbers_become_nan_in_pytorch_and_an_error_in_tensorflow(
         tf_batch(two, returning(values))
 
 
-def test_an_undeclared_change_is_cast_to_the_stored_type_in_tensorflow(
+def test_undeclared_changes_are_cast_to_the_stored_type_in_tensorflow(
     two: SparkDatasetConverter,
 ) -> None:
     spec = TransformSpec(lambda frame: frame / 2)

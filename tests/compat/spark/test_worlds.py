@@ -89,6 +89,9 @@ class TestAutomaticShares:
                 seen["rows"] += [int(row.number) for row in reader]
         for name, found in seen.items():
             assert Counter(found) == Counter(range(ROWS)), name
+        ngram = NGram({0: ["number"], 1: ["number"]}, 1, "number")
+        with pytest.raises(UnsupportedArgumentError, match="n-grams cannot be combined with"):
+            make_reader(url, ngram, cur_shard="auto")
 
     @pytest.mark.parametrize("make", ["make_torch_dataloader", "make_tf_dataset"])
     def test_a_rank_that_is_a_row_short_has_as_many_batches(
@@ -102,11 +105,6 @@ class TestAutomaticShares:
             launch(rank, 2)
             sizes.append([len(b["number"] if isinstance(b, dict) else b.number) for b in batches])
         assert sizes == [[8, 9], [8, 8]]
-
-    def test_n_grams_need_integers(self, thousand: SparkDatasetConverter) -> None:
-        ngram = NGram({0: ["number"], 1: ["number"]}, 1, "number")
-        with pytest.raises(UnsupportedArgumentError, match="n-grams cannot be combined with"):
-            make_reader(thousand.cache_dir_url, ngram, cur_shard="auto")
 
 
 class TestWarning:
@@ -146,11 +144,7 @@ class TestWarning:
         assert len(caplog.records) == 1
 
     def test_it_stays_away_where_a_strategy_of_tensorflow_shards(
-        self,
-        thousand: SparkDatasetConverter,
-        launch: Launch,
-        monkeypatch: pytest.MonkeyPatch,
-        caplog: pytest.LogCaptureFixture,
+        self, thousand: SparkDatasetConverter, launch: Launch, monkeypatch: Any, caplog: Any
     ) -> None:
         launch(1, 2)
         monkeypatch.setattr("mdstorm_backend.loaders.tf.in_cluster", lambda: True)
@@ -158,11 +152,7 @@ class TestWarning:
         assert not caplog.records
 
     def test_half_of_the_variables_is_no_error(
-        self,
-        thousand: SparkDatasetConverter,
-        launch: Launch,
-        monkeypatch: pytest.MonkeyPatch,
-        caplog: pytest.LogCaptureFixture,
+        self, thousand: SparkDatasetConverter, launch: Launch, monkeypatch: Any, caplog: Any
     ) -> None:
         monkeypatch.setenv("HOROVOD_RANK", "1")
         assert len(list(thousand.make_torch_dataloader(ROWS, **SHUFFLED))) == 1
