@@ -26,15 +26,12 @@ def test_the_version_is_shown_and_the_help_names_every_command() -> None:
 
 
 def test_help_loads_no_command() -> None:
-    program = "\n".join(
-        [
-            "import sys",
-            "from mdstorm.cli import main",
-            "main(['--help'], standalone_mode=False)",
-            "names = ('mdstorm_backend.datasets.dataset', 'numpy', 'pyarrow', 'rich')",
-            "assert not [name for name in names if name in sys.modules]",
-        ]
-    )
+    program = """
+import sys
+from mdstorm.cli import main
+main(['--help'], standalone_mode=False)
+assert not {'mdstorm_backend.datasets.dataset', 'numpy', 'pyarrow', 'rich'} & {*sys.modules}
+"""
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60, capture_output=True)
 
 
@@ -55,13 +52,8 @@ def test_storage_options_reach_the_file_system(monkeypatch: pytest.MonkeyPatch) 
     options = ['client_kwargs={"port": 1}', "anon=true", "profile=me=you", 'key="12"', "empty="]
     flags = [flag for option in options for flag in ("--storage-option", option)]
     run("inspect", "s3://bucket/x", *flags)
-    assert found == {
-        "client_kwargs": {"port": 1},
-        "anon": True,
-        "profile": "me=you",
-        "key": "12",
-        "empty": "",
-    }
+    text = {"profile": "me=you", "key": "12", "empty": ""}
+    assert found == {"client_kwargs": {"port": 1}, "anon": True, **text}
 
 
 def test_the_index_stands_for_the_dataset(dataset: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,7 @@ MISTAKES = [
     ("inspect P", 3, "mdstorm convert"),
     ("inspect /nope", 3, "there is no dataset at file:///nope"),
     ("inspect M --format yaml", 2, "is not one of 'table', 'json'"),
-    ("inspect M --storage-option abc", 2, "not of the form KEY=VALUE"),
+    ("inspect M --storage-option s3cret", 2, "not of the form KEY=VALUE"),
     ("head /nope", 3, "there is no dataset at file:///nope"),
     ("head FOLDER", 3, "index.json"),
     ("head M -n -1", 2, "-1 is not in the range"),
@@ -74,15 +74,10 @@ def test_a_mistake_is_told_with_its_remedy(
     result = run(*arguments)
     assert (result.exit_code, result.stdout) == (code, "")
     assert words in result.stderr
+    assert "s3cret" not in result.stderr
     if code == 3:
         assert result.stderr.startswith("error: ")
         assert result.stderr.count("\n") == 1
-
-
-def test_what_may_be_a_secret_is_not_repeated() -> None:
-    result = run("inspect", "/x", "--storage-option", "s3cret")
-    assert "not of the form KEY=VALUE" in result.stderr
-    assert "s3cret" not in result.stderr
 
 
 def test_a_path_that_is_not_utf_8_is_written_as_escapes(tmp_path: Path) -> None:

@@ -67,9 +67,6 @@ def test_lost_repeated_and_wrong_rows_are_counted() -> None:
     found = judged("x", {"ids": [*range(5, ROWS), 9], "wrong": {"date": 3}})
     assert found.status == "problem"
     assert "5 rows lost, 1 repeated, wrong values: date (3)" in found.found
-
-
-def test_a_value_of_another_row_is_wrong() -> None:
     rows = [0, 1, 3]
     right = {
         name: [None if is_null(i) else value(i) for i in rows]

@@ -2,7 +2,6 @@
 
 import json
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
@@ -203,48 +202,37 @@ def test_a_block_that_writes_nothing_is_an_error(tmp_path: Path) -> None:
 
 
 def test_files_without_rows_are_part_of_the_dataset(tmp_path: Path) -> None:
+    (tmp_path / "._common_metadata.crc").write_bytes(b"old")  # which is removed
     with materialize_dataset(None, tmp_path.as_uri(), IDS):
         pq.write_metadata(pa.schema([("id", pa.int64())]), tmp_path / "a.parquet")
     assert counts(tmp_path) == {"a.parquet": 0}
     with materialize_dataset(None, tmp_path.as_uri(), IDS):
         write_ids(tmp_path, "b.parquet", range(2))
     assert counts(tmp_path) == {"a.parquet": 0, "b.parquet": 1}
+    assert content(tmp_path).keys() == {"a.parquet", "b.parquet", "_common_metadata"}
     assert ids_of(tmp_path) == [0, 1]
 
 
-def _other_columns(directory: Path) -> None:
-    pq.write_table(pa.table({"day": [1]}), directory / "theirs.parquet")
-
-
-def _other_type(directory: Path) -> None:
-    table = encoded(range(3)).drop(["vec"]).append_column("vec", pa.array([1.5] * 3))
-    pq.write_table(table.select(SCHEMA.fields.keys()), directory / "a.parquet")
-
-
-def _no_parquet(directory: Path) -> None:
-    (directory / "notes.txt").write_text("mine")
-
-
-@pytest.mark.parametrize(
-    ("spoil", "message"),
-    [
-        (_other_columns, r"theirs\.parquet has no column 'id', which .*/a\.parquet has"),
-        (_other_type, r"column 'vec' in .* is double, but NdarrayCodec\(\) stores bytes"),
-        (_no_parquet, r"notes\.txt is not a Parquet file"),
-    ],
-)
-def test_files_that_do_not_belong_to_the_dataset_are_named(
-    tmp_path: Path, spoil: Callable[[Path], None], message: str
-) -> None:
-    write(tmp_path, "a.parquet", range(3))
-    spoil(tmp_path)
-    before = content(tmp_path)
-    with (
-        pytest.raises(errors.PetastormMetadataGenerationError, match=message),
-        materialize_dataset(None, tmp_path.as_uri(), SCHEMA),
+def test_files_that_do_not_belong_to_the_dataset_are_named(tmp_path: Path) -> None:
+    columns = pa.table({"day": [1]})
+    types = encoded(range(3)).set_column(1, "vec", pa.array([1.5] * 3))
+    for name, table, message in (
+        ("theirs.parquet", columns, r"theirs\.parquet has no column 'id', which .*/a\.parquet has"),
+        ("a.parquet", types, r"column 'vec' in .* is double, but NdarrayCodec\(\) stores bytes"),
+        ("notes.txt", None, r"notes\.txt is not a Parquet file"),
     ):
-        pass
-    assert content(tmp_path) == before
+        write(tmp_path / name, "a.parquet", range(3))
+        if table is None:
+            (tmp_path / name / name).write_text("mine")
+        else:
+            pq.write_table(table, tmp_path / name / name)
+        before = content(tmp_path)
+        with (
+            pytest.raises(errors.PetastormMetadataGenerationError, match=message),
+            materialize_dataset(None, (tmp_path / name).as_uri(), SCHEMA),
+        ):
+            pass
+        assert content(tmp_path) == before
 
 
 def test_blocks_that_end_together_lose_no_file(tmp_path: Path) -> None:
@@ -318,13 +306,6 @@ def test_an_index_of_other_row_groups_does_not_survive(tmp_path: Path) -> None:
             get_row_group_indexes(tmp_path.as_uri())
         block()
     assert b"dataset-toolkit.rowgroups_index.v1" not in metadata(tmp_path)
-
-
-def test_a_checksum_of_the_metadata_before_is_removed(tmp_path: Path) -> None:
-    (tmp_path / "._common_metadata.crc").write_bytes(b"old")
-    with materialize_dataset(None, tmp_path.as_uri(), IDS):
-        write_ids(tmp_path, "a.parquet", range(3))
-    assert content(tmp_path).keys() == {"a.parquet", "_common_metadata"}
 
 
 class TestSummaries:
@@ -442,14 +423,11 @@ def test_every_session_obeys_the_size_of_row_groups(
 
 
 def test_a_codec_in_the_schema_is_compared_too(tmp_path: Path) -> None:
-    def block(name: str, codec: Any) -> None:
+    refusal = pytest.raises(errors.PetastormMetadataGenerationError, match=r"\['a'\]")
+    for codec, told in ((NdarrayCodec(), nullcontext()), (CompressedNdarrayCodec(), refusal)):
         schema = Unischema("S", [UnischemaField("a", np.float32, (2,), codec)])
-        with materialize_dataset(None, tmp_path.as_uri(), schema):
-            pq.write_table(pa.table({"a": [b""]}), tmp_path / name)
-
-    block("a.parquet", NdarrayCodec())
-    with pytest.raises(errors.PetastormMetadataGenerationError, match=r"\['a'\]"):
-        block("b.parquet", CompressedNdarrayCodec())
+        with told, materialize_dataset(None, tmp_path.as_uri(), schema):
+            pq.write_table(pa.table({"a": [b""]}), tmp_path / f"{type(codec).__name__}.parquet")
 
 
 @pytest.mark.long

@@ -24,6 +24,8 @@ from mdstorm.utils import decode_row
 from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.parquet import open_parquet
 
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
+BINARIES = st.binary(max_size=5).filter(lambda b: not b.endswith(b"\0"))
 #: Types of scalars, how Spark stores them, and their values.
 SCALARS: list[tuple[Any, str, pa.DataType, Any]] = [
     (np.int8, "byte", pa.int8(), st.integers(-128, 127)),
@@ -33,18 +35,8 @@ SCALARS: list[tuple[Any, str, pa.DataType, Any]] = [
     (np.float32, "float", pa.float32(), st.floats(width=32, allow_nan=False)),
     (np.float64, "integer", pa.int32(), st.integers(-1000, 1000)),
     (np.bool_, "boolean", pa.bool_(), st.booleans()),
-    (
-        np.str_,
-        "string",
-        pa.string(),
-        st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")),
-    ),
-    (
-        np.bytes_,
-        "binary",
-        pa.binary(),
-        st.binary(max_size=5).filter(lambda b: not b.endswith(b"\0")),
-    ),
+    (np.str_, "string", pa.string(), TEXTS),
+    (np.bytes_, "binary", pa.binary(), BINARIES),
     (Decimal, "decimal(9,2)", pa.decimal128(9, 2), st.decimals(-99, 99, places=2)),
     (np.datetime64, "date", pa.date32(), st.dates()),
 ]

@@ -56,67 +56,40 @@ def test_no_setting_is_an_error(conf: dict[str, str]) -> None:
         parent_cache_dir(session(**conf))
 
 
-@pytest.mark.parametrize(
-    ("argument", "mdstorm", "petastorm", "variable", "wins"),
-    [
+def test_the_first_setting_given_wins(spark: Any, set_conf: Any, monkeypatch: Any) -> None:
+    for argument, mdstorm, petastorm, variable, wins in (
+        ("", "", "file:/p", None, "file:///p"),
         ("file:/a", "file:/m", "file:/p", "file:/v", "file:///a"),
         (None, "file:/m", "file:/p", "file:/v", "file:///m"),
         (None, None, "file:/p", "file:/v", "file:///p"),
         (None, None, None, "file:/v", "file:///v"),
-        ("", "", "file:/p", None, "file:///p"),
-    ],
-)
-def test_the_first_setting_given_wins(
-    spark: Any,
-    set_conf: Any,
-    monkeypatch: pytest.MonkeyPatch,
-    argument: str | None,
-    mdstorm: str | None,
-    petastorm: str | None,
-    variable: str | None,
-    wins: str,
-) -> None:
-    set_conf(MDSTORM, mdstorm)
-    set_conf(PETASTORM, petastorm)
-    if variable is not None:
-        monkeypatch.setenv(VARIABLE, variable)
-    assert parent_cache_dir(spark, argument) == wins
-
-
-@pytest.mark.parametrize(
-    ("url", "master", "warns"),
-    [
-        ("file:///tmp/x", "spark://master:7077", True),
-        ("file:///dbfsx/y", "yarn", True),
-        ("file:///tmp/x", "local[8]", False),
-        ("file:///tmp/x", "LOCAL", False),
-        ("file:///dbfs/x", "spark://master:7077", False),
-        ("dbfs:/x", "spark://master:7077", False),
-        ("/Volumes/a/b", "spark://master:7077", False),
-        ("s3://bucket/x", "spark://master:7077", False),
-    ],
-)
-def test_a_disk_of_the_driver_is_warned_of_on_a_databricks_cluster(
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    url: str,
-    master: str,
-    warns: bool,
-) -> None:
-    conf = {PETASTORM: url, "spark.master": master}
-    with caplog.at_level(logging.WARNING):
-        parent_cache_dir(session(**conf))
-        assert not caplog.records
-        monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "16.4")
-        parent_cache_dir(session(**conf))
-    assert [r.name for r in caplog.records] == ["mdstorm.spark.spark_dataset_converter"] * warns
-    assert all("you should specify a dbfs fuse path" in r.getMessage() for r in caplog.records)
-
-
-def test_the_setting_comes_before_anything_else(spark: Any, set_conf: Any) -> None:
-    set_conf(PETASTORM, None)
-    with pytest.raises(ValueError, match="Please set the spark config"):
+    ):
+        set_conf(MDSTORM, mdstorm)
+        set_conf(PETASTORM, petastorm)
+        if variable is not None:
+            monkeypatch.setenv(VARIABLE, variable)
+        assert parent_cache_dir(spark, argument) == wins
+    monkeypatch.delenv(VARIABLE)
+    with pytest.raises(ValueError, match="Please set the spark config"):  # before anything else
         make_spark_converter(spark.range(1), compression_codec="no such codec")
+
+
+def test_a_disk_of_the_driver_is_warned_of_on_a_databricks_cluster(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster, there = "spark://master:7077", ("file:///tmp/x", "file:///dbfsx/y")
+    seen = ("file:///dbfs/x", "dbfs:/x", "/Volumes/a/b", "s3://bucket/x")
+    given = [(url, cluster) for url in (*there, *seen)]
+    given += [("file:///tmp/x", "yarn"), ("file:///tmp/x", "local[8]"), ("file:///tmp/x", "LOCAL")]
+    with caplog.at_level(logging.WARNING):
+        for _ in ("elsewhere", "on Databricks"):
+            assert not caplog.records
+            for url, master in given:
+                parent_cache_dir(session(**{PETASTORM: url, "spark.master": master}))
+            monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "16.4")
+    assert [r.args[-1] for r in caplog.records] == [*there, "file:///tmp/x"]
+    assert {r.name for r in caplog.records} == {"mdstorm.spark.spark_dataset_converter"}
+    assert all("you should specify a dbfs fuse path" in r.getMessage() for r in caplog.records)
 
 
 @of_values
@@ -128,12 +101,8 @@ def test_the_setting_comes_before_anything_else(spark: Any, set_conf: Any) -> No
     ],
 )
 def test_a_converter_writes_reads_and_deletes(spark: Any, volume: Path, staging: bool) -> None:
-    options: dict[str, Any] = {
-        "parent_cache_dir_url": f"file://{volume}/cache",
-        "parquet_row_group_size_bytes": 1000,
-        "cache_key": "numbers",
-        "staging": staging,
-    }
+    options: dict[str, Any] = {"parent_cache_dir_url": f"file://{volume}/cache", "staging": staging}
+    options |= {"parquet_row_group_size_bytes": 1000, "cache_key": "numbers"}
     df = spark.range(200).repartition(2)
     converter = make_spark_converter(df, **options)
     assert len(converter.file_urls) > 2

@@ -132,10 +132,7 @@ def test_a_session_that_refuses_python_on_executors_stages(
     spark: Any, cache_dir: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv(STAGING_VARIABLE, "auto")
-    with (
-        refusing.without_python_on_executors(connect=IS_CONNECT),
-        caplog.at_level(logging.WARNING, "mdstorm"),
-    ):
+    with refusing.without_python_on_executors(connect=IS_CONNECT), caplog.at_level("WARNING"):
         converter = make_spark_converter(spark.range(0, 10, 1, 2), dtype=None)
     (record,) = caplog.records
     assert "(AnalysisException: [NOT_SUPPORTED_WITH_SERVERLESS] " in record.getMessage()
@@ -203,10 +200,7 @@ def without_the_rights_of_root(directory: Path) -> Path:
 
 @runs_python_on_executors
 def test_a_directory_that_executors_may_not_write_to_is_found_out(
-    classic_spark: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    request: pytest.FixtureRequest,
+    classic_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: Any
 ) -> None:
     """The Python processes of the executors may not; Spark's own writer and the driver may."""
     context = classic_spark.sparkContext
@@ -293,30 +287,20 @@ def test_settings_of_the_session_are_as_before(spark: Any, tmp_path: Path, set_c
     assert (spark.conf.get(key), spark.conf.get(other, None)) == ("TIMESTAMP_MILLIS", before)
 
 
-@pytest.mark.parametrize(
-    ("argument", "conf", "variable", "expected"),
-    [
+def test_the_first_that_says_whether_to_stage_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    for argument, conf, variable, expected in (
         (True, "false", "false", True),
         (False, "true", "true", False),
         (None, "true", "false", True),
         (None, "FALSE", "true", False),
-        (None, None, "True", True),
-        (None, None, None, False),
-    ],
-)
-def test_the_first_that_says_whether_to_stage_counts(
-    monkeypatch: pytest.MonkeyPatch,
-    argument: bool | None,
-    conf: str | None,
-    variable: str | None,
-    expected: bool,
-) -> None:
-    settings = {"spark.master": "local[2]"} | ({STAGING_CONF: conf} if conf else {})
-    if variable:
+        (None, "", "True", True),
+        (None, "", "", False),
+    ):
         monkeypatch.setenv(STAGING_VARIABLE, variable)
-    session: Any = SimpleNamespace(conf=settings)  # runs nothing
-    found = staging_dir(session, "file:///cache", argument, None)
-    assert found == ("file:///cache" if expected else None)
+        settings = {"spark.master": "local[2]", STAGING_CONF: conf}
+        session: Any = SimpleNamespace(conf=settings)  # runs nothing
+        found = staging_dir(session, "file:///cache", argument, None)
+        assert found == ("file:///cache" if expected else None)
 
 
 def test_the_first_that_says_where_to_stage_counts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,10 +49,10 @@ def test_a_batch_is_a_namedtuple_in_the_order_of_the_frame(mixed: SparkDatasetCo
     assert type(next(iter(some))).__name__ == "inferred_schema_view_view"
 
 
-@pytest.mark.parametrize("prefetch", [None, 0, 1, 5])
-def test_prefetch_changes_no_batch(ten: SparkDatasetConverter, prefetch: int | None) -> None:
-    with ten.make_tf_dataset(batch_size=4, prefetch=prefetch, **IN_ORDER) as dataset:
-        assert [len(batch.number) for batch in dataset] == [4, 4, 2]
+def test_prefetch_changes_no_batch(ten: SparkDatasetConverter) -> None:
+    for prefetch in (None, 0, 1, 5):
+        with ten.make_tf_dataset(batch_size=4, prefetch=prefetch, **IN_ORDER) as dataset:
+            assert [len(batch.number) for batch in dataset] == [4, 4, 2]
 
 
 def test_columns_are_named_for_a_model(mixed: SparkDatasetConverter) -> None:
@@ -73,13 +73,9 @@ def test_what_a_transform_makes_can_be_named(mixed: SparkDatasetConverter) -> No
         frame["double"] = frame["weight"] * 2
         return frame[["double", "flag"]]
 
-    spec = TransformSpec(
-        double, edit_fields=[("double", np.float32, (), False)], selected_fields=["double", "flag"]
-    )
-    dataset = mixed.make_tf_dataset(
-        batch_size=3, features="double", labels="flag", transform_spec=spec, **IN_ORDER
-    )
-    x, y = next(iter(dataset))
+    edited, named = [("double", np.float32, (), False)], {"features": "double", "labels": "flag"}
+    spec = TransformSpec(double, edit_fields=edited, selected_fields=["double", "flag"])
+    x, y = next(iter(mixed.make_tf_dataset(batch_size=3, transform_spec=spec, **named, **IN_ORDER)))
     assert x.numpy().tolist() == np.array([0, 0.2, 0.4], "f4").tolist()
     assert y.numpy().tolist() == [True, False, True]
 
@@ -101,14 +97,8 @@ def test_keras_trains_on_named_columns_without_being_told_their_number(
     model.compile("sgd", "mse")
     arguments = {"batch_size": 7, "num_epochs": 1, "features": "pair"}
     train = mixed.make_tf_dataset(labels="weight", **arguments)
-    history = model.fit(
-        train,
-        epochs=2,
-        validation_data=train,
-        class_weight=dict.fromkeys(range(5), 1.0),
-        shuffle=False,
-        verbose=0,
-    )
+    options = {"validation_data": train, "class_weight": dict.fromkeys(range(5), 1.0)}
+    history = model.fit(train, epochs=2, shuffle=False, verbose=0, **options)
     assert history.epoch == [0, 1]
     assert "ran out of data" not in "".join(str(warning.message) for warning in recwarn)
     assert model.predict(mixed.make_tf_dataset(**arguments), verbose=0).shape == (ROWS, 1)
