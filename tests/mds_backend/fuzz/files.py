@@ -7,6 +7,7 @@ import warnings
 from contextlib import suppress
 from decimal import Decimal
 from functools import cache
+from itertools import product
 from pathlib import Path
 from random import Random
 from shutil import copytree, rmtree
@@ -24,7 +25,7 @@ from mdstorm.errors import MDStormError as ReaderError
 from mdstorm.unischema import UnischemaField
 from mdstorm_backend.errors import MDStormError
 from mdstorm_backend.format.schema import Column
-from mdstorm_backend.parquet import ParquetDataset, open_parquet, value_bounds
+from mdstorm_backend.parquet import open_parquet, value_bounds
 from mdstorm_backend.read.late import object_decoder
 
 _ROWS = 40
@@ -117,20 +118,15 @@ def _open_and_read(url: str) -> bool:
     with suppress(MDStormError):
         value_bounds(dataset, dataset.schema.names)
     for number in range(len(dataset.row_groups)):
-        _read_shard(dataset, number)
-    return True
-
-
-def _read_shard(dataset: ParquetDataset, number: int) -> None:
-    """Read a row group, whose pages may hold texts that are none."""
-    shard = dataset.shard(number)
-    for name in dataset.schema.names:
-        for exact_nulls in (False, True):
+        shard = dataset.shard(number)
+        # The pages of a row group may hold texts that are none.
+        for name, exact_nulls in product(dataset.schema.names, (False, True)):
             with suppress(MDStormError, UnicodeDecodeError):
                 read = shard.decoded([name], exact_nulls=exact_nulls)
                 assert len(read[name]) == shard.num_samples
-    with suppress(MDStormError, UnicodeDecodeError):
-        shard.sample(0)
+        with suppress(MDStormError, UnicodeDecodeError):
+            shard.sample(0)
+    return True
 
 
 #: A column of images.

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 from random import Random
 from shutil import rmtree
@@ -162,9 +163,13 @@ def _open_and_read(data: bytes, info: ShardInfo, schema: Schema, random: Random)
         shard = MDSShard(data, info, schema, url="file:///shard.mds")
     except MDStormError:
         return False
-    for column in schema:
-        for exact_nulls in (False, True):
-            _read_column(shard, column.name, exact_nulls)
+    for column, exact_nulls in product(schema, (False, True)):
+        with _reported():
+            every = np.arange(shard.num_samples)
+            values = shard.read(every, [column.name], exact_nulls=exact_nulls)[column.name]
+            assert len(values) == shard.num_samples
+            if column.is_late:
+                assert len(LateDecoder(column)(values)) == shard.num_samples
     rows = sorted({random.randrange(info.samples) for _ in range(2)} if info.samples else ())
     with _reported():
         batch = shard.read(np.array(rows, np.int64), schema.names)
@@ -173,15 +178,6 @@ def _open_and_read(data: bytes, info: ShardInfo, schema: Schema, random: Random)
         with _reported():
             assert list(shard.sample(row)) == list(schema.names)
     return True
-
-
-def _read_column(shard: MDSShard, name: str, exact_nulls: bool) -> None:
-    column = shard.schema[name]
-    with _reported():
-        values = shard.read(np.arange(shard.num_samples), [name], exact_nulls=exact_nulls)[name]
-        assert len(values) == shard.num_samples
-        if column.is_late:
-            assert len(LateDecoder(column)(values)) == shard.num_samples
 
 
 #: What is attacked, which of it, and how often each.
