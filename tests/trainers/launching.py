@@ -70,6 +70,18 @@ class Run:
         lines = [file.read_text().splitlines() for file in by_rank]
         return Delivered([[json.loads(line) for line in rank] for rank in lines])
 
+    def check_goes_on(self, rows: int) -> None:
+        """Check that the first run read all rows of its epochs, and the second one what was left.
+
+        Where as many ranks go on, they train on the same batches.
+        """
+        for epoch in ("train0", "train1"):
+            assert self.delivered(epoch).rows == each_once(rows)
+        if len(self.delivered("train0").batches) == len(self.delivered("resumed0").batches):
+            self.check_goes_on_exactly()
+        else:
+            self.check_goes_on_in_another_world(rows)
+
     def check_goes_on_exactly(self) -> None:
         """Check that the second run trained on what the first one did after its checkpoint."""
         before = self.delivered("train0").batches

@@ -6,11 +6,9 @@ from typing import Any
 import pytest
 import torch
 from tests.trainers.conftest import ROWS
-from tests.trainers.programs.support import converter_of
+from tests.trainers.programs.support import converter_of, loader_of
 
-from mdstorm import TransformSpec
 from mdstorm._readers.options import _next_epochs
-from mdstorm_backend import StreamingDataLoader, StreamingDataset
 
 pl: Any = pytest.importorskip("lightning.pytorch")
 
@@ -50,10 +48,6 @@ class MadeAnew(pl.LightningDataModule):  # type: ignore[misc]
         return self.converter.make_torch_dataloader(100, num_epochs=1, cur_shard="auto")
 
 
-def keep_all(frame: Any) -> Any:
-    return frame
-
-
 def data_of(kind: str, url: str) -> dict[str, Any]:
     """Make what `fit` is given, as another process would."""
     converter = converter_of(url)
@@ -64,17 +58,7 @@ def data_of(kind: str, url: str) -> dict[str, Any]:
         module = pytest.importorskip("mdstorm.lightning").StreamingDataModule
         splits = {"val": converter} if kind == "validated module" else {}
         return {"datamodule": module(train=converter, batch_size=100, **splits)}
-    options: dict[str, Any] = {"batch_size": 100, "num_epochs": 1}
-    if kind == "converter":
-        loader: Any = converter.make_torch_dataloader(**options, cur_shard="auto")
-    elif kind == "seedless":
-        loader = converter.make_torch_dataloader(**options, shuffle_rows=True)
-    elif kind == "without length":
-        loader = converter.make_torch_dataloader(**options, transform_spec=TransformSpec(keep_all))
-    else:
-        dataset = StreamingDataset(local=url, batch_size=100, shuffle=True)
-        loader = StreamingDataLoader(dataset, batch_size=100)
-    return {"train_dataloaders": loader}
+    return {"train_dataloaders": loader_of(url, kind)}
 
 
 def trainer_of(at: Path, epochs: int, **options: Any) -> Any:
@@ -102,8 +86,8 @@ def fit(data: dict[str, Any], at: Path, epochs: int = EPOCHS, **options: Any) ->
         "validated module",
         "converter",
         "made anew",
-        "seedless",
-        "without length",
+        "all",
+        "transform",
         "streaming",
     ],
 )

@@ -7,10 +7,7 @@ import sys
 
 import torch
 from composer import Callback, ComposerModel, Trainer
-from support import converter_of, record
-
-from mdstorm import TransformSpec
-from mdstorm_backend import StreamingDataLoader, StreamingDataset
+from support import loader_of, record
 
 url, kind, duration, part = sys.argv[1:5]
 checkpoint = sys.argv[5] if len(sys.argv) > 5 else None
@@ -33,27 +30,10 @@ class Recorder(Callback):
         record(state.batch["number"], f"{part}{int(state.timestamp.epoch)}")
 
 
-def keep_all(frame):
-    return frame
-
-
-def loader_of(kind):
-    converter = converter_of(url)
-    if kind == "converter":
-        return converter.make_torch_dataloader(batch_size=100, num_epochs=1, cur_shard="auto")
-    if kind == "transform":  # which might drop rows, so that there is no length
-        return converter.make_torch_dataloader(
-            batch_size=100, num_epochs=1, cur_shard="auto", transform_spec=TransformSpec(keep_all)
-        )
-    dataset = StreamingDataset(local=url, batch_size=100, shuffle=True)
-    assert kind == "streaming"
-    return StreamingDataLoader(dataset, batch_size=100, num_workers=2)
-
-
 model = Model()
 trainer = Trainer(
     model=model,
-    train_dataloader=loader_of(kind),
+    train_dataloader=loader_of(url, kind),
     optimizers=torch.optim.SGD(model.parameters(), lr=0.1),
     max_duration=duration,
     callbacks=[Recorder()],

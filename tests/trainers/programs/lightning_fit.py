@@ -4,14 +4,11 @@ import argparse
 import importlib
 
 import torch
-from support import converter_of, record
-
-from mdstorm import TransformSpec
-from mdstorm_backend import StreamingDataLoader, StreamingDataset
+from support import converter_of, loader_of, record
 
 arguments = argparse.ArgumentParser()
 arguments.add_argument("url")
-arguments.add_argument("kind", help="what is handed to fit, a name of `loader_of`")
+arguments.add_argument("kind", help="what is handed to fit: module, or a kind of `loader_of`")
 arguments.add_argument("--strategy", default="auto")
 arguments.add_argument("--devices", type=int, default=1)
 arguments.add_argument("--nodes", type=int, default=1)
@@ -54,32 +51,6 @@ class Model(pl.LightningModule):
         return torch.optim.SGD(self.parameters(), lr=0.1)
 
 
-def keep_all(frame):
-    return frame
-
-
-def loader_of(kind):
-    """Make what is handed to `fit`."""
-    converter = converter_of(given.url)
-    if kind == "converter":
-        return converter.make_torch_dataloader(batch_size=100, num_epochs=1, cur_shard="auto")
-    if kind == "transform":  # which might drop rows, so that there is no length
-        return converter.make_torch_dataloader(
-            batch_size=100, num_epochs=1, cur_shard="auto", transform_spec=TransformSpec(keep_all)
-        )
-    if kind == "all":  # Petastorm's meaning of no shard arguments, and a seed drawn at random
-        return converter.make_torch_dataloader(batch_size=100, num_epochs=1, shuffle_rows=True)
-    if kind == "explicit":
-        return converter.make_torch_dataloader(
-            batch_size=100, num_epochs=1, cur_shard=0, shard_count=2
-        )
-    dataset = StreamingDataset(local=given.url, batch_size=100, shuffle=True)
-    if kind == "plain":
-        return torch.utils.data.DataLoader(dataset, batch_size=100, num_workers=2)
-    assert kind == "streaming"
-    return StreamingDataLoader(dataset, batch_size=100, num_workers=2)
-
-
 def data_module(package):
     """Make a data module over four converters."""
     front = importlib.import_module(f"mdstorm.{package.partition('.')[0]}")
@@ -90,15 +61,12 @@ def data_module(package):
 
 
 if __name__ == "__main__":
-    callbacks = []
-    if given.save_at:
-        callbacks = [
-            pl.callbacks.ModelCheckpoint(
-                dirpath=".", every_n_train_steps=given.save_at, save_top_k=-1
-            )
-        ]
+    saved = {"every_n_train_steps": given.save_at}
     if given.save_epochs:
-        callbacks = [pl.callbacks.ModelCheckpoint(dirpath=".", filename="{epoch}", save_top_k=-1)]
+        saved = {"filename": "{epoch}"}
+    callbacks = []
+    if given.save_at or given.save_epochs:
+        callbacks = [pl.callbacks.ModelCheckpoint(dirpath=".", save_top_k=-1, **saved)]
     trainer = pl.Trainer(
         accelerator="cpu",
         devices=given.devices,
@@ -119,4 +87,4 @@ if __name__ == "__main__":
             trainer.test(model, datamodule=module)
             trainer.predict(model, datamodule=module)
     else:
-        trainer.fit(model, loader_of(given.kind), ckpt_path=given.resume)
+        trainer.fit(model, loader_of(given.url, given.kind), ckpt_path=given.resume)

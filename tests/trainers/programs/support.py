@@ -7,7 +7,9 @@ import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
+from mdstorm import TransformSpec
 from mdstorm.spark import SparkDatasetConverter
 from mdstorm_backend import open_dataset
 from mdstorm_backend.loaders import agreement
@@ -17,6 +19,36 @@ def converter_of(url: str) -> SparkDatasetConverter:
     """Return the converter that a program has unpickled, for example, where there is no Spark."""
     dataset = open_dataset(url)
     return SparkDatasetConverter(dataset.url, dataset.file_urls, len(dataset))
+
+
+#: Arguments of the loaders of a converter, beside those of all.
+_OF_CONVERTER = {
+    "converter": {"cur_shard": "auto"},
+    "explicit": {"cur_shard": 0, "shard_count": 2},
+    # Petastorm's meaning of no shard arguments, and a seed drawn at random.
+    "all": {"shuffle_rows": True},
+}
+
+
+def loader_of(url: str, kind: str) -> Any:
+    """Return a loader of a converter, with or without a length; or one over a dataset."""
+    from torch.utils.data import DataLoader  # which programs of Keras do not need
+
+    from mdstorm_backend import StreamingDataLoader, StreamingDataset
+
+    if kind in ("plain", "streaming"):
+        dataset = StreamingDataset(local=url, batch_size=100, shuffle=True)
+        loader = DataLoader if kind == "plain" else StreamingDataLoader
+        return loader(dataset, batch_size=100, num_workers=2)
+    options: dict[str, Any] = _OF_CONVERTER["converter" if kind == "transform" else kind]
+    if kind == "transform":  # which might drop rows, so that there is no length
+        options = {**options, "transform_spec": TransformSpec(keep_all)}
+    return converter_of(url).make_torch_dataloader(batch_size=100, num_epochs=1, **options)
+
+
+def keep_all(frame: Any) -> Any:
+    """Return all rows."""
+    return frame
 
 
 def record(batch: Iterable[int], part: str = "rows") -> None:
