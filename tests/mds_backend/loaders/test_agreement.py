@@ -11,10 +11,11 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch.distributed as dist
-from tests.mds_backend.loaders.loaders import Where, rows
+from tests.mds_backend.loaders.loaders import Filter, rows, taken
 from tests.ports import free_port
 
 from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
@@ -26,13 +27,6 @@ ROWS, SHARDS, BATCH = 120, 4, 10
 
 class Token:
     """Stands in for a process group."""
-
-
-class Refusing:
-    """A store that is gone."""
-
-    def compare_set(self, *_: str) -> bytes:
-        raise RuntimeError("Connection reset by peer")
 
 
 class Hanging:
@@ -165,9 +159,15 @@ def test_what_is_found_after_the_last_batch_is_said_as_the_process_ends(pair: Wo
         read_and_end(1)
 
 
+def _state_after_two_batches(world: World, order: Any) -> Any:
+    world.be(0)
+    loader = world.loader(order)
+    taken(loader, 2)
+    return loader.state_dict()
+
+
 def test_a_rank_that_resumes_alone_is_told(pair: World) -> None:
-    pair.be(0)
-    state = _after(pair.loader(ExactOrder()), 2)
+    state = _state_after_two_batches(pair, ExactOrder())
     fresh = World(pair.patch, pair.url, dist.HashStore(), 2)
 
     def resume(loader: Any, rank: int) -> None:
@@ -184,8 +184,7 @@ def test_a_rank_that_resumes_alone_is_told(pair: World) -> None:
 def test_a_look_before_all_ranks_resume_is_told_to_nobody(
     pair: World, looking: int, order: Any
 ) -> None:
-    pair.be(0)
-    state = _after(pair.loader(order), 2)
+    state = _state_after_two_batches(pair, order)
     fresh = World(pair.patch, pair.url, dist.HashStore(), 2)
 
     def resume(loader: Any, rank: int) -> None:
@@ -197,20 +196,10 @@ def test_a_look_before_all_ranks_resume_is_told_to_nobody(
     assert fresh.told(resume, order) == []
 
 
-def _after(loader: Any, batches: int) -> Any:
-    iterator = iter(loader)
-    for _ in range(batches):
-        next(iterator)
-    return loader.state_dict()
-
-
 def test_a_look_of_several_batches_is_found_at_the_next_epoch(pair: World) -> None:
     def read(loader: Any, rank: int) -> None:
         if rank == 1:
-            batches = iter(loader)
-            for _ in range(3):
-                next(batches)
-            batches.close()
+            taken(loader, 3)
         for _ in range(2):
             rows(loader)
 
@@ -271,13 +260,8 @@ def test_more_shares_than_ranks_are_told(pair: World) -> None:
 
 
 def test_filters_are_told_of_where_ranks_may_have_unequal_numbers_of_batches(pair: World) -> None:
-    class Odd(Where):
-        leaves_out_rows = True
-
-        def __init__(self) -> None:
-            super().__init__(lambda number: number % 2 == 1)
-
-    found = pair.told(lambda loader, rank: rows(loader), ExactOrder(), transform=Odd())
+    odd = Filter(lambda number: number % 2 == 1)
+    found = pair.told(lambda loader, rank: rows(loader), ExactOrder(), transform=odd)
     assert len(found) == 2
     assert "Join" in found[0]
 
@@ -371,7 +355,10 @@ def test_a_group_that_the_program_lets_go_of_ends() -> None:
     assert gone.wait(60)
 
 
-@pytest.mark.parametrize("store", [Refusing(), object()], ids=["gone", "unknown"])
+GONE = Mock(compare_set=Mock(side_effect=RuntimeError("Connection reset by peer")))
+
+
+@pytest.mark.parametrize("store", [GONE, object()], ids=["gone", "unknown"])
 def test_a_store_that_raises_changes_nothing(
     monkeypatch: pytest.MonkeyPatch, url: str, store: Any
 ) -> None:
@@ -429,19 +416,7 @@ def test_a_fork_leaves_the_store_of_its_parent_alone(
     assert len(rows(StreamingDataLoader(StreamingDataset(local=url, batch_size=BATCH), BATCH)))
 
 
-class Counting:
-    """A store that counts what it is asked, and is slow."""
-
-    def __init__(self) -> None:
-        self.store = dist.HashStore()
-        self.asked: list[str] = []
-
-    def compare_set(self, key: str, *values: str) -> bytes:
-        self.asked.append(key)
-        return bytes(self.store.compare_set(key, *values))
-
-
 def test_a_rank_asks_the_store_three_times_an_epoch(pair: World) -> None:
-    pair.store = Counting()
+    pair.store = Mock(wraps=dist.HashStore())
     pair.told(lambda loader, rank: [rows(loader) for _ in range(3)])
-    assert len(pair.store.asked) == 3 * 2 * 3
+    assert pair.store.compare_set.call_count == 3 * 2 * 3

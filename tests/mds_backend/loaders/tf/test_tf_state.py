@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import tensorflow as tf
+from tests.mds_backend.loaders.loaders import Launch
 
 from mdstorm_backend import Dataset, ElasticOrder, ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.elastic import ElasticShare
@@ -111,10 +112,9 @@ def test_a_state_of_the_other_order_is_refused(numbers: Dataset) -> None:
 
 @with_either_order
 def test_a_rank_that_looks_at_a_batch_first_is_not_ahead(
-    numbers: Dataset, order: str, monkeypatch: pytest.MonkeyPatch
+    numbers: Dataset, order: str, launch: Launch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("RANK", "0")
-    monkeypatch.setenv("WORLD_SIZE", "2")
+    launch(0, 2)
     monkeypatch.setitem(ORDERS, order, replace(ORDERS[order], follows_world=True))
     looked, asked, other = (make(numbers, order) for _ in range(3))
     whole = [column(other) for _ in range(3)]

@@ -30,7 +30,7 @@ PUBLIC = {
 def names_within(thing: object) -> set[str]:
     """Every name that a subclass could collide with, and some that programs use."""
     inner = {*dir(thing), *dir(thing._mdstorm)}  # type: ignore[attr-defined]
-    common = {
+    inner |= {
         "options",
         "samples",
         "reading",
@@ -40,7 +40,7 @@ def names_within(thing: object) -> set[str]:
         "columns",
         "tokenizer",
     }
-    return {name for name in inner | common if not name.startswith("__")} - {"_mdstorm"}
+    return {name for name in inner if not name.startswith("__")} - {"_mdstorm"}
 
 
 #: Names that the subclasses below set; filled before they are made.
