@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from threading import Barrier, BrokenBarrierError
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -231,25 +231,19 @@ def test_files_are_brought_by_a_subclass(tmp_path: Path, remote: str, notes: Pat
         assert {path.name for path in (local / "train").glob("part-*")} == names
 
 
-class Meeting(Copying):
-    """Notes when two bring one file at the same time: only then they meet at its barrier."""
+def test_a_file_is_brought_by_one_at_a_time(tmp_path: Path, remote: str) -> None:
+    barriers: dict[str, Barrier] = {}
+    met = []
 
-    barriers: ClassVar[dict[str, Barrier]] = {}
-    met: ClassVar[list[str]] = []
+    class Meeting(Copying):
+        """Notes when two bring one file at the same time: only then they meet at its barrier."""
 
-    def _download_file(self, from_basename: str, to_basename: str | None = None) -> str:
-        barrier = self.barriers.setdefault(from_basename, Barrier(2))
-        with suppress(BrokenBarrierError):
-            barrier.wait(timeout=0.1)
-            self.met.append(from_basename)
-        return super()._download_file(from_basename, to_basename)
-
-
-def test_a_file_is_brought_by_one_at_a_time(
-    tmp_path: Path, remote: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Meeting, "barriers", {})
-    monkeypatch.setattr(Meeting, "met", [])
+        def _download_file(self, from_basename: str, to_basename: str | None = None) -> str:
+            barrier = barriers.setdefault(from_basename, Barrier(2))
+            with suppress(BrokenBarrierError):
+                barrier.wait(timeout=0.1)
+                met.append(from_basename)
+            return super()._download_file(from_basename, to_basename)
 
     def read(_: int) -> list[int]:
         stream = Meeting(remote=f"own://{remote}", local=str(tmp_path / "own"), split="train")
@@ -257,8 +251,8 @@ def test_a_file_is_brought_by_one_at_a_time(
 
     with ThreadPoolExecutor(2) as threads:
         assert list(threads.map(read, range(2))) == [list(range(ROWS))] * 2
-    assert len(Meeting.barriers) == 1 + SHARDS
-    assert not Meeting.met
+    assert len(barriers) == 1 + SHARDS
+    assert not met
 
 
 def test_shards_can_be_asked_for(tmp_path: Path, remote: str) -> None:

@@ -150,14 +150,11 @@ def test_mapped_columns_have_the_names_of_the_table(
 
     lists = {"type": "array", "elementType": inner(6), "containsNull": True}
     maps = {"type": "map", "keyType": "string", "valueType": inner(8), "valueContainsNull": True}
-    fields = [
-        mapped("a", "long", 1, "col-1"),
-        mapped("p", "string", 2, "col-2"),
-        mapped("s", inner(4), 3, "col-3"),
-        mapped("l", lists, 10, "col-10"),
-        mapped("m", maps, 11, "col-11"),
-        mapped("later", "double", 12, "col-12"),
+    described: list[tuple[str, Any, int]] = [
+        *(("a", "long", 1), ("p", "string", 2), ("s", inner(4), 3)),
+        *(("l", lists, 10), ("m", maps, 11), ("later", "double", 12)),
     ]
+    fields = [mapped(name, type_, id_, f"col-{id_}") for name, type_, id_ in described]
 
     def stored(name: str, type_: pa.DataType, id_: int) -> pa.Field:
         numbered = {"PARQUET:field_id": str(id_)}

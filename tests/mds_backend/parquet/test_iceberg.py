@@ -244,10 +244,8 @@ def test_partition_columns_that_files_lack_come_from_the_manifest(tmp_path: Path
         path = tables.path_of(table) / group.path
         stored = pq.read_table(path, partitioning=None).drop_columns(["d"])
         pq.write_table(stored, path)
-    sizes = {
-        file.name: (tables.path_of(table) / file.name).stat().st_size for file in dataset.files
-    }
-    files = tuple(replace(file, size=sizes[file.name]) for file in dataset.files)
+    sizes = [(tables.path_of(table) / file.name).stat().st_size for file in dataset.files]
+    files = tuple(map(lambda f, size: replace(f, size=size), dataset.files, sizes))
     dataset = replace(dataset, files=files)
     shards = [dataset.shard(i).sample(0) for i in range(2)]
     assert {row["n"]: row["d"] for row in shards} == {1: np.datetime64(day), 2: None}

@@ -84,6 +84,7 @@ def test_a_pattern_finds_files_and_directories(tmp_path: Path) -> None:
         (["k=1", "k=02", "k=-3"], [-3, 2, 1], pa.int64()),
         (["k=1", "k=b"], ["1", "b"], pa.string()),
         (["k=1", "k=__HIVE_DEFAULT_PARTITION__"], [1, None], pa.int64()),
+        (["k=__HIVE_DEFAULT_PARTITION__"], [None], pa.string()),
         (["k=a%2Fb%20c", "k=__HIVE_DEFAULT_PARTITION__"], [None, "a/b c"], pa.string()),
     ],
 )
