@@ -97,8 +97,7 @@ class StreamFiles:
             return None
         if not self.is_hooked:
             if self.dataset is not None and not self.dataset.is_mapped:
-                directory, split = self.dataset.files.directory, self.shown("split")
-                return directory.removesuffix(f"/{split}") if directory and split else directory
+                return self.dataset.files.directory
             location = Location.of(remote)
             if location.is_local_disk:
                 return location.path
