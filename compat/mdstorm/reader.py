@@ -10,7 +10,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec
 
 from mdstorm import errors
-from mdstorm._datasets.sources import Opened, checked_url, open_urls, opened
+from mdstorm._datasets.sources import checked_url, open_urls, opened
 from mdstorm._petastorm_names import other_names
 from mdstorm._readers.arguments import AddedReaderKeywords, ReaderArguments, check_keywords
 from mdstorm._readers.reader import Reader
@@ -63,9 +63,8 @@ def _opens_reader(
             check_keywords(declared.__name__, keywords, explicit.parameters)
             bound = explicit.bind(*arguments, **keywords)
             bound.apply_defaults()
-            urls, *_ = bound.arguments.values()
-            others = {n: v for n, v in bound.arguments.items() if not n.startswith("dataset_url")}
-            return _open_reader(urls, batched=batched, **others)
+            urls = bound.arguments.pop(next(iter(explicit.parameters)))
+            return _open_reader(urls, batched=batched, **bound.arguments)
 
         called.__signature__ = explicit  # type: ignore[attr-defined]
         return called
@@ -354,7 +353,16 @@ def _open_reader(
         as_of=arguments.as_of,
     )
     found = opened(dataset, decode=not batched, decimals=arguments.decimals)
-    _warn_of_kind(found, batched)
+    if batched and found.kind == "petastorm":
+        warn_user(
+            "Please use make_reader (instead of 'make_batch_reader') to read this dataset. It was "
+            "written by Petastorm, and fields that are stored encoded are delivered encoded"
+        )
+    elif not batched and found.inferred:
+        warn_user(
+            "Currently make_reader supports reading only Petastorm datasets with a schema of "
+            "their own. Here the schema is inferred from the columns; make_batch_reader is faster"
+        )
     if ngram is not None:
         ngram.resolve_regex_field_names(found.unischema)
         wanted = [*ngram.get_field_names_at_all_timesteps(), ngram.timestamp_field]
@@ -377,17 +385,4 @@ def _check_ngram(ngram: NGram, arguments: ReaderArguments, batched: bool) -> Non
         raise errors.UnsupportedArgumentError(
             "n-grams are made of consecutive rows: leave out shuffle_rows and order, and shuffle "
             "with shuffle_row_groups, or in the loader"
-        )
-
-
-def _warn_of_kind(opened: Opened, batched: bool) -> None:
-    if batched and opened.kind == "petastorm":
-        warn_user(
-            "Please use make_reader (instead of 'make_batch_reader') to read this dataset. It was "
-            "written by Petastorm, and fields that are stored encoded are delivered encoded"
-        )
-    elif not batched and opened.inferred:
-        warn_user(
-            "Currently make_reader supports reading only Petastorm datasets with a schema of "
-            "their own. Here the schema is inferred from the columns; make_batch_reader is faster"
         )

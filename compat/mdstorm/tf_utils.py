@@ -80,12 +80,8 @@ def make_petastorm_dataset(reader: Any) -> TFDataset[Row]:
     [0, 1, 2, 3]
     """
     check_reader(reader)
-    made = (
-        _tensorflow.dataset_of_ngrams(reader)
-        if reader.ngram
-        else _tensorflow.dataset_of_rows(reader)
-    )
-    return cast("TFDataset[Row]", made)
+    make = _tensorflow.dataset_of_ngrams if reader.ngram else _tensorflow.dataset_of_rows
+    return cast("TFDataset[Row]", make(reader))
 
 
 def tf_tensors(reader: Any, shuffling_queue_capacity: int = 0, min_after_dequeue: int = 0) -> Any:

@@ -104,8 +104,7 @@ class TransformSpec(Described):
         InvalidArgumentError
             If a declaration is neither a field nor a tuple of name, dtype, shape and nullability.
         """
-        fields = map(_edited, self.edit_fields)
-        return {field[0]: field for field in fields}
+        return {field[0]: field for field in map(_edited, self.edit_fields)}
 
     def _mdstorm_columns_of(self, columns: Sequence[str]) -> tuple[str, ...]:
         """Return the names of the columns after the transform, with edited columns last."""

@@ -67,11 +67,9 @@ def stored_unischema(source: Any) -> Unischema | None:
     if isinstance(source, ParquetDataset):
         data = petastorm_metadata.common_metadata_of(source).get(petastorm_metadata.UNISCHEMA_KEY)
         return None if data is None else load_unischema(data)
-    value = (
-        source.index.extra.get(petastorm_metadata.UNISCHEMA_EXTRA)
-        if isinstance(source, Dataset)
-        else None
-    )
+    if not isinstance(source, Dataset):
+        return None
+    value = source.index.extra.get(petastorm_metadata.UNISCHEMA_EXTRA)
     return None if value is None else unischema_from_json(value, url=source.url)
 
 

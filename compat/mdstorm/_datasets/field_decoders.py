@@ -81,12 +81,9 @@ def decoded_field(field: UnischemaField, stored: mds.Column) -> DecodedField:
         return DecodedField(image, None)
     if codec is codecs.NdarrayCodec or codec is codecs.CompressedNdarrayCodec:
         column = column if field.shape else ArrayColumn.of(column)
-        # MDS stores arrays without dimensions as scalars.
-        return (
-            _files_of_arrays(field, column)
-            if stored.parsed_encoding.kind == "bytes"
-            else DecodedField(column, None)
-        )
+        if stored.parsed_encoding.kind == "bytes":
+            return _files_of_arrays(field, column)
+        return DecodedField(column, None)  # MDS stores arrays without dimensions as scalars
     return _scalars(field, column)
 
 

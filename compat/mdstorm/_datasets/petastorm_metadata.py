@@ -200,12 +200,6 @@ def has_stale_index(source: ParquetDataset, entries: Mapping[bytes, bytes]) -> b
     return counts is not None and sum(counts.values()) != len(source.row_groups)
 
 
-def row_groups_identity(source: ParquetDataset) -> str:
-    """Return an identity that changes with the row groups, but not when files are copied."""
-    groups = [(group.path, group.ordinal, group.num_rows) for group in source.row_groups]
-    return hashlib.sha256(repr(groups).encode()).hexdigest()[:16]
-
-
 def row_group_counts(entries: Mapping[bytes, bytes]) -> dict[str, int] | None:
     """Return the number of row groups of each file from the metadata; None if it is missing."""
     try:
@@ -229,12 +223,14 @@ def counts_entry(source: ParquetDataset) -> bytes:
 
 
 def _note(source: ParquetDataset, indexes: bytes) -> bytes:
-    return row_groups_identity(source).encode("ascii") + b" " + _digest(indexes)
+    """Return what changes with the row groups or the indexes, but not when files are copied."""
+    groups = [(group.path, group.ordinal, group.num_rows) for group in source.row_groups]
+    return _digest(repr(groups).encode()) + b" " + _digest(indexes)
 
 
-def _digest(indexes: bytes) -> bytes:
-    """Return a digest that distinguishes this pickle from one that Petastorm writes later."""
-    return hashlib.sha256(indexes).hexdigest()[:16].encode("ascii")
+def _digest(content: bytes) -> bytes:
+    """Return a digest, which also tells our pickle from one that Petastorm writes later."""
+    return hashlib.sha256(content).hexdigest()[:16].encode("ascii")
 
 
 def write_petastorm_metadata(

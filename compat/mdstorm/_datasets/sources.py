@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import partial
 from itertools import takewhile
 from typing import Any, Literal, NamedTuple
 from urllib.parse import unquote, urlparse
@@ -324,10 +323,7 @@ class ReadDataset(Described):
             return location.filesystem
         return open_filesystem(location.url, location.storage_options)[0]
 
-    @property
-    def filesystem(self) -> Any:
-        """Alias of `fs`."""
-        return self.fs
+    filesystem = fs
 
     @cached_property
     def _stored(self) -> Any:
@@ -423,13 +419,15 @@ def open_parquet_files(
     as_of: AsOf | None = None,
 ) -> ParquetDataset:
     """Open Parquet files by plain URLs, or by URLs that Spark has percent-encoded."""
-    opened = partial(
-        open_parquet, storage_options=storage_options, filesystem=filesystem, as_of=as_of
-    )
+    options: dict[str, Any] = {
+        "storage_options": storage_options,
+        "filesystem": filesystem,
+        "as_of": as_of,
+    }
     try:
-        return opened(urls)
+        return open_parquet(urls, **options)
     except errors.DatasetNotFoundError:
         decoded = unquote(urls) if isinstance(urls, str) else [unquote(url) for url in urls]
         if decoded == urls:
             raise
-        return opened(decoded)
+        return open_parquet(decoded, **options)

@@ -88,11 +88,8 @@ class Reader(Described, OwnContext):
             begins=reading.first_epoch(arguments, opened.source.url),
         )
         #: Decimal columns that a loader warns about; none if the user declared a schema.
-        self._mdstorm_undecided = (
-            reading.undecided_decimals(options, arguments, options.delivered)
-            if opened.inferred
-            else ()
-        )
+        inferred = options.delivered if opened.inferred else ()
+        self._mdstorm_undecided = reading.undecided_decimals(options, arguments, inferred)
         self.schema = delivered_schema(
             opened.unischema,
             options.delivered,

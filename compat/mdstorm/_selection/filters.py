@@ -79,11 +79,8 @@ class Filters:
             If the filters have another form, or name a column that does not exist.
         """
         partitions = set(partition_columns)
-        alternatives = tuple(
-            tuple(_term(item, schema, partitions) for item in alternative)
-            for alternative in _alternatives(filters)
-        )
-        return cls(alternatives)
+        terms = ([_term(item, schema, partitions) for item in a] for a in _alternatives(filters))
+        return cls(tuple(map(tuple, terms)))
 
     @property
     def fields(self) -> frozenset[str]:

@@ -161,13 +161,20 @@ def predicate_mask(predicate: petastorm_predicates.PredicateBase, rows: FieldRow
     return _mask_by_calling(predicate, rows)
 
 
-def _mask_by_calling(predicate: petastorm_predicates.PredicateBase, rows: FieldRows) -> Mask:
-    """Call the predicate itself: with a DataFrame in the batch reader, else row by row."""
+def _mask_by_calling(
+    predicate: petastorm_predicates.PredicateBase,
+    rows: FieldRows,
+    for_all: Callable[[], Any] | None = None,
+) -> Mask:
+    """Call the predicate itself: with a DataFrame in the batch reader, else row by row.
+
+    `for_all` takes the place of the call with a DataFrame.
+    """
     if not rows.batched:
         return _truths(map(predicate.do_include, rows.dicts()), len(rows))
     refusal: Exception
     try:
-        result = predicate.do_include(rows.frame)
+        result = predicate.do_include(rows.frame) if for_all is None else for_all()
         mask = _boolean(result, len(rows))
         if mask is not None:
             return mask
@@ -295,29 +302,12 @@ def _in_reduce(predicate: Any, rows: FieldRows) -> Mask:
         logical = np.logical_and if function is all else np.logical_or
         mask: Mask = logical.reduce([predicate_mask(each, rows) for each in predicates])
         return mask
-    if not rows.batched:
-        return _mask_by_calling(predicate, rows)
-    return _mask_by_calling(_Reduced(predicate, rows), rows)
 
+    def of_series() -> Any:
+        series = require("pandas").Series
+        return function([series(predicate_mask(each, rows)) for each in predicates])
 
-class _Reduced(petastorm_predicates.PredicateBase):
-    """An `in_reduce` whose function is given one Series per predicate."""
-
-    def __init__(self, predicate: petastorm_predicates.in_reduce, rows: FieldRows) -> None:
-        self._predicate = predicate
-        self._rows = rows
-
-    def get_fields(self) -> set[str]:
-        return self._predicate.get_fields()
-
-    def do_include(self, values: Any) -> Any:
-        if hasattr(values, "columns"):
-            series = require("pandas").Series
-            results = [
-                series(predicate_mask(p, self._rows)) for p in self._predicate._predicate_list
-            ]
-            return self._predicate._reduce_func(results)
-        return self._predicate.do_include(values)
+    return _mask_by_calling(predicate, rows, of_series)
 
 
 _VECTORISED: dict[type[petastorm_predicates.PredicateBase], Callable[[Any, FieldRows], Mask]] = {

@@ -238,20 +238,23 @@ def load_row_group_index(dataset: Dataset | ParquetDataset) -> dict[str, Indexer
     UnsafePickleError
         If the pickle is not one that Petastorm would have written.
     """
-    found = _of_parquet(dataset) if isinstance(dataset, ParquetDataset) else _of_mds(dataset)
+    if isinstance(dataset, ParquetDataset):
+        entries = petastorm_metadata.common_metadata_of(dataset)
+        if petastorm_metadata.has_stale_index(dataset, entries):
+            raise _stale(dataset, petastorm_metadata.COMMON_METADATA)
+        found = entries.get(petastorm_metadata.ROW_GROUPS_INDEX_KEY)
+    else:
+        found = _of_mds(dataset)
     if found is None:
         raise InvalidArgumentError(
             f"Row groups index is not available at {dataset.url}: build it with "
             "mdstorm.etl.rowgroup_indexing.build_rowgroup_index, or leave rowgroup_selector out"
         )
-    return indexers_of(load_indexes(found))
-
-
-def _of_parquet(dataset: ParquetDataset) -> bytes | None:
-    entries = petastorm_metadata.common_metadata_of(dataset)
-    if petastorm_metadata.has_stale_index(dataset, entries):
-        raise _stale(dataset, petastorm_metadata.COMMON_METADATA)
-    return entries.get(petastorm_metadata.ROW_GROUPS_INDEX_KEY)
+    indexers: dict[str, Indexer] = {}
+    for name, index in load_indexes(found).items():
+        indexers[name] = _CLASSES[index.kind](index.index_name, index.column_name)
+        indexers[name]._index_data = index.row_groups
+    return indexers
 
 
 def _of_mds(dataset: Dataset) -> bytes | None:
@@ -268,15 +271,6 @@ def _of_mds(dataset: Dataset) -> bytes | None:
 def _first_line(dataset: Dataset) -> bytes:
     """Return the first line of the index file, which identifies the indexed shards."""
     return f"{dataset.fingerprint}\n".encode("ascii")
-
-
-def indexers_of(stored: Mapping[str, StoredIndex]) -> dict[str, Indexer]:
-    """Return the indexers for indexes that were read from a pickle, by name."""
-    indexers: dict[str, Indexer] = {}
-    for name, index in stored.items():
-        indexers[name] = _CLASSES[index.kind](index.index_name, index.column_name)
-        indexers[name]._index_data = index.row_groups
-    return indexers
 
 
 def _stale(dataset: Dataset | ParquetDataset, name: str) -> InvalidArgumentError:

@@ -269,12 +269,9 @@ def _collated(values: list[Any], name: str) -> Any:
     if isinstance(first, Mapping):
         return collate_rows(values)
     if isinstance(first, np.ndarray):
-        shapes = {value.shape for value in values}
-        return (
-            column_to_torch(np.stack(values), name)
-            if len(shapes) == 1
-            else [column_to_torch(value, name) for value in values]
-        )
+        if len({value.shape for value in values}) == 1:
+            return column_to_torch(np.stack(values), name)
+        return [column_to_torch(value, name) for value in values]
     if isinstance(first, np.generic) and not isinstance(first, (str, bytes)):
         return column_to_torch(np.array(values), name)
     if isinstance(first, datetime.date):
