@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +14,13 @@ import torch
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.order.world import World, find_world, given_world
 
+#: Variables of launchers: rank, world size, and ranks per node where they say it.
 LAUNCHERS = [
-    ("RANK", "WORLD_SIZE"),
-    ("HOROVOD_RANK", "HOROVOD_SIZE"),
-    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"),
+    ("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_SIZE"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"),
     ("PMI_RANK", "PMI_SIZE"),
 ]
-LOCAL_SIZES = ["LOCAL_WORLD_SIZE", "HOROVOD_LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"]
 #: What ``srun`` sets in the second of four processes, on two nodes.
 STEP = {
     "SLURM_PROCID": "1",
@@ -43,9 +44,7 @@ BATCH_SCRIPT = {
 
 @pytest.fixture(autouse=True)
 def _no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in [variable for pair in LAUNCHERS for variable in pair] + LOCAL_SIZES:
-        monkeypatch.delenv(variable, raising=False)
-    for variable in ["TF_CONFIG", *STEP, *BATCH_SCRIPT]:
+    for variable in ["TF_CONFIG", *STEP, *BATCH_SCRIPT, *chain.from_iterable(LAUNCHERS)]:
         monkeypatch.delenv(variable, raising=False)
 
 
@@ -66,17 +65,21 @@ def process_group(directory: Path) -> Iterator[None]:
         torch.distributed.destroy_process_group()
 
 
-@pytest.mark.parametrize(("rank", "size"), LAUNCHERS)
-def test_the_variables_of_each_launcher_are_read(
-    rank: str, size: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("variables", LAUNCHERS, ids=lambda names: names[0])
+def test_the_variables_of_one_launcher_are_read(
+    variables: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    set_all(monkeypatch, {rank: "2", size: "4"})
-    assert find_world() == World(2, 4)
-    assert f"'s variables {rank} and {size}" in find_world().source
+    for _, _, *local_size in LAUNCHERS:  # of launchers that have not started this process
+        set_all(monkeypatch, dict.fromkeys(local_size, "3"))
+    set_all(monkeypatch, dict(zip(variables, ("5", "8", "4"), strict=False)))
+    assert find_world() == World(5, 8, 4 if len(variables) == 3 else 1)
+    assert f"'s variables {variables[0]} and {variables[1]}" in find_world().source
 
 
 @pytest.mark.parametrize(
-    ("one", "other"), [*LAUNCHERS, *((size, rank) for rank, size in LAUNCHERS[1:])]
+    ("one", "other"),
+    [(rank, size) for rank, size, *_ in LAUNCHERS]
+    + [(size, rank) for rank, size, *_ in LAUNCHERS[1:]],
 )
 def test_half_a_pair_is_refused(one: str, other: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(one, "2")
@@ -95,22 +98,17 @@ def test_a_world_size_alone_leaves_the_rank_to_a_process_group(
         assert find_world().source == "the process group of torch.distributed"
 
 
-def test_a_step_of_srun_is_a_world(monkeypatch: pytest.MonkeyPatch) -> None:
-    set_all(monkeypatch, STEP)
-    assert find_world() == World(1, 4, 2)
-    assert find_world().source == "SLURM's variables SLURM_PROCID and SLURM_STEP_NUM_TASKS"
-    # A part of the tasks of the job.
-    set_all(monkeypatch, {"SLURM_NTASKS": "8", "SLURM_NTASKS_PER_NODE": "4"})
-    assert find_world() == World(1, 4, 2)
-
-
 @pytest.mark.parametrize(
     ("per_node", "local_size"), [("4", 4), ("2(x2)", 2), ("3,1", 1), ("1(x2),2", 1), ("", 1)]
 )
-def test_tasks_per_node_count_where_all_nodes_have_as_many(
+def test_a_step_of_srun_is_a_world_of_nodes_that_have_as_many_tasks(
     per_node: str, local_size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_all(monkeypatch, {**STEP, "SLURM_STEP_TASKS_PER_NODE": per_node})
+    assert find_world() == World(1, 4, local_size)
+    assert find_world().source == "SLURM's variables SLURM_PROCID and SLURM_STEP_NUM_TASKS"
+    # A part of the tasks of the job.
+    set_all(monkeypatch, {"SLURM_NTASKS": "8", "SLURM_NTASKS_PER_NODE": "4"})
     assert find_world() == World(1, 4, local_size)
 
 
@@ -133,15 +131,6 @@ def test_without_a_launcher_and_in_a_shell_of_slurm_this_process_is_alone(
 ) -> None:
     set_all(monkeypatch, environment)
     assert find_world() == World(0, 1)
-
-
-@pytest.mark.parametrize(("launcher", "local_size"), [*zip(LAUNCHERS, LOCAL_SIZES, strict=False)])
-def test_ranks_per_node_come_from_the_same_launcher(
-    launcher: tuple[str, str], local_size: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    set_all(monkeypatch, {**dict.fromkeys(LOCAL_SIZES, "3"), local_size: "4"})
-    set_all(monkeypatch, dict(zip(launcher, ("5", "8"), strict=True)))
-    assert find_world() == World(5, 8, 4)
 
 
 def test_ranks_are_numbered_node_by_node() -> None:
@@ -262,9 +251,6 @@ def test_asking_imports_no_framework() -> None:
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
-NAMES = ("dp", "sp", "tp")
-
-
 class Mesh:
     """What a world asks of a ``DeviceMesh``: three dimensions of 2, 3 and 2 ranks."""
 
@@ -305,12 +291,9 @@ def test_a_mesh_of_one_dimension_needs_no_name() -> None:
         ((3, 3), "rank 3 of 3 does not exist"),
         ("auto", "world='auto' is no world: pass \\(rank, size\\)"),
         ((1, 2, 3), "is no world"),
-        (
-            Mesh("dp", "sp", "tp", coordinate=[0, 0, 0]),
-            "has 3 dimensions: .* Pass world=",
-        ),
-        ((Mesh(*NAMES, coordinate=[0, 0, 0]), "pp"), "has no dimension 'pp'"),
-        ((Mesh(*NAMES, coordinate=None), "dp"), "this process is not in the mesh"),
+        (Mesh("dp", "sp", "tp", coordinate=[0, 0, 0]), "has 3 dimensions: .* Pass world="),
+        ((Mesh("dp", "sp", coordinate=[0, 0]), "pp"), "has no dimension 'pp'"),
+        ((Mesh("dp", "sp", coordinate=None), "dp"), "this process is not in the mesh"),
     ],
 )
 def test_what_is_no_world_is_refused(world: object, text: str) -> None:
