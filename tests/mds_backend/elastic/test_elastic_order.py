@@ -1,3 +1,4 @@
+import re
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -42,15 +43,8 @@ def some_work(*arguments: Any, order: ElasticOrder, **named: Any) -> Any:
     try:
         return world_work(order, *arguments, **named)
     except InvalidArgumentError as error:
-        expected = (
-            "too few",
-            "no sample in",
-            "is too small for",
-            "cannot be shared",
-            "needs a num",
-            "Resum",
-        )
-        if not any(text in str(error) for text in expected):
+        expected = "too (few|small)|no sample in|cannot be shared|needs a num|Resum"
+        if not re.search(expected, str(error)):
             raise
         return assume(False)
 
@@ -91,9 +85,8 @@ def test_any_world_goes_on_with_the_same_global_batches(
     method: str, order: ElasticOrder, seen: int, workers: int
 ) -> None:
     """As long as canonical nodes and global batches keep their size."""
-    order = replace(
-        order, batching_method=method, num_canonical_nodes=4, batch_size=2, epoch_size=None
-    )
+    kept = {"num_canonical_nodes": 4, "batch_size": 2, "epoch_size": None}
+    order = replace(order, batching_method=method, **kept)
     streams = [StreamShape((32, 64)), StreamShape((60, 50, 2))]
     before = global_batches(some_work(streams, World(0, 8, 2), 0, order=order))
     for nodes, ranks in ((2, 2), (1, 1), (4, 4)):
@@ -121,9 +114,8 @@ def test_replicated_ranks_see_the_same() -> None:
     order = ElasticOrder(2, replication=2)
     works = [rank_work(order, STREAMS, World(rank, 4, 4), 0).tolist() for rank in range(4)]
     assert works[0] == works[1] != works[2] == works[3]
-    assert (
-        works[0] == rank_work(replace(order, replication=None), STREAMS, World(0, 2, 2), 0).tolist()
-    )
+    alone = rank_work(replace(order, replication=None), STREAMS, World(0, 2, 2), 0)
+    assert works[0] == alone.tolist()
     with pytest.raises(InvalidArgumentError, match="replication=3 does not divide the 4 ranks"):
         rank_work(replace(order, replication=3), STREAMS, World(0, 4), 0)
 
@@ -142,30 +134,35 @@ def test_defaults_depend_on_nodes_and_algorithm(
     assert (given.num_canonical_nodes, given.shuffle_block_size) == (3, 7)
 
 
+LEAST = {
+    "batch_size": 1,
+    "shuffle_seed": 0,
+    "shuffle_block_size": 1,
+    "num_canonical_nodes": 1,
+    "sampling_granularity": 1,
+    "replication": 1,
+    "epoch_size": 0,
+}
+CHOICES = ["shuffle_algo", "partition_algo", "batching_method", "sampling_method"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"batch_size": 0}, InvalidArgumentError, "batch_size must be at least 1, found 0"),
+        *(
+            ({name: least - 1}, InvalidArgumentError, f"{name} must be at least {least}, found")
+            for name, least in LEAST.items()
+        ),
+        *(({name: "x"}, InvalidArgumentError, f"Unknown {name}: 'x'") for name in CHOICES),
         ({"batch_size": None}, ArgumentTypeError, "batch_size must be an integer, found None"),
         ({"batch_size": 2.0}, ArgumentTypeError, r"batch_size must be an integer, found 2\.0"),
-        ({"shuffle_seed": -1}, InvalidArgumentError, "shuffle_seed must be at least 0"),
         ({"shuffle_seed": None}, ArgumentTypeError, "shuffle_seed must be an integer"),
-        ({"shuffle_algo": "py9"}, InvalidArgumentError, "Unknown shuffle_algo: 'py9'"),
-        ({"partition_algo": "x"}, InvalidArgumentError, "Unknown partition_algo: 'x'"),
-        ({"batching_method": "x"}, InvalidArgumentError, "Unknown batching_method: 'x'"),
-        ({"sampling_method": "x"}, InvalidArgumentError, "Unknown sampling_method: 'x'"),
-        ({"sampling_granularity": 0}, InvalidArgumentError, "sampling_granularity must be"),
-        ({"num_canonical_nodes": 0}, InvalidArgumentError, "num_canonical_nodes must be at"),
-        ({"shuffle_block_size": 0}, InvalidArgumentError, "shuffle_block_size must be at least 1"),
+        ({"replication": True}, ArgumentTypeError, "replication must be an integer, found True"),
         (
             {"shuffle": True, "shuffle_algo": "py1br", "shuffle_block_size": 1},
             InvalidArgumentError,
             "a shuffle block of 1 samples is too small for py1br",
         ),
-        ({"epoch_size": -1}, InvalidArgumentError, "epoch_size must be at least 0"),
-        ({"epoch_size": "x"}, InvalidArgumentError, "epoch_size must be a number with or without"),
-        ({"replication": 0}, InvalidArgumentError, "replication must be at least 1"),
-        ({"replication": True}, ArgumentTypeError, "replication must be an integer, found True"),
     ],
 )
 def test_arguments_are_checked_at_once(
@@ -194,13 +191,7 @@ def test_arguments_are_checked_at_once(
             "stream 0 has no sample in a global batch of 1, its proportion being 0.45",
         ),
         (
-            ElasticOrder(
-                1,
-                shuffle=True,
-                shuffle_block_size=2,
-                shuffle_algo="py1br",
-                batching_method="per_stream",
-            ),
+            ElasticOrder(1, True, "py1br", shuffle_block_size=2, batching_method="per_stream"),
             World(),
             "a shuffle block of 0 samples is too small for py1br",
         ),
