@@ -181,26 +181,25 @@ class _DevicePerStream:
             )
         self._ranks, self._per_node = ranks, canonical // nodes
         self._turn, self._node = divmod(epoch.world.rank, nodes)
-        self._epoch = epoch
         sizes = [int(stream.counts.sum()) for stream in epoch.streams]
         self._cells = [Cells(size, canonical, canonical, ranks) for size in sizes]
         node = range(self._node * self._per_node, (self._node + 1) * self._per_node)
         self._ids = _ids_per_stream(epoch, [cells.canonical(node) for cells in self._cells])
-        self._counts = [
+        counts = [
             cells.rank_entries * ranks * self._per_node // self._batch_size for cells in self._cells
         ]
-        _require_batches(self._counts, "device_per_stream", f"batch of {self._batch_size}")
-        first, rows, world = epoch.first_batch, sum(self._counts), epoch.world.size
+        _require_batches(counts, "device_per_stream", f"batch of {self._batch_size}")
+        self._origins, self._numbers = _interleaved(epoch, counts, self._node)
+        first, rows, world = epoch.first_batch, sum(counts), epoch.world.size
         # MosaicML Streaming always appends padding; if only that is left, the epoch is over.
         stop = (rows + world - rows % world) // ranks if first * ranks < rows else first
         self.numbers = range(first, stop)
 
     def batches(self, numbers: Ids) -> Ids:
         rows = numbers * self._ranks + self._turn
-        origins, of_stream = self._interleaved
         found = np.full((len(numbers), self._batch_size), -1, np.int64)
-        within = np.flatnonzero(rows < len(origins))
-        streams, row_numbers = origins[rows[within]], of_stream[rows[within]]
+        within = np.flatnonzero(rows < len(self._origins))
+        streams, row_numbers = self._origins[rows[within]], self._numbers[rows[within]]
         for stream, (ids, cells) in enumerate(zip(self._ids, self._cells, strict=True)):
             here = streams == stream
             places = row_numbers[here][:, None] * self._batch_size + np.arange(self._batch_size)
@@ -212,10 +211,6 @@ class _DevicePerStream:
         turn, rank = np.divmod(places, self._ranks)
         index, canonical = np.divmod(turn, self._per_node)
         return cells.entries(canonical + self._node * self._per_node, index * self._ranks + rank)
-
-    @cached_property
-    def _interleaved(self) -> tuple[IntArray, IntArray]:
-        return _interleaved(self._epoch, self._counts, self._node)
 
 
 def _partition(epoch: Epoch, num_samples: int, drop_first: int) -> Partition:

@@ -140,9 +140,8 @@ class ElasticOrder:
 
     def weights(self, streams: Sequence[StreamShape]) -> tuple[sampling.StreamWeight, ...]:
         """Return each stream's part of an epoch: see `mdstorm_backend.elastic.sampling.weigh`."""
-        return sampling.weigh(
-            streams, sampling.parse_epoch_size(self.epoch_size), self.shuffle_seed
-        )
+        size = sampling.parse_epoch_size(self.epoch_size)
+        return sampling.weigh(streams, size, self.shuffle_seed)
 
     def num_samples(self, streams: Sequence[StreamShape]) -> int:
         """Return the samples of an epoch over the whole world, without repetitions as padding."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import chain, repeat
 from typing import Any, ClassVar, NamedTuple
@@ -24,18 +24,9 @@ from mdstorm_backend.elastic.sampling import Ids, StreamShape
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.order import Chunk, Place, Sampler, World, ceil_div
 
-#: Settings that determine the samples of an epoch and that MosaicML Streaming's states lack. The
-#: batch size is not one: it may change with the world, as long as the global batch stays the same.
-_SETTINGS = (
-    "shuffle",
-    "shuffle_algo",
-    "shuffle_block_size",
-    "partition_algo",
-    "batching_method",
-    "sampling_method",
-    "sampling_granularity",
-    "epoch_size",
-)
+#: Fields of an order that `ElasticShare.settings` leaves out: MosaicML Streaming's states have keys
+#: for two, and the others may change with the world, as long as the global batch stays the same.
+_NOT_IN_SETTINGS = ("shuffle_seed", "num_canonical_nodes", "batch_size", "replication")
 
 #: From this many samples on, dealing out an epoch takes longer than reading a few batches.
 _MANY = 1 << 17
@@ -109,8 +100,9 @@ class ElasticShare:
         """Return the settings that MosaicML Streaming's keys of a state lack, as plain values."""
         streams = self.streams or (StreamShape(tuple(shard_sizes)),)
         counts = [weight.choose for weight in self.order.weights(streams)]
+        names = [one.name for one in fields(self.order) if one.name not in _NOT_IN_SETTINGS]
         return {
-            **{name: getattr(self.order, name) for name in _SETTINGS},
+            **{name: getattr(self.order, name) for name in names},
             "weights": hashlib.sha256(repr(counts).encode()).hexdigest()[:8],
         }
 
@@ -225,9 +217,8 @@ class ElasticSampler(Sampler):
     def begun(self, place: Place) -> Place:
         """Return `place` completed with the end of its epoch."""
         samples = sum(self._dealt(place).counts)
-        first_epoch = place.pass_epoch
         end = place.consumed + self.share.num_ranks * samples
-        return replace(place, first_epoch=first_epoch, end=end)
+        return replace(place, first_epoch=place.pass_epoch, end=end)
 
     def position(self, place: Place) -> int:
         """Return how many samples of the epoch all ranks together have consumed."""

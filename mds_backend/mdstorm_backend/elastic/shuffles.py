@@ -7,7 +7,7 @@ come from few shards, so that a node downloads only its own shards; ``naive`` ig
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
@@ -37,9 +37,6 @@ class _Spans:
 
     def take(self, order: IntArray) -> _Spans:
         return _Spans(self.begins[order], self.lengths[order])
-
-    def __iter__(self) -> Iterator[tuple[int, int]]:
-        return zip(self.begins.tolist(), self.lengths.tolist(), strict=True)
 
     def cut(self, parts: int) -> list[_Spans]:
         """Cut into `parts` of equal length, in order; an empty span goes to the earlier part."""
@@ -194,8 +191,8 @@ def block_range(algo: str, block_size: int) -> tuple[int, int]:
 
 def _fill(ids: IntArray, spans: _Spans) -> None:
     """Write the ids of the spans into `ids`, one span after another."""
-    for (begin, length), (start, stop) in zip(spans, _bounds(spans), strict=True):
-        ids[start:stop] = np.arange(begin, begin + length, dtype=ids.dtype)
+    for begin, (start, stop) in zip(spans.begins.tolist(), _bounds(spans), strict=True):
+        ids[start:stop] = np.arange(begin, begin + stop - start, dtype=ids.dtype)
 
 
 def _bounds(spans: _Spans) -> list[tuple[int, int]]:

@@ -131,11 +131,7 @@ class ExactOrder:
     def state_keys(self, place: Place) -> dict[str, Any]:
         """Return MosaicML Streaming's keys of a state, with their nearest equivalents here."""
         size, seed = self.world_size, self.seed if place.seed is None else place.seed
-        return {
-            "num_canonical_nodes": size,
-            "shuffle_seed": seed,
-            "initial_physical_nodes": size,
-        }
+        return {"num_canonical_nodes": size, "shuffle_seed": seed, "initial_physical_nodes": size}
 
     def settings(self, shard_sizes: Sequence[int]) -> dict[str, Any]:
         """Return the settings besides seed and world that decide an epoch's samples."""

@@ -88,15 +88,6 @@ class Deal:
     tail: int | None = None
     padded_to: int = 0
 
-    @classmethod
-    def of(cls, lanes: Lanes, first_position: int, stop: int | None) -> Deal:
-        """Return the deal of `lanes` in the epoch at `first_position`, in a pass up to `stop`."""
-        count, padded_to = lanes.size, lanes.padded_to
-        if not padded_to or stop is None:
-            return cls(count)
-        start, step = first_position + lanes.consumed, count * padded_to
-        return cls(count, start + (stop - start) // step * step, padded_to)
-
     def num_positions(self, member: int, start: int, stop: int) -> int:
         """Return how many of the positions `start` to `stop` belong to one member."""
         if self.tail is None:
@@ -189,7 +180,11 @@ class EpochLanes:
     @property
     def deal(self) -> Deal:
         """Which positions belong to which of the current lanes."""
-        return Deal.of(self.lanes[-1], self.first_position, self.stop)
+        lanes, stop = self.lanes[-1], self.stop
+        if not lanes.padded_to or stop is None:
+            return Deal(lanes.size)
+        start, step = self.first_position + lanes.consumed, lanes.size * lanes.padded_to
+        return Deal(lanes.size, start + (stop - start) // step * step, lanes.padded_to)
 
     def first_lane(self, lane: int) -> range:
         """Return the samples of a lane of the first layout, numbered within the epoch."""

@@ -210,9 +210,6 @@ class ShardRows:
     owners: npt.NDArray[np.integer[Any]]
     rows: npt.NDArray[np.int64]
 
-    def __len__(self) -> int:
-        return len(self.rows)
-
     @property
     def numbers(self) -> npt.NDArray[np.int64]:
         """The sample numbers in the dataset, int64."""

@@ -32,11 +32,6 @@ class Group:
     windows: list[tuple[int, int, list[range]]] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
 
-    @property
-    def num_rows(self) -> int:
-        """Number of rows passed to the function."""
-        return sum(len(one) for _, _, slices in self.windows for one in slices)
-
 
 @dataclass(frozen=True)
 class EvenBatches:
@@ -66,11 +61,10 @@ class EvenBatches:
 
     def ends(self, start: int, stop: int) -> list[int]:
         """Return the ends of batches after `start` and up to `stop`."""
-        ends = list(
-            range((start // self.batch_size + 1) * self.batch_size, stop + 1, self.batch_size)
-        )
+        size = self.batch_size
+        ends = list(range((start // size + 1) * size, stop + 1, size))
         is_last = self.num_epochs is not None and stop == self.num_epochs * self.rows_per_epoch
-        if is_last and stop % self.batch_size and not self.drop_last:
+        if is_last and stop % size and not self.drop_last:
             ends.append(stop)
         return ends
 
@@ -98,14 +92,13 @@ class EvenBatches:
         start : int
             Rows read since then.
         """
+        size = self.rows_per_epoch
         # The first group may begin in an earlier epoch, by at most the length of a batch.
-        epoch = max(
-            start // self.rows_per_epoch - ceil_div(self.batch_size, self.rows_per_epoch), 0
-        )
+        epoch = max(start // size - ceil_div(self.batch_size, size), 0)
         epochs = count(epoch) if self.num_epochs is None else range(epoch, self.num_epochs)
         group = Group()
         for epoch in epochs:
-            at, end = epoch * self.rows_per_epoch, (epoch + 1) * self.rows_per_epoch
+            at, end = epoch * size, (epoch + 1) * size
             windows = _windows(order, order.pieces(bounds, rows, first_epoch + epoch), cut)
             for number, slices in enumerate(windows):
                 group.windows.append((first_epoch + epoch, number, slices))

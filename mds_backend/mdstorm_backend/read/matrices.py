@@ -37,11 +37,6 @@ def output_name(output: Output) -> str:
     return output if isinstance(output, str) else str(list(output))
 
 
-def columns_of(output: Output) -> tuple[str, ...]:
-    """Return the columns of which an output is made."""
-    return (output,) if isinstance(output, str) else output
-
-
 def arranged(batch: Batch, outputs: Sequence[Output]) -> Batch:
     """Return the batch as `outputs`; columns are stacked unless the batch has their matrix already.
 
@@ -86,10 +81,8 @@ def check_outputs(
     NullValueError
         If integers or booleans among them hold nulls.
     """
-    for output in outputs:
-        if isinstance(output, str):
-            continue
-        columns = [column for name in output if (column := column_of(name)) is not None]
+    for names in [output for output in outputs if not isinstance(output, str)]:
+        columns = [column for name in names if (column := column_of(name)) is not None]
         check_alike({column.name: _kind(column) for column in columns})
         if all_rows:
             integers = [column for column in columns if not column.is_floating]
@@ -280,9 +273,8 @@ class Strip:
     def joined(self, other: Strip) -> Strip | None:
         """Return this strip joined with `other`; None unless adjacent and of one size."""
         size = self._dtype.itemsize
-        if self.shape or other.shape or other._dtype.itemsize != size:
-            return None
-        if other.offset != self.offset + size * len(self.columns):
+        is_next = other.offset == self.offset + size * len(self.columns)
+        if self.shape or other.shape or other._dtype.itemsize != size or not is_next:
             return None
         return Strip(self.offset, self.columns + other.columns)
 
@@ -336,7 +328,7 @@ def matrices_of(
     fields: Mapping[str, Any] = record.fields or {}
     matrices, left = [], set[str]()
     for output in dict.fromkeys(outputs):
-        columns = columns_of(output)
+        columns = (output,) if isinstance(output, str) else output
         dtypes = {None if fields[column][0].shape else wanted.get(column) for column in columns}
         dtype = dtypes.pop()
         if isinstance(output, str) or dtypes or dtype is None or dtype.kind not in "buif":

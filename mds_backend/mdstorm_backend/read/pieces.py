@@ -311,9 +311,10 @@ _Make: TypeAlias = Callable[[Iterable[range]], Iterator[MemoryShard]]
 def _evenly(windows: list[Window], group: Group) -> Iterator[list[Located]]:
     """Yield the rows of each batch of a group, in the order of its windows."""
     rows, batches = sum(len(window.chosen) for window in windows), len(group.ends)
-    if rows < min(batches, group.num_rows):  # a rank may be a row short of a batch of one
+    read = sum(len(one) for _, _, slices in group.windows for one in slices)
+    if rows < min(batches, read):  # a rank may be a row short of a batch of one
         raise TransformError(
-            f"the function of a transform returned {rows} rows for {group.num_rows}, of which "
+            f"the function of a transform returned {rows} rows for {read}, of which "
             f"every rank makes {batches} batches: leave rows out by predicate= or filters=, or "
             "before writing, and not in the function"
         )
