@@ -1,19 +1,26 @@
+"""Rows of shards, gathered as records, column by column, and out of packed shards."""
+
+from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.mds_backend.small_datasets import array_of, write_dataset
 
 from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.format.values.batch import Batch, as_arrow
+from mdstorm_backend.format import Batch, as_arrow, num_rows
+from mdstorm_backend.order import Chunk
 from mdstorm_backend.read import block as block_module
-from mdstorm_backend.read import record_gather
+from mdstorm_backend.read import gather_rows, record_gather
 from mdstorm_backend.read.block import Located
-from mdstorm_backend.read.gather_rows import Gatherer, gather_columns
-from mdstorm_backend.read.matrices import record_view, strips_of
+from mdstorm_backend.read.gather_rows import Gatherer, Packing, gather_columns
+from mdstorm_backend.read.matrices import Output, output_name, record_view, strips_of
+from mdstorm_backend.read.shard import MemoryShard, Shard
 
 #: Four layouts: all fixed, fixed with nulls, with a variable-size column, arrays in two forms.
 LAYOUTS: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
@@ -60,12 +67,17 @@ def dataset(request: pytest.FixtureRequest, tmp_path: Path) -> Dataset:
     return dataset
 
 
-def located(dataset: Dataset, samples: range, seed: int | None = None) -> Located:
-    """Consecutive samples, permuted or not."""
-    chunk = samples if seed is None else np.random.default_rng(seed).permutation(samples)
-    found = Located(chunk, dataset.bounds)
-    found.shards = [dataset.shard(number) for number in found.shard_numbers]
+def located(shards: Sequence[Shard], bounds: np.ndarray, chunk: Chunk) -> Located:
+    found = Located(chunk, bounds)
+    found.shards = [shards[number] for number in found.shard_numbers]
     return found
+
+
+def samples(dataset: Dataset, chosen: range, seed: int | None = None) -> Located:
+    """Consecutive samples, permuted or not."""
+    chunk = chosen if seed is None else np.random.default_rng(seed).permutation(chosen)
+    shards = [dataset.shard(number) for number in range(len(dataset.shard_sizes))]
+    return located(shards, dataset.bounds, chunk)
 
 
 def values(batch: Batch) -> dict[str, str]:
@@ -86,7 +98,7 @@ def test_both_ways_of_gathering_agree(
 ) -> None:
     monkeypatch.setattr(record_gather, "_CHUNK_BYTES", chunk_bytes)
     monkeypatch.setattr(block_module, "_FEW_SHARDS", few_shards)
-    parts = [located(dataset, some, seed) for some in (range(1, 5), range(6, 19), range(1))]
+    parts = [samples(dataset, some, seed) for some in (range(1, 5), range(6, 19), range(1))]
     fast = Gatherer(dataset.schema, exact_nulls=exact_nulls)(parts)
     plain = gather_columns(parts, dataset.schema.names, exact_nulls=exact_nulls)
     assert values(fast) == values(plain)
@@ -98,7 +110,7 @@ def test_both_ways_of_gathering_agree(
 
 
 def test_gathered_arrays_are_writable_and_of_their_own(dataset: Dataset) -> None:
-    parts = [located(dataset, range(5))]
+    parts = [samples(dataset, range(5))]
     gather = Gatherer(dataset.schema)
     first, second = gather(parts), gather(parts)
     for name, column in first.items():
@@ -113,14 +125,14 @@ def test_one_form_of_arrays_keeps_null_elements_beside_another_form(tmp_path: Pa
     dataset = write_dataset(tmp_path, {"a": rows}, {"a": array_of("long")}, batch_rows=2)
     assert dataset.schema["a"].length is None
     assert dataset.shard(0).record_dtype is not None
-    batch = Gatherer(dataset.schema)([located(dataset, range(2))])
+    batch = Gatherer(dataset.schema)([samples(dataset, range(2))])
     assert as_arrow(batch["a"]).to_pylist() == rows[:2]
 
 
 @pytest.mark.parametrize("exact_nulls", [False, True])
 def test_no_rows_have_the_types_of_some_rows(dataset: Dataset, exact_nulls: bool) -> None:
     gather = Gatherer(dataset.schema, exact_nulls=exact_nulls)
-    nothing, something = gather([]), gather([located(dataset, range(1))])
+    nothing, something = gather([]), gather([samples(dataset, range(1))])
     assert list(nothing) == list(something)
     for name, column in nothing.items():
         assert len(column) == 0
@@ -133,26 +145,16 @@ def test_no_rows_have_the_types_of_some_rows(dataset: Dataset, exact_nulls: bool
 DTYPES = ["<f4", "<i4", "<i8", "<f8", "<u2", "|u1", "<M8[us]"]
 SHAPES: list[tuple[int, ...]] = [(), (), (), (1,), (3,), (2, 2)]
 
-fields = st.lists(st.tuples(st.sampled_from(DTYPES), st.sampled_from(SHAPES)), min_size=1)
 
-
-def record(*columns: tuple[str, tuple[int, ...]]) -> np.dtype[np.void]:
-    return np.dtype([(f"c{n}", dtype, shape) for n, (dtype, shape) in enumerate(columns)])
-
-
-def bases(dtype: np.dtype[np.void], names: list[str]) -> dict[str, np.dtype[Any]]:
-    return {name: dtype[name].base for name in names}
-
-
-@given(fields, st.data())
+@given(st.lists(st.tuples(st.sampled_from(DTYPES), st.sampled_from(SHAPES)), min_size=1), st.data())
 def test_strips_hold_what_the_columns_of_the_records_hold(
     columns: list[tuple[str, tuple[int, ...]]], data: st.DataObject
 ) -> None:
-    dtype = record(*columns)
+    dtype = np.dtype([(f"c{n}", *column) for n, column in enumerate(columns)])
     wanted = data.draw(st.lists(st.sampled_from(dtype.names), unique=True, min_size=1))
     content = np.random.default_rng(0).integers(0, 256, 11 * dtype.itemsize, np.uint8)
     records = content.view(f"V{dtype.itemsize}")  # no shard is aligned
-    strips = strips_of(dtype, bases(dtype, wanted))
+    strips = strips_of(dtype, {name: dtype[name].base for name in wanted})
     seen = records.view(record_view(dtype, strips))
 
     found: dict[str, Any] = {}
@@ -170,3 +172,118 @@ def test_strips_hold_what_the_columns_of_the_records_hold(
         assert values.tobytes() == expected.tobytes()
         assert values.flags.c_contiguous
         assert values.flags.writeable
+
+
+#: Rows of a shard in memory, and where up to 40 of them begin.
+ROWS = 1000
+BOUNDS = np.arange(41) * ROWS
+
+
+def batch(first: int) -> Batch:
+    numbers = np.arange(first, first + ROWS)
+    return {
+        "flag": numbers % 3 == 0,
+        "": numbers.astype(np.float32),
+        "vector": np.stack([numbers, -numbers], 1).astype(np.int16),
+        "day": numbers.astype("datetime64[D]"),
+        "half": numbers.astype(np.float16),
+        "n": numbers,
+    }
+
+
+def shards(count: int) -> list[MemoryShard]:
+    return [MemoryShard(batch(ROWS * number)) for number in range(count)]
+
+
+def shuffled(count: int) -> np.ndarray:
+    """Most samples of some shards."""
+    samples = np.arange(count * ROWS).reshape(count, ROWS)[:, 5:-5]
+    return np.random.default_rng(3).permutation(samples.reshape(-1))
+
+
+@pytest.fixture
+def packed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Rows of the shards that are packed."""
+    found = []
+    real = gather_rows._packed
+
+    def pack(columns: tuple[str, ...], batch: Batch) -> np.ndarray:
+        found.append(num_rows(batch))
+        return real(columns, batch)
+
+    monkeypatch.setattr(gather_rows, "_packed", pack)
+    return found
+
+
+@pytest.mark.parametrize("count", [1, 3, 40])
+def test_values_and_dtypes_are_the_same(count: int, packed: list[int]) -> None:
+    of, chunk, columns = shards(count), shuffled(count), tuple(batch(0))
+    packing_ = Packing(columns)
+    for start in range(0, len(chunk), 2048):
+        part = located(of, BOUNDS, chunk[start : start + 2048])
+        expected = gather_columns([part], columns)
+        found = gather_columns([part], columns, packing=packing_)
+        assert list(found) == list(expected)
+        for name in columns:
+            assert isinstance(found[name], np.ndarray)
+            assert found[name].dtype == expected[name].dtype  # type: ignore[union-attr]
+            np.testing.assert_array_equal(found[name], expected[name])
+            found[name][:] = 0  # type: ignore[index]  # the reader's own
+    assert packed == [ROWS] * count
+
+
+@pytest.mark.parametrize("count", [1, 3, 40])
+@pytest.mark.parametrize(
+    "outputs",
+    [(("d", "a", "b", "c"),), (("d", "b"), "n", ("a", "b")), (("a", "n"), "b")],
+    ids=["whole records", "parts of records", "several dtypes"],
+)
+def test_matrices_hold_the_packed_columns(
+    outputs: tuple[Output, ...], count: int, packed: list[int]
+) -> None:
+    numbers = np.arange(ROWS * count, dtype=np.float32)
+    columns: dict[str, np.ndarray] = {"n": numbers.astype(np.int64)}
+    columns |= {"a": numbers, "b": -numbers, "c": numbers / 2, "d": numbers * 3}
+    names = sorted({*"abcd", *chain.from_iterable(outputs)})
+    of = [
+        MemoryShard({name: columns[name][ROWS * k : ROWS * (k + 1)] for name in columns})
+        for k in range(count)
+    ]
+    chunk = shuffled(count)
+    part, packing = located(of, BOUNDS, chunk), Packing(names, outputs)
+    found: Any = gather_columns([part], names, packing=packing)
+    assert packed == [ROWS] * count
+    for output in outputs:
+        expected = [columns[name][chunk] for name in output]
+        if isinstance(output, str):
+            assert np.array_equal(found[output], expected[0])
+        elif "n" in output:
+            assert output_name(output) not in found
+            assert all(np.array_equal(found[name], columns[name][chunk]) for name in output)
+        else:
+            assert np.array_equal(found[output_name(output)], np.stack(expected, 1))
+            found[output_name(output)][:] = 0  # the reader's own
+
+
+def test_shards_are_packed_once_more_than_a_small_part_is_taken_out_of_order(
+    packed: list[int],
+) -> None:
+    columns, samples = tuple(batch(0)), shuffled(1)
+    chunks = (range(5, 2 * ROWS - 5), samples[: ROWS // 8], samples[: ROWS // 8 + 1])
+    for chunk, expected in zip(chunks, ([], [], [ROWS]), strict=True):
+        gather_columns([located(shards(2), BOUNDS, chunk)], columns, packing=Packing(columns))
+        assert packed == expected
+
+
+@pytest.mark.parametrize(
+    "values",
+    [pa.array(["a"] * ROWS), np.array(["a"] * ROWS, object), np.zeros((ROWS, 100))],
+    ids=["arrow", "objects", "large"],
+)
+def test_other_columns_are_not_packed(values: pa.Array | np.ndarray, packed: list[int]) -> None:
+    shard = MemoryShard({**batch(0), "other": values})
+    columns = tuple(shard.batch)
+    part = located([shard], BOUNDS, np.arange(ROWS)[::-1].copy())
+    found = gather_columns([part], columns, packing=Packing(columns))
+    assert found["n"].tolist() == list(range(ROWS))[::-1]  # type: ignore[union-attr]
+    assert packed == []
