@@ -8,26 +8,27 @@ from typing import Any
 import pytest
 from tests.mds_backend.small_datasets import write_numbers
 
-from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import DatasetNotFoundError
 from mdstorm_backend.read.shard import OpenShards
 
 
 class Shard:
-    """Stands for a shard; so large that only the last few are kept."""
+    """Stands for a shard; of a gigabyte, only the last few are kept."""
 
-    memory = 1 << 30
+    def __init__(self, memory: int = 1 << 30) -> None:
+        self.memory = memory
 
 
 class Opener:
-    """Opens shards and counts them."""
+    """Opens shards of a size and counts them."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory: int = 1 << 30) -> None:
+        self.memory = memory
         self.opened: list[int] = []
 
     def __call__(self, number: int) -> Any:
         self.opened.append(number)
-        return Shard()
+        return Shard(self.memory)
 
 
 def test_the_last_few_are_kept_and_those_in_use_are_found() -> None:
@@ -36,11 +37,14 @@ def test_the_last_few_are_kept_and_those_in_use_are_found() -> None:
     for number in range(1, 8):
         shards.get(number, opener)
     gc.collect()
-    assert shards.get(0, opener) is held
+    assert shards.get(0, opener) is held  # and counts among the last again
     shards.get(7, opener)
     assert opener.opened == list(range(8))
     shards.get(1, opener)
     assert opener.opened == [*range(8), 1]
+    del held
+    gc.collect()
+    assert [number for number in range(8) if shards.find(number) is not None] == [0, 1, 6, 7]
 
 
 def test_released_shards_are_opened_again_but_those_in_use() -> None:
@@ -56,28 +60,10 @@ def test_released_shards_are_opened_again_but_those_in_use() -> None:
     assert opener.opened == [0, 1, 2, 1, 2]
 
 
-def test_what_was_asked_for_again_counts_among_the_last() -> None:
-    shards, opener = OpenShards(), Opener()
-    held = shards.get(0, opener)
-    for number in range(1, 8):
-        shards.get(number, opener)
-    assert shards.get(0, opener) is held
-    del held
-    gc.collect()
-    assert shards.find(0) is not None
-    assert shards.find(3) is None
-
-
 def test_thousands_of_small_shards_stay_open() -> None:
-    class Small(Shard):
-        memory = 1 << 10
-
-    def open_shard(number: int) -> Any:
-        return Small()
-
-    shards = OpenShards()
+    shards, opener = OpenShards(), Opener(memory=1 << 10)
     for number in range(3000):
-        shards.get(number, open_shard)
+        shards.get(number, opener)
     gc.collect()
     assert all(shards.find(number) is not None for number in range(3000))
 
@@ -118,10 +104,6 @@ def test_an_error_is_raised_and_the_next_try_opens_again(tmp_path: Path) -> None
     assert dataset.shard(0).num_samples == 5
 
 
-def _read(dataset: Dataset) -> None:
-    assert dataset[0] == {"number": 0}
-
-
 def test_a_forked_child_reads_while_a_thread_of_the_parent_opens(tmp_path: Path) -> None:
     dataset = write_numbers(tmp_path, 5)
     opened = dataset._open_shards
@@ -136,7 +118,7 @@ def test_a_forked_child_reads_while_a_thread_of_the_parent_opens(tmp_path: Path)
     thread.start()
     opening.wait(10)
     with opened._lock:
-        child = multiprocessing.get_context("fork").Process(target=_read, args=(dataset,))
+        child = multiprocessing.get_context("fork").Process(target=dataset.__getitem__, args=(0,))
         child.start()
     child.join(20)
     alive = child.is_alive()
