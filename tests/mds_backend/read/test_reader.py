@@ -1,10 +1,12 @@
-"""Samples by number, in batches: any order, repetitions, shards of several layouts."""
+"""Samples in batches: in the exact order or by number, from shards opened ahead of use."""
 
 import threading
 import weakref
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -15,8 +17,133 @@ from tests.mds_backend.small_datasets import array_of, write_dataset, write_numb
 
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import DatasetNotFoundError
-from mdstorm_backend.format.values.batch import Batch, as_arrow
+from mdstorm_backend.format import Batch, as_arrow
+from mdstorm_backend.order import ExactOrder, ExactSampler, Place
 from mdstorm_backend.read.reader import batches_per_block
+
+SIZES = [1, 2, 7, 23, 60]
+
+
+@pytest.fixture(scope="module")
+def datasets(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Dataset]:
+    """Numbers from 0, in shards of 3 or 4 rows."""
+    directory = tmp_path_factory.mktemp("numbers")
+    return {n: write_numbers(directory / str(n), n, tasks=-(-n // 4)) for n in SIZES}
+
+
+worlds, epochs = st.integers(1, 5), st.integers(1, 3)
+shuffles = st.fixed_dictionaries(
+    {
+        "seed": st.integers(1, 1 << 40),
+        "shuffle_shards": st.booleans(),
+        "shuffle_rows": st.booleans(),
+        "window": st.sampled_from([0, 1, 5, 1000]),
+    }
+)
+
+
+options = st.fixed_dictionaries(
+    {"block_rows": st.sampled_from([1, 8192]), "workers": st.sampled_from([0, 2])}
+)
+
+
+@given(st.sampled_from(SIZES), worlds, st.integers(1, 70), epochs, options, shuffles)
+def test_every_row_comes_once_an_epoch_and_all_ranks_have_as_many_batches(
+    datasets: dict[int, Dataset],
+    size: int,
+    world_size: int,
+    batch_size: int,
+    epochs: int,
+    options: dict[str, Any],
+    shuffle: dict[str, Any],
+) -> None:
+    if size < world_size:
+        return
+    dataset = datasets[size]
+    per_epoch: list[Counter[int]] = [Counter() for _ in range(epochs)]
+    for rank in range(world_size):
+        order = ExactOrder(**shuffle, rank=rank, world_size=world_size)
+        found = values(exact(dataset, order, batch_size, epochs, **options))
+        assert len(found) == ExactSampler(order, dataset.bounds, batch_size, epochs).length()
+        assert all(len(batch) <= batch_size for batch in found)
+        rows = [n for batch in found for n in batch]
+        for epoch, counted in enumerate(per_epoch):
+            share = len(order.rows(size, epoch * size))
+            assert share in (size // world_size, -(-size // world_size))
+            counted.update(rows[:share])
+            del rows[:share]
+        assert not rows
+    assert per_epoch == [Counter(range(size))] * epochs
+
+
+@given(worlds, st.integers(1, 70), epochs)
+def test_dropping_the_last_batch_leaves_those_that_all_ranks_fill(
+    datasets: dict[int, Dataset], world_size: int, batch_size: int, epochs: int
+) -> None:
+    for rank in range(world_size):
+        order = ExactOrder(rank=rank, world_size=world_size)
+        full = values(exact(datasets[23], order, batch_size, epochs, drop_last=True))
+        assert len(full) == epochs * 23 // (world_size * batch_size)
+        assert {len(batch) for batch in full} <= {batch_size}
+        rows = [n for batch in full for n in batch]
+        assert rows == flat(exact(datasets[23], order, batch_size, epochs))[: len(rows)]
+
+
+@given(shuffles)
+def test_rows_are_shuffled_within_windows_of_whole_shards(
+    datasets: dict[int, Dataset], shuffle: dict[str, Any]
+) -> None:
+    dataset, order = datasets[60], ExactOrder(**shuffle)
+    (rows,) = values(exact(dataset, order, 60))
+    groups: list[list[int]] = [[]]
+    for piece in order.pieces(dataset.bounds, range(60), 0):
+        groups[-1] += piece
+        if len(groups[-1]) >= order.window:
+            groups.append([])
+    start = 0
+    for group in groups:
+        found = rows[start : start + len(group)]
+        assert sorted(found) == sorted(group)
+        if not order.shuffles:
+            assert found == group
+        start += len(group)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 5])
+def test_parts_deal_out_the_batches_in_turn(datasets: dict[int, Dataset], parts: int) -> None:
+    def read(part: tuple[int, int]) -> list[list[int]]:
+        order = ExactOrder(seed=1, shuffle_rows=True)
+        return values(exact(datasets[60], order, 7, 2, part=part, block_rows=1))
+
+    whole = read((0, 1))
+    assert len(whole) == -(-120 // 7)
+    for part in range(parts):
+        assert read((part, parts)) == whole[part::parts]
+
+
+@pytest.mark.parametrize("place", [Place(), Place(epoch=4, first_epoch=4)])
+def test_the_numbers_of_the_samples_are_known_without_reading(
+    datasets: dict[int, Dataset], place: Place
+) -> None:
+    order = ExactOrder(seed=2, shuffle_shards=True, window=9, rank=1, world_size=2)
+    planned = exact(datasets[60], order, 8, 2, place=place, unread=True)
+    found = [n for block in planned for n in block.numbers()]
+    assert len(found) == 60
+    assert found == flat(exact(datasets[60], order, 8, 2, place=place))
+
+
+def test_batches_that_a_short_rank_cannot_fill_are_empty(tmp_path: Path) -> None:
+    fields = {"a": "long", "pair": array_of("short"), "word": "string", "list": array_of("byte")}
+    rows = {"a": [1, 2, 3], "pair": [[1, 2]] * 3, "word": ["x"] * 3, "list": [[1], [], None]}
+    dataset = write_dataset(tmp_path, rows, fields)
+    short = ExactOrder(rank=1, world_size=2)
+    for block_rows in (1, 8192):
+        full, empty = batches(exact(dataset, short, 1, block_rows=block_rows))
+        for name, column in full.items():
+            assert (len(column), len(empty[name])) == (1, 0)
+            assert type(column) is type(empty[name])
+            assert as_arrow(column).type == as_arrow(empty[name]).type
+
 
 ROWS = 90
 
@@ -88,17 +215,6 @@ def test_a_block_has_whole_batches_and_the_first_ones_are_small(
     assert sum(sum(block.sizes) for block in blocks) == ROWS
 
 
-class Shape:
-    """What the size of blocks depends on."""
-
-    def __init__(self, rows: int, nbytes: int, columns: int) -> None:
-        self.rows, self.nbytes = rows, nbytes
-        self.schema = ["column"] * columns
-
-    def __len__(self) -> int:
-        return self.rows
-
-
 @pytest.mark.parametrize(
     ("nbytes_per_row", "columns", "batch_size", "batches"),
     [
@@ -113,7 +229,8 @@ class Shape:
 def test_a_block_is_limited_in_rows_and_in_bytes(
     nbytes_per_row: int, columns: int, batch_size: int, batches: int
 ) -> None:
-    dataset: Any = Shape(1000, 1000 * nbytes_per_row, columns)
+    dataset = MagicMock(nbytes=1000 * nbytes_per_row, schema=range(columns))
+    dataset.__len__.return_value = 1000
     assert batches_per_block(dataset, 16_384, batch_size) == batches
 
 
@@ -150,8 +267,7 @@ class Recording:
     def __init__(
         self, dataset: Dataset, *, is_mapped: bool, together: threading.Barrier | None = None
     ) -> None:
-        self._dataset, self._together = dataset, together
-        self.is_mapped = is_mapped
+        self._dataset, self._together, self.is_mapped = dataset, together, is_mapped
         self.opened: list[int] = []
         self.threads: set[str] = set()
 
