@@ -135,9 +135,8 @@ def test_without_a_launcher_and_in_a_shell_of_slurm_this_process_is_alone(
 
 def test_ranks_are_numbered_node_by_node() -> None:
     worlds = [World(rank, 6, 3) for rank in range(6)]
-    assert [(world.node, world.local_rank) for world in worlds] == [
-        (node, rank) for node in range(2) for rank in range(3)
-    ]
+    assert [world.node for world in worlds] == [0, 0, 0, 1, 1, 1]
+    assert [world.local_rank for world in worlds] == [0, 1, 2, 0, 1, 2]
     assert {world.num_nodes for world in worlds} == {2}
     assert World(3, 4).num_nodes == 4
 

@@ -19,6 +19,7 @@ from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read.batch_formats import column_to_numpy
 
 Shard = tuple[list[bytes], Encodings]
+PICKLE = pickle.dumps(["b"])
 
 
 def fixed(encoding: str, *values: Any) -> Shard:
@@ -75,8 +76,7 @@ ARRAYS: dict[str, tuple[list[Shard], list[Any]]] = {
 }
 
 
-def orders() -> list[ExactOrder]:
-    return [ExactOrder(), ExactOrder(seed=1, shuffle_shards=True, window=100, shuffle_rows=True)]
+ORDERS = [ExactOrder(), ExactOrder(seed=1, shuffle_shards=True, window=100, shuffle_rows=True)]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -90,7 +90,7 @@ def test_scalars_take_the_type_that_holds_all(name: str, tmp_path: Path) -> None
     # Blocks of one shard, whose samples are records of their own form.
     single = batches(exact(dataset, batch_size=1, block_rows=1))
     assert {column_to_numpy(b["x"], dataset.schema["x"]).dtype.name for b in single} == {dtype}
-    for order in orders():
+    for order in ORDERS:
         (batch,) = dataset.batches(100, order=order)
         assert sorted(batch["x"].tolist()) == sorted(values)
     assert dataset.to_table().num_rows == len(values)
@@ -108,17 +108,21 @@ def test_arrays_keep_their_dtypes_and_shapes(name: str, batch_size: int, tmp_pat
         assert sample.tolist() == row.tolist()
 
 
-def test_a_sample_is_decoded_as_its_own_shard_says(tmp_path: Path) -> None:
-    dataset = foreign_dataset(tmp_path, [fixed("int32", 1), fixed("int64", 2), texts("str", "a")])
+def test_a_sample_is_decoded_as_its_own_shard_says_and_pickles_if_allowed(tmp_path: Path) -> None:
+    shards = [fixed("int32", 1), fixed("int64", 2), texts("str", "a"), texts("pkl", PICKLE)]
+    dataset = foreign_dataset(tmp_path, shards)
     samples = [dataset[i]["x"] for i in range(3)]
     assert [type(sample) for sample in samples] == [np.int32, np.int64, str]
     assert samples == [1, 2, "a"]
+    with pytest.raises(UnsafeTypeError, match=r"'x' .* holds pickles.*allow_unsafe_types=True"):
+        dataset[3]
+    assert open_dataset(str(tmp_path), allow_unsafe_types=True)[3]["x"] == ["b"]
 
 
 def test_encodings_with_nothing_in_common_are_refused_in_batches(tmp_path: Path) -> None:
-    rest: Encodings = {"y": ("int8", 1)}
-    shards = [([s + b"\5" for s in samples], {**e, **rest}) for samples, e in
-              (fixed("int32", 1), texts("str", "a"))]  # fmt: skip
+    shards: list[Shard] = []
+    for samples, encodings in (fixed("int32", 1), texts("str", "a")):
+        shards.append(([sample + b"\5" for sample in samples], {**encodings, "y": ("int8", 1)}))
     dataset = foreign_dataset(tmp_path, shards)
     with pytest.raises(UnsupportedEncodingError, match=r"'x' is stored in shards as int32 and str"):
         list(dataset.batches(1))
@@ -135,13 +139,3 @@ def test_another_order_of_columns_is_no_other_order_of_values(tmp_path: Path) ->
     assert dataset.to_table().to_pydict() == {"a": [1, 3], "b": [2, 4]}
     assert [dict(dataset[i]) for i in range(2)] == [{"a": 1, "b": 2}, {"a": 3, "b": 4}]
     assert dataset.to_table().schema.types == [pa.int8(), pa.int16()]
-
-
-def test_pickles_beside_another_encoding_are_not_loaded_unless_allowed(tmp_path: Path) -> None:
-    shards = [texts("str", "a"), texts("pkl", pickle.dumps(["b"]))]
-    dataset = foreign_dataset(tmp_path, shards)
-    assert dataset[0]["x"] == "a"
-    with pytest.raises(UnsafeTypeError, match=r"'x' .* holds pickles"):
-        dataset[1]
-    allowed = open_dataset(str(tmp_path), allow_unsafe_types=True)
-    assert allowed[1]["x"] == ["b"]

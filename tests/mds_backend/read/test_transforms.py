@@ -29,16 +29,11 @@ class OnNumbers:
         return {"number": self._function(batch["number"])}
 
 
-def even(numbers: Any) -> Any:
-    return numbers[numbers % 2 == 0]
-
-
-def twice(numbers: Any) -> Any:
-    return np.repeat(numbers, 2)
-
-
-def nothing(numbers: Any) -> Any:
-    return numbers[:0]
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "even": lambda numbers: numbers[numbers % 2 == 0],
+    "twice": lambda numbers: np.repeat(numbers, 2),
+    "backwards": lambda numbers: numbers[::-1],
+}
 
 
 @pytest.fixture(scope="module")
@@ -48,23 +43,19 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize(
-    ("function", "expected"),
-    [
-        (even, list(range(0, 30, 2))),
-        (twice, [n for n in range(30) for _ in range(2)]),
-        (lambda n: n[::-1], [n for s in range(6) for n in range(5 * s + 4, 5 * s - 1, -1)]),
-    ],
-)
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_batches_are_cut_from_what_a_function_returns(
-    dataset: Dataset, function: Any, expected: list[int], workers: int
+    dataset: Dataset, name: str, workers: int
 ) -> None:
-    found = values(pieces(dataset, transform=OnNumbers(function), workers=workers))
-    assert [n for batch in found for n in batch] == expected
+    transform = OnNumbers(FUNCTIONS[name])
+    found = values(pieces(dataset, transform=transform, workers=workers))
+    shards = np.arange(30).reshape(6, 5)
+    expected = np.concatenate([FUNCTIONS[name](shard) for shard in shards])
+    assert [n for batch in found for n in batch] == expected.tolist()
     assert all(len(batch) == 4 for batch in found[:-1])
 
 
-@pytest.mark.parametrize("function", [even, twice])
+@pytest.mark.parametrize("name", ["even", "twice"])
 @pytest.mark.parametrize(
     "order",
     [
@@ -75,13 +66,13 @@ def test_batches_are_cut_from_what_a_function_returns(
     ],
 )
 def test_slices_of_shards_give_what_whole_shards_give(
-    dataset: Dataset, order: ExactOrder, function: Any, monkeypatch: pytest.MonkeyPatch
+    dataset: Dataset, order: ExactOrder, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pieces_module, "_SLICE_BYTES", -(-2 * dataset.nbytes // len(dataset)))
-    transform = OnNumbers(function)
+    transform = OnNumbers(FUNCTIONS[name])
     sliced = values(pieces(dataset, order, transform=transform, slices=True))
     assert max(transform.calls) == 2
-    assert sliced == values(pieces(dataset, order, transform=OnNumbers(function)))
+    assert sliced == values(pieces(dataset, order, transform=OnNumbers(FUNCTIONS[name])))
 
 
 def test_the_function_sees_one_shard_at_a_time_and_only_this_ranks_share(dataset: Dataset) -> None:
@@ -95,17 +86,18 @@ def test_the_function_sees_one_shard_at_a_time_and_only_this_ranks_share(dataset
 def test_a_function_that_leaves_nothing_ends_the_pass_with_a_warning(
     dataset: Dataset, num_epochs: int | None
 ) -> None:
+    nothing = OnNumbers(lambda numbers: numbers[:0])
     with pytest.warns(UserWarning, match="No matching data is available"):
-        assert not list(pieces(dataset, transform=OnNumbers(nothing), num_epochs=num_epochs))
+        assert not list(pieces(dataset, transform=nothing, num_epochs=num_epochs))
 
 
 @pytest.mark.parametrize("window", [0, 12])
-@pytest.mark.parametrize("function", [even, twice])
+@pytest.mark.parametrize("name", ["even", "twice"])
 def test_a_position_gives_the_rest_and_a_part_its_batches_in_turn(
-    dataset: Dataset, function: Any, window: int
+    dataset: Dataset, name: str, window: int
 ) -> None:
     order = ExactOrder(seed=4, shuffle_shards=True, shuffle_rows=True, window=window)
-    options = {"num_epochs": 2, "transform": OnNumbers(function), "block_rows": 1}
+    options = {"num_epochs": 2, "transform": OnNumbers(FUNCTIONS[name]), "block_rows": 1}
 
     def read(**where: Any) -> list[tuple[Position, Any]]:
         blocks = pieces(dataset, order, **options, **where)
