@@ -8,17 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdstorm_backend.format.values.nested_lists import (
-    depth_of,
-    elements_of,
-    list_type,
-    lists_of_array,
-    lists_of_arrays,
-    null_counts_of,
-    null_lists_in,
-    rows_of,
-    split_array,
-)
+from mdstorm_backend.format.values import nested_lists
+from mdstorm_backend.format.values.nested_lists import depth_of, list_type
 
 
 def nested(depth: int, *, nulls: bool) -> st.SearchStrategy[Any]:
@@ -65,14 +56,17 @@ def test_nulls_are_counted_at_every_depth(given_: tuple[list[Any], pa.Array]) ->
         inner = row if isinstance(row, list) else []
         return sum(1 if item is None else nulls(item) for item in inner)
 
-    assert null_counts_of(array).tolist() == [nulls(row) for row in rows]
-    assert null_lists_in(array) == sum(map(nulls, rows)) - elements_of(array).null_count
+    assert nested_lists.null_counts_of(array).tolist() == [nulls(row) for row in rows]
+    assert (
+        nested_lists.null_lists_in(array)
+        == sum(map(nulls, rows)) - nested_lists.elements_of(array).null_count
+    )
 
 
 @given(lists())
 def test_rows_are_arrays_or_lists_of_them(given_: tuple[list[Any], pa.Array]) -> None:
     rows, array = given_
-    elements = np.asarray(elements_of(array).fill_null(-1))
+    elements = np.asarray(nested_lists.elements_of(array).fill_null(-1))
 
     def listed(row: Any) -> Any:
         return [listed(item) for item in row] if isinstance(row, list) else _tolist(row)
@@ -84,7 +78,7 @@ def test_rows_are_arrays_or_lists_of_them(given_: tuple[list[Any], pa.Array]) ->
 
     wanted = [without_null_numbers(row, depth_of(array.type)) for row in rows]
     for uneven in (True, None):
-        found = rows_of(array, elements, split_array, uneven=uneven)
+        found = nested_lists.rows_of(array, elements, nested_lists.split_array, uneven=uneven)
         assert [listed(row) for row in found] == wanted
     for row, shape in zip(found, (shape_of(r, depth_of(array.type)) for r in rows), strict=True):
         assert row is None or isinstance(row, list) == (shape is None)
@@ -97,7 +91,7 @@ def _tolist(value: Any) -> Any:
 @pytest.mark.parametrize("shape", [(0, 2, 3), (2, 2, 3), (3, 1, 1, 2), (2, 0), (2, 3)])
 def test_an_array_becomes_nested_lists(shape: tuple[int, ...]) -> None:
     values = np.arange(np.prod(shape)).reshape(shape)
-    found = lists_of_array(values)
+    found = nested_lists.lists_of_array(values)
     assert depth_of(found.type) == len(shape) - 1
     assert found.to_pylist() == values.tolist()
 
@@ -105,10 +99,10 @@ def test_an_array_becomes_nested_lists(shape: tuple[int, ...]) -> None:
 def test_arrays_of_several_shapes_become_nested_lists() -> None:
     type_ = list_type(pa.float32(), 2)
     arrays = [np.ones((1, 2)), None, np.zeros((2, 1), np.int8), np.ones((0, 0))]
-    found = lists_of_arrays(arrays, type_)
+    found = nested_lists.lists_of_arrays(arrays, type_)
     assert found.type == type_
     assert found.to_pylist() == [[[1, 1]], None, [[0], [0]], []]
-    assert lists_of_arrays([], type_).type == type_
-    assert lists_of_arrays([None], type_).to_pylist() == [None]
+    assert nested_lists.lists_of_arrays([], type_).type == type_
+    assert nested_lists.lists_of_arrays([None], type_).to_pylist() == [None]
     with pytest.raises(ValueError, match="an array of 1 dimensions among those of 2"):
-        lists_of_arrays([np.ones(2)], type_)
+        nested_lists.lists_of_arrays([np.ones(2)], type_)
