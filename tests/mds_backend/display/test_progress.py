@@ -84,21 +84,19 @@ def test_the_caller_of_a_function_is_told_instead(monkeypatch: pytest.MonkeyPatc
     assert terminal.getvalue() == ""
 
 
-@pytest.mark.parametrize("value", ["off", "0", "False", "no"])
-def test_a_variable_silences_it(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_variable_silences_it_and_only_the_first_rank_shows_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     terminal = new_terminal(monkeypatch)
-    monkeypatch.setenv("MDSTORM_PROGRESS", value)
-    work()
-    assert terminal.getvalue() == ""
-
-
-def test_only_the_first_rank_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = new_terminal(monkeypatch)
+    for value in ("off", "0", "False", "no"):
+        monkeypatch.setenv("MDSTORM_PROGRESS", value)
+        work()
+    monkeypatch.delenv("MDSTORM_PROGRESS")
     monkeypatch.setenv("WORLD_SIZE", "2")
     for rank in ("1", "nonsense"):
         monkeypatch.setenv("RANK", rank)
         work()
-        assert terminal.getvalue() == ""
+    assert terminal.getvalue() == ""
     monkeypatch.setenv("RANK", "0")
     work()
     assert "3 of 3 things" in terminal.getvalue()

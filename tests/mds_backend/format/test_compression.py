@@ -12,11 +12,7 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdstorm_backend.errors import (
-    ArgumentTypeError,
-    InvalidArgumentError,
-    MissingDependencyError,
-)
+from mdstorm_backend import errors
 from mdstorm_backend.format.compression import (
     HASH_NAMES,
     check_compression,
@@ -106,7 +102,7 @@ def test_the_level_reaches_the_codec(name: str) -> None:
      "zstd:", "zstd:x", "zstd:-1", "ZSTD", " zstd", "zstd:1:2"],
 )  # fmt: skip
 def test_unknown_names_and_levels_are_refused_with_the_known_ones(compression: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"zstd:1…22.*snappy") as caught:
+    with pytest.raises(errors.InvalidArgumentError, match=r"zstd:1…22.*snappy") as caught:
         check_compression(compression)
     assert repr(compression) in str(caught.value)
 
@@ -143,27 +139,29 @@ def test_all_hashes_of_the_format_come_from_one_pass_over_the_buffers() -> None:
 
 def test_names_of_hashes_must_be_unique_and_sorted() -> None:
     for names, remedy in ((["sha1", "md5"], "['md5', 'sha1']"), (["md5", "md5"], "['md5']")):
-        with pytest.raises(InvalidArgumentError, match="unique and in sorted order") as caught:
+        with pytest.raises(
+            errors.InvalidArgumentError, match="unique and in sorted order"
+        ) as caught:
             check_hashes(names)
         assert str(caught.value).endswith(f"write {remedy}")
 
 
 @pytest.mark.parametrize("name", ["", "MD5", "crc32", "shake_128", "new", "xxh"])
 def test_unknown_hashes_are_refused_with_the_known_ones(name: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"blake2b.*xxh64") as caught:
+    with pytest.raises(errors.InvalidArgumentError, match=r"blake2b.*xxh64") as caught:
         check_hashes([name])
     assert repr(name) in str(caught.value)
-    with pytest.raises(InvalidArgumentError):
+    with pytest.raises(errors.InvalidArgumentError):
         digest(name, [])
 
 
 def test_a_single_name_is_not_taken_apart() -> None:
-    with pytest.raises(ArgumentTypeError, match=r"\['md5'\]"):
+    with pytest.raises(errors.ArgumentTypeError, match=r"\['md5'\]"):
         check_hashes("md5")
 
 
 def test_without_xxhash_its_names_are_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "xxhash", None)
     assert check_hashes(["md5"]) == ("md5",)
-    with pytest.raises(MissingDependencyError, match=r'pip install "mdstorm\[xxhash\]"'):
+    with pytest.raises(errors.MissingDependencyError, match=r'pip install "mdstorm\[xxhash\]"'):
         check_hashes(["xxh64"])

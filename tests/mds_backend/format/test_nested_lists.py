@@ -69,7 +69,9 @@ def test_rows_are_arrays_or_lists_of_them(given_: tuple[list[Any], pa.Array]) ->
     elements = np.asarray(nested_lists.elements_of(array).fill_null(-1))
 
     def listed(row: Any) -> Any:
-        return [listed(item) for item in row] if isinstance(row, list) else _tolist(row)
+        if isinstance(row, list):
+            return [listed(item) for item in row]
+        return row.tolist() if isinstance(row, np.ndarray) else row
 
     def without_null_numbers(row: Any, depth: int) -> Any:
         if depth == 0:
@@ -82,10 +84,6 @@ def test_rows_are_arrays_or_lists_of_them(given_: tuple[list[Any], pa.Array]) ->
         assert [listed(row) for row in found] == wanted
     for row, shape in zip(found, (shape_of(r, depth_of(array.type)) for r in rows), strict=True):
         assert row is None or isinstance(row, list) == (shape is None)
-
-
-def _tolist(value: Any) -> Any:
-    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 @pytest.mark.parametrize("shape", [(0, 2, 3), (2, 2, 3), (3, 1, 1, 2), (2, 0), (2, 3)])

@@ -57,12 +57,14 @@ def test_shards_come_by_directory_partition_and_number(permutation: list[int]) -
     assert order(*(expected[i] for i in permutation)) == expected
 
 
+OURS = "part-00000-aaaaaaaa-1.00000.mds"
+
+
 @pytest.mark.parametrize(
     "paths",
     [
-        ["part-00000-aaaaaaaa-1.00000.mds", "part-00001-bbbbbbbb-2.00000.mds"],
-        ["part-00000-aaaaaaaa-1.00000.mds", "part-00001-2.00000.mds"],
-        ["part-00000-aaaaaaaa-1.00000.mds", "shard.00000.mds"],
+        *([OURS, f"part-00001-{other}2.00000.mds"] for other in ("bbbbbbbb-", "")),
+        [OURS, "shard.00000.mds"],
         ["00000/part-00000-aaaaaaaa-1.00000.mds", "00001/part-00001-bbbbbbbb-2.00000.mds"],
         ["a/00000/part-00000-aaaaaaaa-1.00000.mds", "a/part-00001-bbbbbbbb-2.00000.mds"],
     ],

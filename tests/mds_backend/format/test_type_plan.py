@@ -119,21 +119,15 @@ def test_one_error_names_every_refused_column() -> None:
     assert "'good'" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("described", "words"),
-    [
+def test_columns_need_names_of_their_own() -> None:
+    repeated = [*fields(x="long", y="long", z="long"), *fields(x="string", y="long")]
+    for described, words in (
         ([], "no columns"),
         (fields(**{"x": "long", "": "long"}), "empty name"),
-        (
-            [*fields(x="long", y="long", z="long"), *fields(x="string", y="long")],
-            r"\['x', 'y'\] occur more than once",
-        ),
-    ],
-    ids=["no columns", "no name", "repeated"],
-)
-def test_columns_need_names_of_their_own(described: list[dict[str, Any]], words: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=words):
-        plan_types(described)
+        (repeated, r"\['x', 'y'\] occur more than once"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=words):
+            plan_types(described)
 
 
 def test_columns_keep_their_order_spark_type_and_nullability() -> None:

@@ -13,12 +13,7 @@ from PIL import Image
 
 from mdstorm_backend.errors import MissingDependencyError
 from mdstorm_backend.format.encodings import decode_images
-from mdstorm_backend.format.encodings.decode_images import (
-    image_array,
-    open_image,
-    rgb_pixels,
-    split_images,
-)
+from mdstorm_backend.format.encodings.decode_images import image_array, open_image, rgb_pixels
 from mdstorm_backend.format.encodings.registry import parse_encoding
 
 
@@ -281,7 +276,7 @@ def test_a_list_of_other_sizes_than_it_says_is_an_error(data: bytes) -> None:
     for reserved, start in ((0, b""), (4, bytes(4)), (4, b"\1\0\0\0")):
         if data or start:
             with pytest.raises((ValueError, struct.error)):
-                split_images(start + data, reserved)
+                decode_images.split_images(start + data, reserved)
 
 
 def test_without_pillow_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
