@@ -286,15 +286,6 @@ def _open_table(
         described.append(footer)
         row_groups += _live_row_groups(file, info.name, url, footer, whole=whole)
     schema, left_out = columns.columns_of(arrow, described, row_groups, location.url)
-    # The identity of the columns and the live rows is independent of the version. It includes the
-    # fields: renaming could have swapped two columns of the same files.
-    digest = hashlib.sha256(repr(table.fields).encode())
-    for info in infos:
-        digest.update(f"\n{info.name} {info.size}".encode())
-    for group in row_groups:
-        digest.update(f"\n{group.path} {group.ordinal} {group.num_rows} ".encode())
-        if group.dead is not None:
-            digest.update(group.dead.tobytes())
     return ParquetDataset(
         location.url,
         base,
@@ -304,11 +295,30 @@ def _open_table(
         arrow,
         table.partition_columns,
         left_out,
-        digest.hexdigest()[:16],
+        _identity(table, infos, row_groups),
         cache,
         fields,
         table.version,
     )
+
+
+def _identity(
+    table: snapshot.TableSnapshot,
+    infos: Sequence[footers.ParquetFileInfo],
+    row_groups: Sequence[footers.RowGroup],
+) -> str:
+    """Return an identity of the columns and the live rows, independent of the version.
+
+    It includes the fields: renaming could have swapped two columns of the same files.
+    """
+    digest = hashlib.sha256(repr(table.fields).encode())
+    for info in infos:
+        digest.update(f"\n{info.name} {info.size}".encode())
+    for group in row_groups:
+        digest.update(f"\n{group.path} {group.ordinal} {group.num_rows} ".encode())
+        if group.dead is not None:
+            digest.update(group.dead.tobytes())
+    return digest.hexdigest()[:16]
 
 
 def _located(
