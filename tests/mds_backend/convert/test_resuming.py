@@ -54,6 +54,15 @@ def interrupted(source: ParquetDataset, directory: Path, **options: Any) -> None
         )
 
 
+def resumed(source: ParquetDataset, directory: Path) -> int:
+    """Convert again, compare the rows, and return how many of them were converted before."""
+    seen: list[int] = []
+    progress = lambda done, total: seen.append(done)  # noqa: E731
+    dataset = convert_parquet(source, str(directory), progress=progress, **OPTIONS)
+    assert dataset.to_table().equals(numbers(ROWS))
+    return seen[0]
+
+
 def names(directory: Path, suffix: str) -> set[str]:
     return {path.name for path in directory.iterdir() if path.name.endswith(suffix)}
 
@@ -65,13 +74,9 @@ def test_what_is_finished_is_not_converted_again(source: ParquetDataset, tmp_pat
     assert not names(directory, ".json")
     assert len(names(directory, ".done")) == 2
     finished = {path: path.stat().st_mtime_ns for path in directory.glob("part-0000[01]*.mds")}
-    seen: list[int] = []
-    dataset = convert_parquet(
-        source, str(directory), progress=lambda done, _: seen.append(done), **OPTIONS
-    )
-    assert seen == [40, 60, 80, 100]
+    assert resumed(source, directory) == 40
     assert {path: path.stat().st_mtime_ns for path in finished} == finished
-    assert dataset.to_table().equals(numbers(ROWS))
+    dataset = open_dataset(str(directory))
     assert [s.to_json() for s in dataset.index.shards] == [s.to_json() for s in whole.index.shards]
     assert names(directory, "") == names(tmp_path / "whole", "")
 
@@ -90,12 +95,7 @@ def test_a_process_that_is_killed_has_lost_nothing(source: ParquetDataset, tmp_p
     )
     assert process.returncode == -signal.SIGKILL
     assert "_mdstorm_writing" in names(tmp_path / "mds", "")
-    seen: list[int] = []
-    dataset = convert_parquet(
-        source, arguments[1], progress=lambda done, _: seen.append(done), **OPTIONS
-    )
-    assert seen[0] == 40
-    assert dataset.to_table().equals(numbers(ROWS))
+    assert resumed(source, tmp_path / "mds") == 40
     assert names(tmp_path / "mds", "writing") == set()
 
 
@@ -114,12 +114,7 @@ def test_a_part_counts_only_if_it_is_whole(
         note.write_bytes(note.read_bytes()[:-9])
     else:
         note.write_text(note.read_text().replace('"identity": "', '"identity": "0'))
-    seen: list[int] = []
-    dataset = convert_parquet(
-        source, str(directory), progress=lambda done, _: seen.append(done), **OPTIONS
-    )
-    assert seen[0] == 20
-    assert dataset.to_table().equals(numbers(ROWS))
+    assert resumed(source, directory) == 20
 
 
 @pytest.mark.parametrize("changed", [{"compression": "zstd"}, {"columns": ["id"]}, "the source"])

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,13 +12,11 @@ from tests.mds_backend.small_datasets import array_of, plan, write_dataset
 from tests.mds_backend.strategies import moderate
 
 from mdstorm_backend import MDSWriter, open_dataset
-from mdstorm_backend.convert import convert_parquet
 from mdstorm_backend.errors import EncodingError, UnsupportedTypeError
 from mdstorm_backend.format.encodings.encode_arrays import array_encoder
 from mdstorm_backend.format.values.arrow_types import SparkType, arrow_type
 from mdstorm_backend.format.values.nested_lists import lists_of_array
 from mdstorm_backend.maintenance import reindex, verify
-from mdstorm_backend.parquet import open_parquet
 from mdstorm_backend.write.batch_shards import encode_column
 
 FLOATS = array_of(array_of("float"))
@@ -101,20 +98,6 @@ def test_a_shard_begins_where_the_form_changes_and_json_stays(
     assert_values(dataset, rows, arrow_type(LONGS))
     (block,) = dataset.batches(100, format="numpy")
     assert all(isinstance(row, list) == stored(dataset).uneven for row in block["v"])
-
-
-def test_tasks_may_write_other_shapes(tmp_path: Path) -> None:
-    rows = [*ALIKE, [[1, 2, 3]]]
-    for number, part in enumerate([rows[:2], rows[2:]]):
-        path = tmp_path / "parquet" / f"{number}.parquet"
-        path.parent.mkdir(exist_ok=True)
-        pq.write_table(pa.table({"v": pa.array(part, arrow_type(FLOATS))}), path)
-    dataset = convert_parquet(
-        open_parquet(str(tmp_path / "parquet")), str(tmp_path / "mds"), cut_at="files"
-    )
-    assert encodings(dataset) == ["ndarray:float32:2,2", "ndarray:float32:1,3"]
-    assert (stored(dataset).shape, stored(dataset).uneven) == (None, False)
-    assert_values(dataset, rows, arrow_type(FLOATS))
 
 
 NUMBERS = ["boolean", "byte", "short", "integer", "long", "float", "double"]
@@ -205,14 +188,11 @@ def write_as(tmp_path: Path, encoding: str, rows: list[Any], type_: pa.DataType)
     return open_dataset(str(tmp_path / "x"))
 
 
-def test_what_was_stored_as_json_is_still_read(tmp_path: Path) -> None:
-    rows = [*ALIKE, None, [[None], None]]
+def test_a_given_encoding_is_the_one_that_is_written(tmp_path: Path) -> None:
+    rows = [*ALIKE, None, [[None], None]]  # which earlier versions stored as JSON
     dataset = write_as(tmp_path, "json", rows, arrow_type(LONGS))
     assert (encodings(dataset), stored(dataset).encoding) == (["json"], "json")
     assert_values(dataset, rows, arrow_type(LONGS))
-
-
-def test_a_given_encoding_is_the_one_that_is_written(tmp_path: Path) -> None:
     fixed = write_as(tmp_path / "a", "ndarray:int64:2,2", ALIKE, arrow_type(LONGS))
     assert (encodings(fixed), stored(fixed).value_shape) == (["ndarray:int64:2,2"], (2, 2))
     assert_values(fixed, ALIKE, arrow_type(LONGS))

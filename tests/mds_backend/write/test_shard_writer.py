@@ -22,21 +22,9 @@ from mdstorm_backend.write.sample_shards import SampleShards
 
 #: Types whose stored form is the Python value itself.
 PLAIN_TYPES = st.sampled_from(
-    [
-        "byte",
-        "short",
-        "integer",
-        "long",
-        "float",
-        "double",
-        "string",
-        "binary",
-        "decimal(10,2)",
-        array_of("short"),
-        array_of("double"),
-        array_of("string"),
-    ]
-)
+    ["byte", "short", "integer", "long", "float", "double", "string", "binary", "decimal(10,2)",
+     array_of("short"), array_of("double"), array_of("string")]
+)  # fmt: skip
 
 
 @moderate
@@ -72,12 +60,8 @@ def check_report(report: ShardReport, shard: DecodedShard, size: int) -> None:
     assert info["column_names"] == sorted(info["column_names"]) == shard.names
     for key in set(shard.header) - {"mdstorm"}:
         assert info[key] == shard.header[key]
-    rows = {
-        name: count
-        for name in shard.names
-        if (count := sum(row[name] is None for row in shard.rows))
-    }
-    assert report.null_counts == rows
+    rows = {name: sum(row[name] is None for row in shard.rows) for name in shard.names}
+    assert report.null_counts == {name: count for name, count in rows.items() if count}
 
 
 @pytest.mark.parametrize(
@@ -125,10 +109,8 @@ def test_a_sample_that_is_too_large_has_a_shard_of_its_own(tmp_path: Path) -> No
 def test_arrays_that_change_their_length_begin_a_shard_and_stay_ragged(tmp_path: Path) -> None:
     rows = [[1, 2], [3, 4], [5], [6], [7, 8], [9, 10], None, None]
     reports = write_shards(tmp_path, {"a": rows}, {"a": array_of("long")}, batch_rows=2)
-    assert [report.info.column_encodings for report in reports] == [
-        ("ndarray:int64:2",),
-        ("ndarray:int64",),
-    ]
+    found = [report.info.column_encodings for report in reports]
+    assert found == [("ndarray:int64:2",), ("ndarray:int64",)]
     assert [report.info.column_sizes for report in reports] == [(16,), (None,)]
     assert [row["a"] for shard in decode_files(tmp_path) for row in shard.rows] == rows
 
