@@ -87,9 +87,8 @@ def test_a_directory_that_cannot_be_made_is_an_error_before_the_job(
     spark: Any, tmp_path: Path
 ) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(WriteError, match="cannot be written to") as caught:
+    with pytest.raises(WriteError, match=r"cannot be written to .* Choose a directory"):
         materialize(failing_frame(spark, tmp_path), f"{tmp_path}/file/dataset")
-    assert "Choose a directory" in str(caught.value)
 
 
 def test_shards_that_the_driver_cannot_see_are_an_error(
@@ -110,9 +109,8 @@ def test_shards_that_the_driver_cannot_see_are_an_error(
         return write_and_lose
 
     monkeypatch.setattr(tasks, "make_task", make_task_on_a_disk_of_its_own)
-    with pytest.raises(WriteError, match="cannot be seen from here") as caught:
+    with pytest.raises(WriteError, match=r"1 of 1 shards .* cannot be seen from here"):
         materialize(spark.range(0, 10, 1, 1), str(target))
-    assert "1 of 1 shards" in str(caught.value)
     assert not target.exists()
 
 

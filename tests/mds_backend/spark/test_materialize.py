@@ -15,17 +15,13 @@ from tests.mds_backend.small_datasets import files_in, numbers_in
 from mdstorm_backend import dataframe_to_mds, errors, materialize, open_dataset
 
 
-def ids(target: Path) -> list[int]:
-    return open_dataset(str(target)).to_table()["id"].to_pylist()  # type: ignore[no-any-return]
-
-
 @pytest.mark.parametrize("partitions", [1, 3])
 def test_samples_come_in_the_order_of_the_partitions(
     spark: Any, target: Path, partitions: int
 ) -> None:
     dataset = materialize(spark.range(0, 200, 1, partitions), str(target))
     assert len(dataset) == 200
-    assert ids(target) == list(range(200))
+    assert numbers_in(target, "id") == list(range(200))
     assert len(dataset.index.shards) == partitions
 
 
@@ -33,7 +29,7 @@ def test_empty_partitions_leave_no_shard(spark: Any, target: Path) -> None:
     df = spark.range(0, 20, 1, 10).where("id IN (4, 5, 18)")
     dataset = materialize(df, str(target))
     assert [shard.samples for shard in dataset.index.shards] == [2, 1]
-    assert ids(target) == [4, 5, 18]
+    assert numbers_in(target, "id") == [4, 5, 18]
 
 
 def test_an_empty_frame_is_a_dataset_of_no_samples(spark: Any, target: Path) -> None:
@@ -50,11 +46,8 @@ def test_an_empty_frame_is_a_dataset_of_no_samples(spark: Any, target: Path) -> 
 def test_columns_keep_order_type_and_nullability(spark: Any, target: Path) -> None:
     df = spark.range(2).selectExpr("id AS z", "IF(id = 0, NULL, 'x') AS a", "1.5D AS m")
     dataset = materialize(df, str(target))
-    assert [(c.name, c.spark_type, c.nullable) for c in dataset.schema] == [
-        ("z", "long", False),
-        ("a", "string", True),
-        ("m", "double", False),
-    ]
+    found = [(column.name, column.spark_type, column.nullable) for column in dataset.schema]
+    assert found == [("z", "long", False), ("a", "string", True), ("m", "double", False)]
     assert dataset.index.shards[0].column_names == ("a", "m", "z")
 
 
@@ -79,7 +72,7 @@ def test_compressed_shards(spark: Any, target: Path, compression: str) -> None:
     assert shard.zip_data.basename.endswith(f".mds.{compression.partition(':')[0]}")
     names = {path.name for path in target.iterdir()}
     assert names == {"_mdstorm", "index.json", shard.zip_data.basename}
-    assert ids(target) == list(range(100))
+    assert numbers_in(target, "id") == list(range(100))
 
 
 @pytest.mark.parametrize("by_partition", [False, True])
@@ -100,14 +93,14 @@ def test_an_existing_dataset_stays_until_one_that_may_replace_it_is_complete(
     materialize(spark.range(3), str(target))
     with pytest.raises(errors.DatasetExistsError, match="already holds a dataset"):
         materialize(spark.range(5), str(target))
-    assert ids(target) == [0, 1, 2]
+    assert numbers_in(target, "id") == [0, 1, 2]
     before = set(target.glob("*.mds"))
     fails = spark.range(5).selectExpr("assert_true(id < 4, 'no such value') IS NULL AS a")
     with pytest.raises(Exception, match="no such value"):
         materialize(fails, str(target), overwrite=True)
-    assert ids(target) == [0, 1, 2]
+    assert numbers_in(target, "id") == [0, 1, 2]
     materialize(spark.range(5), str(target), overwrite=True)
-    assert ids(target) == [0, 1, 2, 3, 4]
+    assert numbers_in(target, "id") == [0, 1, 2, 3, 4]
     assert before.isdisjoint(target.glob("*.mds"))
 
 
@@ -264,62 +257,46 @@ def test_a_dataset_is_replaced_only_on_request(spark: Any, target: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("arguments", "kind", "message"),
+    ("options", "message"),
     [
-        (
-            {"mds_kwargs": None},
-            errors.InvalidArgumentError,
-            "`out` and `columns` need to be specified",
-        ),
-        (
-            {"udf_iterable": list},
-            errors.InvalidArgumentError,
-            "with udf_iterable nothing else says",
-        ),
-        ({"mds_kwargs": {"outt": 1}}, errors.InvalidArgumentError, r"argument \['outt'\]"),
-        (
-            {"mds_kwargs": {"columns": {"x": "int"}}},
-            errors.InvalidArgumentError,
-            "'x' is not a column",
-        ),
-        (
-            {"mds_kwargs": {"columns": {"id": "str"}}},
-            errors.InvalidArgumentError,
-            "Mismatched types",
-        ),
-        ({"mds_kwargs": {"columns": {"id": "no"}}}, errors.UnsupportedTypeError, "is unsupported"),
-        ({"mds_kwargs": {"compression": "lzo"}}, errors.InvalidArgumentError, "'lzo' is unknown"),
-        ({"mds_kwargs": {"hashes": ["crc"]}}, errors.InvalidArgumentError, "'crc' is unknown"),
-        ({"mds_kwargs": {"size_limit": "huge"}}, errors.InvalidArgumentError, "is not a size"),
-        ({"mds_kwargs": {"max_workers": 0}}, errors.InvalidArgumentError, "max_workers must be"),
-        (
-            {"mds_kwargs": {"storage_options": {"secret": "?"}}},
-            errors.InvalidArgumentError,
-            "credentials",
-        ),
+        ({"outt": 1}, r"argument \['outt'\]"), ({"columns": {"x": "int"}}, "'x' is not a column"),
+        ({"columns": {"id": "str"}}, "Mismatched"), ({"columns": {"id": "no"}}, "unsupported"),
+        ({"compression": "lzo"}, "'lzo' is unknown"), ({"hashes": ["crc"]}, "'crc' is unknown"),
+        ({"size_limit": "huge"}, "is not a size"), ({"max_workers": 0}, "max_workers must be"),
+        ({"storage_options": {"secret": "hush"}}, "their own credentials"),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_wrong_arguments_for_a_dataset_per_partition_are_refused(
-    spark: Any, target: Path, arguments: dict[str, Any], kind: type[Exception], message: str
+    spark: Any, target: Path, options: dict[str, Any], message: str
 ) -> None:
-    options = {"mds_kwargs": {}, **arguments}
-    if options["mds_kwargs"] is not None:
-        options["mds_kwargs"] = {"out": str(target), **options["mds_kwargs"]}
+    of_types = message == "unsupported"
+    kind = errors.UnsupportedTypeError if of_types else errors.InvalidArgumentError
     with pytest.raises(kind, match=message):
-        dataframe_to_mds(spark.range(3), **options)
+        dataframe_to_mds(spark.range(3), mds_kwargs={"out": str(target), **options})
     assert not target.exists()
 
 
 @pytest.mark.parametrize(
-    ("frame", "options", "message"),
+    ("options", "kind", "message"),
     [
-        ([1], {"out": "never"}, "must be a Spark DataFrame, found list: .*createDataFrame"),
-        (None, [1], "the arguments of MDSWriter, must be a dict, found"),
+        (
+            {"dataframe": [1]},
+            errors.ArgumentTypeError,
+            "must be .* list: .*createDataFrame",
+        ),
+        ({"mds_kwargs": [1]}, errors.ArgumentTypeError, "arguments of MDSWriter, must be a dict"),
+        ({"mds_kwargs": None}, errors.InvalidArgumentError, "`out` and `columns` need to be"),
+        (
+            {"udf_iterable": list},
+            errors.InvalidArgumentError,
+            "with udf_iterable nothing else",
+        ),
     ],
 )
-def test_what_is_no_frame_or_no_dict_is_refused(
-    spark: Any, frame: Any, options: Any, message: str
+def test_what_is_no_frame_or_lacks_arguments_is_refused(
+    spark: Any, options: dict[str, Any], kind: type[Exception], message: str
 ) -> None:
-    with pytest.raises(errors.ArgumentTypeError, match=message):
-        dataframe_to_mds(frame or spark.range(1), mds_kwargs=options)
+    usual = {"dataframe": spark.range(1), "mds_kwargs": {"out": "never"}}
+    with pytest.raises(kind, match=message):
+        dataframe_to_mds(**{**usual, **options})

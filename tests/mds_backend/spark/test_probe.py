@@ -20,7 +20,7 @@ from mdstorm_backend.spark.materialization import check_driver_writes, why_not_w
 from mdstorm_backend.storage import Location
 
 
-def failing(error: Exception) -> Any:
+def failing(error: BaseException) -> Any:
     """A session whose jobs fail."""
 
     def fail(*args: Any) -> Any:
@@ -53,12 +53,8 @@ def test_what_the_driver_cannot_see_is_a_reason(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_is_no_reason(tmp_path: Path) -> None:
-    class Interrupted(SimpleNamespace):
-        def range(self, *numbers: int) -> Any:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        why_not_writable(Interrupted(), location_of(tmp_path))  # type: ignore[arg-type]
+        why_not_writable(failing(KeyboardInterrupt()), location_of(tmp_path))
     assert list(tmp_path.iterdir()) == []
 
 

@@ -42,11 +42,6 @@ def test_both_of_a_pair_cannot_be_one(tmp_path: Path) -> None:
         find_targets((str(tmp_path), tmp_path.as_uri()), True, None)
 
 
-def test_an_unknown_scheme_is_refused() -> None:
-    with pytest.raises(errors.UnsupportedURLError):
-        write_ints("nosuch://bucket/x")
-
-
 @pytest.mark.parametrize("options", [{}, {"compression": "zstd"}, {"size_limit": 300}])
 def test_a_dataset_is_replaced_on_request(tmp_path: Path, options: dict[str, Any]) -> None:
     write_ints(tmp_path, range(50), **options)
