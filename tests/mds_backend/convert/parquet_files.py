@@ -32,6 +32,7 @@ def every_type() -> pa.Table:
     """Four rows of every type that can be stored, with nulls, NaN and empty values."""
     day, moment = datetime.date(1969, 12, 31), datetime.datetime(2024, 2, 29, 1, 2, 3, 456789)
     pairs = pa.map_(pa.string(), pa.int64())
+    categories = pa.list_(pa.dictionary(pa.int8(), pa.string()))
     struct = pa.struct([("a", pa.int64()), ("b", pa.list_(pa.string()))])
     columns: dict[str, pa.Array] = {
         "bool": pa.array([True, None, False, True]),
@@ -42,15 +43,11 @@ def every_type() -> pa.Table:
         },
         "float32": pa.array([0.1, None, NAN, -0.0], pa.float32()),
         "float64": pa.array([0.1, None, NAN, -0.0]),
-        "decimal": pa.array(
-            [Decimal("1.20"), None, Decimal("-3"), Decimal(0)], pa.decimal128(9, 2)
-        ),
+        "decimal": pa.array([Decimal("1.2"), None, Decimal(-3), Decimal(0)], pa.decimal128(9, 2)),
         "text": pa.array(["", None, "ä\0b", "x" * 300]),
         "large_text": pa.array(["", None, "b", "c"], pa.large_string()),
         "category": pa.array(["u", None, "v", "u"]).dictionary_encode(),
-        "categories": pa.array(
-            [["u"], ["v"], None, []], pa.list_(pa.dictionary(pa.int8(), pa.string()))
-        ),
+        "categories": pa.array([["u"], ["v"], None, []], categories),
         "binary": pa.array([b"", None, b"\0\xff", b"x" * 300]),
         "date": pa.array([day, None, day, day]),
         "moment": pa.array([moment, None, moment, moment], pa.timestamp("us")),
@@ -62,9 +59,7 @@ def every_type() -> pa.Table:
         "bools": pa.array([[True], None, [], [None, False]]),
         "days": pa.array([[day], None, [], [None]]),
         "texts": pa.array([["a", ""], None, [], [None]]),
-        "struct": pa.array(
-            [{"a": 1, "b": ["x"]}, None, {"a": None, "b": None}, {"a": 2, "b": []}], struct
-        ),
+        "struct": pa.array([{"a": 1, "b": ["x"]}, None, {"a": None}, {"a": 2, "b": []}], struct),
         "pairs": pa.array([[("k", 1)], None, [], [("k", None)]], pairs),
         "nested": pa.array([[[1], []], None, [], [None]], pa.list_(pa.list_(pa.int64()))),
     }

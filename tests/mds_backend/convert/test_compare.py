@@ -1,5 +1,6 @@
 """`compare` says whether two datasets hold the same rows in order, and where they do not."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -153,8 +154,6 @@ def test_a_damaged_side_is_an_error_and_no_difference(tmp_path: Path) -> None:
 
 
 def test_the_report_is_json(tmp_path: Path) -> None:
-    import json
-
     found = compared(tmp_path, pa.table({"a": [b"\xff" * 100]}), pa.table({"a": [b"x"]}))
     value = json.loads(json.dumps(found.to_json()))
     assert value["is_same"] is False

@@ -45,28 +45,21 @@ def test_a_failed_job_leaves_only_the_files_of_others(
     assert len(materialize(spark.range(3), str(target))) == 3
 
 
-def test_a_session_that_is_gone_does_not_hide_why_a_job_failed() -> None:
+@pytest.mark.parametrize("reason", [ValueError("a bad row"), KeyboardInterrupt("stop")], ids=repr)
+def test_a_session_that_is_gone_does_not_hide_why_a_job_ended(reason: BaseException) -> None:
     def gone(*_: Any) -> str:
         raise ConnectionError("the session is gone")
 
     def fail() -> list[Any]:
-        raise ValueError("row 7 is bad")
+        try:
+            raise reason
+        finally:
+            if isinstance(reason, KeyboardInterrupt):
+                gone()  # in the clean-up of Spark
 
     session = SimpleNamespace(conf=SimpleNamespace(get=gone))
     mapped: Any = SimpleNamespace(sparkSession=session, collect=fail)
-    with pytest.raises(ValueError, match="row 7 is bad"):
-        collect_reports(mapped)
-
-
-def test_a_clean_up_of_spark_that_fails_does_not_hide_ctrl_c() -> None:
-    def interrupted() -> list[Any]:
-        try:
-            raise KeyboardInterrupt
-        finally:
-            raise ConnectionError("Answer from Java side is empty")
-
-    mapped: Any = SimpleNamespace(sparkSession=None, collect=interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(type(reason), match=str(reason)):
         collect_reports(mapped)
 
 

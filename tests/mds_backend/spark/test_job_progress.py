@@ -54,18 +54,23 @@ def _quick_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
 
 
+def refused(self: Location) -> Any:
+    raise PermissionError("not here")
+
+
 @pytest.mark.parametrize(
-    ("written", "shown"),
-    [(True, "2 shards, 3.0 MB"), (False, "no shards yet: Python starts first")],
+    ("place", "shown"),
+    [("full", "2 shards, 3.0 MB"), ("empty", "no shards yet"), ("refused", "Spark is at work")],
 )
-def test_shards_and_bytes_are_shown_on_a_terminal(
-    written: bool, shown: str, location: Location, monkeypatch: pytest.MonkeyPatch
+def test_shards_and_bytes_are_shown_on_a_terminal_as_far_as_they_can_be_listed(
+    place: str, shown: str, location: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not written:
-        location = location.child("empty")
+    if place == "refused":
+        monkeypatch.setattr(Location, "list_sizes", refused)
+    if place == "empty":
+        location = location.child(place)
         location.make_directory()
-    terminal = Terminal(awaited=shown)
-    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal(awaited=shown))
     with write_progress(session(), location):
         assert watchers()
         assert terminal.drawn.wait(timeout=60)
@@ -80,19 +85,6 @@ def test_nothing_is_shown_beside_a_bar_of_spark_or_to_who_wants_silence(
     with write_progress(session(bar="true") if shown else session(), location, shown=shown):
         assert not watchers()
     assert terminal.getvalue() == ""
-
-
-def test_a_directory_that_cannot_be_listed_is_left_alone(
-    location: Location, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refused(self: Location) -> Any:
-        raise PermissionError("not here")
-
-    terminal = Terminal(awaited="Spark is at work")
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr(Location, "list_sizes", refused)
-    with write_progress(session(), location):
-        assert terminal.drawn.wait(timeout=60)
 
 
 @runs_python_on_executors

@@ -348,9 +348,8 @@ def test_what_is_no_sample_is_refused(sample: Any, columns: dict[str, str]) -> N
 
 @pytest.mark.parametrize("columns", [{"a": "int8"}, {"a": "int8", "b": "str"}, {"a": "json"}])
 def test_a_missing_column_is_named(columns: dict[str, str]) -> None:
-    with pytest.raises(
-        errors.MissingColumnError, match=r"has no column 'a': it has \['b', 'x'\]"
-    ) as caught:
+    message = r"has no column 'a': it has \['b', 'x'\]"
+    with pytest.raises(errors.MissingColumnError, match=message) as caught:
         SampleEncoder(columns).encode({"x": 1, "b": ""})
     assert caught.value.column == "a"
     assert isinstance(caught.value, KeyError)

@@ -176,11 +176,9 @@ def test_two_stories_about_one_shard_are_refused(tmp_path: Path) -> None:
 
 
 def test_an_empty_list_is_a_warning_and_leaves_everything_as_it_is(tmp_path: Path) -> None:
-    write(tmp_path, 1)
-    stored = (tmp_path / "index.json").read_bytes()
     with pytest.warns(UserWarning, match=r"list of index\.json files is empty"):
         merge_index([], tmp_path)
-    assert (tmp_path / "index.json").read_bytes() == stored
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_cannot_be_merged_is_refused(tmp_path: Path) -> None:
@@ -188,20 +186,14 @@ def test_what_cannot_be_merged_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(errors.InvalidArgumentError, match="nothing to merge: no directory below"):
         merge_index(tmp_path / "empty")
-    with pytest.raises(errors.InvalidArgumentError, match="does not lie in a directory below"):
-        merge_index([part], tmp_path / "a")
-    with pytest.raises(errors.InvalidArgumentError, match="does not lie in a directory below"):
-        merge_index([part], tmp_path / "empty")
+    for name in ("a", "empty"):
+        with pytest.raises(errors.InvalidArgumentError, match="does not lie in a directory below"):
+            merge_index([part], tmp_path / name)
     with pytest.raises(errors.InvalidArgumentError, match=r"path or URL of an index\.json"):
         merge_index([str(tmp_path / "a")], tmp_path)
-    with pytest.raises(errors.DatasetNotFoundError, match=r"b/index\.json") as caught:
-        merge_index([part, f"{tmp_path}/b/index.json"], tmp_path)
-    assert isinstance(caught.value, RuntimeError)
-    for missing in ("/nowhere/index.json", ("/nowhere/index.json", "")):
-        with pytest.raises(
-            errors.DatasetNotFoundError, match=r"there is no file:///nowhere/index\.json"
-        ):
-            merge_index([missing], tmp_path)
+    for missing in (f"{tmp_path}/b/index.json", "/b/index.json", ("/b/index.json", "")):
+        with pytest.raises(errors.DatasetNotFoundError, match=r"there is no file:.*/b/index\.json"):
+            merge_index([part, missing], tmp_path)
     (tmp_path / "a" / "index.json").write_text('{"shards": []}')
     with pytest.raises(errors.CorruptDatasetError, match="is not the index of an MDS dataset"):
         merge_index(tmp_path)

@@ -129,10 +129,8 @@ def test_nested_arrays_come_back_exactly(
     directory = tmp_path_factory.mktemp("nested")
     dataset = write_dataset(directory, {"v": values}, {"v": spark_type}, batch_rows=rows)
     assert_values(dataset, values, arrow_type(spark_type))
-    rng = np.random.default_rng(0).permutation(len(values))
-    found = [dataset.sample(int(row))["v"] for row in rng]
-    for row, value in zip(rng.tolist(), found, strict=True):
-        assert _plain(value) == values[row]
+    for row in np.random.default_rng(0).permutation(len(values)).tolist():
+        assert _plain(dataset.sample(row)["v"]) == values[row]
 
 
 def _plain(value: Any) -> Any:
@@ -162,8 +160,7 @@ def test_a_column_is_stored_byte_by_byte_like_single_arrays(
     lists = pa.array([array.astype(logical).tolist() for array in arrays], arrow_type(spark_type))
     parts = encode_column(column, lists, ragged=False).parts
     found = [b"".join(row) for row in zip(*(part.to_pylist() for part in parts), strict=True)]
-    encode = array_encoder(np.dtype(dtype), None)
-    assert found == [encode(array) for array in arrays]
+    assert found == list(map(array_encoder(np.dtype(dtype), None), arrays))
 
 
 @pytest.mark.parametrize(
@@ -182,21 +179,21 @@ def test_nested_doubles_are_cast_as_dtype_says(
     assert_values(dataset, wanted.to_pylist(), type_)
 
 
-def write_as(tmp_path: Path, encoding: str, rows: list[Any], type_: pa.DataType) -> Any:
+def write_as(tmp_path: Path, encoding: str, rows: list[Any]) -> Any:
     with MDSWriter(out=str(tmp_path / "x"), columns={"v": encoding}) as writer:
-        writer.write_batch(pa.table({"v": pa.array(rows, type_)}))
+        writer.write_batch(pa.table({"v": pa.array(rows, arrow_type(LONGS))}))
     return open_dataset(str(tmp_path / "x"))
 
 
 def test_a_given_encoding_is_the_one_that_is_written(tmp_path: Path) -> None:
     rows = [*ALIKE, None, [[None], None]]  # which earlier versions stored as JSON
-    dataset = write_as(tmp_path, "json", rows, arrow_type(LONGS))
+    dataset = write_as(tmp_path, "json", rows)
     assert (encodings(dataset), stored(dataset).encoding) == (["json"], "json")
     assert_values(dataset, rows, arrow_type(LONGS))
-    fixed = write_as(tmp_path / "a", "ndarray:int64:2,2", ALIKE, arrow_type(LONGS))
+    fixed = write_as(tmp_path / "a", "ndarray:int64:2,2", ALIKE)
     assert (encodings(fixed), stored(fixed).value_shape) == (["ndarray:int64:2,2"], (2, 2))
     assert_values(fixed, ALIKE, arrow_type(LONGS))
-    free = write_as(tmp_path / "b", "ndarray:int64", ALIKE, arrow_type(LONGS))
+    free = write_as(tmp_path / "b", "ndarray:int64", ALIKE)
     assert encodings(free) == ["ndarray:int64"]
     assert_values(free, ALIKE, arrow_type(LONGS))
 
@@ -215,7 +212,7 @@ def test_rows_that_have_no_form_in_a_given_encoding_are_refused(
     tmp_path: Path, encoding: str, rows: list[Any], kind: type[Exception], message: str
 ) -> None:
     with pytest.raises(kind, match=message):
-        write_as(tmp_path, encoding, rows, arrow_type(LONGS))
+        write_as(tmp_path, encoding, rows)
 
 
 @pytest.mark.parametrize("row", [[[1, None]], [[1], []]], ids=str)
@@ -223,10 +220,8 @@ def test_nested_lists_of_unsigned_numbers_that_are_no_arrays_are_refused(
     row: Any, tmp_path: Path
 ) -> None:
     table = pa.table({"v": pa.array([row], pa.list_(pa.list_(pa.uint8())))})
-    with (
-        MDSWriter(out=str(tmp_path / "x")) as writer,
-        pytest.raises(EncodingError, match="cast the elements to a signed type"),
-    ):
+    writer = MDSWriter(out=str(tmp_path / "x"))
+    with pytest.raises(EncodingError, match="cast the elements to a signed type"), writer:
         writer.write_batch(table)
 
 
