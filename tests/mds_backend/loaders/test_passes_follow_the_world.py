@@ -96,13 +96,9 @@ def test_a_pickle_does_not_keep_the_world(url: str, launch: Launch, order: str) 
     assert len(first) == len(second) == ROWS // 2
     if order == "exact":  # whose shares are the same in each epoch
         assert Counter(first + second) == Counter(range(ROWS))
-    assert second == rows(_second_epoch(url, order))
-
-
-def _second_epoch(url: str, order: str) -> StreamingDataLoader:
     dataset = dataset_of(url, order)
     dataset.set_epoch(1)
-    return StreamingDataLoader(dataset, BATCH)
+    assert second == rows(StreamingDataLoader(dataset, BATCH))
 
 
 @in_either_order

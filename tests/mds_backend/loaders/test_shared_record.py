@@ -50,6 +50,7 @@ def test_a_process_that_parts_has_the_content_when_it_was_started(method: str) -
 
 def test_what_is_shorter_is_stored_whole() -> None:
     record = SharedRecord({"text": "x" * 100})
+    record.pass_on()  # from now on in a file
     with record.changing() as content:
         content["text"] = ""
     assert record.read() == {"text": ""}
@@ -67,6 +68,8 @@ def test_nothing_is_left_behind(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     before = len(os.listdir("/dev/fd"))
     record = SharedRecord({})
+    record.pass_on()
     assert os.listdir(tmp_path) == []
+    assert len(os.listdir("/dev/fd")) == before + 1
     del record
     assert len(os.listdir("/dev/fd")) == before

@@ -90,15 +90,15 @@ def test_a_second_loader_finds_what_the_first_one_downloaded(remote: Any) -> Non
     assert second.statistics().shards == SHARDS
 
 
-@pytest.mark.parametrize("is_persistent", [False, True])
-def test_worker_processes_send_what_they_count(remote: Any, is_persistent: bool) -> None:
-    loader = StreamingDataLoader(
-        remote(),
-        BATCH,
-        num_workers=2,
-        persistent_workers=is_persistent,
-        multiprocessing_context="fork",
-    )
+@pytest.mark.parametrize(
+    ("is_persistent", "method"),
+    [(False, "fork"), (True, "fork"), pytest.param(True, "spawn", marks=pytest.mark.long)],
+)
+def test_worker_processes_send_what_they_count(
+    remote: Any, is_persistent: bool, method: str
+) -> None:
+    how: dict[str, Any] = {"num_workers": 2, "multiprocessing_context": method}
+    loader = StreamingDataLoader(remote(), BATCH, persistent_workers=is_persistent, **how)
     with loader:
         for _ in range(2):
             assert sum(len(batch["number"]) for batch in loader) == ROWS
@@ -108,13 +108,6 @@ def test_worker_processes_send_what_they_count(remote: Any, is_persistent: bool)
     assert found.downloaded_bytes > 0
     assert found.shards >= SHARDS
     assert waited_for(found) == pytest.approx(found.waited_seconds)
-
-
-@pytest.mark.long
-def test_worker_processes_that_are_spawned_count_too(remote: Any) -> None:
-    loader = StreamingDataLoader(remote(), BATCH, num_workers=1, multiprocessing_context="spawn")
-    assert len(list(loader)) == SHARDS
-    assert loader.statistics().downloads == SHARDS
 
 
 def test_a_copy_begins_at_nothing_and_a_state_says_nothing(remote: Any) -> None:

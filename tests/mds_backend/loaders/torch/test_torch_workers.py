@@ -112,6 +112,14 @@ def test_any_number_of_shards_is_read_by_workers(numbers: Dataset) -> None:
     assert len(column(loader)) == 12
 
 
+def test_persistent_workers_read_as_was_set_since(numbers: Dataset) -> None:
+    loader = elastic_loader(numbers, **PERSISTENT)
+    column(loader)
+    loader.dataset.shuffle = False  # type: ignore[attr-defined]
+    assert [number for batch in column(loader) for number in batch] == list(range(ROWS))
+    loader.close()
+
+
 @MAKERS
 def test_persistent_workers_leave_an_iteration_that_is_left(numbers: Dataset, make: Any) -> None:
     loader, plain = make(numbers, **PERSISTENT), make(numbers)

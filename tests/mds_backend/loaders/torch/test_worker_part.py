@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.mds_backend.loaders.loaders import Where, in_either_order, rows
+from tests.mds_backend.loaders.loaders import Launch, Where, in_either_order, rows
 from torch.utils.data import DataLoader, get_worker_info
 
 from mdstorm_backend import ExactOrder, StreamingDataset
@@ -128,12 +128,11 @@ def test_the_state_of_a_worker_is_refused_by_others(url: str, order: str) -> Non
 @pytest.mark.long
 @in_either_order
 def test_the_state_of_a_worker_in_another_world_is_refused(
-    url: str, order: str, monkeypatch: pytest.MonkeyPatch
+    url: str, order: str, launch: Launch
 ) -> None:
     options = {"follows_world": True} if order == "exact" else {}
     states = {w: its[5][1] for w, its in read(dataset_of(url, order, **options)).items()}
-    monkeypatch.setenv("RANK", "0")
-    monkeypatch.setenv("WORLD_SIZE", "2")
+    launch(0, 2)
     with pytest.raises(StateMismatchError, match="world_size: 1 there, 2 here"):
         read(dataset_of(url, order, **options), states)
 
@@ -153,14 +152,10 @@ def plain(url: str, order: str, num_workers: int = 0, **options: Any) -> DataLoa
     return DataLoader(dataset, BATCH, num_workers=num_workers, **options)
 
 
-def test_spawned_workers_have_the_world_of_their_parent(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RANK", "1")
-    monkeypatch.setenv("WORLD_SIZE", "2")
+def test_spawned_workers_have_the_world_of_their_parent(url: str, launch: Launch) -> None:
+    launch(1, 2)
     iterator = iter(plain(url, "elastic", 1, multiprocessing_context="spawn"))
-    monkeypatch.delenv("RANK")
-    monkeypatch.delenv("WORLD_SIZE")
+    launch(0, 1)
     assert len(rows(iterator)) == ROWS // 2 + 1
 
 
