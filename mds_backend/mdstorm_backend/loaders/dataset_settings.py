@@ -7,9 +7,8 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from mdstorm_backend.base import check_list
-from mdstorm_backend.datasets.open_streams import streams_registry
+from mdstorm_backend.datasets import open_streams, stream_files
 from mdstorm_backend.datasets.stream import Stream
-from mdstorm_backend.datasets.stream_files import StreamDefaults
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.elastic.sampling import as_integer
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
@@ -26,7 +25,7 @@ _ORDER_SETTINGS = {f.name: f.default for f in fields(ElasticOrder) if f.name != 
 
 
 @dataclass(frozen=True)
-class DatasetSettings(StreamDefaults):
+class DatasetSettings(stream_files.StreamDefaults):
     """The arguments of a `StreamingDataset`, as attributes: see there for what they mean.
 
     Raises
@@ -189,7 +188,7 @@ def find_streams(
             f"streams={streams!r}, remote={remote!r} and local={local!r}"
         )
     if streams is None:
-        stream = streams_registry.get(name)(**config)
+        stream = open_streams.streams_registry.get(name)(**config)
         if not isinstance(stream, Stream):
             raise ArgumentTypeError(
                 f"streams_registry.get({name!r}) returned {stream!r}, which is not a Stream: "

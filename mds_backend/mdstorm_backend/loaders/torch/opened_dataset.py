@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from torch.utils.data import get_worker_info
 
+from mdstorm_backend import loaders
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.datasets import Dataset, describe_place, open_streams
 from mdstorm_backend.display import Description
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.format import parse_size
-from mdstorm_backend.loaders import Batching, DatasetSettings, ReaderOptions, Schedule
 from mdstorm_backend.loaders.epochs import Epochs, Worker
 from mdstorm_backend.loaders.passes import SAMPLES_AT_A_TIME
-from mdstorm_backend.loaders.reader_options import describe_data, in_order
 from mdstorm_backend.loaders.torch.samples import SampleMaker, WorkerPart, is_of_worker
 from mdstorm_backend.order import ExactOrder, World, find_world
 from mdstorm_backend.read import ImageDecoder, SampleSource
@@ -62,7 +61,7 @@ class OpenedDataset:
     #: The process id and the world of the process that sent this copy to a process it spawned.
     _sent: tuple[int, World] | None = None
 
-    def __init__(self, settings: DatasetSettings) -> None:
+    def __init__(self, settings: loaders.DatasetSettings) -> None:
         self.settings = settings
         self.order = settings.new_order()
         #: Created before the data are opened, which may happen only in a worker process.
@@ -72,16 +71,16 @@ class OpenedDataset:
         """Return the description of the dataset; at most a local index is opened for it."""
         opened, order = self.__dict__.get("dataset"), self.order
         if opened is not None:
-            found, size = describe_data(opened, full=full), len(opened)
+            found, size = loaders.describe_data(opened, full=full), len(opened)
             options = self.__dict__.get("options")
             shown = options.shown if options else ()
-            return in_order(found, order, size, shown, delivers=self.delivers)
+            return loaders.in_order(found, order, size, shown, delivers=self.delivers)
         places = ", ".join(
             f"{stream.remote or stream._mdstorm.own('local')}" for stream in self.settings.streams
         )
         full = full and len(self.settings.streams) == 1
         found = describe_place(places, self.settings.storage_options, full=full)
-        return in_order(found, order, delivers=self.delivers)
+        return loaders.in_order(found, order, delivers=self.delivers)
 
     def delivers(self, name: str) -> bool:
         """Whether a stored column is delivered, if known before the data are opened."""
@@ -105,7 +104,7 @@ class OpenedDataset:
         return self.parts[0] if len(self.parts) == 1 else open_streams.JoinedDataset(self.parts)
 
     @cached_property
-    def options(self) -> ReaderOptions:
+    def options(self) -> loaders.ReaderOptions:
         """The options for reading the data."""
         settings = self.settings
         if isinstance(self.order, ElasticShare) and not self.order.streams:
@@ -116,7 +115,7 @@ class OpenedDataset:
             for stream, weight in zip(settings.streams, weights, strict=True):
                 stream._mdstorm.derive(weight)
             self.order = replace(self.order, streams=shapes)
-        options = ReaderOptions(self.dataset, self.order, **settings.read_options)
+        options = loaders.ReaderOptions(self.dataset, self.order, **settings.read_options)
         if not settings.decode:
             return options
         images = ImageDecoder.of(
@@ -127,9 +126,9 @@ class OpenedDataset:
         return replace(options, images=images, transform=transform)
 
     @cached_property
-    def schedule(self) -> Schedule:
+    def schedule(self) -> loaders.Schedule:
         """The schedule of the passes over the data."""
-        return Schedule(self.options, self._epochs)
+        return loaders.Schedule(self.options, self._epochs)
 
     @cached_property
     def sample_maker(self) -> SampleMaker:
@@ -273,7 +272,7 @@ class OpenedDataset:
                 )
             self._part_state = obj
             return
-        self.schedule.load_state_dict(obj, Batching(self.settings.batch_size or 1))
+        self.schedule.load_state_dict(obj, loaders.Batching(self.settings.batch_size or 1))
         self.yielded = 0
 
     def begin_part(self, info: Any) -> WorkerPart:

@@ -9,15 +9,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from torch.utils.data import Dataset as TorchDataset
-from torch.utils.data import IterableDataset, get_worker_info
+from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
 from mdstorm_backend.base.checks import overrides, suggests_keywords, warn_user
 from mdstorm_backend.base.recorder import current_recorder
-from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+from mdstorm_backend.datasets import open_dataset, stream_files
 from mdstorm_backend.datasets.sample_access import Array, Spanner, StoredShard
 from mdstorm_backend.datasets.stream import Stream
-from mdstorm_backend.datasets.stream_files import INHERITED
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
@@ -186,7 +184,7 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
     ) -> None:
         super().__init__()
         told = dict(locals())  # all arguments, which include the fields of `DatasetSettings`
-        of_stream = {name: told[name] for name in ("remote", "local", *INHERITED)}
+        of_stream = {name: told[name] for name in ("remote", "local", *stream_files.INHERITED)}
         told["streams"] = find_streams(streams, stream_name, {**of_stream, **(stream_config or {})})
         settings = DatasetSettings(
             **{each.name: told[each.name] for each in fields(DatasetSettings)}
@@ -355,7 +353,7 @@ def makes_samples(dataset: object) -> bool:
     return overrides(dataset, StreamingDataset, "__getitem__", "get_item")
 
 
-class LocalDataset(Array, TorchDataset[Any]):
+class LocalDataset(Array, Dataset[Any]):
     """A map-style dataset over a local MDS directory, as MosaicML Streaming's `LocalDataset`.
 
     It can be subclassed, pickled, and read by a ``DataLoader`` with any sampler and any number of
@@ -392,7 +390,7 @@ class LocalDataset(Array, TorchDataset[Any]):
         self.local, self.split = os.fspath(local), split or ""
         path = os.path.join(self.local, self.split) if self.split else self.local
         #: The whole state of the dataset.
-        self._mdstorm: Dataset = open_dataset(path, allow_unsafe_types=allow_unsafe_types)
+        self._mdstorm = open_dataset(path, allow_unsafe_types=allow_unsafe_types)
 
     def __len__(self) -> int:
         """Number of samples."""
