@@ -275,7 +275,12 @@ def _default_plan(schema: pa.Schema, dtype: str | None, decimals: str | None) ->
 def _beyond_spark(type_: pa.DataType) -> str | None:
     """Return the encoding of a type that Spark lacks: unsigned integers, float16, tensors."""
     if isinstance(type_, pa.FixedShapeTensorType):
-        return _tensor_encoding(type_)
+        names = {arrow_types.arrow_type_of(dtype): name for name, dtype in DTYPES.items()}
+        name, order = names.get(type_.value_type), list(type_.permutation or ())
+        # Tensors whose dimensions are permuted in storage have no encoding.
+        if name is None or not type_.shape or 0 in type_.shape or order != sorted(order):
+            return None
+        return f"ndarray:{name}:{','.join(map(str, type_.shape))}"
     type_ = arrow_types.plain_type(type_)
     if pa.types.is_list(type_):
         element = _beyond_spark(nested_lists.element_type(type_))
@@ -283,16 +288,6 @@ def _beyond_spark(type_: pa.DataType) -> str | None:
     if pa.types.is_unsigned_integer(type_):
         return str(type_)
     return "float16" if pa.types.is_float16(type_) else None
-
-
-def _tensor_encoding(type_: pa.FixedShapeTensorType) -> str | None:
-    types = {arrow_types.arrow_type_of(dtype): name for name, dtype in DTYPES.items()}
-    name = types.get(type_.value_type)
-    # Tensors whose dimensions are permuted in storage have no encoding.
-    order = list(type_.permutation or ())
-    if name is None or not type_.shape or 0 in type_.shape or order != sorted(order):
-        return None
-    return f"ndarray:{name}:{','.join(map(str, type_.shape))}"
 
 
 def fitted_column(field: pa.Field, text: str, spark_type: SparkType | None = None) -> Column | None:

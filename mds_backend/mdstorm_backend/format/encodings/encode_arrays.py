@@ -146,12 +146,14 @@ def encode_lists(
             parts.insert(0, _binary(np.arange(len(lists) + 1), codes))
             text = encoding.text
         ends = ends_of(shapes.counts)
-        return EncodedColumn(name, text, None, parts, valid, elements, ends)
+        return EncodedColumn(
+            name, text, parts=parts, valid=valid, elements=elements, element_ends=ends
+        )
     fixed = _spread(values.reshape(-1, length), present, np.nan if dtype.kind == "f" else 0)
     if elements is not None:
         elements = _spread(elements.reshape(-1, length), present, True).reshape(-1)
     ends = np.arange(len(lists) + 1) * length
-    return EncodedColumn(name, text, fixed, [], valid, elements, ends)
+    return EncodedColumn(name, text, fixed=fixed, valid=valid, elements=elements, element_ends=ends)
 
 
 def encode_as_json(name: str, lists: pa.Array, dtype: np.dtype[Any]) -> EncodedColumn:
@@ -165,7 +167,7 @@ def encode_as_json(name: str, lists: pa.Array, dtype: np.dtype[Any]) -> EncodedC
     ends = ends_of(nested_lists.null_counts_of(lists))
     nulls = np.zeros(ends[-1], np.bool_) if ends[-1] else None
     text = json_text(lists).cast(pa.large_binary())
-    return EncodedColumn(name, "json", None, [text], valid, nulls, ends)
+    return EncodedColumn(name, "json", parts=[text], valid=valid, elements=nulls, element_ends=ends)
 
 
 def _check_rectangular(shapes: Shapes, flat: pa.Array, dtype: np.dtype[Any]) -> None:

@@ -31,38 +31,6 @@ Form: TypeAlias = Literal["object", "array"]
 
 
 @dataclass(frozen=True)
-class EncodedColumn:
-    """Some rows of one column, encoded for storage.
-
-    Attributes
-    ----------
-    name : str
-        Name of the column.
-    encoding : str
-        Encoding of these rows; for arrays it states the shape if all rows have the same.
-    fixed : numpy.ndarray or None
-        Shape ``(rows, *shape)``, little-endian, for a fixed-size encoding.
-    parts : list of pyarrow.LargeBinaryArray
-        For a variable-size encoding: pieces whose concatenation, row by row, is the value.
-    valid : numpy.ndarray or None
-        bool ``(rows,)``, False for null rows; None if no row is null.
-    elements : numpy.ndarray or None
-        bool, one per element of the arrays, False for nulls; None if no element is null. For nested
-        arrays stored as JSON, one False for every null in them.
-    element_ends : numpy.ndarray or None
-        int64 ``(rows + 1,)``: offsets of the elements of each row; given for every array column.
-    """
-
-    name: str
-    encoding: str
-    fixed: npt.NDArray[Any] | None = None
-    parts: list[pa.LargeBinaryArray] = field(default_factory=list)
-    valid: npt.NDArray[np.bool_] | None = None
-    elements: npt.NDArray[np.bool_] | None = None
-    element_ends: npt.NDArray[np.int64] | None = None
-
-
-@dataclass(frozen=True)
 class Encoding(ABC):
     """One encoding: how its values are written and read.
 
@@ -89,7 +57,7 @@ class Encoding(ABC):
     - `parse_texts`, instead of `decode_column`, if `is_text`, for values other than strings.
     - `span_decoder`, if one value can be read directly from the shard, without `decode`.
 
-    The attributes from `names` on are those of a class, and say what its values are like.
+    Those from `names` on are attributes of the class, and say what its values are like.
 
     Attributes
     ----------
@@ -377,6 +345,38 @@ class Encoding(ABC):
     def to_logical(self, values: pa.Array, type_: pa.DataType) -> pa.Array:
         """Convert delivered values to those of a Spark type, given as an Arrow type."""
         return values
+
+
+@dataclass(frozen=True)
+class EncodedColumn:
+    """Some rows of one column, encoded for storage.
+
+    Attributes
+    ----------
+    name : str
+        Name of the column.
+    encoding : str
+        Encoding of these rows; for arrays it states the shape if all rows have the same.
+    fixed : numpy.ndarray or None
+        Shape ``(rows, *shape)``, little-endian, for a fixed-size encoding.
+    parts : list of pyarrow.LargeBinaryArray
+        For a variable-size encoding: pieces whose concatenation, row by row, is the value.
+    valid : numpy.ndarray or None
+        bool ``(rows,)``, False for null rows; None if no row is null.
+    elements : numpy.ndarray or None
+        bool, one per element of the arrays, False for nulls; None if no element is null. For nested
+        arrays stored as JSON, one False for every null in them.
+    element_ends : numpy.ndarray or None
+        int64 ``(rows + 1,)``: offsets of the elements of each row; given for every array column.
+    """
+
+    name: str
+    encoding: str
+    fixed: npt.NDArray[Any] | None = None
+    parts: list[pa.LargeBinaryArray] = field(default_factory=list)
+    valid: npt.NDArray[np.bool_] | None = None
+    elements: npt.NDArray[np.bool_] | None = None
+    element_ends: npt.NDArray[np.int64] | None = None
 
 
 def passing_bytes(encode: Encode, size: int | None) -> Encode:

@@ -52,11 +52,9 @@ def plain_type(type_: pa.DataType) -> pa.DataType:
         return plain_type(type_.storage_type)
     if types.is_dictionary(type_) or _named(type_, "run_end_encoded"):
         return plain_type(type_.value_type)
-    if types.is_large_string(type_) or _named(type_, "string_view"):
+    if _named(type_, "large_string", "string_view"):
         return pa.string()
-    if types.is_fixed_size_binary(type_) or types.is_large_binary(type_):
-        return pa.binary()
-    if _named(type_, "binary_view"):
+    if types.is_fixed_size_binary(type_) or _named(type_, "large_binary", "binary_view"):
         return pa.binary()
     if types.is_list(type_) or types.is_large_list(type_) or types.is_fixed_size_list(type_):
         return pa.list_(plain_type(type_.value_type))
@@ -114,9 +112,9 @@ def _same(found: pa.DataType, wanted: pa.DataType) -> bool:
     return bool(found == wanted)
 
 
-def _named(type_: pa.DataType, name: str) -> bool:
-    """Whether a type has a name, for types that older versions of Arrow lack."""
-    return str(type_).startswith(name)
+def _named(type_: pa.DataType, *names: str) -> bool:
+    """Whether a type has one of these names: older versions of Arrow lack functions for some."""
+    return str(type_).startswith(names)
 
 
 #: ``"long"``, ``"decimal(10,2)"``, ``{"type": "array", "elementType": …}``, …
