@@ -11,7 +11,10 @@ from urllib.parse import parse_qs, unquote
 from tests.servers.http import Server, StartResponse, WSGIEnvironment, respond
 
 TOKEN = "dapi-secret-token"
-_MODIFIED = ("Last-Modified", "Thu, 01 Jan 2026 00:00:00 GMT")
+_HEADERS = (
+    ("Content-Type", "application/octet-stream"),
+    ("Last-Modified", "Thu, 01 Jan 2026 00:00:00 GMT"),
+)
 
 
 class Workspace:
@@ -50,20 +53,16 @@ class Workspace:
             return _error("404 Not Found", "NOT_FOUND", "Volume does not exist.")
         if method == "PUT":
             self.files[path] = body
-            return respond("204 No Content")
-        if path not in self.files:
+        elif path not in self.files:
             return _error("404 Not Found", "NOT_FOUND", "The file being accessed is not found.")
-        if method == "DELETE":
+        elif method == "DELETE":
             del self.files[path]
-            return respond("204 No Content")
-        content = ("Content-Type", "application/octet-stream")
-        if asked:
+        elif asked:
             first, last = map(int, asked.removeprefix("bytes=").split("-"))
-            part = self.files[path][first : last + 1]
-            if not part:
-                return _error("416 Range Not Satisfiable", "INVALID_PARAMETER_VALUE", asked)
-            return respond("206 Partial Content", part, content, _MODIFIED)
-        return respond("200 OK", self.files[path], content, _MODIFIED)
+            return respond("206 Partial Content", self.files[path][first : last + 1], *_HEADERS)
+        else:
+            return respond("200 OK", self.files[path], *_HEADERS)
+        return respond("204 No Content")
 
     def _directory(self, method: str, path: str) -> Any:
         path = path.rstrip("/")
@@ -93,15 +92,14 @@ class Workspace:
             handle = next(self._numbers)
             self._handles[handle] = (path, bytearray())
             return _json({"handle": handle})
-        if operation == "add-block":
-            self._handles[arguments["handle"]][1].extend(base64.b64decode(arguments["data"]))
-            return _json({})
-        if operation == "close":
-            path, content = self._handles.pop(arguments["handle"])
-            self.files[path] = bytes(content)
-            return _json({})
-        if operation == "mkdirs":
-            self.directories.add(path)
+        if operation in ("add-block", "close", "mkdirs"):
+            if operation == "mkdirs":
+                self.directories.add(path)
+            elif operation == "add-block":
+                self._handles[arguments["handle"]][1].extend(base64.b64decode(arguments["data"]))
+            else:
+                path, content = self._handles.pop(arguments["handle"])
+                self.files[path] = bytes(content)
             return _json({})
         found = self._children(path)
         is_file = path in self.files

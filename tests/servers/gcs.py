@@ -67,15 +67,13 @@ class GoogleServer(Server):
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric import rsa
 
-        key = rsa.generate_private_key(65537, 2048).private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
+        how = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+        key = rsa.generate_private_key(65537, 2048)
+        text = key.private_bytes(*how, serialization.NoEncryption()).decode()
         return {
             "type": "service_account",
             "project_id": "project",
-            "private_key": key.decode(),
+            "private_key": text,
             "client_email": "somebody@project.iam.gserviceaccount.com",
             "token_uri": f"{self.url}/token",
         }

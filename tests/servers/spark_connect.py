@@ -50,23 +50,19 @@ class SparkConnectServer:
             stderr=subprocess.PIPE,
             text=True,
         )
+        assert self._process.stderr is not None
+        self._errors = self._process.stderr
         self.url = f"sc://127.0.0.1:{self._wait_for_port()}"
-        self._drain = threading.Thread(target=self._read_rest, daemon=True)
+        self._drain = threading.Thread(target=list, args=[self._errors], daemon=True)
         self._drain.start()
 
     def _wait_for_port(self) -> str:
-        assert self._process.stderr is not None
         seen = []
-        for line in self._process.stderr:
+        for line in self._errors:
             seen.append(line)
             if found := _STARTED.search(line):
                 return found[1]
         raise RuntimeError("the Spark Connect server did not start:\n" + "".join(seen[-20:]))
-
-    def _read_rest(self) -> None:
-        assert self._process.stderr is not None
-        for _ in self._process.stderr:
-            pass
 
     def run(self, program: str, directory: Path) -> str:
         """Run a program of a client, which finds the session in `spark`; return what it prints."""
@@ -81,8 +77,7 @@ class SparkConnectServer:
         self._process.terminate()
         self._process.wait()
         self._drain.join()
-        assert self._process.stderr is not None
-        self._process.stderr.close()
+        self._errors.close()
 
 
 def _home_of_pyspark() -> Path:

@@ -7,9 +7,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from tests.mds_backend.cache.shards import locked
 
 from mdstorm_backend.base import locks
-from mdstorm_backend.base.locks import FileLock, share_lock, try_lock, wait_for_lock
+from mdstorm_backend.base.locks import share_lock, try_lock, wait_for_lock
 from mdstorm_backend.errors import StorageError
 
 
@@ -18,21 +19,21 @@ def path(tmp_path: Path) -> str:
     return str(tmp_path / "lock")
 
 
-def locked(path: str) -> FileLock:
-    lock = try_lock(path)
-    assert lock is not None
-    return lock
-
-
-def test_a_lock_that_is_removed_is_not_shared(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    flock = fcntl.flock
+def test_a_lock_whose_file_is_removed_meanwhile_is_made_anew_or_refused(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flock, removed = fcntl.flock, []
 
     def removing(fd: int, operation: int) -> None:
+        if not removed:
+            removed.append(os.unlink(path))
         flock(fd, operation)
-        os.unlink(path)
 
     before = os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else []
     monkeypatch.setattr(fcntl, "flock", removing)
+    with locked(path):
+        assert try_lock(path) is None
+    removed.clear()
     with pytest.raises(FileNotFoundError, match=path):
         share_lock(path)
     assert len(os.listdir("/proc/self/fd") if before else []) == len(before)
@@ -63,21 +64,6 @@ def test_a_lock_whose_file_was_removed_is_not_the_lock(path: str) -> None:
     assert Path(path).exists()
     old.release()
     new.release()
-
-
-def test_a_file_that_is_removed_while_it_is_locked_is_made_anew(
-    path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    flock, removed = fcntl.flock, []
-
-    def removing(fd: int, operation: int) -> None:
-        if not removed:
-            removed.append(os.unlink(path))
-        flock(fd, operation)
-
-    monkeypatch.setattr("fcntl.flock", removing)
-    with locked(path):
-        assert try_lock(path) is None
 
 
 def test_a_waiter_is_patient_while_there_is_progress_and_no_longer(

@@ -46,19 +46,18 @@ class RemoteFileSystem(LocalFileSystem):  # type: ignore[misc]
     def _strip_protocol(cls, path: Any) -> Any:
         return super()._strip_protocol(path.removeprefix("faulty://"))
 
+    @classmethod
+    def next_fault(cls) -> Fault | None:
+        with cls.lock:
+            return cls.faults.pop(0) if cls.faults else None
+
     def get_file(self, rpath: str, lpath: str, **_: Any) -> None:
         with self.lock:
             self.downloads[os.path.basename(rpath)] += 1
-            fault = self.faults.pop(0) if self.faults else None
-        if fault is not None:
-            fault(rpath, lpath)
-            return
-        super().get_file(rpath, lpath)
+        (self.next_fault() or super().get_file)(rpath, lpath)
 
     def cat_file(self, path: str, *args: Any, **kwargs: Any) -> bytes:
-        with self.lock:
-            fault = self.faults.pop(0) if self.faults else None
-        if fault is not None:
+        if fault := self.next_fault():
             fault(path, os.devnull)
         return bytes(super().cat_file(path, *args, **kwargs))
 
@@ -119,18 +118,8 @@ def make_shards(
             name = f"{raw.basename}.{extension(compression)}"
             packed = FileInfo(name, len(content), digests(hashes, [content]))
         (directory / (packed or raw).basename).write_bytes(content)
-        infos.append(
-            ShardInfo(
-                column_names=("x",),
-                column_encodings=("bytes",),
-                column_sizes=(None,),
-                samples=1,
-                raw_data=raw,
-                zip_data=packed,
-                compression=compression,
-                hashes=tuple(hashes),
-            )
-        )
+        columns = ("x",), ("bytes",), (None,)
+        infos.append(ShardInfo(*columns, 1, raw, packed, compression, tuple(hashes)))
     return infos
 
 

@@ -5,16 +5,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.mds_backend.cache import shards
 from tests.mds_backend.cache.shards import (
     COMPRESSIONS,
     Storage,
     cache,
     contents,
     files_in,
-    locked,
     make_shards,
-    no_fault,
-    remote,
 )
 
 from mdstorm_backend.cache import CacheOptions, shard_files
@@ -53,7 +51,7 @@ def test_the_directory_never_exceeds_the_limit(
 
     def measured(source: str, target: str) -> None:
         nonlocal largest
-        no_fault(source, target)
+        shards.no_fault(source, target)
         largest = max(largest, size_of(local))
 
     storage.faults += [measured] * 100
@@ -91,7 +89,9 @@ def test_a_shard_larger_than_the_limit_is_named(
         cache(source, directory=other, limit=needed - 1).open(info)
     options = CacheOptions(directory=str(other), limit=needed - 1)  # at once, if shards are known
     with pytest.raises(InvalidArgumentError, match=text):
-        shard_files(remote(source), "f", options, shards=[*make_shards(source, 1, 500), info])
+        shard_files(
+            shards.remote(source), "f", options, shards=[*make_shards(source, 1, 500), info]
+        )
 
 
 def test_the_limit_is_also_that_of_the_index(source: Path, local: Path) -> None:
@@ -114,7 +114,7 @@ def test_waiting_for_room_has_an_end(
     files = cache(source, directory=local, limit=1000)
     files.open(infos[0])
     monkeypatch.setattr("mdstorm_backend.cache.shard_cache.ShardCache._patience", 0.0)
-    held = locked(CacheDirectory(str(local)).record(infos[0].raw_data.basename))
+    held = shards.locked(CacheDirectory(str(local)).record(infos[0].raw_data.basename))
     with held, pytest.raises(StorageError, match="limit of 1000 bytes, of which 0 are free"):
         files.open(infos[1])
     assert files.open(infos[1])
@@ -125,7 +125,7 @@ def test_room_that_a_killed_download_reserved_is_taken_back(source: Path, local:
     files = cache(source, directory=local, limit=2000)
     files.open(infos[0])
     directory = CacheDirectory(str(local))
-    lock = locked(directory.record("killed.mds"))
+    lock = shards.locked(directory.record("killed.mds"))
     with lock:
         reserve(directory, lock, 1000, limit=2000, patience=0.0)
     files.open(infos[1])

@@ -9,14 +9,8 @@ import pytest
 from tests.mds_backend.cache.shards import Fault, Storage, disconnected, refused, remote
 from tests.mds_backend.small_datasets import write_ints
 
-from mdstorm_backend import StreamingDataset
+from mdstorm_backend import StreamingDataset, errors
 from mdstorm_backend.cache import CacheOptions, read_index
-from mdstorm_backend.errors import (
-    CredentialsError,
-    DatasetNotFoundError,
-    InvalidArgumentError,
-    StorageError,
-)
 
 
 @pytest.fixture
@@ -33,14 +27,14 @@ def read(source: Path, **options: Any) -> bytes:
 
 def test_failures_that_stay_are_named(index: Path, storage: Storage) -> None:
     storage.faults += [disconnected] * 2
-    with pytest.raises(StorageError, match=r"index\.json cannot be read after 2 attempts"):
+    with pytest.raises(errors.StorageError, match=r"index\.json cannot be read after 2 attempts"):
         read(index.parent)
     storage.faults += [refused]
-    with pytest.raises(CredentialsError, match="Access Denied"):
+    with pytest.raises(errors.CredentialsError, match="Access Denied"):
         read(index.parent)
     index.unlink()
     for _ in range(2):
-        with pytest.raises(DatasetNotFoundError, match=r"has no index\.json"):
+        with pytest.raises(errors.DatasetNotFoundError, match=r"has no index\.json"):
             read(index.parent)
         index.mkdir(exist_ok=True)
 
@@ -70,13 +64,13 @@ def test_a_filled_directory_is_read_where_the_dataset_is_gone(
         assert "there is no dataset" in caplog.text
         shutil.rmtree(f"{local}/.mdstorm", ignore_errors=True)
     shutil.rmtree(local)
-    with pytest.raises(DatasetNotFoundError, match="there is no dataset"):
+    with pytest.raises(errors.DatasetNotFoundError, match="there is no dataset"):
         StreamingDataset(remote=remote, local=local, batch_size=1)
 
 
 def test_the_copy_of_another_dataset_does_not_serve(index: Path, local: Path) -> None:
     read(index.parent, directory=str(local))
-    with pytest.raises(DatasetNotFoundError, match=r"other: it has no index\.json"):
+    with pytest.raises(errors.DatasetNotFoundError, match=r"other: it has no index\.json"):
         read(index.parent / "other", directory=str(local))
 
 
@@ -92,6 +86,6 @@ def test_the_index_of_another_dataset_that_somebody_put_there_stays(
 ) -> None:
     local.mkdir()
     (local / "index.json").write_text("no JSON")
-    with pytest.raises(InvalidArgumentError, match=r"another dataset.*Choose another directory"):
+    with pytest.raises(errors.InvalidArgumentError, match=r"another dataset.*Choose another dir"):
         read(index.parent, directory=str(local))
     assert (local / "index.json").read_text() == "no JSON"

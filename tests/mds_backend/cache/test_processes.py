@@ -9,16 +9,21 @@ from tests.programs import run_program
 
 _ROOT = Path(__file__).parents[3]
 
-_SHARED = """
-import os, random, sys
-root, directory, limit = sys.argv[1:]
+_HEAD = """
+import os, random, signal, sys, threading
+root, directory, limit, *compressions = sys.argv[1:]
 sys.path.insert(0, root)
 from pathlib import Path
 from tests.mds_backend.cache import shards
-from tests.mds_backend.cache.shards import cache, contents, make_shards
+from tests.mds_backend.cache.shards import cache, contents, files_in, make_shards, parts_in
 
-directory = Path(directory)
+directory, limit = Path(directory), int(limit) or None
 source, local = directory / "source", directory / "local"
+"""
+
+_SHARED = (
+    _HEAD
+    + """
 infos = make_shards(source, 12, compression="zstd")
 expected = contents(infos)
 log = os.open(directory / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -38,13 +43,14 @@ for number in range(6):
         os.read(begin[0], 1)  # ends for all at a time
         order = list(range(12))
         random.Random(number).shuffle(order)
-        files = cache(source, directory=local, limit=int(limit) or None)
+        files = cache(source, directory=local, limit=limit)
         good = all(bytes(files.open(infos[i])) == expected[i] for i in order * 2)
         os._exit(0 if good else 3)
     children.append(child)
 os.close(begin[1])
 assert [os.waitpid(child, 0)[1] for child in children] == [0] * 6
 """
+)
 
 
 @pytest.mark.parametrize("limit", [0, 4000])
@@ -63,20 +69,12 @@ def test_processes_download_each_shard_once_and_keep_a_limit_together(
 
 #: Forks a child per step, which is killed there: at every file that is opened, renamed, removed,
 #: cut or locked. What it leaves is used by a process that lives.
-_KILLED = """
-import os, signal, sys, threading
-root, directory, compression, limit = sys.argv[1:]
-sys.path.insert(0, root)
-from pathlib import Path
-from tests.mds_backend.cache import shards
-from tests.mds_backend.cache.shards import cache, contents, files_in, make_shards, parts_in
-
-directory = Path(directory)
-source = directory / "source"
+_KILLED = (
+    _HEAD
+    + """
+compression, = compressions
 infos = make_shards(source, 3, compression=None if compression == "raw" else "zstd")
-options = {
-    "limit": int(limit) or None, "keep_zip": compression == "keep", "validate_hash": "sha1"
-}
+options = {"limit": limit, "keep_zip": compression == "keep", "validate_hash": "sha1"}
 
 STEPS = {"fcntl.flock", "mmap.__new__", "open", "os.mkdir", "os.remove", "os.rename", "os.truncate",
          "os.utime"}
@@ -112,9 +110,9 @@ while True:
     assert [bytes(files.open(info)) for info in reversed(infos)] == contents(infos)[::-1], steps
     assert parts_in(local) == [], (steps, parts_in(local))
     assert (local / "mine.txt").read_text() == "mine"
-    if options["limit"]:
+    if limit:
         kept = sum((local / name).stat().st_size for name in files_in(local)) - len("mine")
-        assert kept <= options["limit"], (steps, files_in(local))
+        assert kept <= limit, (steps, files_in(local))
     if status == 0:
         break
     assert os.WTERMSIG(status) == signal.SIGKILL, status
@@ -123,6 +121,7 @@ while True:
 print(killed, flush=True)
 os._exit(0)
 """
+)
 
 
 @pytest.mark.parametrize(
@@ -140,5 +139,5 @@ def test_a_restart_after_a_kill_at_any_step_just_works(
 ) -> None:
     directory = tmp_path / "work"
     directory.mkdir()
-    done = run_program(_KILLED, _ROOT, directory, compression, limit, cwd=tmp_path)
+    done = run_program(_KILLED, _ROOT, directory, limit, compression, cwd=tmp_path)
     assert int(done.stdout) > 30

@@ -10,21 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.mds_backend.cache import shards
 from tests.mds_backend.cache.shards import (
     COMPRESSIONS,
-    RemoteFileSystem,
     Storage,
     cache,
     contents,
-    damaged,
-    disconnected,
-    disk_full,
     files_in,
     make_shards,
-    no_fault,
-    parts_in,
-    refused,
-    truncated,
 )
 
 from mdstorm_backend.cache import download
@@ -47,7 +40,7 @@ def test_shards_come_as_they_were_written_and_are_downloaded_once(
         assert [bytes(files.open(info)) for info in infos] == contents(infos)
     assert set(storage.downloads.values()) == {1}
     assert files_in(local) == [info.raw_data.basename for info in infos]
-    assert parts_in(local) == []
+    assert shards.parts_in(local) == []
 
 
 def overwrite(path: Path, content: bytes) -> None:
@@ -184,11 +177,11 @@ def test_nothing_is_discarded_where_nothing_can_be_written(
 @pytest.mark.parametrize(
     "fails",
     [
-        (truncated, CorruptDatasetError, r"bytes, but the index says.*\(2 attempts\)"),
-        (damaged, CorruptDatasetError, r"has the sha1 .* but the index says.*\(2 attempts\)"),
-        (disconnected, StorageError, r"after 2 attempts.*Connection reset.*download_retry"),
-        (refused, CredentialsError, "Access Denied"),
-        (disk_full, StorageError, "No space left on device.*MDSTORM_CACHE_DIR"),
+        (shards.truncated, CorruptDatasetError, r"bytes, but the index says.*\(2 attempts\)"),
+        (shards.damaged, CorruptDatasetError, r"has the sha1 .* but the index .*\(2 attempts\)"),
+        (shards.disconnected, StorageError, r"after 2 attempts.*Connection reset.*download_retry"),
+        (shards.refused, CredentialsError, "Access Denied"),
+        (shards.disk_full, StorageError, "No space left on device.*MDSTORM_CACHE_DIR"),
     ],
     ids=lambda fails: fails[0].__name__,
 )
@@ -201,7 +194,7 @@ def test_a_download_that_keeps_failing_raises_and_leaves_nothing(
     files = cache(source, directory=local, validate_hash="sha1")
     with pytest.raises(error, match=text):
         files.open(info)
-    assert [*files_in(local), *parts_in(local)] == []
+    assert [*files_in(local), *shards.parts_in(local)] == []
     storage.faults.clear()
     assert bytes(files.open(info)) == contents([info])[0]
 
@@ -210,7 +203,7 @@ def test_pauses_between_attempts_double(
     source: Path, local: Path, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (info,) = make_shards(source, 1)
-    storage.faults += [disconnected] * 4
+    storage.faults += [shards.disconnected] * 4
     pauses: list[float] = []
     monkeypatch.setattr(download.time, "sleep", pauses.append)
     cache(source, directory=local, retry=5).open(info)
@@ -231,7 +224,7 @@ def test_a_vanished_shard_is_named_at_once(
     with pytest.raises(DatasetNotFoundError, match=f"{name} is {'a dir' * is_directory or 'gone'}"):
         cache(source, directory=local, retry=5).open(info)
     assert storage.downloads[name] == 1
-    assert parts_in(local) == []
+    assert shards.parts_in(local) == []
 
 
 def test_a_download_that_hangs_is_given_up(source: Path, local: Path, storage: Storage) -> None:
@@ -252,7 +245,7 @@ def test_a_compressed_file_that_cannot_be_decompressed_is_named_and_gone(
     (source / info.stored.basename).write_bytes(b"x" * info.stored.bytes)
     with pytest.raises(CorruptDatasetError, match=f"{info.stored.basename} cannot be decompr"):
         cache(source, directory=local, keep_zip=True).open(info)
-    assert [*files_in(local), *parts_in(local)] == []
+    assert [*files_in(local), *shards.parts_in(local)] == []
 
 
 @COMPRESSIONS
@@ -267,7 +260,7 @@ def test_a_file_that_was_not_checked_when_it_came_is_checked_once(
     assert bytes(cache(source, directory=local).open(info)) == content
     checked = cache(source, directory=local, validate_hash="sha1")
     assert bytes(checked.open(info)) == contents([info])[0]
-    assert set(RemoteFileSystem.downloads.values()) == {2}
+    assert set(shards.RemoteFileSystem.downloads.values()) == {2}
     monkeypatch.delattr("mdstorm_backend.cache.download.check_hash")
     assert bytes(checked.open(info)) == contents([info])[0]
 
@@ -281,7 +274,7 @@ def test_somebody_elses_damaged_file_is_named_and_left_alone(
     if replaces:
         cache(source, directory=local, validate_hash="sha1").open(info)
         (local / info.raw_data.basename).unlink()
-    damaged(str(source / info.raw_data.basename), str(local / info.raw_data.basename))
+    shards.damaged(str(source / info.raw_data.basename), str(local / info.raw_data.basename))
     with pytest.raises(CorruptDatasetError, match=f"{local}.* has the sha1"):
         cache(source, directory=local, validate_hash="sha1").open(info)
     assert files_in(local) == [info.raw_data.basename]
@@ -313,7 +306,7 @@ def test_threads_share_a_download_and_different_shards_come_in_parallel(
 
     def meeting(source: str, target: str) -> None:
         together.wait()  # breaks if the four are not under way at a time
-        no_fault(source, target)
+        shards.no_fault(source, target)
 
     storage.faults += [meeting] * 4
     caches = [cache(source, directory=local) for _ in range(2)]

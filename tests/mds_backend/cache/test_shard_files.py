@@ -9,28 +9,19 @@ from typing import Any
 
 import fsspec
 import pytest
+from tests.mds_backend.cache import shards
 from tests.mds_backend.cache.shards import (
     COMPRESSIONS,
     FINGERPRINT,
-    RemoteFileSystem,
     cache,
     contents,
-    damaged,
     files_in,
     make_shards,
-    remote,
-    truncated,
 )
 
+from mdstorm_backend import errors
 from mdstorm_backend.cache import CacheOptions, shard_files
 from mdstorm_backend.cache.directory import cache_root, default_directory
-from mdstorm_backend.errors import (
-    CorruptDatasetError,
-    CredentialsError,
-    DatasetNotFoundError,
-    InvalidArgumentError,
-    StorageError,
-)
 from mdstorm_backend.format.index import ShardInfo
 from mdstorm_backend.storage import Location
 
@@ -111,22 +102,22 @@ def test_what_is_missing_or_wrong_on_this_machine_is_named(
     compression: str | None, location: Location, source: Path
 ) -> None:
     infos = make_shards(source, 3, compression=compression)
-    for info, fault in zip(infos, (truncated, damaged), strict=False):
+    for info, fault in zip(infos, (shards.truncated, shards.damaged), strict=False):
         path = str(source / info.stored.basename)
         fault(path, path)
     put(source, location, infos)
     name = infos[2].stored.basename
     location.remove(name)
     files = shard_files(location, FINGERPRINT, CacheOptions(validate_hash="sha1"))
-    with pytest.raises(CorruptDatasetError, match="bytes, but the index says"):
+    with pytest.raises(errors.CorruptDatasetError, match="bytes, but the index says"):
         files.open(infos[0])
-    with pytest.raises(CorruptDatasetError, match="has the sha1"):
+    with pytest.raises(errors.CorruptDatasetError, match="has the sha1"):
         files.open(infos[1])
-    with pytest.raises(DatasetNotFoundError, match=f"{name} is gone"):
+    with pytest.raises(errors.DatasetNotFoundError, match=f"{name} is gone"):
         files.open(infos[2])
     if location.is_local_disk:
         (source / name).mkdir()
-        with pytest.raises(DatasetNotFoundError, match=f"{name} is a directory"):
+        with pytest.raises(errors.DatasetNotFoundError, match=f"{name} is a directory"):
             files.open(infos[2])
 
 
@@ -136,9 +127,10 @@ def test_a_hash_that_is_not_recorded_is_an_argument_error(
 ) -> None:
     (info,) = make_shards(source, 1, hashes=hashes)
     put(source, location, [info])
-    for place in (location, remote(source)):
+    for place in (location, shards.remote(source)):
         files = shard_files(place, FINGERPRINT, CacheOptions(validate_hash="sha1"))
-        with pytest.raises(InvalidArgumentError, match=f"validate_hash='sha1'.*records {named}"):
+        text = f"validate_hash='sha1'.*records {named}"
+        with pytest.raises(errors.InvalidArgumentError, match=text):
             files.open(info)
 
 
@@ -165,12 +157,12 @@ def test_the_default_directory_is_this_users_alone(
     # What is to be made there, and what is there; others may write to it, and a group.
     for fingerprint, mode in (("other", 0o702), (FINGERPRINT, 0o720)):
         root.chmod(mode)
-        with pytest.raises(StorageError, match=r"another user.*MDSTORM_CACHE_DIR"):
+        with pytest.raises(errors.StorageError, match=r"another user.*MDSTORM_CACHE_DIR"):
             cache(source, fingerprint=fingerprint).open(info)
         root.chmod(0o700)
         elsewhere = root.rename(tmp_path / "elsewhere")
         root.symlink_to(elsewhere)
-        with pytest.raises(StorageError, match=r"is a link.*MDSTORM_CACHE_DIR"):
+        with pytest.raises(errors.StorageError, match=r"is a link.*MDSTORM_CACHE_DIR"):
             cache(source, fingerprint=fingerprint).open(info)
         root.unlink()
         elsewhere.rename(root)
@@ -206,14 +198,14 @@ def test_a_named_directory_serves_while_the_storage_is_away_or_gives_no_access(
         raise error("it is away")
 
     for name in ("info", "get_file"):
-        monkeypatch.setattr(RemoteFileSystem, name, away)
+        monkeypatch.setattr(shards.RemoteFileSystem, name, away)
     again = cache(source, directory=local)
     assert [bytes(again.open(info)) for info in infos[:2]] == contents(infos)[:2]
-    with pytest.raises((CredentialsError, StorageError), match="it is away"):
+    with pytest.raises((errors.CredentialsError, errors.StorageError), match="it is away"):
         again.open(infos[2])
-    with pytest.raises((CredentialsError, StorageError), match="it is away"):
+    with pytest.raises((errors.CredentialsError, errors.StorageError), match="it is away"):
         cache(source, directory=local, fingerprint="other")
-    with pytest.raises((CredentialsError, StorageError), match="it is away"):
+    with pytest.raises((errors.CredentialsError, errors.StorageError), match="it is away"):
         cache(source)
 
 
@@ -223,7 +215,7 @@ def test_sizes_are_numbers_or_texts_with_units_of_1024() -> None:
     for value, size in {**sizes, "2TB": 2 << 40}.items():
         assert CacheOptions(limit=value).limit == size
     for value in [0, -1, "", "0", "-1", "1 kbit", "many", "1..2kb", True, [], 1e400]:
-        with pytest.raises(InvalidArgumentError, match="cache limit must be a positive number"):
+        with pytest.raises(errors.InvalidArgumentError, match="limit must be a positive number"):
             CacheOptions(limit=value)
 
 
@@ -239,5 +231,5 @@ def test_sizes_are_numbers_or_texts_with_units_of_1024() -> None:
     ],
 )
 def test_values_outside_their_domain_are_refused(option: dict[str, Any], text: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=text):
+    with pytest.raises(errors.InvalidArgumentError, match=text):
         CacheOptions(**option)

@@ -8,13 +8,8 @@ import fsspec
 import pytest
 from fsspec.implementations.local import LocalFileSystem
 
+from mdstorm_backend import errors
 from mdstorm_backend.cache import CacheOptions
-from mdstorm_backend.errors import (
-    InvalidArgumentError,
-    MissingDependencyError,
-    NameNodeError,
-    UnsupportedURLError,
-)
 from mdstorm_backend.storage import Location, check_no_secrets, has_scheme, normalize_url
 
 
@@ -76,7 +71,7 @@ def test_mounts_of_remote_storage_are_not_local_disks() -> None:
 )
 def test_a_url_that_names_no_place_is_refused(urls: tuple[str, ...], message: str) -> None:
     for url in urls:
-        with pytest.raises(UnsupportedURLError, match=message.format(url=url)):
+        with pytest.raises(errors.UnsupportedURLError, match=message.format(url=url)):
             Location.of(url)
 
 
@@ -91,7 +86,7 @@ def test_hdfs_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch, url: str) 
 
     monkeypatch.setattr(fsspec.core, "url_to_fs", fail)
     text = r"\(Unable to load libjvm\). Set HADOOP_HOME"
-    with pytest.raises(NameNodeError, match=text) as raised:
+    with pytest.raises(errors.NameNodeError, match=text) as raised:
         Location.of(url).list_names()
     assert isinstance(raised.value, (OSError, RuntimeError))
     assert ("names no name node" in str(raised.value)) == (url == "hdfs:///x")
@@ -112,7 +107,7 @@ def test_urls_of_other_tools_are_told_how_they_are_written_here(
     monkeypatch: pytest.MonkeyPatch, url: str, instead: str
 ) -> None:
     monkeypatch.setenv("HOME", "/home/me")
-    with pytest.raises(UnsupportedURLError, match=instead) as caught:
+    with pytest.raises(errors.UnsupportedURLError, match=instead) as caught:
         Location.of(url).list_names()
     assert repr(url) in str(caught.value)
 
@@ -126,7 +121,7 @@ def test_a_library_that_is_not_installed_is_named_with_its_extra(
         raise error(f"Protocol not known: {protocol}")
 
     monkeypatch.setattr(fsspec, "get_filesystem_class", unknown)
-    with pytest.raises(MissingDependencyError, match=rf'pip install "mdstorm\[{extra}\]"'):
+    with pytest.raises(errors.MissingDependencyError, match=rf'pip install "mdstorm\[{extra}\]"'):
         Location.of(f"{scheme}://bucket/x").list_names()
 
 
@@ -145,7 +140,7 @@ def test_a_mount_without_an_api_is_not_made() -> None:
 def test_a_secret_in_a_url_is_refused_and_not_shown() -> None:
     secrets = "me:s3cret@host/x", "host/x?sv=1&sig=s3cret", "host/x?X-Amz-Signature=s3cret&a=1"
     for url in (*(f"https://{secret}" for secret in secrets), "sftp://me:s3cret@host/x"):
-        with pytest.raises(InvalidArgumentError, match=r"\*\*\*.*storage_options") as caught:
+        with pytest.raises(errors.InvalidArgumentError, match=r"\*\*\*.*storage_options") as caught:
             Location.of(url)
         assert "s3cret" not in str(caught.value)
 
@@ -169,7 +164,7 @@ def test_secrets_are_neither_sent_nor_pickled_nor_shown(options: dict[str, objec
         lambda: check_no_secrets(options),
         lambda: pickle.dumps(Location("memory://x", options)),
     ):
-        with pytest.raises(InvalidArgumentError, match="their own credentials") as caught:
+        with pytest.raises(errors.InvalidArgumentError, match="their own credentials") as caught:
             refuse()
         assert "s3cret" not in str(caught.value)
     below = Location("memory://x", options).child("y")

@@ -14,13 +14,8 @@ from tests.servers.azure import ACCOUNT, CONTAINER, AzureServer
 from tests.servers.http import respond
 from tests.servers.s3 import BUCKET, S3Server
 
+from mdstorm_backend import errors
 from mdstorm_backend.cache import CacheOptions
-from mdstorm_backend.errors import (
-    CorruptDatasetError,
-    DatasetNotFoundError,
-    StorageError,
-    UnsupportedTableError,
-)
 from mdstorm_backend.parquet import open_parquet
 from mdstorm_backend.storage import Location
 from mdstorm_backend.tables.delta import of_delta_rs
@@ -47,7 +42,7 @@ def test_every_storage_has_the_same_rows(store: Store) -> None:
     assert other.to_table(["n"])["n"].to_pylist() == [*range(50, 100), *range(50)]
     some = open_parquet(f"{store.url}/k=1/*", storage_options=store.storage_options)
     assert some[0]["n"] == 50
-    with pytest.raises(DatasetNotFoundError, match="neither a Parquet file nor"):
+    with pytest.raises(errors.DatasetNotFoundError, match="neither a Parquet file nor"):
         open_parquet(f"{store.url}/none", storage_options=store.storage_options)
 
 
@@ -88,15 +83,15 @@ def test_what_a_storage_fails_to_deliver(s3: S3Server) -> None:
     s3.fault = lambda method, path: (
         respond("500 Oops") if method == "GET" and path.endswith(".parquet") else None
     )
-    with pytest.raises(StorageError, match=r"k=0/a\.parquet cannot be read after 1 attempt"):
+    with pytest.raises(errors.StorageError, match=r"k=0/a\.parquet cannot be read after 1 attempt"):
         open_parquet(url, storage_options=broken, cache=cache)
     s3.fault = None
     dataset = open_parquet(url, storage_options=broken, cache=cache)
     Location.of(url, options).child("k=0").remove("a.parquet")
-    with pytest.raises(DatasetNotFoundError, match=r"k=0/a\.parquet is gone"):
+    with pytest.raises(errors.DatasetNotFoundError, match=r"k=0/a\.parquet is gone"):
         dataset[0]
     Location.of(url, options).child("k=1").write("a.parquet", [b"PAR1"])
-    with pytest.raises(CorruptDatasetError, match=r"k=1/a\.parquet no longer has"):
+    with pytest.raises(errors.CorruptDatasetError, match=r"k=1/a\.parquet no longer has"):
         dataset[99]
 
 
@@ -132,7 +127,7 @@ def test_delta_tables_on_s3(
         monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
         options = {**options, "key": "some", "secret": "other"}
     assert alive(url, options) == [1, 2, 4]
-    with pytest.raises(UnsupportedTableError, match="is a Delta table, whose files"):
+    with pytest.raises(errors.UnsupportedTableError, match="is a Delta table, whose files"):
         open_parquet([url, url], storage_options=options)
 
 
@@ -184,5 +179,5 @@ def test_options_that_delta_rs_knows_by_other_names(
 
 def test_storages_without_delta_rs_are_refused_by_name(tmp_path: Path) -> None:
     put_table(Location.of("memory://delta/t"), tmp_path)
-    with pytest.raises(UnsupportedTableError, match="local disks and mounts, S3, Azure"):
+    with pytest.raises(errors.UnsupportedTableError, match="local disks and mounts, S3, Azure"):
         open_parquet("memory://delta/t")
