@@ -51,6 +51,9 @@ class AzureServer:
             f"BlobEndpoint={self.url}/{ACCOUNT};"
         )
 
+    def reset(self) -> None:
+        """It has no faults."""
+
     def close(self) -> None:
         self._process.terminate()
         self._process.communicate(timeout=60)

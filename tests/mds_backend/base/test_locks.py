@@ -39,13 +39,15 @@ def test_a_lock_whose_file_is_removed_meanwhile_is_made_anew_or_refused(
     assert len(os.listdir("/proc/self/fd") if before else []) == len(before)
 
 
-def test_releasing_twice_does_not_release_the_next_holder(path: str) -> None:
-    lock = locked(path)
-    lock.release()
-    after = locked(path)
-    lock.release()
-    assert try_lock(path) is None
-    after.release()
+def test_who_released_a_lock_or_removed_its_file_has_no_part_in_the_next_one(path: str) -> None:
+    first = locked(path)
+    first.remove_file()
+    second = locked(path)
+    assert Path(path).exists()
+    for _ in range(2):
+        first.release()
+        assert try_lock(path) is None
+    second.release()
 
 
 def test_content_is_one_line_and_what_follows_it_does_not_count(path: str) -> None:
@@ -55,15 +57,6 @@ def test_content_is_one_line_and_what_follows_it_does_not_count(path: str) -> No
         assert lock.read() == b"short\n"
         lock.write(b"")
         assert lock.read() == b""
-
-
-def test_a_lock_whose_file_was_removed_is_not_the_lock(path: str) -> None:
-    old = locked(path)
-    old.remove_file()
-    new = locked(path)
-    assert Path(path).exists()
-    old.release()
-    new.release()
 
 
 def test_a_waiter_is_patient_while_there_is_progress_and_no_longer(

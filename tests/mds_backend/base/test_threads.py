@@ -127,7 +127,6 @@ assert os.waitpid(child, 0)[1] == 0
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_fork_need_not_wait_for_what_a_thread_imports(tmp_path: Path) -> None:
     pytest.importorskip("pandas")
     run_program(_FORK_DURING_AN_IMPORT, cwd=tmp_path)
@@ -272,7 +271,6 @@ def test_instances_have_one_dictionary_if_garbage_is_collected_while_it_is_made(
     assert len(kept) == 1_000
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_fork_need_not_wait_for_a_thread_that_is_not_there() -> None:
     slow, quick = Slow(), Slow()
     quick.may_end.set()

@@ -83,7 +83,7 @@ def disconnected(source: str, target: str) -> None:
     raise ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
 
 
-def refused(source: str, target: str) -> None:
+def refused(*_: object, **__: object) -> None:
     raise PermissionError("Access Denied")
 
 

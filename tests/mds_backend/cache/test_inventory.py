@@ -6,6 +6,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
+from tests.mds_backend.cache import shards
 from tests.mds_backend.cache.shards import cache, contents, files_in, locked, make_shards, remote
 
 from mdstorm_backend.cache import CacheOptions, read_index
@@ -78,14 +79,10 @@ def test_a_former_state_that_cannot_be_removed_stays_with_a_warning(
     (info,) = make_shards(source, 1)
     cache(source).open(info)
     gc.collect()
-    monkeypatch.setattr("mdstorm_backend.cache.space._clear", forbidden)
+    monkeypatch.setattr("mdstorm_backend.cache.space._clear", shards.refused)
     assert bytes(cache(source, fingerprint="other").open(info)) == contents([info])[0]
-    assert "cannot be removed (no)" in caplog.text
+    assert "cannot be removed (Access Denied)" in caplog.text
     assert len(list_cached()) == 2
-
-
-def forbidden(*_: object) -> None:
-    raise PermissionError("no")
 
 
 @pytest.mark.parametrize("replaced", [False, True])

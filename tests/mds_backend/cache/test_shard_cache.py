@@ -163,16 +163,6 @@ def test_a_shard_that_turned_out_damaged_is_brought_anew(
         storage.reset()
 
 
-def test_nothing_is_discarded_where_nothing_can_be_written(
-    source: Path, local: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (info,) = make_shards(source, 1)
-    files = cache(source, directory=local)
-    files.open(info)
-    monkeypatch.setattr("os.unlink", forbidden)
-    assert not files.discard(info)
-
-
 @COMPRESSIONS
 @pytest.mark.parametrize(
     "fails",
@@ -316,14 +306,15 @@ def test_threads_share_a_download_and_different_shards_come_in_parallel(
     assert storage.downloads == Counter(info.raw_data.basename for info in infos)
 
 
-def forbidden(*args: object, **kwargs: object) -> None:
-    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-
-
-def test_a_directory_that_cannot_be_made_is_named(
+def test_a_directory_that_cannot_be_written_is_named_and_keeps_what_is_in_it(
     source: Path, local: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (info,) = make_shards(source, 1)
-    monkeypatch.setattr("os.makedirs", forbidden)
-    with pytest.raises(StorageError, match=f"{local} cannot be used.*Permission denied.*local="):
-        cache(source, directory=local).open(info)
+    files = cache(source, directory=local)
+    files.open(info)
+    for name in ("os.makedirs", "os.unlink"):
+        monkeypatch.setattr(name, shards.refused)
+    assert not files.discard(info)
+    other = local.with_name("other")
+    with pytest.raises(StorageError, match=f"{other} cannot be used.*Access Denied.*local="):
+        cache(source, directory=other).open(info)

@@ -75,54 +75,37 @@ def no_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.setenv("NO_GCE_CHECK", "true")
 
 
-@pytest.fixture
-def s3(
-    started_s3: S3Server, no_credentials: None, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[S3Server]:
-    """S3, with credentials for it in the environment."""
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing-secret")
-    monkeypatch.setenv("AWS_ENDPOINT_URL", started_s3.url)
-    yield started_s3
-    started_s3.reset()
+def with_credentials(started: str, variables: Callable[[Any], dict[str, str]]) -> Any:
+    """Return a fixture: a started server, with credentials for it in the environment."""
+
+    @pytest.fixture
+    def server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+        found = request.getfixturevalue(started)
+        request.getfixturevalue("no_credentials")
+        for name, value in variables(found).items():
+            monkeypatch.setenv(name, value)
+        yield found
+        found.reset()
+
+    return server
 
 
-@pytest.fixture
-def s3_without_keys(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server:
-    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
-    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
-    return s3
-
-
-@pytest.fixture
-def azure(
-    started_azure: AzureServer, no_credentials: None, monkeypatch: pytest.MonkeyPatch
-) -> AzureServer:
-    """Azure's storage, with credentials for it in the environment."""
-    monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", started_azure.connection_string())
-    return started_azure
-
-
-@pytest.fixture
-def gs(
-    started_gs: GoogleServer, no_credentials: None, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[GoogleServer]:
-    """Google Cloud Storage, with a service account for it in the environment."""
-    monkeypatch.setenv("STORAGE_EMULATOR_HOST", started_gs.url)
-    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(started_gs.key_file))
-    yield started_gs
-    started_gs.reset()
-
-
-@pytest.fixture
-def databricks(
-    started_databricks: DatabricksServer, no_credentials: None, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[DatabricksServer]:
-    """A workspace, with credentials for it in the environment."""
-    monkeypatch.setenv("DATABRICKS_HOST", started_databricks.url)
-    monkeypatch.setenv("DATABRICKS_TOKEN", TOKEN)
-    yield started_databricks
-    started_databricks.reset()
+_KEYS = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing-secret"}
+s3_without_keys = with_credentials("started_s3", lambda s3: {"AWS_ENDPOINT_URL": s3.url})
+s3 = with_credentials("started_s3", lambda s3: {"AWS_ENDPOINT_URL": s3.url, **_KEYS})
+azure = with_credentials(
+    "started_azure", lambda azure: {"AZURE_STORAGE_CONNECTION_STRING": azure.connection_string()}
+)
+gs = with_credentials(
+    "started_gs",
+    lambda gs: {
+        "STORAGE_EMULATOR_HOST": gs.url,
+        "GOOGLE_APPLICATION_CREDENTIALS": str(gs.key_file),
+    },
+)
+databricks = with_credentials(
+    "started_databricks", lambda server: {"DATABRICKS_HOST": server.url, "DATABRICKS_TOKEN": TOKEN}
+)
 
 
 @dataclass
