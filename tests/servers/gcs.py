@@ -51,8 +51,8 @@ class GoogleServer(Server):
         self.token = TOKEN
         self.app = self._checked
         super().__init__(self.app)
-        self.key_file = directory / "key.json"
-        self.key_file.write_text(json.dumps(self._service_account()))
+        self.key_file = str(directory / "key.json")
+        Path(self.key_file).write_text(json.dumps(self._service_account()))
 
     def close(self) -> None:
         super().close()

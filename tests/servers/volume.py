@@ -83,7 +83,7 @@ class _Volume:
         self._written: dict[int, int] = {}
         self._listings: dict[str, tuple[float, list[tuple[str, int]]]] = {}
         self._answers: dict[int, Callable[[int, bytes], bytes]] = {
-            1: self._lookup,
+            1: lambda node, data: self._entry(self._path(node, data[:-1])),
             3: self._attributes,
             4: self._change,
             9: self._make_directory,
@@ -148,9 +148,6 @@ class _Volume:
         seconds, rest = [ns // 10**9 for ns in times], [ns % 10**9 for ns in times]
         size = found.st_ino, found.st_size, (found.st_size + 511) // 512
         return _ATTRIBUTES.pack(*size, *seconds, *rest, kind | 0o777, 1, 0, 0, 0, 4096, 0)
-
-    def _lookup(self, node: int, data: bytes) -> bytes:
-        return self._entry(self._path(node, data[:-1]))
 
     def _attributes(self, node: int, data: bytes) -> bytes:
         return struct.pack("<QII", 0, 0, 0) + self._attributes_of(self._path(node))

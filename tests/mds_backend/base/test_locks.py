@@ -44,10 +44,12 @@ def test_who_released_a_lock_or_removed_its_file_has_no_part_in_the_next_one(pat
     first.remove_file()
     second = locked(path)
     assert Path(path).exists()
-    for _ in range(2):
-        first.release()
-        assert try_lock(path) is None
+    first.release()
+    other = locked(f"{path} of another file")  # has the descriptor of the first one
+    first.release()
+    assert try_lock(path) is try_lock(f"{path} of another file") is None
     second.release()
+    other.release()
 
 
 def test_content_is_one_line_and_what_follows_it_does_not_count(path: str) -> None:

@@ -4,7 +4,7 @@ import importlib
 import importlib.util
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -76,13 +76,9 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     sys.modules.pop(NAME, None)
 
 
-def one_more(function: Callable[[int], int]) -> Callable[[int], int]:
-    return lambda number: function(number) + 1
-
-
 def put_in(module: ModuleType) -> None:
-    wrap(module, "double", one_more)
-    wrap(module, "triple", one_more)  # which is not there
+    for name in ("double", "triple"):  # which is not there
+        wrap(module, name, lambda function: lambda number: function(number) + 1)
 
 
 @pytest.mark.usefixtures("module")

@@ -85,10 +85,7 @@ def test_downloads_at_the_same_time_keep_the_link_busy_once(
             (first if event is second else second).set()
 
     with ThreadPoolExecutor(2) as pool:
-        task = recorder.task(download)
-        both = [pool.submit(task, event) for event in (first, second)]
-        for future in both:
-            future.result()
+        list(pool.map(recorder.task(download), (first, second)))
     totals = recorder.totals()
     assert totals["downloading_seconds"] == 10
     assert totals["download_seconds"] > 10
@@ -142,7 +139,6 @@ def test_another_thread_goes_on_with_a_task(clock: Clock, recorder: Recorder) ->
         return of_this_task(lambda: busy(clock, DOWNLOADS=4)(None))
 
     go_on, _ = recorder.task(begin)(None)
-    thread = threading.Thread(target=go_on)
-    thread.start()
-    thread.join()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(go_on).result()
     assert recorder.totals()["download_seconds"] == 4

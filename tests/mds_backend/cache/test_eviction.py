@@ -125,8 +125,7 @@ def test_room_that_a_killed_download_reserved_is_taken_back(source: Path, local:
     files = cache(source, directory=local, limit=2000)
     files.open(infos[0])
     directory = CacheDirectory(str(local))
-    lock = shards.locked(directory.record("killed.mds"))
-    with lock:
+    with shards.locked(directory.record("killed.mds")) as lock:
         reserve(directory, lock, 1000, limit=2000, patience=0.0)
     files.open(infos[1])
     assert files_in(local) == [info.raw_data.basename for info in infos]

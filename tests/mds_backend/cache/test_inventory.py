@@ -25,9 +25,8 @@ def test_datasets_are_listed_with_what_they_take_the_least_recently_used_first(
 ) -> None:
     for number, name in enumerate(["b", "a", "c"]):
         infos = make_shards(source / name, number + 1)
-        files = cache(source / name)
         for info in infos:
-            files.open(info)
+            cache(source / name).open(info)
         (found,) = [entry for entry in list_cached() if entry.url.endswith(name)]
         for info in infos:
             os.utime(CacheDirectory(found.directory).record(info.raw_data.basename), (9, number))

@@ -6,6 +6,7 @@ import pickle
 import shutil
 import stat
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -138,11 +139,8 @@ def test_a_hash_that_is_not_recorded_is_an_argument_error(
 
 
 def test_datasets_and_their_states_have_default_directories_of_their_own() -> None:
-    places = {
-        default_directory(url, fingerprint)
-        for url in ("s3://a/x", "s3://b/x", "s3://b/..")
-        for fingerprint in ("1", "2")
-    }
+    urls = "s3://a/x", "s3://b/x", "s3://b/.."
+    places = {default_directory(url, fingerprint) for url in urls for fingerprint in "12"}
     assert len(places) == 6
     assert {os.path.dirname(place) for place in places} == {cache_root()}
 
@@ -204,12 +202,10 @@ def test_a_named_directory_serves_while_the_storage_is_away_or_gives_no_access(
         monkeypatch.setattr(shards.RemoteFileSystem, name, away)
     again = cache(source, directory=local)
     assert [bytes(again.open(info)) for info in infos[:2]] == contents(infos)[:2]
-    with pytest.raises((errors.CredentialsError, errors.StorageError), match="it is away"):
-        again.open(infos[2])
-    with pytest.raises((errors.CredentialsError, errors.StorageError), match="it is away"):
-        cache(source, directory=local, fingerprint="other")
-    with pytest.raises((errors.CredentialsError, errors.StorageError), match="it is away"):
-        cache(source)
+    other = partial(cache, source, directory=local, fingerprint="other")
+    for ask in (lambda: again.open(infos[2]), other, lambda: cache(source)):
+        with pytest.raises((errors.CredentialsError, errors.StorageError), match="it is away"):
+            ask()
 
 
 def test_sizes_are_numbers_or_texts_with_units_of_1024() -> None:

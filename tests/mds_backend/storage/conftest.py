@@ -98,10 +98,7 @@ azure = with_credentials(
 )
 gs = with_credentials(
     "started_gs",
-    lambda gs: {
-        "STORAGE_EMULATOR_HOST": gs.url,
-        "GOOGLE_APPLICATION_CREDENTIALS": str(gs.key_file),
-    },
+    lambda gs: {"STORAGE_EMULATOR_HOST": gs.url, "GOOGLE_APPLICATION_CREDENTIALS": gs.key_file},
 )
 databricks = with_credentials(
     "started_databricks", lambda server: {"DATABRICKS_HOST": server.url, "DATABRICKS_TOKEN": TOKEN}

@@ -1,6 +1,5 @@
 """Two conversions of one source to one directory of a store, which has no locks."""
 
-import itertools
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,12 @@ from mdstorm_backend.storage import Location
 OPTIONS: dict[str, Any] = {"shard_size": 1300, "workers": 1}
 
 
-def in_the_gate(*pairs: tuple[bool, bool]) -> list[Any]:
-    """Return whether each of two conversions may be resumed; other pairs take long."""
-    every = itertools.product([True, False], repeat=2)
-    return [
-        each if each in pairs else pytest.param(*each, marks=pytest.mark.long) for each in every
-    ]
+#: Whether each of two conversions may be resumed.
+ONE, NONE_OR_BOTH = [(False, True), (True, False)], [(False, False), (True, True)]
+
+
+def long(pairs: list[tuple[bool, bool]]) -> list[Any]:
+    return [pytest.param(*pair, marks=pytest.mark.long) for pair in pairs]
 
 
 @pytest.fixture
@@ -30,7 +29,7 @@ def source(tmp_path: Path) -> ParquetDataset:
     return write(tmp_path / "source", *[numbers(20, 20 * i) for i in range(5)])
 
 
-@pytest.mark.parametrize(("first", "second"), in_the_gate((False, True), (True, False)))
+@pytest.mark.parametrize(("first", "second"), [*ONE, *long(NONE_OR_BOTH)])
 def test_one_that_fails_removes_only_its_own_shards(
     s3: S3Server, source: ParquetDataset, first: bool, second: bool
 ) -> None:
@@ -51,7 +50,7 @@ def test_one_that_fails_removes_only_its_own_shards(
     assert open_dataset(location.url).to_table().equals(numbers(100))
 
 
-@pytest.mark.parametrize(("first", "second"), in_the_gate((False, False), (True, True)))
+@pytest.mark.parametrize(("first", "second"), [*NONE_OR_BOTH, *long(ONE)])
 def test_one_that_comes_too_late_leaves_the_dataset_of_the_other(
     s3: S3Server, source: ParquetDataset, first: bool, second: bool
 ) -> None:

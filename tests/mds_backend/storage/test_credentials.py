@@ -5,7 +5,6 @@ import logging
 import pickle
 import traceback
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 from tests.mds_backend.small_datasets import write_ints
@@ -36,9 +35,9 @@ def nothing_secret_is_logged(
     assert not any(secret in text for text in ours for secret in SECRETS)
 
 
-def every_way_in(location: Location) -> list[Callable[[], Any]]:
-    """Reading, describing, listing and writing, each of which asks the storage first."""
-    return [
+def refused(location: Location, *texts: str) -> None:
+    """Check that the storage lets nobody in, and what the errors say."""
+    every_way_in: list[Callable[[], object]] = [
         lambda: location.read("index.json"),
         lambda: location.stat("index.json"),
         lambda: location.exists("index.json"),
@@ -47,11 +46,7 @@ def every_way_in(location: Location) -> list[Callable[[], Any]]:
         lambda: location.remove("x"),
         lambda: read_index(location, CacheOptions(retry=1)),
     ]
-
-
-def refused(location: Location, *texts: str) -> None:
-    """Check that the storage lets nobody in, and what the errors say."""
-    for ask in every_way_in(location):
+    for ask in every_way_in:
         with pytest.raises(errors.CredentialsError) as caught:
             ask()
         assert isinstance(caught.value, PermissionError)
@@ -74,14 +69,12 @@ def test_s3_without_credentials(s3_without_keys: S3Server) -> None:
     assert "direct cause" not in "".join(traceback.format_exception(caught.value))
 
 
-def test_azure_without_credentials(azure: AzureServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_azure_without_a_key_and_with_a_wrong_one(
+    azure: AzureServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("AZURE_STORAGE_CONNECTION_STRING")
-    location = Location.of(f"az://{CONTAINER}/x")
     with pytest.raises(errors.CredentialsError, match="Set AZURE_STORAGE_ACCOUNT_NAME and AZURE"):
-        location.read("index.json")
-
-
-def test_azure_with_a_wrong_key(azure: AzureServer, monkeypatch: pytest.MonkeyPatch) -> None:
+        Location.of(f"az://{CONTAINER}/x").read("index.json")
     key = base64.b64encode(b"wrong-secret").decode()
     monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", azure.connection_string(key))
     location = Location.of(f"abfss://{CONTAINER}@{ACCOUNT}.dfs.core.windows.net/x")
@@ -102,7 +95,7 @@ def test_google_without_rights(
     location = Location.of(f"gs://{BUCKET}/x")
     refused(location, "Google Cloud Storage (gs:) gives no access", f"set: {found})")
     gs.token = GOOGLE_TOKEN
-    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(gs.key_file))
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", gs.key_file)
     assert location.list_names() == []
 
 
@@ -151,17 +144,17 @@ def test_credentials_may_come_as_options(
     assert TOKEN not in repr(shard_files(location, "f"))
 
 
-MISSING = {
-    "s3": "s3://no-bucket/x",
-    "gs": "gs://no-bucket/x",
-    "azure": "az://no-bucket/x",
-    "databricks": "dbfs:/Volumes/no-bucket/default/volume/x",
-}
-
-
-@pytest.mark.parametrize("server", MISSING)
-def test_a_missing_bucket_is_named(server: str, request: pytest.FixtureRequest) -> None:
-    found, url = request.getfixturevalue(server), MISSING[server]
+@pytest.mark.parametrize(
+    ("server", "url"),
+    [
+        ("s3", "s3://no-bucket/x"),
+        ("gs", "gs://no-bucket/x"),
+        ("azure", "az://no-bucket/x"),
+        ("databricks", "dbfs:/Volumes/no-bucket/default/volume/x"),
+    ],
+)
+def test_a_missing_bucket_is_named(server: str, url: str, request: pytest.FixtureRequest) -> None:
+    found = request.getfixturevalue(server)
     location = Location.of(url, {"endpoint_url": found.url} if server == "s3" else {})
     assert location.list_names() == []
     assert not location.exists("index.json")

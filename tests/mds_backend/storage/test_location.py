@@ -75,14 +75,10 @@ def test_a_url_that_names_no_place_is_refused(urls: tuple[str, ...], message: st
             Location.of(url)
 
 
-#: Behind what is wrong it lists the places where a library was looked for.
-LIBJVM = "Unable to load libjvm\ndlopen(/usr/lib/jvm) failed\ndlopen(/x) failed"
-
-
 @pytest.mark.parametrize("url", ["hdfs:///x", "hdfs://nowhere:1/x"])
 def test_hdfs_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     def fail(*args: object, **options: object) -> None:
-        raise OSError(LIBJVM)
+        raise OSError("Unable to load libjvm\ndlopen(/usr/lib/jvm) failed\ndlopen(/x) failed")
 
     monkeypatch.setattr(fsspec.core, "url_to_fs", fail)
     text = r"\(Unable to load libjvm\). Set HADOOP_HOME"

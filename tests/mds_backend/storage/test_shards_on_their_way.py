@@ -18,16 +18,11 @@ from tests.mds_backend.cache.shards import files_in, parts_in
 from tests.servers.http import WSGIApp, WSGIEnvironment, respond
 from tests.servers.s3 import BUCKET, S3Server
 
-from mdstorm_backend import (
-    ExactOrder,
-    MDSWriter,
-    StreamingDataLoader,
-    StreamingDataset,
-    open_dataset,
-)
+from mdstorm_backend import ExactOrder, MDSWriter, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.base.threads import OrderedPool
 from mdstorm_backend.cache import CacheOptions, shard_cache, shard_files
 from mdstorm_backend.errors import StorageError
+from mdstorm_backend.format.index import Index
 from mdstorm_backend.read import reader
 from mdstorm_backend.storage import Arrival, Location, s3_objects
 
@@ -138,7 +133,7 @@ def test_a_further_attempt_asks_for_what_is_missing(
     faulty(s3, fault)
     cache = CacheOptions(directory=str(tmp_path / "cache"))
     files = shard_files(location, "f", cache, written="now")
-    info = open_dataset(URL, storage_options=location.storage_options).index.shards[0]
+    info = Index.from_bytes(location.read("index.json"), url=URL).shards[0]
     with OrderedPool(1) as pool:
         arrival = pool.submit(files.stream, info).result()
         assert isinstance(arrival, Arrival)
