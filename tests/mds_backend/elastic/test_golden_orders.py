@@ -36,28 +36,18 @@ def test_samplings(case: Case) -> None:
     assert samples_per_shard(sizes, **arguments).tolist() == case["result"]
 
 
-def of_work(case: Case) -> tuple[ElasticOrder, list[StreamShape]]:
-    arguments = case["args"]
-    pairs = zip(arguments["shard_sizes_per_stream"], arguments["weights"], strict=True)
-    streams = [
-        StreamShape(tuple(sizes), **({name: value} if name else {}))
-        for sizes, (name, value) in pairs
-    ]
-    given = {RENAMED.get(name, name): arguments[name] for name in ORDER if name in arguments}
-    return ElasticOrder(**given), streams
-
-
 @pytest.mark.parametrize("case", GOLDEN["work"], ids=lambda case: case["args"]["batching_method"])
 def test_work_of_all_nodes_ranks_and_workers(case: Case) -> None:
     arguments = case["args"]
-    order, streams = of_work(case)
+    order = ElasticOrder(**{RENAMED.get(n, n): arguments[n] for n in ORDER if n in arguments})
+    streams = [
+        StreamShape(tuple(sizes), **({name: value} if name else {}))
+        for sizes, (name, value) in zip(
+            arguments["shard_sizes_per_stream"], arguments["weights"], strict=True
+        )
+    ]
     nodes, ranks, workers = arguments["nodes_ranks_workers"]
-    found = world_work(
-        order,
-        streams,
-        World(0, nodes * ranks, ranks),
-        arguments.get("epoch", 0),
-        arguments.get("sample_in_epoch", 0),
-        num_workers=workers,
-    )
+    place = arguments.get("epoch", 0), arguments.get("sample_in_epoch", 0)
+    world = World(0, nodes * ranks, ranks)
+    found = world_work(order, streams, world, *place, num_workers=workers)
     assert found.tolist() == case["result"]

@@ -60,7 +60,7 @@ def test_without_a_seed_ranks_share_one_and_a_reader_alone_draws_its_own(seed: i
     assert all(order.seed and order.resolved() is order for order in alone)
 
 
-@pytest.mark.parametrize(("rank", "world_size"), [(-1, 2), (2, 2), (0, 0), (0, -1)])
+@pytest.mark.parametrize(("rank", "world_size"), [(-1, 2), (2, 2), (0, 0)])
 def test_a_rank_outside_of_the_world_is_refused(rank: int, world_size: int) -> None:
     with pytest.raises(InvalidArgumentError, match=f"rank {rank} of {world_size}"):
         ExactOrder(rank=rank, world_size=world_size)

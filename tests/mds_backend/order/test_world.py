@@ -1,7 +1,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
@@ -42,15 +42,20 @@ BATCH_SCRIPT = {
 }
 
 
+Launch = Callable[[dict[str, str]], None]
+
+
 @pytest.fixture(autouse=True)
-def _no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
+def launch(monkeypatch: pytest.MonkeyPatch) -> Launch:
+    """Unsets the variables of all launchers, and returns a function that sets some."""
     for variable in ["TF_CONFIG", *STEP, *BATCH_SCRIPT, *chain.from_iterable(LAUNCHERS)]:
         monkeypatch.delenv(variable, raising=False)
 
+    def launch(variables: dict[str, str]) -> None:
+        for variable, value in variables.items():
+            monkeypatch.setenv(variable, value)
 
-def set_all(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]) -> None:
-    for variable, value in environment.items():
-        monkeypatch.setenv(variable, value)
+    return launch
 
 
 @contextmanager
@@ -66,12 +71,10 @@ def process_group(directory: Path) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("variables", LAUNCHERS, ids=lambda names: names[0])
-def test_the_variables_of_one_launcher_are_read(
-    variables: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_variables_of_one_launcher_are_read(variables: tuple[str, ...], launch: Launch) -> None:
     for _, _, *local_size in LAUNCHERS:  # of launchers that have not started this process
-        set_all(monkeypatch, dict.fromkeys(local_size, "3"))
-    set_all(monkeypatch, dict(zip(variables, ("5", "8", "4"), strict=False)))
+        launch(dict.fromkeys(local_size, "3"))
+    launch(dict(zip(variables, ("5", "8", "4"), strict=False)))
     assert find_world() == World(5, 8, 4 if len(variables) == 3 else 1)
     assert f"'s variables {variables[0]} and {variables[1]}" in find_world().source
 
@@ -81,18 +84,18 @@ def test_the_variables_of_one_launcher_are_read(
     [(rank, size) for rank, size, *_ in LAUNCHERS]
     + [(size, rank) for rank, size, *_ in LAUNCHERS[1:]],
 )
-def test_half_a_pair_is_refused(one: str, other: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(one, "2")
+def test_half_a_pair_is_refused(one: str, other: str, launch: Launch) -> None:
+    launch({one: "2"})
     message = f"{one} is '2', and {other} is not set.*unset {one} to read all rows"
     with pytest.raises(InvalidArgumentError, match=message):
         find_world()
 
 
 def test_a_world_size_alone_leaves_the_rank_to_a_process_group(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    launch: Launch, tmp_path: Path
 ) -> None:
     # What Lightning sets in the processes that it starts.
-    set_all(monkeypatch, {"WORLD_SIZE": "2", "LOCAL_RANK": "1", "NODE_RANK": "0"})
+    launch({"WORLD_SIZE": "2", "LOCAL_RANK": "1", "NODE_RANK": "0"})
     assert find_world() == World(0, 1)
     with process_group(tmp_path):
         assert find_world().source == "the process group of torch.distributed"
@@ -102,13 +105,13 @@ def test_a_world_size_alone_leaves_the_rank_to_a_process_group(
     ("per_node", "local_size"), [("4", 4), ("2(x2)", 2), ("3,1", 1), ("1(x2),2", 1), ("", 1)]
 )
 def test_a_step_of_srun_is_a_world_of_nodes_that_have_as_many_tasks(
-    per_node: str, local_size: int, monkeypatch: pytest.MonkeyPatch
+    per_node: str, local_size: int, launch: Launch
 ) -> None:
-    set_all(monkeypatch, {**STEP, "SLURM_STEP_TASKS_PER_NODE": per_node})
+    launch({**STEP, "SLURM_STEP_TASKS_PER_NODE": per_node})
     assert find_world() == World(1, 4, local_size)
     assert find_world().source == "SLURM's variables SLURM_PROCID and SLURM_STEP_NUM_TASKS"
     # A part of the tasks of the job.
-    set_all(monkeypatch, {"SLURM_NTASKS": "8", "SLURM_NTASKS_PER_NODE": "4"})
+    launch({"SLURM_NTASKS": "8", "SLURM_NTASKS_PER_NODE": "4"})
     assert find_world() == World(1, 4, local_size)
 
 
@@ -127,9 +130,9 @@ def test_a_step_of_srun_is_a_world_of_nodes_that_have_as_many_tasks(
     ids=["", "sbatch", "batch step", "batch", "interactive", "batch name", "extern", "one task"],
 )
 def test_without_a_launcher_and_in_a_shell_of_slurm_this_process_is_alone(
-    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    environment: dict[str, str], launch: Launch
 ) -> None:
-    set_all(monkeypatch, environment)
+    launch(environment)
     assert find_world() == World(0, 1)
 
 
@@ -184,9 +187,9 @@ CLUSTER = {"chief": ["a:1"], "worker": ["b:1", "c:1"], "ps": ["d:1"]}
     ids=str,
 )
 def test_workers_of_tensorflow_are_counted_after_the_chief(
-    task: dict[str, object], world: World, monkeypatch: pytest.MonkeyPatch
+    task: dict[str, object], world: World, launch: Launch
 ) -> None:
-    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": CLUSTER, "task": task}))
+    launch({"TF_CONFIG": json.dumps({"cluster": CLUSTER, "task": task})})
     assert find_world() == world
 
 
@@ -219,25 +222,23 @@ def ranks(rank: str, size: str, local_size: str) -> dict[str, str]:
     ],
 )
 def test_a_world_that_cannot_be_is_refused_with_its_variables(
-    environment: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch
+    environment: dict[str, str], message: str, launch: Launch
 ) -> None:
-    set_all(monkeypatch, environment)
+    launch(environment)
     with pytest.raises(InvalidArgumentError, match=message):
         find_world()
 
 
-def test_torch_distributed_goes_before_the_environment(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    set_all(monkeypatch, {"RANK": "5", "WORLD_SIZE": "7"})
+def test_torch_distributed_goes_before_the_environment(launch: Launch, tmp_path: Path) -> None:
+    launch({"RANK": "5", "WORLD_SIZE": "7"})
     assert find_world() == World(5, 7)
     with process_group(tmp_path):
         assert find_world() == World(0, 1)
-        monkeypatch.setenv("LOCAL_WORLD_SIZE", "1")
+        launch({"LOCAL_WORLD_SIZE": "1"})
         assert find_world() == World(0, 1)
-        monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")  # of the seven
+        launch({"LOCAL_WORLD_SIZE": "2"})  # of the seven
         assert find_world() == World(0, 1)
-        monkeypatch.setenv("WORLD_SIZE", "1")
+        launch({"WORLD_SIZE": "1"})
         with pytest.raises(InvalidArgumentError, match="launcher set: LOCAL_WORLD_SIZE"):
             find_world()
 

@@ -1,6 +1,6 @@
 """Rows of shards, gathered as records, column by column, and out of packed shards."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -22,47 +22,36 @@ from mdstorm_backend.read.gather_rows import Gatherer, Packing, gather_columns
 from mdstorm_backend.read.matrices import Output, output_name, record_view, strips_of
 from mdstorm_backend.read.shard import MemoryShard, Shard
 
-#: Four layouts: all fixed, fixed with nulls, with a variable-size column, arrays in two forms.
-LAYOUTS: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
+PAIR = array_of("short")
+#: Four layouts, and what each row holds: all fixed, fixed with nulls, with a variable-size column,
+#: arrays in two forms.
+LAYOUTS: dict[str, tuple[dict[str, Any], Callable[[int], tuple[Any, ...]]]] = {
     "fixed": (
-        {"n": "long", "x": "float", "flag": "boolean", "pair": array_of("short")},
-        {
-            "n": list(range(20)),
-            "x": [i / 2 for i in range(20)],
-            "flag": [i % 3 == 0 for i in range(20)],
-            "pair": [[i, -i] for i in range(20)],
-        },
+        {"n": "long", "x": "float", "flag": "boolean", "pair": PAIR},
+        lambda i: (i, i / 2, i % 3 == 0, [i, -i]),
     ),
     "nulls": (
-        {"n": "long", "x": "float", "when": "timestamp", "pair": array_of("short")},
-        {
-            "n": [None if i % 5 == 0 else i for i in range(20)],
-            "x": [None if i % 4 == 0 else i / 2 for i in range(20)],
-            "when": [None if i == 7 else i for i in range(20)],
-            "pair": [None if i == 3 else [i, None if i % 2 else -i] for i in range(20)],
-        },
+        {"n": "long", "x": "float", "when": "timestamp", "pair": PAIR},
+        lambda i: (
+            i if i % 5 else None,
+            i / 2 if i % 4 else None,
+            i if i != 7 else None,
+            [i, None if i % 2 else -i] if i != 3 else None,
+        ),
     ),
-    "variable": (
-        {"n": "long", "word": "string"},
-        {"n": list(range(20)), "word": [None if i % 7 == 0 else "x" * i for i in range(20)]},
-    ),
+    "variable": ({"n": "long", "word": "string"}, lambda i: (i, "x" * i if i % 7 else None)),
     "mixed": (
         {"n": "long", "list": array_of("integer")},
-        {
-            "n": list(range(20)),
-            "list": [
-                *([i, None if i % 3 else -i] for i in range(10)),
-                *([i] * (i % 3) for i in range(10)),
-            ],
-        },
+        lambda i: (i, [i, -i if i % 3 == 0 else None] if i < 10 else [i] * (i % 3)),
     ),
 }
 
 
 @pytest.fixture(params=LAYOUTS)
 def dataset(request: pytest.FixtureRequest, tmp_path: Path) -> Dataset:
-    fields, rows = LAYOUTS[request.param]
-    dataset = write_dataset(tmp_path, rows, fields, tasks=4)
+    fields, row = LAYOUTS[request.param]
+    columns = dict(zip(fields, zip(*map(row, range(20)), strict=True), strict=True))
+    dataset = write_dataset(tmp_path, columns, fields, tasks=4)
     assert dataset.shard_sizes == (5, 5, 5, 5)
     return dataset
 
