@@ -1,6 +1,10 @@
+"""The elastic order: what MosaicML Streaming gave, recorded, and what holds for all worlds."""
+
+import json
 import re
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,9 +13,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.mds_backend.elastic.examples import patient, world_work
 
-from mdstorm_backend.elastic import ElasticOrder, StreamShape
+from mdstorm_backend.elastic import ElasticOrder, StreamShape, partition, shuffle
 from mdstorm_backend.elastic.batching import rank_work
 from mdstorm_backend.elastic.elastic_order import BATCHING_METHODS
+from mdstorm_backend.elastic.sampling import samples_per_shard
 from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, MDStormError
 from mdstorm_backend.order.world import World
@@ -19,6 +24,47 @@ from mdstorm_backend.order.world import World
 pytestmark = pytest.mark.filterwarnings(
     "ignore:(Trying|Attempting) to partition:UserWarning", "ignore:.*read again:UserWarning"
 )
+
+#: What MosaicML Streaming gave, recorded: no environment that has it is needed.
+GOLDEN = json.loads((Path(__file__).parent / "golden_orders.json").read_text())
+#: Arguments under other names.
+RENAMED = {"ncn": "num_canonical_nodes", "seed": "shuffle_seed", "block": "shuffle_block_size"}
+ORDER = ("batch_size", "shuffle", "shuffle_algo", "batching_method", "epoch_size", *RENAMED)
+
+
+@pytest.mark.parametrize("case", GOLDEN["partitions"], ids=lambda case: case["args"]["algo"])
+def test_ids_are_dealt_out_as_by_mosaic_streaming(case: dict[str, Any]) -> None:
+    assert partition(**case["args"]).tolist() == case["result"]
+
+
+@pytest.mark.parametrize("case", GOLDEN["shuffles"], ids=lambda case: case["args"]["algo"])
+def test_ids_are_shuffled_as_by_mosaic_streaming(case: dict[str, Any]) -> None:
+    assert shuffle(**case["args"]).tolist() == case["result"]
+
+
+@pytest.mark.parametrize("case", GOLDEN["sampling"])
+def test_shards_are_sampled_as_by_mosaic_streaming(case: dict[str, Any]) -> None:
+    arguments = dict(case["args"])
+    sizes = arguments.pop("samples_per_shard")
+    assert samples_per_shard(sizes, **arguments).tolist() == case["result"]
+
+
+@pytest.mark.parametrize("case", GOLDEN["work"], ids=lambda case: case["args"]["batching_method"])
+def test_nodes_ranks_and_workers_read_as_with_mosaic_streaming(case: dict[str, Any]) -> None:
+    arguments = case["args"]
+    order = ElasticOrder(**{RENAMED.get(n, n): arguments[n] for n in ORDER if n in arguments})
+    streams = [
+        StreamShape(tuple(sizes), **({name: value} if name else {}))
+        for sizes, (name, value) in zip(
+            arguments["shard_sizes_per_stream"], arguments["weights"], strict=True
+        )
+    ]
+    nodes, ranks, workers = arguments["nodes_ranks_workers"]
+    place = arguments.get("epoch", 0), arguments.get("sample_in_epoch", 0)
+    world = World(0, nodes * ranks, ranks)
+    found = world_work(order, streams, world, *place, num_workers=workers)
+    assert found.tolist() == case["result"]
+
 
 counts = st.integers(1, 4)
 shards = st.lists(st.integers(0, 40), min_size=1, max_size=5).filter(any)

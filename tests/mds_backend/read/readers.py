@@ -1,6 +1,6 @@
 """Batches of a dataset, as the engine reads them: in the exact order, by number, and in pieces."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, repeat
 from typing import Any
 
@@ -79,3 +79,17 @@ def values(blocks: Iterable[Block], column: str = "number") -> list[list[Any]]:
 def flat(blocks: Iterable[Block], column: str = "number") -> list[Any]:
     """The values of one column in all batches."""
     return list(chain.from_iterable(values(blocks, column)))
+
+
+class OnNumbers:
+    """A transform that changes the numbers of a shard, and counts its calls."""
+
+    columns = ("number",)
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self._function = function
+        self.calls: list[int] = []
+
+    def __call__(self, batch: Batch) -> Batch:
+        self.calls.append(len(batch["number"]))
+        return {"number": self._function(batch["number"])}

@@ -1,4 +1,4 @@
-"""Rows of shards, gathered as records, column by column, and out of packed shards."""
+"""Rows of shards, gathered as records, column by column, out of packed shards, and as matrices."""
 
 from collections.abc import Callable, Sequence
 from itertools import chain
@@ -10,16 +10,18 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.mds_backend.foreign import Encodings, foreign_dataset
 from tests.mds_backend.small_datasets import array_of, write_dataset
 
 from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.errors import InvalidArgumentError, NullValueError
 from mdstorm_backend.format import Batch, as_arrow, num_rows
-from mdstorm_backend.order import Chunk
+from mdstorm_backend.order import Chunk, ExactOrder
 from mdstorm_backend.read import block as block_module
 from mdstorm_backend.read import gather_rows, record_gather
 from mdstorm_backend.read.block import Located
 from mdstorm_backend.read.gather_rows import Gatherer, Packing, gather_columns
-from mdstorm_backend.read.matrices import Output, output_name, record_view, strips_of
+from mdstorm_backend.read.matrices import Output, matrices_of, output_name, record_view, strips_of
 from mdstorm_backend.read.shard import MemoryShard, Shard
 
 PAIR = array_of("short")
@@ -163,7 +165,7 @@ def test_strips_hold_what_the_columns_of_the_records_hold(
         assert values.flags.writeable
 
 
-#: Rows of a shard in memory, and where up to 40 of them begin.
+#: Rows of a shard in memory, or of a dataset; and where up to 40 such shards begin.
 ROWS = 1000
 BOUNDS = np.arange(41) * ROWS
 
@@ -276,3 +278,86 @@ def test_other_columns_are_not_packed(values: pa.Array | np.ndarray, packed: lis
     found = gather_columns([part], columns, packing=Packing(columns))
     assert found["n"].tolist() == list(range(ROWS))[::-1]  # type: ignore[union-attr]
     assert packed == []
+
+
+#: Orders in which matrices are read.
+ORDERS = [
+    ExactOrder(),
+    ExactOrder(seed=1, shuffle_shards=True),
+    ExactOrder(seed=1, shuffle_rows=True),
+    ExactOrder(seed=1, shuffle_shards=True, window=2 * ROWS),
+]
+#: A whole record, neighbours, two runs, scattered values, and two of one column.
+CHOICES = [list("abcdef"), list("bcd"), list("efab"), list("fbdcae"), list("ca"), list("d")]
+
+
+def expected(names: list[str]) -> np.ndarray:
+    return np.array([[ord(name) * 10_000 + n for name in names] for n in range(ROWS)])
+
+
+def columns_of(names: str) -> dict[str, Any]:
+    return {name: expected([name])[:, 0].tolist() for name in names}
+
+
+@pytest.mark.parametrize("beside", ["", "g"], ids=["floats alone", "a byte beside"])
+@pytest.mark.parametrize("size", [2_000, 1 << 20], ids=["many shards", "one shard"])
+def test_matrices_hold_the_columns_whatever_their_layout(
+    beside: str, size: int, tmp_path: Path
+) -> None:
+    columns = columns_of("abcdef") | {name: [n % 100 for n in range(ROWS)] for name in beside}
+    fields = dict.fromkeys("abcdef", "integer") | dict.fromkeys(beside, "byte")
+    dataset = write_dataset(tmp_path / "data", columns, fields, shard_size=size, batch_rows=50)
+    assert (len(dataset.shard_sizes) > 16) == (size == 2_000)
+    for names in CHOICES:
+        for order in ORDERS:
+            batches = list(dataset.batches(64, columns=names, order=order, stack=True))
+            assert [len(batch) for batch in batches] == [64] * (ROWS // 64) + [ROWS % 64]
+            found = np.concatenate(batches)
+            assert found.dtype == np.int32
+            if not order.shuffles:
+                (columns_alone,) = dataset.batches(ROWS, columns=names, order=order)
+                assert np.array_equal(found, np.stack(list(columns_alone.values()), 1))
+            assert np.array_equal(found[found[:, 0].argsort()], expected(names))
+
+
+def test_records_as_they_lie_are_copied_once(tmp_path: Path) -> None:
+    fields = dict.fromkeys("abcdef", "integer")
+    dataset = write_dataset(tmp_path / "data", columns_of("abcdef"), fields)
+    shard: Any = dataset.shard(0)
+    wanted = dict.fromkeys("abcdef", np.dtype(np.int32))
+    for names, is_whole in (("abcdef", True), ("bcdef", False), ("abcdfe", False)):
+        (matrix,), _ = matrices_of(shard.record_dtype, wanted, [tuple(names)])
+        assert matrix.is_whole(shard.record_dtype) == is_whole
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_shards_of_other_encodings_take_the_type_that_holds_all(
+    order: ExactOrder, tmp_path: Path
+) -> None:
+    """One shard has another dtype, and one its columns in another order and beside another."""
+    narrow: Encodings = {"x": ("int16", 2), "y": ("int16", 2)}
+    wide: Encodings = {"x": ("int64", 8), "y": ("int64", 8)}
+    turned: Encodings = {"y": ("int64", 8), "x": ("int64", 8)}
+    shards = [
+        ([np.array([n, -n], "<i2").tobytes() for n in range(5)], narrow),
+        ([np.array([n, -n], "<i8").tobytes() for n in range(5, 9)], wide),
+        ([np.array([-n, n], "<i8").tobytes() for n in range(9, 14)], turned),
+    ]
+    dataset = foreign_dataset(tmp_path, shards)
+    for size in (1, 3, 100):
+        batches = list(dataset.batches(size, columns=["x", "y"], order=order, stack=True))
+        assert {batch.dtype for batch in batches} == {np.dtype(np.int64)}
+        found = sorted(np.concatenate(batches).tolist())
+        assert found == [[n, -n] for n in range(14)]
+
+
+def test_batches_that_cannot_be_matrices_say_why(tmp_path: Path) -> None:
+    columns = {"x": [0.5, 1.5], "n": [1, None], "pair": [[1.0, 2.0], [3.0, 4.0]]}
+    fields = {"x": "float", "n": "long", "pair": array_of("float")}
+    dataset = write_dataset(tmp_path / "data", columns, fields)
+    with pytest.raises(InvalidArgumentError, match="column 'pair' has array<float> values"):
+        list(dataset.batches(2, columns=["x", "pair"], stack=True))
+    with pytest.raises(NullValueError, match=r"columns 'n' \(1\) hold nulls"):
+        list(dataset.batches(2, columns=["n"], stack=True))
+    with pytest.raises(InvalidArgumentError, match="not format='arrow'"):
+        dataset.batches(2, columns=["x"], format="arrow", stack=True)  # type: ignore[call-overload]

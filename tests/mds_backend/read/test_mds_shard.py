@@ -181,13 +181,6 @@ def test_a_batch_holds_the_values_of_its_samples(
                 assert (value.dtype, value.shape) == (sample.dtype, sample.shape)
 
 
-def test_arrays_of_a_sample_are_its_own() -> None:
-    shard = foreign_shard([b"\x01\x02", b"\x03\x04"], {"a": ("ndarray:uint8:2", 2)})
-    shard.sample(0)["a"][:] = 9
-    assert shard.sample(0)["a"].tolist() == [1, 2]
-    assert shard.sample(0)["a"].flags.owndata
-
-
 @pytest.mark.parametrize("row", [-1, 2, 1 << 40])
 @pytest.mark.parametrize("encoding", [("int8", 1), ("str", None)])
 def test_there_is_no_sample_beyond_the_shard(row: int, encoding: tuple[str, int | None]) -> None:

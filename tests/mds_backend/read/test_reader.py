@@ -3,7 +3,6 @@
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.mds_backend.read.readers import batches, exact, flat, numbered, pieces, values
+from tests.mds_backend.read.readers import OnNumbers, batches, exact, flat, numbered, pieces, values
 from tests.mds_backend.small_datasets import array_of, write_dataset, write_numbers
 
 from mdstorm_backend.datasets.dataset import Dataset
@@ -241,21 +240,8 @@ def test_rows_are_prepared_as_they_are_read(fixed: Dataset) -> None:
     assert values(numbered(fixed, range(7), prepare=prepare)) == [[0, 2, 4, 6], [8, 10, 12]]
 
 
-class Transform:
-    """A transform that keeps some numbers."""
-
-    columns = ("number",)
-
-    def __init__(self, keeps: Callable[[Any], Any]) -> None:
-        self._keeps = keeps
-
-    def __call__(self, batch: Batch) -> Batch:
-        numbers = np.asarray(batch["number"])
-        return {"number": numbers[self._keeps(numbers)]}
-
-
 def test_a_transform_gets_the_rows_of_a_batch(fixed: Dataset) -> None:
-    even = Transform(lambda numbers: numbers % 2 == 0)
+    even = OnNumbers(lambda numbers: numbers[numbers % 2 == 0])
     blocks = list(numbered(fixed, [1, 2, 4, 3, 5, 7, 8], 3, transform=even))
     assert [list(block.batch["number"]) for block in blocks] == [[2, 4], [], [8]]
     assert [(block.sizes, block.marks) for block in blocks] == [([2], [3]), ([0], [3]), ([1], [1])]
@@ -299,7 +285,7 @@ def test_shards_are_opened_so_many_samples_ahead(
 
 
 @pytest.mark.parametrize(
-    ("read", "options"), [(exact, {}), (pieces, {"transform": Transform(lambda n: n >= 0)})]
+    ("read", "options"), [(exact, {}), (pieces, {"transform": OnNumbers(lambda n: n)})]
 )
 def test_threads_open_together_what_is_not_only_mapped(
     tmp_path: Path, read: Any, options: Any

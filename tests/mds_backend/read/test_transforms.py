@@ -5,29 +5,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.mds_backend.read.readers import IN_ORDER, flat, pieces, values
+from tests.mds_backend.read.readers import IN_ORDER, OnNumbers, flat, pieces, values
 from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.format.values.batch import Batch
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read import pieces as pieces_module
 from mdstorm_backend.read.pieces import Position
-
-
-class OnNumbers:
-    """A transform that changes the numbers of a shard, and counts its calls."""
-
-    columns = ("number",)
-
-    def __init__(self, function: Callable[[Any], Any]) -> None:
-        self._function = function
-        self.calls: list[int] = []
-
-    def __call__(self, batch: Batch) -> Batch:
-        self.calls.append(len(batch["number"]))
-        return {"number": self._function(batch["number"])}
-
 
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "even": lambda numbers: numbers[numbers % 2 == 0],
