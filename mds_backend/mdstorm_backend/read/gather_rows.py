@@ -183,7 +183,7 @@ def _filled(
             filled[places] = part[rows]
         elif isinstance(places, slice):
             part.take(rows, axis=0, out=filled[places], mode="clip")
-        elif part.dtype.kind == "V":  # faster for records, slower for numbers
+        elif part.dtype.kind == "V" and part.ndim == 1:  # faster for records, slower for numbers
             np.put(filled, places, part.take(rows, mode="clip"), mode="clip")
         else:
             filled[places] = part.take(rows, axis=0, mode="clip")
