@@ -18,47 +18,32 @@ from mdstorm._spark.copies import identify
 from mdstorm.spark import make_spark_converter
 from mdstorm_backend.datasets.dataset import open_dataset
 
-Frames = Callable[[Any], tuple[Any, Any]]
-
-
-def same(frame: Any) -> tuple[Any, Any]:
-    return frame, frame
+Frames = Callable[[Any], tuple[Any, ...]]
 
 
 def with_column(spark: Any, column: Any) -> Any:
     return spark.range(5).select("id", column.alias("x"))
 
 
+def selected(*expressions: list[str]) -> Frames:
+    """Frames of what the expressions select."""
+    return lambda spark: tuple(spark.range(5).selectExpr(*each) for each in expressions)
+
+
 REUSED: dict[str, Frames] = {
-    "one object with rand()": lambda spark: same(with_column(spark, functions.rand())),
-    "one seed": lambda spark: (
-        with_column(spark, functions.rand(1)),
-        with_column(spark, functions.rand(1)),
-    ),
+    "one object with rand()": lambda spark: (with_column(spark, functions.rand()),) * 2,
+    "one seed": selected(*[["id", "rand(1) AS x"]] * 2),
     "filters in another order": lambda spark: (
         spark.range(9).where("id > 1 AND id < 7"),
         spark.range(9).where("id < 7 AND id > 1"),
     ),
-    "the same SQL": lambda spark: (
-        spark.sql("SELECT 1 AS a, 'x' AS b"),
-        spark.sql("SELECT 1 AS a, 'x' AS b"),
-    ),
+    "the same SQL": lambda spark: tuple(spark.sql("SELECT 1 AS a, 'x' AS b") for _ in range(2)),
 }
-
 NEW: dict[str, Frames] = {
-    "another name": lambda spark: (spark.range(5).toDF("a"), spark.range(5).toDF("b")),
-    "another type": lambda spark: (
-        spark.range(5).selectExpr("CAST(id AS INT) AS a"),
-        spark.range(5).selectExpr("CAST(id AS SHORT) AS a"),
-    ),
-    "another order of columns": lambda spark: (
-        spark.range(5).selectExpr("id", "1 AS x"),
-        spark.range(5).selectExpr("1 AS x", "id"),
-    ),
-    "another seed": lambda spark: (
-        with_column(spark, functions.rand(1)),
-        with_column(spark, functions.rand(2)),
-    ),
+    "another name": selected(["id AS a"], ["id AS b"]),
+    "another type": selected(["CAST(id AS INT) AS a"], ["CAST(id AS SHORT) AS a"]),
+    "another order of columns": selected(["id", "1 AS x"], ["1 AS x", "id"]),
+    "another seed": selected(["id", "rand(1) AS x"], ["id", "rand(2) AS x"]),
     "repartition and coalesce": lambda spark: (
         spark.range(5).repartition(1),
         spark.range(5).coalesce(1),
