@@ -90,7 +90,18 @@ class ConverterLoaders(Described):
             training["cur_shard"] = "auto"
         evaluating = {**training, **_IN_ORDER, **(evaluation or {})}
         for arguments in (training, evaluating):
-            _check_options(arguments)
+            if arguments["num_epochs"] is None:
+                raise InvalidArgumentError(
+                    "num_epochs=None never ends, but an epoch of a Trainer is one pass over its "
+                    "loader: leave num_epochs out, and set the length of training with "
+                    "Trainer(max_epochs=…) or Trainer(max_steps=…)"
+                )
+            if arguments.get("data_loader_fn") is not None:
+                raise InvalidArgumentError(
+                    "data_loader_fn creates a loader of another kind, whose position no checkpoint "
+                    "stores: leave it out, or override train_dataloader of your own "
+                    "LightningDataModule"
+                )
         self._converters = {split: found for split, found in given.items() if found is not None}
         self._options = dict.fromkeys(_SPLITS, evaluating) | {"train": training}
         self.loaders: dict[str, StreamingDataLoader] = {}
@@ -158,17 +169,3 @@ class ConverterLoaders(Described):
             assert isinstance(loader, StreamingDataLoader)
             self.loaders[split] = loader
         return self.loaders[split]
-
-
-def _check_options(options: Mapping[str, Any]) -> None:
-    if options["num_epochs"] is None:
-        raise InvalidArgumentError(
-            "num_epochs=None never ends, but an epoch of a Trainer is one pass over its loader: "
-            "leave num_epochs out, and set the length of training with Trainer(max_epochs=…) or "
-            "Trainer(max_steps=…)"
-        )
-    if options.get("data_loader_fn") is not None:
-        raise InvalidArgumentError(
-            "data_loader_fn creates a loader of another kind, whose position no checkpoint "
-            "stores: leave it out, or override train_dataloader of your own LightningDataModule"
-        )

@@ -106,7 +106,6 @@ _HASHED = {
     "DICT": slice(0, None, 2),
     "ADDITEMS": slice(1, None),
 }
-_NOTHING = slice(0)
 #: Petastorm's reach 13: the unit of a time in an index.
 _DEEPEST = 50
 #: dtypes of scalars: byte order, kind, size, and the unit of times.
@@ -325,15 +324,14 @@ def _follow(opcode: pickletools.OpcodeInfo, stack: list[_Value], marks: list[int
 
     One that takes more than is there is left to the unpickler, which refuses it.
     """
-    takes = len(opcode.stack_before)
-    start = len(stack) - takes
-    if pickletools.markobject in opcode.stack_before:
-        start = marks.pop() - opcode.stack_before.index(pickletools.markobject)
+    before, after = opcode.stack_before, opcode.stack_after
+    start = len(stack) - len(before)
+    if pickletools.markobject in before:
+        start = marks.pop() - before.index(pickletools.markobject)
     taken = stack[start:]
     del stack[start:]
-    if any(value.is_tuple for value in taken[_HASHED.get(opcode.name, _NOTHING)]):
+    if any(value.is_tuple for value in taken[_HASHED.get(opcode.name, slice(0))]):
         raise ValueError("a tuple in the place of a key")
-    before, after = opcode.stack_before, opcode.stack_after
     depth = 0
     if before and after and before[0] is after[0]:  # it changes the first value
         depth = taken.pop(0).depth
