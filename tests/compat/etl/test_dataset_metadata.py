@@ -92,9 +92,8 @@ def test_where_there_is_no_schema_it_is_said(plain: Path) -> None:
 
 
 def test_hostile_metadata_run_nothing(plain: Path) -> None:
-    schema = pa.schema([("a", pa.int8())]).with_metadata(
-        {UNISCHEMA_KEY: b"cos\nsystem\n(S'touch hacked'\ntR."}
-    )
+    hostile = {UNISCHEMA_KEY: b"cos\nsystem\n(S'touch hacked'\ntR."}
+    schema = pa.schema([("a", pa.int8())]).with_metadata(hostile)
     pq.write_metadata(schema, plain / "_common_metadata")
     with pytest.raises(errors.UnsafePickleError, match=r"global 'os\.system' is forbidden"):
         get_schema_from_dataset_url(f"file://{plain}")
@@ -106,9 +105,8 @@ def test_row_groups_are_in_the_order_of_paths() -> None:
     ours = load_row_groups(open_parquet(golden_url("partitioned")))
     theirs = load_row_groups(pq.ParquetDataset(GOLDEN / "partitioned"))
     assert [group.path for group in ours] == sorted(group.path for group in ours)
-    assert [str(GOLDEN / "partitioned" / group.path) for group in ours] == [
-        piece.path for piece in theirs
-    ]
+    paths = [str(GOLDEN / "partitioned" / group.path) for group in ours]
+    assert paths == [piece.path for piece in theirs]
     with pytest.raises(
         errors.ArgumentTypeError, match="load_row_groups takes a dataset of Parquet"
     ):
@@ -127,15 +125,14 @@ def test_a_schema_is_added_to_parquet_files(plain: Path) -> None:
 def test_the_schema_that_is_there_is_kept(tmp_path: Path) -> None:
     shutil.copytree(GOLDEN / "codecs", tmp_path / "data")
     before = metadata(tmp_path / "data")
-    _main(
-        ["--dataset_url", f"file://{tmp_path}/data", "--master", "local", "--use-summary-metadata"]
-    )
+    url = (tmp_path / "data").as_uri()
+    _main(["--dataset_url", url, "--master", "local", "--use-summary-metadata"])
     after = metadata(tmp_path / "data")
     assert after.keys() == before.keys()
     assert json.loads(after[ROW_GROUPS_PER_FILE_KEY]) == json.loads(before[ROW_GROUPS_PER_FILE_KEY])
     index = b"dataset-toolkit.rowgroups_index.v1"
     assert load_indexes(after[index]) == load_indexes(before[index])
-    schema = get_schema_from_dataset_url(f"file://{tmp_path}/data")
+    schema = get_schema_from_dataset_url(url)
     assert str(schema) == str(get_schema_from_dataset_url(golden_url("codecs")))
 
 

@@ -239,6 +239,7 @@ def test_a_name_gives_a_tensor_and_names_give_a_dict(inputs: dict[str, Any], tak
     [
         ({"features": ["a", "label"]}, "features names 'label', but batches have"),
         ({"labels": "yy"}, "labels names 'yy', .* did you mean y"),
+        ({"features": ["a", "a"]}, "must name at least one column, and each only once"),
         ({"labels": ["a", "b", "y", "w"]}, "no column is left for the features"),
     ],
 )
