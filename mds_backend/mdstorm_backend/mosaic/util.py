@@ -24,8 +24,7 @@ from mdstorm_backend.order import find_world
 from mdstorm_backend.spark.dataframe_to_mds import plan_columns
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-    from pyspark.sql.types import DataType
+    from pyspark.sql import DataFrame, types
 
 
 #: Default number of seconds that a download may wait without receiving data.
@@ -236,7 +235,7 @@ def infer_dataframe_schema(
     return {column.name: column.encoding for column in schema}
 
 
-def is_json_compatible(data_type: DataType) -> bool:
+def is_json_compatible(data_type: types.DataType) -> bool:
     """Whether MosaicML Streaming stores a column of this Spark type as ``json``.
 
     mdstorm's `dataframe_to_mds` stores more types as ``json``, such as dates, decimals and
