@@ -3,16 +3,8 @@
 import dis
 import importlib
 import inspect
-from collections import deque
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
-from tests.compat.readers import batch_reader, numbers, row_reader
-
-from mdstorm.ngram import NGram
-from mdstorm.pytorch import BatchedDataLoader, DataLoader
-from mdstorm.transform import TransformSpec
 
 #: Names with an underscore that Petastorm 0.13.1 gives its classes, too.
 _PETASTORMS: dict[str, str] = {
@@ -75,52 +67,3 @@ def test_private_names_are_petastorms_or_have_the_prefix(name: str) -> None:
     class_ = getattr(importlib.import_module(f"mdstorm.{module}"), attribute)
     ours = names_of(class_) - {*_PETASTORMS[name].split()} - _OTHERS
     assert [one for one in sorted(ours) if not one.startswith("_mdstorm_")] == []
-
-
-class Hiding:
-    """Gives itself attributes of the names that people like best."""
-
-    def __init__(self, *arguments: Any, **keywords: Any) -> None:
-        super().__init__(*arguments, **keywords)
-        self._hide()
-
-    def _hide(self) -> None:
-        words = "arguments batches columns cursor edited lock next_epoch offsets options order"
-        words += " parts passes queue recorders rows starts tensors threads untouched version"
-        for word in words.split():
-            setattr(self, f"_{word}", "mine")
-
-
-@pytest.mark.parametrize("class_", [DataLoader, BatchedDataLoader])
-@pytest.mark.parametrize("capacity", [0, 3])
-def test_a_loader_works_whose_subclass_has_attributes_of_its_own(
-    ten: str, class_: Any, capacity: int
-) -> None:
-    class Mine(Hiding, class_):  # type: ignore[misc]
-        def __iter__(self) -> Iterator[Any]:
-            self._queue = deque(maxlen=2)
-            for batch in super().__iter__():
-                self._queue.append(batch)
-                yield batch
-
-    with Mine(batch_reader(ten), batch_size=4, shuffling_queue_capacity=capacity) as loader:
-        found = numbers(loader)
-    assert sorted(number for batch in found for number in batch) == list(range(10))
-    assert len(loader._queue) == 2
-
-
-def test_a_transform_and_windows_work_whose_subclasses_have_attributes_of_their_own(
-    ten: str,
-) -> None:
-    class Spec(Hiding, TransformSpec):
-        columns_of = edited = "mine"
-
-    class Windows(Hiding, NGram):
-        pass
-
-    spec = Spec(lambda frame: frame * 2)
-    found = [n for batch in batch_reader(ten, transform_spec=spec) for n in batch.number]
-    assert found == list(range(0, 20, 2))
-    fields = {0: ["number"], 1: ["number"]}
-    windows = Windows(fields, delta_threshold=1, timestamp_field="number")
-    assert len(list(row_reader(ten, schema_fields=windows))) == 7  # of row groups of 4, 4, 2

@@ -2,12 +2,14 @@
 
 import importlib
 import inspect
-import subprocess
 import sys
 from types import ModuleType
 
 import pytest
 
+import mdstorm
+import mdstorm_backend
+import mdstorm_migrate
 from mdstorm._petastorm_names import ELSEWHERE
 from mdstorm_migrate.petastorm.names import PUBLIC
 
@@ -31,8 +33,6 @@ def test_names_that_belong_elsewhere_are_found_where_petastorm_imports_them(modu
 
 
 def test_sub_modules_are_attributes() -> None:
-    import mdstorm
-
     for name in {module.split(".")[1] for module in MODULES if module}:
         assert getattr(mdstorm, name) is importlib.import_module(f"mdstorm.{name}")
     with pytest.raises(AttributeError, match="module 'mdstorm' has no attribute 'make_nothing'"):
@@ -40,10 +40,6 @@ def test_sub_modules_are_attributes() -> None:
 
 
 def test_completion_offers_what_is_public() -> None:
-    import mdstorm
-    import mdstorm_backend
-    import mdstorm_migrate
-
     for package in (mdstorm, mdstorm_backend, mdstorm_migrate):
         assert {*package.__all__} <= {*dir(package)}
         others = {*dir(package)} - {*package.__all__}
@@ -67,26 +63,9 @@ def test_modules_of_packages_need_no_import(module: str, monkeypatch: pytest.Mon
         _ = parent.nothing
 
 
-@pytest.mark.parametrize("name", ["mdstorm", "petastorm"])
-def test_a_program_that_imports_the_package_alone_finds_all_that_petastorm_has_then(
-    name: str,
-) -> None:
-    install = "import mdstorm; mdstorm.install_as_petastorm()" if name == "petastorm" else ""
-    paths = [
-        "etl.dataset_metadata.materialize_dataset",
-        "etl.rowgroup_indexing.build_rowgroup_index",
-        "reader_impl.shuffling_buffer.RandomShufflingBuffer",
-        "local_disk_cache.LocalDiskCache",
-    ]
-    program = "\n".join([install, f"import {name}", *(f"{name}.{path}" for path in paths)])
-    subprocess.run([sys.executable, "-c", program], check=True)
-
-
 def test_names_are_listed_where_a_mock_stands_for_a_framework(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    import mdstorm
-
     monkeypatch.setitem(sys.modules, "tensorflow", ModuleType("tensorflow"))
     assert "tf_utils" in dir(mdstorm)
 

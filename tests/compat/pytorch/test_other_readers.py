@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from tests.compat.readers import (
     ItemReader,
     batch_reader,
@@ -49,17 +48,6 @@ class TestBatches:
         loader = class_(batches_of(3, 1, 6) if kind == "batch" else rows_up_to(10), batch_size=4)
         for _ in range(3):
             assert numbers(loader) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
-
-    def test_types_are_joined_within_a_batch(self) -> None:
-        arrays = [np.arange(2, dtype=np.int32), np.array([np.nan, 3.0])]
-        reader = ItemReader(items(number=arrays), batched=True)
-        assert [batch["number"].dtype for batch in DataLoader(reader, 2)] == [
-            torch.int32,
-            torch.float64,
-        ]
-        reader = ItemReader(items(number=arrays), batched=True)
-        (batch,) = DataLoader(reader, 4)
-        assert batch["number"].dtype == torch.float64
 
     def test_arrays_of_several_lengths_are_lists(self) -> None:
         reader = ItemReader(items(a=[np.ones((2, 1)), np.ones((2, 3))]), batched=True)

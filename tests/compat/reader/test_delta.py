@@ -265,8 +265,6 @@ def test_what_a_table_cannot_be_read_by(table: Path) -> None:
     with pytest.raises(UnsupportedTableError, match="cannot be read through filesystem="):
         make_batch_reader(f"file://{table.name}", filesystem=other)
     with pytest.raises(UnsupportedURLError, match="name of a table in a catalog"):
-        make_batch_reader("main.sales.orders")
-    with pytest.raises(UnsupportedURLError, match="name of a table in a catalog"):
         convert("main.sales.orders", "/nowhere")
     with pytest.raises((UnsupportedTableError, UnsupportedArgumentError), match="without spark"):
         convert(str(table), "/nowhere", spark=object())  # type: ignore[arg-type]

@@ -14,9 +14,7 @@ from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm import convert
 from mdstorm.errors import (
-    DatasetNotFoundError,
     InvalidArgumentError,
-    MDStormError,
     MissingAttributeError,
     UnsupportedArgumentError,
 )
@@ -92,22 +90,6 @@ def test_a_file_of_parquet_is_percent_encoded_by_spark(tmp_path: Path) -> None:
     assert numbers([url]) == numbers(url) == [[1, 2]]
 
 
-@pytest.mark.parametrize(
-    ("more", "error", "text"),
-    [
-        (["{}/part-9-9.00000.mds"], InvalidArgumentError, "is none of the"),
-        (["{}/other.parquet"], InvalidArgumentError, "is none of the"),
-        (["{}-elsewhere/part-0-0.00000.mds"], DatasetNotFoundError, "index.json"),
-    ],
-)
-def test_other_files_are_refused(
-    dataset: Dataset, more: list[str], error: type[MDStormError], text: str
-) -> None:
-    urls = [*dataset.file_urls, *(url.format(dataset.url) for url in more)]
-    with pytest.raises(error, match=text):
-        numbers(urls)
-
-
 def test_a_file_system_is_for_parquet(dataset: Dataset) -> None:
     with pytest.raises(UnsupportedArgumentError, match="filesystem= reads Parquet files"):
         numbers(dataset.file_urls, filesystem=object())
@@ -166,8 +148,6 @@ def test_shards_of_mds(tmp_path: Path) -> None:
         assert dataset.paths == str(tmp_path / "mds")
         assert dataset.schema == stored.schema.arrow_schema
         assert (len(dataset), dataset.fingerprint) == (500, stored.fingerprint)
-        with pytest.raises(MissingAttributeError, match=r"no 'fragments'.*: use pieces"):
-            _ = dataset.fragments
 
 
 def test_the_schema_of_a_dataset_that_is_decoded_is_that_of_its_files() -> None:

@@ -1,4 +1,4 @@
-"""One cursor over a dataset: iteration, its end, starting anew, stopping; in one process."""
+"""One cursor over a dataset: iteration, its end, starting anew, stopping, statistics."""
 
 import multiprocessing
 import pickle
@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.compat.readers import batch_reader, row_reader, write_parquet
+from tests.compat.readers import ItemReader, batch_reader, row_reader, write_parquet
 
 from mdstorm import TransformSpec
 from mdstorm.errors import NoMatchingFieldsError, NotPicklableError, UnsupportedArgumentError
-from mdstorm.pytorch import DataLoader
+from mdstorm.pytorch import BatchedDataLoader, DataLoader
 from mdstorm.reader import Reader
 from mdstorm_backend import MDSWriter
 
@@ -148,3 +148,47 @@ def test_pickling_says_where_to_make_it(make: Any, tmp_path: Path) -> None:
     for sent in (reader, DataLoader(reader), {"in": reader}):
         with pytest.raises(NotPicklableError, match=rf"in the worker.* {name}\(url"):
             pickle.dumps(sent)
+
+
+ROWS, GROUPS = 12, 3
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Twelve rows in three row groups."""
+    return write_parquet(tmp_path_factory.mktemp("twelve"), {"id": range(ROWS)})
+
+
+def test_batches_of_a_reader_are_row_groups(url: str) -> None:
+    reader = batch_reader(url, num_epochs=2)
+    assert len(list(reader)) == 2 * GROUPS
+    found = reader.statistics()
+    assert (found.passes, found.batches, found.rows) == (1, 2 * GROUPS, 2 * ROWS)
+    assert found.shards >= GROUPS
+    assert found.decode_seconds > 0
+
+
+def test_rows_are_counted_with_their_row_groups(url: str) -> None:
+    reader = row_reader(url, num_epochs=1)
+    for _ in range(5):
+        next(reader)
+    found = reader.statistics()
+    assert (found.batches, found.rows) == (2, 8)
+
+
+@pytest.mark.parametrize("kind", [DataLoader, BatchedDataLoader])
+def test_a_loader_over_a_reader_counts_for_both(kind: Any, url: str) -> None:
+    reader = batch_reader(url, num_epochs=1)
+    loader = kind(reader, batch_size=5)
+    for passes in (1, 2):
+        assert len(list(loader)) == 3
+        found = loader.statistics()
+        assert (found.passes, found.batches, found.rows) == (passes, passes * 3, passes * ROWS)
+        assert found == reader.statistics()
+    assert loader.statistics(last_pass=True).batches == 3
+
+
+def test_a_reader_of_another_kind_counts_nothing() -> None:
+    loader = DataLoader(ItemReader([], batched=True))
+    with pytest.raises(UnsupportedArgumentError, match="make_batch_reader"):
+        loader.statistics()

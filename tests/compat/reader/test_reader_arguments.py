@@ -1,8 +1,11 @@
-"""The arguments of `make_batch_reader` and `make_reader`: what they do, and what is refused.
+"""The arguments of readers, wherever they are named: what they do, and what is refused.
 
 Petastorm's own behaviour is in tests/conformance.
 """
 
+import inspect
+from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.compat.readers import batch_reader, row_reader, write_parquet
 
+from mdstorm._readers.arguments import AddedReaderKeywords, ReaderArguments, ReaderKeywords
 from mdstorm.predicates import in_lambda
 from mdstorm.reader import make_batch_reader, make_reader
 
@@ -21,8 +25,7 @@ from mdstorm.reader import make_batch_reader, make_reader
 @pytest.fixture(scope="module")
 def hundred(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A hundred rows in row groups of seventeen."""
-    columns = {"id": range(100), "id_2": range(100), "text": [f"t{i}" for i in range(100)]}
-    return write_parquet(tmp_path_factory.mktemp("hundred"), columns, row_group_size=17)
+    return write_parquet(tmp_path_factory.mktemp("hundred"), {"id": range(100)}, row_group_size=17)
 
 
 def ids(reader: Any) -> list[int]:
@@ -33,14 +36,6 @@ def ids(reader: Any) -> list[int]:
 def test_a_filesystem_of_the_caller(hundred: str) -> None:
     filesystem = pa.fs.LocalFileSystem()
     assert ids(batch_reader(hundred, filesystem=filesystem)) == list(range(100))
-
-
-def test_names_that_no_row_can_have_are_refused_with_a_remedy(tmp_path: Path) -> None:
-    url = write_parquet(tmp_path, {"id": [1], "a b": [2]})
-    with pytest.raises(ValueError, match=r"identifiers: 'a b'.* leave the field out with "):
-        batch_reader(url)
-    with batch_reader(url, schema_fields=["id"]) as reader:
-        assert next(reader).id == [1]
 
 
 def test_the_former_name_of_the_seed(hundred: str) -> None:
@@ -101,3 +96,62 @@ def test_columns_that_no_reader_has_a_type_for_are_left_out_with_a_warning(tmp_p
         reader = batch_reader(url)
     with reader:
         assert next(reader)._fields == ("id",)
+
+
+READERS = pytest.mark.parametrize("make", [make_reader, make_batch_reader])
+
+DEFAULTS = {field.name: field.default for field in fields(ReaderArguments)}
+#: Those that the methods of the converter have themselves.
+OF_METHODS = {"num_epochs", "workers_count"}
+#: Those that a converter knows itself.
+OF_TABLES = {"version", "timestamp"}
+#: Those of loaders that readers do not have.
+OF_LOADERS = {"shuffling_queue_capacity", "transform_whole_shards"}
+
+
+def annotations(class_: type) -> dict[str, str]:
+    return {
+        name: getattr(type_, "__forward_arg__", type_)
+        for name, type_ in class_.__annotations__.items()
+    }
+
+
+def test_the_keywords_are_the_fields_and_have_their_types() -> None:
+    expected = annotations(ReaderArguments)
+    for name in (*OF_METHODS, *OF_TABLES, "shuffling_queue_capacity"):
+        del expected[name]
+    assert annotations(ReaderKeywords) == expected
+    assert ReaderKeywords.__required_keys__ == frozenset()
+
+
+@READERS
+def test_the_signatures_have_every_field_with_its_default(make: Callable[..., Any]) -> None:
+    parameters = dict(inspect.signature(make).parameters)
+    del parameters[next(iter(parameters))]
+    parameters.pop("pyarrow_serialize", None)
+    defaults = {name: parameter.default for name, parameter in parameters.items()}
+    assert defaults == {n: d for n, d in DEFAULTS.items() if n not in OF_LOADERS}
+
+
+@READERS
+def test_arguments_beyond_petastorm_are_keywords(make: Callable[..., Any]) -> None:
+    parameters = inspect.signature(make).parameters.values()
+    keywords = {p.name: p.annotation for p in parameters if p.kind is p.KEYWORD_ONLY}
+    assert keywords.keys() == AddedReaderKeywords.__annotations__.keys()
+    assert keywords == {name: annotations(ReaderArguments)[name] for name in keywords}
+
+
+@READERS
+def test_the_signatures_hand_over_every_argument_as_it_is_given(
+    make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: dict[str, Any] = {}
+    given = {name: object() for name in DEFAULTS if name not in OF_LOADERS}
+
+    def noted(url: str, *, batched: bool, **arguments: Any) -> None:
+        found.update(arguments, url=url)
+
+    monkeypatch.setattr("mdstorm.reader._open_reader", noted)
+    make("file:///nowhere", **given)
+    found.pop("pyarrow_serialize", None)
+    assert found == {"url": "file:///nowhere", **given}

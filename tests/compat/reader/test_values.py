@@ -164,9 +164,6 @@ def test_arrays_of_decimals_are_left_out_with_a_way_to_get_them(url: str) -> Non
 
 
 def test_filters_predicates_and_functions_see_numbers(url: str) -> None:
-    def cheap(price: Any) -> bool:
-        return bool(price < 1)
-
     seen: list[Any] = []
 
     def look(frame: Any) -> Any:
@@ -178,7 +175,7 @@ def test_filters_predicates_and_functions_see_numbers(url: str) -> None:
         [i for batch in batch_reader(url, **given, **options) for i in batch.id]
         for given in (
             {"filters": [("price", "=", 0.1)]},
-            {"predicate": in_lambda(["price"], cheap)},
+            {"predicate": in_lambda(["price"], lambda price: bool(price < 1))},
             {"transform_spec": TransformSpec(look)},
         )
     ]

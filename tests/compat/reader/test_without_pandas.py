@@ -4,9 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from tests.compat.readers import write_parquet
 
 _PROGRAM = """
 import sys
@@ -32,16 +31,13 @@ print(open_dataset(target)[0]["array"].dtype)
 
 @pytest.mark.newest
 def test_readers_and_convert_do_without_it(tmp_path: Path) -> None:
-    table = pa.table(
-        {
-            "number": [1, None, 3],
-            "array": [[0.5, 1.0], [2.0, 3.0], [4.0, 5.0]],
-            "text": ["a", "b", None],
-            "flag": [True, False, True],
-        }
-    )
-    (tmp_path / "data").mkdir()
-    pq.write_table(table, tmp_path / "data" / "part.parquet")
+    columns = {
+        "number": [1, None, 3],
+        "array": [[0.5, 1.0], [2.0, 3.0], [4.0, 5.0]],
+        "text": ["a", "b", None],
+        "flag": [True, False, True],
+    }
+    write_parquet(tmp_path / "data", columns)
     paths = str(tmp_path / "data"), str(tmp_path / "mds")
     done = subprocess.run(
         [sys.executable, "-c", _PROGRAM, *paths], capture_output=True, text=True, check=False

@@ -73,11 +73,8 @@ def test_shapes_have_as_many_dimensions_as_arrays_may_have() -> None:
 @pytest.mark.parametrize(
     ("name", "type_"),
     [
-        ("string_", np.bytes_),
-        ("unicode_", np.str_),
-        ("bool8", np.bool_),
-        ("float_", np.float64),
-        ("bool_", np.bool_),
+        *(("string_", np.bytes_), ("unicode_", np.str_), ("bool8", np.bool_)),
+        *(("float_", np.float64), ("bool_", np.bool_)),
     ],
 )
 def test_types_that_numpy_no_longer_has_are_known(name: str, type_: type) -> None:

@@ -148,44 +148,44 @@ def test_selectors_choose_whole_row_groups(
     assert len(chosen) == len(ids)
 
 
-class TestWhatIsNotThere:
-    """Selectors without their index."""
+def test_an_index_of_that_name_has_to_be_there(directory: Path) -> None:
+    selector = UnionIndexSelector([a_or_c, SingleIndexSelector("of id", [1])])
+    with pytest.raises(ValueError, match=r"Some of required indexes \['of id', 'of s'\]"):
+        select_row_groups(selector, open_parquet(str(directory)))
 
-    def test_no_index_of_that_name(self, directory: Path) -> None:
-        selector = UnionIndexSelector([a_or_c, SingleIndexSelector("of id", [1])])
-        with pytest.raises(ValueError, match=r"Some of required indexes \['of id', 'of s'\]"):
-            select_row_groups(selector, open_parquet(str(directory)))
 
-    def test_the_file_is_damaged(self, tmp_path: Path) -> None:
-        dataset = write_dataset(tmp_path, TABLE, TYPES)
-        build(tmp_path.as_uri())
-        content = (tmp_path / INDEX_FILE).read_bytes()
-        for damaged, error in (
-            (b"", InvalidArgumentError),
-            (content[1:], InvalidArgumentError),
-            (content[:-9], UnsafePickleError),
-        ):
-            (tmp_path / INDEX_FILE).write_bytes(damaged)
-            with pytest.raises(error):
-                get_row_group_indexes(dataset)
+def test_a_damaged_index_is_refused(tmp_path: Path) -> None:
+    dataset = write_dataset(tmp_path, TABLE, TYPES)
+    build(tmp_path.as_uri())
+    content = (tmp_path / INDEX_FILE).read_bytes()
+    for damaged, error in (
+        (b"", InvalidArgumentError),
+        (content[1:], InvalidArgumentError),
+        (content[:-9], UnsafePickleError),
+    ):
+        (tmp_path / INDEX_FILE).write_bytes(damaged)
+        with pytest.raises(error):
+            get_row_group_indexes(dataset)
 
-    def test_an_index_that_petastorm_built_later_is_not_ours(self, tmp_path: Path) -> None:
-        write(tmp_path, TABLE, rows=2)
-        build(tmp_path.as_uri())
-        dataset = write(tmp_path, TABLE, rows=3)
-        later = StoredIndex("SingleFieldIndexer", "i", "id", {3: {1}})
-        counts = json.dumps({dataset.files[0].name: 2}).encode()
-        entries = {ROWGROUPS_INDEX_KEY: dump_indexes({"i": later}), ROW_GROUPS_PER_FILE_KEY: counts}
-        add_metadata(dataset, entries)
-        found = get_row_group_indexes(open_parquet(str(tmp_path)))
-        assert found["i"].get_row_group_indexes(3) == {1}
-        write(tmp_path, TABLE, rows=1)
-        with pytest.raises(InvalidArgumentError, match="built for other row groups than there are"):
-            get_row_group_indexes(open_parquet(str(tmp_path)))
 
-    def test_something_else_is_no_dataset(self) -> None:
-        with pytest.raises(ArgumentTypeError, match="takes a dataset or its URL"):
-            get_row_group_indexes(5)
+def test_an_index_that_petastorm_built_later_is_not_ours(tmp_path: Path) -> None:
+    write(tmp_path, TABLE, rows=2)
+    build(tmp_path.as_uri())
+    dataset = write(tmp_path, TABLE, rows=3)
+    later = StoredIndex("SingleFieldIndexer", "i", "id", {3: {1}})
+    counts = json.dumps({dataset.files[0].name: 2}).encode()
+    entries = {ROWGROUPS_INDEX_KEY: dump_indexes({"i": later}), ROW_GROUPS_PER_FILE_KEY: counts}
+    add_metadata(dataset, entries)
+    found = get_row_group_indexes(open_parquet(str(tmp_path)))
+    assert found["i"].get_row_group_indexes(3) == {1}
+    write(tmp_path, TABLE, rows=1)
+    with pytest.raises(InvalidArgumentError, match="built for other row groups than there are"):
+        get_row_group_indexes(open_parquet(str(tmp_path)))
+
+
+def test_indexes_are_of_datasets() -> None:
+    with pytest.raises(ArgumentTypeError, match="takes a dataset or its URL"):
+        get_row_group_indexes(5)
 
 
 def test_an_index_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
@@ -216,11 +216,7 @@ def test_a_derived_indexer_sees_rows(tmp_path: Path) -> None:
         ([], ValueError, "indexers is empty"),
         ([5], TypeError, "indexers must be of SingleFieldIndexer.*found 5"),
         ([SingleFieldIndexer("i", "zz")], ValueError, r"fields \['zz'\] cannot be indexed"),
-        (
-            [SingleFieldIndexer("i", "s"), FieldNotNullIndexer("i", "s")],
-            ValueError,
-            "two indexers have the name 'i'",
-        ),
+        ([SingleFieldIndexer("i", "s"), FieldNotNullIndexer("i", "s")], ValueError, "the name 'i'"),
     ],
 )
 def test_bad_indexers_are_refused(
@@ -230,24 +226,22 @@ def test_bad_indexers_are_refused(
         build_rowgroup_index(directory.as_uri(), None, indexers)
 
 
-class TestIndexersByHand:
-    """Indexers, built row by row as Petastorm's Spark jobs do it."""
+def test_indexers_built_by_hand_are_added() -> None:
+    one, other = SingleFieldIndexer("i", "a"), SingleFieldIndexer("i", "a")
+    one.build_index([{"a": 1}], 0)
+    other.build_index([{"a": 1}, {"a": 2}], 1)
+    assert (one + other)._index_data == {1: {0, 1}, 2: {1}}
+    some, more = FieldNotNullIndexer("n", "a"), FieldNotNullIndexer("n", "a")
+    some.build_index([{"a": None}, {"a": 1}], 0)
+    more.build_index([{"a": 1}], 1)
+    assert (some + more)._index_data == {0, 1}
+    with pytest.raises(TypeError, match="return the same indexer type"):
+        _ = one + some
+    with pytest.raises(ValueError, match="index the same fields"):
+        _ = one + SingleFieldIndexer("i", "b")
 
-    def test_they_are_added(self) -> None:
-        one, other = SingleFieldIndexer("i", "a"), SingleFieldIndexer("i", "a")
-        one.build_index([{"a": 1}], 0)
-        other.build_index([{"a": 1}, {"a": 2}], 1)
-        assert (one + other)._index_data == {1: {0, 1}, 2: {1}}
-        some, more = FieldNotNullIndexer("n", "a"), FieldNotNullIndexer("n", "a")
-        some.build_index([{"a": None}, {"a": 1}], 0)
-        more.build_index([{"a": 1}], 1)
-        assert (some + more)._index_data == {0, 1}
-        with pytest.raises(TypeError, match="return the same indexer type"):
-            _ = one + some
-        with pytest.raises(ValueError, match="index the same fields"):
-            _ = one + SingleFieldIndexer("i", "b")
 
-    def test_there_must_be_rows(self) -> None:
-        for indexer in (SingleFieldIndexer("i", "a"), FieldNotNullIndexer("n", "a")):
-            with pytest.raises(ValueError, match="Cannot build index for empty rows, column 'a'"):
-                indexer.build_index([], 0)
+def test_an_index_is_built_of_rows() -> None:
+    for indexer in (SingleFieldIndexer("i", "a"), FieldNotNullIndexer("n", "a")):
+        with pytest.raises(ValueError, match="Cannot build index for empty rows, column 'a'"):
+            indexer.build_index([], 0)

@@ -183,21 +183,14 @@ class TestNGrams:
             first = session.run({offset: row for offset, row in tensors.items() if row})
         assert (int(first[0].time), int(first[2].time), float(first[2].value)) == (0, 2, 1.0)
 
-    @pytest.mark.parametrize("by_name", [False, True])
-    def test_are_put_together_of_values(self, by_name: bool) -> None:
+    def test_are_put_together_of_values(self) -> None:
         fields = [UnischemaField("time", np.int64, ()), UnischemaField("value", np.float64, ())]
         schema = Unischema("S", fields)
         ngram = NGram({0: [fields[0]], 1: fields}, 1, fields[0])
         values: dict[str, Any] = {"0": {"time": 1}, "1": {"time": 2, "value": 3.0}}
-        result = (
-            make_namedtuple_tf_ngram(schema, ngram, **values)
-            if by_name
-            else make_namedtuple_tf_ngram(schema, ngram, 1, 2, 3.0)
-        )
-        assert {offset: row._asdict() for offset, row in result.items()} == {
-            0: {"time": 1},
-            1: {"time": 2, "value": 3.0},
-        }
+        for arguments, keywords in (((), values), ((1, 2, 3.0), {})):
+            result = make_namedtuple_tf_ngram(schema, ngram, *arguments, **keywords)
+            assert {f"{offset}": row._asdict() for offset, row in result.items()} == values
 
 
 SECONDS = 1577836800  # 2020-01-01

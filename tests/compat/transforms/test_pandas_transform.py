@@ -32,22 +32,14 @@ def listed(values: Values) -> list[Any]:
     return list(values.tolist() if isinstance(values, np.ndarray) else values.to_pylist())
 
 
-class TestEmptyArrays:
-    """NumPy makes float64 of an empty list: it must not decide."""
-
-    def test_beside_integers(self) -> None:
-        values = run([[1, 2], []], np.int64, (None,))
-        assert values.type == pa.list_(pa.int64())
-        assert values.to_pylist() == [[1, 2], []]
-
-    def test_alone_they_have_the_declared_type(self) -> None:
-        values = run([[], []], np.int32, (None,))
-        assert (values.dtype, values.shape) == (np.int32, (2, 0))
-
-    def test_beside_null_rows(self) -> None:
-        values = run([[], None], np.int32, (None,))
+def test_empty_arrays_have_the_declared_type() -> None:
+    """NumPy makes float64 of an empty list."""
+    for cells in ([[1, 2], []], [[], None]):
+        values = run(cells, np.int32, (None,))
         assert values.type == pa.list_(pa.int32())
-        assert values.to_pylist() == [[], None]
+        assert values.to_pylist() == cells
+    alone = run([[], []], np.int32, (None,))
+    assert (alone.dtype, alone.shape) == (np.int32, (2, 0))
 
 
 class TestNulls:

@@ -7,8 +7,8 @@ import pickle
 import signal
 import subprocess
 import sys
-import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -129,21 +129,13 @@ class TestPool:
 
     def test_closing_does_not_wait_for_a_function(self) -> None:
         pool = pool_of(lambda pipe: os.read(os.pipe()[0], 1))
-        failures: list[Exception] = []
-
-        def call() -> None:
-            try:
-                pool(0)
-            except WorkerDiedError as error:
-                failures.append(error)
-
-        thread = threading.Thread(target=call)
-        thread.start()
-        while not pool._alive:
-            pass
-        pool.close()
-        thread.join()
-        assert "has ended the worker" in str(failures[0])
+        with ThreadPoolExecutor(1) as threads:
+            call = threads.submit(pool, 0)
+            while not pool._alive:
+                pass
+            pool.close()
+            with pytest.raises(WorkerDiedError, match="has ended the worker"):
+                call.result()
 
     def test_processes_end_when_nobody_has_the_pool(self) -> None:
         pool = pool_of(abs)
@@ -226,16 +218,13 @@ def test_a_function_that_cannot_be_loaded_there(tmp_path: Path) -> None:
 def module_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Import a module of some text, again and again."""
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
 
     def load(text: str) -> Any:
         (tmp_path / "users_module.py").write_text(text)
         sys.modules.pop("users_module", None)
         importlib.invalidate_caches()
-        sys.dont_write_bytecode = True
-        try:
-            return importlib.import_module("users_module")
-        finally:
-            sys.dont_write_bytecode = False
+        return importlib.import_module("users_module")
 
     yield load
     sys.modules.pop("users_module", None)
