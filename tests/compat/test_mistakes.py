@@ -139,6 +139,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: loader(m, batch_map=list, labels="x"), ValueError, "and so does batch_map"),
     (lambda p, m: loader(m, device=0.5), TypeError, "'cuda:1', found 0.5"),
     (lambda p, m: loader(m, shuffle_rows="no"), TypeError, "must be True or False, found 'no'"),
+    (lambda p, m: loader(m, shuffle_row_groups="False"), TypeError, "found 'False'"),
     (lambda p, m: loader(m, shuffle_row_drop_partitions=0), ValueError, "at least 1"),
     (lambda p, m: loader(m, cur_shard=-1, shard_count=2), ValueError, "found cur_shard=-1"),
     (lambda p, m: loader(m, cur_shard="auto", shard_count=2), ValueError, "leave shard_count"),

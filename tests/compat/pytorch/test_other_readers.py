@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from tests.compat.readers import (
     ItemReader,
     batch_reader,
@@ -55,10 +56,12 @@ class TestBatches:
         assert [array.tolist() for array in first["a"]] == [[1.0], [1.0], [1.0, 1.0, 1.0]]
         assert second["a"].tolist() == [[1.0, 1.0, 1.0]]
 
-    def test_collation_by_the_user(self) -> None:
+    def test_functions_of_the_user_make_batches(self) -> None:
         seen: list[Any] = []
         list(DataLoader(batches_of(1, 2), 2, collate_fn=seen.append))
         assert seen == [[{"number": 0}, {"number": 1}], [{"number": 2}]]
+        (batch,) = BatchedDataLoader(rows_up_to(3), 3, lambda array: torch.tensor(array) * 10)
+        assert batch["number"].tolist() == [0, 10, 20]
 
     def test_nulls(self) -> None:
         flags = ItemReader(items(flag=[np.array([True, None])]), batched=True)

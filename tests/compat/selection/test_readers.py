@@ -125,8 +125,6 @@ def test_every_n_gram_is_delivered_once(url: str) -> None:
 def test_nothing_may_be_left(url: str) -> None:
     with pytest.warns(UserWarning, match="No matching data"):
         assert ids(make_batch_reader, url, predicate=in_set([-1], "id")) == []
-    with pytest.warns(UserWarning, match="No matching data"):
-        assert ids(make_batch_reader, url, filters=[("year", "=", 9)]) == []
     none = SingleIndexSelector("ids", [-1])
     with pytest.warns(UserWarning, match="No matching data"):
         assert ids(make_reader, url, rowgroup_selector=none) == []

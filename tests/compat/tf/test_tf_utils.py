@@ -108,11 +108,6 @@ class TestPasses:
         assert first == second
         assert np.concatenate([np.atleast_1d(part) for part in first]).tolist() == list(range(10))
 
-    def test_two_at_once(self, ten: str) -> None:
-        dataset = make_petastorm_dataset(batch_reader(ten))
-        for one, two in zip(dataset, dataset, strict=True):
-            assert one.number.numpy().tolist() == two.number.numpy().tolist()
-
     def test_the_rest_of_a_reader_and_then_everything(self, ten: str) -> None:
         reader = batch_reader(ten)
         next(reader)

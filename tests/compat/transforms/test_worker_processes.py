@@ -246,6 +246,5 @@ def test_a_function_changes_with_those_that_it_calls(module_of: Any, wrap: Any, 
 
 
 def test_arguments_of_a_partial_count() -> None:
-    assert function_identity(functools.partial(max, 1)) != function_identity(
-        functools.partial(max, 2)
-    )
+    one, other = (function_identity(functools.partial(max, n)) for n in (1, 2))
+    assert one != other
