@@ -142,19 +142,22 @@ class Reader:
         keeps_rows = self.transform is None or getattr(self.transform, "keeps_rows", False)
         most = batches_per_block(self.dataset, self.block_rows, self.batch_size)
         bounds, batches = self.dataset.bounds, 1
-        chunk: Chunk = range(0)
+        left: Chunk = range(0)
         kept: Opened | None = None
-        while marks := list(islice(sizes, min(batches, most) if keeps_rows else 1)):
-            parts, missing = [], sum(marks)
-            while missing:
-                while not len(chunk):
-                    chunk = next(chunks)
+
+        def located(count: int) -> Iterator[Located]:
+            nonlocal left, kept
+            while count:
+                while not len(left):
+                    left = next(chunks)
                     # Samples in arbitrary order need the same shards over and over.
-                    kept = {} if self.keeps_open and not isinstance(chunk, range) else None
-                taken, chunk = chunk[:missing], chunk[missing:]
-                missing -= len(taken)
-                parts.append(Located(taken, bounds, kept))
-            yield Block(list(marks), marks, parts)
+                    kept = {} if self.keeps_open and not isinstance(left, range) else None
+                taken, left = left[:count], left[count:]
+                count -= len(taken)
+                yield Located(taken, bounds, kept)
+
+        while marks := list(islice(sizes, min(batches, most) if keeps_rows else 1)):
+            yield Block(list(marks), marks, list(located(sum(marks))))  # nothing else holds them
             batches *= 2
 
     def _fill(self, block: Block, share_of: Callable[[int], int]) -> Block:
