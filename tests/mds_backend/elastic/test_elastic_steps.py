@@ -1,5 +1,6 @@
 """The steps of the elastic order: weights, samples of shards, partitions and shuffles."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -160,13 +161,14 @@ def test_fewer_samples_than_canonical_nodes_are_repeated_with_a_warning() -> Non
     assert "Set a smaller num_canonical_nodes" in str(record[0].message)
 
 
-@pytest.mark.filterwarnings("error")
 def test_a_node_with_too_few_samples_for_its_ranks_warns() -> None:
     with pytest.warns(UserWarning, match="7 samples of a physical node among 8 ranks"):
         work = partition("orig", 25, 4, 4, 8, 1, 4)
     assert set(work.ravel().tolist()) - {-1} == set(range(25))
-    partition("orig", 60, 4, 4, 8, 1, 4)
-    partition("orig", 25, 4, 4, 8, 1, 4, 8)  # what is left of an epoch
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        partition("orig", 60, 4, 4, 8, 1, 4)
+        partition("orig", 25, 4, 4, 8, 1, 4, 8)  # what is left of an epoch
 
 
 @pytest.mark.parametrize(
@@ -235,6 +237,10 @@ def test_fewer_samples_than_canonical_nodes_are_shuffled(algo: str) -> None:
     assert sorted(shuffle(algo, [2, 1], 8, 0, 0, 100).tolist()) == [0, 1, 2]
 
 
-def test_a_block_that_is_too_small_for_the_algorithm_is_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match="block of 0 samples is too small for py1e: use"):
-        shuffle("py1e", [3, 4], 1, 0, 0, 0)
+@pytest.mark.parametrize(
+    ("algo", "message"),
+    [("py3x", "Unknown shuffle_algo: 'py3x'"), ("py1e", "of 0 samples is too small for py1e")],
+)
+def test_what_cannot_shuffle_is_refused(algo: str, message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        shuffle(algo, [3, 4], 1, 0, 0, 0)

@@ -80,9 +80,7 @@ def test_the_variables_of_one_launcher_are_read(variables: tuple[str, ...], laun
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
-    [(rank, size) for rank, size, *_ in LAUNCHERS]
-    + [(size, rank) for rank, size, *_ in LAUNCHERS[1:]],
+    ("one", "other"), [names[:2] for names in LAUNCHERS] + [names[1::-1] for names in LAUNCHERS[1:]]
 )
 def test_half_a_pair_is_refused(one: str, other: str, launch: Launch) -> None:
     launch({one: "2"})
@@ -127,7 +125,6 @@ def test_a_step_of_srun_is_a_world_of_nodes_that_have_as_many_tasks(
         {**STEP, "SLURM_STEP_ID": "extern"},
         {**STEP, "SLURM_STEP_NUM_TASKS": "1"},
     ],
-    ids=["", "sbatch", "batch step", "batch", "interactive", "batch name", "extern", "one task"],
 )
 def test_without_a_launcher_and_in_a_shell_of_slurm_this_process_is_alone(
     environment: dict[str, str], launch: Launch
