@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -82,6 +82,7 @@ class DeliveredBatches:
     def converted(self, blocks: Iterator[Block]) -> Delivered:
         """Convert blocks to batches."""
         recorder, function = self.rest.recorder, self.batch_map
+        assert recorder is not None
         batches = (
             tensor_batches(self.source._mdstorm.options, blocks, to_collated, recorder)
             if self.collate is None
@@ -89,21 +90,17 @@ class DeliveredBatches:
         )
         if function is None:
             return batches
-        if recorder is not None:
-            function = recorder.called(function, Cause.TRANSFORMS)
+        function = recorder.called(function, Cause.TRANSFORMS)
         return _mapped(batches, function, pads=_pads(self.source))
 
 
 def _collated(
-    source: StreamingDataset, blocks: Iterator[Block], collate: Collate, recorder: Recorder | None
+    source: StreamingDataset, blocks: Iterator[Block], collate: Collate, recorder: Recorder
 ) -> Delivered:
     """Collate the samples of each batch; None for an empty batch that padding will replace."""
     pads = _pads(source)
-    made: Callable[[Iterator[Any]], list[Any]] = list
-    collated = collate
-    if recorder is not None:
-        made = recorder.called(made, Cause.DECODING)
-        collated = recorder.called(collate, Cause.TRANSFORMS)
+    made: Callable[[Iterator[Any]], list[Any]] = recorder.called(list, Cause.DECODING)
+    collated = recorder.called(collate, Cause.TRANSFORMS)
     for block in blocks:
         samples = samples_of(source, block)
         for mark, size in zip(block.marks, block.sizes, strict=True):
@@ -208,6 +205,7 @@ class Workers:
                 # each would be waited for, for seconds, and killed.
                 queues = [*iterator._index_queues, iterator._worker_result_queue]
                 weakref.finalize(iterator, queues.clear).atexit = False
+            assert rest.recorder is not None
             yield from received(iterator, rest.recorder)
         finally:
             self.is_busy = False
@@ -263,7 +261,8 @@ class _Part(IterableDataset[Any]):
     batches: DeliveredBatches
     queues: Sequence[Any]
 
-    def __iter__(self) -> Iterator[Sent]:
+    def __iter__(self) -> Generator[Sent, None, None]:
+        """Yield each batch, packed, with what this process recorded while it made the batch."""
         worker = get_worker_info()
         assert worker is not None
         end_with_parent()
@@ -272,39 +271,32 @@ class _Part(IterableDataset[Any]):
         options = replace(rest.options, order=rest.options.order.share_of(world))
         rest = replace(rest, options=options, place=place, recorder=recorder)
         batches = replace(self.batches, rest=rest)
+        before = recorder.totals()
+        recorder.deliver(0, 1)  # so that the first batch is recorded like the others
         # Blocks of one batch: sending a view would send its whole block to the other process.
-        return sent(batches.converted(batches.blocks(worker.id, 1)), recorder)
-
-
-def sent(delivered: Delivered, recorder: Recorder) -> Generator[Sent, None, None]:
-    """Yield each batch, packed, with what the worker process recorded while it made the batch."""
-    before = recorder.totals()
-    recorder.deliver(0, 1)  # so that the first batch is recorded like the others
-    with closing(delivered):
-        recorder.ask()
-        for batch, mark, size in delivered:
-            recorder.deliver(size)
-            now = recorder.totals()
-            spent = {name: v - before[name] for name, v in now.items() if v != before[name]}
-            yield packed(batch), mark, size, spent
-            before = now
+        with closing(batches.converted(batches.blocks(worker.id, 1))) as delivered:
             recorder.ask()
+            for batch, mark, size in delivered:
+                recorder.deliver(size)
+                now = recorder.totals()
+                spent = {name: v - before[name] for name, v in now.items() if v != before[name]}
+                yield packed(batch), mark, size, spent
+                before = now
+                recorder.ask()
 
 
-def received(batches: Iterable[Sent], recorder: Recorder | None) -> Delivered:
+def received(batches: Iterator[Sent], recorder: Recorder) -> Delivered:
     """Yield the batches from worker processes, and add what the workers recorded to `recorder`.
 
     The time spent waiting for a batch is attributed in proportion to the work on that batch.
     """
-    iterator = iter(batches)
     while True:
-        start = 0.0 if recorder is None else recorder.clock()
+        start = recorder.clock()
         try:
-            batch, mark, size, recorded = next(iterator)
+            batch, mark, size, recorded = next(batches)
         except StopIteration:
             return
-        if recorder is not None:
-            spans = [recorded.get(name, 0.0) for name in WAITED]
-            recorder.wait(recorder.clock() - start, spans)
-            recorder.add(recorded)
+        spans = [recorded.get(name, 0.0) for name in WAITED]
+        recorder.wait(recorder.clock() - start, spans)
+        recorder.add(recorded)
         yield unpacked(batch), mark, size
