@@ -179,16 +179,15 @@ def test_numbers_go_with_their_nouns() -> None:
 @pytest.mark.parametrize(
     ("url", "expected"),
     [
-        ("file:///data/part-?.parquet", "file:///data/part-?.parquet"),
-        ("/data/a?b=c", "/data/a?b=c"),
-        ("abfss://box@account.dfs.core.windows.net/x", None),
+        *(
+            (url, url)
+            for url in ("file:///data/part-?.parquet", "/data/a?b=c", "abfss://box@host/x")
+        ),
         ("s3://me:pass@bucket/x", "s3://me:***@bucket/x"),
         ("s3://me:p/a@ss@bucket/x, s3://other/y", "s3://me:***@bucket/x, s3://other/y"),
         ("https://h/x?sv=2020&Signature=abc%2F#y", "https://h/x?sv=***&Signature=***#y"),
-        ("https://h/x?X-Amz-Credential=AKIA&n=1, s3://b/y", None),
+        ("https://h/x?X-Amz-Key=AKIA&n=1, s3://b/y", "https://h/x?X-Amz-Key=***&n=***, s3://b/y"),
     ],
 )
-def test_nothing_secret_is_shown_of_a_place(url: str, expected: str | None) -> None:
-    if expected is None:
-        expected = url.replace("AKIA", "***").replace("n=1", "n=***")
+def test_nothing_secret_is_shown_of_a_place(url: str, expected: str) -> None:
     assert shown_place(url) == expected

@@ -33,7 +33,9 @@ PLAIN_SHARD = ShardInfo(("a",), ("int8",), (1,), 0, FileInfo("x.mds", 20, {}))
 def test_an_index_reads_back_as_it_was_written() -> None:
     other = replace(PLAIN_SHARD, raw_data=FileInfo("a b/ü.mds", 20, {}), size_limit="1.5MB")
     index = Index((SHARD, PLAIN_SHARD, other), {"a": 1})
-    assert Index.from_bytes(index.to_bytes(), url=URL) == index
+    data = index.to_bytes()
+    assert data == json.dumps(json.loads(data), sort_keys=True).encode("ascii")
+    assert Index.from_bytes(data, url=URL) == index
 
 
 def value_of_index() -> dict[str, Any]:
@@ -43,7 +45,6 @@ def value_of_index() -> dict[str, Any]:
 def check_is_refused(data: bytes) -> str:
     with pytest.raises(CorruptDatasetError) as caught:
         Index.from_bytes(data, url=URL)
-    assert isinstance(caught.value, ValueError)
     assert caught.value.url == URL
     message = str(caught.value)
     assert URL in message
