@@ -1,4 +1,4 @@
-"""The files of a converter, and how its loaders read them."""
+"""The files of a converter: how its loaders read them, and the dataset of TensorFlow."""
 
 from __future__ import annotations
 
