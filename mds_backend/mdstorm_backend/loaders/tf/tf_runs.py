@@ -25,7 +25,7 @@ from mdstorm_backend.loaders.passes import Pass
 from mdstorm_backend.loaders.reader_options import tell_of_endless
 from mdstorm_backend.read import Block
 
-#: The cardinality of a dataset that never ends.
+#: TensorFlow's cardinality of a dataset that never ends, ``tf.data.INFINITE_CARDINALITY``.
 INFINITE = -1
 #: Number of latest blocks whose places are kept, for iterations whose batches are not counted.
 _BLOCKS_KEPT = 1024
