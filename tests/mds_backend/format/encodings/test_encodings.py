@@ -143,7 +143,7 @@ def test_values_of_another_type_are_refused(encoding: str, values: list[Any]) ->
             encoder(encoding)(value)
 
 
-def test_values_of_arrow_are_stored_as_texts() -> None:
+def test_values_of_arrow_are_stored_as_texts_and_nulls_as_placeholders() -> None:
     for encoding, values, stored in (
         ("str", [date(2020, 1, 31), None], [b"2020-01-31", b""]),
         ("str", [True, False], [b"true", b"false"]),
@@ -152,6 +152,8 @@ def test_values_of_arrow_are_stored_as_texts() -> None:
     ):
         column = parse_encoding(encoding).encode_column("x", pa.array(values))
         assert column.parts[0].to_pylist() == stored
+    nulls = parse_encoding("int8").encode_column("x", pa.nulls(2))
+    np.testing.assert_array_equal(nulls.fixed, [0, 0])
 
 
 def strings(texts: list[str]) -> pa.Array:
