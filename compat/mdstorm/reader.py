@@ -343,7 +343,7 @@ def _open_reader(
         warn_user("pyarrow_serialize has no effect: batches are sent to processes as they are")
     ngram = schema_fields if isinstance(schema_fields, NGram) else None
     # The fields of an n-gram are known once the dataset is open.
-    arguments = ReaderArguments(schema_fields=None if ngram else schema_fields, **others)
+    arguments = ReaderArguments(schema_fields=schema_fields if ngram is None else None, **others)
     if ngram is not None:
         _check_ngram(ngram, arguments, batched)
     dataset = open_urls(
