@@ -223,8 +223,9 @@ def test_sizes_that_do_not_add_up_are_an_error(sizes: tuple[int, int]) -> None:
     shard = foreign_shard(
         [struct.pack("<2I", *sizes) + b"abc"], {"a": ("str", None), "b": ("bytes", None)}
     )
-    with pytest.raises(CorruptDatasetError, match="do not add up"):
-        shard.sample(0)
+    for decode in (lambda: shard.sample(0), lambda: shard.read(np.array([0]), ["a"])):
+        with pytest.raises(CorruptDatasetError, match="do not add up"):
+            decode()
 
 
 def test_a_shard_that_was_sampled_is_freed_at_once(tmp_path: Path) -> None:
