@@ -54,18 +54,17 @@ class Partition:
         nodes, world_size = num_physical_nodes, num_physical_nodes * ranks_per_node
         self._ranks, self._batch_size = ranks_per_node, batch_size
         self._dealt_batch_size = batch_size
-        if algo == "relaxed" and initial_physical_nodes is not None:
-            many, few = max(nodes, num_canonical_nodes), min(nodes, num_canonical_nodes)
-            if many % few:
-                nodes = initial_physical_nodes
-                global_batch, ranks = world_size * batch_size, nodes * ranks_per_node
-                if global_batch % ranks:
-                    raise InvalidArgumentError(
-                        f"a global batch of {global_batch} samples cannot be shared evenly by the "
-                        f"{ranks} ranks with which the epoch began: change the batch size or the "
-                        "number of ranks"
-                    )
-                self._dealt_batch_size = global_batch // ranks
+        few, many = sorted((nodes, num_canonical_nodes))
+        if algo == "relaxed" and initial_physical_nodes is not None and many % few:
+            nodes = initial_physical_nodes
+            global_batch, ranks = world_size * batch_size, nodes * ranks_per_node
+            if global_batch % ranks:
+                raise InvalidArgumentError(
+                    f"a global batch of {global_batch} samples cannot be shared evenly by the "
+                    f"{ranks} ranks with which the epoch began: change the batch size or the "
+                    "number of ranks"
+                )
+            self._dealt_batch_size = global_batch // ranks
         self._cells = Cells(num_samples, num_canonical_nodes, nodes, ranks_per_node, drop_first)
         if drop_first > self._cells.total + world_size * batch_size:
             raise InvalidArgumentError(
