@@ -225,8 +225,8 @@ def compare(
     rows = sum(first.part_sizes), sum(second.part_sizes)
     # Compared in the parts of the side that has fewer.
     fewer = min(first, second, key=lambda side: len(side.part_sizes))
-    ends = sorted({min(end, *rows) for end in (0, *fewer.ends)}) if names else []
-    ranges = list(pairwise(ends))
+    ends = {min(end, *rows) for end in (0, *fewer.ends)}
+    ranges = list(pairwise(sorted(ends))) if names else []
     differing = partial(_differing_rows, first, second, {name: types[name] for name in names})
     with progress("Comparing rows", "shards", on_progress) as shown:
         for found in each(lambda part: list(differing(*part)), ranges, threads, shown):

@@ -139,8 +139,7 @@ def verify(
         left = [shard for shard in shards if shard.stored.basename not in damaged]
         noted: dict[str, Problem] = {}
         with progress("Checking shards", "shards", on_progress) as shown:
-            checked = each(lambda s: _ShardCheck.of(location, schema, s), left, threads, shown)
-            for check in checked:
+            for check in each(lambda s: _ShardCheck.of(location, schema, s), left, threads, shown):
                 problems += check.problems
                 nulls.update(check.null_counts)
                 null_elements.update(check.element_null_counts)

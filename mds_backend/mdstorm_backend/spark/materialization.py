@@ -122,8 +122,8 @@ def materialize(
     try:
         task = {"job": job, "schema": schema, "names": df.columns, "recode": recode}
         texts = run_job(df, tasks.write_batches, task, schema, shown=progress)
-        partitions = tasks.reports_by_partition(texts)
-        reports = [report for found in partitions.values() for report in found]
+        partitions = tasks.reports_by_partition(texts).values()
+        reports = [report for found in partitions for report in found]
         index = commit.publish(location, schema, reports, job.name, extra, replaced=replaced)
     except BaseException:
         commit.clean_up(location, job.name)

@@ -234,6 +234,9 @@ class ShardStore:
         retried.
     on_file : callable
         Called in a thread with the size in bytes of every file written.
+    makes_directories : bool
+        Whether to create the directories. If not, a directory that this machine does not have is an
+        error: it may be another machine's.
     """
 
     locations: tuple[Location, ...]
@@ -242,6 +245,7 @@ class ShardStore:
     max_workers: int = DEFAULT_WORKERS
     retry: int = directories.DEFAULT_RETRY
     on_file: Callable[[int], None] = lambda size: None
+    makes_directories: bool = True
     _pool: ThreadPoolExecutor | None = field(default=None, init=False)
     #: Shards in progress; `_reports` holds those before them, which are stored.
     _futures: list[Future[ShardReport]] = field(default_factory=list, init=False)
@@ -284,7 +288,8 @@ class ShardStore:
         while self._futures and (self._futures[0].done() or len(self._futures) == self.max_workers):
             self._collect()
         if self._pool is None:
-            self._make_directories()
+            if self.makes_directories:
+                self._make_directories()
             self._pool = ThreadPoolExecutor(self.max_workers, thread_name_prefix="mdstorm-write")
         name = shard_name(self.prefix, len(self._reports) + len(self._futures))
         self._futures.append(self._pool.submit(self._pack_and_write, name, shard))

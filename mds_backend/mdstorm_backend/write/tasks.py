@@ -122,14 +122,15 @@ class PartitionJob:
         """
         from pyspark import TaskContext
 
-        context = TaskContext.get()
-        assert context is not None, "a partition can only be written in a Spark task"
+        context: Any = TaskContext.get()  # not None in a task
         partition = context.partitionId()
         prefix = f"part-{partition:05}-{self.name}-{context.taskAttemptId()}"
         places = self.locations
         if self.by_partition:
             places = tuple(place.child(directory_name(partition)) for place in places)
         store = full_shard.ShardStore(places, self.format_, prefix, self.max_workers, self.retry)
+        # The driver has made the directory itself: a task must not make it on a disk of its own.
+        store.makes_directories = self.by_partition
         try:
             shards = make(store.put)
             for row in rows:

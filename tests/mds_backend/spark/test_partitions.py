@@ -57,6 +57,7 @@ def test_the_shards_do_not_depend_on_how_spark_cuts_batches(target: Path) -> Non
     table = pa.table({"id": range(20_000), "text": [str(n) for n in range(20_000)]})
     contents = []
     for cut in (1, 7, 20_000):
+        (target / str(cut)).mkdir(parents=True)
         job = PartitionJob("0123abcd", (Location.of(target / str(cut)),), ShardFormat(1 << 20))
         list(write_batches(iter(table.to_batches(max_chunksize=cut)), job=job, schema=schema))
         contents.append([path.read_bytes() for path in sorted((target / str(cut)).iterdir())])
@@ -85,6 +86,13 @@ def test_an_attempt_that_fails_leaves_nothing(
     with pytest.raises(errors.WriteError):
         write_samples(target, lambda frame: [{"x": 1}])
     assert list(target.rglob("*")) == []
+
+
+def test_a_task_does_not_make_the_directory_of_the_dataset(target: Path, write: Any) -> None:
+    """It would be on a disk of the executor's own, where nobody removes what is written."""
+    with pytest.raises(errors.WriteError, match="could not be written"):
+        write(make_job(target, by_partition=False), 0, 1)
+    assert not target.exists()
 
 
 @pytest.mark.parametrize("result", [None, 5, {"x": 1}, "text"], ids=str)

@@ -120,13 +120,6 @@ def test_the_form_of_arrays_is_known_if_all_shards_agree(
     assert (schema["a"].length, schema["b"].shape) == (length, (1, length) if length else None)
 
 
-def test_no_rows_make_a_dataset_that_knows_its_columns(tmp_path: Path) -> None:
-    dataset = write_dataset(tmp_path, {"number": []}, FIELDS)
-    assert len(dataset) == 0
-    assert dataset.schema.names == ("number",)
-    assert names(tmp_path) == ["_mdstorm", "index.json"]
-
-
 def test_removal_takes_everything_that_was_written_even_by_a_killed_process(tmp_path: Path) -> None:
     directory = tmp_path / "data"
     dataset = write_numbers(directory, 1000)

@@ -59,7 +59,6 @@ def test_finish_may_be_called_twice_and_within_the_block(out: Path) -> None:
     with MDSWriter(columns={"n": "int"}, out=out) as writer:
         writer.write({"n": 1})
         writer.finish()
-        writer.finish()
     writer.finish()
     assert numbers_in(out) == [1]
 
