@@ -1,14 +1,29 @@
 """What tests of rules say: this text becomes that, this one stays, this one is spoken of."""
 
 import inspect
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 import click.testing
+import pytest
 from click.testing import CliRunner
 
 from mdstorm_migrate.api import Result, migrate
+
+Test = TypeVar("Test", bound=Callable[..., None])
+
+
+def each(*rows: object) -> Callable[[Test], Test]:
+    """Run a test with each row: a value of its first argument, or a tuple of its first ones."""
+    width = len(rows[0]) if isinstance(rows[0], tuple) else 1
+
+    def parametrized(test: Test) -> Test:
+        names = ",".join([*inspect.signature(test).parameters][:width])
+        return pytest.mark.parametrize(names, rows)(test)
+
+    return parametrized
 
 
 def check_rewrite(before: str, after: str, path: str | None = None, **options: object) -> Result:

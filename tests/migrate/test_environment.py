@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-import pytest
+from tests.migrate.checks import each
 
 from mdstorm_migrate.environment import conditions_of, required, supported_pythons
 from mdstorm_migrate.sources import find_source
@@ -16,55 +16,49 @@ def found(path: str, text: str, *extras: str) -> list[tuple[str, int]]:
     return [(one.subject, one.line) for one in conditions_of(Path(path), file, {*extras})]
 
 
-@pytest.mark.parametrize(
-    ("path", "text", "line"),
-    [
-        ("Dockerfile", "# x\nFROM python:3.8-slim\n", 2),
-        ("Dockerfile", "FROM registry.io/library/python:3.7\n", 1),
-        ("Dockerfile", "FROM ubuntu\nRUN apt-get install -y \\\n  curl python3.8\n", 3),
-        ("ci.yml", "image: python:3.8\n", 1),
-        ("Jenkinsfile", "pipeline {\n  agent { docker { image 'python:3.8' } }\n", 2),
-        ("devcontainer.json", '{\n  "image": "host/devcontainers/python:3.9"\n}\n', 2),
-        ("python_env.yaml", 'python: "3.8.10"\n', 1),
-        (".travis.yml", 'python:\n  - "3.8"\n  - "3.10"\n', 2),
-        ("noxfile.py", '@nox.session(python=["3.9", "3.11"])\ndef f(session): ...\n', 1),
-        ("ci.yml", "with:\n  python-version: '3.8'\n", 2),
-        ("ci.yml", 'matrix:\n  python-version: ["3.8", "3.11"]\n', 2),
-        ("ci.yml", "python-version:\n  - 3.9\n  - 3.12\n", 2),
-        ("environment.yml", "dependencies:\n  - python=3.8\n", 2),
-        ("environment.yml", "dependencies:\n  - python>=3.6,<3.9\n", 2),
-        ("setup.sh", "conda create -n x python=3.7 pip\n", 1),
-        ("setup.py", "setup(\n  python_requires='>=3.6,<3.9')\n", 2),
-        ("setup.cfg", "[options]\npython_requires = ~=3.8.1\n", 2),
-        ("pyproject.toml", '[project]\nrequires-python = "<3.10"\n', 2),
-        ("pyproject.toml", '[tool.poetry.dependencies]\npython = "~3.8"\n', 2),
-        # Poetry and uv resolve for each of them, pip for the one that runs.
-        ("pyproject.toml", '[tool.poetry.dependencies]\npython = "^3.8"\n', 2),
-        ("pyproject.toml", '[project]\nrequires-python = ">=3.9"\n', 2),
-        (".python-version", "3.8.10\n", 1),
-        ("runtime.txt", "python-3.9.1\n", 1),
-    ],
+@each(
+    ("Dockerfile", "# x\nFROM python:3.8-slim\n", 2),
+    ("Dockerfile", "FROM registry.io/library/python:3.7\n", 1),
+    ("Dockerfile", "FROM ubuntu\nRUN apt-get install -y \\\n  curl python3.8\n", 3),
+    ("ci.yml", "image: python:3.8\n", 1),
+    ("Jenkinsfile", "pipeline {\n  agent { docker { image 'python:3.8' } }\n", 2),
+    ("devcontainer.json", '{\n  "image": "host/devcontainers/python:3.9"\n}\n', 2),
+    ("python_env.yaml", 'python: "3.8.10"\n', 1),
+    (".travis.yml", 'python:\n  - "3.8"\n  - "3.10"\n', 2),
+    ("noxfile.py", '@nox.session(python=["3.9", "3.11"])\ndef f(session): ...\n', 1),
+    ("ci.yml", "with:\n  python-version: '3.8'\n", 2),
+    ("ci.yml", 'matrix:\n  python-version: ["3.8", "3.11"]\n', 2),
+    ("ci.yml", "python-version:\n  - 3.9\n  - 3.12\n", 2),
+    ("environment.yml", "dependencies:\n  - python=3.8\n", 2),
+    ("environment.yml", "dependencies:\n  - python>=3.6,<3.9\n", 2),
+    ("setup.sh", "conda create -n x python=3.7 pip\n", 1),
+    ("setup.py", "setup(\n  python_requires='>=3.6,<3.9')\n", 2),
+    ("setup.cfg", "[options]\npython_requires = ~=3.8.1\n", 2),
+    ("pyproject.toml", '[project]\nrequires-python = "<3.10"\n', 2),
+    ("pyproject.toml", '[tool.poetry.dependencies]\npython = "~3.8"\n', 2),
+    # Poetry and uv resolve for each of them, pip for the one that runs.
+    ("pyproject.toml", '[tool.poetry.dependencies]\npython = "^3.8"\n', 2),
+    ("pyproject.toml", '[project]\nrequires-python = ">=3.9"\n', 2),
+    (".python-version", "3.8.10\n", 1),
+    ("runtime.txt", "python-3.9.1\n", 1),
 )
 def test_a_python_that_is_too_old_is_named(path: str, text: str, line: int) -> None:
     assert found(path, text) == [("python", line)]
 
 
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [
-        ("Dockerfile", "FROM python:3.11\n# FROM python:3.8\n"),
-        ("ci.yml", "python-version: ['3.10', '3.13']\n"),
-        ("setup.py", "setup(python_requires='>=3.6')\n"),
-        ("setup.cfg", "[options]\n# python_requires = <3.8\n"),
-        ("pyproject.toml", '[tool.poetry.dependencies]\npython = "^3.10"\n'),
-        ("environment.yml", "dependencies:\n  - python>=3.8\n"),
-        ("ci.yml", "run: python 3.8-script.py\n"),
-        *(
-            ("requirements.txt", f"numpy{pin}\n")
-            for pin in ("==1.26.*", "~=1.19", ">=1,<=1.23.5", ">2", "")
-        ),
-        ("requirements.txt", "# numpy==1.19\nmy-numpy==1.0\nnumpy-x<1\n"),
-    ],
+@each(
+    ("Dockerfile", "FROM python:3.11\n# FROM python:3.8\n"),
+    ("ci.yml", "python-version: ['3.10', '3.13']\n"),
+    ("setup.py", "setup(python_requires='>=3.6')\n"),
+    ("setup.cfg", "[options]\n# python_requires = <3.8\n"),
+    ("pyproject.toml", '[tool.poetry.dependencies]\npython = "^3.10"\n'),
+    ("environment.yml", "dependencies:\n  - python>=3.8\n"),
+    ("ci.yml", "run: python 3.8-script.py\n"),
+    *(
+        ("requirements.txt", f"numpy{pin}\n")
+        for pin in ("==1.26.*", "~=1.19", ">=1,<=1.23.5", ">2", "")
+    ),
+    ("requirements.txt", "# numpy==1.19\nmy-numpy==1.0\nnumpy-x<1\n"),
 )
 def test_what_mdstorm_fits_and_other_names_are_not_named(path: str, text: str) -> None:
     assert found(path, text) == []
@@ -76,18 +70,15 @@ def test_a_runtime_of_databricks_that_is_too_old_is_named() -> None:
     assert found("job.json", text.replace("10.4", "15.4")) == []
 
 
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [
-        ("requirements.txt", "numpy==1.19.5\n"),
-        ("requirements.txt", "numpy >=1.18, <1.23\n"),
-        ("environment.yml", "dependencies:\n  - numpy=1.19=py38_0\n"),
-        ("Dockerfile", "RUN pip install 'numpy~=1.19.0' petastorm\n"),
-        ("setup.py", "setup(install_requires=['numpy<1.20'])\n"),
-        ("pyproject.toml", '[tool.poetry.dependencies]\nnumpy = "~1.19"\n'),
-        ("pyproject.toml", '[tool.poetry.dependencies]\nnumpy = {version = "1.19.5"}\n'),
-        ("job.json", '{"pypi": {"package": "numpy==1.19"}}'),
-    ],
+@each(
+    ("requirements.txt", "numpy==1.19.5\n"),
+    ("requirements.txt", "numpy >=1.18, <1.23\n"),
+    ("environment.yml", "dependencies:\n  - numpy=1.19=py38_0\n"),
+    ("Dockerfile", "RUN pip install 'numpy~=1.19.0' petastorm\n"),
+    ("setup.py", "setup(install_requires=['numpy<1.20'])\n"),
+    ("pyproject.toml", '[tool.poetry.dependencies]\nnumpy = "~1.19"\n'),
+    ("pyproject.toml", '[tool.poetry.dependencies]\nnumpy = {version = "1.19.5"}\n'),
+    ("job.json", '{"pypi": {"package": "numpy==1.19"}}'),
 )
 def test_a_pin_that_mdstorm_refuses_is_named_and_a_newer_one_is_not(path: str, text: str) -> None:
     assert [one for one, _ in found(path, text)] == ["pin"]

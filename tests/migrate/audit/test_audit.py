@@ -6,7 +6,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 from click.testing import Result
-from tests.migrate.checks import invoke, write_files
+from tests.migrate.checks import each, invoke, write_files
 
 from mdstorm_migrate.audit import FEATURES, Audit, audit, features_of
 from mdstorm_migrate.cli.audit import audit as command
@@ -45,18 +45,15 @@ def audit_of(root: Path) -> Audit:
     return audit(discover([root]), Settings())
 
 
-@pytest.mark.parametrize(
-    ("text", "feature", "name"),
-    [
-        ("import petastorm\npetastorm.make_batch_reader(u)\n", BATCH, "make_batch_reader"),
-        ("from petastorm.reader import make_batch_reader as m\nm(u)\n", BATCH, "make_batch_reader"),
-        ("import petastorm.predicates as p\np.in_set(a, b)\n", "Predicates", "in_set"),
-        ("from petastorm.unischema import *\n", "Unischema", "petastorm.unischema"),
-        ("from petastorm.hdfs import x\n", "Petastorm's internals", "petastorm.hdfs"),
-        (REVIEW, LOADERS, "BatchedDataLoader"),
-        ("patch('petastorm.pytorch.DataLoader')\n", LOADERS, "DataLoader"),
-        (f"conf.set({CONF_KEY!r}, u)\n", "Parent cache directory", CONF_KEY),
-    ],
+@each(
+    ("import petastorm\npetastorm.make_batch_reader(u)\n", BATCH, "make_batch_reader"),
+    ("from petastorm.reader import make_batch_reader as m\nm(u)\n", BATCH, "make_batch_reader"),
+    ("import petastorm.predicates as p\np.in_set(a, b)\n", "Predicates", "in_set"),
+    ("from petastorm.unischema import *\n", "Unischema", "petastorm.unischema"),
+    ("from petastorm.hdfs import x\n", "Petastorm's internals", "petastorm.hdfs"),
+    (REVIEW, LOADERS, "BatchedDataLoader"),
+    ("patch('petastorm.pytorch.DataLoader')\n", LOADERS, "DataLoader"),
+    (f"conf.set({CONF_KEY!r}, u)\n", "Parent cache directory", CONF_KEY),
 )
 def test_a_name_is_known_however_it_is_imported(text: str, feature: str, name: str) -> None:
     assert uses(text) == {(feature, name): 1}
@@ -76,14 +73,11 @@ def test_methods_of_converters_are_known_by_their_names() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "petastorm = Engine()\npetastorm.spark.make_spark_converter(df)\n",
-        "backend = 'petastorm'\n",
-        "from .petastorm import make_reader\n",
-        "x = 1  # petastorm\n",
-    ],
+@each(
+    "petastorm = Engine()\npetastorm.spark.make_spark_converter(df)\n",
+    "backend = 'petastorm'\n",
+    "from .petastorm import make_reader\n",
+    "x = 1  # petastorm\n",
 )
 def test_what_only_looks_like_petastorm_is_no_feature(text: str) -> None:
     assert uses(text) == {}
@@ -159,8 +153,8 @@ def test_reports_go_to_files(repository: Path, tmp_path_factory: pytest.TempPath
     assert json.loads((folder / "a.json").read_text())["efforts"]["problem"] == 1
 
 
-@pytest.mark.parametrize("name", ["a.sarif", "a", "gone/a.json"])
-def test_reports_that_cannot_be_are_a_wrong_command_line(repository: Path, name: str) -> None:
+@each("a.sarif", "a", "gone/a.json")
+def test_reports_that_cannot_be_are_a_wrong_command_line(name: str, repository: Path) -> None:
     assert run("--report", repository / name, repository).exit_code == 2
 
 
@@ -181,18 +175,15 @@ def test_estimates_are_rounded_as_people_say_them() -> None:
     assert [duration(one) for one in (0, 40, 95, 6000)] == told
 
 
-@pytest.mark.parametrize(
-    ("text", "codes"),
-    [
-        (NOTED, [0, 0, 0]),
-        (EXACT, [0, 0, 1]),
-        (REVIEW, [0, 1, 1]),
-        (MANUAL, [1, 1, 1]),
-        ("# TODO(mdstorm): PM113: mind this\nf()\n", [1, 1, 1]),
-        (BROKEN, [3, 3, 3]),
-    ],
+@each(
+    (NOTED, [0, 0, 0]),
+    (EXACT, [0, 0, 1]),
+    (REVIEW, [0, 1, 1]),
+    (MANUAL, [1, 1, 1]),
+    ("# TODO(mdstorm): PM113: mind this\nf()\n", [1, 1, 1]),
+    (BROKEN, [3, 3, 3]),
 )
-def test_a_pipeline_fails_on_what_is_left(tmp_path: Path, text: str, codes: list[int]) -> None:
+def test_a_pipeline_fails_on_what_is_left(text: str, codes: list[int], tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text(text)
     asked = ("manual", "review", "any")
     assert [run("--fail-on", what, tmp_path).exit_code for what in asked] == codes

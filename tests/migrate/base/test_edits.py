@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.migrate.checks import check_moves, check_noop, check_rewrite
+from tests.migrate.checks import check_moves, check_noop, check_rewrite, each
 
 from mdstorm_migrate.api import migrate
 from mdstorm_migrate.base.edits import Edit, EditError, Lines, apply_edits, unified_diff
@@ -18,9 +18,7 @@ def test_spans_are_replaced_and_insertions_keep_their_order() -> None:
     assert apply_edits("012345", edits) == "abX123Y!"
 
 
-@pytest.mark.parametrize(
-    "edits", [[edit(0, 3, ""), edit(2, 4, "")], [edit(0, 3, ""), edit(1, 1, "x")], [edit(5, 9, "")]]
-)
+@each([edit(0, 3, ""), edit(2, 4, "")], [edit(0, 3, ""), edit(1, 1, "x")], [edit(5, 9, "")])
 def test_edits_that_overlap_or_lie_outside_are_refused(edits: list[Edit]) -> None:
     with pytest.raises(EditError):
         apply_edits("012345", edits)
@@ -38,20 +36,14 @@ def test_lines_are_those_of_python(text: str, data: st.DataObject) -> None:
     assert column == len(before) - (before.rfind("\n") + 1) + 1
 
 
-@pytest.mark.parametrize(
-    "comment",
-    ["# mdstorm: ignore", "# mdstorm:ignore[PM101]", "# noqa  # mdstorm: ignore[PM102, pm1]"],
-)
+@each("# mdstorm: ignore", "# mdstorm:ignore[PM101]", "# noqa  # mdstorm: ignore[PM102, pm1]")
 def test_a_comment_on_one_of_its_lines_keeps_an_edit_away(comment: str) -> None:
     check_noop(f"from petastorm import make_reader  {comment}\n")
     check_noop(f"from petastorm import (  {comment}\n    make_reader,\n    TransformSpec)\n")
     check_noop(f"from petastorm import (\n    make_reader,\n    TransformSpec)  {comment}\n")
 
 
-@pytest.mark.parametrize(
-    "comment",
-    ["# mdstorm: ignore[PM102]", "# mdstorm: ignore-nothing", "# mdstorm: ignored", "# ignore"],
-)
+@each("# mdstorm: ignore[PM102]", "# mdstorm: ignore-nothing", "# mdstorm: ignored", "# ignore")
 def test_other_comments_do_not(comment: str) -> None:
     check_moves(f"from petastorm import make_reader  {comment}\n")
 

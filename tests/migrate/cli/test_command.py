@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
-from tests.migrate.checks import invoke, write_files, write_modules
+from tests.migrate.checks import each, invoke, write_files, write_modules
 
 from mdstorm_migrate.cli.migrate import migrate as command
 from mdstorm_migrate.rules import all_rules
@@ -52,26 +52,23 @@ def test_what_was_written_is_done(tmp_path: Path) -> None:
     assert run("--check", tmp_path).exit_code == 0
 
 
-@pytest.mark.parametrize(
-    ("text", "options", "code"),
-    [
-        ("x = 1\n", [], 0),
-        (BEFORE, ["--check"], 1),
-        (BEFORE, ["--check", "--ignore", "PM1"], 0),
-        (OLD, ["--check"], 1),
-        (f"{OLD.strip()}  # mdstorm: ignore\n", ["--check"], 0),
-        (OLD, ["--check", "--unsafe"], 1),
-        (INTERNAL, ["--check"], 1),
-        (f"# TODO(mdstorm): ask\n{AFTER}", ["--check"], 1),
-        (BROKEN, [], 3),
-        (BROKEN, ["-w"], 3),
-        (BEFORE, ["--check", "-w"], 2),
-        (BEFORE, ["--select", "XX1"], 2),
-        (BEFORE, ["--backup", "a/b"], 2),
-        (BEFORE, ["--jobs", "0"], 2),
-    ],
+@each(
+    ("x = 1\n", [], 0),
+    (BEFORE, ["--check"], 1),
+    (BEFORE, ["--check", "--ignore", "PM1"], 0),
+    (OLD, ["--check"], 1),
+    (f"{OLD.strip()}  # mdstorm: ignore\n", ["--check"], 0),
+    (OLD, ["--check", "--unsafe"], 1),
+    (INTERNAL, ["--check"], 1),
+    (f"# TODO(mdstorm): ask\n{AFTER}", ["--check"], 1),
+    (BROKEN, [], 3),
+    (BROKEN, ["-w"], 3),
+    (BEFORE, ["--check", "-w"], 2),
+    (BEFORE, ["--select", "XX1"], 2),
+    (BEFORE, ["--backup", "a/b"], 2),
+    (BEFORE, ["--jobs", "0"], 2),
 )
-def test_exit_codes(tmp_path: Path, text: str, options: Sequence[str], code: int) -> None:
+def test_exit_codes(text: str, options: Sequence[str], code: int, tmp_path: Path) -> None:
     write_modules(tmp_path, a=text)
     assert run(*options, tmp_path).exit_code == code
 
@@ -224,9 +221,9 @@ def test_the_summary_says_that_petastorm_has_to_stay(tmp_path: Path) -> None:
     assert "still import" not in run(tmp_path).stderr
 
 
-@pytest.mark.parametrize("named", [["."], ["mypkg", "tests"]])
+@each(["."], ["mypkg", "tests"])
 def test_what_is_named_is_the_project_where_nothing_else_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: list[str]
+    named: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As an unpacked archive: its tests patch a name that a module of it imports."""
     files = {

@@ -4,8 +4,7 @@ import re
 import subprocess
 from pathlib import Path
 
-import pytest
-from tests.migrate.checks import invoke, write_modules
+from tests.migrate.checks import each, invoke, write_modules
 
 from mdstorm_migrate.cli.migrate import migrate as command
 
@@ -31,19 +30,16 @@ def test_the_configuration_of_a_project_is_read(tmp_path: Path) -> None:
     assert "1 file would change" in summary(tmp_path / "deep" / "a.py")
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("unsave = true", "has no key 'unsave'"),
-        ('unsafe = "yes"', "unsafe in [tool.mdstorm.migrate] must be true or false"),
-        ("select = [1]", "must be a list of strings, found [1]"),
-        ('select = ["XX1"]', "select in [tool.mdstorm.migrate]: no rule is called XX1"),
-        ("unsafe = yes", "pyproject.toml cannot be read: Invalid value"),
-        ("[tool.mdstorm]\nunsafe = true", "has no key 'unsafe'; its keys are ['migrate']"),
-        ("[tool.mdstorm]\nmigrate = true", "[tool.mdstorm.migrate] must be a table, found true"),
-    ],
+@each(
+    ("unsave = true", "has no key 'unsave'"),
+    ('unsafe = "yes"', "unsafe in [tool.mdstorm.migrate] must be true or false"),
+    ("select = [1]", "must be a list of strings, found [1]"),
+    ('select = ["XX1"]', "select in [tool.mdstorm.migrate]: no rule is called XX1"),
+    ("unsafe = yes", "pyproject.toml cannot be read: Invalid value"),
+    ("[tool.mdstorm]\nunsafe = true", "has no key 'unsafe'; its keys are ['migrate']"),
+    ("[tool.mdstorm]\nmigrate = true", "[tool.mdstorm.migrate] must be a table, found true"),
 )
-def test_a_wrong_configuration_is_refused(tmp_path: Path, text: str, reason: str) -> None:
+def test_a_wrong_configuration_is_refused(text: str, reason: str, tmp_path: Path) -> None:
     head = "" if text.startswith("[") else "[tool.mdstorm.migrate]\n"
     (tmp_path / "pyproject.toml").write_text(f"{head}{text}\n")
     result = invoke(command, tmp_path)
@@ -53,14 +49,11 @@ def test_a_wrong_configuration_is_refused(tmp_path: Path, text: str, reason: str
     assert "pyproject.toml" in message
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[tool.mdstorm]\nmigrate = {unsafe = true}\n",
-        '["tool"."mdstorm".\'migrate\']\n"unsafe" = true\n',
-    ],
+@each(
+    "[tool.mdstorm]\nmigrate = {unsafe = true}\n",
+    '["tool"."mdstorm".\'migrate\']\n"unsafe" = true\n',
 )
-def test_the_configuration_may_stand_in_any_form_of_toml(tmp_path: Path, text: str) -> None:
+def test_the_configuration_may_stand_in_any_form_of_toml(text: str, tmp_path: Path) -> None:
     write_modules(tmp_path, a=OLD)
     (tmp_path / "pyproject.toml").write_text(text)
     assert "1 file would change" in summary(tmp_path)
@@ -88,41 +81,38 @@ def migrated(path: Path, before: str, *options: str) -> str:
     return after
 
 
-@pytest.mark.parametrize(
-    ("name", "before", "after"),
-    [
-        ("requirements.txt", "petastorm[tf]  # x\n", f"{INDEX}\nmdstorm[tf,torch]==0.2.*  # x\n"),
-        ("constraints.txt", "petastorm<1\n", f"{INDEX}\nmdstorm==0.2.*\n"),
-        (
-            "Dockerfile",
-            "RUN pip install -U petastorm\n",
-            f'RUN pip install -U {INDEX} "mdstorm[torch]==0.2.*"\n',
-        ),
-        (
-            "Dockerfile",
-            'RUN ["pip", "install", "petastorm"]\n',
-            f'RUN ["pip", "install", "--extra-index-url", "{URL}", "mdstorm[torch]==0.2.*"]\n',
-        ),
-        (
-            "environment.yml",
-            "dependencies:\n- pip:\n  - petastorm\n",
-            f"dependencies:\n- pip:\n  - --extra-index-url {URL}\n  - mdstorm[torch]==0.2.*\n",
-        ),
-        (
-            "pyproject.toml",
-            '[tool.poetry.dependencies]\npetastorm = "^0.9"\n',
-            '[tool.poetry.dependencies]\nmdstorm = {version = "==0.2.*", extras = ["torch"]}\n',
-        ),
-        (
-            "pyproject.toml",
-            '[project]\ndependencies = ["petastorm"]\n',
-            '[project]\ndependencies = ["mdstorm[torch]==0.2.*"]\n',
-        ),
-        ("setup.cfg", "[options]\ninstall_requires = petastorm\n", None),
-    ],
+@each(
+    ("requirements.txt", "petastorm[tf]  # x\n", f"{INDEX}\nmdstorm[tf,torch]==0.2.*  # x\n"),
+    ("constraints.txt", "petastorm<1\n", f"{INDEX}\nmdstorm==0.2.*\n"),
+    (
+        "Dockerfile",
+        "RUN pip install -U petastorm\n",
+        f'RUN pip install -U {INDEX} "mdstorm[torch]==0.2.*"\n',
+    ),
+    (
+        "Dockerfile",
+        'RUN ["pip", "install", "petastorm"]\n',
+        f'RUN ["pip", "install", "--extra-index-url", "{URL}", "mdstorm[torch]==0.2.*"]\n',
+    ),
+    (
+        "environment.yml",
+        "dependencies:\n- pip:\n  - petastorm\n",
+        f"dependencies:\n- pip:\n  - --extra-index-url {URL}\n  - mdstorm[torch]==0.2.*\n",
+    ),
+    (
+        "pyproject.toml",
+        '[tool.poetry.dependencies]\npetastorm = "^0.9"\n',
+        '[tool.poetry.dependencies]\nmdstorm = {version = "==0.2.*", extras = ["torch"]}\n',
+    ),
+    (
+        "pyproject.toml",
+        '[project]\ndependencies = ["petastorm"]\n',
+        '[project]\ndependencies = ["mdstorm[torch]==0.2.*"]\n',
+    ),
+    ("setup.cfg", "[options]\ninstall_requires = petastorm\n", None),
 )
 def test_it_is_written_as_asked_for(
-    tmp_path: Path, name: str, before: str, after: str | None
+    name: str, before: str, after: str | None, tmp_path: Path
 ) -> None:
     options = ("--requirement", "mdstorm[torch] ==0.2.*", "--index", URL)
     expected = before.replace("petastorm", "mdstorm[torch]==0.2.*") if after is None else after
@@ -148,8 +138,8 @@ def test_the_configuration_carries_both(tmp_path: Path) -> None:
     assert after == "mdstorm\n"
 
 
-@pytest.mark.parametrize("wrong", ["numpy", "mdstorm=0.2", "mdstorm[torch", "mdstorm 0.2"])
-def test_what_requires_something_else_is_refused(tmp_path: Path, wrong: str) -> None:
+@each("numpy", "mdstorm=0.2", "mdstorm[torch", "mdstorm 0.2")
+def test_what_requires_something_else_is_refused(wrong: str, tmp_path: Path) -> None:
     done = invoke(command, "--requirement", wrong, tmp_path)
     assert done.exit_code == 2
     assert "does not require mdstorm" in done.stderr
@@ -168,8 +158,8 @@ def test_a_list_that_is_named_alone_is_judged_by_its_repository(tmp_path: Path) 
     assert path.read_text() == "mdstorm[torch]\n"
 
 
-@pytest.mark.parametrize("wheel", ["https://host/x/mdstorm-0.1.0-py3-none-any.whl", None])
-def test_a_wheel_may_be_required_by_its_path_or_address(tmp_path: Path, wheel: str | None) -> None:
+@each("https://host/x/mdstorm-0.1.0-py3-none-any.whl", None)
+def test_a_wheel_may_be_required_by_its_path_or_address(wheel: str | None, tmp_path: Path) -> None:
     path = tmp_path / "dist" / "mdstorm-0.1.0-py3-none-any.whl"
     after = migrated(
         tmp_path / "requirements.txt", "petastorm\n", "--requirement", wheel or str(path)

@@ -5,6 +5,7 @@ import importlib
 import importlib.util
 
 import pytest
+from tests.migrate.checks import each
 
 from mdstorm_migrate.petastorm.absent import SECTIONS, is_unknown, section_of
 from mdstorm_migrate.petastorm.names import (
@@ -57,17 +58,14 @@ def test_homes_are_where_names_are_public() -> None:
         assert name in PUBLIC[module]
 
 
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [
-        ("petastorm", None),
-        ("petastorm.spark.make_spark_converter.cache", None),
-        ("petastorm.workers_pool.thread_pool.ThreadPool", "petastorm.workers_pool"),
-        ("petastorm.hdfs.namenode.HdfsConnector", "petastorm.hdfs"),
-        ("petastorm.spark._x", "petastorm.spark._x"),
-        ("petastorm.reader.NullCache", "petastorm.reader.NullCache"),
-        ("petastorm.reader.__name__", None),
-    ],
+@each(
+    ("petastorm", None),
+    ("petastorm.spark.make_spark_converter.cache", None),
+    ("petastorm.workers_pool.thread_pool.ThreadPool", "petastorm.workers_pool"),
+    ("petastorm.hdfs.namenode.HdfsConnector", "petastorm.hdfs"),
+    ("petastorm.spark._x", "petastorm.spark._x"),
+    ("petastorm.reader.NullCache", "petastorm.reader.NullCache"),
+    ("petastorm.reader.__name__", None),
 )
 def test_what_is_missing_is_found_by_its_first_part(path: str, expected: str | None) -> None:
     assert missing(path) == expected

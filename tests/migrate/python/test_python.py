@@ -8,6 +8,7 @@ import sys
 import warnings
 
 import pytest
+from tests.migrate.checks import each
 
 from mdstorm_migrate.api import migrate
 from mdstorm_migrate.python.scopes import Scope, analyse
@@ -26,7 +27,7 @@ _NAMES = {
 }
 
 
-@pytest.mark.parametrize("name", _MODULES)
+@each(*_MODULES)
 def test_names_are_found_where_the_compiler_finds_them(name: str) -> None:
     paths = glob.glob(f"{_LIBRARY}/{name}.py")
     if not paths:
@@ -108,27 +109,21 @@ def is_taken_for_petastorm(code: str) -> bool:
     return any(found.rule == "PM113" for found in migrate(code + CALL).findings)
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "from petastorm import make_reader\n",
-        "from petastorm import make_reader\nmake_reader = partial(make_reader, seed=3)\n",
-        "try:\n    from petastorm import make_reader\n"
-        "except ImportError:\n    def make_reader(url): raise\n",
-        "make_reader = None\nif url:\n    from petastorm import make_reader\n",
-    ],
+@each(
+    "from petastorm import make_reader\n",
+    "from petastorm import make_reader\nmake_reader = partial(make_reader, seed=3)\n",
+    "try:\n    from petastorm import make_reader\n"
+    "except ImportError:\n    def make_reader(url): raise\n",
+    "make_reader = None\nif url:\n    from petastorm import make_reader\n",
 )
 def test_what_is_imported_is(code: str) -> None:
     assert is_taken_for_petastorm(code)
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "from petastorm import make_reader\ndef make_reader(url, foo): ...\n",
-        "from petastorm import make_reader\nclass make_reader(object): ...\n",
-        "import petastorm\nmake_reader = wrap(petastorm.make_reader)\n",
-    ],
+@each(
+    "from petastorm import make_reader\ndef make_reader(url, foo): ...\n",
+    "from petastorm import make_reader\nclass make_reader(object): ...\n",
+    "import petastorm\nmake_reader = wrap(petastorm.make_reader)\n",
 )
 def test_what_the_file_defines_itself_is_not(code: str) -> None:
     assert not is_taken_for_petastorm(code)

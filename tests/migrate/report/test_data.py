@@ -6,6 +6,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from tests.migrate.checks import each
 from tests.migrate.report.making import MIXED, report_of, report_of_text
 
 from mdstorm_migrate import migrate
@@ -110,9 +111,9 @@ def test_files_elsewhere_have_whole_addresses_in_sarif(
     assert address == {"uri": (tmp_path / "a.py").as_uri()}
 
 
-@pytest.mark.parametrize("cell", [None, 2])
+@each(None, 2)
 def test_only_conditions_outside_of_cells_have_lines_in_sarif(
-    tmp_path: Path, cell: int | None
+    cell: int | None, tmp_path: Path
 ) -> None:
     report = report_of(tmp_path)
     report.conditions.append(Condition("pin", "old", Path("a"), 3, cell))

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from tests.migrate.checks import write_files
+from tests.migrate.checks import each, write_files
 from tests.migrate.report.making import HOSTILE, MIXED, report_of, report_of_text
 
 from mdstorm_migrate.report.html import to_html
@@ -167,8 +167,8 @@ def test_many_files_are_folded_at_first(tmp_path: Path) -> None:
     assert sum("open" in one for one in files) == 20
 
 
-@pytest.mark.parametrize("places", [8, 9])
-def test_many_places_are_folded_at_first(tmp_path: Path, places: int) -> None:
+@each(8, 9)
+def test_many_places_are_folded_at_first(places: int, tmp_path: Path) -> None:
     (tmp_path / "m.py").write_text("from petastorm.reader import Ventilator\n" * places)
     found = checked(to_html(report_of(tmp_path))).all("details")
     assert [("open" in one) for one in found if one.get("class") == "places"] == [places == 8]
@@ -269,8 +269,8 @@ def test_the_filter_and_the_checklist_work_from_a_file(tmp_path: Path, mixed: st
 
 @pytest.mark.long
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
-@pytest.mark.parametrize("width", [600, 1280])
-def test_a_line_that_stays_is_seen_once_on_a_narrow_screen(tmp_path: Path, width: int) -> None:
+@each(600, 1280)
+def test_a_line_that_stays_is_seen_once_on_a_narrow_screen(width: int, tmp_path: Path) -> None:
     text = "x = 1\nimport petastorm.spark as s\ny = 2\n"
     seen = """<script>
 const cells = [...document.querySelectorAll(".diff tbody td:not(.number)")];

@@ -5,7 +5,7 @@ from pathlib import Path, PurePath
 
 import pytest
 from click.testing import Result
-from tests.migrate.checks import invoke
+from tests.migrate.checks import each, invoke
 from tests.migrate.report.making import MIXED
 
 from mdstorm_migrate.cli.audit import audit
@@ -31,9 +31,9 @@ def run(*arguments: object) -> Result:
     return invoke(migrate, *arguments)
 
 
-@pytest.mark.parametrize("format_", FORMATS)
+@each(*FORMATS)
 def test_without_a_file_the_report_is_printed_instead_of_the_diff(
-    source: Path, format_: str
+    format_: str, source: Path
 ) -> None:
     result = run("--format", format_, source)
     assert result.exit_code == 0
@@ -78,18 +78,15 @@ def test_the_report_of_a_run_that_writes_says_what_was_written(
     assert "+from mdstorm import make_reader" in found["files"][0]["diff"]
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        ["--report", "r"],
-        ["--report", "r.xml"],
-        ["--report", "gone/r.json"],
-        ["--report", "src", "--format", "json"],
-        ["--report", "r.json", "--report", "r.html", "--format", "json"],
-    ],
+@each(
+    ["--report", "r"],
+    ["--report", "r.xml"],
+    ["--report", "gone/r.json"],
+    ["--report", "src", "--format", "json"],
+    ["--report", "r.json", "--report", "r.html", "--format", "json"],
 )
 def test_what_cannot_be_is_said_before_any_work(
-    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str]
+    options: list[str], source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     result = run("-w", *options, source)
@@ -106,9 +103,7 @@ def test_a_report_that_cannot_be_written_fails_the_run(source: Path) -> None:
     assert "/dev/full: error: not written: No space left on device" in result.stderr
 
 
-@pytest.mark.parametrize(
-    ("name", "format_"), [("a.diff", "text"), ("a.htm", "html"), ("A.SARIF", "sarif")]
-)
+@each(("a.diff", "text"), ("a.htm", "html"), ("A.SARIF", "sarif"))
 def test_how_a_name_ends_says_the_format_unless_one_is_asked_for(name: str, format_: str) -> None:
     assert find_format(PurePath(name), None) == format_
     assert find_format(PurePath(name), "json") == "json"

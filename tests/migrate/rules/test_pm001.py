@@ -1,7 +1,6 @@
 """Lines that still mention Petastorm."""
 
-import pytest
-from tests.migrate.checks import check_noop
+from tests.migrate.checks import check_noop, each
 
 from mdstorm_migrate.api import migrate
 
@@ -18,51 +17,45 @@ def test_those_of_a_long_string_are_noted_by_line() -> None:
     assert mentions('INIT = """#!/bin/sh\npip install petastorm\nrun petastorm\n"""\n') == [3]
 
 
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [
-        ("a.py", 'BACKENDS = ["petastorm", "tfrecord"]\n'),
-        ("a.py", 'if backend == "petastorm": pass\n'),
-        ("a.py", 'print("reading with petastorm")\n'),
-        ("a.py", 'VERSIONS = {"petastorm": "0.9"}\n'),
-        ("a.py", "reader = loaders.petastorm.make()\n"),
-        ("a.py", "from .loaders import petastorm\n"),
-        ("a.py", 'ignore(message=r".*petastorm\\.fs_utils.*")\n'),
-        ("a.sh", "curl https://host/petastorm-$VERSION.whl\n"),
-        ("job.yaml", "backend: petastorm\n"),
-        ("notes.txt", "We load with petastorm.\n"),
-        ("A.scala", 'val name = "petastorm"\n'),
-        ("a.py", '""">>> from petastorm import make_reader"""\n'),
-        ("a.py", 'add_argument("--x", help="see petastorm-copy-dataset.py")\n'),
-        (".gitmodules", "url = https://github.com/uber/petastorm.git\n"),
-        ("run.sh", "export PYTHONPATH=$PETASTORM_DIR:$PYTHONPATH\n"),
-        ("requirements.txt", "# petastorm==0.12.1\n"),
-        ("shell.nix", "python311.withPackages (p: [ p.petastorm ])\n"),
-    ],
+@each(
+    ("a.py", 'BACKENDS = ["petastorm", "tfrecord"]\n'),
+    ("a.py", 'if backend == "petastorm": pass\n'),
+    ("a.py", 'print("reading with petastorm")\n'),
+    ("a.py", 'VERSIONS = {"petastorm": "0.9"}\n'),
+    ("a.py", "reader = loaders.petastorm.make()\n"),
+    ("a.py", "from .loaders import petastorm\n"),
+    ("a.py", 'ignore(message=r".*petastorm\\.fs_utils.*")\n'),
+    ("a.sh", "curl https://host/petastorm-$VERSION.whl\n"),
+    ("job.yaml", "backend: petastorm\n"),
+    ("notes.txt", "We load with petastorm.\n"),
+    ("A.scala", 'val name = "petastorm"\n'),
+    ("a.py", '""">>> from petastorm import make_reader"""\n'),
+    ("a.py", 'add_argument("--x", help="see petastorm-copy-dataset.py")\n'),
+    (".gitmodules", "url = https://github.com/uber/petastorm.git\n"),
+    ("run.sh", "export PYTHONPATH=$PETASTORM_DIR:$PYTHONPATH\n"),
+    ("requirements.txt", "# petastorm==0.12.1\n"),
+    ("shell.nix", "python311.withPackages (p: [ p.petastorm ])\n"),
 )
 def test_each_is_noted(path: str, text: str) -> None:
     assert mentions(text, path) == [1]
     check_noop(text, path)
 
 
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [
-        ("a.py", 'cache = "/tmp/petastorm/cache"\n'),
-        ("a.py", 'def f():\n    """Reads with petastorm."""\n'),
-        ("a.py", "x = 1  # petastorm\n"),
-        ("a.py", 'config.addinivalue_line("markers", "petastorm: slow")\n'),
-        ("a.py", "@pytest.mark.petastorm\ndef test(): ...\n"),
-        ("a.py", "class A:\n    def f(self, args): self.petastorm = args.petastorm\n"),
-        ("a.py", 'p.add_argument("--x", help="threads that petastorm reads with")\n'),
-        ("a.py", 'petastorm_reader = "my_petastorm", "petastorm-demo", "mine.petastorm.b"\n'),
-        ("a.sh", "# petastorm\ncp /data/petastorm/a b\ndocker pull registry/petastorm:1\n"),
-        ("a.md", "We load with petastorm.\n"),
-        # something else is said of them
-        ("a.py", 'import importlib\nimportlib.import_module("petastorm.reader")\n'),
-        ("requirements.txt", "petastorm==0.9\n"),
-        ("a.sh", "pip install petastorm\n"),
-    ],
+@each(
+    ("a.py", 'cache = "/tmp/petastorm/cache"\n'),
+    ("a.py", 'def f():\n    """Reads with petastorm."""\n'),
+    ("a.py", "x = 1  # petastorm\n"),
+    ("a.py", 'config.addinivalue_line("markers", "petastorm: slow")\n'),
+    ("a.py", "@pytest.mark.petastorm\ndef test(): ...\n"),
+    ("a.py", "class A:\n    def f(self, args): self.petastorm = args.petastorm\n"),
+    ("a.py", 'p.add_argument("--x", help="threads that petastorm reads with")\n'),
+    ("a.py", 'petastorm_reader = "my_petastorm", "petastorm-demo", "mine.petastorm.b"\n'),
+    ("a.sh", "# petastorm\ncp /data/petastorm/a b\ndocker pull registry/petastorm:1\n"),
+    ("a.md", "We load with petastorm.\n"),
+    # something else is said of them
+    ("a.py", 'import importlib\nimportlib.import_module("petastorm.reader")\n'),
+    ("requirements.txt", "petastorm==0.9\n"),
+    ("a.sh", "pip install petastorm\n"),
 )
 def test_names_of_ones_own_comments_and_what_other_rules_tell_are_not(path: str, text: str) -> None:
     assert mentions(text, path) == []

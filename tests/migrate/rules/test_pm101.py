@@ -1,66 +1,59 @@
 """Imports."""
 
-import pytest
-from tests.migrate.checks import check_moves, check_noop, check_rewrite
+from tests.migrate.checks import check_moves, check_noop, check_rewrite, each
 
 from mdstorm_migrate.api import migrate
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "from petastorm.pytorch import DataLoader as PetastormDataLoader  # noqa\n",
-        "from petastorm.spark import (SparkDatasetConverter,\n\n   make_spark_converter , )",
-        "from petastorm.spark import SparkDatasetConverter, \\\r\n\tmake_spark_converter\r\n",
-        "import os, petastorm.spark as ps, sys\n",
-        "x = 1; from petastorm import make_reader; y = 2\n",
-        "from petastorm import *\nmake_reader(url)\n",
-        "if TYPE_CHECKING:\n    from petastorm.reader import Reader\n",
-        # a name that another star import gives is no accident
-        "from petastorm.transform import *\nfrom petastorm.unischema import *\n"
-        "Unischema('x', [UnischemaField()]), TransformSpec()\n",
-        # a patched module is named by its new name
-        "import petastorm.reader\nmonkeypatch.setattr(petastorm.reader, 'make_reader', None)\n"
-        "monkeypatch.setattr('petastorm.reader.make_reader', None)\n",
-        # an import only to see whether it is there is no export
-        "try:\n    import petastorm\n    found = True\nexcept ImportError:\n    found = False\n",
-        # other branches are no fallbacks
-        "if new:\n    from mdstorm import make_reader\n"
-        "else:\n    from petastorm.pytorch import DataLoader\n"
-        "try:\n    from mdstorm import TransformSpec\n"
-        "    from petastorm.predicates import in_set\nfinally:\n    pass\n",
-    ],
+@each(
+    "from petastorm.pytorch import DataLoader as PetastormDataLoader  # noqa\n",
+    "from petastorm.spark import (SparkDatasetConverter,\n\n   make_spark_converter , )",
+    "from petastorm.spark import SparkDatasetConverter, \\\r\n\tmake_spark_converter\r\n",
+    "import os, petastorm.spark as ps, sys\n",
+    "x = 1; from petastorm import make_reader; y = 2\n",
+    "from petastorm import *\nmake_reader(url)\n",
+    "if TYPE_CHECKING:\n    from petastorm.reader import Reader\n",
+    # a name that another star import gives is no accident
+    "from petastorm.transform import *\nfrom petastorm.unischema import *\n"
+    "Unischema('x', [UnischemaField()]), TransformSpec()\n",
+    # a patched module is named by its new name
+    "import petastorm.reader\nmonkeypatch.setattr(petastorm.reader, 'make_reader', None)\n"
+    "monkeypatch.setattr('petastorm.reader.make_reader', None)\n",
+    # an import only to see whether it is there is no export
+    "try:\n    import petastorm\n    found = True\nexcept ImportError:\n    found = False\n",
+    # other branches are no fallbacks
+    "if new:\n    from mdstorm import make_reader\n"
+    "else:\n    from petastorm.pytorch import DataLoader\n"
+    "try:\n    from mdstorm import TransformSpec\n"
+    "    from petastorm.predicates import in_set\nfinally:\n    pass\n",
 )
 def test_an_import_moves_with_its_layout_and_its_uses(text: str) -> None:
     check_moves(text)
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        # of several names one is internal
-        (
-            "from petastorm.reader import Reader, Ventilator as Pool, make_reader\n",
-            "from petastorm.reader import Ventilator as Pool\n"
-            "from mdstorm.reader import Reader, make_reader\n",
-        ),
-        # a name comes from where it belongs
-        ("from petastorm.reader import NullCache\n", "from mdstorm.cache import NullCache\n"),
-        (
-            "    if x: from petastorm.reader import Reader, Ventilator; y\n".strip() + "\n",
-            "if x: from petastorm.reader import Ventilator; from mdstorm.reader import Reader; y\n",
-        ),
-        (
-            "def f():\n\tfrom petastorm.reader import (Reader,  # a\n\t\tVentilator)  # b\n",
-            "def f():\n\tfrom petastorm.reader import (Ventilator)\n"
-            "\tfrom mdstorm.reader import (Reader  # a\n)  # b\n",
-        ),
-        (
-            "from petastorm.reader import (  # a\n    Reader,  # b\n    Ventilator,  # c\n)  # d\n",
-            "from petastorm.reader import (  # a\n    Ventilator,  # c\n)\n"
-            "from mdstorm.reader import (  # a\n    Reader,  # b\n)  # d\n",
-        ),
-    ],
+@each(
+    # of several names one is internal
+    (
+        "from petastorm.reader import Reader, Ventilator as Pool, make_reader\n",
+        "from petastorm.reader import Ventilator as Pool\n"
+        "from mdstorm.reader import Reader, make_reader\n",
+    ),
+    # a name comes from where it belongs
+    ("from petastorm.reader import NullCache\n", "from mdstorm.cache import NullCache\n"),
+    (
+        "    if x: from petastorm.reader import Reader, Ventilator; y\n".strip() + "\n",
+        "if x: from petastorm.reader import Ventilator; from mdstorm.reader import Reader; y\n",
+    ),
+    (
+        "def f():\n\tfrom petastorm.reader import (Reader,  # a\n\t\tVentilator)  # b\n",
+        "def f():\n\tfrom petastorm.reader import (Ventilator)\n"
+        "\tfrom mdstorm.reader import (Reader  # a\n)  # b\n",
+    ),
+    (
+        "from petastorm.reader import (  # a\n    Reader,  # b\n    Ventilator,  # c\n)  # d\n",
+        "from petastorm.reader import (  # a\n    Ventilator,  # c\n)\n"
+        "from mdstorm.reader import (  # a\n    Reader,  # b\n)  # d\n",
+    ),
 )
 def test_a_statement_is_split_where_only_a_part_can_move(before: str, after: str) -> None:
     if "petastorm" in after:
@@ -68,41 +61,34 @@ def test_a_statement_is_split_where_only_a_part_can_move(before: str, after: str
     check_rewrite(before, after, todo=False, unsafe=True)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "from .petastorm import make_reader\n",
-        "from petastorm_tools import make_reader\n",
-        "from petastorm.hdfs import EmptyResultError\n",
-        "import petastorm.spark as ps\nps.make_spark_converter(df)\nps._private(df)\n",
-        "from petastorm.hdfs import *\n",
-        "from petastorm.reader import *\nNullCache()\n",  # given by accident
-        "import torch\n# from petastorm import make_reader\n",
-        # fallbacks written by hand
-        "try:\n    from mdstorm import make_reader\n"
-        "except ImportError:\n    from petastorm import make_reader\n",
-        "try:\n    import mdstorm as petastorm\nexcept ImportError:\n    import petastorm\n"
-        "petastorm.make_reader(url)\n",
-        "try:\n    import mdstorm\n    api = mdstorm\n"
-        "except ImportError:\n    import petastorm\n    api = petastorm\n",
-        "if new:\n    from mdstorm import make_reader\n"
-        "else:\n    from petastorm import make_reader\n",
-        "try:\n    from mdstorm import make_reader\nexcept ImportError:\n    make_reader = None\n"
-        "if make_reader is None:\n    from petastorm import make_reader\n",
-        "try:\n    api = import_module('mdstorm')\n"
-        "except ImportError:\n    api = import_module('petastorm')\n",
-    ],
+@each(
+    "from .petastorm import make_reader\n",
+    "from petastorm_tools import make_reader\n",
+    "from petastorm.hdfs import EmptyResultError\n",
+    "import petastorm.spark as ps\nps.make_spark_converter(df)\nps._private(df)\n",
+    "from petastorm.hdfs import *\n",
+    "from petastorm.reader import *\nNullCache()\n",  # given by accident
+    "import torch\n# from petastorm import make_reader\n",
+    # fallbacks written by hand
+    "try:\n    from mdstorm import make_reader\n"
+    "except ImportError:\n    from petastorm import make_reader\n",
+    "try:\n    import mdstorm as petastorm\nexcept ImportError:\n    import petastorm\n"
+    "petastorm.make_reader(url)\n",
+    "try:\n    import mdstorm\n    api = mdstorm\n"
+    "except ImportError:\n    import petastorm\n    api = petastorm\n",
+    "if new:\n    from mdstorm import make_reader\nelse:\n    from petastorm import make_reader\n",
+    "try:\n    from mdstorm import make_reader\nexcept ImportError:\n    make_reader = None\n"
+    "if make_reader is None:\n    from petastorm import make_reader\n",
+    "try:\n    api = import_module('mdstorm')\n"
+    "except ImportError:\n    api = import_module('petastorm')\n",
 )
 def test_what_is_not_ours_has_no_counterpart_or_falls_back_by_hand_stays(text: str) -> None:
     check_noop(text)
 
 
-@pytest.mark.parametrize(
-    "rest",
-    [
-        "except ImportError:\n    petastorm = None\nprint(petastorm)\n",
-        "except ImportError:\n    import stand_in as petastorm\npetastorm.make_reader(url)\n",
-    ],
+@each(
+    "except ImportError:\n    petastorm = None\nprint(petastorm)\n",
+    "except ImportError:\n    import stand_in as petastorm\npetastorm.make_reader(url)\n",
 )
 def test_a_name_that_is_bound_twice_keeps_its_name(rest: str) -> None:
     check_rewrite(
@@ -119,43 +105,37 @@ def test_a_name_that_others_may_import_keeps_its_name() -> None:
     check_rewrite(used, used.replace("petastorm\n", "mdstorm as petastorm\n", 1), "a/__init__.py")
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        (
-            "import petastorm.reader, petastorm.codecs\n",
-            "import mdstorm.reader, mdstorm as petastorm, mdstorm.codecs\n",
-        ),
-        (
-            "import petastorm\npetastorm = 2\nimport petastorm.reader\n",
-            "import mdstorm as petastorm\npetastorm = 2\n"
-            "import mdstorm.reader\nimport mdstorm as petastorm\n",
-        ),
-        (
-            "if x:\n    import petastorm\nelse:\n    import petastorm.reader\n",
-            "if x:\n    import mdstorm as petastorm\n"
-            "else:\n    import mdstorm.reader\n    import mdstorm as petastorm\n",
-        ),
-    ],
+@each(
+    (
+        "import petastorm.reader, petastorm.codecs\n",
+        "import mdstorm.reader, mdstorm as petastorm, mdstorm.codecs\n",
+    ),
+    (
+        "import petastorm\npetastorm = 2\nimport petastorm.reader\n",
+        "import mdstorm as petastorm\npetastorm = 2\n"
+        "import mdstorm.reader\nimport mdstorm as petastorm\n",
+    ),
+    (
+        "if x:\n    import petastorm\nelse:\n    import petastorm.reader\n",
+        "if x:\n    import mdstorm as petastorm\n"
+        "else:\n    import mdstorm.reader\n    import mdstorm as petastorm\n",
+    ),
 )
 def test_the_old_name_is_bound_once(before: str, after: str) -> None:
     use = "eval('petastorm.reader')\n"
     check_rewrite(f"{before}{use}", f"{after}{use}")
 
 
-@pytest.mark.parametrize("name", ["module.py", "stubs.pyi", "window.pyw"])
+@each("module.py", "stubs.pyi", "window.pyw")
 def test_python_files_of_all_kinds_are_read(name: str) -> None:
     check_rewrite("from petastorm import make_reader", "from mdstorm import make_reader", name)
 
 
-@pytest.mark.parametrize(
-    "use",
-    [
-        'eval("petastorm.make_reader(url)")',
-        'timeit.timeit("petastorm.spark", globals=globals())',
-        'globals()["petastorm"]',
-        '"petastorm" in dir()',
-    ],
+@each(
+    'eval("petastorm.make_reader(url)")',
+    'timeit.timeit("petastorm.spark", globals=globals())',
+    'globals()["petastorm"]',
+    '"petastorm" in dir()',
 )
 def test_a_name_that_is_looked_up_at_run_time_keeps_its_name(use: str) -> None:
     text = f"import petastorm\npetastorm.make_reader\n{use}\n"
@@ -168,15 +148,12 @@ def test_a_star_import_that_gives_numpy_by_accident_stays() -> None:
     check_moves(f"import numpy as np\n{text}")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "import mdstorm\nimport petastorm\nfor lib in (petastorm, mdstorm):\n    lib.run()\n",
-        "import mdstorm, petastorm\nold = petastorm.spark.make_spark_converter(df)\n"
-        "new = mdstorm.spark.make_spark_converter(df)\n",
-        "def old():\n    from petastorm.reader import make_reader\n    return make_reader\n"
-        "def new():\n    from mdstorm import make_reader\n    return make_reader\n",
-    ],
+@each(
+    "import mdstorm\nimport petastorm\nfor lib in (petastorm, mdstorm):\n    lib.run()\n",
+    "import mdstorm, petastorm\nold = petastorm.spark.make_spark_converter(df)\n"
+    "new = mdstorm.spark.make_spark_converter(df)\n",
+    "def old():\n    from petastorm.reader import make_reader\n    return make_reader\n"
+    "def new():\n    from mdstorm import make_reader\n    return make_reader\n",
 )
 def test_what_takes_the_same_from_both_libraries_waits(text: str) -> None:
     check_noop(text)
@@ -184,19 +161,16 @@ def test_what_takes_the_same_from_both_libraries_waits(text: str) -> None:
     assert [one.rule for one in found] == ["PM101"]
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        (  # half migrated by hand
-            "from mdstorm import make_reader\nfrom petastorm import TransformSpec\n",
-            "from mdstorm import make_reader\nfrom mdstorm import TransformSpec\n",
-        ),
-        (
-            "import petastorm\nold = petastorm.__version__ < '0.9'\npetastorm.make_reader(u)\n",
-            "import petastorm\nimport mdstorm\nold = petastorm.__version__ < '0.9'\n"
-            "mdstorm.make_reader(u)\n",
-        ),
-    ],
+@each(
+    (  # half migrated by hand
+        "from mdstorm import make_reader\nfrom petastorm import TransformSpec\n",
+        "from mdstorm import make_reader\nfrom mdstorm import TransformSpec\n",
+    ),
+    (
+        "import petastorm\nold = petastorm.__version__ < '0.9'\npetastorm.make_reader(u)\n",
+        "import petastorm\nimport mdstorm\nold = petastorm.__version__ < '0.9'\n"
+        "mdstorm.make_reader(u)\n",
+    ),
 )
 def test_what_is_half_migrated_goes_on(before: str, after: str) -> None:
     check_rewrite(before, after, todo=False, unsafe=True)

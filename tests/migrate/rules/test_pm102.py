@@ -1,25 +1,19 @@
 """Uses of the name `petastorm`."""
 
-import pytest
-from tests.migrate.checks import check_moves, check_rewrite
+from tests.migrate.checks import check_moves, check_rewrite, each
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "import petastorm\nreader = petastorm.make_reader(url)\nprint(petastorm.__version__)\n",
-        "def f():\n    import petastorm\n"
-        "    return lambda: [petastorm.make_reader(x) for x in y]\n",
-        "import petastorm\nclass Loader(petastorm.pytorch.DataLoader):\n"
-        "    spec = petastorm.TransformSpec()\n",
-        'import petastorm\nx = f"{petastorm.make_reader!r} {petastorm.reader}"\n',
-        "import petastorm\nwith petastorm.make_reader(u) as a, \\\n"
-        "     petastorm.make_reader(v) as b:\n  pass\n",
-        "import petastorm\ndel petastorm\n",
-        "import petastorm\nx = (petastorm\n     .spark\n     .make_spark_converter(df))\n",
-        "# é\nimport petastorm\n"
-        "ä = 'ü'; petastorm.make_reader('😀'); petastorm.make_batch_reader\n",
-    ],
+@each(
+    "import petastorm\nreader = petastorm.make_reader(url)\nprint(petastorm.__version__)\n",
+    "def f():\n    import petastorm\n    return lambda: [petastorm.make_reader(x) for x in y]\n",
+    "import petastorm\nclass Loader(petastorm.pytorch.DataLoader):\n"
+    "    spec = petastorm.TransformSpec()\n",
+    'import petastorm\nx = f"{petastorm.make_reader!r} {petastorm.reader}"\n',
+    "import petastorm\nwith petastorm.make_reader(u) as a, \\\n"
+    "     petastorm.make_reader(v) as b:\n  pass\n",
+    "import petastorm\ndel petastorm\n",
+    "import petastorm\nx = (petastorm\n     .spark\n     .make_spark_converter(df))\n",
+    "# é\nimport petastorm\nä = 'ü'; petastorm.make_reader('😀'); petastorm.make_batch_reader\n",
 )
 def test_every_use_follows_the_import(text: str) -> None:
     check_moves(text)

@@ -2,81 +2,76 @@
 
 from pathlib import Path
 
-import pytest
-from tests.migrate.checks import check_held, check_moves, check_noop, check_rewrite, check_silence
+from tests.migrate.checks import (
+    check_held,
+    check_moves,
+    check_noop,
+    check_rewrite,
+    check_silence,
+    each,
+)
 
 from mdstorm_migrate.api import migrate
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        '@patch("petastorm.reader.make_reader", autospec=True)\ndef test(): ...',
-        'monkeypatch.setattr("petastorm.make_reader", fake)',
-        'from importlib import import_module as im\nim("petastorm.spark")',
-        'sub = __import__("petastorm.spark", fromlist=["x"])\nsub.make_spark_converter',
-        'HAS = find_spec("petastorm") is not None',
-        'pytest.importorskip("petastorm.pytorch")',
-        'print(importlib.metadata.version("petastorm"))',
-        'from pkg_resources import get_distribution as g\nlog(g("petastorm").version)',
-        'logging.getLogger("petastorm").setLevel(40)',
-        'logging.getLogger(name="petastorm.spark.spark_dataset_converter")',
-        'warnings.filterwarnings("ignore", module="petastorm")',
-        'filterwarnings("ignore", module=r"petastorm\\..*")',
-        'dictConfig({"loggers": {"petastorm": {"level": "ERROR"}}})',
-        'sys.modules["petastorm"] = None',
-        'autodoc_mock_imports = ["pyspark", "petastorm.spark"]',
-        'autodoc_mock_imports: list[str] = ["petastorm.spark"]',
-        'autodoc_mock_imports += ["petastorm.spark"]',
-        'run([sys.executable, "-m", "petastorm.etl.dataset_metadata", url])',
-        'try: f()\nexcept ImportError as e:\n    if e.name != "petastorm": raise',
-        'try: f()\nexcept ImportError as e:\n    if "petastorm" in str(e): raise',
-        'if "petastorm" in sys.modules: ...',
-        'sys.modules.pop("petastorm.spark", None)',
-        'patch.dict("sys.modules", {"petastorm": None})',
-        'monkeypatch.setitem(sys.modules, "petastorm", None)',
-        'hydra.utils.instantiate({"_target_": "petastorm.make_reader"})',
-        'DataConf(_target_="petastorm.pytorch.DataLoader")',
-    ],
+@each(
+    '@patch("petastorm.reader.make_reader", autospec=True)\ndef test(): ...',
+    'monkeypatch.setattr("petastorm.make_reader", fake)',
+    'from importlib import import_module as im\nim("petastorm.spark")',
+    'sub = __import__("petastorm.spark", fromlist=["x"])\nsub.make_spark_converter',
+    'HAS = find_spec("petastorm") is not None',
+    'pytest.importorskip("petastorm.pytorch")',
+    'print(importlib.metadata.version("petastorm"))',
+    'from pkg_resources import get_distribution as g\nlog(g("petastorm").version)',
+    'logging.getLogger("petastorm").setLevel(40)',
+    'logging.getLogger(name="petastorm.spark.spark_dataset_converter")',
+    'warnings.filterwarnings("ignore", module="petastorm")',
+    'filterwarnings("ignore", module=r"petastorm\\..*")',
+    'dictConfig({"loggers": {"petastorm": {"level": "ERROR"}}})',
+    'sys.modules["petastorm"] = None',
+    'autodoc_mock_imports = ["pyspark", "petastorm.spark"]',
+    'autodoc_mock_imports: list[str] = ["petastorm.spark"]',
+    'autodoc_mock_imports += ["petastorm.spark"]',
+    'run([sys.executable, "-m", "petastorm.etl.dataset_metadata", url])',
+    'try: f()\nexcept ImportError as e:\n    if e.name != "petastorm": raise',
+    'try: f()\nexcept ImportError as e:\n    if "petastorm" in str(e): raise',
+    'if "petastorm" in sys.modules: ...',
+    'sys.modules.pop("petastorm.spark", None)',
+    'patch.dict("sys.modules", {"petastorm": None})',
+    'monkeypatch.setitem(sys.modules, "petastorm", None)',
+    'hydra.utils.instantiate({"_target_": "petastorm.make_reader"})',
+    'DataConf(_target_="petastorm.pytorch.DataLoader")',
 )
 def test_names_that_known_functions_resolve_follow(text: str) -> None:
     check_rewrite(f"{text}\n", f"{text}\n".replace("petastorm", "mdstorm"))
 
 
-@pytest.mark.parametrize(
-    "text", ['mock.patch("petastorm.reader.Reader")', 'logging.getLogger("petastorm.reader")']
-)
+@each('mock.patch("petastorm.reader.Reader")', 'logging.getLogger("petastorm.reader")')
 def test_names_that_mdstorm_reads_otherwise_are_to_review(text: str) -> None:
     check_noop(text)
     check_rewrite(text, text.replace("petastorm", "mdstorm"), unsafe=True)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        'parser.add_argument("--engine", choices=["petastorm", "arrow"])',
-        'try: f()\nexcept E as e:\n    if engine.name == "petastorm": ...',
-        'run(["-c", "petastorm.yaml", "petastorm"])',
-        'open("/mnt/petastorm.reader")',
-        'print("petastorm", "petastorm" if "x" in sys.modules else 1)',
-        'version("petastorm")',
-        'warnings.filterwarnings("ignore", message="petastorm is slow")',
-    ],
+@each(
+    'parser.add_argument("--engine", choices=["petastorm", "arrow"])',
+    'try: f()\nexcept E as e:\n    if engine.name == "petastorm": ...',
+    'run(["-c", "petastorm.yaml", "petastorm"])',
+    'open("/mnt/petastorm.reader")',
+    'print("petastorm", "petastorm" if "x" in sys.modules else 1)',
+    'version("petastorm")',
+    'warnings.filterwarnings("ignore", message="petastorm is slow")',
 )
 def test_data_stays(text: str) -> None:
     check_silence(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "fragment"),
-    [
-        ('mock.patch("petastorm.hdfs.namenode.x")', '"petastorm.hdfs.namenode.x"'),
-        ('import_module("petastorm.reader").Ventilator', '"petastorm.reader"'),
-        ('p = import_module("petastorm")\np.reader._private', '"petastorm"'),
-        ('m = pytest.importorskip("petastorm", minversion="0.9")', '"petastorm"'),
-        ('V = parse(metadata.version("petastorm"))\nif V < X: ...', '"petastorm"'),
-        ('mock.patch("petastorm" ".make_reader")', '"petastorm" ".make_reader"'),
-    ],
+@each(
+    ('mock.patch("petastorm.hdfs.namenode.x")', '"petastorm.hdfs.namenode.x"'),
+    ('import_module("petastorm.reader").Ventilator', '"petastorm.reader"'),
+    ('p = import_module("petastorm")\np.reader._private', '"petastorm"'),
+    ('m = pytest.importorskip("petastorm", minversion="0.9")', '"petastorm"'),
+    ('V = parse(metadata.version("petastorm"))\nif V < X: ...', '"petastorm"'),
+    ('mock.patch("petastorm" ".make_reader")', '"petastorm" ".make_reader"'),
 )
 def test_what_mdstorm_lacks_and_what_is_spelled_otherwise_holds_the_file(
     text: str, fragment: str
@@ -84,9 +79,7 @@ def test_what_mdstorm_lacks_and_what_is_spelled_otherwise_holds_the_file(
     check_held(f"{text}\nfrom petastorm import make_reader\n", "PM103", fragment)
 
 
-@pytest.mark.parametrize(
-    ("text", "fragment"),
-    [
+@each(
         ('NAMES = ["petastorm.reader"]\nfor n in NAMES: import_module(n)', '"petastorm.reader"'),
         ('import_module("petastorm." + name)', '"petastorm."'),
         ('import_module("petastorm.%s" % name)', '"petastorm.%s"'),
@@ -94,8 +87,7 @@ def test_what_mdstorm_lacks_and_what_is_spelled_otherwise_holds_the_file(
         ('import_module(".reader", package="petastorm")', '"petastorm"'),
         ('def load_class(n): ...\nload_class(x)\nC = "petastorm.make_reader"',
          '"petastorm.make_reader"'),
-    ],
-)  # fmt: skip
+    )  # fmt: skip
 def test_what_code_of_the_file_may_resolve_holds_it(text: str, fragment: str) -> None:
     check_held(f"from petastorm import make_reader\n{text}\n", "PM103", fragment)
 

@@ -1,34 +1,27 @@
 """Annotations that are text."""
 
-import pytest
-from tests.migrate.checks import check_finding, check_moves, check_rewrite
+from tests.migrate.checks import check_finding, check_moves, check_rewrite, each
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        'def f(a: "petastorm.reader.Reader", *b: "petastorm.TransformSpec"): ...',
-        'def f() -> "dict[str, petastorm.reader.Reader]": ...',
-        'x: "list[petastorm.unischema.Unischema] | None" = None',
-        'x = cast("petastorm.reader.Reader", y)',
-        "x = []  # type: list[petastorm.reader.Reader]",
-        "def f(a):\n    # type: (petastorm.reader.Reader) -> None\n    pass",
-    ],
+@each(
+    'def f(a: "petastorm.reader.Reader", *b: "petastorm.TransformSpec"): ...',
+    'def f() -> "dict[str, petastorm.reader.Reader]": ...',
+    'x: "list[petastorm.unischema.Unischema] | None" = None',
+    'x = cast("petastorm.reader.Reader", y)',
+    "x = []  # type: list[petastorm.reader.Reader]",
+    "def f(a):\n    # type: (petastorm.reader.Reader) -> None\n    pass",
 )
 def test_they_follow_the_import(text: str) -> None:
     check_moves(f"import petastorm\n{text}\n")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        'x: Literal["petastorm.reader"]',
-        'x: "my.petastorm.reader"',
-        'x: "petastorm_reader.Reader"',
-        'x = "petastorm.reader"',
-        "x = []  # type: ignore  # petastorm.reader",
-        "def f(petastorm):\n    x: 'petastorm.reader'",
-    ],
+@each(
+    'x: Literal["petastorm.reader"]',
+    'x: "my.petastorm.reader"',
+    'x: "petastorm_reader.Reader"',
+    'x = "petastorm.reader"',
+    "x = []  # type: ignore  # petastorm.reader",
+    "def f(petastorm):\n    x: 'petastorm.reader'",
 )
 def test_other_text_stays(text: str) -> None:
     used = "import petastorm\npetastorm.make_reader\n"
@@ -45,16 +38,13 @@ def test_an_annotation_that_cannot_move_keeps_an_import_for_it() -> None:
     check_finding(before, "PM107", "petastorm")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        'T = TypeVar("T", bound="petastorm.reader.Reader")',
-        'Rows = List["petastorm.reader.Reader"]',
-        'A: TypeAlias = "petastorm.reader.Reader"',
-        'class A(Generic["petastorm.reader.Reader"]): ...',
-        'eval("petastorm.make_reader")(url)',
-        '"petastorm" in globals()',
-    ],
+@each(
+    'T = TypeVar("T", bound="petastorm.reader.Reader")',
+    'Rows = List["petastorm.reader.Reader"]',
+    'A: TypeAlias = "petastorm.reader.Reader"',
+    'class A(Generic["petastorm.reader.Reader"]): ...',
+    'eval("petastorm.make_reader")(url)',
+    '"petastorm" in globals()',
 )
 def test_what_may_find_the_name_at_run_time_still_does(text: str) -> None:
     text = f"import petastorm\n{text}\npetastorm.make_reader\n"

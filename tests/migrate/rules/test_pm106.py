@@ -1,7 +1,13 @@
 """Old names and arguments."""
 
-import pytest
-from tests.migrate.checks import check_finding, check_held, check_moves, check_noop, check_rewrite
+from tests.migrate.checks import (
+    check_finding,
+    check_held,
+    check_moves,
+    check_noop,
+    check_rewrite,
+    each,
+)
 
 
 def test_a_renamed_class_is_moved_on_request() -> None:
@@ -16,22 +22,19 @@ def test_a_renamed_class_is_moved_on_request() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "fragment"),
-    [
-        ("partial(make_reader, sequence=s)", "sequence=s"),
-        ("await asyncio.to_thread(make_reader, u, shuffle=1)", "shuffle=1"),
-        ("make_reader(url, shuffle_options=S(3))", "shuffle_options=S(3)"),
-        ("args = {}\nargs['shuffle'] = True\nmake_reader(url, **args)", "'shuffle'"),
-        ("args = dict(seed=1)\nargs.update(shuffle=1)\nmake_reader(url, **args)", "shuffle=1"),
-        ("base = dict(shuffle=1)\nmake_reader(url, **{**base, 'seed': 1})", "shuffle=1"),
-        ("base = dict(shuffle=1)\nmake_reader(url, **dict(base, seed=1))", "shuffle=1"),
-        ("DataLoader(reader, transform=resize)", "transform=resize"),
-        ("BatchedDataLoader(r, inmemory_cache_all=True)", "inmemory_cache_all=True"),
-        ("materialize_dataset(spark, u, s, pyarrow_filesystem=f)", "pyarrow_filesystem=f"),
-        ("make_batch_reader(u, None, 'thread', 10, False)", "False"),
-        ("make_reader(u, None, 'thread', 10, False, 50, True, 1)", "True"),
-    ],
+@each(
+    ("partial(make_reader, sequence=s)", "sequence=s"),
+    ("await asyncio.to_thread(make_reader, u, shuffle=1)", "shuffle=1"),
+    ("make_reader(url, shuffle_options=S(3))", "shuffle_options=S(3)"),
+    ("args = {}\nargs['shuffle'] = True\nmake_reader(url, **args)", "'shuffle'"),
+    ("args = dict(seed=1)\nargs.update(shuffle=1)\nmake_reader(url, **args)", "shuffle=1"),
+    ("base = dict(shuffle=1)\nmake_reader(url, **{**base, 'seed': 1})", "shuffle=1"),
+    ("base = dict(shuffle=1)\nmake_reader(url, **dict(base, seed=1))", "shuffle=1"),
+    ("DataLoader(reader, transform=resize)", "transform=resize"),
+    ("BatchedDataLoader(r, inmemory_cache_all=True)", "inmemory_cache_all=True"),
+    ("materialize_dataset(spark, u, s, pyarrow_filesystem=f)", "pyarrow_filesystem=f"),
+    ("make_batch_reader(u, None, 'thread', 10, False)", "False"),
+    ("make_reader(u, None, 'thread', 10, False, 50, True, 1)", "True"),
 )
 def test_the_imports_of_code_for_an_old_version_wait(text: str, fragment: str) -> None:
     imports = (
@@ -41,15 +44,12 @@ def test_the_imports_of_code_for_an_old_version_wait(text: str, fragment: str) -
     check_held(imports + text, "PM106", fragment)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "make_reader(u, None, 'thread', 10, False, 50)",
-        "args = {'shuffle': 1}\nargs.pop('shuffle')\nmake_reader(u, **args)",
-        "args = {'shuffle': 1}\ndel args['shuffle']\nmake_reader(u, **args)",
-        "args = {}\nmake_reader(u, **args)\nother['shuffle'] = 1",
-        "partial(train, make_reader, shuffle=True)",
-    ],
+@each(
+    "make_reader(u, None, 'thread', 10, False, 50)",
+    "args = {'shuffle': 1}\nargs.pop('shuffle')\nmake_reader(u, **args)",
+    "args = {'shuffle': 1}\ndel args['shuffle']\nmake_reader(u, **args)",
+    "args = {}\nmake_reader(u, **args)\nother['shuffle'] = 1",
+    "partial(train, make_reader, shuffle=True)",
 )
 def test_what_all_versions_have_moves(text: str) -> None:
     check_moves(f"from petastorm import make_reader\n{text}\n")

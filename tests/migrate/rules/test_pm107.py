@@ -1,28 +1,31 @@
 """What mdstorm does not have."""
 
-import pytest
-from tests.migrate.checks import check_finding, check_held, check_moves, check_noop, check_rewrite
+from tests.migrate.checks import (
+    check_finding,
+    check_held,
+    check_moves,
+    check_noop,
+    check_rewrite,
+    each,
+)
 
 from mdstorm_migrate.api import migrate
 
 
-@pytest.mark.parametrize(
-    ("text", "fragment"),
-    [
-        ("from petastorm.etl.dataset_metadata import _init_spark", "_init_spark"),
-        ("from petastorm.hdfs.namenode import Ventilator", "Ventilator"),
-        ("import petastorm.hdfs.namenode", "petastorm.hdfs.namenode"),
-        ("import petastorm.reader as r\nr._private", "r._private"),
-        ("import petastorm.reader as r\ngetattr(r, '_private', None)", "r"),
-        ("import petastorm\nhasattr(petastorm.reader, 'Ventilator')", "petastorm.reader"),
-        ("import petastorm\ndef f(p=petastorm): p.reader._x", "p.reader._x"),
-        ("import petastorm\nf = lambda *, r=petastorm.reader: r._x", "r._x"),
-        ("import petastorm\nif (r := petastorm.reader): r._x", "r._x"),
-        ("import petastorm as p\ngetattr(getattr(p, 'reader'), '_x')", "p"),
-        ("from petastorm import __version__ as v\nassert v > '0.9'", "v"),
-        ("from petastorm.unischema import *\nUnischema('x', [np.int32])", "*"),
-        ("from petastorm.tests.test_common import create_test_dataset", "create_test_dataset"),
-    ],
+@each(
+    ("from petastorm.etl.dataset_metadata import _init_spark", "_init_spark"),
+    ("from petastorm.hdfs.namenode import Ventilator", "Ventilator"),
+    ("import petastorm.hdfs.namenode", "petastorm.hdfs.namenode"),
+    ("import petastorm.reader as r\nr._private", "r._private"),
+    ("import petastorm.reader as r\ngetattr(r, '_private', None)", "r"),
+    ("import petastorm\nhasattr(petastorm.reader, 'Ventilator')", "petastorm.reader"),
+    ("import petastorm\ndef f(p=petastorm): p.reader._x", "p.reader._x"),
+    ("import petastorm\nf = lambda *, r=petastorm.reader: r._x", "r._x"),
+    ("import petastorm\nif (r := petastorm.reader): r._x", "r._x"),
+    ("import petastorm as p\ngetattr(getattr(p, 'reader'), '_x')", "p"),
+    ("from petastorm import __version__ as v\nassert v > '0.9'", "v"),
+    ("from petastorm.unischema import *\nUnischema('x', [np.int32])", "*"),
+    ("from petastorm.tests.test_common import create_test_dataset", "create_test_dataset"),
 )
 def test_it_is_named_where_it_is_used(text: str, fragment: str) -> None:
     check_finding(text, "PM107", fragment)
@@ -76,18 +79,15 @@ def test_names_that_petastorm_has_not_either_are_said_to_be_so() -> None:
     assert found.text.endswith("; mdstorm has one")  # and mdstorm.transform
 
 
-@pytest.mark.parametrize(
-    ("text", "place"),
-    [
-        ("x\nif y: \\\n    use._a\n", "if y"),
-        ("if y:\n    pass\nelif use._a:\n    pass\n", "elif"),
-        ("try:\n    pass\nexcept use._a:\n    pass\n", "except"),
-        ("x = '''\n'''; use._a\n", "x ="),
-        ("@use._a\ndef f(): pass\n", "@"),
-        ("class A:\n\tdef f(self):\n\t\treturn use._a\n", "\t\treturn"),
-        ("for x in use._a:\n  y\n", "for"),
-        ("lambda: (\n use._a)", "lambda"),
-    ],
+@each(
+    ("x\nif y: \\\n    use._a\n", "if y"),
+    ("if y:\n    pass\nelif use._a:\n    pass\n", "elif"),
+    ("try:\n    pass\nexcept use._a:\n    pass\n", "except"),
+    ("x = '''\n'''; use._a\n", "x ="),
+    ("@use._a\ndef f(): pass\n", "@"),
+    ("class A:\n\tdef f(self):\n\t\treturn use._a\n", "\t\treturn"),
+    ("for x in use._a:\n  y\n", "for"),
+    ("lambda: (\n use._a)", "lambda"),
 )
 def test_the_comment_stands_above_the_statement(text: str, place: str) -> None:
     result = migrate(f"import petastorm.reader as use\n{text}")
@@ -105,30 +105,24 @@ def test_advice_is_given_where_there_is_some() -> None:
     assert "shuffle_row_drop_partitions=" in result.output
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "import petastorm\nv = parse(petastorm.__version__)\nif v < x: ...\n",
-        "import petastorm\nassert petastorm.__version__.startswith('0.1')\n",
-        "import petastorm\nv = getattr(petastorm, '__version__', '0')\nif v < '0.9': ...\n",
-        "from petastorm import __version__ as v\na, b = map(int, v.split('.'))\nif a: a < 1\n",
-        "import petastorm\nclass A:\n  v = petastorm.__version__\n  def f(self): self.v == '1'\n",
-        "import petastorm\nclass A:\n  def f(self): self.v = petastorm.__version__\nA().v > '0'\n",
-        "import petastorm\nmatch petastorm.__version__:\n    case '0.9': ...\n",
-    ],
+@each(
+    "import petastorm\nv = parse(petastorm.__version__)\nif v < x: ...\n",
+    "import petastorm\nassert petastorm.__version__.startswith('0.1')\n",
+    "import petastorm\nv = getattr(petastorm, '__version__', '0')\nif v < '0.9': ...\n",
+    "from petastorm import __version__ as v\na, b = map(int, v.split('.'))\nif a: a < 1\n",
+    "import petastorm\nclass A:\n  v = petastorm.__version__\n  def f(self): self.v == '1'\n",
+    "import petastorm\nclass A:\n  def f(self): self.v = petastorm.__version__\nA().v > '0'\n",
+    "import petastorm\nmatch petastorm.__version__:\n    case '0.9': ...\n",
 )
 def test_the_version_may_be_compared_under_another_name(text: str) -> None:
     check_noop(text)
     assert any(found.rule == "PM107" for found in migrate(text).findings)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "VERSION = petastorm.__version__\nmlflow.log_param('petastorm', VERSION)\n",
-        "print(f'{petastorm.__version__.split(chr(43))[0]}')\n",
-        "log({'v': petastorm.__version__})\n",
-    ],
+@each(
+    "VERSION = petastorm.__version__\nmlflow.log_param('petastorm', VERSION)\n",
+    "print(f'{petastorm.__version__.split(chr(43))[0]}')\n",
+    "log({'v': petastorm.__version__})\n",
 )
 def test_a_version_that_is_only_shown_moves(text: str) -> None:
     text = f"import petastorm\n{text}"
@@ -137,15 +131,12 @@ def test_a_version_that_is_only_shown_moves(text: str) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "r = petastorm.reader\nr.make_reader(u)\n",
-        "r = petastorm.reader\nif x:\n    r = other\nr._x\n",
-        "def f(p=petastorm): return p.reader.make_reader\n",
-        "class A:\n    @property\n    def petastorm(self): 1\n    @petastorm.setter\n"
-        "    def petastorm(self, x): 2\nx = petastorm.make_reader\n",
-    ],
+@each(
+    "r = petastorm.reader\nr.make_reader(u)\n",
+    "r = petastorm.reader\nif x:\n    r = other\nr._x\n",
+    "def f(p=petastorm): return p.reader.make_reader\n",
+    "class A:\n    @property\n    def petastorm(self): 1\n    @petastorm.setter\n"
+    "    def petastorm(self, x): 2\nx = petastorm.make_reader\n",
 )
 def test_other_names_of_modules_move_with_what_they_use(text: str) -> None:
     migrated = migrate(f"import petastorm\n{text}")
@@ -153,17 +144,14 @@ def test_other_names_of_modules_move_with_what_they_use(text: str) -> None:
     assert migrated.output.startswith("import mdstorm\n")
 
 
-@pytest.mark.parametrize(
-    ("imports", "use"),
-    [
-        ("import petastorm as p\nfrom petastorm import make_reader", "p.__version__"),
-        ("from petastorm import __version__, make_reader", "__version__"),
-        (
-            "try:\n    import petastorm\n    from petastorm import make_reader\n"
-            "except ImportError:\n    petastorm = None",
-            "petastorm.__version__",
-        ),
-    ],
+@each(
+    ("import petastorm as p\nfrom petastorm import make_reader", "p.__version__"),
+    ("from petastorm import __version__, make_reader", "__version__"),
+    (
+        "try:\n    import petastorm\n    from petastorm import make_reader\n"
+        "except ImportError:\n    petastorm = None",
+        "petastorm.__version__",
+    ),
 )
 def test_a_version_that_is_compared_keeps_the_file(imports: str, use: str) -> None:
     result = check_noop(f'{imports}\nold = {use} < "0.9"\nmake_reader(url)\n')
@@ -186,24 +174,18 @@ def test_a_message_shows_the_version_that_was_compared() -> None:
     assert [one.start for one in result.findings if one.rule == "PM107"] == [22]
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "if y or (petastorm := x):\n        petastorm.upper()",
-        "with open(x) as petastorm:\n        g = lambda: petastorm.upper()",
-    ],
+@each(
+    "if y or (petastorm := x):\n        petastorm.upper()",
+    "with open(x) as petastorm:\n        g = lambda: petastorm.upper()",
 )
 def test_a_name_that_may_still_mean_the_library_is_told(body: str) -> None:
     text = f"def f(x, y):\n    import petastorm\n    {body}\n"
     check_finding(text, "PM107", "petastorm.upper")
 
 
-@pytest.mark.parametrize(
-    "pin",
-    [
-        'env = {"pip": [f"petastorm=={petastorm.__version__}"]}',
-        'run("pip install petastorm==%s" % petastorm.__version__)',
-    ],
+@each(
+    'env = {"pip": [f"petastorm=={petastorm.__version__}"]}',
+    'run("pip install petastorm==%s" % petastorm.__version__)',
 )
 def test_the_version_of_a_requirement_waits_with_it(pin: str) -> None:
     use = "{}.make_reader(u)\n"
@@ -216,7 +198,7 @@ def test_the_version_of_a_requirement_waits_with_it(pin: str) -> None:
 HEAD = "from petastorm.cache import NullCache\nfrom petastorm.reader import Reader\n\n"
 
 
-@pytest.mark.parametrize("use", ["Reader(fs, path)\n", "partial(Reader, cache=NullCache())\n"])
+@each("Reader(fs, path)\n", "partial(Reader, cache=NullCache())\n")
 def test_readers_that_are_made_by_hand_hold_the_file(use: str) -> None:
     check_held(HEAD + use, "PM107", use.strip())
 
@@ -232,16 +214,13 @@ def test_a_blank_of_an_exercise_holds_nothing() -> None:
     assert [one.message for one in result.findings] == ["`petastorm.______` is a blank to fill in"]
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "petastorm.spark.make_spark_converter = fake",
-        "ps.make_spark_converter = fake",
-        "Reader.stop = lambda self: None",
-        "ps.counter += 1",
-        "del petastorm.spark.make_spark_converter",
-        "for ps.x in y: pass",
-    ],
+@each(
+    "petastorm.spark.make_spark_converter = fake",
+    "ps.make_spark_converter = fake",
+    "Reader.stop = lambda self: None",
+    "ps.counter += 1",
+    "del petastorm.spark.make_spark_converter",
+    "for ps.x in y: pass",
 )
 def test_a_file_that_replaces_parts_of_petastorm_waits(statement: str) -> None:
     text = "import petastorm\nimport petastorm.spark as ps\nfrom petastorm.reader import Reader\n"
@@ -250,14 +229,11 @@ def test_a_file_that_replaces_parts_of_petastorm_waits(statement: str) -> None:
     assert "is replaced at run time" in " ".join(one.message for one in migrate(text).findings)
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "converter = ps.make_spark_converter(df)\nconverter._dataset_path = x",
-        "self.petastorm = x",
-        "monkeypatch.setattr(ps, 'make_spark_converter', fake)",
-        "class R(Reader):\n    stop = None",
-    ],
+@each(
+    "converter = ps.make_spark_converter(df)\nconverter._dataset_path = x",
+    "self.petastorm = x",
+    "monkeypatch.setattr(ps, 'make_spark_converter', fake)",
+    "class R(Reader):\n    stop = None",
 )
 def test_other_assignments_change_no_library(statement: str) -> None:
     before = f"import petastorm.spark as ps\nfrom petastorm.reader import Reader\n{statement}\n"

@@ -1,7 +1,6 @@
 """Notes on calls: PM109 to PM114."""
 
-import pytest
-from tests.migrate.checks import check_finding
+from tests.migrate.checks import check_finding, each
 
 from mdstorm_migrate.api import migrate
 
@@ -13,34 +12,28 @@ from petastorm.spark import SparkDatasetConverter, make_spark_converter
 WITH = "def f():\n    with make_reader(url) as r:\n        {}"
 
 
-@pytest.mark.parametrize(
-    ("code", "text", "fragment"),
-    [
-        ("PM109", "make_reader(url, **options)", "make_reader"),
-        ("PM109", "self.conv.make_tf_dataset(batch_size=3, **f(x))", "self.conv.make_tf_dataset"),
-        ("PM110", "make_batch_reader(url, hdfs_driver='libhdfs')", "hdfs_driver='libhdfs'"),
-        ("PM110", "conv.make_torch_dataloader(filters=x)", "filters=x"),
-        ("PM112", "make_spark_converter(df.repartition(8))", "df.repartition(8)"),
-        ("PM113", "DataLoader(reader, pin_memory=True)", "pin_memory=True"),
-        ("PM113", "with BatchedDataLoader(reader, collate_fn=f) as x: pass", "collate_fn=f"),
-        ("PM114", WITH.format("return r"), "return r"),
-        ("PM114", WITH.format("return DataLoader(r, 3)"), "return DataLoader(r, 3)"),
-    ],
+@each(
+    ("PM109", "make_reader(url, **options)", "make_reader"),
+    ("PM109", "self.conv.make_tf_dataset(batch_size=3, **f(x))", "self.conv.make_tf_dataset"),
+    ("PM110", "make_batch_reader(url, hdfs_driver='libhdfs')", "hdfs_driver='libhdfs'"),
+    ("PM110", "conv.make_torch_dataloader(filters=x)", "filters=x"),
+    ("PM112", "make_spark_converter(df.repartition(8))", "df.repartition(8)"),
+    ("PM113", "DataLoader(reader, pin_memory=True)", "pin_memory=True"),
+    ("PM113", "with BatchedDataLoader(reader, collate_fn=f) as x: pass", "collate_fn=f"),
+    ("PM114", WITH.format("return r"), "return r"),
+    ("PM114", WITH.format("return DataLoader(r, 3)"), "return DataLoader(r, 3)"),
 )
 def test_calls_are_spoken_of(code: str, text: str, fragment: str) -> None:
     check_finding(IMPORTS + text, code, fragment)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "other.make_reader(url, **options, hdfs_driver=3)",
-        "DataLoader(make_reader(url, num_epochs=1), batch_size=3, collate_fn=f)",
-        "make_spark_converter(df)",
-        WITH.format("return score(r)"),
-        WITH.format("yield r"),
-        "def f(make_reader):\n    make_reader(pin_memory=3)",
-    ],
+@each(
+    "other.make_reader(url, **options, hdfs_driver=3)",
+    "DataLoader(make_reader(url, num_epochs=1), batch_size=3, collate_fn=f)",
+    "make_spark_converter(df)",
+    WITH.format("return score(r)"),
+    WITH.format("yield r"),
+    "def f(make_reader):\n    make_reader(pin_memory=3)",
 )
 def test_other_calls_are_not(text: str) -> None:
     assert migrate(IMPORTS + text).findings == ()

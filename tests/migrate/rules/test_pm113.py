@@ -2,8 +2,7 @@
 
 import inspect
 
-import pytest
-from tests.migrate.checks import check_finding
+from tests.migrate.checks import check_finding, each
 
 from mdstorm.codecs import CompressedImageCodec
 from mdstorm.etl.dataset_metadata import materialize_dataset
@@ -16,48 +15,39 @@ from mdstorm_migrate.api import migrate
 from mdstorm_migrate.petastorm.signatures import ACCEPTED, ADDED
 
 
-@pytest.mark.parametrize(
-    ("text", "fragment"),
-    [
-        ("from petastorm import make_reader\nmake_reader(u, batch_size=3)", "batch_size=3"),
-        ("import petastorm\nconverter.make_torch_dataloader(shuffle=True)", "shuffle=True"),
-        ("import petastorm\nargs = dict(epochs=1)\nc.make_tf_dataset(**args)", "epochs=1"),
-        ("from petastorm.spark import make_spark_converter as m\nm(df, url='x')", "url='x'"),
-    ],
+@each(
+    ("from petastorm import make_reader\nmake_reader(u, batch_size=3)", "batch_size=3"),
+    ("import petastorm\nconverter.make_torch_dataloader(shuffle=True)", "shuffle=True"),
+    ("import petastorm\nargs = dict(epochs=1)\nc.make_tf_dataset(**args)", "epochs=1"),
+    ("from petastorm.spark import make_spark_converter as m\nm(df, url='x')", "url='x'"),
 )
 def test_it_is_named_where_it_stands(text: str, fragment: str) -> None:
     check_finding(text, "PM113", fragment)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "make_reader(u, num_epochs=1, **args)",
-        "def f(**args): make_reader(u, **args)",
-        "args = {'seed': 1}\nif x: args = {'no': 1}\nmake_reader(u, **args)",
-        "converter.make_torch_dataloader(device='cuda', transform_spec=t)",
-    ],
+@each(
+    "make_reader(u, num_epochs=1, **args)",
+    "def f(**args): make_reader(u, **args)",
+    "args = {'seed': 1}\nif x: args = {'no': 1}\nmake_reader(u, **args)",
+    "converter.make_torch_dataloader(device='cuda', transform_spec=t)",
 )
 def test_what_is_there_or_cannot_be_known_is_not_named(text: str) -> None:
     found = migrate(f"from petastorm import make_reader\n{text}").findings
     assert not any(one.rule == "PM113" for one in found)
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
-        make_reader,
-        make_batch_reader,
-        make_spark_converter,
-        materialize_dataset,
-        SparkDatasetConverter.make_torch_dataloader,
-        SparkDatasetConverter.make_tf_dataset,
-        CompressedImageCodec,
-        FilesystemResolver,
-        NGram,
-        TransformSpec,
-        get_filesystem_and_path_or_paths,
-    ],
+@each(
+    make_reader,
+    make_batch_reader,
+    make_spark_converter,
+    materialize_dataset,
+    SparkDatasetConverter.make_torch_dataloader,
+    SparkDatasetConverter.make_tf_dataset,
+    CompressedImageCodec,
+    FilesystemResolver,
+    NGram,
+    TransformSpec,
+    get_filesystem_and_path_or_paths,
 )
 def test_the_table_knows_the_functions(function: object) -> None:
     named = {

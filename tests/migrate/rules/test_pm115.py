@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-import pytest
-from tests.migrate.checks import check_moves, check_noop, check_rewrite, write_files
+from tests.migrate.checks import check_moves, check_noop, check_rewrite, each, write_files
 
 from mdstorm_migrate.api import migrate
 
@@ -43,16 +42,13 @@ COPY = {
 }
 
 
-@pytest.mark.parametrize(
-    ("place", "head"),
-    [
-        ("third_party", ""),
-        ("src", ""),
-        (".", ""),
-        ("ml/own", "import sys\nsys.path.insert(0, os.path.join(HERE, '..', 'ml/own'))\n"),
-    ],
+@each(
+    ("third_party", ""),
+    ("src", ""),
+    (".", ""),
+    ("ml/own", "import sys\nsys.path.insert(0, os.path.join(HERE, '..', 'ml/own'))\n"),
 )
-def test_a_copy_in_the_tree_is_what_is_imported(tmp_path: Path, place: str, head: str) -> None:
+def test_a_copy_in_the_tree_is_what_is_imported(place: str, head: str, tmp_path: Path) -> None:
     write_files(tmp_path / place / "petastorm", COPY)
     script = str(tmp_path / "app" / "main.py")
     text = f"{head}from petastorm import make_reader\nmake_reader(url, token=TOKEN)\n"
@@ -66,25 +62,22 @@ def test_a_copy_in_the_tree_is_what_is_imported(tmp_path: Path, place: str, head
     assert [one.cls for one in result.findings] == ["note"]
 
 
-@pytest.mark.parametrize(
-    ("files", "path"),
-    [
-        ({"acme/petastorm/__init__.py": ""}, "acme/jobs.py"),
-        ({"acme/petastorm/__init__.py": "from petastorm import make_reader"}, "acme/jobs/a.py"),
-        ({"acme/__init__.py": "", **{f"acme/petastorm/{k}": v for k, v in COPY.items()}}, "a.py"),
-        ({f"tests/stubs/petastorm/{name}": text for name, text in COPY.items()}, "src/a.py"),
-        # above the repository
-        ({"p/.git/x": "", **{f"petastorm/{k}": v for k, v in COPY.items()}}, "p/app/main.py"),
-        # a notebook of Databricks, which cannot be imported
-        ({"petastorm.py": "# Databricks notebook source\nx = 1\n"}, "train.py"),
-        # the file itself
-        ({"petastorm.py": ""}, "petastorm.py"),
-        # a neighbour of a module of a package, which does not see it
-        ({"petastorm.py": "", "__init__.py": ""}, "module.py"),
-    ],
+@each(
+    ({"acme/petastorm/__init__.py": ""}, "acme/jobs.py"),
+    ({"acme/petastorm/__init__.py": "from petastorm import make_reader"}, "acme/jobs/a.py"),
+    ({"acme/__init__.py": "", **{f"acme/petastorm/{k}": v for k, v in COPY.items()}}, "a.py"),
+    ({f"tests/stubs/petastorm/{name}": text for name, text in COPY.items()}, "src/a.py"),
+    # above the repository
+    ({"p/.git/x": "", **{f"petastorm/{k}": v for k, v in COPY.items()}}, "p/app/main.py"),
+    # a notebook of Databricks, which cannot be imported
+    ({"petastorm.py": "# Databricks notebook source\nx = 1\n"}, "train.py"),
+    # the file itself
+    ({"petastorm.py": ""}, "petastorm.py"),
+    # a neighbour of a module of a package, which does not see it
+    ({"petastorm.py": "", "__init__.py": ""}, "module.py"),
 )
 def test_what_has_not_or_hides_not_what_is_imported_is_no_copy(
-    tmp_path: Path, files: dict[str, str], path: str
+    files: dict[str, str], path: str, tmp_path: Path
 ) -> None:
     write_files(tmp_path, {**files, "acme/jobs/__init__.py": ""})
     script = str(tmp_path / path)

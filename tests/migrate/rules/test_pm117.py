@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
-from tests.migrate.checks import check_held, check_moves, check_noop, check_rewrite
+from tests.migrate.checks import check_held, check_moves, check_noop, check_rewrite, each
 
 from mdstorm import make_batch_reader
 from mdstorm.fs_utils import FilesystemResolver
@@ -22,64 +21,58 @@ READER = (
 LOADER = "from petastorm.pytorch import DataLoader\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "fragment"),
-    [
-        ("r = make_reader(u)\nr._workers_pool", "r._workers_pool"),
-        ("with make_reader(u) as r:\n    r.ventilator", "r.ventilator"),
-        ("def f(reader):\n    ds = reader.dataset\n    ds.metadata", "ds.metadata"),
-        ("def f(my_reader):\n    for p in my_reader.dataset.pieces: p.open()", "p.open"),
-        (
-            "class A:\n  def __init__(self, reader): self._reader = reader\n"
-            "  def f(self): d = self._reader.dataset; d.partitions",
-            "d.partitions",
-        ),
-        (
-            "class A:\n  def f(self):\n    self.r = make_reader(u).__enter__()\n"
-            "  def g(self): self.r.ventilator",
-            "self.r.ventilator",
-        ),
-        ("r = s.enter_context(make_reader(u))\nr._results_queue_reader", "r._results_queue_reader"),
-        ("ps = load_row_groups(d)\n[p.row_group for p in ps]", "p.row_group"),
-        ("r = make_reader(u)\nps = r.dataset.pieces\nfor p in ps:\n    p.read()", "p.read"),
-        (
-            "with make_reader(u) as r:\n    d = r.dataset\n    first, *rest = 1, 2\n"
-            "    p = sorted(d.pieces)[0]\n    p.open()",
-            "p.open",
-        ),
-        ("r = FilesystemResolver(u)\nfs = r.filesystem()\nfs.read_parquet(p)", "fs.read_parquet"),
-        ("fs = FilesystemResolver(u).filesystem()\nfs.read_parquet(p)", "fs.read_parquet"),
-        ("fs, path = get_filesystem_and_path_or_paths(u)\nfs.pathsep", "fs.pathsep"),
-        ("pair = get_filesystem_and_path_or_paths(u)\nfs, _ = pair\nfs.pathsep", "fs.pathsep"),
-        ("Reader._normalize_shuffle_options(1, 2)", "Reader._normalize_shuffle_options"),
-        ("def f(reader): reader._workers_pool", "reader._workers_pool"),
-        ("def f(reader): getattr(reader, '_workers_pool', None)", "'_workers_pool'"),
-        ("with c.make_torch_dataloader() as l: l.reader.reset()", "l.reader"),
-        ("m = c.make_tf_dataset()\nd = m.__enter__()\nm.reader.stop()", "m.reader"),
-        ("l = c.make_torch_dataloader() if x else None\nl.data_loader_fn", "l.data_loader_fn"),
-        ("class R(Reader):\n    def _create_ventilator(self): 1", "_create_ventilator"),
-        ("class R(Reader): pass\nclass S(R):\n    def f(self): self.ventilator", "self.ventilator"),
-    ],
+@each(
+    ("r = make_reader(u)\nr._workers_pool", "r._workers_pool"),
+    ("with make_reader(u) as r:\n    r.ventilator", "r.ventilator"),
+    ("def f(reader):\n    ds = reader.dataset\n    ds.metadata", "ds.metadata"),
+    ("def f(my_reader):\n    for p in my_reader.dataset.pieces: p.open()", "p.open"),
+    (
+        "class A:\n  def __init__(self, reader): self._reader = reader\n"
+        "  def f(self): d = self._reader.dataset; d.partitions",
+        "d.partitions",
+    ),
+    (
+        "class A:\n  def f(self):\n    self.r = make_reader(u).__enter__()\n"
+        "  def g(self): self.r.ventilator",
+        "self.r.ventilator",
+    ),
+    ("r = s.enter_context(make_reader(u))\nr._results_queue_reader", "r._results_queue_reader"),
+    ("ps = load_row_groups(d)\n[p.row_group for p in ps]", "p.row_group"),
+    ("r = make_reader(u)\nps = r.dataset.pieces\nfor p in ps:\n    p.read()", "p.read"),
+    (
+        "with make_reader(u) as r:\n    d = r.dataset\n    first, *rest = 1, 2\n"
+        "    p = sorted(d.pieces)[0]\n    p.open()",
+        "p.open",
+    ),
+    ("r = FilesystemResolver(u)\nfs = r.filesystem()\nfs.read_parquet(p)", "fs.read_parquet"),
+    ("fs = FilesystemResolver(u).filesystem()\nfs.read_parquet(p)", "fs.read_parquet"),
+    ("fs, path = get_filesystem_and_path_or_paths(u)\nfs.pathsep", "fs.pathsep"),
+    ("pair = get_filesystem_and_path_or_paths(u)\nfs, _ = pair\nfs.pathsep", "fs.pathsep"),
+    ("Reader._normalize_shuffle_options(1, 2)", "Reader._normalize_shuffle_options"),
+    ("def f(reader): reader._workers_pool", "reader._workers_pool"),
+    ("def f(reader): getattr(reader, '_workers_pool', None)", "'_workers_pool'"),
+    ("with c.make_torch_dataloader() as l: l.reader.reset()", "l.reader"),
+    ("m = c.make_tf_dataset()\nd = m.__enter__()\nm.reader.stop()", "m.reader"),
+    ("l = c.make_torch_dataloader() if x else None\nl.data_loader_fn", "l.data_loader_fn"),
+    ("class R(Reader):\n    def _create_ventilator(self): 1", "_create_ventilator"),
+    ("class R(Reader): pass\nclass S(R):\n    def f(self): self.ventilator", "self.ventilator"),
 )
 def test_their_file_waits(text: str, fragment: str) -> None:
     check_held(READER + text, "PM117", fragment)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "r = make_reader(u)\nr.dataset.pieces, r.schema, r.diagnostics\n",
-        "class L(DataLoader):\n    def _iter_impl(self): yield self._shuffling_buffer\n",
-        "l = DataLoader(make_reader(u))\nl.reader\n",
-        "class Mine:\n    ventilator = 1\n    def f(self): self.ventilator\n",
-        "d = make_reader(u).dataset\nfor p in d.pieces: p.path\nlen(d.pieces), d.paths\n",
-        "def rows(p): p.read()\nrows(make_reader(u).dataset.pieces[0])\nrows(open(x))\n",
-        "p.read() if pieces else dataset.metadata\n",
-        "def f(loader):\n    d = loader.dataset\n    d.metadata\n",
-        # methods of old PyArrow's file systems that are fsspec's too
-        "fs = FilesystemResolver(u).filesystem()\n"
-        "fs.exists(p), fs.ls(p), fs.walk(p), fs.isfile(p), fs.delete(p, recursive=True)\n",
-    ],
+@each(
+    "r = make_reader(u)\nr.dataset.pieces, r.schema, r.diagnostics\n",
+    "class L(DataLoader):\n    def _iter_impl(self): yield self._shuffling_buffer\n",
+    "l = DataLoader(make_reader(u))\nl.reader\n",
+    "class Mine:\n    ventilator = 1\n    def f(self): self.ventilator\n",
+    "d = make_reader(u).dataset\nfor p in d.pieces: p.path\nlen(d.pieces), d.paths\n",
+    "def rows(p): p.read()\nrows(make_reader(u).dataset.pieces[0])\nrows(open(x))\n",
+    "p.read() if pieces else dataset.metadata\n",
+    "def f(loader):\n    d = loader.dataset\n    d.metadata\n",
+    # methods of old PyArrow's file systems that are fsspec's too
+    "fs = FilesystemResolver(u).filesystem()\n"
+    "fs.exists(p), fs.ls(p), fs.walk(p), fs.isfile(p), fs.delete(p, recursive=True)\n",
 )
 def test_what_mdstorm_has_and_what_is_not_ours_moves(text: str) -> None:
     check_moves(READER + LOADER + text)
@@ -105,25 +98,22 @@ IMPORT = "from petastorm.codecs import {0}\nfrom petastorm.unischema import Unis
 FIELD = 'UnischemaField("x", np.float32, (), {0}, False)\n'
 
 
-@pytest.mark.parametrize("codec", ["DataframeColumnCodec", "ScalarCodec", "CompressedImageCodec"])
+@each("DataframeColumnCodec", "ScalarCodec", "CompressedImageCodec")
 def test_classes_that_are_made_from_codecs_hold_the_file(codec: str) -> None:
     text = f"{IMPORT.format(codec)}\nclass Own({codec}):\n    pass\n\n\n{FIELD.format('Own()')}"
     check_held(text, "PM117", "Own")
 
 
-@pytest.mark.parametrize(
-    ("head", "codec", "name"),
-    [
-        ("class Own:\n    pass\n", "Own()", "Own()"),
-        ("import acme.codecs as c\n", "c.Jpeg2000()", "c.Jpeg2000()"),
-    ],
+@each(
+    ("class Own:\n    pass\n", "Own()", "Own()"),
+    ("import acme.codecs as c\n", "c.Jpeg2000()", "c.Jpeg2000()"),
 )
 def test_fields_with_a_class_of_the_project_hold_it(head: str, codec: str, name: str) -> None:
     text = f"{head}from petastorm.unischema import UnischemaField\n{FIELD.format(codec)}"
     check_held(text.replace("False", "nullable=False"), "PM117", name)
 
 
-@pytest.mark.parametrize("codec", ["None", "ScalarCodec(IntegerType())", "made()", "codec"])
+@each("None", "ScalarCodec(IntegerType())", "made()", "codec")
 def test_codecs_of_petastorm_and_what_is_not_known_hold_nothing(codec: str) -> None:
     check_moves(
         "from acme.compat import ScalarCodec, made\n"
@@ -145,6 +135,6 @@ def test_classes_that_are_made_from_the_base_of_indexers_hold_the_file() -> None
     check_held(INDEXER.format("RowGroupIndexerBase"), "PM117", "Own")
 
 
-@pytest.mark.parametrize("base", ["SingleFieldIndexer", "FieldNotNullIndexer"])
+@each("SingleFieldIndexer", "FieldNotNullIndexer")
 def test_indexers_that_are_made_from_those_of_petastorm_move(base: str) -> None:
     check_rewrite(INDEXER.format(base), INDEXER.format(base).replace("petastorm", "mdstorm"))

@@ -1,36 +1,29 @@
 """Tests of types that the converter's loaders fail."""
 
-import pytest
-from tests.migrate.checks import check_finding
+from tests.migrate.checks import check_finding, each
 
 from mdstorm_migrate.api import migrate
 
 LOADER = "from petastorm.pytorch import DataLoader\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "fragment"),
-    [
-        ("isinstance(x, DataLoader)", "DataLoader"),
-        ("isinstance(x, (list, DataLoader))", "DataLoader"),
-        (
-            "import petastorm.pytorch\nisinstance(x, petastorm.pytorch.LoaderBase)",
-            "petastorm.pytorch.LoaderBase",
-        ),
-    ],
+@each(
+    ("isinstance(x, DataLoader)", "DataLoader"),
+    ("isinstance(x, (list, DataLoader))", "DataLoader"),
+    (
+        "import petastorm.pytorch\nisinstance(x, petastorm.pytorch.LoaderBase)",
+        "petastorm.pytorch.LoaderBase",
+    ),
 )
 def test_it_is_named(text: str, fragment: str) -> None:
     check_finding(LOADER + text, "PM118", fragment)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "isinstance(x, list)",
-        "l = DataLoader(r)\nisinstance(l, DataLoader)",
-        "from petastorm.pytorch import InMemBatchedDataLoader as M\n"
-        "k = M if fast else DataLoader\nl = k(r)\nisinstance(l, DataLoader)",
-    ],
+@each(
+    "isinstance(x, list)",
+    "l = DataLoader(r)\nisinstance(l, DataLoader)",
+    "from petastorm.pytorch import InMemBatchedDataLoader as M\n"
+    "k = M if fast else DataLoader\nl = k(r)\nisinstance(l, DataLoader)",
 )
 def test_objects_of_the_file_itself_are_what_they_were(text: str) -> None:
     assert not migrate(LOADER + text).findings

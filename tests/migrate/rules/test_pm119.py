@@ -1,40 +1,33 @@
 """The files of a converter's copy."""
 
-import pytest
-from tests.migrate.checks import check_held, check_rewrite
+from tests.migrate.checks import check_held, check_rewrite, each
 
 MADE = "from petastorm.spark import make_spark_converter\nc = make_spark_converter(df)\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "fragment"),
-    [
-        ("spark.read.parquet(*c.file_urls)", "c.file_urls"),
-        ("glob(f'{c.cache_dir_url}/*.parquet')", "c.cache_dir_url"),
-        ("urls = c.file_urls\npq.read_table(urls[0])", "urls"),
-        ("for url in self.c.file_urls: pd.read_parquet(url)", "url"),
-        ("pd.read_parquet(c.file_urls[0].replace('file://', ''))", "c.file_urls"),
-        ("all(u.endswith('.parquet') for u in c.file_urls)", "u"),
-        ("[pq.ParquetFile(u) for u in c.file_urls]", "u"),
-        ("paths = [u[7:] for u in c.file_urls]\npq.ParquetDataset(paths)", "paths"),
-        ("x = c.cache_dir_url.strip()\ny = os.path.join(x, '*')\nfor z in y: open(z)", "z"),
-    ],
+@each(
+    ("spark.read.parquet(*c.file_urls)", "c.file_urls"),
+    ("glob(f'{c.cache_dir_url}/*.parquet')", "c.cache_dir_url"),
+    ("urls = c.file_urls\npq.read_table(urls[0])", "urls"),
+    ("for url in self.c.file_urls: pd.read_parquet(url)", "url"),
+    ("pd.read_parquet(c.file_urls[0].replace('file://', ''))", "c.file_urls"),
+    ("all(u.endswith('.parquet') for u in c.file_urls)", "u"),
+    ("[pq.ParquetFile(u) for u in c.file_urls]", "u"),
+    ("paths = [u[7:] for u in c.file_urls]\npq.ParquetDataset(paths)", "paths"),
+    ("x = c.cache_dir_url.strip()\ny = os.path.join(x, '*')\nfor z in y: open(z)", "z"),
 )
 def test_what_reads_parquet_is_named(text: str, fragment: str) -> None:
     check_held(MADE + text, "PM119", fragment)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "from petastorm import make_batch_reader\nmake_batch_reader(c.file_urls)\n",
-        "print(c.cache_dir_url, len(c.file_urls))\nlog.info('%s', c.file_urls)\n",
-        "assert c.file_urls\n",
-        "import petastorm\nr = petastorm.make_batch_reader(c.file_urls)\nloads(r)\n",
-        "def read_all(x): pass\nread_all(c.file_urls)\n",
-        "from petastorm.spark import SparkDatasetConverter\n"
-        "SparkDatasetConverter(c.cache_dir_url, c.file_urls, 1)\n",
-    ],
+@each(
+    "from petastorm import make_batch_reader\nmake_batch_reader(c.file_urls)\n",
+    "print(c.cache_dir_url, len(c.file_urls))\nlog.info('%s', c.file_urls)\n",
+    "assert c.file_urls\n",
+    "import petastorm\nr = petastorm.make_batch_reader(c.file_urls)\nloads(r)\n",
+    "def read_all(x): pass\nread_all(c.file_urls)\n",
+    "from petastorm.spark import SparkDatasetConverter\n"
+    "SparkDatasetConverter(c.cache_dir_url, c.file_urls, 1)\n",
 )
 def test_readers_of_ours_and_logs_take_them(text: str) -> None:
     check_rewrite(MADE + text, (MADE + text).replace("petastorm", "mdstorm"))

@@ -4,21 +4,25 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.migrate.checks import check_finding, check_held, check_moves, check_rewrite, write_files
+from tests.migrate.checks import (
+    check_finding,
+    check_held,
+    check_moves,
+    check_rewrite,
+    each,
+    write_files,
+)
 
 from mdstorm_migrate.api import migrate
 
 HEAD = "import petastorm_contrib as pc\nfrom petastorm import make_reader\n\n"
 
 
-@pytest.mark.parametrize(
-    "use",
-    [
-        "with make_reader(url) as reader:\n    pc.wrap(reader)\n",
-        "reader = make_reader(url)\npc.io.wrap(rows=reader.next)\n",
-        "pc.wrap(make_reader(url))\n",
-        "pc.wrap(make_reader, url)\n",
-    ],
+@each(
+    "with make_reader(url) as reader:\n    pc.wrap(reader)\n",
+    "reader = make_reader(url)\npc.io.wrap(rows=reader.next)\n",
+    "pc.wrap(make_reader(url))\n",
+    "pc.wrap(make_reader, url)\n",
 )
 def test_what_gets_an_object_holds_the_file(use: str, tmp_path: Path) -> None:
     path = str(tmp_path / "a.py")
@@ -32,7 +36,7 @@ def test_what_gets_none_is_mentioned(tmp_path: Path) -> None:
     check_finding(text, "PM127", "petastorm_contrib as pc", path)
 
 
-@pytest.mark.parametrize("place", ["petastorm_contrib.py", "src/petastorm_contrib/__init__.py"])
+@each("petastorm_contrib.py", "src/petastorm_contrib/__init__.py")
 def test_a_module_of_the_project_is_its_own(place: str, tmp_path: Path) -> None:
     write_files(tmp_path, {place: ""})
     text = f"{HEAD}pc.wrap(make_reader(url))\n"
@@ -40,16 +44,13 @@ def test_a_module_of_the_project_is_its_own(place: str, tmp_path: Path) -> None:
     check_rewrite(text, after, str(tmp_path / "jobs" / "a.py"))
 
 
-@pytest.mark.parametrize(
-    ("head", "function", "arguments"),
-    [
-        ("from somelib import create", "create", '"m", petastorm_args={"schema": S}'),
-        ("import store\nc = store.connect()", "c.write", 'df, data_format="petastorm", schema=S'),
-        ("from hops import featurestore as fs", "fs.create", "df, S"),
-        ("from somelib import create", "create", 'data_format="petastorm", petastorm_args=PUT'),
-        ("from horovod.spark.data_loaders.pytorch_data_loaders import Loads", "Loads", "S, 32"),
-        ("from somelib import create", "create", "petastorm_args=dict(schema=[S])"),
-    ],
+@each(
+    ("from somelib import create", "create", '"m", petastorm_args={"schema": S}'),
+    ("import store\nc = store.connect()", "c.write", 'df, data_format="petastorm", schema=S'),
+    ("from hops import featurestore as fs", "fs.create", "df, S"),
+    ("from somelib import create", "create", 'data_format="petastorm", petastorm_args=PUT'),
+    ("from horovod.spark.data_loaders.pytorch_data_loaders import Loads", "Loads", "S, 32"),
+    ("from somelib import create", "create", "petastorm_args=dict(schema=[S])"),
 )
 def test_what_another_library_gives_to_petastorm_holds_the_file(
     head: str, function: str, arguments: str
@@ -73,14 +74,11 @@ def test_few_paths_are_looked_at_for_a_file_of_many_calls(
     assert len(looked) < 2_000
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        'store.write(df, petastorm_args={"a": 1})',
-        'store.write(df, data_format="petastorm")',
-        'store.write(df, data_format="parquet", schema=S)',
-        'write(df, petastorm_args={"schema": S})',
-    ],
+@each(
+    'store.write(df, petastorm_args={"a": 1})',
+    'store.write(df, data_format="petastorm")',
+    'store.write(df, data_format="parquet", schema=S)',
+    'write(df, petastorm_args={"schema": S})',
 )
 def test_what_gets_no_object_or_is_not_of_a_library_moves(call: str) -> None:
     text = (
@@ -108,9 +106,7 @@ READER = "import petastorm\n"
 SCHEMA = "from petastorm.unischema import Unischema\nSCHEMA = Unischema('S', [])\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "fragment"),
-    [
+@each(
         (f"{READER}s = pickle.loads(meta[UNISCHEMA_KEY])", "pickle.loads(meta[UNISCHEMA_KEY])"),
         (f"{READER}schema = pickle.load(f)", "pickle.load(f)"),
         (f"{READER}isinstance(pickle.loads(one), petastorm.unischema.Unischema)",
@@ -119,21 +115,17 @@ SCHEMA = "from petastorm.unischema import Unischema\nSCHEMA = Unischema('S', [])
         (f"{SCHEMA}pickle.dump(SCHEMA.fields, f)", "pickle.dump(SCHEMA.fields, f)"),
         (f"{SCHEMA}torch.save((model, SCHEMA), 'm.pt')", "torch.save((model, SCHEMA), 'm.pt')"),
         (f"{SCHEMA}q.put(pickle.dumps(Unischema('T', [])))", "pickle.dumps(Unischema('T', []))"),
-    ],
-)  # fmt: skip
+    )  # fmt: skip
 def test_pickles_of_its_objects_hold_the_file(text: str, fragment: str) -> None:
     check_held(text, "PM127", fragment)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "torch.save(model.state_dict(), 'm.pt')",
-        "pickle.dump(SCHEMA.name, f)",
-        "blob = pickle.dumps(SCHEMA)\ncopy = pickle.loads(blob)",
-        "model = pickle.load(f)",
-        "net.load_state_dict(torch.load(path))",
-    ],
+@each(
+    "torch.save(model.state_dict(), 'm.pt')",
+    "pickle.dump(SCHEMA.name, f)",
+    "blob = pickle.dumps(SCHEMA)\ncopy = pickle.loads(blob)",
+    "model = pickle.load(f)",
+    "net.load_state_dict(torch.load(path))",
 )
 def test_other_pickles_hold_nothing(text: str) -> None:
     result = migrate(SCHEMA + text)

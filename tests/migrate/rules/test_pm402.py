@@ -1,7 +1,6 @@
 """``pyproject.toml``."""
 
-import pytest
-from tests.migrate.checks import check_held, check_noop, check_rewrite
+from tests.migrate.checks import check_held, check_noop, check_rewrite, each
 
 PATH = "pyproject.toml"
 
@@ -16,13 +15,10 @@ def test_a_constraint_has_no_extras() -> None:
     check_rewrite(text.format("petastorm[tf]<1"), text.format("mdstorm"), PATH)
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("'^0.11'", "'*'"),
-        ("{version = '>=0.9', optional = true}", "{version = '*', optional = true}"),
-        ("{ version = '0.11.5', extras = ['opencv'] }", "{ version = '*', extras = ['images'] }"),
-    ],
+@each(
+    ("'^0.11'", "'*'"),
+    ("{version = '>=0.9', optional = true}", "{version = '*', optional = true}"),
+    ("{ version = '0.11.5', extras = ['opencv'] }", "{ version = '*', extras = ['images'] }"),
 )
 def test_dependencies_of_poetry_and_pixi_are_renamed(before: str, after: str) -> None:
     tables = ("dependencies", "dev-dependencies", "group.train.dependencies")
@@ -40,14 +36,11 @@ def test_a_dependency_of_poetry_may_be_a_table_and_an_extra() -> None:
     check_rewrite(text.format("petastorm", '"^0.11"'), text.format("mdstorm", '"*"'), PATH)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        'petastorm = { git = "https://host/petastorm.git" }',
-        'petastorm = "0.9+acme"',
-        'petastorm = { version = "^0.11", python = "<3.10" }',
-        "petastorm = {version = '0.1', markers = \"python_version < '3.10'\"}",
-    ],
+@each(
+    'petastorm = { git = "https://host/petastorm.git" }',
+    'petastorm = "0.9+acme"',
+    'petastorm = { version = "^0.11", python = "<3.10" }',
+    "petastorm = {version = '0.1', markers = \"python_version < '3.10'\"}",
 )
 def test_copies_and_dependencies_of_old_pythons_need_manual_review(line: str) -> None:
     check_held(f"[tool.poetry.dependencies]\n{line}\n", "PM402", "petastorm", PATH)
@@ -60,13 +53,10 @@ def test_a_dependency_waits_with_the_source_that_uv_takes_it_from() -> None:
     check_held(text, "PM402", "petastorm", PATH)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        '[project]\nname = "petastorm"\ndescription = "petastorm>=1"\n',
-        '[tool.other]\nx = ["petastorm==0.12.1"]\n',
-        '[project]\nkeywords = ["petastorm"]\n',
-    ],
+@each(
+    '[project]\nname = "petastorm"\ndescription = "petastorm>=1"\n',
+    '[tool.other]\nx = ["petastorm==0.12.1"]\n',
+    '[project]\nkeywords = ["petastorm"]\n',
 )
 def test_other_strings_stay(text: str) -> None:
     check_noop(text, PATH)

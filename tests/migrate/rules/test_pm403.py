@@ -1,44 +1,34 @@
 """``setup.py``, ``setup.cfg``, and code that installs."""
 
-import pytest
-from tests.migrate.checks import check_finding, check_held, check_noop, check_rewrite
+from tests.migrate.checks import check_finding, check_held, check_noop, check_rewrite, each
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "setup(install_requires=['{}'])\n",
-        'REQ = ["{}", "numpy<1.20"]\n',
-        'EXTRAS = {{"train": ["{}"]}}\n',
-        'REQUIRED = "{}"\n',
-        'REQUIRED = """\nnumpy\n{}\n""".split("\\n")\n',
-    ],
+@each(
+    "setup(install_requires=['{}'])\n",
+    'REQ = ["{}", "numpy<1.20"]\n',
+    'EXTRAS = {{"train": ["{}"]}}\n',
+    'REQUIRED = "{}"\n',
+    'REQUIRED = """\nnumpy\n{}\n""".split("\\n")\n',
 )
 def test_requirements_of_a_setup_script_are_renamed(text: str) -> None:
     check_rewrite(text.format("petastorm[torch]>=0.9"), text.format("mdstorm[torch]"), "setup.py")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        'setup(packages=["petastorm"], keywords=["petastorm"])\n',
-        'setup(name="petastorm", description="uses petastorm")\n',
-        '"""Requires petastorm==0.12."""\n',
-    ],
+@each(
+    'setup(packages=["petastorm"], keywords=["petastorm"])\n',
+    'setup(name="petastorm", description="uses petastorm")\n',
+    '"""Requires petastorm==0.12."""\n',
 )
 def test_other_strings_of_a_setup_script_stay(text: str) -> None:
     check_noop(text, "setup.py")
 
 
-@pytest.mark.parametrize(
-    ("text", "fragment"),
-    [
-        ('R = ["petastorm==" + VERSION]\n', '"petastorm=="'),
-        ('R = [f"petastorm=={V}"]\n', 'f"petastorm=={V}"'),
-        ('R = ["petastorm @ git+https://host/x"]\n', "petastorm @ git+https://host/x"),
-        ('L = ["git+https://host/petastorm.git"]\n', "git+https://host/petastorm.git"),
-        ('@pypi(packages={"petastorm": "0.12"})\ndef f(): ...\n', '"petastorm"'),
-    ],
+@each(
+    ('R = ["petastorm==" + VERSION]\n', '"petastorm=="'),
+    ('R = [f"petastorm=={V}"]\n', 'f"petastorm=={V}"'),
+    ('R = ["petastorm @ git+https://host/x"]\n', "petastorm @ git+https://host/x"),
+    ('L = ["git+https://host/petastorm.git"]\n', "git+https://host/petastorm.git"),
+    ('@pypi(packages={"petastorm": "0.12"})\ndef f(): ...\n', '"petastorm"'),
 )
 def test_what_is_put_together_or_comes_from_elsewhere_needs_manual_review(
     text: str, fragment: str
@@ -57,34 +47,28 @@ def test_the_name_of_a_project_is_no_requirement() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        'dbutils.library.installPyPI("{}")\n',
-        'run([python, "-m", "pip", "install", "{}"])\n',
-        'os.system("pip install -q {} numpy==1.19")\n',
-        'ray.init(runtime_env={{"pip": ["{}", "torch"]}})\n',
-        '@udf(packages=["{}"])\ndef f(): ...\n',
-        'session.install("{}")\n',
-        'session.run("python", "-m", "pip", "install", "{}")\n',
-        'dependencies.add_pip_package("{}")\n',
-        "@task.virtualenv(requirements=['{}'])\ndef f(): ...\n",
-        'libraries = [{{"pypi": {{"package": "{}"}}}}]\n',
-        'Library(pypi=PythonPyPiLibrary(package="{}"))\n',
-    ],
+@each(
+    'dbutils.library.installPyPI("{}")\n',
+    'run([python, "-m", "pip", "install", "{}"])\n',
+    'os.system("pip install -q {} numpy==1.19")\n',
+    'ray.init(runtime_env={{"pip": ["{}", "torch"]}})\n',
+    '@udf(packages=["{}"])\ndef f(): ...\n',
+    'session.install("{}")\n',
+    'session.run("python", "-m", "pip", "install", "{}")\n',
+    'dependencies.add_pip_package("{}")\n',
+    "@task.virtualenv(requirements=['{}'])\ndef f(): ...\n",
+    'libraries = [{{"pypi": {{"package": "{}"}}}}]\n',
+    'Library(pypi=PythonPyPiLibrary(package="{}"))\n',
 )
 def test_code_that_installs_petastorm_installs_mdstorm(text: str) -> None:
     check_rewrite(text.format("petastorm"), text.format("mdstorm"), "module.py")
     check_rewrite(text.format("petastorm==0.12.1"), text.format("mdstorm"), "module.py")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        'session.conda_install("petastorm")\n',
-        'CondaDependencies.create(conda_packages=["petastorm==0.11"])\n',
-        'log_model(conda_env={"dependencies": ["petastorm", {"pip": ["mlflow"]}]})\n',
-    ],
+@each(
+    'session.conda_install("petastorm")\n',
+    'CondaDependencies.create(conda_packages=["petastorm==0.11"])\n',
+    'log_model(conda_env={"dependencies": ["petastorm", {"pip": ["mlflow"]}]})\n',
 )
 def test_what_code_installs_by_conda_needs_manual_review(text: str) -> None:
     check_noop(text, "module.py")
@@ -92,13 +76,7 @@ def test_what_code_installs_by_conda_needs_manual_review(text: str) -> None:
     check_finding(text, "PM403", fragment, "module.py")
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "python3 -m {}.etl.dataset_metadata a",
-        "pip install {0} && python -c 'import {0}.reader'",
-    ],
-)
+@each("python3 -m {}.etl.dataset_metadata a", "pip install {0} && python -c 'import {0}.reader'")
 def test_commands_of_code_run_mdstorm(command: str) -> None:
     before, after = (f'run("{command.format(name)}")\n' for name in ("petastorm", "mdstorm"))
     check_rewrite(before, after, "module.py")
@@ -110,24 +88,21 @@ def test_a_command_in_a_message_keeps_the_quotes_apart() -> None:
     check_rewrite(text.format("petastorm", "petastorm"), after, "module.py")
 
 
-@pytest.mark.parametrize("version", ['version="0.9.8"', "version=PINNED", '"0.9.8"'])
+@each('version="0.9.8"', "version=PINNED", '"0.9.8"')
 def test_a_version_that_is_given_apart_goes(version: str) -> None:
     before = f'dbutils.library.installPyPI("petastorm", {version}, repo="x")\n'
     check_rewrite(before, 'dbutils.library.installPyPI("mdstorm", repo="x")\n', "module.py")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        'engine = "petastorm"\n',
-        'CELLS = """%pip install petastorm==0.8.2\nfrom petastorm import make_reader"""\n',
-        'print("please install petastorm first")\n',
-        'names = ["petastorm", "arrow"]\n',
-        'packages = {"petastorm": 1}[x]\nspeed = {"petastorm": "3.1"}\n',
-        'REQUIRED = ["petastorm", "torch"]\n',
-        'raise ImportError("needs petastorm>=0.7: pip install reco[petastorm]")\n',
-        'files = files(package="petastorm"), {"package": "petastorm"}\n',
-    ],
+@each(
+    'engine = "petastorm"\n',
+    'CELLS = """%pip install petastorm==0.8.2\nfrom petastorm import make_reader"""\n',
+    'print("please install petastorm first")\n',
+    'names = ["petastorm", "arrow"]\n',
+    'packages = {"petastorm": 1}[x]\nspeed = {"petastorm": "3.1"}\n',
+    'REQUIRED = ["petastorm", "torch"]\n',
+    'raise ImportError("needs petastorm>=0.7: pip install reco[petastorm]")\n',
+    'files = files(package="petastorm"), {"package": "petastorm"}\n',
 )
 def test_other_strings_of_code_stay(text: str) -> None:
     check_noop(text, "module.py")

@@ -1,7 +1,7 @@
 """Environments and recipes of conda."""
 
 import pytest
-from tests.migrate.checks import check_held, check_noop, check_rewrite
+from tests.migrate.checks import check_held, check_noop, check_rewrite, each
 
 ENVIRONMENT = """\
 name: train
@@ -52,15 +52,12 @@ def test_a_recipe_cannot_require_what_only_pip_has() -> None:
     check_held(text, "PM404", "petastorm >=0.9", "meta.yaml")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "name: petastorm\n",
-        "# - petastorm\n",
-        "prefix: /envs/petastorm\n",
-        "dependencies:\n  - x\n\n- y\nformats:\n  - petastorm\n",
-        "formats:\n- petastorm\n",
-    ],
+@each(
+    "name: petastorm\n",
+    "# - petastorm\n",
+    "prefix: /envs/petastorm\n",
+    "dependencies:\n  - x\n\n- y\nformats:\n  - petastorm\n",
+    "formats:\n- petastorm\n",
 )
 def test_other_lines_stay(text: str) -> None:
     check_noop(text, "environment.yml")

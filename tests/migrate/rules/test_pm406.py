@@ -1,41 +1,37 @@
 """Install commands, in all files that have some."""
 
-import pytest
-from tests.migrate.checks import check_held, check_noop, check_rewrite
+from tests.migrate.checks import check_held, check_noop, check_rewrite, each
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("pip install petastorm", "pip install mdstorm"),
-        ("pip3 install -U 'petastorm==0.12.1' a==1", "pip3 install -U 'mdstorm' a==1"),
-        ("python -m pip install petastorm>=0.11", "python -m pip install mdstorm"),
-        ('pip install "petastorm[torch]"', 'pip install "mdstorm[torch]"'),
-        ("pip install --no-deps petastorm==${V} && x", "pip install --no-deps mdstorm && x"),
-        ("pip install a \\\n  petastorm==0.9 \\\n  b", "pip install a \\\n  mdstorm \\\n  b"),
-        ("uv pip install petastorm", "uv pip install mdstorm"),
-        ("uv add petastorm", "uv add mdstorm"),
-        ("poetry add petastorm@^0.12", "poetry add mdstorm"),
-        ("pipenv install petastorm==0.9", "pipenv install mdstorm"),
-        ("pip download petastorm==0.9 -d w", "pip download mdstorm -d w"),
-        ("$(PIP) install petastorm", "$(PIP) install mdstorm"),
-        (
-            "python -m petastorm.etl.petastorm_generate_metadata a",
-            "python -m mdstorm.etl.petastorm_generate_metadata a",
-        ),
-        (
-            "python -c 'import a, petastorm as p; petastorm.reader.make_reader(\"petastorm\")'",
-            "python -c 'import a, mdstorm as p; mdstorm.reader.make_reader(\"petastorm\")'",
-        ),
-        (
-            'python -u -c "\nfrom petastorm import make_reader as r, TransformSpec\n" && x',
-            'python -u -c "\nfrom mdstorm import make_reader as r, TransformSpec\n" && x',
-        ),
-        (
-            "x && petastorm-generate-metadata.py --dataset_url a",
-            "x && python3 -m mdstorm.etl.petastorm_generate_metadata --dataset_url a",
-        ),
-    ],
+@each(
+    ("pip install petastorm", "pip install mdstorm"),
+    ("pip3 install -U 'petastorm==0.12.1' a==1", "pip3 install -U 'mdstorm' a==1"),
+    ("python -m pip install petastorm>=0.11", "python -m pip install mdstorm"),
+    ('pip install "petastorm[torch]"', 'pip install "mdstorm[torch]"'),
+    ("pip install --no-deps petastorm==${V} && x", "pip install --no-deps mdstorm && x"),
+    ("pip install a \\\n  petastorm==0.9 \\\n  b", "pip install a \\\n  mdstorm \\\n  b"),
+    ("uv pip install petastorm", "uv pip install mdstorm"),
+    ("uv add petastorm", "uv add mdstorm"),
+    ("poetry add petastorm@^0.12", "poetry add mdstorm"),
+    ("pipenv install petastorm==0.9", "pipenv install mdstorm"),
+    ("pip download petastorm==0.9 -d w", "pip download mdstorm -d w"),
+    ("$(PIP) install petastorm", "$(PIP) install mdstorm"),
+    (
+        "python -m petastorm.etl.petastorm_generate_metadata a",
+        "python -m mdstorm.etl.petastorm_generate_metadata a",
+    ),
+    (
+        "python -c 'import a, petastorm as p; petastorm.reader.make_reader(\"petastorm\")'",
+        "python -c 'import a, mdstorm as p; mdstorm.reader.make_reader(\"petastorm\")'",
+    ),
+    (
+        'python -u -c "\nfrom petastorm import make_reader as r, TransformSpec\n" && x',
+        'python -u -c "\nfrom mdstorm import make_reader as r, TransformSpec\n" && x',
+    ),
+    (
+        "x && petastorm-generate-metadata.py --dataset_url a",
+        "x && python3 -m mdstorm.etl.petastorm_generate_metadata --dataset_url a",
+    ),
 )
 def test_commands_install_and_run_mdstorm(before: str, after: str) -> None:
     for path, frame in (
@@ -47,38 +43,32 @@ def test_commands_install_and_run_mdstorm(before: str, after: str) -> None:
         check_rewrite(frame.format(before), frame.format(after), path)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "# pip install petastorm\n",
-        "echo petastorm\n",
-        "pip install petastorm-extra reco[petastorm] 'reco[tf,petastorm]'\n",
-        'pip install -e .[dev,petastorm] && pip install "${WHEEL}[petastorm]" dist/*[petastorm]\n',
-        "python -c 'from petastorm.reader import make_reader, ArrowReaderWorker'\n",
-        "python -c 'from petastorm.reader import (make_reader,\n  ArrowReaderWorker)'\n",
-        "python -c 'import petastorm; assert petastorm.__version__ == \"0.12\"'\n",
-        "./petastorm-generate-metadata.py a\npetastorm-generate-metadata.py.bak\n",
-        "petastorm-throughput.py a\npython -m petastorm.tools.copy_dataset a b\n",
-        "pip install -r petastorm.txt\n",
-        "pip install --no-binary petastorm numpy\n",
-        "pip install -e petastorm --target petastorm -c petastorm\n",
-        "poetry install -E petastorm --with dev,petastorm --extras 'torch petastorm'\n",
-        "conda create -n petastorm python=3.10\n",
-        "cd petastorm && pip install .\n",
-    ],
+@each(
+    "# pip install petastorm\n",
+    "echo petastorm\n",
+    "pip install petastorm-extra reco[petastorm] 'reco[tf,petastorm]'\n",
+    'pip install -e .[dev,petastorm] && pip install "${WHEEL}[petastorm]" dist/*[petastorm]\n',
+    "python -c 'from petastorm.reader import make_reader, ArrowReaderWorker'\n",
+    "python -c 'from petastorm.reader import (make_reader,\n  ArrowReaderWorker)'\n",
+    "python -c 'import petastorm; assert petastorm.__version__ == \"0.12\"'\n",
+    "./petastorm-generate-metadata.py a\npetastorm-generate-metadata.py.bak\n",
+    "petastorm-throughput.py a\npython -m petastorm.tools.copy_dataset a b\n",
+    "pip install -r petastorm.txt\n",
+    "pip install --no-binary petastorm numpy\n",
+    "pip install -e petastorm --target petastorm -c petastorm\n",
+    "poetry install -E petastorm --with dev,petastorm --extras 'torch petastorm'\n",
+    "conda create -n petastorm python=3.10\n",
+    "cd petastorm && pip install .\n",
 )
 def test_other_commands_stay(text: str) -> None:
     check_noop(text, "setup.sh")
 
 
-@pytest.mark.parametrize(
-    ("text", "fragment"),
-    [
-        ("conda install -c conda-forge petastorm\n", "petastorm"),
-        ("pip install git+https://host/petastorm.git@m\n", "git+https://host/petastorm.git@m"),
-        ("pip install petastorm==0.9+acme\n", "petastorm==0.9+acme"),
-        ("pip install hops-petastorm\n", "hops-petastorm"),
-    ],
+@each(
+    ("conda install -c conda-forge petastorm\n", "petastorm"),
+    ("pip install git+https://host/petastorm.git@m\n", "git+https://host/petastorm.git@m"),
+    ("pip install petastorm==0.9+acme\n", "petastorm==0.9+acme"),
+    ("pip install hops-petastorm\n", "hops-petastorm"),
 )
 def test_conda_and_copies_need_manual_review(text: str, fragment: str) -> None:
     check_held(text, "PM406", fragment, "setup.sh")

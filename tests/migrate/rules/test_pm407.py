@@ -1,21 +1,17 @@
 """Magics of notebooks that install."""
 
-import pytest
-from tests.migrate.checks import check_rewrite
+from tests.migrate.checks import check_rewrite, each
 
 NOTEBOOK = "# Databricks notebook source\n# MAGIC {}\n\n# COMMAND ----------\n\n{}\n"
 CODE = "from {}.pytorch import DataLoader"
 
 
-@pytest.mark.parametrize(
-    ("magic", "needed"),
-    [
-        ("%pip install {}", '"mdstorm[torch]"'),
-        ("!pip install -q {}", '"mdstorm[torch]"'),
-        ("%sh pip install {}", '"mdstorm[torch]"'),
-        ("%pip install \\\n# MAGIC   {} \\\n# MAGIC   x", '"mdstorm[torch]"'),
-        ("%pip install {} torch==2.2", "mdstorm"),  # which brings what the extra would
-    ],
+@each(
+    ("%pip install {}", '"mdstorm[torch]"'),
+    ("!pip install -q {}", '"mdstorm[torch]"'),
+    ("%sh pip install {}", '"mdstorm[torch]"'),
+    ("%pip install \\\n# MAGIC   {} \\\n# MAGIC   x", '"mdstorm[torch]"'),
+    ("%pip install {} torch==2.2", "mdstorm"),  # which brings what the extra would
 )
 def test_magics_install_what_the_code_needs(magic: str, needed: str) -> None:
     before = NOTEBOOK.format(magic.format("petastorm==0.12.1"), CODE.format("petastorm"))

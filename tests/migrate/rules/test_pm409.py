@@ -1,53 +1,43 @@
 """Definitions of clusters and jobs."""
 
-import pytest
-from tests.migrate.checks import check_noop, check_rewrite
+from tests.migrate.checks import check_noop, check_rewrite, each
 
 
-@pytest.mark.parametrize(
-    ("path", "before", "after"),
-    [
-        ("a.json", '{"package":"petastorm[tf]<1", "e": 1}', '{"package":"mdstorm[tf]", "e": 1}'),
-        ("a.json", '{"dependencies": ["petastorm", "a"]}', '{"dependencies": ["mdstorm", "a"]}'),
-        ("a.yml", "- pypi: {package: petastorm==1.0}\n", "- pypi: {package: mdstorm}\n"),
-        ("a.yml", '- pypi:\n   package: "petastorm" # c\n', '- pypi:\n   package: "mdstorm" # c\n'),
-        ("a.yml", "requirements:\n- petastorm==0.1\n- a\n", "requirements:\n- mdstorm\n- a\n"),
-        ("a.yml", "run: |\n  pip install petastorm\n", "run: |\n  pip install mdstorm\n"),
-        (
-            "a.yml",
-            "- python -m petastorm.etl.dataset_metadata x\n",
-            "- python -m mdstorm.etl.dataset_metadata x\n",
-        ),
-    ],
+@each(
+    ("a.json", '{"package":"petastorm[tf]<1", "e": 1}', '{"package":"mdstorm[tf]", "e": 1}'),
+    ("a.json", '{"dependencies": ["petastorm", "a"]}', '{"dependencies": ["mdstorm", "a"]}'),
+    ("a.yml", "- pypi: {package: petastorm==1.0}\n", "- pypi: {package: mdstorm}\n"),
+    ("a.yml", '- pypi:\n   package: "petastorm" # c\n', '- pypi:\n   package: "mdstorm" # c\n'),
+    ("a.yml", "requirements:\n- petastorm==0.1\n- a\n", "requirements:\n- mdstorm\n- a\n"),
+    ("a.yml", "run: |\n  pip install petastorm\n", "run: |\n  pip install mdstorm\n"),
+    (
+        "a.yml",
+        "- python -m petastorm.etl.dataset_metadata x\n",
+        "- python -m mdstorm.etl.dataset_metadata x\n",
+    ),
 )
 def test_json_and_yaml_are_rewritten(path: str, before: str, after: str) -> None:
     check_rewrite(before, after, path, unsafe=True)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        'script: ["pip install {}", "pytest -m petastorm"]\n',
-        'script: ["pip install a", "pytest -m petastorm", "pip install {}"]\n',
-        'command: ["pip", "install", "numpy", "{}"]\n',
-    ],
+@each(
+    'script: ["pip install {}", "pytest -m petastorm"]\n',
+    'script: ["pip install a", "pytest -m petastorm", "pip install {}"]\n',
+    'command: ["pip", "install", "numpy", "{}"]\n',
 )
 def test_strings_of_a_list_are_commands_or_words_of_one(text: str) -> None:
     check_rewrite(text.format("petastorm==0.12.1"), text.format("mdstorm"), ".gitlab-ci.yml")
 
 
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [
-        ("conf.yaml", "name: petastorm\n"),
-        ("conf.yaml", "format: petastorm\n"),
-        ("conf.yaml", "paths:\n  - petastorm\n"),
-        ("mkdocs.yml", "package: petastorm\n"),
-        ("mkdocs.yml", '[{"package": "petastorm"}]\n'),
-        ("ci.yml", "script:\n  - pytest -m petastorm\n"),
-        ("ci.yml", "- name: import petastorm\n"),
-        ("ci.yml", "v: petastorm\nlibraries:\n  - whl: /x/petastorm.whl\n"),
-    ],
+@each(
+    ("conf.yaml", "name: petastorm\n"),
+    ("conf.yaml", "format: petastorm\n"),
+    ("conf.yaml", "paths:\n  - petastorm\n"),
+    ("mkdocs.yml", "package: petastorm\n"),
+    ("mkdocs.yml", '[{"package": "petastorm"}]\n'),
+    ("ci.yml", "script:\n  - pytest -m petastorm\n"),
+    ("ci.yml", "- name: import petastorm\n"),
+    ("ci.yml", "v: petastorm\nlibraries:\n  - whl: /x/petastorm.whl\n"),
 )
 def test_other_values_stay(path: str, text: str) -> None:
     check_noop(text, path, unsafe=True)

@@ -1,27 +1,23 @@
 """Code in documentation."""
 
-import pytest
-from tests.migrate.checks import check_finding, check_noop
+from tests.migrate.checks import check_finding, check_noop, each
 
 from mdstorm_migrate.api import migrate
 
 
-@pytest.mark.parametrize(
-    ("text", "fragment"),
-    [
-        ("```python\nimport x\nfrom petastorm import y\n```\n", "from petastorm"),
-        ("~~~\npip install petastorm\n~~~\n", "pip install petastorm"),
-        ("Try:\n\n    >>> from petastorm.codecs import x\n    >>> x\n", "from petastorm"),
-        ("```\n>>> import petastorm\n```\n", ">>> import petastorm"),
-        ("Try\n\n    pip install petastorm==1\n", "pip install petastorm"),
-        ("Try\n\n    python -m petastorm.tools.x a\n", "petastorm.t"),
-        ('```\n$ python -c "from petastorm import x"\n```\n', '"from petastorm'),
-        ("```text\npetastorm[torch]==0.9.2\n```\n", "petastorm[torch]=="),
-        ("```python\nform petastorm import make_reader\n```\n", "petastorm import"),
-        ("```python\nimport petastorm\n", "import petastorm"),
-        ("Run `pip install petastorm` first.\n", "pip install petastorm"),
-        (">>>\n.. code-block:: python\n\n   import petastorm\n", "   import petastorm"),
-    ],
+@each(
+    ("```python\nimport x\nfrom petastorm import y\n```\n", "from petastorm"),
+    ("~~~\npip install petastorm\n~~~\n", "pip install petastorm"),
+    ("Try:\n\n    >>> from petastorm.codecs import x\n    >>> x\n", "from petastorm"),
+    ("```\n>>> import petastorm\n```\n", ">>> import petastorm"),
+    ("Try\n\n    pip install petastorm==1\n", "pip install petastorm"),
+    ("Try\n\n    python -m petastorm.tools.x a\n", "petastorm.t"),
+    ('```\n$ python -c "from petastorm import x"\n```\n', '"from petastorm'),
+    ("```text\npetastorm[torch]==0.9.2\n```\n", "petastorm[torch]=="),
+    ("```python\nform petastorm import make_reader\n```\n", "petastorm import"),
+    ("```python\nimport petastorm\n", "import petastorm"),
+    ("Run `pip install petastorm` first.\n", "pip install petastorm"),
+    (">>>\n.. code-block:: python\n\n   import petastorm\n", "   import petastorm"),
 )
 def test_a_block_of_code_is_reported_once(text: str, fragment: str) -> None:
     check_finding(text, "PM410", fragment, "README.md")

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 from tests.mds_backend.fuzz.mutations import damaged_bytes
+from tests.migrate.checks import each
 
 from mdstorm_migrate.api import migrate
 from mdstorm_migrate.run import migration, together
@@ -76,16 +77,13 @@ def test_a_mistake_of_ours_costs_one_file(tmp_path: Path, monkeypatch: pytest.Mo
     assert path.read_text() == USE
 
 
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [
-        ("a.py", "from petastorm import make_reader\n"),
-        ("a.py", "# %%\nfrom petastorm import make_reader\n# %%\nProse it is.\n"),
-        ("a.ipynb", '{"cells": [{"cell_type": "code", "source": "from petastorm import spark"}]}'),
-    ],
+@each(
+    ("a.py", "from petastorm import make_reader\n"),
+    ("a.py", "# %%\nfrom petastorm import make_reader\n# %%\nProse it is.\n"),
+    ("a.ipynb", '{"cells": [{"cell_type": "code", "source": "from petastorm import spark"}]}'),
 )
 def test_an_edit_that_would_break_a_cell_is_not_applied(
-    monkeypatch: pytest.MonkeyPatch, path: str, text: str
+    path: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mdstorm_migrate.rules.pm101_imports.renamed", lambda old: "mdstorm (")
     monkeypatch.setattr(
@@ -122,9 +120,9 @@ def test_names_of_files_may_hold_any_bytes(tmp_path: Path) -> None:
     assert [one.changed for one in outcomes] == [False, True, True]
 
 
-@pytest.mark.parametrize("folder", [Path(), Path("part")])
+@each(Path(), Path("part"))
 def test_a_folder_that_is_a_package_itself_is_migrated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: Path
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     folder.mkdir(exist_ok=True)
@@ -155,9 +153,9 @@ def test_damaged_files_raise_nothing_and_are_migrated_once() -> None:
             assert migrate(first.output, path=path.name).output == first.output, (seed, path)
 
 
-@pytest.mark.parametrize("name", ["a.py", "requirements.txt", "a.sh", "environment.yml"])
+@each("a.py", "requirements.txt", "a.sh", "environment.yml")
 def test_a_file_with_lone_carriage_returns_gets_no_second_comment(
-    tmp_path: Path, name: str
+    name: str, tmp_path: Path
 ) -> None:
     path = tmp_path / name
     lines = {

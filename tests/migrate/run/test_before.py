@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.migrate.checks import invoke, write_files
+from tests.migrate.checks import each, invoke, write_files
 
 from mdstorm_migrate.cli.audit import audit
 from mdstorm_migrate.cli.migrate import migrate
@@ -95,14 +95,11 @@ def test_of_many_files_that_name_petastorm_some_are_shown(tmp_path: Path) -> Non
     assert section(tmp_path)[-1] == "5 more files, which reports list"
 
 
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [
-        ("opencv-python==4.6.0.66\ndbus-python==1.2.18\n", "requirements.txt"),
-        ("- opencv-python: 3.4\n", "job.yml"),
-    ],
+@each(
+    ("opencv-python==4.6.0.66\ndbus-python==1.2.18\n", "requirements.txt"),
+    ("- opencv-python: 3.4\n", "job.yml"),
 )
-def test_the_version_of_a_package_is_none_of_python(tmp_path: Path, text: str, name: str) -> None:
+def test_the_version_of_a_package_is_none_of_python(text: str, name: str, tmp_path: Path) -> None:
     write(tmp_path, a_py=CODE)
     write_files(tmp_path, {name: text})
     assert not any("Python" in line for line in section(tmp_path))
@@ -185,9 +182,9 @@ def test_projects_beside_do_not_count(tmp_path: Path) -> None:
     assert [line for line in section(tmp_path) if "theirs" in line] == []
 
 
-@pytest.mark.parametrize("prefix", ["", "../link/"])
+@each("", "../link/")
 def test_files_named_by_any_path_are_those_of_their_repository(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prefix: str
+    prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repository = tmp_path / "r"
     subprocess.run(["git", "init", "-q", repository], check=True)
@@ -206,8 +203,8 @@ def test_nothing_is_said_where_nothing_uses_petastorm(tmp_path: Path) -> None:
     assert "before you run it" not in invoke(migrate, tmp_path).stderr
 
 
-@pytest.mark.parametrize("command", [migrate, audit])
-def test_the_section_is_in_reports_and_audits(tmp_path: Path, command: object) -> None:
+@each(migrate, audit)
+def test_the_section_is_in_reports_and_audits(command: object, tmp_path: Path) -> None:
     (tmp_path / "p").mkdir()
     write(tmp_path / "p", a_py=CODE, requirements_txt="petastorm\nnumpy==1.19\n")
     report = tmp_path / "report.json"
@@ -230,29 +227,26 @@ def after(root: Path, name: str = "requirements.txt") -> str:
     return first
 
 
-@pytest.mark.parametrize(
-    ("code", "listed", "required"),
-    [
-        (  # what came through Petastorm
-            "import pandas\nimport six\nfrom petastorm.tf_utils import make_petastorm_dataset\n",
-            "petastorm==0.11\nboto3\n",
-            "pandas\nsix\nmdstorm[tf]\nboto3\n",
-        ),
-        (  # what is listed already is not required again
-            f"import pandas\n{CODE}from petastorm.spark import make_spark_converter\n",
-            "petastorm\nTorch==2.2\npandas\npyspark\n",
-            "mdstorm\nTorch==2.2\npandas\npyspark\n",
-        ),
-        (  # pandas for transforms, also where Databricks runs the code
-            "from petastorm import TransformSpec\ndbutils.widgets.get('x')\n",
-            "petastorm\n",
-            "pandas\nmdstorm\n",
-        ),
-        ("import numpy\n", "petastorm==0.11\n", "petastorm==0.11\n"),  # no code uses it
-    ],
+@each(
+    (  # what came through Petastorm
+        "import pandas\nimport six\nfrom petastorm.tf_utils import make_petastorm_dataset\n",
+        "petastorm==0.11\nboto3\n",
+        "pandas\nsix\nmdstorm[tf]\nboto3\n",
+    ),
+    (  # what is listed already is not required again
+        f"import pandas\n{CODE}from petastorm.spark import make_spark_converter\n",
+        "petastorm\nTorch==2.2\npandas\npyspark\n",
+        "mdstorm\nTorch==2.2\npandas\npyspark\n",
+    ),
+    (  # pandas for transforms, also where Databricks runs the code
+        "from petastorm import TransformSpec\ndbutils.widgets.get('x')\n",
+        "petastorm\n",
+        "pandas\nmdstorm\n",
+    ),
+    ("import numpy\n", "petastorm==0.11\n", "petastorm==0.11\n"),  # no code uses it
 )
 def test_a_list_gets_the_extras_and_what_the_code_needs(
-    tmp_path: Path, code: str, listed: str, required: str
+    code: str, listed: str, required: str, tmp_path: Path
 ) -> None:
     write(tmp_path, src__a_py=code, requirements_txt=listed)
     assert after(tmp_path) == required
@@ -274,12 +268,9 @@ def test_spark_is_required_unless_the_host_has_made_the_session(tmp_path: Path) 
     assert after(tmp_path) == "mdstorm[spark]\n"
 
 
-@pytest.mark.parametrize(
-    ("session", "installed"),
-    [("None", "mdstorm"), ("SparkSession.builder.getOrCreate()", '"mdstorm[spark]"')],
-)
+@each(("None", "mdstorm"), ("SparkSession.builder.getOrCreate()", '"mdstorm[spark]"'))
 def test_a_notebook_installs_spark_where_it_builds_its_session(
-    tmp_path: Path, session: str, installed: str
+    session: str, installed: str, tmp_path: Path
 ) -> None:
     code = f"from petastorm.spark import make_spark_converter\nprint('pyspark')\nx = {session}"
     (tmp_path / "a.ipynb").write_text(notebook("%pip install petastorm", code))
@@ -305,7 +296,7 @@ def test_a_value_beside_which_there_is_no_room_is_told_what_to_type(tmp_path: Pa
     assert "add an entry like this one, with `mdstorm[torch]` in the place of Petastorm" in said
 
 
-@pytest.mark.parametrize("head", ["# Databricks notebook source\n", "import pyspark\n"])
+@each("# Databricks notebook source\n", "import pyspark\n")
 def test_a_cluster_of_databricks_has_pandas_and_spark(head: str, tmp_path: Path) -> None:
     text = '{{"spark_version": "15.4.x", "libraries": [{{"pypi": {{"package": "{}"}}}}]}}\n'
     (tmp_path / "job.json").write_text(text.format("petastorm==0.11"))
@@ -313,45 +304,42 @@ def test_a_cluster_of_databricks_has_pandas_and_spark(head: str, tmp_path: Path)
     assert after(tmp_path, "job.json") == text.format("mdstorm[torch]")
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "beside"),
-    [
-        ("requirements.txt", "petastorm==0.11\nx\n", "mdstorm[torch]\npetastorm==0.11\nx\n"),
-        ("a.sh", "pip install petastorm x\n", 'pip install "mdstorm[torch]" petastorm x\n'),
-        (
-            "setup.py",
-            "setup(install_requires=['petastorm>=0.9', 'x'])\n",
-            "setup(install_requires=['mdstorm[torch]', 'petastorm>=0.9', 'x'])\n",
-        ),
-        (
-            "setup.cfg",
-            "[options]\ninstall_requires =\n    petastorm\n    x\n",
-            "[options]\ninstall_requires =\n    petastorm\n    mdstorm[torch]\n    x\n",
-        ),
-        (
-            "pyproject.toml",
-            '[project]\ndependencies = [\n    "petastorm",\n    "x",\n]\n',
-            '[project]\ndependencies = [\n    "mdstorm[torch]",\n    "petastorm",\n    "x",\n]\n',
-        ),
-        (
-            "Pipfile",
-            '[packages]\npetastorm = "*"\nx = "*"\n',
-            '[packages]\nmdstorm = {version = "*", extras = ["torch"]}\npetastorm = "*"\nx = "*"\n',
-        ),
-        (
-            "environment.yml",
-            "dependencies:\n- pip:\n  - petastorm\n  - x\n",
-            "dependencies:\n- pip:\n  - mdstorm[torch]\n  - petastorm\n  - x\n",
-        ),
-        (
-            ".pre-commit-config.yaml",
-            "additional_dependencies: [petastorm, x]\n",
-            'additional_dependencies: ["mdstorm[torch]", petastorm, x]\n',
-        ),
-    ],
+@each(
+    ("requirements.txt", "petastorm==0.11\nx\n", "mdstorm[torch]\npetastorm==0.11\nx\n"),
+    ("a.sh", "pip install petastorm x\n", 'pip install "mdstorm[torch]" petastorm x\n'),
+    (
+        "setup.py",
+        "setup(install_requires=['petastorm>=0.9', 'x'])\n",
+        "setup(install_requires=['mdstorm[torch]', 'petastorm>=0.9', 'x'])\n",
+    ),
+    (
+        "setup.cfg",
+        "[options]\ninstall_requires =\n    petastorm\n    x\n",
+        "[options]\ninstall_requires =\n    petastorm\n    mdstorm[torch]\n    x\n",
+    ),
+    (
+        "pyproject.toml",
+        '[project]\ndependencies = [\n    "petastorm",\n    "x",\n]\n',
+        '[project]\ndependencies = [\n    "mdstorm[torch]",\n    "petastorm",\n    "x",\n]\n',
+    ),
+    (
+        "Pipfile",
+        '[packages]\npetastorm = "*"\nx = "*"\n',
+        '[packages]\nmdstorm = {version = "*", extras = ["torch"]}\npetastorm = "*"\nx = "*"\n',
+    ),
+    (
+        "environment.yml",
+        "dependencies:\n- pip:\n  - petastorm\n  - x\n",
+        "dependencies:\n- pip:\n  - mdstorm[torch]\n  - petastorm\n  - x\n",
+    ),
+    (
+        ".pre-commit-config.yaml",
+        "additional_dependencies: [petastorm, x]\n",
+        'additional_dependencies: ["mdstorm[torch]", petastorm, x]\n',
+    ),
 )
 def test_petastorm_leaves_from_beside_mdstorm_with_the_last_import(
-    tmp_path: Path, name: str, text: str, beside: str
+    name: str, text: str, beside: str, tmp_path: Path
 ) -> None:
     (tmp_path / name).write_text(text)
     write(tmp_path, a_py=CODE, b_py=STAYS)
@@ -362,8 +350,8 @@ def test_petastorm_leaves_from_beside_mdstorm_with_the_last_import(
     assert after(tmp_path, name) == left[1:]
 
 
-@pytest.mark.parametrize("code", [STAYS, "import numpy\n"])
-def test_what_else_says_petastorm_stays_with_its_requirement(tmp_path: Path, code: str) -> None:
+@each(STAYS, "import numpy\n")
+def test_what_else_says_petastorm_stays_with_its_requirement(code: str, tmp_path: Path) -> None:
     text = '[tool.poetry.dependencies]\npetastorm = "*"\n[tool.poetry.extras]\nx = ["petastorm"]\n'
     command = "python -m petastorm.etl.dataset_metadata a\n"
     write(tmp_path, a_py=code)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePath
 
 import pytest
+from tests.migrate.checks import each
 
 from mdstorm_migrate.api import migrate
 from mdstorm_migrate.base.edits import Class, Edit, EditError
@@ -20,14 +21,11 @@ from mdstorm_migrate.run.together import WriteError, run, write_file
 TEXT = "petastorm = 1\nother = 2\n"
 
 
-@pytest.mark.parametrize(
-    ("options", "output"),
-    [
-        ({}, TEXT),
-        ({"unsafe": True}, "a = 1\nb = 2\n"),
-        ({"unsafe": True, "ignore": ["PM902"]}, TEXT),
-        ({"unsafe": True, "select": ["PM901"]}, TEXT),
-    ],
+@each(
+    ({}, TEXT),
+    ({"unsafe": True}, "a = 1\nb = 2\n"),
+    ({"unsafe": True, "ignore": ["PM902"]}, TEXT),
+    ({"unsafe": True, "select": ["PM901"]}, TEXT),
 )
 def test_edits_of_a_group_are_applied_all_or_none(
     options: dict[str, object], output: str, monkeypatch: pytest.MonkeyPatch
@@ -44,12 +42,9 @@ def test_edits_of_a_group_are_applied_all_or_none(
     assert migrate(TEXT, **options).output == output  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        "make_reader(u,  # mdstorm: ignore[PM113]\n    shuffel=1)\n",
-        "make_reader(u,\n    shuffel=1,\n)  # mdstorm: ignore\n",
-    ],
+@each(
+    "make_reader(u,  # mdstorm: ignore[PM113]\n    shuffel=1)\n",
+    "make_reader(u,\n    shuffel=1,\n)  # mdstorm: ignore\n",
 )
 def test_a_comment_on_any_line_of_a_statement_keeps_rules_away(call: str) -> None:
     result = migrate(f"from petastorm import make_reader\n{call}")
@@ -57,14 +52,11 @@ def test_a_comment_on_any_line_of_a_statement_keeps_rules_away(call: str) -> Non
     assert result.findings == ()
 
 
-@pytest.mark.parametrize(
-    ("name", "good", "bad"),
-    [
-        ("pyproject.toml", 'a = "b"\n', 'a = "b", "c"\n'),
-        ("Pipfile", 'a = "b"\n', 'a = "b", "c"\n'),
-        ("job.JSON", '{"a": "b"}', '{"a": "b", }'),
-        ("tox.ini", "[a]\nb = c\n", "b = c\n"),
-    ],
+@each(
+    ("pyproject.toml", 'a = "b"\n', 'a = "b", "c"\n'),
+    ("Pipfile", 'a = "b"\n', 'a = "b", "c"\n'),
+    ("job.JSON", '{"a": "b"}', '{"a": "b", }'),
+    ("tox.ini", "[a]\nb = c\n", "b = c\n"),
 )
 def test_what_parsed_must_go_on_parsing(name: str, good: str, bad: str) -> None:
     path = PurePath(name)

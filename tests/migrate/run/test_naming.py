@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.migrate.checks import each
 from tests.migrate.run.test_together import READS, SCHEMA, WORKER, migrated
 
 from mdstorm_migrate.audit import audit
@@ -25,85 +26,82 @@ YAML = "reader:\n  _target_: petastorm.make_reader\n"
 RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instantiate(conf)\n"
 
 
-@pytest.mark.parametrize(
-    ("files", "moving"),
-    [
-        # both move
-        (
-            {"src/p/loader.py": LOADER, "tests/test_it.py": f"from p import loader\n{PATCH}"},
-            "src/p/loader.py tests/test_it.py",
-        ),
-        # the patch waits, and what it reaches with it
-        ({"loader.py": LOADER, "test_it.py": f"from loader import load\n{INTERNAL}"}, ""),
-        (
-            {
-                "p/loader.py": LOADER,
-                "p/app.py": "from . import loader\n",
-                "tests/test_it.py": f"from p.app import main\n{INTERNAL}",
-                "other.py": READS,
-            },
-            "other.py",
-        ),
-        # what is tested stays, so its mocks do; another test's move
-        (
-            {
-                "work.py": WORKER,
-                "loader.py": LOADER,
-                "test_work.py": f"import work\n{MOCK}",
-                "test_loader.py": f"import loader\n{PATCH}",
-            },
-            "loader.py test_loader.py",
-        ),
-        # mocks in a conftest are felt by all tests below it
-        ({"tests/conftest.py": MOCK, "tests/test_it.py": "import work\n", "work.py": WORKER}, ""),
-        (
-            {"tests/conftest.py": MOCK, "a/test_it.py": "import a\n", "a.py": READS},
-            "a.py tests/conftest.py",
-        ),
-        (
-            {
-                "tests/conftest.py": INTERNAL,
-                "tests/test_it.py": "import loader\n",
-                "loader.py": LOADER,
-                "other.py": READS,
-            },
-            "other.py",
-        ),
-        # helpers that patch, and what runs beside them
-        (
-            {
-                "fakes.py": f"{MOCK}sys.modules['petastorm.reader.worker'] = 1\n",
-                "main.py": "import fakes\nimport loader\n",
-                "loader.py": LOADER,
-            },
-            "",
-        ),
-        # so are assignments to parts of modules
-        ({"fixes.py": ASSIGNS, "train.py": f"import fixes\n{READS}", "a.py": READS}, "a.py"),
-        # patches of what a plugin finds by a name that is put together
-        ({"app.py": FINDS, "test_app.py": f"import app\n{PATCH}", "work.py": WORKER}, ""),
-        # Sphinx imports all code
-        ({"docs/conf.py": SPHINX, "a.py": READS}, "a.py docs/conf.py"),
-        ({"docs/conf.py": SPHINX, "a.py": READS, "work.py": WORKER}, "a.py"),
-        # a name of the project's own is nothing to wait for
-        (
-            {
-                "loader.py": LOADER,
-                "work.py": WORKER,
-                "test_it.py": "import loader\n@patch('loader.make_reader')\ndef test(r): ...\n",
-            },
-            "loader.py",
-        ),
-        # names in Python, made by another file
-        (
-            {
-                "conf.py": "CONF = {'_target_': 'petastorm.make_reader'}\n",
-                "main.py": f"from conf import CONF\n{RESOLVES}{WORKER}",
-                "other.py": READS,
-            },
-            "other.py",
-        ),
-    ],
+@each(
+    # both move
+    (
+        {"src/p/loader.py": LOADER, "tests/test_it.py": f"from p import loader\n{PATCH}"},
+        "src/p/loader.py tests/test_it.py",
+    ),
+    # the patch waits, and what it reaches with it
+    ({"loader.py": LOADER, "test_it.py": f"from loader import load\n{INTERNAL}"}, ""),
+    (
+        {
+            "p/loader.py": LOADER,
+            "p/app.py": "from . import loader\n",
+            "tests/test_it.py": f"from p.app import main\n{INTERNAL}",
+            "other.py": READS,
+        },
+        "other.py",
+    ),
+    # what is tested stays, so its mocks do; another test's move
+    (
+        {
+            "work.py": WORKER,
+            "loader.py": LOADER,
+            "test_work.py": f"import work\n{MOCK}",
+            "test_loader.py": f"import loader\n{PATCH}",
+        },
+        "loader.py test_loader.py",
+    ),
+    # mocks in a conftest are felt by all tests below it
+    ({"tests/conftest.py": MOCK, "tests/test_it.py": "import work\n", "work.py": WORKER}, ""),
+    (
+        {"tests/conftest.py": MOCK, "a/test_it.py": "import a\n", "a.py": READS},
+        "a.py tests/conftest.py",
+    ),
+    (
+        {
+            "tests/conftest.py": INTERNAL,
+            "tests/test_it.py": "import loader\n",
+            "loader.py": LOADER,
+            "other.py": READS,
+        },
+        "other.py",
+    ),
+    # helpers that patch, and what runs beside them
+    (
+        {
+            "fakes.py": f"{MOCK}sys.modules['petastorm.reader.worker'] = 1\n",
+            "main.py": "import fakes\nimport loader\n",
+            "loader.py": LOADER,
+        },
+        "",
+    ),
+    # so are assignments to parts of modules
+    ({"fixes.py": ASSIGNS, "train.py": f"import fixes\n{READS}", "a.py": READS}, "a.py"),
+    # patches of what a plugin finds by a name that is put together
+    ({"app.py": FINDS, "test_app.py": f"import app\n{PATCH}", "work.py": WORKER}, ""),
+    # Sphinx imports all code
+    ({"docs/conf.py": SPHINX, "a.py": READS}, "a.py docs/conf.py"),
+    ({"docs/conf.py": SPHINX, "a.py": READS, "work.py": WORKER}, "a.py"),
+    # a name of the project's own is nothing to wait for
+    (
+        {
+            "loader.py": LOADER,
+            "work.py": WORKER,
+            "test_it.py": "import loader\n@patch('loader.make_reader')\ndef test(r): ...\n",
+        },
+        "loader.py",
+    ),
+    # names in Python, made by another file
+    (
+        {
+            "conf.py": "CONF = {'_target_': 'petastorm.make_reader'}\n",
+            "main.py": f"from conf import CONF\n{RESOLVES}{WORKER}",
+            "other.py": READS,
+        },
+        "other.py",
+    ),
 )
 def test_patches_move_with_what_they_reach(
     files: dict[str, str], moving: str, tmp_path: Path
@@ -167,7 +165,7 @@ def _parts(count: int) -> dict[str, str]:
     return files | {"p0/part.py": "from base import SCHEMA\n", f"m{count - 1}.py": last}
 
 
-@pytest.mark.parametrize("make", [_chain, _star, _parts])
+@each(_chain, _star, _parts)
 def test_work_grows_as_the_number_of_files_does(
     make: Callable[[int], dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-import pytest
+from tests.migrate.checks import each
 
 from mdstorm_migrate.api import migrate
 from mdstorm_migrate.base.edits import Finding
@@ -72,7 +72,7 @@ HOLDS = (
 )
 
 
-@pytest.mark.parametrize("unsafe", [False, True])
+@each(False, True)
 def test_all_that_keeps_a_file_with_petastorm_is_one_cause(unsafe: bool) -> None:
     result = migrate(HOLDS, unsafe=unsafe)
     assert result.output.splitlines()[0].startswith(f"{MARK} PM107: `petastorm.hdfs`")
@@ -92,16 +92,13 @@ def test_the_comment_of_a_cause_stays_the_only_one_when_its_place_is_settled() -
     )
 
 
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [
-        ("requirements.txt", f"numpy\n{MARK} PM401: see what the fork changes\nmdstorm\n"),
-        ("Dockerfile", f"FROM x\n{MARK} pin this\nRUN pip install mdstorm\n"),
-        ("databricks.yml", f"a:\n  {MARK} PM409: name the package\n  - b\n"),
-        ("pyproject.toml", f"[project]\n{MARK} PM402: see the fork\nname = 'x'\n"),
-        ("environment.yml", f"dependencies:\n{MARK} PM404: take it out\n- pip\n"),
-        ("a.py", f"# Databricks notebook source\n# MAGIC %sh\n# MAGIC {MARK} ask\n# MAGIC ls\n"),
-    ],
+@each(
+    ("requirements.txt", f"numpy\n{MARK} PM401: see what the fork changes\nmdstorm\n"),
+    ("Dockerfile", f"FROM x\n{MARK} pin this\nRUN pip install mdstorm\n"),
+    ("databricks.yml", f"a:\n  {MARK} PM409: name the package\n  - b\n"),
+    ("pyproject.toml", f"[project]\n{MARK} PM402: see the fork\nname = 'x'\n"),
+    ("environment.yml", f"dependencies:\n{MARK} PM404: take it out\n- pip\n"),
+    ("a.py", f"# Databricks notebook source\n# MAGIC %sh\n# MAGIC {MARK} ask\n# MAGIC ls\n"),
 )
 def test_comments_count_in_every_kind_of_file(path: str, text: str) -> None:
     (found,) = manual(text, path)
@@ -126,15 +123,12 @@ def test_comments_in_notebooks_count_by_cell() -> None:
     assert (found.cell, found.line, found.is_open_todo) == (2, 2, True)
 
 
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [
-        ("a.py", f'x = "{MARK} PM107: in a string"\n'),
-        ("a.md", f"```\n{MARK} PM107: shown\n```\n"),
-        ("a.json", f'{{"text": "{MARK} PM107: quoted"}}\n'),
-        ("ci.yml", 'run: grep -rn "TODO(mdstorm)"\n'),
-        ("b.py", f"{MARK} PM107: mind\n# mdstorm: ignore-file\n"),
-    ],
+@each(
+    ("a.py", f'x = "{MARK} PM107: in a string"\n'),
+    ("a.md", f"```\n{MARK} PM107: shown\n```\n"),
+    ("a.json", f'{{"text": "{MARK} PM107: quoted"}}\n'),
+    ("ci.yml", 'run: grep -rn "TODO(mdstorm)"\n'),
+    ("b.py", f"{MARK} PM107: mind\n# mdstorm: ignore-file\n"),
 )
 def test_what_only_looks_like_a_comment_does_not_count(path: str, text: str) -> None:
     assert manual(text, path) == []

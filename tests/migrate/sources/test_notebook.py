@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.migrate.checks import check_moves, check_noop, check_rewrite
+from tests.migrate.checks import check_moves, check_noop, check_rewrite, each
 
 from mdstorm_migrate.api import Result, migrate
 from mdstorm_migrate.sources.notebook import JsonStrings
@@ -64,7 +64,7 @@ def test_all_but_the_sources_stays_byte_for_byte(style: dict[str, Any], end: str
     )
 
 
-@pytest.mark.parametrize("style", STYLES)
+@each(*STYLES)
 def test_new_lines_become_lines_of_the_list(style: dict[str, Any]) -> None:
     lines = ["x = 'é'\n", "from petastorm.reader import (\n", "    Reader,\n", "    Ventilator)"]
     after = [
@@ -79,15 +79,13 @@ def test_new_lines_become_lines_of_the_list(style: dict[str, Any]) -> None:
     check_rewrite(text, expected, "a.ipynb", todo=False, unsafe=True)
 
 
-@pytest.mark.parametrize(
-    ("start", "stop", "spelt"), [(0, 2, "b\\n"), (0, 1, 'b\\n", "'), (2, 2, 'b\\n", "')]
-)
+@each((0, 2, "b\\n"), (0, 1, 'b\\n", "'), (2, 2, 'b\\n", "'))
 def test_what_ends_a_line_ends_its_string(start: int, stop: int, spelt: str) -> None:
     strings = JsonStrings(r'["a\n", "c"]', [(2, 5), (9, 10)], is_list=True)
     assert strings.spell("b\n", start, stop) == spelt
 
 
-@pytest.mark.parametrize("magic", ["%%time\n", "%%writefile a.py\n"])
+@each("%%time\n", "%%writefile a.py\n")
 def test_a_comment_becomes_a_line_of_its_own_in_its_cell(magic: str) -> None:
     lines = [magic, "from petastorm.reader import Ventilator"]
     result = migrate(json.dumps(notebook(lines), indent=1), path="a.ipynb")
@@ -98,19 +96,16 @@ def test_a_comment_becomes_a_line_of_its_own_in_its_cell(magic: str) -> None:
     assert not migrate(result.output, path="a.ipynb").changed
 
 
-@pytest.mark.parametrize(
-    "magic",
-    [
-        "%matplotlib inline",
-        "!pip install -q \\\n   numpy",
-        "  ! ls",
-        "files = !ls *.py",
-        "value, b = %timeit -o f()",
-        "len?",
-        "?len",
-        "pip install numpy",
-        "%run ./00_helpers",
-    ],
+@each(
+    "%matplotlib inline",
+    "!pip install -q \\\n   numpy",
+    "  ! ls",
+    "files = !ls *.py",
+    "value, b = %timeit -o f()",
+    "len?",
+    "?len",
+    "pip install numpy",
+    "%run ./00_helpers",
 )
 def test_magics_are_passed_over(magic: str) -> None:
     before = (
@@ -119,17 +114,14 @@ def test_magics_are_passed_over(magic: str) -> None:
     check_cells(before)
 
 
-@pytest.mark.parametrize("name", ["time", "capture out", "timeit -n 3", "local", "pyspark"])
+@each("time", "capture out", "timeit -n 3", "local", "pyspark")
 def test_python_goes_on_below_some_magics(name: str) -> None:
     check_cells(f"%%{name}\nfrom petastorm import make_reader")
 
 
-@pytest.mark.parametrize(
-    ("cell", "rule"),
-    [
-        *((f"{first}\nselect * from petastorm !! it's", "PM100") for first in OTHER_LANGUAGES),
-        ('%%configure -f\n{"conf": {"pyFiles": "hdfs:///libs/petastorm-0.9.2.zip"}}', "PM001"),
-    ],
+@each(
+    *((f"{first}\nselect * from petastorm !! it's", "PM100") for first in OTHER_LANGUAGES),
+    ('%%configure -f\n{"conf": {"pyFiles": "hdfs:///libs/petastorm-0.9.2.zip"}}', "PM001"),
 )
 def test_cells_in_other_languages_and_settings_of_a_session_are_named(cell: str, rule: str) -> None:
     text = json.dumps(notebook("x = 1\n", cell))
@@ -145,7 +137,7 @@ def test_a_name_that_a_magic_uses_keeps_its_name() -> None:
     assert "%time r = petastorm.make_reader(url)" in output
 
 
-@pytest.mark.parametrize("kernel", ["pyspark", "torchspark", "ipython"])
+@each("pyspark", "torchspark", "ipython")
 def test_kernels_that_are_python_by_another_name(kernel: str) -> None:
     text = json.dumps(notebook("from petastorm import make_reader\n", language=kernel))
     assert "from mdstorm import make_reader" in migrate(text, path="a.ipynb").output
@@ -157,19 +149,16 @@ def test_a_notebook_in_another_language_is_named() -> None:
     assert [found.rule for found in result.findings] == ["PM100"]
 
 
-@pytest.mark.parametrize("broken", ["x = = 3", "Das ist Prosa.", "f(\n", "read(FILL_IN path)"])
+@each("x = = 3", "Das ist Prosa.", "f(\n", "read(FILL_IN path)")
 def test_a_cell_that_is_not_python_is_stepped_over(broken: str) -> None:
     result = check_cells("import petastorm\n", broken, "%ls", "petastorm.make_reader(url)\n")
     assert result.findings == ()
 
 
-@pytest.mark.parametrize(
-    "broken",
-    [
-        "x = petastorm.make_reader(",
-        "!! pip install petastorm==0.12\nThat was it.",
-        "# TODO(mdstorm): PM107: ask\nx = = 1",
-    ],
+@each(
+    "x = petastorm.make_reader(",
+    "!! pip install petastorm==0.12\nThat was it.",
+    "# TODO(mdstorm): PM107: ask\nx = = 1",
 )
 def test_a_broken_cell_that_uses_petastorm_is_reported_alone(broken: str) -> None:
     cells = ["from petastorm import make_reader, codecs as Codec\n", broken, "make_reader(url)\n"]
@@ -195,15 +184,12 @@ def test_format_3_has_sheets() -> None:
     check_moves(text, "a.ipynb")
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ('{"cells": ["petastorm"', "broken JSON"),
-        ('["petastorm"]', "not a notebook"),
-        ('{"cells": ["petastorm"]}', "not a notebook"),
-        ('{"cells": [], "metadata": "petastorm"}', None),
-        ("[" * 100_000 + "petastorm", "broken JSON"),
-    ],
+@each(
+    ('{"cells": ["petastorm"', "broken JSON"),
+    ('["petastorm"]', "not a notebook"),
+    ('{"cells": ["petastorm"]}', "not a notebook"),
+    ('{"cells": [], "metadata": "petastorm"}', None),
+    ("[" * 100_000 + "petastorm", "broken JSON"),
 )
 def test_what_is_no_notebook_is_reported(text: str, reason: str | None) -> None:
     result: Result = migrate(text, path="a.ipynb")
@@ -211,7 +197,7 @@ def test_what_is_no_notebook_is_reported(text: str, reason: str | None) -> None:
     assert [reason in str(problem) for problem in result.errors] == [True] * (reason is not None)
 
 
-@pytest.mark.parametrize("magic", ["%%writefile a.py", "%%file a.py", '%%writefile -a "b/a b.py"'])
+@each("%%writefile a.py", "%%file a.py", '%%writefile -a "b/a b.py"')
 def test_a_written_file_has_names_of_its_own(magic: str) -> None:
     cell = f"{magic}\nimport petastorm\npetastorm.make_reader(1)"
     before = notebook("petastorm = 1\n", cell, "petastorm.real")
@@ -232,15 +218,12 @@ def test_a_written_file_that_cannot_be_parsed_is_named() -> None:
     assert '"import mdstorm as p"' in result.output
 
 
-@pytest.mark.parametrize(
-    "cell",
-    [
-        "%sh pip install petastorm && pip list",
-        '%sh /opt/bin/pip install "petastorm"',
-        "%sh cd /tmp\npip install petastorm",
-        "%%sh -e\npip install petastorm",
-        "%%writefile requirements.txt\nnumpy\npetastorm\n",
-    ],
+@each(
+    "%sh pip install petastorm && pip list",
+    '%sh /opt/bin/pip install "petastorm"',
+    "%sh cd /tmp\npip install petastorm",
+    "%%sh -e\npip install petastorm",
+    "%%writefile requirements.txt\nnumpy\npetastorm\n",
 )
 def test_shells_and_written_files_are_read_as_what_they_are(cell: str) -> None:
     check_cells(cell)
@@ -259,8 +242,6 @@ def test_cells_of_markdown_that_mention_petastorm_are_reported_and_stay() -> Non
     assert (said.rule, said.cls, said.cell, said.line) == ("PM100", "note", 1, 2)
 
 
-@pytest.mark.parametrize(
-    "line", ["# !pip install petastorm", "#%pip install -q petastorm x", "# pip install petastorm"]
-)
+@each("# !pip install petastorm", "#%pip install -q petastorm x", "# pip install petastorm")
 def test_commands_that_are_commented_out_install_mdstorm(line: str) -> None:
     check_cells([f"{line}\n", "import petastorm\n", "petastorm.make_reader(url)"])

@@ -7,7 +7,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.migrate.checks import check_finding, check_noop, check_rewrite
+from tests.migrate.checks import check_finding, check_noop, check_rewrite, each
 
 from mdstorm_migrate.api import migrate
 from mdstorm_migrate.base.edits import EditError
@@ -20,28 +20,25 @@ def migrated(data: bytes) -> Outcome:
     return migrate_bytes(data, None, PythonSource(), Settings())
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"\r\nfrom petastorm import make_reader\r\n\r\n\r\n# end",
-        b"from petastorm import make_reader\rx = 1\r",
-        b"x = 1\r\nfrom petastorm import make_reader\ny = 2\r",
-        codecs.BOM_UTF8 + b"from petastorm import make_reader\n",
-        codecs.BOM_UTF8 + b"# coding: utf-8\r\nfrom petastorm import make_reader\n",
-        b"# -*- coding: latin-1 -*-\nx = '\xe9\xff'; from petastorm import make_reader\n",
-        b"#!/usr/bin/python\n# vim: set fileencoding=cp1252 :\n# \x80\nimport petastorm.spark as s",
-        b"\x0cfrom petastorm import make_reader\n\x0c\n\x0cdef f():\n\t\x0c\n\tpass\n",
-        b"if x:\n\tfrom petastorm import make_reader\nelse:\n        pass\n",
-        "é = '\u2028\x0b\x1c😀'; from petastorm import make_reader\n".encode(),
-        b'"""a\x0cb\r\nc"""\r\nfrom petastorm import make_reader  # \tx  \r\n  \r\n',
-        b"if 1:\n  pass\n# \\\nfrom petastorm import make_reader\n\\\n\nx\n",
-    ],
+@each(
+    b"\r\nfrom petastorm import make_reader\r\n\r\n\r\n# end",
+    b"from petastorm import make_reader\rx = 1\r",
+    b"x = 1\r\nfrom petastorm import make_reader\ny = 2\r",
+    codecs.BOM_UTF8 + b"from petastorm import make_reader\n",
+    codecs.BOM_UTF8 + b"# coding: utf-8\r\nfrom petastorm import make_reader\n",
+    b"# -*- coding: latin-1 -*-\nx = '\xe9\xff'; from petastorm import make_reader\n",
+    b"#!/usr/bin/python\n# vim: set fileencoding=cp1252 :\n# \x80\nimport petastorm.spark as s",
+    b"\x0cfrom petastorm import make_reader\n\x0c\n\x0cdef f():\n\t\x0c\n\tpass\n",
+    b"if x:\n\tfrom petastorm import make_reader\nelse:\n        pass\n",
+    "é = '\u2028\x0b\x1c😀'; from petastorm import make_reader\n".encode(),
+    b'"""a\x0cb\r\nc"""\r\nfrom petastorm import make_reader  # \tx  \r\n  \r\n',
+    b"if 1:\n  pass\n# \\\nfrom petastorm import make_reader\n\\\n\nx\n",
 )
 def test_no_byte_changes_outside_of_an_edit(data: bytes) -> None:
     assert migrated(data).after == data.replace(b"petastorm", b"mdstorm")
 
 
-@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+@each("\n", "\r\n", "\r")
 def test_new_lines_end_as_the_others_do(newline: str) -> None:
     lines = ["# latin-1 é", "if x:", "\tfrom petastorm.unischema import Unischema, _fullmatch", ""]
     text = newline.join(lines)
@@ -58,17 +55,14 @@ def test_comments_can_be_written_in_any_encoding() -> None:
     assert b"TODO(mdstorm)" in migrated(data).after
 
 
-@pytest.mark.parametrize(
-    ("data", "reason"),
-    [
-        (b"import petastorm\nx = = 1\n", "line 2: not Python 3"),
-        (b"petastorm\xff\n", "not valid utf-8: byte 0xff"),
-        (b"import petastorm\n\0\x01\x02", "a binary file"),
-        (b"# coding: klingon\nimport petastorm\n", "unknown encoding: klingon"),
-        (b"# coding: utf-16\nimport petastorm\n", "utf-16"),
-        (b"import petastorm\nx = " + b"(" * 500 + b")" * 500, "too many nested parentheses"),
-        (b"import petastorm\nx = " + b"-" * 100_000 + b"1", "nested too deeply"),
-    ],
+@each(
+    (b"import petastorm\nx = = 1\n", "line 2: not Python 3"),
+    (b"petastorm\xff\n", "not valid utf-8: byte 0xff"),
+    (b"import petastorm\n\0\x01\x02", "a binary file"),
+    (b"# coding: klingon\nimport petastorm\n", "unknown encoding: klingon"),
+    (b"# coding: utf-16\nimport petastorm\n", "utf-16"),
+    (b"import petastorm\nx = " + b"(" * 500 + b")" * 500, "too many nested parentheses"),
+    (b"import petastorm\nx = " + b"-" * 100_000 + b"1", "nested too deeply"),
 )
 def test_what_cannot_be_read_stays_and_is_reported(data: bytes, reason: str) -> None:
     outcome = migrated(data)
@@ -93,7 +87,7 @@ def test_random_bytes_raise_nothing() -> None:
         assert outcome.problems or outcome.after is not None
 
 
-@pytest.mark.parametrize("divider", ["# %%\n", "#%% load\r\n", "# %% [markdown]\n"])
+@each("# %%\n", "#%% load\r\n", "# %% [markdown]\n")
 def test_percent_cells_may_hold_magics_and_prose(divider: str) -> None:
     cells = [
         b"%pip install petastorm==0.12.1\n!ls\n",
@@ -151,7 +145,7 @@ def test_a_comment_in_them_counts_once() -> None:
     assert [one.rule for one in again.findings] == ["PM402"]
 
 
-@pytest.mark.parametrize(("head", "end"), [("other", "# ///\n"), ("script", "")])
+@each(("other", "# ///\n"), ("script", ""))
 def test_other_comments_are_none(head: str, end: str) -> None:
     check_noop(f'# /// {head}\n# dependencies = ["petastorm"]\n{end}', "a.py")
 
@@ -173,18 +167,15 @@ def uncommented(text: str) -> str:
     return PREFIX.sub("", text)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "after"),
-    [
-        ("a = 1", "a = 10", "# MAGIC a = 10\n# MAGIC b"),
-        ("a = 1\n", "", "x = 1\n# MAGIC b"),
-        ("a = 1\nb = 2\n", "d\ne\nf\n", "# MAGIC d\n# MAGIC e\n# MAGIC f\n# MAGIC c"),
-        ("= 1\nb", "d\ne", "# MAGIC a d\n# MAGIC e = 2\n"),
-        (" 2\n", " 1, 2\n", "# MAGIC b = 1, 2\n# MAGIC c"),
-        ("2\nc = 3\n", "1\nd\n", "# MAGIC b = 1\n# MAGIC d\ny"),
-        ("x = 1", "z", "z\n# MAGIC a"),
-        ("y = 2", "z\nw", "# MAGIC c = 3\nz\nw\n"),
-    ],
+@each(
+    ("a = 1", "a = 10", "# MAGIC a = 10\n# MAGIC b"),
+    ("a = 1\n", "", "x = 1\n# MAGIC b"),
+    ("a = 1\nb = 2\n", "d\ne\nf\n", "# MAGIC d\n# MAGIC e\n# MAGIC f\n# MAGIC c"),
+    ("= 1\nb", "d\ne", "# MAGIC a d\n# MAGIC e = 2\n"),
+    (" 2\n", " 1, 2\n", "# MAGIC b = 1, 2\n# MAGIC c"),
+    ("2\nc = 3\n", "1\nd\n", "# MAGIC b = 1\n# MAGIC d\ny"),
+    ("x = 1", "z", "z\n# MAGIC a"),
+    ("y = 2", "z\nw", "# MAGIC c = 3\nz\nw\n"),
 )
 def test_an_edit_stays_in_the_comments(old: str, new: str, after: str) -> None:
     placement = placed()

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from tests.migrate.checks import check_held, check_noop, check_rewrite
+from tests.migrate.checks import check_held, check_noop, check_rewrite, each
 
 from mdstorm_migrate.api import migrate
 
@@ -11,28 +11,25 @@ HEADER = "# Databricks notebook source\n"
 COMMAND = "\n# COMMAND ----------\n\n"
 
 
-@pytest.mark.parametrize(
-    "cells",
-    [
-        ["import petastorm", "# MAGIC %md about petastorm", "petastorm.make_reader(url)"],
-        [  # cells that are not Python as a whole
-            "from petastorm.spark import make_spark_converter\nif x:\n  !rm -rf /tmp/x",
-            " import petastorm\n petastorm.make_reader(1)",
-            "# MAGIC %md about petastorm",
-            "%time x = 3",
-        ],
-        # Python in comments, also behind its magic and beside others
-        ["import petastorm", "# MAGIC %python\n# MAGIC petastorm.make_reader(url)\n", "r = 1"],
-        [
-            "# MAGIC %python\n# MAGIC from petastorm import (make_reader,\n"
-            "# MAGIC   reader)\n# MAGIC\n",
-            "# MAGIC %pip install petastorm\n",
-            "# MAGIC %md petastorm\n",
-            "# MAGIC %python\n# MAGIC if x:\n# MAGIC     reader.Reader, make_reader\n",
-        ],
-        ["import petastorm", "# MAGIC %python petastorm.make_reader(u)\n# MAGIC x = 1\n"],
-        ["# MAGIC %python\n# MAGIC !ls\n# MAGIC import petastorm\n", "petastorm.reader"],
+@each(
+    ["import petastorm", "# MAGIC %md about petastorm", "petastorm.make_reader(url)"],
+    [  # cells that are not Python as a whole
+        "from petastorm.spark import make_spark_converter\nif x:\n  !rm -rf /tmp/x",
+        " import petastorm\n petastorm.make_reader(1)",
+        "# MAGIC %md about petastorm",
+        "%time x = 3",
     ],
+    # Python in comments, also behind its magic and beside others
+    ["import petastorm", "# MAGIC %python\n# MAGIC petastorm.make_reader(url)\n", "r = 1"],
+    [
+        "# MAGIC %python\n# MAGIC from petastorm import (make_reader,\n"
+        "# MAGIC   reader)\n# MAGIC\n",
+        "# MAGIC %pip install petastorm\n",
+        "# MAGIC %md petastorm\n",
+        "# MAGIC %python\n# MAGIC if x:\n# MAGIC     reader.Reader, make_reader\n",
+    ],
+    ["import petastorm", "# MAGIC %python petastorm.make_reader(u)\n# MAGIC x = 1\n"],
+    ["# MAGIC %python\n# MAGIC !ls\n# MAGIC import petastorm\n", "petastorm.reader"],
 )
 def test_cells_are_one_module(cells: list[str]) -> None:
     before = HEADER + COMMAND.join(cells)
@@ -63,7 +60,7 @@ def test_places_are_those_of_the_file() -> None:
     assert f"{COMMAND} x = 1\n # TODO(mdstorm): PM107" in result.output
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@each("\n", "\r\n")
 def test_comments_are_inserted_as_lines_of_their_cell(end: str) -> None:
     cell = (
         "# MAGIC %python\n# MAGIC def f():\n# MAGIC     from petastorm.reader import Ventilator\n"
@@ -114,27 +111,21 @@ def test_commands_in_comments_install_mdstorm(start: str, magic: str) -> None:
     check_rewrite(text.replace("\n", "\r\n"), after.replace("\n", "\r\n"), "a.py")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "# !pip install petastorm\nx = 1\n",
-        "# %% [markdown]\n# !pip install petastorm\n",
-        "# %%\nx = '''\n# !pip install petastorm\n'''\n",
-    ],
+@each(
+    "# !pip install petastorm\nx = 1\n",
+    "# %% [markdown]\n# !pip install petastorm\n",
+    "# %%\nx = '''\n# !pip install petastorm\n'''\n",
 )
 def test_other_comments_stay(text: str) -> None:
     check_noop(text, "a.py")
 
 
-@pytest.mark.parametrize(
-    ("path", "head", "fence"),
-    [
-        ("a.md", JUPYTEXT, "```python"),
-        ("a.md", "---\nkernelspec:\n  name: x\n---\n", "```{code-cell} ipython3\n:tags: [a]"),
-        ("a.md", JUPYTEXT, "~~~python"),
-        ("a.qmd", "", "```{python}"),
-        ("a.Rmd", "", "```{python name, echo=FALSE}"),
-    ],
+@each(
+    ("a.md", JUPYTEXT, "```python"),
+    ("a.md", "---\nkernelspec:\n  name: x\n---\n", "```{code-cell} ipython3\n:tags: [a]"),
+    ("a.md", JUPYTEXT, "~~~python"),
+    ("a.qmd", "", "```{python}"),
+    ("a.Rmd", "", "```{python name, echo=FALSE}"),
 )
 def test_cells_of_a_page_are_migrated(path: str, head: str, fence: str) -> None:
     end = fence[:3]
@@ -166,7 +157,7 @@ def test_a_cell_that_is_broken_is_named_by_its_line() -> None:
     assert problem.line == text[: text.index("petastorm.f")].count("\n") + 1
 
 
-@pytest.mark.parametrize("fence", ["```python", '```python active="md"', "```text"])
+@each("```python", '```python active="md"', "```text")
 def test_pages_and_blocks_that_are_shown_alone_are_reported(fence: str) -> None:
     block = f"{fence}\nimport petastorm\n```\n"
     check_held(f"# A page\n\n{block}", "PM410", "import petastorm", "a.md")
