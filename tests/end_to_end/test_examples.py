@@ -1,29 +1,33 @@
-"""The examples run, do what they promise, and leave nothing behind."""
+"""The examples and the quick start run as a reader starts them, and do what they promise."""
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.programs import without_session
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+_TIMEOUT_SECONDS = 300
 
 
-def run(tmp_path: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run an example by Python; converted DataFrames must be gone afterwards."""
-    environment = {**os.environ, "TMPDIR": str(tmp_path), "COLUMNS": "120"}
+def run(folder: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run a command in a folder, where the commands of this Python are found first."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
-        [sys.executable, *command],
-        cwd=tmp_path,
-        env=environment,
+        command,
+        cwd=folder,
+        env={**without_session(), "PATH": path, "TMPDIR": str(folder), "COLUMNS": "120"},
         capture_output=True,
         text=True,
         check=False,
+        timeout=_TIMEOUT_SECONDS,
     )
     assert done.returncode == 0, done.stderr
-    assert list(tmp_path.rglob("*.mds")) == []
     return done
 
 
@@ -36,8 +40,9 @@ def test_every_example_is_tested_here_or_is_a_notebook() -> None:
 
 @pytest.mark.long
 def test_quickstart_trains_a_model_that_has_learned(tmp_path: Path) -> None:
-    done = run(tmp_path, EXAMPLES / "quickstart.py", "--rows", "4000", "--steps", "40")
+    done = run(tmp_path, "python", EXAMPLES / "quickstart.py", "--rows", "4000", "--steps", "40")
     assert done.stderr == ""  # Spark is kept quiet
+    assert list(tmp_path.rglob("*.mds")) == []  # nothing is left of converted DataFrames
     _, written, read, *held_out = done.stdout.splitlines()
     rows, size, seconds = numbers(written)
     assert 0.9 * 4000 < rows < 4000  # without the flights that were cancelled or diverted
@@ -48,3 +53,22 @@ def test_quickstart_trains_a_model_that_has_learned(tmp_path: Path) -> None:
 
 def numbers(line: str) -> list[float]:
     return [float(found.replace(",", "")) for found in re.findall(r"\d[\d,.]*", line)]
+
+
+def steps(text: str) -> list[tuple[str, str]]:
+    """Return the commands of a page, without those that install, and what it shows below each."""
+    blocks = "".join(re.findall(r"^```console\n(.*?)^```$", text, re.M | re.S))
+    found = re.findall(r"^\$ (.+)\n((?:[^$].*\n)*)", blocks, re.M)
+    return [step for step in found if step[0].startswith(("mdstorm", "python train"))]
+
+
+@pytest.mark.long
+def test_what_the_quick_start_with_code_of_petastorm_says_happens(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "quickstart" / "petastorm.md").read_text("utf-8")
+    files = re.findall(r"^<!-- file: (\S+) -->\n```python\n(.*?)^```$", text, re.M | re.S)
+    for name, code in files:
+        (tmp_path / name).write_text(code.replace("file:///tmp", tmp_path.as_uri()), "utf-8")
+    assert len(steps(text)) == 5
+    for command, shown in steps(text):
+        assert shown in run(tmp_path, *shlex.split(command)).stdout
+    assert (tmp_path / "train.py").read_text("utf-8").startswith("from mdstorm.spark import")
