@@ -13,8 +13,21 @@ def mentions(text: str, path: str | None = None) -> list[int]:
     return [found.line for found in result.findings if found.rule == CODE]
 
 
-def test_those_of_a_long_string_are_noted_by_line() -> None:
-    assert mentions('INIT = """#!/bin/sh\npip install petastorm\nrun petastorm\n"""\n') == [3]
+@each(
+    # those of a long string by its lines, without what another rule tells
+    ("a.py", 'INIT = """#!/bin/sh\npip install petastorm\nrun petastorm\n"""\n', 3),
+    ("a.py", 'names = ["petastorm", "petastorm"]\n', 1),  # once
+    ("a.py", 'NAMES = ("petastorm", "mdstorm")\nOLD = "petastorm"\n', 2),  # not that of both
+    # comments and prose of SQL are none
+    (
+        "a.sql",
+        "-- Databricks notebook source\n-- petastorm's cache\nSELECT petastorm -- petastorm\n"
+        "-- COMMAND ----------\n-- MAGIC %md\n-- MAGIC petastorm\n",
+        3,
+    ),
+)
+def test_a_line_is_noted(path: str, text: str, line: int) -> None:
+    assert mentions(text, path) == [line]
 
 
 @each(
@@ -61,10 +74,6 @@ def test_names_of_ones_own_comments_and_what_other_rules_tell_are_not(path: str,
     assert mentions(text, path) == []
 
 
-def test_a_line_counts_once() -> None:
-    assert mentions('names = ["petastorm", "petastorm"]\n') == [1]
-
-
 def test_the_note_shows_the_line_cut_where_it_is_long() -> None:
     text = f"    backend: petastorm {'x' * 200}\n"
     (found,) = migrate(text, path="a.yaml").findings
@@ -76,15 +85,3 @@ def test_a_long_file_of_them_is_counted() -> None:
     found = migrate(text, path="notes.txt").findings
     assert [one.line for one in found] == list(range(1, 12))
     assert found[-1].message.startswith("1,990 more lines")
-
-
-def test_comments_and_prose_of_sql_are_not_noted() -> None:
-    text = (
-        "-- Databricks notebook source\n-- petastorm's cache\nSELECT petastorm -- petastorm\n"
-        "-- COMMAND ----------\n-- MAGIC %md\n-- MAGIC petastorm\n"
-    )
-    assert mentions(text, "a.sql") == [3]
-
-
-def test_a_line_that_names_mdstorm_as_well_is_not_noted() -> None:
-    assert mentions('NAMES = ("petastorm", "mdstorm")\nOLD = "petastorm"\n') == [2]
