@@ -107,15 +107,14 @@ SCHEMA = "from petastorm.unischema import Unischema\nSCHEMA = Unischema('S', [])
 
 
 @each(
-        (f"{READER}s = pickle.loads(meta[UNISCHEMA_KEY])", "pickle.loads(meta[UNISCHEMA_KEY])"),
-        (f"{READER}schema = pickle.load(f)", "pickle.load(f)"),
-        (f"{READER}isinstance(pickle.loads(one), petastorm.unischema.Unischema)",
-         "pickle.loads(one)"),
-        (f"{SCHEMA}pickle.dump(SCHEMA, f)", "pickle.dump(SCHEMA, f)"),
-        (f"{SCHEMA}pickle.dump(SCHEMA.fields, f)", "pickle.dump(SCHEMA.fields, f)"),
-        (f"{SCHEMA}torch.save((model, SCHEMA), 'm.pt')", "torch.save((model, SCHEMA), 'm.pt')"),
-        (f"{SCHEMA}q.put(pickle.dumps(Unischema('T', [])))", "pickle.dumps(Unischema('T', []))"),
-    )  # fmt: skip
+    (f"{READER}s = pickle.loads(meta[UNISCHEMA_KEY])", "pickle.loads(meta[UNISCHEMA_KEY])"),
+    (f"{READER}schema = pickle.load(f)", "pickle.load(f)"),
+    (f"{READER}isinstance(pickle.loads(one), petastorm.unischema.Unischema)", "pickle.loads(one)"),
+    (f"{SCHEMA}pickle.dump(SCHEMA, f)", "pickle.dump(SCHEMA, f)"),
+    (f"{SCHEMA}pickle.dump(SCHEMA.fields, f)", "pickle.dump(SCHEMA.fields, f)"),
+    (f"{SCHEMA}torch.save((model, SCHEMA), 'm.pt')", "torch.save((model, SCHEMA), 'm.pt')"),
+    (f"{SCHEMA}q.put(pickle.dumps(Unischema('T', [])))", "pickle.dumps(Unischema('T', []))"),
+)
 def test_pickles_of_its_objects_hold_the_file(text: str, fragment: str) -> None:
     check_held(text, "PM127", fragment)
 
