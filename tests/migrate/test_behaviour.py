@@ -1,8 +1,9 @@
 """The promise that matters most: a migrated program computes what the program computed.
 
-The programs are as people wrote them for Petastorm, one for each way in which it is used. Each runs
+`programs` are as people wrote them for Petastorm, one for each way in which it is used. Each runs
 as it is, where ``import petastorm`` finds mdstorm, and migrated, where nothing of that name is
-found.
+found. `corpus` has files of every kind that people have, and what they become, to the byte; of
+these, the cells of two notebooks run here.
 """
 
 import json
@@ -15,6 +16,9 @@ import pytest
 from tests.installed import installed_as_petastorm
 
 from mdstorm_migrate.api import migrate
+from mdstorm_migrate.run.outcome import Outcome, Settings
+from mdstorm_migrate.run.together import migrate_alone
+from mdstorm_migrate.sources import find_source
 
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
 #: They take long, and others of the gate use the same parts of Petastorm.
@@ -25,16 +29,29 @@ LONG = {
 
 
 def run(text: str, path: Path, spark: Any, directory: Path) -> Any:
-    """Return what the `main` of a program computes, as JSON has it."""
+    """Return what the `main` of a program computes, or the `result` of a notebook, as JSON."""
     program = ModuleType(path.stem)
+    names = vars(program)
     directory.mkdir()
     # Pickles of its classes, and closures for Spark's workers, look for the module.
     sys.modules[path.stem] = program
     try:
-        exec(compile(text, path, "exec"), program.__dict__)
-        return json.loads(json.dumps(program.main(spark, str(directory))))
+        given = {"spark": spark, "directory": str(directory)}
+        names |= given
+        exec(compile(text, path, "exec"), names)
+        computed = names["main"](**given) if "main" in names else names["result"]
+        return json.loads(json.dumps(computed))
     finally:
         del sys.modules[path.stem]
+
+
+def check_same(before: str, after: str, path: Path, spark: Any, folder: Path) -> Any:
+    """Assert that two programs compute the same, the first by Petastorm's names, and return it."""
+    with installed_as_petastorm():
+        expected = run(before, path, spark, folder / "before")
+    assert "petastorm" not in sys.modules
+    assert run(after, path, spark, folder / "after") == expected
+    return expected
 
 
 @pytest.mark.parametrize(
@@ -52,8 +69,61 @@ def test_a_migrated_program_computes_the_same(
     result = migrate(path.read_text(), path=path)
     assert result.changed
     assert result.errors == ()
-    with installed_as_petastorm():
-        expected = run(result.source, path, classic_spark, tmp_path / "before")
-    assert "petastorm" not in sys.modules
-    computed = run(result.output, path, classic_spark, tmp_path / "after")
-    assert computed == expected
+    check_same(result.source, result.output, path, classic_spark, tmp_path)
+
+
+CORPUS = Path(__file__).parent / "corpus"
+BEFORE = CORPUS / "before"
+FILES = sorted(path.relative_to(BEFORE) for path in BEFORE.rglob("*.*") if path.is_file())
+
+
+def migrated(path: Path, data: bytes) -> bytes:
+    source = find_source(path, data)
+    assert source is not None
+    outcome = migrate_alone(data, path, source, Settings())
+    assert not outcome.problems
+    return outcome.after
+
+
+def manual(outcome: Outcome) -> list[str]:
+    return sorted(found.rule for found in outcome.findings if found.cls == "manual")
+
+
+@pytest.mark.parametrize("unsafe", [False, True])
+@pytest.mark.parametrize("folder", ["corpus/before", "programs"])
+def test_what_a_run_leaves_to_do_the_next_one_names_too(folder: str, unsafe: bool) -> None:
+    settings = Settings(unsafe)
+    for path in sorted((Path(__file__).parent / folder).rglob("*.*")):
+        source = find_source(path, path.read_bytes()) if path.is_file() else None
+        if source is not None:
+            first = migrate_alone(path.read_bytes(), path, source, settings)
+            second = migrate_alone(first.after, path, source, settings)
+            assert second.after == first.after, path
+            assert manual(second) == manual(first), path
+
+
+@pytest.mark.parametrize("name", FILES, ids=str)
+def test_a_file_becomes_what_it_should(name: Path) -> None:
+    path = BEFORE / name
+    after = (CORPUS / "after" / name).read_bytes()
+    assert migrated(path, path.read_bytes()) == after
+    assert migrated(path, after) == after
+
+
+def code_of(path: Path, data: bytes) -> str:
+    """Return the code of the cells in Python, without magics."""
+    source = find_source(path, data)
+    assert source is not None
+    (python,) = (one for one in source.read(data, path).documents if one.kind == "python")
+    return python.code
+
+
+@pytest.mark.parametrize("name", ["notebook.ipynb", "databricks.py"])
+def test_a_migrated_notebook_computes_the_same(
+    name: str, classic_spark: Any, set_conf: Any, tmp_path: Path
+) -> None:
+    set_conf("petastorm.spark.converter.parentCacheDirUrl", None)
+    path = BEFORE / name
+    before = path.read_bytes()
+    after = code_of(path, migrated(path, before))
+    assert len(check_same(code_of(path, before), after, path, classic_spark, tmp_path)) > 10

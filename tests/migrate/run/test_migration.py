@@ -1,11 +1,13 @@
-"""What becomes of the edits that rules make of a file, and how it is written."""
+"""What becomes of the edits of a file, how it is written, and files that cannot be read."""
 
 import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path, PurePath
+from random import Random
 
 import pytest
+from tests.mds_backend.fuzz.mutations import damaged_bytes
 from tests.migrate.checks import each
 
 from mdstorm_migrate.api import migrate
@@ -13,9 +15,9 @@ from mdstorm_migrate.base.edits import Class, Edit, EditError
 from mdstorm_migrate.packaging import rewriting
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.rules import Rule
-from mdstorm_migrate.run import migration
+from mdstorm_migrate.run import migration, together
 from mdstorm_migrate.run.migration import check_format
-from mdstorm_migrate.run.outcome import Settings
+from mdstorm_migrate.run.outcome import FileOutcome, Settings
 from mdstorm_migrate.run.together import WriteError, run, write_file
 
 TEXT = "petastorm = 1\nother = 2\n"
@@ -134,3 +136,162 @@ def test_a_write_that_fails_leaves_the_old_file(
 def test_a_file_that_is_gone_is_reported(tmp_path: Path) -> None:
     with pytest.raises(WriteError, match="No such file"):
         write_file(tmp_path / "a.py", b"old", b"new")
+
+
+USE = "from petastorm import make_reader\n"
+CORPORA = ("corpus", "programs", "projects", "wild", "wild2")
+SUFFIXES = (".cfg", ".ipynb", ".py", ".sh", ".toml", ".yml")
+
+
+def migrate_file(path: Path, settings: Settings, write: bool = False) -> FileOutcome | None:
+    return next(run([path], settings, write=write), None)
+
+
+def reason(outcome: FileOutcome | None) -> str:
+    assert outcome is not None
+    assert not outcome.changed
+    (problem,) = outcome.outcome.problems
+    return problem.reason
+
+
+def test_a_huge_file_is_named_if_it_uses_petastorm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(together, "LARGEST", 1 << 20)
+    path = tmp_path / "huge.py"
+    path.write_text(USE + "#\n" * (1 << 20))
+    assert reason(migrate_file(path, Settings(), write=True)) == "larger than 1 MiB"
+    assert path.read_text().startswith(USE)
+    path.write_text("#\n" * (1 << 20))
+    assert migrate_file(path, Settings()) is None
+
+
+def test_a_file_that_may_not_be_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "secret.py"
+    path.write_text(USE)
+
+    def refuse(_: Path) -> bytes:  # whoever runs the tests may be allowed to read everything
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    assert reason(migrate_file(path, Settings())) == "Permission denied"
+
+
+def test_files_without_the_word_are_not_parsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(200):
+        text = USE if number % 100 == 0 else "from mdstorm import make_reader\n"
+        (tmp_path / f"m{number:03}.py").write_text(text)
+    parsed = []
+    parse = migration.parse_python
+    monkeypatch.setattr(migration, "parse_python", lambda code: parsed.append(code) or parse(code))
+    outcomes = list(run(sorted(tmp_path.iterdir()), Settings()))
+    assert [one.path.name for one in outcomes] == ["m000.py", "m100.py"]
+    before, after = USE, USE.replace("petastorm", "mdstorm")
+    assert parsed == [before, after, before, after]
+
+
+def test_a_mistake_of_ours_costs_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "use.py"
+    path.write_text(USE)
+    monkeypatch.setattr(together, "migrate_bytes", None)
+    assert "please report it: TypeError(" in reason(migrate_file(path, Settings(), write=True))
+    assert path.read_text() == USE
+
+
+@each(
+    ("a.py", "from petastorm import make_reader\n"),
+    ("a.py", "# %%\nfrom petastorm import make_reader\n# %%\nProse it is.\n"),
+    ("a.ipynb", '{"cells": [{"cell_type": "code", "source": "from petastorm import spark"}]}'),
+)
+def test_an_edit_that_would_break_a_cell_is_not_applied(
+    path: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mdstorm_migrate.rules.pm101_imports.renamed", lambda old: "mdstorm (")
+    monkeypatch.setattr(
+        "mdstorm_migrate.rules.pm101_imports.moved_to",
+        lambda module, binding: ("mdstorm (", binding.name),
+    )
+    result = migrate(text, path=path)
+    assert result.output == text
+    assert "would" in str(result.errors[0])
+
+
+@pytest.mark.parametrize("encoding", ["rot13", "idna", "undefined", "hex"])
+@pytest.mark.parametrize("use", [USE, "from helper import x\nimportlib.import_module('a')\n"])
+def test_encodings_that_are_none_of_texts_are_named(
+    tmp_path: Path, encoding: str, use: str
+) -> None:
+    (tmp_path / "a.py").write_text(USE + "def (:\n")
+    path = tmp_path / "b.py"
+    path.write_text(f"# coding: {encoding}\n{use}")
+    found = {one.path: one for one in run([tmp_path / "a.py", path], Settings(), write=True)}
+    assert (path in found) == (use is USE)
+    assert all(one.outcome.problems for one in found.values())
+    assert path.read_text() == f"# coding: {encoding}\n{use}"
+
+
+def test_names_of_files_may_hold_any_bytes(tmp_path: Path) -> None:
+    broken = tmp_path / "a.py"
+    broken.write_text(USE + "def (:\n")
+    paths = [broken]
+    for name in (b"b\xff.py", b"c\xff.py"):
+        paths.append(tmp_path / os.fsdecode(name))
+        paths[-1].write_text(f"import importlib\nimportlib.import_module('a')\n{USE}")
+    outcomes = list(run(paths, Settings(), write=True))
+    assert [one.changed for one in outcomes] == [False, True, True]
+
+
+@each(Path(), Path("part"))
+def test_a_folder_that_is_a_package_itself_is_migrated(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder.mkdir(exist_ok=True)
+    (folder / "__init__.py").touch()
+    (folder / "use.py").write_text(USE)
+    outcome = migrate_file(folder / "use.py", Settings(), write=True)
+    assert outcome is not None
+    assert outcome.changed
+
+
+def test_a_link_to_nothing_is_passed_over(tmp_path: Path) -> None:
+    for name in ("data", "old.py"):
+        (tmp_path / name).symlink_to(tmp_path / "missing")
+    assert list(run(sorted(tmp_path.iterdir()), Settings(), write=True)) == []
+
+
+@pytest.mark.long
+def test_damaged_files_raise_nothing_and_are_migrated_once() -> None:
+    found = (p for root in CORPORA for p in (Path(__file__).parents[1] / root).rglob("*.*"))
+    files = sorted(p for p in found if p.suffix in SUFFIXES and p.stat().st_size < 6_000)
+    assert len(files) > 100
+    for seed in range(8_000):
+        random = Random(seed)
+        path = random.choice(files)
+        damaged = damaged_bytes(path.read_bytes(), random)
+        first = migrate(damaged, path=path.name)
+        if not first.errors:
+            assert migrate(first.output, path=path.name).output == first.output, (seed, path)
+
+
+@each("a.py", "requirements.txt", "a.sh", "environment.yml")
+def test_a_file_with_lone_carriage_returns_gets_no_second_comment(
+    name: str, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    lines = {
+        "a.py": "import os\r\nfrom petastorm.hdfs import namenode\rx = 1\r",
+        "requirements.txt": "numpy\rgit+https://github.com/uber/petastorm\r",
+        "a.sh": "ls\rspark-submit --py-files petastorm.zip a.py\r",
+        "environment.yml": "name: x\rdependencies:\n  - petastorm=0.12\n  - f::petastorm\n",
+    }
+    path.write_text(lines[name], newline="")
+    list(run([path], Settings(), write=True))
+    once = path.read_bytes()
+    list(run([path], Settings(), write=True))
+    assert path.read_bytes() == once
+    assert once.count(b"TODO(mdstorm)") <= 1
