@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from tests import refusing
-from tests.ports import free_port
+from tests.programs import free_port
 
 # The same examples every time, so that a test which fails does so again; `make test-all` draws
 # others, and more, and what fails there is kept as an `@example`. No limit of time, which a loaded

@@ -3,8 +3,6 @@
 import re
 from typing import Any
 
-__all__ = ["value_id"]
-
 
 def value_id(value: Any) -> str:
     """Return a text for a value, without the address that it has in this process."""

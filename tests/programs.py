@@ -1,6 +1,7 @@
-"""Python programs in processes of their own, for what one process cannot show twice."""
+"""Processes of their own: programs, for what one process cannot show twice, and their ports."""
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -40,3 +41,10 @@ def run_program(
     if expect_success:
         assert done.returncode == 0, done.stdout + done.stderr
     return done
+
+
+def free_port() -> int:
+    """Return a port of this machine that nothing listens on."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])

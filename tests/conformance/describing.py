@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["agree", "describe", "error_of", "warnings_of"]
-
 #: Errors that are not built in, but that code written for Petastorm catches by name.
 _KNOWN = frozenset(
     {

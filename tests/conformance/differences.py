@@ -5,8 +5,6 @@ docs/differences.md says the same to users.
 
 from typing import Any, NamedTuple
 
-__all__ = ["DIFFERENCES", "Difference"]
-
 
 class Difference(NamedTuple):
     """Why a program gets something else, and what."""

@@ -8,8 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["DATA", "DATA_OF_MDSTORM", "Place"]
-
 #: Datasets that the real Petastorm wrote; see make_data.py.
 DATA = Path(__file__).with_name("data")
 #: The same datasets, written by mdstorm with the same program.

@@ -4,8 +4,6 @@ from typing import Any
 
 from petastorm import make_batch_reader, make_reader
 
-__all__ = ["CALM", "batches", "ids_of", "rows"]
-
 #: Without shuffling, and without Petastorm's thread pool, which may end before it begins.
 CALM = {"reader_pool_type": "dummy", "shuffle_row_groups": False}
 

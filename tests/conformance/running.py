@@ -11,8 +11,6 @@ from typing import Any, TypeAlias
 from tests.conformance.describing import describe
 from tests.conformance.place import Place
 
-__all__ = ["RECORDED", "Program", "chosen", "load_programs", "needs_spark", "run", "run_in", "save"]
-
 _PROGRAMS = Path(__file__).with_name("programs")
 
 #: What the programs got from the real Petastorm, by name.

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from tests.ports import free_port
+from tests.programs import free_port
 from tests.servers.http import Server, StartResponse, WSGIEnvironment, respond
 
 BUCKET = "bucket"

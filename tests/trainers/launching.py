@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 
-from tests.ports import free_port
+from tests.programs import free_port
 
 PROGRAMS = Path(__file__).parent / "programs"
 

@@ -16,7 +16,7 @@ from unittest.mock import Mock
 import pytest
 import torch.distributed as dist
 from tests.mds_backend.loaders.loaders import Filter, rows, taken
-from tests.ports import free_port
+from tests.programs import free_port
 
 from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import InvalidArgumentError
