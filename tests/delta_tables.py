@@ -118,14 +118,11 @@ def live_files(table: Path) -> dict[str, dict[str, Any]]:
     """Return the descriptions of the live files in a log without checkpoints, by path."""
     found: dict[str, dict[str, Any]] = {}
     for path in sorted((table / "_delta_log").glob("*.json")):
-        for line in path.read_text(encoding="utf-8").splitlines():
-            action = json.loads(line)
+        actions = list(map(json.loads, path.read_text(encoding="utf-8").splitlines()))
+        for action in actions:
             if "remove" in action:
                 found.pop(action["remove"]["path"], None)
-        for line in path.read_text(encoding="utf-8").splitlines():
-            action = json.loads(line)
-            if "add" in action:
-                found[action["add"]["path"]] = action["add"]
+        found |= {one["add"]["path"]: one["add"] for one in actions if "add" in one}
     return found
 
 
@@ -188,17 +185,13 @@ def _bitmap(rows: npt.NDArray[np.uint64]) -> bytes:
 def _bitmap_of_32(values: npt.NDArray[np.uint32]) -> bytes:
     keys = np.unique(values >> 16)
     lows = [(values[values >> 16 == key] & 0xFFFF).astype("<u2") for key in keys]
-    bodies = [_listed(low) if len(low) <= _MOST_LISTED else _bits(low) for low in lows]
+    bodies = [low.tobytes() if len(low) <= _MOST_LISTED else _bits(low) for low in lows]
     header = struct.pack("<II", _COOKIE, len(keys)) + b"".join(
         struct.pack("<HH", key, len(low) - 1) for key, low in zip(keys, lows, strict=True)
     )
     begin = len(header) + 4 * len(keys)
     offsets = np.cumsum([begin, *(len(body) for body in bodies[:-1])]).astype("<u4")
     return header + offsets.tobytes() + b"".join(bodies)
-
-
-def _listed(low: npt.NDArray[Any]) -> bytes:
-    return low.tobytes()
 
 
 def _bits(low: npt.NDArray[Any]) -> bytes:

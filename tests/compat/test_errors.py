@@ -37,6 +37,8 @@ def test_the_list_is_complete() -> None:
     assert sorted([*BASES, *mdstorm_backend.errors.__all__]) == sorted(errors.__all__)
     classes = dict(inspect.getmembers(mdstorm_backend.errors, inspect.isclass))
     assert {name for name in classes if not name.startswith("_")} <= set(errors.__all__)
+    for name in mdstorm_backend.errors.__all__:  # which the two share
+        assert getattr(errors, name) is getattr(mdstorm_backend.errors, name)
 
 
 @pytest.mark.parametrize("name", BASES)
@@ -58,8 +60,3 @@ def test_messages_end_with_their_place_once_there_is_a_site(
     for same in (error, pickle.loads(pickle.dumps(error))):  # noqa: S301
         assert str(same) == f"what was found, where, what to do\n{place}"
     assert str(errors.WriteError(f"it failed ({error})")).count("https://") == 1
-
-
-def test_the_engine_and_the_api_share_their_classes() -> None:
-    for name in mdstorm_backend.errors.__all__:
-        assert getattr(errors, name) is getattr(mdstorm_backend.errors, name)

@@ -13,8 +13,13 @@ class Difference(NamedTuple):
     mdstorm: Any
 
 
+def _batch(**columns: str) -> dict[str, Any]:
+    return {"inferred_schema_view": columns}
+
+
 _OWN_ERROR = {"raises": ["LookupError"], "says": "my own"}
 
+_THREE = "ndarray object (3,) [ndarray int64 (2,) [1, 2], {}, ndarray int64 {}]"
 _SHARES = "shares are rows in stored order, not row groups"
 _RAGGED = "arrays of several lengths and nulls among arrays are delivered as objects"
 _AGAIN = "each pass over a loader is complete and new"
@@ -64,14 +69,7 @@ DIFFERENCES = {
     "types.unsigned_integers_are_left_out": Difference(
         "unsigned integers are delivered",
         [
-            [
-                {
-                    "inferred_schema_view": {
-                        "id": "ndarray int64 (1,) [1]",
-                        "u": "ndarray uint32 (1,) [1]",
-                    }
-                }
-            ],
+            [_batch(id="ndarray int64 (1,) [1]", u="ndarray uint32 (1,) [1]")],
             {"Ignoring...": []},
         ],
     ),
@@ -85,28 +83,10 @@ DIFFERENCES = {
     ),
     "types.lists_of_several_lengths": Difference(
         _RAGGED,
-        {
-            "returns": [
-                {
-                    "inferred_schema_view": {
-                        "c": "ndarray object (3,) [ndarray int64 (2,) [1, 2], "
-                        "ndarray int64 (1,) [3], ndarray int64 (3,) [4, 5, 6]]"
-                    }
-                }
-            ]
-        },
+        {"returns": [_batch(c=_THREE.format("ndarray int64 (1,) [3]", "(3,) [4, 5, 6]"))]},
     ),
     "types.null_lists": Difference(
         _RAGGED,
-        {
-            "returns": [
-                {
-                    "inferred_schema_view": {
-                        "c": "ndarray object (3,) [ndarray int64 (2,) [1, 2], None, "
-                        "ndarray int64 (2,) [3, 4]]"
-                    }
-                }
-            ]
-        },
+        {"returns": [_batch(c=_THREE.format("None", "(2,) [3, 4]"))]},
     ),
 }

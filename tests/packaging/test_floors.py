@@ -46,9 +46,7 @@ def folder(module: str, path: Path) -> str:
     return module if is_package or module.count(".") == 1 else module.rpartition(".")[0]
 
 
-def arrows(
-    package: str, place: Callable[[str, Path], str] = folder
-) -> dict[str, dict[str, list[str]]]:
+def arrows(package: str, place: Callable[[str, Path], str]) -> dict[str, dict[str, list[str]]]:
     """Return, by the places of modules and of what they import, which modules import what."""
     files = modules(package)
     found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
@@ -98,26 +96,14 @@ def shown_rings(graph: dict[str, dict[str, list[str]]]) -> str:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_no_folders_import_each_other(package: str) -> None:
-    assert shown_rings(arrows(package)) == ""
-
-
-@pytest.mark.parametrize("package", PACKAGES)
-def test_no_modules_import_each_other(package: str) -> None:
-    assert shown_rings(arrows(package, lambda module, path: module)) == ""
-
-
-def rooms(package: str) -> set[str]:
-    """Return the folders of a package and the modules beside them, by the names to import."""
-    return {
-        name
-        for name, path in modules(package).items()
-        if path.name == "__init__.py" or name.count(".") == 1
-    }
+@pytest.mark.parametrize("place", [folder, lambda module, path: module], ids=["folder", "module"])
+def test_nothing_imports_each_other(package: str, place: Callable[[str, Path], str]) -> None:
+    assert shown_rings(arrows(package, place)) == ""
 
 
 def test_compat_imports_the_engine_by_its_rooms_alone() -> None:
-    public = rooms("mdstorm_backend")
+    engine = modules("mdstorm_backend").items()
+    rooms = {n for n, path in engine if path.name == "__init__.py" or n.count(".") == 1}
     beyond = {
         f"{module} imports from {node.module}"
         for module, path in modules("mdstorm").items()
@@ -125,6 +111,6 @@ def test_compat_imports_the_engine_by_its_rooms_alone() -> None:
         if isinstance(node, ast.ImportFrom)
         and node.module is not None
         and node.module.startswith("mdstorm_backend.")
-        and node.module not in public
+        and node.module not in rooms
     }
     assert not beyond

@@ -74,8 +74,14 @@ def test_the_package_index_shows_no_relative_link(wheel: Path) -> None:
     assert not [target for target in targets if "://" not in target and target[0] != "#"]
 
 
-def test_base_install_imports(base_install: Path, tmp_path: Path) -> None:
-    run(base_install / "python", "-c", f"import {', '.join(sorted(PACKAGES))}", cwd=tmp_path)
+def test_base_install_imports_and_shows_help(base_install: Path, tmp_path: Path) -> None:
+    python = base_install / "python"
+    run(python, "-c", f"import {', '.join(sorted(PACKAGES))}", cwd=tmp_path)
+    assert "Usage" in run(base_install / "mdstorm", "--help", cwd=tmp_path)
+    shown = run(python, "-c", "import mdstorm; help(mdstorm)", cwd=tmp_path)
+    assert "make_batch_reader" in shown
+    assert "No module named" not in shown
+    assert "make_batch_reader" in run(python, "-m", "pydoc", "mdstorm", cwd=tmp_path)
 
 
 @pytest.mark.long
@@ -88,19 +94,6 @@ def test_wheel_works_on_other_versions_of_python(version: str, wheel: Path, tmp_
     imports = f"import {', '.join(sorted(PACKAGES))}"
     run(installed / "python", "-W", "error", "-c", imports, cwd=tmp_path)
     assert "Examples:" in run(installed / "mdstorm", "convert", "--help", cwd=tmp_path)
-
-
-def test_base_install_has_the_command(base_install: Path, tmp_path: Path) -> None:
-    assert "Usage" in run(base_install / "mdstorm", "--help", cwd=tmp_path)
-
-
-def test_base_install_shows_help(base_install: Path, tmp_path: Path) -> None:
-    shown = run(base_install / "python", "-c", "import mdstorm; help(mdstorm)", cwd=tmp_path)
-    assert "make_batch_reader" in shown
-    assert "No module named" not in shown
-    assert "make_batch_reader" in run(
-        base_install / "python", "-m", "pydoc", "mdstorm", cwd=tmp_path
-    )
 
 
 @pytest.mark.parametrize(
