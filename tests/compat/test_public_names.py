@@ -3,6 +3,7 @@
 import dis
 import importlib
 import inspect
+import logging
 import sys
 from types import ModuleType
 
@@ -158,3 +159,23 @@ def test_private_names_are_petastorms_or_have_the_prefix(name: str) -> None:
     class_ = getattr(importlib.import_module(f"mdstorm.{module}"), attribute)
     ours = names_of(class_) - {*_PETASTORMS[name].split()} - _OTHERS
     assert [one for one in sorted(ours) if not one.startswith("_mdstorm_")] == []
+
+
+def test_the_logger_of_the_package_rules_that_of_the_engine(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    engine = logging.getLogger("mdstorm_backend.cache.space")
+    caplog.set_level(logging.DEBUG, logger="mdstorm")
+    engine.debug("said")
+    assert caplog.messages == ["said"]  # handlers of the root logger hear it once
+    caplog.set_level(logging.ERROR, logger="mdstorm")
+    assert not engine.isEnabledFor(logging.WARNING)
+    heard = []
+    handler = logging.Handler()
+    handler.emit = heard.append  # type: ignore[method-assign]
+    logging.getLogger("mdstorm").addHandler(handler)
+    try:
+        engine.error("of the engine")
+    finally:
+        logging.getLogger("mdstorm").removeHandler(handler)
+    assert [record.getMessage() for record in heard] == ["of the engine"]

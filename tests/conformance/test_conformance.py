@@ -6,7 +6,8 @@ something else on purpose, differences.json says what, and why.
 
 import json
 import shutil
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.conformance.place import DATA_OF_MDSTORM
 from tests.conformance.running import RECORDED, Program, load_programs, needs_spark, run
 from tests.conftest import IS_CONNECT
 from tests.installed import installed_as_petastorm
+from tests.mds_backend.fuzz.many_cases import check_cases
 
 from mdstorm.etl.dataset_metadata import materialize_dataset
 from mdstorm.etl.rowgroup_indexing import build_rowgroup_index
@@ -29,6 +31,13 @@ RESULTS: dict[str, Any] = json.loads(RECORDED.read_text("utf-8"))
 def programs() -> Iterator[dict[str, Program]]:
     with installed_as_petastorm():
         yield load_programs()
+
+
+@pytest.fixture
+def spark_with_cache(spark: Any, tmp_path: Path, set_conf: Callable[..., None]) -> Any:
+    """The session of the tests, with a directory for converted frames."""
+    set_conf("petastorm.spark.converter.parentCacheDirUrl", f"file://{tmp_path / 'cache'}")
+    return spark
 
 
 #: Of the programs that write with Spark and read what it wrote, the gate runs these.
@@ -99,3 +108,9 @@ def test_differences_are_those_of_programs() -> None:
     assert DIFFERENCES.keys() <= RESULTS.keys()
     assert all(difference.reason for difference in DIFFERENCES.values())
     assert len(DIFFERENCES) < len(RESULTS) / 8
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits the memory of a process")
+@pytest.mark.parametrize("factor", [1, pytest.param(50, marks=pytest.mark.long)])
+def test_damaged_datasets_neither_crash_nor_take_memory(tmp_path: Path, factor: int) -> None:
+    assert check_cases("tests.conformance.damage", factor, tmp_path) == factor * 80

@@ -1,5 +1,6 @@
 """Models learn from what the loaders deliver, and learn the same from the same seed."""
 
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
@@ -17,8 +18,11 @@ SHUFFLED = {"batch_size": 32, "num_epochs": None, "shuffling_queue_capacity": 20
 
 
 @pytest.fixture
-def converter(spark: SparkSession, cache_dir: Path) -> SparkDatasetConverter:
+def converter(
+    spark: SparkSession, tmp_path: Path, set_conf: Callable[[str, str | None], None]
+) -> SparkDatasetConverter:
     """The plane y = 3a - 2b + 1 over pairs (a, b), with a hole that no model may see."""
+    set_conf(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF, tmp_path.as_uri())
     return make_spark_converter(
         spark.range(500).selectExpr(
             "array(sin(id), cos(id * 7)) AS x",

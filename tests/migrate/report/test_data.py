@@ -1,7 +1,7 @@
 """Reports: what they are made of, those for programs, and the options that ask for them."""
 
 import json
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -17,7 +17,7 @@ from mdstorm_migrate.cli.migrate import migrate as command
 from mdstorm_migrate.environment import Condition
 from mdstorm_migrate.report.content import FileReport, Region
 from mdstorm_migrate.report.data import schema, to_json, to_sarif
-from mdstorm_migrate.report.formats import FORMATS, find_format
+from mdstorm_migrate.report.formats import FORMATS
 from mdstorm_migrate.report.text import to_text
 from mdstorm_migrate.rules import find_rule
 
@@ -233,6 +233,7 @@ def test_without_a_file_the_report_is_printed_instead_of_the_diff(
 
 def test_several_reports_are_written_beside_the_diff(source: Path, tmp_path: Path) -> None:
     names = {"r.json": "json", "r.HTML": "html", "r.sarif.json": "sarif", "r.txt": "text"}
+    names |= {"a.diff": "text", "a.htm": "html", "A.SARIF": "sarif"}
     result = invoked(*(f"--report={tmp_path / name}" for name in names), source)
     assert result.stdout.startswith("--- a/")
     for name, format_ in names.items():
@@ -290,12 +291,6 @@ def test_a_report_that_cannot_be_written_fails_the_run(source: Path) -> None:
     result = invoked("--format", "json", "--report", device, source)
     assert result.exit_code == 3
     assert "/dev/full: error: not written: No space left on device" in result.stderr
-
-
-@each(("a.diff", "text"), ("a.htm", "html"), ("A.SARIF", "sarif"))
-def test_how_a_name_ends_says_the_format_unless_one_is_asked_for(name: str, format_: str) -> None:
-    assert find_format(PurePath(name), None) == format_
-    assert find_format(PurePath(name), "json") == "json"
 
 
 def test_a_name_that_is_no_utf8_is_spelt(source: Path, tmp_path: Path) -> None:

@@ -15,12 +15,13 @@ def test_requirements_of_a_setup_script_are_renamed(text: str) -> None:
 
 
 @each(
-    'setup(packages=["petastorm"], keywords=["petastorm"])\n',
-    'setup(name="petastorm", description="uses petastorm")\n',
-    '"""Requires petastorm==0.12."""\n',
+    ("setup.py", 'setup(packages=["petastorm"], keywords=["petastorm"])\n'),
+    ("setup.py", 'setup(name="petastorm", description="uses petastorm")\n'),
+    ("setup.py", '"""Requires petastorm==0.12."""\n'),
+    ("setup.cfg", "[metadata]\nname = petastorm\n[tool:pytest]\nmarkers =\n    x: petastorm\n"),
 )
-def test_other_strings_of_a_setup_script_stay(text: str) -> None:
-    check_noop(text, "setup.py")
+def test_other_strings_of_a_project_stay(path: str, text: str) -> None:
+    check_noop(text, path)
 
 
 @each(
@@ -39,12 +40,6 @@ def test_what_is_put_together_or_comes_from_elsewhere_needs_manual_review(
 def test_commands_of_ini_files_install_mdstorm() -> None:
     text = "[testenv]\ncommands =\n    pip install {}\n"
     check_rewrite(text.format("petastorm>=0.9"), text.format("mdstorm"), "tox.ini")
-
-
-def test_the_name_of_a_project_is_no_requirement() -> None:
-    check_noop(
-        "[metadata]\nname = petastorm\n[tool:pytest]\nmarkers =\n    x: petastorm\n", "setup.cfg"
-    )
 
 
 @each(

@@ -114,11 +114,6 @@ def test_magics_are_passed_over(magic: str) -> None:
     check_cells(before)
 
 
-@each("time", "capture out", "timeit -n 3", "local", "pyspark")
-def test_python_goes_on_below_some_magics(name: str) -> None:
-    check_cells(f"%%{name}\nfrom petastorm import make_reader")
-
-
 @each(
     *((f"{first}\nselect * from petastorm !! it's", "PM100") for first in OTHER_LANGUAGES),
     ('%%configure -f\n{"conf": {"pyFiles": "hdfs:///libs/petastorm-0.9.2.zip"}}', "PM001"),
@@ -224,8 +219,17 @@ def test_a_written_file_that_cannot_be_parsed_is_named() -> None:
     "%sh cd /tmp\npip install petastorm",
     "%%sh -e\npip install petastorm",
     "%%writefile requirements.txt\nnumpy\npetastorm\n",
+    # Python below some magics
+    *(
+        f"%%{magic}\nfrom petastorm import make_reader"
+        for magic in ("time", "capture out", "timeit -n 3", "local", "pyspark")
+    ),
+    # commands that are commented out
+    "# !pip install petastorm\nimport petastorm\npetastorm.make_reader(url)",
+    "#%pip install -q petastorm x\nimport petastorm\npetastorm.make_reader(url)",
+    "# pip install petastorm\nimport petastorm\npetastorm.make_reader(url)",
 )
-def test_shells_and_written_files_are_read_as_what_they_are(cell: str) -> None:
+def test_python_shells_and_written_files_are_read_as_what_they_are(cell: str) -> None:
     check_cells(cell)
 
 
@@ -240,8 +244,3 @@ def test_cells_of_markdown_that_mention_petastorm_are_reported_and_stay() -> Non
     result = check_rewrite(made(before), made(before.replace("petastorm", "mdstorm")), "a.ipynb")
     (said,) = result.findings
     assert (said.rule, said.cls, said.cell, said.line) == ("PM100", "note", 1, 2)
-
-
-@each("# !pip install petastorm", "#%pip install -q petastorm x", "# pip install petastorm")
-def test_commands_that_are_commented_out_install_mdstorm(line: str) -> None:
-    check_cells([f"{line}\n", "import petastorm\n", "petastorm.make_reader(url)"])
