@@ -1,26 +1,15 @@
-"""The pages for people: their links lead somewhere, what they name is there, and all has a place.
+"""The pages for people: their links lead somewhere, and what they name is there."""
 
-That each name of a public module is on its page of the API is checked by `make docs`.
-"""
-
-import ast
-import importlib
-import pkgutil
 import re
 import runpy
 import shlex
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
 
 import mdstorm
-import mdstorm.errors
-import mdstorm_migrate
-from mdstorm._petastorm_names import ABSENT
 from mdstorm.cli import main
-from mdstorm_backend.drop_in import streaming
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -138,143 +127,3 @@ def test_the_page_of_licences_has_what_the_installed_packages_declare() -> None:
     assert "not declared" not in {licence for row in rows.values() for licence in row.values()}
     written = script["TARGET"].read_text(encoding="utf-8")
     assert written == script["page"](rows), "run scripts/list_licences.py"
-
-
-#: The page about errors quotes texts of messages.
-TROUBLES = (ROOT / "docs" / "troubleshooting.md").read_text("utf-8")
-#: Stands for a value in a message.
-GAP = "…"
-
-
-def texts_of(node: ast.AST) -> list[str]:
-    """Return the texts below a node, with a gap in the place of each value."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return [node.value]
-    if isinstance(node, ast.JoinedStr):
-        parts = [p.value if isinstance(p, ast.Constant) else GAP for p in node.values]
-        return ["".join(map(str, parts))]
-    return []
-
-
-@pytest.fixture(scope="module")
-def texts() -> str:
-    files = [
-        p for name in ("compat", "mds_backend", "migrate") for p in (ROOT / name).rglob("*.py")
-    ]
-    nodes = (node for file in files for node in ast.walk(ast.parse(file.read_text("utf-8"))))
-    return "\n".join(text for node in nodes for text in texts_of(node))
-
-
-def test_each_error_has_a_section() -> None:
-    sections = re.findall(r"^### (\w+Error)$", TROUBLES, re.M)
-    assert sorted(sections) == sorted(mdstorm.errors.__all__)
-
-
-@pytest.mark.parametrize("quote", re.findall(r"^- `([^`]+)`", TROUBLES, re.M))
-def test_what_is_quoted_is_a_message(quote: str, texts: str) -> None:
-    parts = [re.escape(part.strip()) for part in quote.split(GAP) if part.strip(" .,:()'\"")]
-    assert re.search(r"[^\n]*?".join(parts), texts)
-
-
-def sections() -> dict[str, str]:
-    """Return the text of each section about names that mdstorm lacks, by its anchor."""
-    text = (ROOT / ABSENT.page).read_text("utf-8")
-    part = text.partition("## What mdstorm lacks\n")[2].partition("\n## ")[0]
-    pieces = re.split(r"^### (.+)$", part, flags=re.M)[1:]
-    return dict(zip(map(anchor_of, pieces[::2]), pieces[1::2], strict=True))
-
-
-def named(text: str) -> set[str]:
-    """Return the last parts of the names of Petastorm in the first paragraph of a section."""
-    first = text.strip().partition("\n\n")[0]
-    return {name.rpartition(".")[2] for name in re.findall(r"`([\w.]+)`", first)}
-
-
-def test_each_group_of_names_has_a_section() -> None:
-    assert sections().keys() == ABSENT.sections.keys()
-
-
-@pytest.mark.parametrize("section", ABSENT.sections)
-def test_a_section_names_what_the_table_says(section: str) -> None:
-    in_table = {name.rpartition(".")[2] for name in ABSENT.sections[section]}
-    modules = {name.rpartition(".")[0].rpartition(".")[2] for name in ABSENT.sections[section]}
-    found = named(sections()[section])
-    assert in_table <= found
-    assert found <= in_table | modules
-
-
-def _marked(name: str) -> Any:
-    # To look there imports TensorFlow.
-    return pytest.param(name, marks=pytest.mark.long) if name.startswith("tf_utils.") else name
-
-
-@pytest.mark.parametrize("name", [_marked(name) for name in ABSENT.names])
-def test_a_name_of_the_table_is_absent(name: str) -> None:
-    parent, _, last = f"mdstorm.{name}".rpartition(".")
-    try:
-        assert not hasattr(importlib.import_module(parent), last)
-        importlib.import_module(f"mdstorm.{name}")
-    except ModuleNotFoundError:
-        return
-    pytest.fail(f"{name} is there")
-
-
-def test_what_is_part_of_an_absent_module_has_its_section() -> None:
-    assert (
-        ABSENT.replacement("petastorm.hdfs.namenode.HdfsConnector")
-        == f"{ABSENT.page}#name-nodes-of-hdfs"
-    )
-    assert ABSENT.replacement("petastorm.reader.make_reader") is None
-
-
-API = sorted((ROOT / "docs" / "api").glob("*.md"))
-#: Commands, which have a page of their own: `docs/commands.md`.
-COMMANDS = re.compile(r"mdstorm\.(cli|__main__)\b")
-
-
-def listed() -> set[str]:
-    texts = [page.read_text("utf-8") for page in API]
-    return {name for text in texts for name in re.findall(r"^\.\. automodule:: (\S+)$", text, re.M)}
-
-
-def exports(module: pkgutil.ModuleInfo) -> bool:
-    """Return whether a module defines what its `__all__` lists, or re-exports it from elsewhere."""
-    assert hasattr(module.module_finder, "path")
-    below = Path(module.module_finder.path, module.name.rpartition(".")[2])
-    file = below / "__init__.py" if module.ispkg else below.with_suffix(".py")
-    return "__all__" in file.read_text("utf-8")
-
-
-def test_every_module_of_the_api_has_a_place() -> None:
-    modules = [m for m in pkgutil.walk_packages(mdstorm.__path__, "mdstorm.") if "._" not in m.name]
-    public = {m.name for m in modules if exports(m) and not COMMANDS.match(m.name)}
-    # `mdstorm.spark` exports names of its only module.
-    assert public - {"mdstorm.spark"} <= listed()
-    assert {"mdstorm", "mdstorm_backend", mdstorm_migrate.__name__} <= listed()
-
-
-def test_every_name_of_the_modules_of_streaming_has_a_place() -> None:
-    there: set[str] = set()
-    for module in listed():
-        if module.startswith("mdstorm_backend"):
-            there |= names_of(module)
-    for path in streaming.MODULES:
-        assert {*streaming.exports(path)} <= there | {"text", "vision"}, path
-
-
-def names_of(module: str) -> set[str]:
-    """Return what `__all__` lists, without importing the module."""
-    if module.startswith(streaming.ABSENT.package):
-        return {*streaming.exports(module.removeprefix(streaming.ABSENT.package).removeprefix("."))}
-    below = ROOT / "mds_backend" / Path(*module.split("."))
-    file = below / "__init__.py" if below.is_dir() else below.with_suffix(".py")
-    for node in ast.parse(file.read_text("utf-8")).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            return set(ast.literal_eval(node.value))
-    return set()
-
-
-def test_the_overview_links_every_page() -> None:
-    overview = (ROOT / "docs" / "api" / "index.md").read_text("utf-8")
-    linked = set(re.findall(r"\((\w+\.md)\)", overview))
-    assert {page.name for page in API} == {"index.md", *linked}

@@ -1,0 +1,67 @@
+"""The pages of the API: no public module is missing.
+
+That each name of a module is on its page is checked where the site is made, by `make docs`.
+"""
+
+import ast
+import pkgutil
+import re
+from pathlib import Path
+
+import mdstorm
+import mdstorm_migrate
+from mdstorm_backend.drop_in.streaming import ABSENT, MODULES
+from mdstorm_backend.drop_in.streaming import exports as exports_of
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted((ROOT / "docs" / "api").glob("*.md"))
+#: Commands, which have a page of their own: `docs/commands.md`.
+COMMANDS = re.compile(r"mdstorm\.(cli|__main__)\b")
+
+
+def listed() -> set[str]:
+    texts = [page.read_text("utf-8") for page in PAGES]
+    return {name for text in texts for name in re.findall(r"^\.\. automodule:: (\S+)$", text, re.M)}
+
+
+def exports(module: pkgutil.ModuleInfo) -> bool:
+    """Return whether a module defines what its `__all__` lists, or re-exports it from elsewhere."""
+    assert hasattr(module.module_finder, "path")
+    below = Path(module.module_finder.path, module.name.rpartition(".")[2])
+    file = below / "__init__.py" if module.ispkg else below.with_suffix(".py")
+    return "__all__" in file.read_text("utf-8")
+
+
+def test_every_module_of_the_api_has_a_place() -> None:
+    modules = [m for m in pkgutil.walk_packages(mdstorm.__path__, "mdstorm.") if "._" not in m.name]
+    public = {m.name for m in modules if exports(m) and not COMMANDS.match(m.name)}
+    # `mdstorm.spark` exports names of its only module.
+    assert public - {"mdstorm.spark"} <= listed()
+    assert {"mdstorm", "mdstorm_backend", mdstorm_migrate.__name__} <= listed()
+
+
+def test_every_name_of_the_modules_of_streaming_has_a_place() -> None:
+    there: set[str] = set()
+    for module in listed():
+        if module.startswith("mdstorm_backend"):
+            there |= names_of(module)
+    for path in MODULES:
+        assert {*exports_of(path)} <= there | {"text", "vision"}, path
+
+
+def names_of(module: str) -> set[str]:
+    """Return what `__all__` lists, without importing the module."""
+    if module.startswith(ABSENT.package):
+        return {*exports_of(module.removeprefix(ABSENT.package).removeprefix("."))}
+    below = ROOT / "mds_backend" / Path(*module.split("."))
+    file = below / "__init__.py" if below.is_dir() else below.with_suffix(".py")
+    for node in ast.parse(file.read_text("utf-8")).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return set(ast.literal_eval(node.value))
+    return set()
+
+
+def test_the_overview_links_every_page() -> None:
+    overview = (ROOT / "docs" / "api" / "index.md").read_text("utf-8")
+    linked = set(re.findall(r"\((\w+\.md)\)", overview))
+    assert {page.name for page in PAGES} == {"index.md", *linked}

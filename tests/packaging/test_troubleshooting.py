@@ -1,0 +1,98 @@
+"""The pages about errors and absent names: what they quote is raised, what they list is absent."""
+
+import ast
+import importlib
+import re
+from typing import Any
+
+import pytest
+from tests.packaging.test_pages import ROOT, anchor_of
+
+import mdstorm.errors
+from mdstorm._petastorm_names import ABSENT
+
+#: The page about errors quotes texts of messages.
+TROUBLES = (ROOT / "docs" / "troubleshooting.md").read_text("utf-8")
+#: Stands for a value in a message.
+GAP = "…"
+
+
+def texts_of(node: ast.AST) -> list[str]:
+    """Return the texts below a node, with a gap in the place of each value."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return [node.value]
+    if isinstance(node, ast.JoinedStr):
+        parts = [p.value if isinstance(p, ast.Constant) else GAP for p in node.values]
+        return ["".join(map(str, parts))]
+    return []
+
+
+@pytest.fixture(scope="module")
+def texts() -> str:
+    files = [
+        p for name in ("compat", "mds_backend", "migrate") for p in (ROOT / name).rglob("*.py")
+    ]
+    nodes = (node for file in files for node in ast.walk(ast.parse(file.read_text("utf-8"))))
+    return "\n".join(text for node in nodes for text in texts_of(node))
+
+
+def test_each_error_has_a_section() -> None:
+    sections = re.findall(r"^### (\w+Error)$", TROUBLES, re.M)
+    assert sorted(sections) == sorted(mdstorm.errors.__all__)
+
+
+@pytest.mark.parametrize("quote", re.findall(r"^- `([^`]+)`", TROUBLES, re.M))
+def test_what_is_quoted_is_a_message(quote: str, texts: str) -> None:
+    parts = [re.escape(part.strip()) for part in quote.split(GAP) if part.strip(" .,:()'\"")]
+    assert re.search(r"[^\n]*?".join(parts), texts)
+
+
+def sections() -> dict[str, str]:
+    """Return the text of each section about names that mdstorm lacks, by its anchor."""
+    text = (ROOT / ABSENT.page).read_text("utf-8")
+    part = text.partition("## What mdstorm lacks\n")[2].partition("\n## ")[0]
+    pieces = re.split(r"^### (.+)$", part, flags=re.M)[1:]
+    return dict(zip(map(anchor_of, pieces[::2]), pieces[1::2], strict=True))
+
+
+def named(text: str) -> set[str]:
+    """Return the last parts of the names of Petastorm in the first paragraph of a section."""
+    first = text.strip().partition("\n\n")[0]
+    return {name.rpartition(".")[2] for name in re.findall(r"`([\w.]+)`", first)}
+
+
+def test_each_group_of_names_has_a_section() -> None:
+    assert sections().keys() == ABSENT.sections.keys()
+
+
+@pytest.mark.parametrize("section", ABSENT.sections)
+def test_a_section_names_what_the_table_says(section: str) -> None:
+    in_table = {name.rpartition(".")[2] for name in ABSENT.sections[section]}
+    modules = {name.rpartition(".")[0].rpartition(".")[2] for name in ABSENT.sections[section]}
+    found = named(sections()[section])
+    assert in_table <= found
+    assert found <= in_table | modules
+
+
+def _marked(name: str) -> Any:
+    # To look there imports TensorFlow.
+    return pytest.param(name, marks=pytest.mark.long) if name.startswith("tf_utils.") else name
+
+
+@pytest.mark.parametrize("name", [_marked(name) for name in ABSENT.names])
+def test_a_name_of_the_table_is_absent(name: str) -> None:
+    parent, _, last = f"mdstorm.{name}".rpartition(".")
+    try:
+        assert not hasattr(importlib.import_module(parent), last)
+        importlib.import_module(f"mdstorm.{name}")
+    except ModuleNotFoundError:
+        return
+    pytest.fail(f"{name} is there")
+
+
+def test_what_is_part_of_an_absent_module_has_its_section() -> None:
+    assert (
+        ABSENT.replacement("petastorm.hdfs.namenode.HdfsConnector")
+        == f"{ABSENT.page}#name-nodes-of-hdfs"
+    )
+    assert ABSENT.replacement("petastorm.reader.make_reader") is None
