@@ -56,6 +56,26 @@ class Same:
         return batch
 
 
+def dataset_in(
+    order: str, url: str, batch_size: int, kind: type[StreamingDataset] = StreamingDataset
+) -> StreamingDataset:
+    """Make a shuffled dataset in one of the two orders."""
+    if order == "exact":
+        return kind(local=url, order=ExactOrder(shuffle_rows=True))
+    return kind(local=url, batch_size=batch_size, shuffle=True)
+
+
+def loader_in(
+    order: str,
+    url: str,
+    batch_size: int,
+    kind: type[StreamingDataset] = StreamingDataset,
+    **options: Any,
+) -> StreamingDataLoader:
+    """Make a loader over such a dataset."""
+    return StreamingDataLoader(dataset_in(order, url, batch_size, kind), batch_size, **options)
+
+
 #: Arguments of the loader; all others are the dataset's.
 _LOADER = (
     "batch_size",

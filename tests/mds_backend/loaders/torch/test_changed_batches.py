@@ -1,4 +1,4 @@
-"""`device`: batches that are copied ahead, on a stream of their own."""
+"""What becomes of a batch on its way to the model: `batch_map`, and copies ahead to a `device`."""
 
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -9,16 +9,23 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from tests.mds_backend.loaders.loaders import Own, in_either_order
+from tests.mds_backend.loaders.loaders import Negative, Own, column, in_either_order, loader_in
 from tests.mds_backend.small_datasets import write_dataset
 
-from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
-from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend import StreamingDataset
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.loaders.torch import moved_batches
 from mdstorm_backend.loaders.torch.moved_batches import map_tensors, on_device, repeated_rows
 
 ROWS = 50
 BATCH = 8
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    columns = {"number": range(ROWS), "text": [str(n) for n in range(ROWS)]}
+    fields = {"number": "long", "text": "string"}
+    return write_dataset(tmp_path_factory.mktemp("data") / "data", columns, fields).url
 
 
 class OnDevice(torch.Tensor):
@@ -83,20 +90,86 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Device:
     return found
 
 
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> str:
-    columns = {"n": list(range(ROWS)), "text": [str(n) for n in range(ROWS)]}
-    directory = tmp_path_factory.mktemp("data") / "data"
-    return write_dataset(directory, columns, {"n": "long", "text": "string"}).url
+def pair(batch: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.stack([batch["number"], 2 * batch["number"]], 1), batch["number"]
 
 
-def loader_of(url: str, order: str = "exact", **options: Any) -> StreamingDataLoader:
-    given: Any = {"order": ExactOrder()} if order == "exact" else {"batch_size": BATCH}
-    return StreamingDataLoader(StreamingDataset(local=url, **given), BATCH, **options)
+def values(batches: Any) -> list[tuple[list[Any], list[Any]]]:
+    return [(x.tolist(), y.tolist()) for x, y in batches]
 
 
-def numbers(batches: Any) -> list[list[int]]:
-    return [batch["n"].tolist() for batch in batches]
+@in_either_order
+@pytest.mark.parametrize("device_name", [None, "xpu"])
+@pytest.mark.parametrize(
+    "workers", [{}, {"num_workers": 2}, {"num_workers": 2, "persistent_workers": True}], ids=str
+)
+def test_all_batches_are_changed_and_those_delivered_are_counted(
+    url: str, device: Device, order: str, device_name: str | None, workers: dict[str, Any]
+) -> None:
+    options = {"batch_map": pair, "device": device_name, **workers}
+    loader, again = (loader_in(order, url, BATCH, **options) for _ in range(2))
+    with loader, again, loader_in(order, url, BATCH, **workers) as plain:
+        assert len(loader) == len(plain)
+        expected = values(map(pair, plain))
+        iterator = iter(loader)
+        assert values(islice(iterator, 3)) == expected[:3]
+        assert loader.num_samples_yielded == 3 * BATCH
+        again.load_state_dict(loader.state_dict())
+        assert values(again) == values(iterator) == expected[3:]
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_it_is_called_in_the_worker_processes(url: str, persistent: bool) -> None:
+    def where(batch: Any) -> Any:
+        info = torch.utils.data.get_worker_info()
+        return None if info is None else info.id
+
+    loader = loader_in(
+        "elastic", url, BATCH, batch_map=where, num_workers=2, persistent_workers=persistent
+    )
+    assert set(loader) == {0, 1}
+    loader.close()
+    assert set(loader_in("elastic", url, BATCH, batch_map=where)) == {None}
+
+
+@pytest.mark.parametrize("kind", [StreamingDataset, Own])
+def test_a_lambda_is_refused_where_processes_are_spawned(url: str, kind: type) -> None:
+    spawned = {"num_workers": 1, "multiprocessing_context": "spawn"}
+    loader = loader_in("elastic", url, BATCH, kind, batch_map=lambda batch: batch, **spawned)
+    with pytest.raises(ArgumentTypeError, match=r"'spawn'.*at the top level of a module"):
+        iter(loader)
+
+
+@pytest.mark.long
+def test_a_function_of_a_module_is_sent_to_spawned_processes(url: str) -> None:
+    loader = loader_in(
+        "elastic", url, BATCH, batch_map=pair, num_workers=1, multiprocessing_context="spawn"
+    )
+    assert values(loader) == values(loader_in("elastic", url, BATCH, batch_map=pair))
+
+
+@pytest.mark.parametrize(("kind", "sign"), [(Negative, -1), (Own, 1)])
+def test_the_batches_of_samples_go_through_it_as_well(url: str, kind: type, sign: int) -> None:
+    def signed(batch: Any) -> Any:
+        return [sign * tensor for tensor in pair(batch)]
+
+    of_samples = loader_in("elastic", url, BATCH, kind, batch_map=pair)
+    assert values(of_samples) == values(loader_in("elastic", url, BATCH, batch_map=signed))
+
+
+def test_an_error_of_the_map_is_raised_and_its_batch_is_not_counted(url: str) -> None:
+    seen = []
+
+    def third(batch: Any) -> Any:
+        seen.append(batch)
+        if len(seen) == 3:
+            raise RuntimeError("third")
+        return batch["number"]
+
+    loader = loader_in("elastic", url, BATCH, batch_map=third)
+    with pytest.raises(RuntimeError, match="third"):
+        list(loader)
+    assert loader.num_samples_yielded == 16
 
 
 @pytest.mark.parametrize(("name", "found"), [("xpu", "xpu:0"), ("xpu:1", "xpu:1")])
@@ -127,38 +200,14 @@ def test_a_batch_is_copied_while_the_one_before_is_used(
     assert device.log[-2:] == [("compute waits for", "event 2"), ("used on", "compute")]
 
 
-@in_either_order
-@pytest.mark.parametrize("num_workers", [0, 2])
-@pytest.mark.parametrize("persistent", [False, True])
-def test_what_is_on_its_way_is_not_counted(
-    url: str, device: Device, order: str, num_workers: int, persistent: bool
-) -> None:
-    options = {
-        "num_workers": num_workers,
-        "persistent_workers": persistent and num_workers > 0,
-        "device": "xpu",
-    }
-    loader = loader_of(url, order, **options)
-    expected = numbers(loader_of(url, order, num_workers=num_workers))
-    assert len(loader) == len(expected)
-    iterator = iter(loader)
-    assert numbers(islice(iterator, 3)) == expected[:3]
-    assert loader.num_samples_yielded == 3 * BATCH
-    again = loader_of(url, order, **options)
-    again.load_state_dict(loader.state_dict())
-    assert numbers(again) == expected[3:]
-    assert numbers(iterator) == expected[3:]
-    loader.close()
-    again.close()
-
-
 def test_tensors_are_copied_wherever_they_are_and_nothing_else_is(url: str, device: Device) -> None:
     def nested(batch: dict[str, Any]) -> Any:
-        return ({"n": batch["n"], "text": batch["text"]}, [batch["n"], None], "name")
+        return ({"number": batch["number"], "text": batch["text"]}, [batch["number"], None], "name")
 
-    (features, pair, name), *_ = loader_of(url, batch_map=nested, device="xpu")
-    assert type(features["n"]) is type(pair[0]) is OnDevice
-    assert (features["text"][:2], pair[1], name) == (["0", "1"], None, "name")
+    (features, pair, name), *_ = loader_in("exact", url, BATCH, batch_map=nested, device="xpu")
+    assert type(features["number"]) is type(pair[0]) is OnDevice
+    texts = [str(number) for number in pair[0].tolist()]
+    assert (features["text"], pair[1], name) == (texts, None, "name")
 
 
 def test_what_is_read_ends_after_an_error_and_with_the_loader(device: Device) -> None:
@@ -198,28 +247,30 @@ def test_containers_keep_their_kinds() -> None:
 
 
 def test_on_the_cpu_nothing_happens(url: str, device: Device) -> None:
-    assert numbers(loader_of(url, device="cpu")) == numbers(loader_of(url))
+    assert column(loader_in("exact", url, BATCH, device="cpu")) == column(
+        loader_in("exact", url, BATCH)
+    )
     assert not device.log
 
 
 @pytest.mark.parametrize("kind", [StreamingDataset, Own])
 def test_a_device_without_streams_gets_plain_copies(url: str, kind: type) -> None:
-    batch, *_ = StreamingDataLoader(kind(local=url, batch_size=BATCH), BATCH, device="meta")
-    assert (batch["n"].device.type, batch["n"].shape) == ("meta", (BATCH,))
+    batch, *_ = loader_in("elastic", url, BATCH, kind, device="meta")
+    assert (batch["number"].device.type, batch["number"].shape) == ("meta", (BATCH,))
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="for machines without CUDA")
 def test_a_device_that_is_not_there_is_named(url: str) -> None:
     with pytest.raises(InvalidArgumentError, match=r"'cuda:0'.* finds no CUDA device here"):
-        list(loader_of(url, device="cuda:0"))
+        list(loader_in("exact", url, BATCH, device="cuda:0"))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 @in_either_order
 def test_a_gpu_gets_every_row(url: str, order: str, tmp_path: Path) -> None:
-    found = list(loader_of(url, order, device="cuda"))
-    assert all(batch["n"].is_cuda for batch in found)
-    assert numbers(found) == numbers(loader_of(url, order))
+    found = list(loader_in(order, url, BATCH, device="cuda"))
+    assert all(batch["number"].is_cuda for batch in found)
+    assert column(found) == column(loader_in(order, url, BATCH))
 
 
 def test_columns_of_any_kind_are_repeated() -> None:
