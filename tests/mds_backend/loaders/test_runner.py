@@ -1,25 +1,78 @@
-"""The loop that runs passes, without any framework: what it counts, copies and closes."""
+"""Passes without any framework: what is read ahead, delivered, counted and closed."""
 
 from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.mds_backend.loaders.loaders import in_either_order, taken, torch_loader
+from tests.mds_backend.small_datasets import write_dataset, write_numbers
 
-from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.elastic import ElasticOrder, ElasticShare
-from mdstorm_backend.loaders.passes import Schedule
-from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.rest import Batching
-from mdstorm_backend.loaders.runner import NOTHING, Delivered, PassRunner, converted
-from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend import Dataset, ElasticOrder, ExactOrder
+from mdstorm_backend.elastic import ElasticShare
+from mdstorm_backend.errors import StateMismatchError
+from mdstorm_backend.format import Batch
+from mdstorm_backend.loaders import Batching, PassRunner, ReaderOptions, Schedule, converted
+from mdstorm_backend.loaders.rest import Rest, samples_ahead
+from mdstorm_backend.loaders.runner import NOTHING, Delivered
+from mdstorm_backend.order import Place
 from mdstorm_backend.read.block import Block
+from mdstorm_backend.read.reader import BLOCK_ROWS
 
-ROWS, SHARDS = 20, 4
+ROWS, SHARDS = 20, 10
 ORDERS: dict[str, ExactOrder | ElasticShare] = {
     "exact": ExactOrder(seed=3, shuffle_shards=True, shuffle_rows=True),
     "elastic": ElasticShare(ElasticOrder(1, shuffle=True), states_batch_size=False),
 }
-in_either_order = pytest.mark.parametrize("order", list(ORDERS))
+
+
+class Sum:
+    """A transform of two columns to their sum."""
+
+    columns = ("c",)
+
+    def __call__(self, batch: Batch) -> Batch:
+        return {"c": batch["a"] + batch["b"]}  # type: ignore[operator]
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> Dataset:
+    return write_dataset(tmp_path, {"a": [1, None], "b": [3, 4]}, {"a": "long", "b": "long"})
+
+
+def options(dataset: Dataset, **given: Any) -> ReaderOptions:
+    return ReaderOptions(dataset, ExactOrder(seed=1), **given)
+
+
+def test_nulls_are_filled_before_the_transform(dataset: Dataset) -> None:
+    filled = options(dataset, fill_nulls={"a": 10}, transform=Sum())
+    blocks = Rest(filled, Batching(2), Place()).blocks()
+    assert [block.batch["c"].tolist() for block in blocks] == [[4, 14]]  # type: ignore[union-attr]
+
+
+def test_some_batches_are_ahead_however_large_their_samples_are(dataset: Dataset) -> None:
+    assert samples_ahead(options(dataset), 16) == BLOCK_ROWS
+    dataset.nbytes = 1 << 40
+    assert samples_ahead(options(dataset), 16) == 8 * 16
+    assert samples_ahead(options(dataset, predownload=3), 16) == 3
+
+
+def test_so_many_bytes_are_downloaded_ahead_however_small_samples_are(dataset: Dataset) -> None:
+    dataset.nbytes, dataset.bytes_ahead = 2 * len(dataset), 1_000_000
+    assert samples_ahead(options(dataset), 16) == 500_000
+
+
+@pytest.mark.parametrize(("part", "num_workers"), [(0, 0), (1, 3)])
+def test_a_block_of_endless_epochs_needs_few_of_them(
+    tmp_path: Path, part: int, num_workers: int
+) -> None:
+    endless = options(write_numbers(tmp_path, 2), num_epochs=None)
+    blocks: Any = Rest(endless, Batching(1, num_workers=num_workers), Place()).blocks(part)
+    with closing(blocks):
+        first, *_, last = islice(blocks, 8)
+    assert (len(first.sizes), len(last.sizes)) == (1, 32)
 
 
 def runner_of(
@@ -111,3 +164,39 @@ def test_a_state_of_the_beginning_or_of_batches_counts_no_items(numbers: Dataset
     of_batches = runner_of(numbers)
     of_batches.load_state_dict({**state, "mdstorm": {**state["mdstorm"], "items": 2}})
     assert of_batches.state_dict() == state
+
+
+def row_groups(dataset: Dataset, rank: int) -> PassRunner:
+    """Read whole shards on a rank of three, one of which has a row less than the others."""
+    order = ExactOrder(seed=3, window=15, rank=rank, world_size=3)
+    return PassRunner(Schedule(ReaderOptions(dataset, order)), Batching(ROWS, by_shard=True))
+
+
+def groups_of(runner: PassRunner) -> Iterator[list[int]]:
+    def groups(blocks: Iterator[Any]) -> Delivered:
+        for block in blocks:
+            yield block.batch["number"].tolist(), block.marks[-1], sum(block.sizes)
+
+    return read_by(runner, groups)  # type: ignore[no-any-return]
+
+
+def test_row_groups_and_batches_refuse_states_of_each_other(numbers: Dataset) -> None:
+    share = {"seed": 3, "window": 15, "rank": 0, "world_size": 3}
+    groups, batches = row_groups(numbers, 0), torch_loader(numbers, shuffle=share)
+    next(iter(groups_of(groups)))
+    taken(batches, 1)
+    fresh = row_groups(numbers, 0)
+    for loads, saves in ((torch_loader(numbers, shuffle=share), groups), (fresh, batches)):
+        with pytest.raises(StateMismatchError, match="taken by one kind, and this is the other"):
+            loads.load_state_dict(saves.state_dict())
+    assert list(groups_of(fresh)) == list(groups_of(row_groups(numbers, 0)))
+
+
+@pytest.mark.parametrize("rank", range(3))
+def test_row_groups_go_on_after_any_of_them(numbers: Dataset, rank: int) -> None:
+    whole = list(groups_of(row_groups(numbers, rank)))
+    for done in range(1, len(whole)):
+        before, after = row_groups(numbers, rank), row_groups(numbers, rank)
+        list(islice(groups_of(before), done))
+        after.load_state_dict(before.state_dict())
+        assert list(groups_of(after)) == whole[done:]

@@ -1,17 +1,26 @@
-"""What PyTorch's loaders say they have waited for."""
+"""What PyTorch's loaders say they have waited for, and their verdict on known bottlenecks."""
 
 import copy
 import pickle
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from tests.mds_backend.clocks import Clock
+from torch.utils.data import default_collate
 
-from mdstorm_backend import Dataset, StreamingDataLoader, StreamingDataset
+from mdstorm_backend import Dataset, ExactOrder, StreamingDataLoader, StreamingDataset
+from mdstorm_backend.cache import shard_cache
 from mdstorm_backend.loaders import PassRecorders, Statistics
+from mdstorm_backend.loaders.passes import Pass
+from mdstorm_backend.loaders.torch import torch_tensors
+from mdstorm_backend.read import reader
+from mdstorm_backend.read.gather_rows import Gatherer
+from mdstorm_backend.storage import Location
 
 ROWS, SHARDS, BATCH = 60, 6, 10
 
@@ -27,36 +36,11 @@ def remote(numbers: Dataset, tmp_path: Path) -> Callable[..., StreamingDataset]:
     return make
 
 
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-def with_clock(loader: StreamingDataLoader, clock: Clock) -> StreamingDataLoader:
-    loader._mdstorm.recorders = PassRecorders(clock)
-    return loader
-
-
 def waited_for(found: Statistics) -> float:
     return sum(
         getattr(found, f"waited_for_{cause}")
         for cause in ("downloads", "cache", "decoding", "transforms", "batching")
     )
-
-
-def test_a_slow_function_is_told_from_training(remote: Any, clock: Clock) -> None:
-    def slow(batch: Any) -> Any:
-        clock.advance(4)
-        return batch
-
-    loader = with_clock(StreamingDataLoader(remote(), BATCH, batch_map=slow), clock)
-    for _ in loader:
-        clock.advance(1)
-    found = loader.statistics()
-    assert found.startup_seconds == 4
-    assert found.waited_seconds == found.waited_for_transforms == 4 * (SHARDS - 1)
-    assert found.transform_seconds == 4 * SHARDS
-    assert found.verdict.cause == "transforms"
 
 
 def test_passes_are_summed_and_the_last_one_is_there_alone(remote: Any) -> None:
@@ -128,23 +112,160 @@ def test_batches_that_pytorch_makes_are_counted_with_what_the_dataset_reads(remo
     loader = StreamingDataLoader(remote(), batch_size=None)
     assert len(list(loader)) == ROWS
     found = loader.statistics()
-    assert (found.batches, found.rows, found.downloads, found.shards) == (
-        ROWS,
-        ROWS,
-        SHARDS,
-        SHARDS,
-    )
+    assert (found.batches, found.rows) == (ROWS, ROWS)
+    assert (found.downloads, found.shards) == (SHARDS, SHARDS)
     assert waited_for(found) == pytest.approx(found.waited_seconds)
 
 
-def test_a_loader_over_any_dataset_counts_its_batches(clock: Clock) -> None:
+def test_a_loader_over_any_dataset_counts_its_batches() -> None:
+    clock = Clock()
+
     class Slow(torch.utils.data.IterableDataset[int]):
         def __iter__(self) -> Iterator[int]:
             for item in range(4):
                 clock.advance(1)
                 yield item
 
-    loader = with_clock(StreamingDataLoader(Slow(), batch_size=2), clock)
+    loader = StreamingDataLoader(Slow(), batch_size=2)
+    loader._mdstorm.recorders = PassRecorders(clock)
     assert len(list(loader)) == 2
     found = loader.statistics()
     assert (found.batches, found.startup_seconds, found.waited_seconds) == (2, 2, 2)
+
+
+class Case:
+    """A loader in which something takes its time; time is the test's own.
+
+    Only what is slow lets time pass, threads that open shards take turns, and threads that work
+    ahead let time pass only while training waits for them: so all of the waiting is for that.
+    """
+
+    def __init__(self, url: str, local: Path, patch: pytest.MonkeyPatch) -> None:
+        self.clock = Clock()
+        self._url, self._local, self._patch = url, local, patch
+        #: Whether training waits for a thread; always so, where it has none that work ahead.
+        self._is_waiting, self._changed = True, threading.Condition()
+
+    def _tell_waits(self) -> None:
+        """From now on, let time pass in threads only while training waits for a result."""
+        result = Future.result
+
+        def waited_for(future: Future[Any], timeout: float | None = None) -> Any:
+            if not _is_training():
+                return result(future, timeout)
+            self._set_waiting(True)
+            try:
+                return result(future, timeout)
+            finally:
+                self._set_waiting(False)
+
+        self._patch.setattr(Future, "result", waited_for)
+        self._set_waiting(False)
+
+    def _set_waiting(self, is_waiting: bool) -> None:
+        with self._changed:
+            self._is_waiting = is_waiting
+            self._changed.notify_all()
+
+    def _pass_time(self, seconds: float) -> None:
+        """Let time pass; in a thread that works ahead, once training waits for it."""
+        with self._changed:
+            self._changed.wait_for(lambda: _is_training() or self._is_waiting)
+            self.clock.advance(seconds)
+
+    def slow(self, owner: Any, name: str) -> None:
+        """Let each call of a method take ten seconds."""
+        method = getattr(owner, name)
+
+        def slowly(*arguments: Any, **keywords: Any) -> Any:
+            self._pass_time(10)
+            return method(*arguments, **keywords)
+
+        self._patch.setattr(owner, name, slowly)
+
+    def read(
+        self, *, training: float = 1, of: Any = StreamingDataset, passes: int = 1, **options: Any
+    ) -> Statistics:
+        """Read some passes, of which training takes so many seconds for each batch."""
+        arguments = {"batch_size": BATCH, "order": ExactOrder(), "workers": 0}
+        if options.get("workers"):
+            self._tell_waits()
+        names = ("batch_map", "collate_fn", "num_workers", "persistent_workers")
+        of_loader = {name: options.pop(name) for name in names if name in options}
+        self.dataset = of(remote=self._url, local=str(self._local), **{**arguments, **options})
+        loader = StreamingDataLoader(self.dataset, BATCH, **of_loader)
+        loader._mdstorm.recorders = PassRecorders(self.clock)
+        for _ in range(passes):
+            for _ in loader:
+                self.clock.advance(training)
+            self.dataset._mdstorm.dataset.release()
+        return loader.statistics()
+
+
+def _is_training() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+@pytest.fixture
+def case(numbers: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Case:
+    monkeypatch.setattr(reader, "BLOCK_ROWS", BATCH)  # one block for each shard
+    monkeypatch.setattr(reader, "OPENING_THREADS", 1)
+    return Case(numbers.url, tmp_path / "local", monkeypatch)
+
+
+class Items(StreamingDataset):
+    """Makes its samples itself."""
+
+    def __getitem__(self, at: Any) -> Any:
+        return super().__getitem__(at)
+
+
+class Functions:
+    """What a program gives to its loader."""
+
+    batch_map = staticmethod(lambda batch: batch)
+    collate = staticmethod(default_collate)
+
+
+BATCH_MAP = {"batch_map": lambda batch: Functions.batch_map(batch)}
+COLLATE = {"collate_fn": lambda samples: Functions.collate(samples)}
+DOWNLOAD, GATHER = (Location, "download"), (Gatherer, "__call__")
+EVICTED = "brought back what was evicted: raise cache_limit"
+
+
+@pytest.mark.parametrize(
+    ("slow", "options", "cause", "words"),
+    [
+        ((), {"training": 10}, "nothing", "does not wait"),
+        (DOWNLOAD, {"training": 5}, "downloads", "is idle"),
+        (DOWNLOAD, {"training": 0, "workers": 2}, "downloads", "for downloads"),
+        (DOWNLOAD, {"training": 0.1}, "downloads", "compress the shards"),
+        (DOWNLOAD, {"passes": 3, "cache_limit": 3400}, "cache", EVICTED),
+        ((shard_cache, "wait_for_lock"), {}, "cache", "raise cache_limit"),
+        ((shard_cache.space, "reserve"), {}, "cache", "raise cache_limit"),
+        (GATHER, {}, "decoding", "read fewer columns"),
+        (GATHER, {"training": 0, "workers": 1}, "decoding", "read fewer columns"),
+        ((Items, "__getitem__"), {"of": Items}, "decoding", "read fewer columns"),
+        ((Functions, "batch_map"), BATCH_MAP, "transforms", "vectorise the function"),
+        ((Functions, "collate"), COLLATE, "transforms", "vectorise the function"),
+        ((torch_tensors, "split_values"), {}, "batching", "raise batch_size"),
+        ((Pass, "rests"), {}, "startup", "starts slowly"),
+    ],
+)
+def test_the_verdict_names_the_bottleneck(
+    slow: Any, options: dict[str, Any], cause: str, words: str, case: Case
+) -> None:
+    if slow:
+        case.slow(*slow)
+    found = case.read(**options)
+    assert found.verdict.cause == cause, str(found)
+    assert words in str(found.verdict)
+    assert found.seconds == pytest.approx(case.clock.now)
+
+
+def test_a_slow_function_is_told_from_training(case: Case) -> None:
+    case.slow(Functions, "batch_map")
+    found = case.read(**BATCH_MAP)
+    assert found.startup_seconds == 10
+    assert found.waited_seconds == found.waited_for_transforms == 10 * (SHARDS - 1)
+    assert found.transform_seconds == 10 * SHARDS
