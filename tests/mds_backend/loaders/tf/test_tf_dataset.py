@@ -1,15 +1,23 @@
+"""TensorFlow's datasets: their batches, graphs and lengths, and states in both orders."""
+
 import gc
+import json
 import threading
-from itertools import chain
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tensorflow as tf
 from tests.mds_backend.loaders.loaders import Launch
+from tests.mds_backend.loaders.loaders import column as torch_column
 from tests.mds_backend.small_datasets import array_of, write_dataset, write_numbers
 
-from mdstorm_backend import Dataset, ExactOrder
+from mdstorm_backend import Dataset, ElasticOrder, ExactOrder, StreamingDataLoader, StreamingDataset
+from mdstorm_backend.elastic import ElasticShare
+from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders import ReaderOptions
 from mdstorm_backend.loaders.tf import make_tf_dataset, tf_batches
 from mdstorm_backend.loaders.tf.tf_runs import INFINITE
@@ -18,11 +26,12 @@ ROWS, SHARDS = 100, 10
 
 
 def make(dataset: Dataset, batch_size: int = 4, **options: Any) -> Any:
+    """Make a dataset that reads in stored order unless told otherwise."""
     order = ExactOrder(**options.pop("shuffle", {})).resolved()
     return make_tf_dataset(lambda: ReaderOptions(dataset, order, **options), batch_size=batch_size)
 
 
-def column(batches: Any, name: str = "number") -> list[list[Any]]:
+def column(batches: Iterable[Any], name: str = "number") -> list[list[Any]]:
     return [getattr(batch, name).numpy().tolist() for batch in batches]
 
 
@@ -209,3 +218,110 @@ def test_a_share_smaller_than_the_one_it_was_made_for_is_read(
     dataset = make(write_numbers(tmp_path, 100, tasks=10), 7, shuffle=AUTO)
     launch(1, 2)
     assert rows(dataset) == list(range(50, 100))
+
+
+#: An epoch is no whole number of batches.
+BATCH = 8
+ORDERS = {
+    "exact": ExactOrder(seed=3, shuffle_shards=True, window=20),
+    "elastic": ElasticShare(ElasticOrder(batch_size=BATCH, shuffle=True, shuffle_seed=3)),
+}
+with_either_order = pytest.mark.parametrize("order", ORDERS)
+
+
+def made_in(order: str, dataset: Dataset, **options: Any) -> Any:
+    read = ReaderOptions(dataset, ORDERS[order], **options)
+    return make_tf_dataset(lambda: read, batch_size=BATCH)
+
+
+def torch_loader(dataset: Dataset, order: str, **options: Any) -> StreamingDataLoader:
+    source = StreamingDataset(local=dataset.url, order=ORDERS[order], **options)
+    return StreamingDataLoader(source, batch_size=BATCH)
+
+
+@with_either_order
+@pytest.mark.parametrize(
+    "done", [13, 39, *(pytest.param(done, marks=pytest.mark.long) for done in (1, 20))]
+)
+def test_a_state_gives_exactly_the_rest(numbers: Dataset, order: str, done: int) -> None:
+    first, second = (made_in(order, numbers, num_epochs=3) for _ in range(2))
+    whole = column(made_in(order, numbers, num_epochs=3))
+    assert column(islice(first, done)) == whole[:done]
+    state = json.loads(json.dumps(first.state_dict()))
+    second.load_state_dict(state)
+    if done < len(whole):
+        assert column(second) == whole[done:]
+    torch = torch_loader(numbers, order, num_epochs=3)
+    torch.load_state_dict(state)
+    if done < len(whole):
+        assert torch_column(torch) == whole[done:]
+
+
+@with_either_order
+def test_pytorch_states_are_continued(numbers: Dataset, order: str) -> None:
+    torch, tensorflow = torch_loader(numbers, order), made_in(order, numbers)
+    iterator = iter(torch)
+    done = [next(iterator)["number"].tolist() for _ in range(5)]
+    tensorflow.load_state_dict(torch.state_dict())
+    assert done + column(tensorflow) == torch_column(torch_loader(numbers, order))
+    # The pass after that is again a whole one.
+    assert len(column(tensorflow)) == len(torch)
+
+
+@with_either_order
+def test_what_a_function_of_tensorflow_takes_is_counted_by_the_user(
+    numbers: Dataset, order: str
+) -> None:
+    first, second = made_in(order, numbers), made_in(order, numbers)
+    whole = column(made_in(order, numbers))
+
+    @tf.function
+    def step(iterator: Any) -> Any:
+        return next(iterator).number
+
+    iterator = iter(first)
+    assert [step(iterator).numpy().tolist() for _ in range(3)] == whole[:3]
+    with pytest.raises(StateMismatchError, match=r"TensorFlow took them itself.*batches="):
+        first.state_dict()
+    second.load_state_dict(first.state_dict(batches=3))
+    assert column(second) == whole[3:]
+    with pytest.raises(StateMismatchError, match="no state after 99 batches"):
+        first.state_dict(batches=99)
+
+
+def test_the_state_is_that_of_the_iteration_which_was_begun_last(numbers: Dataset) -> None:
+    dataset = made_in("elastic", numbers)
+    first, second = iter(dataset), iter(dataset)
+    next(first), next(first), next(second)
+    assert (dataset.state_dict()["epoch"], dataset.state_dict()["sample_in_epoch"]) == (1, 8)
+    iter(dataset)  # never used
+    third = iter(dataset)
+    next(third), next(third)
+    assert (dataset.state_dict()["epoch"], dataset.state_dict()["sample_in_epoch"]) == (2, 16)
+
+
+def test_a_state_of_the_other_order_is_refused(numbers: Dataset) -> None:
+    for order, other in (("exact", "elastic"), ("elastic", "exact")):
+        state = made_in(other, numbers).state_dict()
+        with pytest.raises(StateMismatchError, match=f"order '{order}'"):
+            made_in(order, numbers).load_state_dict(state)
+
+
+@with_either_order
+def test_a_rank_that_looks_at_a_batch_first_is_not_ahead(
+    numbers: Dataset, order: str, launch: Launch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch(0, 2)
+    monkeypatch.setitem(ORDERS, order, replace(ORDERS[order], follows_world=True))
+    looked, asked, other = (made_in(order, numbers) for _ in range(3))
+    whole = [column(other) for _ in range(3)]
+    for dataset in (looked, asked):
+        assert column(islice(dataset, 1)) == whole[0][:1]
+    assert column(looked) == whole[0]
+    state = asked.state_dict()  # of one who has trained on that batch
+    assert column(asked) == whole[1]
+    asked.load_state_dict(state)
+    assert column(asked) == whole[0][1:]
+    # Only the first iteration is a look.
+    assert column(islice(looked, 1)) == whole[1][:1]
+    assert column(looked) == whole[2]
