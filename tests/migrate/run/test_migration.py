@@ -109,33 +109,25 @@ def test_a_link_stays_one(tmp_path: Path) -> None:
     assert (tmp_path / "there" / "a.py.orig").read_bytes() == b"old"
 
 
-def test_a_file_that_somebody_else_changes_stays(tmp_path: Path) -> None:
-    path = tmp_path / "a.py"
-    path.write_bytes(b"newer")
-    with pytest.raises(WriteError, match="changed by another program"):
-        write_file(path, b"old", b"new")
-    assert path.read_bytes() == b"newer"
+def refuse(*_: object) -> None:
+    raise OSError(28, "No space left on device")
 
 
-def test_a_write_that_fails_leaves_the_old_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@each(
+    (b"newer", os.fsync, "changed by another program"),
+    (b"old", refuse, "No space left"),
+    (None, os.fsync, "No such file"),
+)
+def test_a_write_that_cannot_be_leaves_what_is_there(
+    there: bytes | None, fsync: object, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.py"
-    path.write_bytes(b"old")
-
-    def full(descriptor: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(WriteError, match="No space left"):
+    if there is not None:
+        path.write_bytes(there)
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(WriteError, match=reason):
         write_file(path, b"old", b"new")
-    assert path.read_bytes() == b"old"
-    assert os.listdir(tmp_path) == ["a.py"]
-
-
-def test_a_file_that_is_gone_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(WriteError, match="No such file"):
-        write_file(tmp_path / "a.py", b"old", b"new")
+    assert [one.read_bytes() for one in tmp_path.iterdir()] == [there] * path.exists()
 
 
 USE = "from petastorm import make_reader\n"
@@ -143,8 +135,8 @@ CORPORA = ("corpus", "programs", "projects", "wild", "wild2")
 SUFFIXES = (".cfg", ".ipynb", ".py", ".sh", ".toml", ".yml")
 
 
-def migrate_file(path: Path, settings: Settings, write: bool = False) -> FileOutcome | None:
-    return next(run([path], settings, write=write), None)
+def migrate_file(path: Path) -> FileOutcome | None:
+    return next(run([path], Settings(), write=True), None)
 
 
 def reason(outcome: FileOutcome | None) -> str:
@@ -160,23 +152,25 @@ def test_a_huge_file_is_named_if_it_uses_petastorm(
     monkeypatch.setattr(together, "LARGEST", 1 << 20)
     path = tmp_path / "huge.py"
     path.write_text(USE + "#\n" * (1 << 20))
-    assert reason(migrate_file(path, Settings(), write=True)) == "larger than 1 MiB"
+    assert reason(migrate_file(path)) == "larger than 1 MiB"
     assert path.read_text().startswith(USE)
     path.write_text("#\n" * (1 << 20))
-    assert migrate_file(path, Settings()) is None
+    assert migrate_file(path) is None
 
 
-def test_a_file_that_may_not_be_read_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@each(  # whoever runs the tests may be allowed to read everything
+    (Path, "read_bytes", refuse, "No space left on device"),
+    (together, "migrate_bytes", None, "please report it: TypeError("),
+)
+def test_a_file_that_cannot_be_read_and_a_mistake_of_ours_are_told_of_one_file(
+    owner: object, name: str, broken: object, words: str, tmp_path: Path
 ) -> None:
-    path = tmp_path / "secret.py"
+    path = tmp_path / "use.py"
     path.write_text(USE)
-
-    def refuse(_: Path) -> bytes:  # whoever runs the tests may be allowed to read everything
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(Path, "read_bytes", refuse)
-    assert reason(migrate_file(path, Settings())) == "Permission denied"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(owner, name, broken)
+        assert words in reason(migrate_file(path))
+    assert path.read_text() == USE
 
 
 def test_files_without_the_word_are_not_parsed(
@@ -192,14 +186,6 @@ def test_files_without_the_word_are_not_parsed(
     assert [one.path.name for one in outcomes] == ["m000.py", "m100.py"]
     before, after = USE, USE.replace("petastorm", "mdstorm")
     assert parsed == [before, after, before, after]
-
-
-def test_a_mistake_of_ours_costs_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "use.py"
-    path.write_text(USE)
-    monkeypatch.setattr(together, "migrate_bytes", None)
-    assert "please report it: TypeError(" in reason(migrate_file(path, Settings(), write=True))
-    assert path.read_text() == USE
 
 
 @each(
@@ -253,7 +239,7 @@ def test_a_folder_that_is_a_package_itself_is_migrated(
     folder.mkdir(exist_ok=True)
     (folder / "__init__.py").touch()
     (folder / "use.py").write_text(USE)
-    outcome = migrate_file(folder / "use.py", Settings(), write=True)
+    outcome = migrate_file(folder / "use.py")
     assert outcome is not None
     assert outcome.changed
 
@@ -278,20 +264,19 @@ def test_damaged_files_raise_nothing_and_are_migrated_once() -> None:
             assert migrate(first.output, path=path.name).output == first.output, (seed, path)
 
 
-@each("a.py", "requirements.txt", "a.sh", "environment.yml")
+@each(
+    ("a.py", "import os\r\nfrom petastorm.hdfs import namenode\rx = 1\r"),
+    ("requirements.txt", "numpy\rgit+https://github.com/uber/petastorm\r"),
+    ("a.sh", "ls\rspark-submit --py-files petastorm.zip a.py\r"),
+    ("environment.yml", "name: x\rdependencies:\n  - petastorm=0.12\n  - f::petastorm\n"),
+)
 def test_a_file_with_lone_carriage_returns_gets_no_second_comment(
-    name: str, tmp_path: Path
+    name: str, text: str, tmp_path: Path
 ) -> None:
     path = tmp_path / name
-    lines = {
-        "a.py": "import os\r\nfrom petastorm.hdfs import namenode\rx = 1\r",
-        "requirements.txt": "numpy\rgit+https://github.com/uber/petastorm\r",
-        "a.sh": "ls\rspark-submit --py-files petastorm.zip a.py\r",
-        "environment.yml": "name: x\rdependencies:\n  - petastorm=0.12\n  - f::petastorm\n",
-    }
-    path.write_text(lines[name], newline="")
-    list(run([path], Settings(), write=True))
+    path.write_text(text, newline="")
+    migrate_file(path)
     once = path.read_bytes()
-    list(run([path], Settings(), write=True))
+    migrate_file(path)
     assert path.read_bytes() == once
     assert once.count(b"TODO(mdstorm)") <= 1

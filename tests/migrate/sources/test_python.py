@@ -168,11 +168,9 @@ def uncommented(text: str) -> str:
 
 
 @each(
-    ("a = 1", "a = 10", "# MAGIC a = 10\n# MAGIC b"),
     ("a = 1\n", "", "x = 1\n# MAGIC b"),
     ("a = 1\nb = 2\n", "d\ne\nf\n", "# MAGIC d\n# MAGIC e\n# MAGIC f\n# MAGIC c"),
     ("= 1\nb", "d\ne", "# MAGIC a d\n# MAGIC e = 2\n"),
-    (" 2\n", " 1, 2\n", "# MAGIC b = 1, 2\n# MAGIC c"),
     ("2\nc = 3\n", "1\nd\n", "# MAGIC b = 1\n# MAGIC d\ny"),
     ("x = 1", "z", "z\n# MAGIC a"),
     ("y = 2", "z\nw", "# MAGIC c = 3\nz\nw\n"),
