@@ -49,19 +49,6 @@ def refusal(condition: str, text: str, kind: str = "AnalysisException") -> Excep
     return error  # type: ignore[no-any-return]
 
 
-def _no_conf(key: str) -> Exception:
-    return refusal("CONFIG_NOT_AVAILABLE", f"Configuration {key} is not available. SQLSTATE: 42K0I")
-
-
-def _no_attribute(name: str) -> Exception:
-    return refusal(
-        "JVM_ATTRIBUTE_NOT_SUPPORTED",
-        f"Directly accessing the underlying Spark driver JVM using the attribute '{name}' is not "
-        "supported on serverless compute.",
-        "PySparkAttributeError",
-    )
-
-
 def _not_supported(feature: str) -> Callable[..., Any]:
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise refusal(
@@ -80,7 +67,12 @@ class _Attribute:
 
     def __get__(self, instance: Any, owner: Any) -> Any:
         if instance is not None and not _is_exempt():
-            raise _no_attribute(self.name)
+            raise refusal(
+                "JVM_ATTRIBUTE_NOT_SUPPORTED",
+                "Directly accessing the underlying Spark driver JVM using the attribute "
+                f"'{self.name}' is not supported on serverless compute.",
+                "PySparkAttributeError",
+            )
         if self.original is not None:
             return self.original.__get__(instance, owner)
         if instance is None or self.name not in vars(instance):
@@ -94,7 +86,8 @@ class _Attribute:
 def _guarded(method: Any) -> Any:
     def call(self: Any, key: str, *args: Any, **kwargs: Any) -> Any:
         if key not in AVAILABLE_CONF and not _is_exempt():
-            raise _no_conf(key)
+            text = f"Configuration {key} is not available. SQLSTATE: 42K0I"
+            raise refusal("CONFIG_NOT_AVAILABLE", text)
         return method(self, key, *args, **kwargs)
 
     return call
@@ -105,14 +98,13 @@ def refusing(*, connect: bool) -> Iterator[None]:
     """Refuse, for all sessions of this process, in a block."""
     kind = "pyspark.sql.connect." if connect else "pyspark.sql."
     conf = import_module(kind + "conf")
-    frames: Any = import_module(kind + "dataframe").DataFrame
+    frames = _frames(connect)
     catalog = import_module(kind + "catalog").Catalog
     with pytest.MonkeyPatch.context() as patch:
         configuration = conf.RuntimeConf if connect else conf.RuntimeConfig
         for name in ("get", "set", "unset"):
             patch.setattr(configuration, name, _guarded(getattr(configuration, name)))
         if not connect:
-            frames = getattr(_import("pyspark.sql.classic.dataframe"), "DataFrame", frames)
             session = import_module("pyspark.sql").SparkSession
             for owner, names in ((session, _SESSION), (frames, _FRAME)):
                 for name in names:
@@ -128,10 +120,7 @@ def refusing(*, connect: bool) -> Iterator[None]:
 @contextmanager
 def without_python_on_executors(*, connect: bool) -> Iterator[None]:
     """Refuse functions of Python that run on executors, in a block."""
-    ours = import_module(f"pyspark.sql.{'connect.' if connect else ''}dataframe").DataFrame
-    frames: Any = getattr(
-        None if connect else _import("pyspark.sql.classic.dataframe"), "DataFrame", ours
-    )
+    frames = _frames(connect)
     with pytest.MonkeyPatch.context() as patch:
         for name in ("mapInArrow", "mapInPandas"):
             patch.setattr(frames, name, _not_supported(f"DataFrame.{name}"), raising=False)
@@ -148,8 +137,11 @@ def lifted() -> Iterator[None]:
         _exempt.discard("tests")
 
 
-def _import(name: str) -> Any:
+def _frames(connect: bool) -> Any:
+    """Return the class of frames whose methods users call."""
+    if connect:
+        return import_module("pyspark.sql.connect.dataframe").DataFrame
     try:
-        return import_module(name)
+        return import_module("pyspark.sql.classic.dataframe").DataFrame
     except ModuleNotFoundError:  # PySpark 3.5 has no such module
-        return None
+        return import_module("pyspark.sql.dataframe").DataFrame

@@ -69,14 +69,8 @@ def test_the_page_is_well_formed_and_fetches_nothing(mixed: str) -> None:
 
 def test_every_item_says_its_class_and_rule(mixed: str) -> None:
     items = [one for one in checked(mixed).all("li") if one.get("class") == "item"]
-    assert [(one["data-class"], one["data-rule"]) for one in items] == [
-        ("exact", "PM101"),
-        ("review", "PM103"),
-        ("manual", "PM107"),
-        ("note", "PM109"),
-        ("problem", ""),
-        ("exact", "PM101"),
-    ]
+    said = ", ".join(f"{one['data-class']} {one['data-rule']}" for one in items)
+    assert said == "exact PM101, review PM103, manual PM107, note PM109, problem , exact PM101"
 
 
 def test_the_checklist_has_what_needs_manual_review(mixed: str) -> None:
@@ -106,13 +100,8 @@ def test_the_same_to_do_is_one_entry_with_its_places_by_folder(tmp_path: Path) -
 
 def test_backticks_become_code(mixed: str) -> None:
     assert "<code>petastorm.unischema._fullmatch</code> is private" in mixed
-    assert "`" not in re.sub(
-        r"<style>.*</style>|<script>.*</script>|<pre.*?</pre>|="
-        r'"[^"]*"',
-        "",
-        mixed,
-        flags=re.DOTALL,
-    )
+    code = r'<style>.*</style>|<script>.*</script>|<pre.*?</pre>|="[^"]*"'
+    assert "`" not in re.sub(code, "", mixed, flags=re.DOTALL)
     assert prose("`a<b` and ``") == "<code>a&lt;b</code> and ``"
 
 
@@ -130,12 +119,11 @@ def test_the_page_of_a_rule_has_paragraphs_lists_and_blocks() -> None:
 
 
 def test_a_notebook_is_shown_by_its_cells(tmp_path: Path) -> None:
-    sources = [
-        ["x = 1\n"],
-        ["import petastorm\n", "y = 'é'\n", "petastorm.reader.Ventilator"],
-        ["z"],
+    used = ["import petastorm\n", "y = 'é'\n", "petastorm.reader.Ventilator"]
+    cells = [
+        {"cell_type": "code", "source": source, "outputs": []}
+        for source in (["x = 1\n"], used, ["z"])
     ]
-    cells = [{"cell_type": "code", "source": source, "outputs": []} for source in sources]
     text = json.dumps({"cells": cells, "metadata": {}}, indent=1)
     html = to_html(report_of_text(tmp_path, text, "a.ipynb"))
     assert re.findall("<h3>(.*?)</h3>", html) == ["Cell 2"]
@@ -224,12 +212,7 @@ document.body.innerHTML = `<pre>${told.join("|")}</pre>`;
 
 def dom(path: Path, html: str, *more: str) -> str:
     path.write_text(html)
-    options = [
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        f"--user-data-dir={path.parent / 'u'}",
-    ]
+    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={path.parent}/u"]
     done = subprocess.run(
         [str(CHROMIUM), *options, *more, "--dump-dom", path.as_uri()],
         capture_output=True,

@@ -1,7 +1,6 @@
 """Which files are scanned."""
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -111,15 +110,11 @@ NAMES = [
 ]
 
 
-needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-
-
 def git(root: Path, *arguments: str) -> str:
     command = ["git", "-C", root, *arguments]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-@needs_git
 def test_gitignore_is_read_as_git_reads_it(tmp_path: Path) -> None:
     make(tmp_path, *NAMES)
     (tmp_path / ".gitignore").write_text(f"{IGNORE}space.py\\ \n")
@@ -134,7 +129,6 @@ def test_gitignore_is_read_as_git_reads_it(tmp_path: Path) -> None:
     assert sorted(found(tmp_path / "d")) == inside
 
 
-@needs_git
 def test_files_that_git_tracks_are_looked_at_whatever_is_ignored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,7 +146,6 @@ def test_files_that_git_tracks_are_looked_at_whatever_is_ignored(
     assert "ignored files it tracks: git cannot be run" in skipped.reason
 
 
-@needs_git
 def test_directories_of_builds_are_entered_for_what_git_tracks(tmp_path: Path) -> None:
     make(tmp_path, "build/Dockerfile", "build/lib/a.py", "dist/a.py", "vendor/a.py", "a.py")
     git(tmp_path, "init", "-q")
@@ -173,7 +166,6 @@ def test_files_of_any_name_are_looked_into_unless_they_hold_data(tmp_path: Path)
     assert found(tmp_path) == ["Job.scala", "freeze", "main.tf", "stack.ts"]
 
 
-@needs_git
 def test_a_repository_within_another_has_rules_of_its_own(tmp_path: Path) -> None:
     make(tmp_path, "x.py", "inner/x.py", "inner/y.py")
     (tmp_path / ".gitignore").write_text("x.py\n")
@@ -183,7 +175,6 @@ def test_a_repository_within_another_has_rules_of_its_own(tmp_path: Path) -> Non
     assert found(tmp_path) == ["inner/x.py"]
 
 
-@needs_git
 def test_code_of_others_that_git_tracks_is_named_and_left(tmp_path: Path) -> None:
     make(tmp_path, "third_party/x/b.py", "third_party/x/a.py", "vendor/c.py", "lib/pyvenv.cfg")
     make(tmp_path, "lib/d.py", "env/pyvenv.cfg", "env/lib/e.py")
@@ -200,7 +191,6 @@ def test_code_of_others_that_git_tracks_is_named_and_left(tmp_path: Path) -> Non
     assert [path.name for path in skipped.files] == ["a.py", "b.py"]
 
 
-@needs_git
 def test_git_is_asked_once_and_only_where_something_is_ignored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
