@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession, functions as F
 builder = SparkSession.builder.master("local[2]")
 """
 
-_TIMEOUT_SECONDS = 180
+_TIMEOUT_SECONDS = 300
 
 
 def without_session() -> dict[str, str]:
@@ -29,10 +29,18 @@ def run_program(
     """Run the source of a program with `args` in the directory `cwd`, with this Python."""
     program = cwd / "program.py"
     program.write_text(source)
+    command = (sys.executable, program, *args)
+    return run_command(*command, cwd=cwd, env=without_session(), expect_success=expect_success)
+
+
+def run_command(
+    *command: object, cwd: Path, env: dict[str, str] | None = None, expect_success: bool = True
+) -> subprocess.CompletedProcess[str]:
+    """Run a command in the directory `cwd`, in this environment or another one."""
     done = subprocess.run(
-        [sys.executable, program, *map(str, args)],
+        list(map(str, command)),
         cwd=cwd,
-        env=without_session(),
+        env=env,
         capture_output=True,
         text=True,
         check=False,

@@ -8,27 +8,17 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.programs import without_session
+from tests.programs import run_command, without_session
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
-_TIMEOUT_SECONDS = 300
 
 
 def run(folder: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
     """Run a command in a folder, where the commands of this Python are found first."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env={**without_session(), "PATH": path, "TMPDIR": str(folder), "COLUMNS": "120"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=_TIMEOUT_SECONDS,
-    )
-    assert done.returncode == 0, done.stderr
-    return done
+    env = {**without_session(), "PATH": path, "TMPDIR": str(folder), "COLUMNS": "120"}
+    return run_command(*command, cwd=folder, env=env)
 
 
 def test_every_example_is_tested_here_or_is_a_notebook() -> None:

@@ -6,7 +6,6 @@ Docker, Kubernetes and Databricks are not to be had by these tests.
 import json
 import os
 import re
-import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ import pytest
 import yaml
 from databricks.bundles.jobs import Job
 from tests.mds_backend.storage.conftest import forget_filesystems
+from tests.programs import run_command
 from tests.servers.s3 import BUCKET, S3Server
 
 from mdstorm_backend.errors import CredentialsError
@@ -40,10 +40,7 @@ MANIFESTS = [
 @pytest.mark.parametrize("name", ["Dockerfile", "spark.Dockerfile"])
 def test_images_pass_the_linter(name: str) -> None:
     hadolint = Path(sysconfig.get_path("scripts"), "hadolint")
-    done = subprocess.run(
-        [hadolint, EXAMPLES / "docker" / name], capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stdout) == (0, "")
+    assert run_command(hadolint, EXAMPLES / "docker" / name, cwd=EXAMPLES).stdout == ""
     # Without a list of its own, an image would get all environments of this directory.
     assert (EXAMPLES / "docker" / f"{name}.dockerignore").exists()
 
@@ -75,11 +72,7 @@ def test_the_programs_of_the_manifests_run(tmp_path: Path) -> None:
     launcher = ("-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone")
     said = ""
     for command in ((tmp_path / "convert.py", url), (*launcher, tmp_path / "train.py", url)):
-        done = subprocess.run(
-            [python, *command], env=environment, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        said += done.stdout
+        said += run_command(python, *command, cwd=tmp_path, env=environment).stdout
     assert "wrote 100000 rows" in said
     assert len(re.findall(r"rank [01]: loss \d+\.\d+", said)) == 2
 

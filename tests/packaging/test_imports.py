@@ -1,10 +1,11 @@
 """Importing the packages is cheap: frameworks and cloud SDKs wait until something needs them."""
 
-import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from tests.compat.test_public_names import MODULES
+from tests.programs import run_command
 
 HEAVY = {
     *("adlfs", "databricks", "deltalake", "gcsfs", "pandas", "pyiceberg", "pyspark", "s3fs"),
@@ -15,10 +16,7 @@ HEAVY = {
 def loaded_after(program: str) -> set[str]:
     """Run a program in a process of its own: this one has imported the frameworks already."""
     report = "import atexit, sys; atexit.register(lambda: print('loaded:', *sys.modules))"
-    done = subprocess.run(
-        [sys.executable, "-c", f"{report}; {program}"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_command(sys.executable, "-c", f"{report}; {program}", cwd=Path.cwd())
     loaded = {*done.stdout.rpartition("loaded:")[2].split()}
     assert "sys" in loaded
     return loaded

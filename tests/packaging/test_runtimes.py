@@ -2,13 +2,13 @@
 
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from tests.programs import run_command
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -69,9 +69,7 @@ def test_an_installation_changes_no_library_of_a_runtime(file: Path, extra: str)
     command = [uv, "pip", "compile", "--quiet", "--python-version", python]
     command += ["--python-platform", "x86_64-manylinux_2_28", "--constraint", str(file)]
     command += ["--extra", extra, "pyproject.toml"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    installed = versions(done.stdout)
+    installed = versions(run_command(*command, cwd=ROOT).stdout)
     theirs = versions(file.read_text("utf-8"))
     assert {"click", "numpy", "torch" if extra == "torch" else "tensorflow"} <= installed.keys()
     changed = {

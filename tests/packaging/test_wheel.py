@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.programs import run_command
 
 import mdstorm
 
@@ -22,9 +23,7 @@ UV = (sys.executable, "-m", "uv")  # several times as fast as pip
 
 
 def run(*command: str | Path, cwd: Path) -> str:
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return run_command(*command, cwd=cwd).stdout
 
 
 @pytest.fixture(scope="module")

@@ -1,11 +1,11 @@
 """The audit: which features are used where, and how much is left to people."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import jsonschema
 import pytest
-from click.testing import Result
 from tests.migrate.checks import each, invoke, write_files
 
 from mdstorm_migrate.audit import FEATURES, Audit, audit, features_of
@@ -24,6 +24,8 @@ BROKEN = "import petastorm\nprint 'x'\n"
 NOTED = "converter.make_torch_dataloader(**options)  # petastorm\n"
 NONE = "from mdstorm import make_reader  # once petastorm\n"
 
+run = partial(invoke, command)
+
 
 def uses(text: str, name: str = "a.py") -> dict[tuple[str, str], int]:
     return dict(features_of(text.encode(), Path(name)))
@@ -35,10 +37,6 @@ def repository(tmp_path: Path) -> Path:
     write_files(tmp_path, {"broken.py": BROKEN, "none.py": NONE, "noted.py": NOTED})
     write_files(tmp_path, {"requirements.txt": "petastorm[torch]\npyspark\n"})
     return tmp_path
-
-
-def run(*arguments: object) -> Result:
-    return invoke(command, *arguments)
 
 
 def audit_of(root: Path) -> Audit:

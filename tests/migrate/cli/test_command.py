@@ -6,10 +6,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 from tests.migrate.checks import each, invoke, write_files, write_modules
 
 from mdstorm_migrate.cli.migrate import migrate as command
@@ -21,9 +21,7 @@ BROKEN = "import petastorm\nprint 'x'\n"
 OLD = "from petastorm.pytorch import BatchDataLoader\n"
 INTERNAL = "from petastorm.unischema import _fullmatch\n"
 
-
-def run(*arguments: object) -> Result:
-    return invoke(command, *arguments)
+run = partial(invoke, command)
 
 
 def test_without_being_asked_nothing_is_written(

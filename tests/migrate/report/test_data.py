@@ -1,12 +1,12 @@
 """Reports: what they are made of, those for programs, and the options that ask for them."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
-from click.testing import Result
 from tests.migrate.checks import each, invoke
 from tests.migrate.report.making import MIXED, report_of, report_of_text
 
@@ -22,6 +22,8 @@ from mdstorm_migrate.report.text import to_text
 from mdstorm_migrate.rules import find_rule
 
 BROKEN = "import petastorm\nprint 'x'\n"
+
+invoked = partial(invoke, command)
 
 
 @pytest.fixture
@@ -214,10 +216,6 @@ def source(tmp_path: Path) -> Path:
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "a.py").write_text(MIXED)
     return tmp_path / "src"
-
-
-def invoked(*arguments: object) -> Result:
-    return invoke(command, *arguments)
 
 
 @each(*FORMATS)

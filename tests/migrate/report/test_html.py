@@ -120,10 +120,8 @@ def test_the_page_of_a_rule_has_paragraphs_lists_and_blocks() -> None:
 
 def test_a_notebook_is_shown_by_its_cells(tmp_path: Path) -> None:
     used = ["import petastorm\n", "y = 'é'\n", "petastorm.reader.Ventilator"]
-    cells = [
-        {"cell_type": "code", "source": source, "outputs": []}
-        for source in (["x = 1\n"], used, ["z"])
-    ]
+    sources = (["x = 1\n"], used, ["z"])
+    cells = [{"cell_type": "code", "source": source, "outputs": []} for source in sources]
     text = json.dumps({"cells": cells, "metadata": {}}, indent=1)
     html = to_html(report_of_text(tmp_path, text, "a.ipynb"))
     assert re.findall("<h3>(.*?)</h3>", html) == ["Cell 2"]
