@@ -40,14 +40,9 @@ def sizes(
     fields = VARIABLE if request.param == "variable" else FIXED
     compression = "zstd:1" if request.param == "zstd" else None
     directory: Path = tmp_path_factory.mktemp(request.param)
+    options: dict[str, Any] = {"shard_size": 500_000, "compression": compression}
     small, large = (
-        write_dataset(
-            directory / str(count),
-            rows(count, fields),
-            fields,
-            shard_size=500_000,
-            compression=compression,
-        )
+        write_dataset(directory / str(count), rows(count, fields), fields, **options)
         for count in (512_000, 1_024_000)
     )
     return small, large

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 import pytest
+from tests.migrate.checks import each
 
 from mdstorm_migrate import api
 from mdstorm_migrate.cli.audit import audit
@@ -25,10 +26,10 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", MANUAL, re.M | re.S)
 
 
-def test_the_rules_are_those_of_the_package() -> None:
-    script = runpy.run_path(str(ROOT / "scripts" / "join_rule_pages.py"))
-    joined = script["joined_pages"]()
-    assert script["TARGET"].read_text("utf-8") == joined, "run scripts/join_rule_pages.py"
+@each(("join_rule_pages", "joined_pages"), ("count_automatic", "page"))
+def test_pages_are_those_that_scripts_make_of_the_rules_and_the_corpus(name: str, of: str) -> None:
+    script = runpy.run_path(str(ROOT / "scripts" / f"{name}.py"))
+    assert script["TARGET"].read_text("utf-8") == script[of](), f"run scripts/{name}.py"
 
 
 @pytest.mark.parametrize("command", [migrate, audit], ids=lambda command: command.name)
@@ -59,12 +60,6 @@ def test_the_hooks_are_those_of_the_repository() -> None:
     hooks = re.findall(r"- id: (\S+)", (ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))
     assert hooks == ["mdstorm-migrate-check", "mdstorm-migrate"]
     assert all(hook in MANUAL for hook in hooks)
-
-
-def test_the_table_is_that_of_the_corpus() -> None:
-    script = runpy.run_path(str(ROOT / "scripts" / "count_automatic.py"))
-    written = script["TARGET"].read_text("utf-8")
-    assert written == script["page"](), "run scripts/count_automatic.py"
 
 
 @pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)

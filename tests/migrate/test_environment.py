@@ -4,16 +4,20 @@ from pathlib import Path
 
 from tests.migrate.checks import each
 
-from mdstorm_migrate.environment import conditions_of, required, supported_pythons
+from mdstorm_migrate.environment import Condition, conditions_of, required, supported_pythons
 from mdstorm_migrate.sources import find_source
 
 
-def found(path: str, text: str, *extras: str) -> list[tuple[str, int]]:
-    """Return the subject and the line of each condition that a file breaks."""
+def broken(path: str, text: str, *extras: str) -> list[Condition]:
+    """Return the conditions that a file breaks."""
     source = find_source(Path(path), text.encode())
     assert source is not None
     file = source.read(text.encode(), Path(path))
-    return [(one.subject, one.line) for one in conditions_of(Path(path), file, {*extras})]
+    return list(conditions_of(Path(path), file, {*extras}))
+
+
+def found(path: str, text: str, *extras: str) -> list[tuple[str, int | None]]:
+    return [(one.subject, one.line) for one in broken(path, text, *extras)]
 
 
 @each(
@@ -87,11 +91,7 @@ def test_a_pin_that_mdstorm_refuses_is_named_and_a_newer_one_is_not(path: str, t
 
 
 def test_a_pin_is_shown_as_it_is_written() -> None:
-    text = '[tool.poetry.dependencies]\nnumpy = "~1.19"\n'
-    path = Path("pyproject.toml")
-    source = find_source(path, b"")
-    assert source is not None
-    (one,) = conditions_of(path, source.read(text.encode(), path), frozenset())
+    (one,) = broken("pyproject.toml", '[tool.poetry.dependencies]\nnumpy = "~1.19"\n')
     assert one.message.startswith('`numpy = "~1.19"`; mdstorm needs numpy')
 
 

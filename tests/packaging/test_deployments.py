@@ -52,21 +52,12 @@ def test_manifests_fit_the_schemas_of_kubernetes(name: str, document: dict[str, 
     kubernetes_validate.validate(document, "1.33", strict=True)
 
 
-def program_of(name: str) -> str:
-    (program,) = (
-        text
-        for _, document in MANIFESTS
-        if document["kind"] == "ConfigMap"
-        for file, text in document["data"].items()
-        if file == name
-    )
-    return str(program)
-
-
 @pytest.mark.long
 def test_the_programs_of_the_manifests_run(tmp_path: Path) -> None:
-    for name in ("convert.py", "train.py"):
-        (tmp_path / name).write_text(program_of(name), "utf-8")
+    for _, document in MANIFESTS:
+        if document["kind"] == "ConfigMap":
+            for name, program in document["data"].items():
+                (tmp_path / name).write_text(program, "utf-8")
     python, url = sys.executable, f"file://{tmp_path}/numbers"
     environment = {**os.environ, "PYSPARK_PYTHON": python, "OMP_NUM_THREADS": "1"}
     launcher = ("-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone")

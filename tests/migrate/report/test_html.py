@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.migrate.checks import each, write_files
-from tests.migrate.report.making import HOSTILE, MIXED, report_of, report_of_text
+from tests.migrate.report.test_data import MIXED, report_of, report_of_text
 
 from mdstorm_migrate.report.html import to_html
 from mdstorm_migrate.report.page import page, prose, rule_page, tag, text
@@ -17,6 +17,7 @@ from mdstorm_migrate.rules import all_rules
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
+HOSTILE = "import petastorm.spark  # </script><script>document.title = 'owned'</script>\n"
 VOID = {"col", "input", "meta"}
 
 
