@@ -60,176 +60,129 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
 
 @each(
     # objects of a file that moves would reach one that stays
-    ({"schema.py": SCHEMA, "work.py": WORKER + TAKES_SCHEMA}, ""),
-    ({"p/schema.py": SCHEMA, "p/work.py": WORKER + "from .schema import SCHEMA\n"}, ""),
+    {"schema.py": SCHEMA, "work.py": WORKER + TAKES_SCHEMA},
+    {"p/schema.py": SCHEMA, "p/work.py": WORKER + "from .schema import SCHEMA\n"},
     # in a notebook that names neither, and runs both
-    ({"schema.py": SCHEMA, "work.py": EXPORTS, "main.py": HEAD + RUNS_BOTH}, ""),
-    ({"p/schema.py": SCHEMA, "p/work.py": WORKER + "from p import schema\n"}, ""),
-    ({"p/schema.py": SCHEMA, "p/q/work.py": WORKER + "from ..schema import *\n"}, ""),
-    ({"schema.py": SCHEMA, "work.py": WORKER + "import schema as s\n"}, ""),
-    ({"schema.py": f"{SCHEMA}# mdstorm: ignore-file\n", "t.py": READS + TAKES_SCHEMA}, ""),
+    {"schema.py": SCHEMA, "work.py": EXPORTS, "main.py": HEAD + RUNS_BOTH},
+    {"p/schema.py": SCHEMA, "p/work.py": WORKER + "from p import schema\n"},
+    {"p/schema.py": SCHEMA, "p/q/work.py": WORKER + "from ..schema import *\n"},
+    {"schema.py": SCHEMA, "work.py": WORKER + "import schema as s\n"},
+    {"schema.py": f"{SCHEMA}# mdstorm: ignore-file\n", "t.py": READS + TAKES_SCHEMA},
     # by way of a file that is looked at before what it takes is known
-    ({"a.py": WORKER + TAKES_B, "b.py": READS + TAKES_SCHEMA, "schema.py": SCHEMA}, ""),
+    {"a.py": WORKER + TAKES_B, "b.py": READS + TAKES_SCHEMA, "schema.py": SCHEMA},
     # the other way
-    (
-        {
-            "work.py": WORKER + "class Mine(ArrowReaderWorker): pass\n",
-            "train.py": READS + "from work import Mine\nmake_reader(Mine())\n",
-        },
-        "",
-    ),
+    {
+        "work.py": WORKER + "class Mine(ArrowReaderWorker): pass\n",
+        "train.py": READS + "from work import Mine\nmake_reader(Mine())\n",
+    },
     # nothing of Petastorm's is exchanged
-    ({"work.py": EXPORTS, "train.py": READS + "from work import VERSION\n"}, "train.py"),
+    {"work.py": EXPORTS, "train.py →": READS + "from work import VERSION\n"},
     # by way of a package that does not mention Petastorm
-    (
-        {
-            "lib/__init__.py": "from .schema import SCHEMA\nfrom .names import N\n",
-            "lib/schema.py": SCHEMA,
-            "lib/names.py": READS + "N = 1\n",
-            "work.py": WORKER + "from lib import SCHEMA, N\n",
-        },
-        "lib/names.py",
-    ),
+    {
+        "lib/__init__.py": "from .schema import SCHEMA\nfrom .names import N\n",
+        "lib/schema.py": SCHEMA,
+        "lib/names.py →": READS + "N = 1\n",
+        "work.py": WORKER + "from lib import SCHEMA, N\n",
+    },
     # a module of the project's own, of the library's name, imported in a function
-    (
-        {
-            "p/__init__.py": "",
-            "p/petastorm.py": "def helper(): ...\n",
-            "p/a.py": f"{READS}def load():\n    from .petastorm import helper\n    helper()\n",
-            "p/work.py": f"{WORKER}from .a import load\n",
-        },
-        "p/a.py",
-    ),
+    {
+        "p/__init__.py": "",
+        "p/petastorm.py": "def helper(): ...\n",
+        "p/a.py →": f"{READS}def load():\n    from .petastorm import helper\n    helper()\n",
+        "p/work.py": f"{WORKER}from .a import load\n",
+    },
     # two files that meet in a third
-    ({"schema.py": SCHEMA, "work.py": EXPORTS, "main.py": MEETS}, ""),
-    ({"schema.py": SCHEMA, "work.py": EXPORTS, "main.py": MEETS_IN_MODULES}, ""),
-    (
-        {
-            "train.py": READS + "def train(url): make_reader(url)\n",
-            "work.py": EXPORTS,
-            "main.py": "from train import train\nfrom work import export\n"
-            "def main(args):\n    train(args.url)\n    export(args.url)\nmain(1)\n",
-        },
-        "train.py",
-    ),
+    {"schema.py": SCHEMA, "work.py": EXPORTS, "main.py": MEETS},
+    {"schema.py": SCHEMA, "work.py": EXPORTS, "main.py": MEETS_IN_MODULES},
+    {
+        "train.py →": READS + "def train(url): make_reader(url)\n",
+        "work.py": EXPORTS,
+        "main.py": "from train import train\nfrom work import export\n"
+        "def main(args):\n    train(args.url)\n    export(args.url)\nmain(1)\n",
+    },
     # a file that cannot be parsed stays, whatever it gives
-    (
-        {
-            "work.py": READS + "print 'x'\n",
-            "train.py": READS + "from work import anything\n",
-            "other.py": READS,
-        },
-        "other.py",
-    ),
-    ({"job.json": '{"petastorm": ', "train.py": f"{READS}getLogger('petastorm')\n"}, "train.py"),
+    {
+        "work.py": READS + "print 'x'\n",
+        "train.py": READS + "from work import anything\n",
+        "other.py →": READS,
+    },
+    {"job.json": '{"petastorm": ', "train.py →": f"{READS}getLogger('petastorm')\n"},
     # requirements wait for no code, also where both are in one file
-    (
-        {
-            "setup.py": f"{WORKER}from setuptools import setup\n"
-            "setup(name='x', install_requires=['petastorm'])\n",
-            "train.py": READS,
-        },
-        "setup.py train.py",
-    ),
+    {
+        "setup.py →": f"{WORKER}from setuptools import setup\n"
+        "setup(name='x', install_requires=['petastorm'])\n",
+        "train.py →": READS,
+    },
     # notebooks share all names
-    (
-        {
-            "nb/utils.py": f"{HEAD}{SCHEMA}",
-            "nb/train.py": f"{HEAD}# MAGIC %run ./utils\n{WORKER}SCHEMA\n",
-            "nb/other.py": f"{HEAD}{READS}",
-        },
-        "nb/other.py",
-    ),
+    {
+        "nb/utils.py": f"{HEAD}{SCHEMA}",
+        "nb/train.py": f"{HEAD}# MAGIC %run ./utils\n{WORKER}SCHEMA\n",
+        "nb/other.py →": f"{HEAD}{READS}",
+    },
     # of files with one name, the neighbour is meant
-    (
-        {
-            "schema.py": SCHEMA,
-            "a/schema.py": SCHEMA,
-            "b/schema.py": SCHEMA,
-            "a/work.py": WORKER + "from schema import SCHEMA\n",
-        },
-        "b/schema.py schema.py",
-    ),
+    {
+        "schema.py →": SCHEMA,
+        "a/schema.py": SCHEMA,
+        "b/schema.py →": SCHEMA,
+        "a/work.py": WORKER + "from schema import SCHEMA\n",
+    },
     # strings that name modules: a patch and what it reaches move together
-    (
-        {"src/p/loader.py": LOADER, "tests/test_it.py": f"from p import loader\n{PATCH}"},
-        "src/p/loader.py tests/test_it.py",
-    ),
+    {"src/p/loader.py →": LOADER, "tests/test_it.py →": f"from p import loader\n{PATCH}"},
     # the patch waits, and what it reaches with it
-    ({"loader.py": LOADER, "test_it.py": f"from loader import load\n{INTERNAL}"}, ""),
-    (
-        {
-            "p/loader.py": LOADER,
-            "p/app.py": "from . import loader\n",
-            "tests/test_it.py": f"from p.app import main\n{INTERNAL}",
-            "other.py": READS,
-        },
-        "other.py",
-    ),
+    {"loader.py": LOADER, "test_it.py": f"from loader import load\n{INTERNAL}"},
+    {
+        "p/loader.py": LOADER,
+        "p/app.py": "from . import loader\n",
+        "tests/test_it.py": f"from p.app import main\n{INTERNAL}",
+        "other.py →": READS,
+    },
     # what is tested stays, so its mocks do; another test's move
-    (
-        {
-            "work.py": WORKER,
-            "loader.py": LOADER,
-            "test_work.py": f"import work\n{MOCK}",
-            "test_loader.py": f"import loader\n{PATCH}",
-        },
-        "loader.py test_loader.py",
-    ),
+    {
+        "work.py": WORKER,
+        "loader.py →": LOADER,
+        "test_work.py": f"import work\n{MOCK}",
+        "test_loader.py →": f"import loader\n{PATCH}",
+    },
     # mocks in a conftest are felt by all tests below it
-    ({"tests/conftest.py": MOCK, "tests/test_it.py": "import work\n", "work.py": WORKER}, ""),
-    (
-        {"tests/conftest.py": MOCK, "a/test_it.py": "import a\n", "a.py": READS},
-        "a.py tests/conftest.py",
-    ),
-    (
-        {
-            "tests/conftest.py": INTERNAL,
-            "tests/test_it.py": "import loader\n",
-            "loader.py": LOADER,
-            "other.py": READS,
-        },
-        "other.py",
-    ),
+    {"tests/conftest.py": MOCK, "tests/test_it.py": "import work\n", "work.py": WORKER},
+    {"tests/conftest.py →": MOCK, "a/test_it.py": "import a\n", "a.py →": READS},
+    {
+        "tests/conftest.py": INTERNAL,
+        "tests/test_it.py": "import loader\n",
+        "loader.py": LOADER,
+        "other.py →": READS,
+    },
     # helpers that patch, and what runs beside them
-    (
-        {
-            "fakes.py": f"{MOCK}sys.modules['petastorm.reader.worker'] = 1\n",
-            "main.py": "import fakes\nimport loader\n",
-            "loader.py": LOADER,
-        },
-        "",
-    ),
+    {
+        "fakes.py": f"{MOCK}sys.modules['petastorm.reader.worker'] = 1\n",
+        "main.py": "import fakes\nimport loader\n",
+        "loader.py": LOADER,
+    },
     # so are assignments to parts of modules
-    ({"fixes.py": ASSIGNS, "train.py": f"import fixes\n{READS}", "a.py": READS}, "a.py"),
+    {"fixes.py": ASSIGNS, "train.py": f"import fixes\n{READS}", "a.py →": READS},
     # patches of what a plugin finds by a name that is put together
-    ({"app.py": FINDS, "test_app.py": f"import app\n{PATCH}", "work.py": WORKER}, ""),
+    {"app.py": FINDS, "test_app.py": f"import app\n{PATCH}", "work.py": WORKER},
     # Sphinx imports all code
-    ({"docs/conf.py": SPHINX, "a.py": READS}, "a.py docs/conf.py"),
-    ({"docs/conf.py": SPHINX, "a.py": READS, "work.py": WORKER}, "a.py"),
+    {"docs/conf.py →": SPHINX, "a.py →": READS},
+    {"docs/conf.py": SPHINX, "a.py →": READS, "work.py": WORKER},
     # a name of the project's own is nothing to wait for
-    (
-        {
-            "loader.py": LOADER,
-            "work.py": WORKER,
-            "test_it.py": "import loader\n@patch('loader.make_reader')\ndef test(r): ...\n",
-        },
-        "loader.py",
-    ),
+    {
+        "loader.py →": LOADER,
+        "work.py": WORKER,
+        "test_it.py": "import loader\n@patch('loader.make_reader')\ndef test(r): ...\n",
+    },
     # names in Python, made by another file
-    (
-        {
-            "conf.py": "CONF = {'_target_': 'petastorm.make_reader'}\n",
-            "main.py": f"from conf import CONF\n{RESOLVES}{WORKER}",
-            "other.py": READS,
-        },
-        "other.py",
-    ),
+    {
+        "conf.py": "CONF = {'_target_': 'petastorm.make_reader'}\n",
+        "main.py": f"from conf import CONF\n{RESOLVES}{WORKER}",
+        "other.py →": READS,
+    },
 )
-def test_what_meets_something_that_stays_waits(
-    files: dict[str, str], moving: str, tmp_path: Path
-) -> None:
-    assert sorted(migrated(tmp_path, files)) == moving.split()
+def test_what_meets_something_that_stays_waits(files: dict[str, str], tmp_path: Path) -> None:
+    """An arrow stands behind the names of the files that move."""
+    texts = {name.removesuffix(" →"): text for name, text in files.items()}
+    moving = texts.keys() - files.keys()
+    assert migrated(tmp_path, texts).keys() == moving
 
 
 def test_the_reason_is_said(tmp_path: Path) -> None:
