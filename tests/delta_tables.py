@@ -146,40 +146,30 @@ def kill(table: Path, dead: Mapping[str, Iterable[int]], *, inline: bool = False
 
 def inline_vector(rows: Iterable[int]) -> dict[str, Any]:
     """Describe a deletion vector that is in the log."""
-    rows = sorted(set(rows))
-    bitmap = _bitmap(np.array(rows, np.uint64))
-    return {
-        "storageType": "i",
-        "pathOrInlineDv": _z85(bitmap + b"\0" * (-len(bitmap) % 4)),
-        "sizeInBytes": len(bitmap),
-        "cardinality": len(rows),
-    }
+    bitmap, described = _bitmap(rows)
+    content = bitmap + b"\0" * (-len(bitmap) % 4)
+    return {"storageType": "i", "pathOrInlineDv": _z85(content), **described}
 
 
 def stored_vector(table: Path, rows: Iterable[int]) -> dict[str, Any]:
     """Write a deletion vector to a file, and describe it."""
-    rows = sorted(set(rows))
-    bitmap, id_ = _bitmap(np.array(rows, np.uint64)), uuid.uuid4()
+    (bitmap, described), id_ = _bitmap(rows), uuid.uuid4()
     checksum = struct.pack(">I", zlib.crc32(bitmap))
     content = _VERSION + struct.pack(">I", len(bitmap)) + bitmap + checksum
     (table / f"deletion_vector_{id_}.bin").write_bytes(content)
-    return {
-        "storageType": "u",
-        "pathOrInlineDv": _z85(id_.bytes),
-        "offset": 1,
-        "sizeInBytes": len(bitmap),
-        "cardinality": len(rows),
-    }
+    return {"storageType": "u", "pathOrInlineDv": _z85(id_.bytes), "offset": 1, **described}
 
 
-def _bitmap(rows: npt.NDArray[np.uint64]) -> bytes:
-    """Encode rows as a 64-bit Roaring bitmap in its portable form, behind Delta's magic number."""
+def _bitmap(dead: Iterable[int]) -> tuple[bytes, dict[str, int]]:
+    """Encode rows as a 64-bit portable Roaring bitmap behind Delta's magic number."""
+    rows = np.array(sorted(set(dead)), np.uint64)
     high = rows >> np.uint64(32)
     parts = [struct.pack("<IQ", _MAGIC, len(np.unique(high)))]
     for key in np.unique(high):
         low = (rows[high == key] & np.uint64(0xFFFFFFFF)).astype(np.uint32)
         parts += [struct.pack("<I", key), _bitmap_of_32(low)]
-    return b"".join(parts)
+    bitmap = b"".join(parts)
+    return bitmap, {"sizeInBytes": len(bitmap), "cardinality": len(rows)}
 
 
 def _bitmap_of_32(values: npt.NDArray[np.uint32]) -> bytes:

@@ -50,18 +50,13 @@ def test_a_wrong_configuration_is_refused(text: str, reason: str, tmp_path: Path
 
 
 @each(
-    "[tool.mdstorm]\nmigrate = {unsafe = true}\n",
-    '["tool"."mdstorm".\'migrate\']\n"unsafe" = true\n',
+    (OLD, "[tool.mdstorm]\nmigrate = {unsafe = true}\n"),
+    (OLD, '["tool"."mdstorm".\'migrate\']\n"unsafe" = true\n'),
+    (BEFORE, "[project]\nname = {{ name }}\n"),  # without configuration, and no TOML
 )
-def test_the_configuration_may_stand_in_any_form_of_toml(text: str, tmp_path: Path) -> None:
-    write_modules(tmp_path, a=OLD)
-    (tmp_path / "pyproject.toml").write_text(text)
-    assert "1 file would change" in summary(tmp_path)
-
-
-def test_a_file_without_configuration_need_not_be_toml(tmp_path: Path) -> None:
-    write_modules(tmp_path, a=BEFORE)
-    (tmp_path / "pyproject.toml").write_text("[project]\nname = {{ name }}\n")
+def test_the_configuration_may_stand_in_any_form(text: str, toml: str, tmp_path: Path) -> None:
+    write_modules(tmp_path, a=text)
+    (tmp_path / "pyproject.toml").write_text(toml)
     assert "1 file would change" in summary(tmp_path)
 
 

@@ -102,31 +102,23 @@ def test_a_very_long_expression_is_no_deeper_than_a_short_one() -> None:
     assert len(found.references["a"]) == 900
 
 
-CALL = "make_reader(url, foo=3)\n"
-
-
-def is_taken_for_petastorm(code: str) -> bool:
-    return any(found.rule == "PM113" for found in migrate(code + CALL).findings)
-
-
 @each(
-    "from petastorm import make_reader\n",
-    "from petastorm import make_reader\nmake_reader = partial(make_reader, seed=3)\n",
-    "try:\n    from petastorm import make_reader\n"
-    "except ImportError:\n    def make_reader(url): raise\n",
-    "make_reader = None\nif url:\n    from petastorm import make_reader\n",
+    ("from petastorm import make_reader\n", True),
+    ("from petastorm import make_reader\nmake_reader = partial(make_reader, seed=3)\n", True),
+    (
+        "try:\n    from petastorm import make_reader\n"
+        "except ImportError:\n    def make_reader(url): raise\n",
+        True,
+    ),
+    ("make_reader = None\nif url:\n    from petastorm import make_reader\n", True),
+    # what the file defines itself
+    ("from petastorm import make_reader\ndef make_reader(url, foo): ...\n", False),
+    ("from petastorm import make_reader\nclass make_reader(object): ...\n", False),
+    ("import petastorm\nmake_reader = wrap(petastorm.make_reader)\n", False),
 )
-def test_what_is_imported_is(code: str) -> None:
-    assert is_taken_for_petastorm(code)
-
-
-@each(
-    "from petastorm import make_reader\ndef make_reader(url, foo): ...\n",
-    "from petastorm import make_reader\nclass make_reader(object): ...\n",
-    "import petastorm\nmake_reader = wrap(petastorm.make_reader)\n",
-)
-def test_what_the_file_defines_itself_is_not(code: str) -> None:
-    assert not is_taken_for_petastorm(code)
+def test_a_name_is_taken_for_what_it_is(code: str, is_petastorms: bool) -> None:
+    findings = migrate(f"{code}make_reader(url, foo=3)\n").findings
+    assert any(found.rule == "PM113" for found in findings) is is_petastorms
 
 
 def test_an_import_before_its_global_statement_binds_the_global() -> None:
