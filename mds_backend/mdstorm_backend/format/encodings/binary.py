@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedEncodingError
 from mdstorm_backend.format.encodings.encoding import Decode, DecodeSpan, Encoding
-from mdstorm_backend.format.values.batch import Positions, Values, gather_binary
 
 #: A class, or another callable without arguments, that creates a coder.
 MakeCoder: TypeAlias = Callable[[], Any]
@@ -64,11 +63,9 @@ class Pickle(Encoding):
         return pickle.dumps(value)
 
     def encode_values(self, values: pa.Array) -> pa.LargeBinaryArray:
-        """Pickle values one by one; binaries are pickles already."""
-        if pa.types.is_binary(values.type):
-            return super().encode_values(values)
+        """Pickle values one by one, times as texts; binaries are pickles already."""
         is_temporal = pa.types.is_temporal(values.type)
-        return self.encode_each(values.cast(pa.string()) if is_temporal else values)
+        return super().encode_values(values.cast(pa.string()) if is_temporal else values)
 
     def decode(self, stored: Any) -> Any:
         """Unpickle an object."""
@@ -135,12 +132,6 @@ class UserEncoding(Encoding):
     def decode(self, stored: Any) -> Any:
         """Return the value that the coder returns for stored bytes."""
         return self.coder.decode(stored)
-
-    def decode_column(self, data: Any, starts: Positions, sizes: Positions | int) -> Values:
-        """Return a copy of the stored bytes, which are decoded later if objects are wanted."""
-        if isinstance(sizes, int):
-            sizes = np.full(len(starts), sizes, np.int64)
-        return gather_binary(data, starts, sizes, pa.binary())
 
 
 class UnsafeUserEncoding(UserEncoding):

@@ -34,24 +34,24 @@ Form: TypeAlias = Literal["object", "array"]
 class Encoding(ABC):
     """One encoding: how its values are written and read.
 
-    Each kind of encoding is a subclass, listed in `registry`. If `parse` sets a dtype and a shape,
-    the encoding is fixed-size, and its values are delivered as arrays of these. By default,
-    variable-size values are delivered as stored, bytes or text, and decoded later if objects are
-    wanted.
+    Each kind of encoding is a subclass, listed in `registry`. If its values are numbers or arrays
+    of one dtype and shape, `parse` sets these, and values are delivered as arrays of them, without
+    `decode`. Other values are delivered as stored, bytes or text, and decoded later if objects are
+    wanted. If these all have one size, the class states it, such as ``size = 4``.
 
     To write, a subclass overrides
 
-    - `encode`, always: one Python value.
-    - `encode_each`, never: `encode_values` calls it to pass each row of an Arrow array to `encode`.
-    - `encode_values`, if Arrow can encode more types than texts and binaries, which are stored as
-      they are by default, or if those need `encode_each`.
+    - `encode`, always: one Python value, of a sample or of an Arrow array.
+    - `encode_values`, if Arrow can encode other types than binaries, and texts if `is_text`, which
+      are stored as they are by default. `encode_each`, which is used for all others, passes each
+      row to `encode`.
     - `encode_column`, for full control, as for numbers and arrays: casts, fixed sizes, and the
       nulls inside of arrays.
     - `encoder`, if work can be done once per column, or if `encode` accepts ``bytes`` itself.
 
     To read, it overrides
 
-    - `decode`, always: one stored value.
+    - `decode`, always: one stored value. Numbers and arrays of one shape are not decoded by it.
     - `decoder`, if `decode` should be replaced by a faster function, or depends on the image form.
     - `decode_column`, if columns are delivered neither as stored nor as arrays of one shape.
     - `parse_texts`, instead of `decode_column`, if `is_text`, for values other than strings.
@@ -177,7 +177,8 @@ class Encoding(ABC):
 
     def is_late(self, *, typed: bool) -> bool:
         """Whether the reading core delivers stored values; `typed`: a Spark type is known."""
-        return self.late == "always" or (self.late == "untyped" and not typed)
+        late = self.late == "always" or (self.late == "untyped" and not typed)
+        return late and not self.is_viewed
 
     def is_nested(self, type_: pa.DataType) -> bool:
         """Whether values of a delivered Arrow type are nested deeper than lists of strings."""
@@ -269,10 +270,14 @@ class Encoding(ABC):
         return EncodedColumn(name, self.text, fixed=rows, valid=valid)
 
     def encode_values(self, values: pa.Array) -> pa.LargeBinaryArray:
-        """Return the bytes of values, whose type is plain (see `plain_type`); binaries are kept."""
-        if self.is_cast and not pa.types.is_binary(values.type):
+        """Return the bytes of values, whose type is plain (see `plain_type`).
+
+        Binaries are stored as they are, and so are texts if `is_text`.
+        """
+        is_binary = pa.types.is_binary(values.type)
+        if self.is_cast and not is_binary:
             values = values.cast(pa.string())
-        if pa.types.is_string(values.type) or pa.types.is_binary(values.type):
+        if is_binary or (self.is_text and pa.types.is_string(values.type)):
             return arrow_types.stored_bytes(values, self.null_bytes)
         return self.encode_each(values)
 
@@ -318,11 +323,11 @@ class Encoding(ABC):
         ValueError
             If a stored value is invalid in this encoding.
         """
-        if isinstance(sizes, int):
-            assert self.dtype is not None
-            assert self.shape is not None
+        if self.dtype is not None and self.shape is not None:
             values = gather_fixed(data, starts, self.dtype, math.prod(self.shape))
             return values.reshape(len(starts), *self.shape)
+        if isinstance(sizes, int):
+            sizes = np.full(len(starts), sizes, np.int64)
         if not self.is_text:
             return gather_binary(data, starts, sizes, pa.binary())
         texts = gather_binary(data, starts, sizes, pa.string())

@@ -52,7 +52,6 @@ class Number(Encoding):
     """The encodings of numbers, each named after its dtype, such as ``float32``."""
 
     names = tuple(DTYPES)
-    late = "never"
     rows_per_batch = 10_000
 
     @classmethod

@@ -1,6 +1,7 @@
 """An encoding takes one class: what it does not say has defaults."""
 
 from collections.abc import Iterator
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -17,11 +18,10 @@ from mdstorm_backend.maintenance import inspect, reindex, verify
 
 
 class Rgb(Encoding):
-    """A colour: three bytes, a value of one size."""
+    """A colour: an array of one shape."""
 
     names = ("rgb",)
     is_array = True
-    late = "never"
     stores = (pa.types.is_string,)
 
     @classmethod
@@ -31,11 +31,22 @@ class Rgb(Encoding):
     def encode(self, value: Any) -> bytes:
         return bytes.fromhex(value[1:])
 
-    def encode_values(self, values: pa.Array) -> pa.LargeBinaryArray:
-        return self.encode_each(values)
+    def decode(self, stored: Any) -> Any:
+        raise NotImplementedError("arrays of one shape are views of what is stored")
+
+
+class Address(Encoding):
+    """An address: an object of one size."""
+
+    names = ("ipv4",)
+    size = 4
+    stores = (pa.types.is_string,)
+
+    def encode(self, value: Any) -> bytes:
+        return IPv4Address(value).packed
 
     def decode(self, stored: Any) -> Any:
-        return np.frombuffer(stored, np.uint8).copy()
+        return IPv4Address(stored)
 
 
 class TextUuid(Encoding):
@@ -55,7 +66,7 @@ class TextUuid(Encoding):
 
 @pytest.fixture(autouse=True)
 def known(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for kind in (Rgb, TextUuid):
+    for kind in (Rgb, Address, TextUuid):
         monkeypatch.setitem(registry.FORMAT, kind.names[0], kind)
     registry.parse_encoding.cache_clear()
     yield
@@ -65,18 +76,22 @@ def known(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 ROWS = 40
 COLOURS = [f"#{i:02x}0a{255 - i:02x}" for i in range(ROWS)]
 UUIDS = [UUID(int=i) for i in range(ROWS)]
-ENCODINGS = {"colour": "rgb", "key": "str_uuid", "n": "int64"}
+HOSTS = [IPv4Address(f"10.0.{i}.255") for i in range(ROWS)]
+ENCODINGS = {"colour": "rgb", "host": "ipv4", "key": "str_uuid", "n": "int64"}
 
 
 def write(directory: Path, *, by_batch: bool, nulls: bool = False) -> str:
     with MDSWriter(columns=ENCODINGS, out=str(directory), size_limit=600) as writer:
         if by_batch:
             colours = [None if nulls and i == 3 else c for i, c in enumerate(COLOURS)]
+            hosts = [None if nulls and i == 4 else str(h) for i, h in enumerate(HOSTS)]
             keys = [None if nulls and i == 5 else str(u) for i, u in enumerate(UUIDS)]
-            writer.write_batch(pa.table({"colour": colours, "key": keys, "n": range(ROWS)}))
+            columns = (colours, hosts, keys, range(ROWS))
+            writer.write_batch(pa.table(dict(zip(ENCODINGS, columns, strict=True))))
         else:
             for i in range(ROWS):
-                writer.write({"colour": COLOURS[i], "key": UUIDS[i], "n": i})
+                values = (COLOURS[i], HOSTS[i], UUIDS[i], i)
+                writer.write(dict(zip(ENCODINGS, values, strict=True)))
     return str(directory)
 
 
@@ -90,16 +105,17 @@ def test_a_new_encoding_is_written_and_read_everywhere(by_batch: bool, tmp_path:
     dataset = open_dataset(url)
     assert {column.name: column.encoding for column in dataset.schema} == ENCODINGS
     assert dataset[7]["colour"].tolist() == expected(7)
-    assert dataset[7]["key"] == UUIDS[7]
+    assert (dataset[7]["host"], dataset[7]["key"]) == (HOSTS[7], UUIDS[7])
     (batch,) = dataset.batches(ROWS)
     assert batch["colour"].tolist() == [expected(i) for i in range(ROWS)]
     (arrow,) = dataset.batches(ROWS, format="arrow")
     assert arrow["colour"].to_pylist() == batch["colour"].tolist()
     assert arrow["key"].to_pylist() == [str(uuid) for uuid in UUIDS]
+    assert arrow["host"].to_pylist() == [host.packed for host in HOSTS]
     loader = StreamingDataLoader(StreamingDataset(local=url, batch_size=ROWS), batch_size=ROWS)
     (tensors,) = loader
     assert tensors["colour"].tolist() == [expected(i) for i in range(ROWS)]
-    assert tensors["key"] == UUIDS
+    assert (tensors["host"], tensors["key"]) == (HOSTS, UUIDS)
     assert [column.name for column in inspect(url).columns] == sorted(ENCODINGS)
     assert verify(url).is_good
     before = (tmp_path / "index.json").read_bytes()
@@ -112,6 +128,7 @@ def test_nulls_of_a_new_encoding_are_kept(tmp_path: Path) -> None:
     url = write(tmp_path, by_batch=True, nulls=True)
     dataset = open_dataset(url)
     assert dataset[3]["colour"] is None
+    assert dataset[4]["host"] is None
     assert dataset[5]["key"] is None
     (arrow,) = dataset.batches(ROWS, format="arrow")
     assert arrow["colour"].to_pylist()[2:5] == [expected(2), None, expected(4)]
@@ -121,7 +138,7 @@ def test_nulls_of_a_new_encoding_are_kept(tmp_path: Path) -> None:
 
 
 def test_a_value_of_another_size_than_the_encoding_is_refused(tmp_path: Path) -> None:
-    data = pa.table({"colour": ["#0000"], "key": [str(UUIDS[0])], "n": [0]})
+    data = pa.table({"colour": ["#0000"], "host": ["::"], "key": [""], "n": [0]})
     with (
         MDSWriter(columns=ENCODINGS, out=str(tmp_path)) as writer,
         pytest.raises(EncodingError, match=r"'colour'.*has 3 bytes"),
