@@ -56,7 +56,7 @@ side_by_side = $(MAKE) --jobs=4 $(if $(filter output-sync,$(.FEATURES)),--output
 # what says little of other versions, the tests for which versions matter most.
 GATE := not long and not cluster
 LOWEST_GATE := $(GATE) and not newest
-REFUSING_TESTS := tests/compat/spark/test_cache_key.py tests/mds_backend/spark/test_refusing_session.py
+REFUSING_TESTS := tests/compat/spark/test_cache_key.py tests/mds_backend/spark/test_sessions.py
 REFUSING_KINDS := refusing-connect
 LOWEST_TESTS := $(addprefix tests/compat/,pytorch reader tf spark/test_types.py) \
 	$(addprefix tests/mds_backend/,loaders/tf parquet spark/test_round_trip.py) \
