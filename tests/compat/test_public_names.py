@@ -65,9 +65,7 @@ def test_modules_of_packages_need_no_import(module: str, monkeypatch: pytest.Mon
         _ = parent.nothing
 
 
-def test_names_are_listed_where_a_mock_stands_for_a_framework(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_names_are_listed_beside_a_mock_of_a_framework(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tensorflow", ModuleType("tensorflow"))
     assert "tf_utils" in dir(mdstorm)
 
@@ -161,9 +159,7 @@ def test_private_names_are_petastorms_or_have_the_prefix(name: str) -> None:
     assert [one for one in sorted(ours) if not one.startswith("_mdstorm_")] == []
 
 
-def test_the_logger_of_the_package_rules_that_of_the_engine(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_the_logger_of_the_package_rules_the_engines(caplog: pytest.LogCaptureFixture) -> None:
     engine = logging.getLogger("mdstorm_backend.cache.space")
     caplog.set_level(logging.DEBUG, logger="mdstorm")
     engine.debug("said")

@@ -29,11 +29,8 @@ NAMES = [str(path.relative_to(NOTEBOOKS).with_suffix("")) for path in NOTEBOOKS.
 
 #: Those that are run here.
 RUN = [
-    "05_parquet_and_delta",
-    "06_mosaicml",
-    "07_unity_catalog",
-    "08_serverless_gpu",
-    "09_migration",
+    *("05_parquet_and_delta", "06_mosaicml", "07_unity_catalog"),
+    *("08_serverless_gpu", "09_migration"),
 ]
 #: What is run before a notebook: sessions of serverless compute refuse most of what others allow.
 FIRST = {

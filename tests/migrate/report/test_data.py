@@ -321,6 +321,6 @@ def test_a_report_that_cannot_be_written_fails_the_run(source: Path) -> None:
 def test_a_name_that_is_no_utf8_is_spelt(source: Path, tmp_path: Path) -> None:
     (source / "\udcff.py").write_text("import petastorm as p\n")
     for format_ in ("json", "html", "sarif"):
-        invoked("-q", "--no-diff", "--report", tmp_path / "r", "--format", format_, source)
-        (tmp_path / "r").read_text("utf-8")
-    assert "%FF.py" in (tmp_path / "r").read_text("utf-8")
+        invoked("-q", "--no-diff", "--report", tmp_path / "r.txt", "--format", format_, source)
+        (tmp_path / "r.txt").read_text("utf-8")
+    assert "%FF.py" in (tmp_path / "r.txt").read_text("utf-8")

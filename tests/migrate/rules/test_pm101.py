@@ -128,6 +128,11 @@ def test_the_names_of_a_package_keep_their_names() -> None:
         "import mdstorm.reader\nimport mdstorm as petastorm\n",
     ),
     (
+        "import petastorm\ndel petastorm\nimport petastorm.reader\n",
+        "import mdstorm as petastorm\ndel petastorm\n"
+        "import mdstorm.reader\nimport mdstorm as petastorm\n",
+    ),
+    (
         "if x:\n    import petastorm\nelse:\n    import petastorm.reader\n",
         "if x:\n    import mdstorm as petastorm\n"
         "else:\n    import mdstorm.reader\n    import mdstorm as petastorm\n",

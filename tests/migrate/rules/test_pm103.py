@@ -87,9 +87,7 @@ def test_data_stays(text: str) -> None:
         '"petastorm.make_reader"',
     ),
 )
-def test_what_mdstorm_may_not_resolve_as_petastorm_did_holds_the_file(
-    text: str, fragment: str
-) -> None:
+def test_what_mdstorm_may_resolve_otherwise_holds_the_file(text: str, fragment: str) -> None:
     check_held(f"from petastorm import make_reader\n{text}\n", "PM103", fragment)
 
 

@@ -59,7 +59,7 @@ def test_a_repository_a_file_or_a_changed_copy_needs_manual_review(line: str) ->
     ('petastorm==0.9; python_version < "3.8"\n', "petastorm==0.9"),
     ("hops==2.1\nhops-petastorm==0.9.5\n", "hops-petastorm==0.9.5"),
 )
-def test_a_requirement_of_old_pythons_or_of_a_copy_is_left_to_people(
+def test_requirements_of_old_pythons_and_copies_need_manual_review(
     text: str, fragment: str
 ) -> None:
     check_held(text, "PM401", fragment, PATH)

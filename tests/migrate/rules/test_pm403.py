@@ -31,9 +31,7 @@ def test_other_strings_of_a_project_stay(path: str, text: str) -> None:
     ('L = ["git+https://host/petastorm.git"]\n', "git+https://host/petastorm.git"),
     ('@pypi(packages={"petastorm": "0.12"})\ndef f(): ...\n', '"petastorm"'),
 )
-def test_what_is_put_together_or_comes_from_elsewhere_needs_manual_review(
-    text: str, fragment: str
-) -> None:
+def test_what_is_put_together_or_elsewhere_needs_manual_review(text: str, fragment: str) -> None:
     check_held(text, "PM403", fragment, "setup.py")
 
 

@@ -34,12 +34,8 @@ OUTCOMES: dict[str, Any] = {
 PROJECTS = sorted(path.name for path in (WILD / "projects").iterdir())
 #: Run at each commit; the others take long.
 REPRESENTATIVE = [
-    "etl_append_partitions",
-    "generator_context",
-    "getattr_strings",
-    "lightning_like_datamodule",
-    "mocked_unit_tests",
-    "subclass_loader",
+    *("etl_append_partitions", "generator_context", "getattr_strings"),
+    *("lightning_like_datamodule", "mocked_unit_tests", "subclass_loader"),
 ]
 
 
@@ -90,10 +86,8 @@ def test_names_in_strings_and_imports_wait_together_for_a_file_that_stays(tmp_pa
 
 #: What of these is left to people fails without Petastorm in words of its own.
 _LEFT_TO_PEOPLE = {
-    "config_yaml_factory",
-    "wild2/multiproc_readers",
-    "wild2/plugin_registry",
-    "wild2/vision_repo",
+    *("config_yaml_factory", "wild2/multiproc_readers"),
+    *("wild2/plugin_registry", "wild2/vision_repo"),
 }
 
 
