@@ -107,7 +107,7 @@ class LoaderPasses:
             Returns how many samples a batch counts as; by default the number read for it.
         """
         self.recorders.note_asked()
-        self.counted, runner = None, self.of(loader)
+        self.counted, runner = None if count_rows is None else 0, self.of(loader)
         if not self.collates:
             torch_tensors.check_columns(runner.schedule.options)
         runner.remembers = self.has_last is not None
@@ -116,13 +116,14 @@ class LoaderPasses:
         if count_rows is None:
             yield from batches
             return
-        self.counted = 0
         with closing(batches):
             for batch in batches:
-                self.counted += count_rows(batch)
+                self.counted = (self.counted or 0) + count_rows(batch)
                 yield batch
 
     def _deliver(self, loader: DataLoader[Any], rest: Rest) -> Sequence[Any]:
+        if self.counted is not None:
+            self.counted = 0  # states count from the beginning of an epoch that is read by itself
         collate = loader.collate_fn if self.collates else None
         made = torch_batches.DeliveredBatches(source_of(loader), rest, collate, self.batch_map)
         stages: list[Any] = []

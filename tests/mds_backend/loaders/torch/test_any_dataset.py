@@ -132,6 +132,22 @@ def test_packs_that_a_loader_counts_by_itself_have_states(
 
 @in_either_order
 @pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("batches", [3, 11, 14])
+def test_a_loader_that_counts_by_itself_has_states_in_every_epoch(
+    url: str, batches: int, num_workers: int, order: str
+) -> None:
+    def loader() -> StreamingDataLoader:
+        dataset = made_in(order, StreamingDataset, url, num_epochs=2)
+        return CountedPacks(dataset, 4, num_workers=num_workers)
+
+    first, second = loader(), loader()
+    begun = column(islice(first, batches))
+    second.load_state_dict(first.state_dict())
+    assert flat(begun + column(second)) == flat(column(loader()))
+
+
+@in_either_order
+@pytest.mark.parametrize("num_workers", [0, 2])
 def test_workers_that_stand_within_batches_of_the_dataset_have_no_state(
     url: str, num_workers: int, order: str
 ) -> None:
