@@ -7,6 +7,7 @@ import pickle
 import select
 import signal
 import sys
+from collections.abc import Callable
 from itertools import islice
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.mds_backend.loaders.loaders import column, torch_loader
+from tests.mds_backend.loaders.loaders import column, taken, torch_loader
 from tests.mds_backend.small_datasets import write_numbers
 from torch.utils.data._utils.pin_memory import pin_memory
 
@@ -89,14 +90,43 @@ def test_batches_are_packed_also_if_they_are_pinned(monkeypatch: pytest.MonkeyPa
     torch.testing.assert_close(unpacked(sent[0]), batch)
 
 
+def passes(loader: StreamingDataLoader) -> Any:
+    return [column(loader) for _ in range(3)]
+
+
+def left(loader: StreamingDataLoader) -> Any:
+    taken(loader, 2)
+    return column(loader)
+
+
+def nested(loader: StreamingDataLoader) -> Any:
+    around = iter(loader)
+    return column(islice(around, 1)), column(loader), column(around), column(loader)
+
+
+def gone_back(loader: StreamingDataLoader) -> Any:
+    iterator = iter(loader)
+    begun = column(islice(iterator, 3))
+    state = loader.state_dict()
+    rest = column(iterator)
+    column(loader)
+    loader.load_state_dict(state)
+    again = column(loader)
+    assert again == rest
+    return begun, again
+
+
 @MAKERS
-def test_persistent_workers_deliver_pass_after_pass(numbers: Dataset, make: Any) -> None:
-    loader, plain = make(numbers, **PERSISTENT), make(numbers, num_workers=2)
-    processes = set()
-    for _ in range(3):
-        assert column(loader) == column(plain)
-        processes.update(workers_of(loader))
-    assert len(processes) == 2
+@pytest.mark.parametrize("read", [passes, left, nested, gone_back])
+def test_persistent_workers_deliver_what_a_loader_without_them_does(
+    numbers: Dataset, make: Any, read: Callable[[StreamingDataLoader], Any]
+) -> None:
+    loader, plain = make(numbers, **PERSISTENT), make(numbers)
+    column(loader), column(plain)
+    processes = workers_of(loader)
+    assert read(loader) == read(plain)
+    assert workers_of(loader) == processes or read is nested  # which needs others
+    processes += workers_of(loader)
     loader.close()
     assert not any(is_alive(process) for process in processes)
     assert column(loader) == column(plain)
@@ -117,45 +147,6 @@ def test_persistent_workers_read_as_was_set_since(numbers: Dataset) -> None:
     column(loader)
     loader.dataset.shuffle = False  # type: ignore[attr-defined]
     assert [number for batch in column(loader) for number in batch] == list(range(ROWS))
-    loader.close()
-
-
-@MAKERS
-def test_persistent_workers_leave_an_iteration_that_is_left(numbers: Dataset, make: Any) -> None:
-    loader, plain = make(numbers, **PERSISTENT), make(numbers)
-    for iterating in (loader, plain):
-        iterator = iter(iterating)
-        list(islice(iterator, 2))
-        iterator.close()
-    processes = workers_of(loader)
-    assert column(loader) == column(plain)
-    assert workers_of(loader) == processes
-    loader.close()
-
-
-@MAKERS
-def test_a_pass_within_another_has_all_of_its_batches(numbers: Dataset, make: Any) -> None:
-    loader, plain = make(numbers, **PERSISTENT), make(numbers)
-    found = []
-    for iterating in (loader, plain):
-        around = iter(iterating)
-        found.append([*column([next(around)]), *column(iterating)])
-        found.append(column(around))
-    assert found[:2] == found[2:]
-    assert column(loader) == column(plain)
-    loader.close()
-
-
-@MAKERS
-def test_persistent_workers_go_back_to_a_state(numbers: Dataset, make: Any) -> None:
-    loader = make(numbers, **PERSISTENT)
-    iterator = iter(loader)
-    list(islice(iterator, 3))
-    state = loader.state_dict()
-    rest = column(iterator)
-    column(loader)
-    loader.load_state_dict(state)
-    assert column(loader) == rest
     loader.close()
 
 
