@@ -13,34 +13,19 @@ CHECKPOINT = f"epoch=0-step={SAVED_AT}.ckpt"
 
 
 def fit(
-    url: str,
-    kind: str,
-    at: Path,
-    *,
-    devices: int = 1,
-    fails: bool = False,
-    save_epochs: bool = False,
-    told: str = "",
-    **options: Any,
+    url: str, kind: str, at: Path, *, fails: bool = False, told: str = "", **options: Any
 ) -> Run:
     """Train two epochs and write a checkpoint in the first; Lightning starts the processes."""
-    arguments = {"strategy": "auto", "epochs": 2, "save-at": SAVED_AT, **options}
+    arguments = {"epochs": 2, "save-at": SAVED_AT, **options}
     named = [f"--{name}={value}" for name, value in arguments.items() if value is not None]
-    named += ["--save-epochs"] if save_epochs else []
-    return launch(
-        "lightning_fit.py",
-        *(url, kind, f"--devices={devices}", *named),
-        at=at,
-        launcher=[sys.executable],
-        fails=fails,
-        told=told,
-    )
+    program = ("lightning_fit.py", url, kind, *named)
+    return launch(*program, at=at, launcher=[sys.executable], fails=fails, told=told)
 
 
-def resume(url: str, kind: str, at: Path, *, devices: int = 1, **options: Any) -> Run:
+def resume(url: str, kind: str, at: Path, **options: Any) -> Run:
     """Go on in a new process from that checkpoint, to the end of the second epoch."""
     again = {"save-at": None, "resume": at / CHECKPOINT, "part": "resumed"}
-    return fit(url, kind, at, devices=devices, **again, **options)
+    return fit(url, kind, at, **again, **options)
 
 
 def test_the_data_module_reads_every_row_once_on_two_processes(url: str, tmp_path: Path) -> None:
@@ -131,8 +116,8 @@ def test_a_loader_that_was_made_before_the_launch_reads_every_row_once_and_goes_
 def test_two_ranks_go_on_from_the_end_of_an_epoch_with_the_next_ones(
     url: str, tmp_path: Path, kind: str
 ) -> None:
-    how = {"devices": 2, "strategy": "ddp", "epochs": 3, "save-at": None}
-    fit(url, kind, tmp_path, save_epochs=True, **how)
+    how = {"devices": 2, "strategy": "ddp", "epochs": 3, "save-at": None, "save-epochs": True}
+    fit(url, kind, tmp_path, **how)
     run = fit(url, kind, tmp_path, resume=tmp_path / "epoch=0.ckpt", part="resumed", **how)
 
     for epoch in (1, 2):
@@ -146,8 +131,8 @@ def test_two_ranks_go_on_from_the_end_of_an_epoch_with_the_next_ones(
 def test_another_world_goes_on_from_the_end_of_an_epoch_with_whole_epochs(
     url: str, tmp_path: Path, kind: str
 ) -> None:
-    how = {"epochs": 3, "save-at": None}
-    fit(url, kind, tmp_path, save_epochs=True, **how)
+    how = {"epochs": 3, "save-at": None, "save-epochs": True}
+    fit(url, kind, tmp_path, **how)
     again = {"resume": tmp_path / "epoch=0.ckpt", "part": "resumed", "strategy": "ddp", **how}
     run = fit(url, kind, tmp_path, devices=2, **again)
 

@@ -1,4 +1,4 @@
-"""A training loop of the user's own, without a framework, under torchrun."""
+"""Loops of the user's own, without a framework, under torchrun: on ranks, and on meshes of them."""
 
 from pathlib import Path
 
@@ -9,20 +9,27 @@ from tests.trainers.launching import Delivered, each_once, launch, torchrun
 pytestmark = pytest.mark.long
 
 
-def train(url: str, at: Path, number: int, processes: int, steps: int = 0) -> Delivered:
-    """Go on for so many steps, or to the end, where the run before has stopped."""
-    states = [at / f"state-{n}.pt" for n in (number, number + 1)]
-    run = launch(
-        "plain_torch.py",
-        *(url, "auto", steps, *states),
-        at=at / f"run-{number}",
-        launcher=torchrun(processes),
-    )
-    return run.delivered()
+def train(
+    url: str, at: Path, number: int, data: int, tensor: int | None = None, steps: int = 0
+) -> Delivered:
+    """Go on for so many steps, or to the end, where the run before has stopped.
+
+    In a mesh, which has tensor-parallel groups of so many ranks, return the rows of each group
+    once.
+    """
+    states = [at / f"state-{n}" for n in (number, number + 1)]
+    program = ["plain_torch.py", url] if tensor is None else ["mesh.py", url, data, tensor]
+    group = tensor or 1
+    launcher = torchrun(data * group)
+    run = launch(*program, steps, *states, at=at / f"run-{number}", launcher=launcher).delivered()
+    groups = [run.batches[first : first + group] for first in range(0, data * group, group)]
+    assert all(ranks == [ranks[0]] * group for ranks in groups)
+    return Delivered([ranks[0] for ranks in groups])
 
 
-def test_the_ranks_of_torchrun_read_every_row_once(url: str, tmp_path: Path) -> None:
-    delivered = train(url, tmp_path, 0, processes=2)
+@pytest.mark.parametrize("tensor", [None, 2])
+def test_every_row_is_read_once(url: str, tmp_path: Path, tensor: int | None) -> None:
+    delivered = train(url, tmp_path, 0, 2, tensor)
     assert delivered.rows == each_once(ROWS)
     assert delivered.steps == [11, 11]
 
@@ -31,9 +38,17 @@ def test_the_state_of_rank_0_goes_on_with_more_ranks_and_with_fewer(
     url: str, tmp_path: Path
 ) -> None:
     runs = [
-        train(url, tmp_path, 0, processes=2, steps=4),
-        train(url, tmp_path, 1, processes=3, steps=2),
-        train(url, tmp_path, 2, processes=1),
+        train(url, tmp_path, 0, 2, steps=4),
+        train(url, tmp_path, 1, 3, steps=2),
+        train(url, tmp_path, 2, 1),
     ]
     assert runs[0].rows + runs[1].rows + runs[2].rows == each_once(ROWS)
     assert [run.steps for run in runs] == [[4, 4], [2, 2, 2], [7]]
+
+
+@pytest.mark.parametrize(("data", "tensor"), [(4, 1), (1, 2)])
+def test_a_checkpoint_of_a_mesh_goes_on_in_another_one(
+    url: str, tmp_path: Path, data: int, tensor: int
+) -> None:
+    first = train(url, tmp_path, 0, 2, 2, steps=4)
+    assert first.rows + train(url, tmp_path, 1, data, tensor).rows == each_once(ROWS)

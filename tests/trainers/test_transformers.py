@@ -43,8 +43,9 @@ def test_a_checkpoint_of_another_world_is_refused(url: str, even_url: str, tmp_p
 
 @pytest.mark.long
 def test_the_trainer_alone_reads_a_dataset_in_one_process_only(url: str, tmp_path: Path) -> None:
-    assert launch("trainer_alone.py", url, at=tmp_path / "1").delivered().rows == each_once(ROWS)
-    run = launch("trainer_alone.py", url, at=tmp_path / "2", processes=2, fails=True)
+    alone = ("trainer_with_mixin.py", url, url, "alone")
+    assert launch(*alone, at=tmp_path / "1").delivered("alone").rows == each_once(ROWS)
+    run = launch(*alone, at=tmp_path / "2", processes=2, fails=True)
 
     assert "class MyTrainer(StreamingTrainerMixin, Trainer)" in run.output
-    assert not run.delivered().rows
+    assert not run.delivered("alone").rows

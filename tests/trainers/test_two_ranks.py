@@ -47,8 +47,7 @@ def test_a_rank_that_reads_training_data_alone_is_told(
 def test_transforms_leave_all_ranks_equally_many_batches(
     url: str, tmp_path: Path, order: str
 ) -> None:
-    found = run("transforms", url, order, tmp_path)
-    check_epochs(found, order)
+    check_epochs(run("transforms", url, order, tmp_path), order)
 
 
 #: The programs that are right, and their epochs.

@@ -1,4 +1,4 @@
-"""A loop of the user's own, stopped and resumed; arguments: URL CUR_SHARD STEPS STATE NEXT_STATE.
+"""A loop of the user's own, stopped and resumed; arguments: URL STEPS STATE NEXT_STATE.
 
 Rank 0 saves its state after so many steps (0: all), and every rank goes on from the state of a run
 before, if there was one.
@@ -12,10 +12,10 @@ import torch
 import torch.distributed as dist
 from support import converter_of, record
 
-url, cur_shard, steps, state, next_state = sys.argv[1:]
+url, steps, state, next_state = sys.argv[1:]
 
 loader = converter_of(url).make_torch_dataloader(
-    batch_size=50, num_epochs=1, shuffle_row_groups=True, shuffle_rows=True, cur_shard=cur_shard
+    batch_size=50, num_epochs=1, shuffle_row_groups=True, shuffle_rows=True, cur_shard="auto"
 )
 dist.init_process_group("gloo")
 if Path(state).exists():

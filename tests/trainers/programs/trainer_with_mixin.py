@@ -1,6 +1,6 @@
-"""Hugging Face's Trainer with the mixin; arguments: URL URL_OF_1008_ROWS PART….
+"""Hugging Face's Trainer with the mixin, or alone; arguments: URL URL_OF_1008_ROWS PART….
 
-Each training is stopped in its second epoch, and resumed by a new Trainer.
+Each training with the mixin is stopped in its second epoch, and resumed by a new Trainer.
 """
 
 import sys
@@ -53,7 +53,7 @@ def arguments(part: str, **options: Any) -> TrainingArguments:
         use_cpu=True,
         per_device_train_batch_size=63,
         per_device_eval_batch_size=100,
-        num_train_epochs=2,
+        num_train_epochs=1 if part == "alone" else 2,
         save_strategy="steps",
         report_to="none",
         disable_tqdm=True,
@@ -100,6 +100,10 @@ def converter() -> Any:
     return converter_of(even_url)
 
 
+if parts == ["alone"]:
+    alone = StreamingDataset(local=url, shuffle=True, batch_size=63)
+    Trainer(Model("alone"), arguments("alone"), train_dataset=alone).train()
+    sys.exit()
 for part, make, options in (
     ("converter", converter, {}),
     ("accumulated", converter, {"gradient_accumulation_steps": 4}),

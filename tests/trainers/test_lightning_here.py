@@ -1,4 +1,4 @@
-"""Lightning goes on from checkpoints of the end of an epoch with the epochs that come next."""
+"""Lightning in this process: its data module, and epochs that come after a checkpoint."""
 
 from pathlib import Path
 from typing import Any
@@ -9,11 +9,57 @@ from tests.trainers.conftest import ROWS
 from tests.trainers.programs.support import converter_of, loader_of
 
 from mdstorm._readers.options import _next_epochs
+from mdstorm.errors import ArgumentTypeError
+from mdstorm_backend.errors import InvalidArgumentError
 
 pl: Any = pytest.importorskip("lightning.pytorch")
+StreamingDataModule: Any = pytest.importorskip("mdstorm.lightning").StreamingDataModule
 
 #: Lightning's advice.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
+
+
+@pytest.fixture(scope="module")
+def converter(url: str) -> Any:
+    return converter_of(url)
+
+
+def test_an_endless_loader_is_refused_with_the_way_out(converter: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="max_steps"):
+        StreamingDataModule(train=converter, num_epochs=None)
+    with pytest.raises(InvalidArgumentError, match="max_steps"):
+        StreamingDataModule(val=converter, evaluation={"num_epochs": None})
+
+
+def test_only_converters_are_taken(converter: Any) -> None:
+    loader = converter.make_torch_dataloader(num_epochs=1)
+    with pytest.raises(ArgumentTypeError, match=r"trainer\.fit\(model, loader\)"):
+        StreamingDataModule(train=loader)
+
+
+def test_it_shows_the_converter_of_each_split_and_then_its_loader(converter: Any) -> None:
+    module = StreamingDataModule(train=converter, val=converter, batch_size=100)
+    assert repr(module) == f"StreamingDataModule(train={converter!r}, val={converter!r})"
+    loader = module.train_dataloader()
+    assert repr(module) == f"StreamingDataModule(train={loader!r}, val={converter!r})"
+    assert module._repr_html_().count("<tr>") == 2
+
+
+def test_evaluation_reads_in_stored_order_with_arguments_of_its_own(converter: Any) -> None:
+    module = StreamingDataModule(
+        train=converter, val=converter, batch_size=100, evaluation={"batch_size": 500}
+    )
+    validated = [batch["number"].tolist() for batch in module.val_dataloader()]
+    assert [len(batch) for batch in validated] == [500, 500, ROWS - 1000]
+    assert [row for batch in validated for row in batch] == list(range(ROWS))
+    assert module.train_dataloader().batch_size == 100
+
+
+def test_explicit_shards_go_before_automatic_shares(converter: Any) -> None:
+    module = StreamingDataModule(train=converter, batch_size=100, cur_shard=1, shard_count=2)
+    rows = [row for batch in module.train_dataloader() for row in batch["number"].tolist()]
+    assert sorted(rows) == list(range(ROWS // 2 + 1, ROWS))
+
 
 EPOCHS = 4
 
@@ -55,9 +101,8 @@ def data_of(kind: str, url: str) -> dict[str, Any]:
     if kind == "made anew":
         return {"datamodule": MadeAnew(converter)}
     if kind in ("module", "validated module"):
-        module = pytest.importorskip("mdstorm.lightning").StreamingDataModule
         splits = {"val": converter} if kind == "validated module" else {}
-        return {"datamodule": module(train=converter, batch_size=100, **splits)}
+        return {"datamodule": StreamingDataModule(train=converter, batch_size=100, **splits)}
     return {"train_dataloaders": loader_of(url, kind)}
 
 

@@ -1,3 +1,0 @@
-"""Names of `torchvision.ops`, for imports alone."""
-
-from torchvision.absent import __getattr__ as __getattr__
