@@ -1,14 +1,18 @@
-"""`StreamingDataLoader` takes what MosaicML Streaming's takes."""
+"""`StreamingDataLoader` takes what MosaicML Streaming's takes, such as subclasses of datasets.
 
+These give attributes whatever names they like: our own state is behind one name.
+"""
+
+import pickle
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from tests.mds_backend.loaders.loaders import column, in_either_order
+from tests.mds_backend.loaders.loaders import Launch, column, in_either_order
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from mdstorm_backend import ExactOrder, MDSWriter, StreamingDataLoader, StreamingDataset
@@ -45,8 +49,12 @@ class OwnLoader(StreamingDataLoader):
             yield batch
 
 
+def samples(dataset: Any, count: int | None = None) -> list[int]:
+    return [int(sample["number"]) for sample in islice(dataset, count)]
+
+
 def order_of(url: str) -> list[int]:
-    return [int(s["number"]) for s in StreamingDataset(remote=url, **ARGUMENTS)]
+    return samples(StreamingDataset(remote=url, **ARGUMENTS))
 
 
 def flat(batches: Any) -> list[int]:
@@ -73,9 +81,9 @@ class Packs(Squares):
     """Yields samples two by two; without a loader that is no matter."""
 
     def __iter__(self) -> Iterator[Any]:
-        samples = StreamingDataset.__iter__(self)
-        for first in samples:
-            yield {"number": torch.tensor([first["number"], next(samples)["number"]])}
+        singles = StreamingDataset.__iter__(self)
+        for first in singles:
+            yield {"number": torch.tensor([first["number"], next(singles)["number"]])}
 
 
 class Twice(Squares):
@@ -183,11 +191,11 @@ def test_a_loader_may_count_by_itself(url: str, num_workers: int) -> None:
 def test_without_a_batch_size_samples_come_by_themselves(url: str) -> None:
     loader = StreamingDataLoader(StreamingDataset(remote=url, **ARGUMENTS), batch_size=None)
     iterator = iter(loader)
-    begun = [int(sample["number"]) for sample in islice(iterator, 5)]
+    begun = samples(iterator, 5)
     assert (len(loader), loader.num_samples_yielded) == (ROWS, 5)
     again = StreamingDataLoader(StreamingDataset(remote=url, **ARGUMENTS), batch_size=None)
     again.load_state_dict(loader.state_dict())
-    assert begun + [int(sample["number"]) for sample in again] == order_of(url)
+    assert begun + samples(again) == order_of(url)
     with pytest.raises(InvalidArgumentError, match="with batch_size=None there are no batches"):
         StreamingDataLoader(StreamingDataset(remote=url), None, batch_map=len)
 
@@ -264,21 +272,113 @@ def test_json_is_collated_as_pytorch_collates_it(tmp_path: Path) -> None:
 
 
 def test_a_state_from_before_the_first_epoch_says_nothing(
-    url: str, monkeypatch: pytest.MonkeyPatch
+    url: str, launch: Launch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("RANK", "0")
-    monkeypatch.setenv("WORLD_SIZE", "3")
+    launch(0, 3)
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "1")
     state = StreamingDataset(remote=url, batch_size=4).state_dict(0, True)
     assert (state["epoch"], state["num_canonical_nodes"]) == (-1, 3)
-    monkeypatch.setenv("WORLD_SIZE", "2")
+    launch(0, 2)
     dataset = StreamingDataset(remote=url, **ARGUMENTS)
     dataset.load_state_dict(state)
-    plain = StreamingDataset(remote=url, **ARGUMENTS)
-    assert [s["number"] for s in dataset] == [s["number"] for s in plain]
+    assert samples(dataset) == order_of(url)
 
 
 def test_small_blocks_are_warned_of(url: str) -> None:
     dataset = StreamingDataset(remote=url, shuffle_block_size=4, **ARGUMENTS)
     with pytest.warns(UserWarning, match="Shuffle block size was smaller than shard size"):
         list(dataset)
+
+
+#: What MosaicML Streaming's own class has, so that a subclass cannot have it for itself there.
+PUBLIC = {
+    *("allow_unsafe_types", "batch_size", "batching_method", "cache_limit", "cache_usage"),
+    *("epoch_seed_change", "epoch_size", "get_item", "initial_physical_nodes", "length"),
+    *("load_state_dict", "next_epoch", "num_canonical_nodes", "num_samples", "num_shards"),
+    *("num_streams", "partition_algo", "predownload", "prepare_shard", "replication"),
+    *("sample_offset_per_shard", "sample_offset_per_stream", "samples_per_shard"),
+    *("samples_per_stream", "sampling_granularity", "sampling_method"),
+    *("shard_offset_per_stream", "shards", "shards_per_stream", "shuffle", "shuffle_algo"),
+    *("shuffle_block_size", "shuffle_seed", "size", "spanner", "state_dict"),
+    *("stream_per_shard", "streams"),
+}
+
+
+def names_within(thing: object) -> set[str]:
+    """Every name that a subclass could collide with, and some that programs use."""
+    inner = {*dir(thing), *dir(thing._mdstorm)}  # type: ignore[attr-defined]
+    inner |= {"options", "samples", "reading", "_sample", "dataset", "order", "columns"}
+    inner |= {"tokenizer"}
+    return {name for name in inner if not name.startswith("__")} - {"_mdstorm"}
+
+
+#: Names that the subclasses below set; filled before they are made.
+NAMES: list[str] = []
+
+
+class Before(StreamingDataset):
+    def __init__(self, **arguments: Any) -> None:
+        for name in NAMES:
+            setattr(self, name, name)
+        super().__init__(**arguments)
+
+
+class After(StreamingDataset):
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        for name in NAMES:
+            setattr(self, name, name)
+
+
+class AfterWithItems(After):
+    def __getitem__(self, at: Any) -> Any:
+        return super().__getitem__(at)
+
+
+class Loader(StreamingDataLoader):
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        for name in NAMES:
+            setattr(self, name, name)
+
+
+def copied(thing: Any) -> Any:
+    return pickle.loads(pickle.dumps(thing))  # noqa: S301  # made here
+
+
+@pytest.mark.parametrize("kind", [Before, After, AfterWithItems])
+def test_names_of_a_dataset_are_free(
+    url: str, kind: Callable[..., StreamingDataset], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = StreamingDataset(remote=url, **ARGUMENTS)
+    of_torch = {*dir(StreamingDataset.__mro__[-3])} | {"register_function", "functions"}
+    monkeypatch.setitem(globals(), "NAMES", sorted(names_within(plain) - PUBLIC - of_torch))
+    named = kind(remote=url, **ARGUMENTS)
+    assert named.options == "options"  # type: ignore[attr-defined]
+    expected = [samples(plain) for _ in range(2)]
+    assert samples(named) == expected[0]
+    assert samples(copied(named)) == expected[1]
+
+    loader = StreamingDataLoader(kind(remote=url, **ARGUMENTS), batch_size=4, num_workers=2)
+    batches = column(islice(loader, 3))
+    state = loader.state_dict()
+    again = StreamingDataLoader(kind(remote=url, **ARGUMENTS), batch_size=4)
+    again.load_state_dict(state)
+    assert [n for batch in batches + column(again) for n in batch] == expected[0]
+
+
+def test_names_of_a_loader_are_free(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = StreamingDataset(remote=url, **ARGUMENTS)
+    plain = StreamingDataLoader(dataset, 4)
+    expected = [column(plain) for _ in range(2)]
+    ours = names_within(plain) - {*dir(DataLoader), *vars(plain)}
+    mosaics = {"num_samples_yielded", "state_dict", "load_state_dict", "_get_batch_size"}
+    free = ours - mosaics
+    monkeypatch.setitem(globals(), "NAMES", sorted(free))
+    loader = Loader(StreamingDataset(remote=url, **ARGUMENTS), 4)
+    assert loader.runner == "runner"  # type: ignore[attr-defined]
+    iterator = iter(loader)
+    begun = column(islice(iterator, 4))
+    assert begun + column(copied(loader)) == expected[0]
+    assert begun + column(iterator) == expected[0]
+    assert column(loader) == expected[1]
