@@ -6,9 +6,19 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import strategies as st
 
 from mdstorm_backend import Dataset, ExactOrder, StreamingDataLoader, StreamingDataset
 
+#: Arguments of the exact order.
+shuffles = st.fixed_dictionaries(
+    {
+        "seed": st.integers(0, 3),
+        "shuffle_shards": st.booleans(),
+        "shuffle_rows": st.booleans(),
+        "window": st.sampled_from([0, 12]),
+    }
+)
 #: Makes this process one of some: rank and size.
 Launch = Callable[[int, int], None]
 in_either_order = pytest.mark.parametrize("order", ["elastic", "exact"])
@@ -87,11 +97,13 @@ _LOADER = (
 )
 
 
-def torch_loader(dataset: Dataset, **options: Any) -> StreamingDataLoader:
+def torch_loader(
+    dataset: Dataset, kind: type[StreamingDataset] = StreamingDataset, **options: Any
+) -> StreamingDataLoader:
     """Make a loader that reads in stored order unless told otherwise."""
     loader = {name: options.pop(name) for name in _LOADER if name in options}
     order = ExactOrder(**options.pop("shuffle", {}))
-    source = StreamingDataset(local=dataset.url, order=order, **options)
+    source = kind(local=dataset.url, order=order, **options)
     return StreamingDataLoader(source, **{"batch_size": 4, **loader})
 
 
@@ -112,8 +124,8 @@ def rows(batches: Iterable[Any]) -> list[int]:
     return [number for batch in batches for number in batch["number"].tolist()]
 
 
-def taken(loader: Any, batches: int) -> list[list[int]]:
-    """The numbers of the first batches of an iteration, which then ends."""
+def taken(loader: Any, batches: int | None) -> list[list[int]]:
+    """The numbers of the first batches of an iteration, which then ends; None for all batches."""
     iterator = iter(loader)
     found = column(islice(iterator, batches))
     iterator.close()

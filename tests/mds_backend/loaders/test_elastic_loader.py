@@ -111,13 +111,8 @@ def test_spawned_and_persistent_workers_of_pytorch_count_epochs(numbers: Dataset
     whole = make(numbers)
     expected = [column(whole) for _ in range(3)]
     dataset = StreamingDataset(local=numbers.url, batch_size=4, **SHUFFLED)
-    loader: DataLoader[Any] = DataLoader(
-        dataset,
-        batch_size=4,
-        num_workers=2,
-        persistent_workers=True,
-        multiprocessing_context="spawn",
-    )
+    workers: Any = {"persistent_workers": True, "multiprocessing_context": "spawn"}
+    loader: DataLoader[Any] = DataLoader(dataset, batch_size=4, num_workers=2, **workers)
     assert [column(loader) for _ in range(3)] == expected
     dataset.load_state_dict(dataset.state_dict(ROWS - 2, True))
     assert rows(loader) == list(chain(*expected[2]))[-2:]

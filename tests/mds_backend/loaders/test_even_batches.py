@@ -126,22 +126,17 @@ def test_random_worlds_resume_with_what_is_left(numbers: Dataset, seed: int) -> 
         "window": draw.choice([0, 0, 100, 700]),
     }
     options = {"shuffle": shuffle, "transform": transform, "num_epochs": epochs}
+    options["batch_size"] = batch_size
     found = Counter[int]()
-    whole = [
-        [
-            batch["number"].tolist()
-            for batch in loader_of(numbers, rank, size, batch_size=batch_size, **options)
-        ]
-        for rank in range(size)
-    ]
+    whole = [column(loader_of(numbers, rank, size, **options)) for rank in range(size)]
     counts = {len(rank) for rank in whole}
     assert len(counts) == 1
     stop = draw.randint(1, counts.pop())
-    first = loader_of(numbers, 0, size, batch_size=batch_size, **options)
+    first = loader_of(numbers, 0, size, **options)
     taken(first, stop)
     state = first.state_dict()
     for rank in range(size):
-        loader = loader_of(numbers, rank, size, batch_size=batch_size, **options)
+        loader = loader_of(numbers, rank, size, **options)
         loader.load_state_dict(state)
         rest = column(loader)
         if stop < len(whole[rank]):
@@ -154,10 +149,8 @@ def test_a_state_of_the_dataset_is_one_of_its_batches(numbers: Dataset) -> None:
     """As Composer asks for it, and loads it."""
 
     def dataset(rank: int, batch_size: int = 30) -> Any:
-        order = ExactOrder(rank=rank, world_size=2)
-        return StreamingDataset(
-            local=numbers.url, order=order, transform=Same(), batch_size=batch_size
-        )
+        how = {"order": ExactOrder(rank=rank, world_size=2), "transform": Same()}
+        return StreamingDataset(local=numbers.url, batch_size=batch_size, **how)
 
     one = dataset(0)
     taken(StreamingDataLoader(one, 30), 3)

@@ -12,23 +12,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.mds_backend.loaders.loaders import Same, column, taken, torch_loader
-from tests.mds_backend.small_datasets import write_dataset, write_numbers
+from tests.mds_backend.loaders.loaders import Same, column, shuffles, taken, torch_loader
+from tests.mds_backend.small_datasets import write_dataset
 
 from mdstorm_backend import Dataset, ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 
 ROWS, SHARDS = 40, 8
-
-
-shuffles = st.fixed_dictionaries(
-    {
-        "seed": st.integers(0, 3),
-        "shuffle_shards": st.booleans(),
-        "shuffle_rows": st.booleans(),
-        "window": st.sampled_from([0, 12]),
-    }
-)
 
 
 def through_json(state: dict[str, Any]) -> dict[str, Any]:
@@ -47,11 +37,8 @@ def test_a_state_gives_exactly_the_rest(
     world_size: int,
     data: st.DataObject,
 ) -> None:
-    shuffle = {
-        **shuffle,
-        "world_size": world_size,
-        "rank": data.draw(st.integers(0, world_size - 1)),
-    }
+    rank = data.draw(st.integers(0, world_size - 1))
+    shuffle = {**shuffle, "world_size": world_size, "rank": rank}
     options = {"batch_size": batch_size, "num_epochs": epochs}
     first = torch_loader(numbers, shuffle=shuffle, **options)
     for _ in range(passes):
@@ -97,14 +84,6 @@ def test_processes_continue_where_threads_were_and_the_other_way_round(
     assert column(second) == whole[done:]
 
 
-def test_without_a_seed_the_state_keeps_the_one_that_was_drawn(numbers: Dataset) -> None:
-    first = torch_loader(numbers, shuffle={"window": ROWS})
-    done = taken(first, 3)
-    second = torch_loader(numbers, shuffle={"window": ROWS})
-    second.load_state_dict(through_json(first.state_dict()))
-    assert sorted(chain.from_iterable(done + column(second))) == list(range(ROWS))
-
-
 def test_a_state_is_made_of_plain_values_and_has_the_keys_of_streaming(
     numbers: Dataset, tmp_path: Path
 ) -> None:
@@ -121,12 +100,6 @@ def test_a_state_is_made_of_plain_values_and_has_the_keys_of_streaming(
     assert state["mdstorm"]["dataset"] == numbers.fingerprint
     torch.save(state, tmp_path / "state.pt")
     assert torch.load(tmp_path / "state.pt", weights_only=True) == state
-
-
-def test_a_state_of_another_dataset_is_refused(numbers: Dataset, tmp_path: Path) -> None:
-    state = torch_loader(write_numbers(tmp_path, ROWS)).state_dict()
-    with pytest.raises(StateMismatchError, match="dataset: "):
-        torch_loader(numbers).load_state_dict(state)
 
 
 @pytest.mark.parametrize("order", [None, ExactOrder(seed=1)], ids=["elastic", "exact"])
@@ -201,11 +174,10 @@ def test_damaged_states_are_refused(numbers: Dataset, key: str, value: Any, text
     next(iter(loader))
     state = loader.state_dict()
     place = state if key in state else state["mdstorm"]
-    for _ in range(2):
-        place[key] = value
-        with pytest.raises(StateMismatchError, match=text.replace("(", r"\(")) as caught:
-            torch_loader(numbers).load_state_dict(state)
-        assert "start again" in str(caught.value)
+    place[key] = value
+    with pytest.raises(StateMismatchError, match=text) as caught:
+        torch_loader(numbers).load_state_dict(state)
+    assert "start again" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -240,12 +212,8 @@ def test_batches_out_of_order_are_refused(numbers: Dataset) -> None:
 
 def test_integers_of_numpy_are_integers(numbers: Dataset) -> None:
     shuffle = {"seed": np.int64(5), "window": np.int32(9), "rank": np.int64(0)}
-    loader = torch_loader(
-        numbers,
-        batch_size=np.int64(4),
-        num_epochs=np.int64(2),
-        shuffle={**shuffle, "world_size": np.int64(1)},
-    )
+    options = {"batch_size": np.int64(4), "num_epochs": np.int64(2)}
+    loader = torch_loader(numbers, shuffle={**shuffle, "world_size": np.int64(1)}, **options)
     found = list(chain.from_iterable(column(loader)))
     assert sorted(found) == sorted([*range(ROWS)] * 2)
     state = loader.state_dict()

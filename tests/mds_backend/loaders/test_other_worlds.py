@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.mds_backend.loaders.loaders import Filter, rows, torch_loader
+from tests.mds_backend.loaders.loaders import Filter, rows, shuffles, taken, torch_loader
 from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm_backend import Dataset, StreamingDataLoader
@@ -18,15 +18,6 @@ from mdstorm_backend.errors import NoDataAvailableError, StateMismatchError
 
 ROWS, SHARDS = 61, 9
 
-
-shuffles = st.fixed_dictionaries(
-    {
-        "seed": st.integers(1, 3),
-        "shuffle_shards": st.booleans(),
-        "shuffle_rows": st.booleans(),
-        "window": st.sampled_from([0, 15]),
-    }
-)
 worlds = st.tuples(st.integers(1, 16), st.integers(1, 70), st.integers(0, 30), st.booleans())
 few_worlds = st.tuples(st.integers(1, 4), st.integers(1, 70), st.integers(0, 30))
 
@@ -65,11 +56,7 @@ class Ranks:
 
     def take(self, batches: int | None) -> list[int]:
         """The rows of the next batches of all ranks; None for all batches."""
-        found: list[list[list[int]]] = []
-        for loader in self.loaders:
-            iterator = iter(loader)
-            found.append([b["number"].tolist() for b in islice(iterator, batches)])
-            iterator.close()
+        found = [taken(loader, batches) for loader in self.loaders]
         assert len({len(rank) for rank in found}) == 1  # or a rank would wait for the others
         return [row for rank in found for batch in rank for row in batch]
 
@@ -188,14 +175,13 @@ def test_with_a_filter_a_single_epoch_goes_on_from_the_state_of_any_rank(
     numbers: Dataset, of_rank: int, batches: int
 ) -> None:
     shares = [Ranks(numbers, 2, 4, transform=HIGH).loaders for _ in range(2)]
-    seen = [[b["number"].tolist() for b in islice(loader, batches)] for loader in shares[0]]
+    seen = [row for loader in shares[0] for row in rows(islice(loader, batches))]
     states = [loader.state_dict() for loader in shares[0]]
     rest = []
     for loader in shares[1]:
         loader.load_state_dict(json.loads(json.dumps(states[of_rank])))
         rest += rows(loader)
-    before = [row for rank in seen for batch in rank for row in batch]
-    assert sorted(before + rest) == list(range(18, ROWS))
+    assert sorted(seen + rest) == list(range(18, ROWS))
 
 
 def test_with_a_filter_all_ranks_may_go_on_with_smaller_batches(numbers: Dataset) -> None:
@@ -229,7 +215,7 @@ LAST = Filter(lambda number: number > 26)
 
 def test_a_rank_whose_filtered_share_has_ended_goes_on_at_its_end(numbers: Dataset) -> None:
     before = Ranks(numbers, 2, 4, transform=LAST)
-    seen = [[b["number"].tolist() for b in islice(loader, 5)] for loader in before.loaders]
+    seen = [taken(loader, 5) for loader in before.loaders]
     assert [len(rank) for rank in seen] == [1, 5]
     states = [loader.state_dict() for loader in before.loaders]
     assert [state["mdstorm"]["finished"] for state in states] == [True, False]

@@ -66,7 +66,8 @@ def test_all_of_the_time_of_a_loop_is_accounted_for(
 
 def test_where_tensorflow_takes_the_batches_its_pipeline_waits(numbers: Dataset) -> None:
     dataset = make(numbers)
-    total = dataset.reduce(zero(), lambda total, batch: total + tf.reduce_sum(batch.number))
+    zero = tf.constant(0, tf.int64)
+    total = dataset.reduce(zero, lambda total, batch: total + tf.reduce_sum(batch.number))
     assert int(total) == sum(range(ROWS))
     found = dataset.statistics()
     assert (found.consumer, found.batches, found.rows) == (PIPELINE, BATCHES, ROWS)
@@ -102,10 +103,6 @@ def test_tensorflow_ends_an_iterator_in_another_thread() -> None:
     run.let_go([Slow()])
     assert threads
     assert threads != [threading.current_thread()]
-
-
-def zero() -> Any:
-    return tf.constant(0, tf.int64)
 
 
 def test_the_waiting_of_a_loop_is_divided_as_that_of_the_pipeline() -> None:

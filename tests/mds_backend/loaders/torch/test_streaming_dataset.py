@@ -32,13 +32,8 @@ from mdstorm_backend.errors import (
 def data(tmp_path: Path) -> Path:
     """Three datasets of 10, 20 and 30 numbers in one, two and three shards."""
     for number, rows in enumerate((10, 20, 30)):
-        first = 100 * number
-        write_dataset(
-            tmp_path / str(number),
-            {"number": range(first, first + rows)},
-            {"number": "long"},
-            tasks=number + 1,
-        )
+        numbers = {"number": range(100 * number, 100 * number + rows)}
+        write_dataset(tmp_path / str(number), numbers, {"number": "long"}, tasks=number + 1)
     return tmp_path
 
 
@@ -167,6 +162,8 @@ def test_remote_shards_are_brought_to_the_local_directory(
     assert shard[0]["number"] == dataset[-len(shard)]["number"]
     dataset.evict_shard(5)
     dataset.prepare_shard(5)
+    with pytest.raises(IndexError):
+        dataset.prepare_shard(6)
     assert {path.name for path in (tmp_path / "local").iterdir()} >= {p.name for p in files}
     assert not hasattr(dataset, "evict_coldest_shard")
 
@@ -175,18 +172,8 @@ def test_a_limit_of_the_cache_is_a_number_of_bytes(data: Path) -> None:
     dataset = StreamingDataset(streams=streams(data), cache_limit="10kb")
     assert dataset.cache_limit == 10240
     dataset.cache_limit = "1mb"
-    assert (dataset.cache_limit, StreamingDataset(streams=streams(data)).cache_limit) == (
-        1 << 20,
-        None,
-    )
-
-
-def test_shards_can_be_prepared(data: Path) -> None:
-    dataset = StreamingDataset(streams=streams(data))
-    dataset.prepare_shard(3)
-    assert dataset._mdstorm.dataset.find_open(3) is not None
-    with pytest.raises(IndexError):
-        dataset.prepare_shard(6)
+    assert dataset.cache_limit == 1 << 20
+    assert StreamingDataset(streams=streams(data)).cache_limit is None
 
 
 def test_a_stream_without_samples_gives_none(tmp_path: Path) -> None:
@@ -228,11 +215,7 @@ def test_samples_are_found_by_number(directory: str) -> None:
     dataset = LocalDataset(directory, "train")
     assert (len(dataset), dataset.size, dataset.num_samples) == (ROWS, ROWS, ROWS)
     assert (dataset.local, dataset.split, len(dataset.shards)) == (directory, "train", 4)
-    assert (dataset[3]["number"], dataset[-1]["number"], dataset[np.int64(7)]["number"]) == (
-        3,
-        39,
-        7,
-    )
+    assert numbers(dataset[at] for at in (3, -1, np.int64(7))) == [3, 39, 7]
     assert numbers(dataset[5:20:5]) == [5, 10, 15]
     assert numbers(dataset[::-1]) == list(range(ROWS))[::-1]
     assert numbers(dataset[[[1, 2], [3]]]) == [[1, 2], [3]]

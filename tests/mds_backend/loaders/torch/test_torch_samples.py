@@ -2,6 +2,7 @@
 
 import copy
 from datetime import date, datetime, timezone
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,7 @@ from torch.utils.data import default_collate
 
 from mdstorm_backend import (
     Dataset,
-    ExactOrder,
     MDSWriter,
-    StreamingDataLoader,
     StreamingDataset,
     merge_index,
 )
@@ -29,16 +28,8 @@ from mdstorm_backend.loaders.torch.samples import SampleMaker
 ROWS, SHARDS = 103, 10
 
 
-def negative(dataset: Dataset, **options: Any) -> Any:
-    loader = {k: options.pop(k) for k in ("batch_size", "drop_last", "num_workers") if k in options}
-    order = ExactOrder(**options.pop("shuffle", {}))
-    return StreamingDataLoader(Negative(local=dataset.url, order=order, **options), **loader)
-
-
-def collated(dataset: Dataset, **options: Any) -> Any:
-    return torch_loader(dataset, collate_fn=default_collate, **options)
-
-
+negative = partial(torch_loader, kind=Negative)
+collated = partial(torch_loader, collate_fn=default_collate)
 MAKERS = [(collated, 1), (negative, -1)]
 
 
@@ -82,13 +73,9 @@ def test_samples_are_resumed(numbers: Dataset, make: Any, sign: int, num_workers
     iterator.close()
     second.load_state_dict(state)
     assert column(second) == whole[4:]
-
-
-def test_a_state_passes_between_samples_and_whole_columns(numbers: Dataset) -> None:
-    plain, samples = torch_loader(numbers), collated(numbers)
-    next(iter(plain))
-    samples.load_state_dict(plain.state_dict())
-    assert column(samples) == column(torch_loader(numbers))[1:]
+    plain = torch_loader(numbers, **options)
+    plain.load_state_dict(state)
+    assert column(plain) == [[sign * n for n in batch] for batch in whole[4:]]
 
 
 def test_an_empty_batch_has_the_columns_of_the_others(tmp_path: Path) -> None:

@@ -163,20 +163,15 @@ def test_spawned_workers_deliver_the_same(numbers: Dataset, make: Any) -> None:
     loader.close()
 
 
-def broken(tmp_path: Path) -> Path:
-    """A dataset without one of its shards."""
-    dataset = write_numbers(tmp_path / "broken", ROWS, tasks=6)
-    Path(dataset.location.path, dataset.index.shards[3].raw_data.basename).unlink()
-    return tmp_path / "broken"
-
-
 @pytest.mark.parametrize("num_workers", [0, pytest.param(1, marks=pytest.mark.long), 2])
 @pytest.mark.parametrize("persistent", [False, True])
 @pytest.mark.parametrize("cached", [False, True])
 def test_an_error_of_a_worker_is_raised_where_batches_are_used(
     tmp_path: Path, num_workers: int, persistent: bool, cached: bool
 ) -> None:
-    place = {"remote" if cached else "local": str(broken(tmp_path))}
+    dataset = write_numbers(tmp_path / "broken", ROWS, tasks=6)
+    Path(dataset.location.path, dataset.index.shards[3].raw_data.basename).unlink()
+    place = {"remote" if cached else "local": dataset.location.path}
     if cached:
         place["local"] = str(tmp_path / "cache")
     source = StreamingDataset(**place, batch_size=8)
