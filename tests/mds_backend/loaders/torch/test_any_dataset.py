@@ -74,6 +74,8 @@ def test_own_iterators_have_a_length_and_states(url: str, num_workers: int) -> N
     assert flat(begun + column(iterator)) == squares
     again = StreamingDataLoader(Squares(remote=url, **ARGUMENTS), 4, num_workers=num_workers)
     again.load_state_dict(state)
+    loaded = again.state_dict() or {}
+    assert (loaded["epoch"], loaded["sample_in_epoch"]) == (0, 12)
     assert flat(begun + column(again)) == squares
 
 

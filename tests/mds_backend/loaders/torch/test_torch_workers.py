@@ -210,9 +210,11 @@ sys.stdin.read()
 """
 
 
-@pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs Linux")
-@pytest.mark.parametrize("kind", ["ours", "persistent", "plain"])
+@pytest.mark.parametrize(
+    "kind",
+    ["ours", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("persistent", "plain"))],
+)
 def test_workers_end_when_their_parent_is_killed(numbers: Dataset, kind: str) -> None:
     program = Popen([sys.executable, "-c", PROGRAM, kind, numbers.url], stdin=PIPE, stdout=PIPE)
     with program:
