@@ -16,7 +16,7 @@ from unittest.mock import Mock
 
 import pytest
 import torch.distributed as dist
-from tests.mds_backend.loaders.loaders import Filter, rows, taken
+from tests.mds_backend.loaders.loaders import Filter, Launch, rows, taken
 from tests.programs import free_port
 
 from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
@@ -385,11 +385,10 @@ def test_the_store_of_the_group_is_found(alone: None, monkeypatch: pytest.Monkey
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_a_fork_leaves_the_store_of_its_parent_alone(
-    alone: None, monkeypatch: pytest.MonkeyPatch, url: str
+    alone: None, monkeypatch: pytest.MonkeyPatch, url: str, launch: Launch
 ) -> None:
     monkeypatch.setattr(dist, "get_world_size", lambda: 2)
-    monkeypatch.setenv("RANK", "0")
-    monkeypatch.setenv("WORLD_SIZE", "2")
+    launch(0, 2)
     child = os.fork()
     if child == 0:
         ranks = agreement._ranks

@@ -67,7 +67,6 @@ def most(share: float) -> Where:
 def test_ranks_have_equally_many_batches_and_every_row(
     numbers: Dataset, transform: Any, options: dict[str, Any]
 ) -> None:
-    options = dict(options)
     sizes, found = [], Counter[int]()
     for rank in range(2):
         loader = loader_of(numbers, rank, 2, transform=transform, batch_size=30, **options)

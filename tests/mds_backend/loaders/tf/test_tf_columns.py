@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -86,26 +85,23 @@ def test_nulls_that_a_transform_left_are_refused(values: Any, spec: ColumnSpec) 
         to_tf(values, spec)
 
 
-Make = Callable[[str, tuple[str, ...]], Any]
-
-
 @pytest.fixture(params=[row_type, reader_row_type], ids=["batch", "reader"])
-def make(request: Any) -> Make:
-    return request.param  # type: ignore[no-any-return]
+def make(request: Any) -> Any:
+    return request.param
 
 
-def test_equal_columns_share_a_type(make: Make) -> None:
+def test_equal_columns_share_a_type(make: Any) -> None:
     assert make("Batch", ("a", "b")) is make("Batch", ("a", "b"))
     assert make("Batch", ("a", "b"))._fields == ("a", "b")
     assert make("Batch", ("a", "b")) is not make("Other", ("a", "b"))
 
 
-def test_a_name_that_is_no_field_name_is_refused(make: Make) -> None:
+def test_a_name_that_is_no_field_name_is_refused(make: Any) -> None:
     with pytest.raises(ValueError, match="valid identifiers"):
         make("Batch", ("a b",))
 
 
-def test_tensors_become_rows_without_a_walk(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tensors_become_rows_without_a_walk(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     row = make("Batch", ("a", "b"))
     dataset = tf.data.Dataset.from_tensor_slices(row([1, 2, 3], [4.0, 5.0, 6.0])).batch(2)
     monkeypatch.setattr(structure, "from_compatible_tensor_list", None)
@@ -115,7 +111,7 @@ def test_tensors_become_rows_without_a_walk(make: Make, monkeypatch: pytest.Monk
     assert last.a.shape == (1,)
 
 
-def test_what_a_user_makes_of_rows_is_what_it_is_elsewhere(make: Make) -> None:
+def test_what_a_user_makes_of_rows_is_what_it_is_elsewhere(make: Any) -> None:
     row = make("Batch", ("a", "b"))
     dataset = tf.data.Dataset.from_tensor_slices(row([1, 2], [[3, 4], [5, 6]]))
     for ragged in dataset.map(lambda each: row(tf.range(each.a), each.b)).ragged_batch(2):
@@ -129,7 +125,7 @@ def test_what_a_user_makes_of_rows_is_what_it_is_elsewhere(make: Make) -> None:
         assert optional.a.has_value()
 
 
-def test_functions_and_graphs_take_rows(make: Make) -> None:
+def test_functions_and_graphs_take_rows(make: Any) -> None:
     row = make("Batch", ("a", "b"))
     dataset = tf.data.Dataset.from_tensor_slices(row([1, 2], [3, 4]))
 

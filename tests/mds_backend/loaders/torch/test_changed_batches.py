@@ -121,8 +121,7 @@ def test_all_batches_are_changed_and_those_delivered_are_counted(
 @pytest.mark.parametrize("persistent", [False, True])
 def test_it_is_called_in_the_worker_processes(url: str, persistent: bool) -> None:
     def where(batch: Any) -> Any:
-        info = torch.utils.data.get_worker_info()
-        return None if info is None else info.id
+        return getattr(torch.utils.data.get_worker_info(), "id", None)
 
     loader = loader_in(
         "elastic", url, BATCH, batch_map=where, num_workers=2, persistent_workers=persistent
@@ -247,9 +246,8 @@ def test_containers_keep_their_kinds() -> None:
 
 
 def test_on_the_cpu_nothing_happens(url: str, device: Device) -> None:
-    assert column(loader_in("exact", url, BATCH, device="cpu")) == column(
-        loader_in("exact", url, BATCH)
-    )
+    on_cpu = loader_in("exact", url, BATCH, device="cpu")
+    assert column(on_cpu) == column(loader_in("exact", url, BATCH))
     assert not device.log
 
 
@@ -273,26 +271,24 @@ def test_a_gpu_gets_every_row(url: str, order: str, tmp_path: Path) -> None:
     assert column(found) == column(loader_in(order, url, BATCH))
 
 
-def test_columns_of_any_kind_are_repeated() -> None:
-    batch = {"number": torch.tensor([1, 2]), "matrix": torch.eye(2), "text": ["a", "b"]}
-
-    longer = repeated_rows(batch, 2, 5)
-
-    assert longer["number"].tolist() == [1, 2, 1, 2, 1]
-    assert longer["matrix"].tolist() == [[1, 0], [0, 1], [1, 0], [0, 1], [1, 0]]
-    assert longer["text"] == ["a", "b", "a", "b", "a"]
+NUMBERS, REPEATED = torch.tensor([1, 2]), [1, 2, 1, 2, 1]
+TEXTS, REPEATED_TEXTS = ["a", "b"], ["a", "b", "a", "b", "a"]
 
 
-def test_structures_stay_what_they_are() -> None:
-    pair = repeated_rows(Point(torch.tensor([1, 2]), ["a", "b"]), 2, 3)
-    columns = repeated_rows([torch.tensor([1, 2]), torch.tensor([3, 4])], 2, 3)
-    mixed = repeated_rows([["a", "b"], torch.tensor([1, 2])], 2, 3)
-    nested = repeated_rows({"x": [torch.tensor([1, 2]), torch.tensor([3, 4])]}, 2, 3)
-    other = repeated_rows({"scale": torch.tensor(2.0), "name": "batch", "x": (1, 2)}, 2, 3)
-
-    assert isinstance(pair, Point)
-    assert (pair.x.tolist(), pair.y) == ([1, 2, 1], ["a", "b", "a"])
-    assert [column.tolist() for column in columns] == [[1, 2, 1], [3, 4, 3]]
-    assert (mixed[0], mixed[1].tolist()) == (["a", "b", "a"], [1, 2, 1])
-    assert [column.tolist() for column in nested["x"]] == [[1, 2, 1], [3, 4, 3]]
-    assert (other["scale"], other["name"], other["x"]) == (torch.tensor(2.0), "batch", (1, 2, 1))
+@pytest.mark.parametrize(
+    ("batch", "longer"),
+    [
+        ({"number": NUMBERS, "text": TEXTS}, {"number": REPEATED, "text": REPEATED_TEXTS}),
+        ({"matrix": torch.eye(2)}, {"matrix": [[1, 0], [0, 1], [1, 0], [0, 1], [1, 0]]}),
+        (Point(NUMBERS, TEXTS), Point(REPEATED, REPEATED_TEXTS)),
+        ([NUMBERS, NUMBERS], [REPEATED, REPEATED]),
+        ([TEXTS, NUMBERS], [REPEATED_TEXTS, REPEATED]),
+        ({"x": [NUMBERS, NUMBERS]}, {"x": [REPEATED, REPEATED]}),
+        ({"scale": torch.tensor(2.0), "name": "batch"}, {"scale": 2, "name": "batch"}),
+        ({"number": NUMBERS, "x": (1, 2)}, {"number": REPEATED, "x": (1, 2, 1, 2, 1)}),
+    ],
+)
+def test_rows_of_any_structure_are_repeated(batch: Any, longer: Any) -> None:
+    found = map_tensors(torch.Tensor.tolist, repeated_rows(batch, 2, 5))
+    assert type(found) is type(longer)
+    assert found == longer

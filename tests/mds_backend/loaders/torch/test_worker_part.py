@@ -27,12 +27,6 @@ BATCH = 8
 WORKERS = 2
 
 
-@pytest.fixture(autouse=True)
-def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"):
-        monkeypatch.delenv(variable, raising=False)
-
-
 class Stated(StreamingDataset):
     """Gives, with each sample, the worker and its state before and after, as torchdata takes it."""
 
