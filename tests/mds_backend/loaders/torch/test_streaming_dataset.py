@@ -162,8 +162,6 @@ def test_remote_shards_are_brought_to_the_local_directory(
     assert shard[0]["number"] == dataset[-len(shard)]["number"]
     dataset.evict_shard(5)
     dataset.prepare_shard(5)
-    with pytest.raises(IndexError):
-        dataset.prepare_shard(6)
     assert {path.name for path in (tmp_path / "local").iterdir()} >= {p.name for p in files}
     assert not hasattr(dataset, "evict_coldest_shard")
 
@@ -174,6 +172,14 @@ def test_a_limit_of_the_cache_is_a_number_of_bytes(data: Path) -> None:
     dataset.cache_limit = "1mb"
     assert dataset.cache_limit == 1 << 20
     assert StreamingDataset(streams=streams(data)).cache_limit is None
+
+
+def test_a_shard_that_is_prepared_is_open(data: Path) -> None:
+    dataset = StreamingDataset(streams=streams(data))
+    dataset.prepare_shard(3)
+    assert dataset._mdstorm.dataset.find_open(3) is not None
+    with pytest.raises(IndexError):
+        dataset.prepare_shard(6)
 
 
 def test_a_stream_without_samples_gives_none(tmp_path: Path) -> None:
