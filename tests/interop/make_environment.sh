@@ -14,7 +14,7 @@ fi
 target=$1
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 requirements=$here/../../constraints/interop.txt
-stand_in=$here/stand_in
+stand_in=$(cd "$here/../stand_in" && pwd)
 stamp=$target/.complete
 identity="$(sha256sum < "$requirements") $stand_in"
 

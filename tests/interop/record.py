@@ -19,8 +19,8 @@ from typing import Any
 import streaming
 from streaming.base.util import clean_stale_shared_memory
 from tests.conformance.running import chosen, load_programs, needs_spark, run_in, save
-from tests.interop.programs_of_mosaic import PROGRAMS, RECORDED
 
+PROGRAMS, RECORDED = (Path(__file__).with_name(name) for name in ("programs", "recorded.json"))
 #: A program that hangs ends the recording, with a traceback.
 _LONGEST_SECONDS = 60
 

@@ -15,13 +15,13 @@ import pytest
 from tests.conformance.describing import agree
 from tests.conformance.running import Program, load_programs, needs_spark, run_in
 from tests.installed import installed_as_streaming
-from tests.interop.programs_of_mosaic import PROGRAMS, RECORDED
 
 from mdstorm_backend.streaming.base.format.mds.encodings import _encodings
 from mdstorm_backend.streaming.base.stream import streams_registry
 
 ROOT = Path(__file__).parents[2]
-RESULTS: dict[str, Any] = json.loads(RECORDED.read_text("utf-8"))
+PROGRAMS = Path(__file__).with_name("programs")
+RESULTS: dict[str, Any] = json.loads(PROGRAMS.with_name("recorded.json").read_text("utf-8"))
 
 #: Not in the gate.
 LONG = (

@@ -8,7 +8,7 @@ from tests.trainers.conftest import ROWS
 from tests.trainers.launching import Run, each_once, launch
 
 #: Composer imports torchvision, whose wheels do not load here.
-STAND_IN = str(Path(__file__).parent / "stand_in")
+STAND_IN = str(Path(__file__).parents[1] / "stand_in")
 
 pytestmark = pytest.mark.long
 

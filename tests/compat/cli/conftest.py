@@ -1,7 +1,12 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import Result
 from tests.mds_backend.small_datasets import write_dataset
+from tests.migrate.checks import invoke
+
+from mdstorm.cli import main
 
 ROWS = {"number": list(range(300)), "text": [None if i == 1 else f"text {i}" for i in range(300)]}
 FIELDS = {"number": "long", "text": "string"}
@@ -14,3 +19,10 @@ def dataset(tmp_path: Path) -> Path:
     write_dataset(directory, ROWS, FIELDS, shard_size=4_000)
     assert len(list(directory.glob("*.mds"))) > 2
     return directory
+
+
+def run(*arguments: object, **options: Any) -> Result:
+    """Run the command in this process; what it says on the two outputs is kept apart."""
+    result = invoke(main, *arguments, **options)
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return result

@@ -2,7 +2,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.compat.cli.running import run
+from tests.compat.cli.conftest import run
 from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm_backend.datasets.dataset import open_dataset

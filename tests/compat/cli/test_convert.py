@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.compat.cli.running import run
+from tests.compat.cli.conftest import run
 from tests.delta_tables import two_versions
 from tests.mds_backend.convert.parquet_files import numbers
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
-from tests.compat.cli.running import run
+from tests.compat.cli.conftest import run
 from tests.mds_backend.maintenance.damage import GOLDEN, GOLDEN_NAMES
 from tests.mds_backend.small_datasets import array_of, write_dataset
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 import pytest
-from tests.compat.cli.running import run
+from tests.compat.cli.conftest import run
 
 import mdstorm
 from mdstorm.cli import main

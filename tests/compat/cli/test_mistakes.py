@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.compat.cli.running import run
+from tests.compat.cli.conftest import run
 from tests.compat.mistakes import beside
 
 from mdstorm_backend import MDSWriter

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mds_backend.loaders.loaders import in_either_order, taken, torch_loader
+from tests.mds_backend.loaders.loaders import Where, in_either_order, taken, torch_loader
 from tests.mds_backend.small_datasets import write_dataset, write_numbers
 
 from mdstorm_backend import Dataset, ElasticOrder, ExactOrder
@@ -200,3 +200,14 @@ def test_row_groups_go_on_after_any_of_them(numbers: Dataset, rank: int) -> None
         list(islice(groups_of(before), done))
         after.load_state_dict(before.state_dict())
         assert list(groups_of(after)) == whole[done:]
+
+
+@pytest.mark.parametrize("read", [list, lambda loader: next(iter(loader), None)])
+def test_a_warning_points_to_the_code_that_reads(tmp_path: Path, read: Any) -> None:
+    empty, numbers = write_numbers(tmp_path / "empty", 0), write_numbers(tmp_path / "numbers", 10)
+    none_left = torch_loader(numbers, transform=Where(lambda number: number < 0))
+    for stream in (torch_loader(empty), empty.batches(4), torch_loader(empty).dataset, none_left):
+        text = "the transform left no rows" if stream is none_left else "the dataset has no rows"
+        with pytest.warns(UserWarning, match=text) as recorded:
+            assert not read(stream)
+        assert {message.filename for message in recorded} == {__file__}

@@ -1,20 +1,26 @@
-"""Readers, and the loaders over them."""
+"""Readers and the loaders over them; schemas, datasets with one, and migration."""
 
+from collections import OrderedDict
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from pyspark.sql import SparkSession
+from pyspark.sql.types import IntegerType
 from typing_extensions import assert_type
 
 from mdstorm import NoDataAvailableError, TransformSpec, make_batch_reader, make_reader
+from mdstorm.codecs import CompressedImageCodec, NdarrayCodec, ScalarCodec
+from mdstorm.etl.dataset_metadata import materialize_dataset
 from mdstorm.ngram import NGram
 from mdstorm.predicates import in_lambda, in_set
 from mdstorm.pytorch import BatchedDataLoader, DataLoader, InMemBatchedDataLoader
 from mdstorm.reader import Reader
 from mdstorm.tf_utils import make_petastorm_dataset
-from mdstorm.unischema import UnischemaField
+from mdstorm.unischema import Unischema, UnischemaField, dict_to_spark_row
 from mdstorm.weighted_sampling_reader import WeightedSamplingReader
+from mdstorm_migrate import Result, migrate
 
 
 def double(row: dict[str, Any]) -> dict[str, Any]:
@@ -70,3 +76,28 @@ def mixed(first: str, second: str) -> None:
     readers = [make_reader(first, num_epochs=None), make_reader(second, num_epochs=None)]
     with WeightedSamplingReader(readers, [0.5, 0.5]) as reader:
         print(next(reader).x)
+
+
+SCHEMA = Unischema(
+    "Hello",
+    [
+        UnischemaField("id", np.int32, (), ScalarCodec(IntegerType()), False),
+        UnischemaField("image", np.uint8, (128, 256, 3), CompressedImageCodec("png"), False),
+        UnischemaField("array", np.float32, (None, 30), NdarrayCodec(), True),
+    ],
+)
+
+
+def write(spark: SparkSession, url: str) -> None:
+    assert_type(SCHEMA.fields, OrderedDict[str, UnischemaField])
+    print(SCHEMA.id.name, SCHEMA.image.shape)
+    with materialize_dataset(spark, url, SCHEMA, row_group_size_mb=64):
+        rows = [dict_to_spark_row(SCHEMA, {"id": 1, "image": None, "array": None})]
+        frame = spark.createDataFrame(rows, SCHEMA.as_spark_schema())
+        frame.write.mode("overwrite").parquet(url)
+
+
+def rewrite(source: str) -> str:
+    result = migrate(source, unsafe=True)
+    assert_type(result, Result)
+    return str(result.source)

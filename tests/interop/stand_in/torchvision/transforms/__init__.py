@@ -1,1 +1,0 @@
-"""Holds `torchvision.transforms.functional` of the stand-in."""
