@@ -19,9 +19,10 @@ def clock() -> Clock:
 
 @pytest.fixture
 def recorder(clock: Clock) -> Recorder:
-    """A recorder of a pass whose first batch is there."""
+    """A recorder of a pass whose first batch has been trained with."""
     recorder = Recorder(clock)
     recorder.deliver(1)
+    clock.advance(5)
     recorder.ask()
     return recorder
 

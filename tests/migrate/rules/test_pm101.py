@@ -85,6 +85,7 @@ def test_a_statement_is_split_where_only_a_part_can_move(before: str, after: str
     "try:\n    import mdstorm\n    api = mdstorm\n"
     "except ImportError:\n    import petastorm\n    api = petastorm\n",
     "if new:\n    from mdstorm import make_reader\nelse:\n    from petastorm import make_reader\n",
+    "if old:\n    from petastorm import make_reader\nelse:\n    from mdstorm import make_reader\n",
     "try:\n    from mdstorm import make_reader\nexcept ImportError:\n    make_reader = None\n"
     "if make_reader is None:\n    from petastorm import make_reader\n",
     "try:\n    api = import_module('mdstorm')\n"
