@@ -32,7 +32,7 @@ SUMMARY_METADATA = "_metadata"
 UNISCHEMA_KEY = b"dataset-toolkit.unischema.v1"
 ROW_GROUPS_PER_FILE_KEY = b"dataset-toolkit.num_row_groups_per_file.v1"
 ROW_GROUPS_INDEX_KEY = b"dataset-toolkit.rowgroups_index.v1"
-#: Which row groups the indexes were built for, noted by mdstorm: see `stored_index`.
+#: Which row groups the indexes were built for, noted by mdstorm: see `has_stale_index`.
 ROW_GROUPS_INDEX_NOTE_KEY = b"mdstorm.rowgroups_index.v1"
 
 #: Key of the schema, as JSON, in mdstorm's entry of an MDS index.

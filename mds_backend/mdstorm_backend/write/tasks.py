@@ -128,9 +128,15 @@ class PartitionJob:
         places = self.locations
         if self.by_partition:
             places = tuple(place.child(directory_name(partition)) for place in places)
-        store = full_shard.ShardStore(places, self.format_, prefix, self.max_workers, self.retry)
-        # The driver has made the directory itself: a task must not make it on a disk of its own.
-        store.makes_directories = self.by_partition
+        store = full_shard.ShardStore(
+            places,
+            self.format_,
+            prefix,
+            self.max_workers,
+            self.retry,
+            # The driver has made the directory itself: a task must not make it on its own disk.
+            makes_directories=self.by_partition,
+        )
         try:
             shards = make(store.put)
             for row in rows:
