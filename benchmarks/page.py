@@ -21,7 +21,7 @@ PAGE = DOCS / "benchmarks.md"
 IMAGE = DOCS / "images" / "benchmarks.svg"
 
 # Of the image, in pixels.
-WIDTH, LABELS, VALUES, ROW, BAR = 880, 440, 70, 23, 13
+WIDTH, LABELS, VALUES, ROW, BAR = 1000, 560, 70, 23, 13
 #: The scale is logarithmic, from less than the largest loss to more than the largest gain.
 _LEAST, _MOST = 0.3, 3_000
 _DECADE = (WIDTH - LABELS - VALUES) / math.log10(_MOST / _LEAST)
@@ -123,9 +123,10 @@ class Comparison:
 
 
 def comparisons(name: str) -> list[Comparison]:
-    """Return what the last run compared with another library."""
+    """Return the comparisons of the last run with other libraries: reading first, then writing."""
     outcomes = _results(name)["targets"]
-    return [Comparison.of(outcome) for outcome in outcomes if outcome["theirs"] is not None]
+    found = [Comparison.of(outcome) for outcome in outcomes if outcome["theirs"] is not None]
+    return sorted(found, key=lambda one: one.name.startswith("write"))
 
 
 def page() -> str:
