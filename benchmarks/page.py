@@ -81,11 +81,11 @@ Both read the same files, with 0 or 2 workers, whichever is faster.
 
 {samples}
 
-## Against libraries with formats of their own
+## Against libraries with other formats
 
 Rows per second of CPU time: of all threads and processes, because what one library does in threads,
 another does in processes, and because other programs on the machine change it less than the time
-on the clock. The processes that Ray keeps in the background count, too. The best figure of each row
+on the clock. The processes that Ray keeps in the background also count. The best figure of each row
 is bold. {behind} All libraries read the same rows from
 local files, without worker processes of PyTorch, and decode images by the decoder that the row
 names. mdstorm decodes in as many threads as there are cores, which takes more CPU time than one
@@ -158,7 +158,7 @@ def image() -> str:
             "results_samples.json",
         ),
         (
-            "Libraries with formats of their own: times as many rows per CPU-second, or faster",
+            "Libraries with other formats: times as many rows per CPU-second, or faster",
             "results_peers.json",
         ),
     ):
