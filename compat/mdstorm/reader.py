@@ -254,9 +254,10 @@ def make_batch_reader(
     null_masks : sequence of str
         Columns for which a boolean column ``<name>_is_null`` is added.
     check_ranks : bool
-        Whether to detect ranks of one process group that begin an epoch with different seeds, batch
-        sizes or states. The ranks compare through the group's store, without waiting for each
-        other. Different seeds in the elastic order are an error, other differences a warning.
+        Whether to detect ranks of one process group that read different data, or begin an epoch
+        with different seeds, batch sizes or states. The ranks compare through the group's store,
+        without waiting for each other. Different seeds in the elastic order are an error, other
+        differences a warning.
     decimals : {"float64", "float32", "decimal"}, optional
         Type in which decimals are delivered. ``"float64"`` and ``"float32"`` deliver the nearest
         floating-point numbers, also to filters, predicates and functions; arrays of decimals become

@@ -34,15 +34,6 @@ def test_a_rank_that_looks_first_loses_nothing(
     check_epochs(run(program, url, order, tmp_path), order)
 
 
-@pytest.mark.long
-@in_either_order
-def test_a_rank_that_reads_training_data_alone_is_told(
-    url: str, tmp_path: Path, order: str
-) -> None:
-    found = run("reads_alone", url, order, tmp_path, told="with epoch number")
-    assert "make the same loaders on all ranks" in found.output
-
-
 @in_either_order
 def test_transforms_leave_all_ranks_equally_many_batches(
     url: str, tmp_path: Path, order: str

@@ -1,54 +1,61 @@
-"""Detect ranks that begin different passes, without a collective and without blocking training.
+"""Compare the passes of ranks, without a collective and without blocking training.
 
 `Pass.rests` and `Schedule.own_rests` call `begin_pass`, which returns a `Beginning` if the process
-belongs to a group of several ranks. With the second batch of the pass, or at its end, the
-`Beginning` *offers* the pass to the other ranks: its seed, batch size and place go into the store
-of the process group. Before that, the pass may turn out to be a peek at one batch. An offer is one
-`compare_set`, which is atomic and returns the offer of the rank that came first.
+belongs to a group of as many ranks as there are shares. Once the pass counts, the `Beginning`
+*offers* its seed, batch size, position and so on to the other ranks, in the store of the process
+group. An offer is one `compare_set`, which is atomic and returns the offer of the rank that came
+first. A second offer claims the share of the rows.
+
+Ranks run the same program, so they compare their n-th counted pass of the k-th loader to count, for
+each kind of loader: order, number of shares, columns and selection. `Numbering` keeps k and n. Only
+passes of the main thread are compared, since those of other threads begin in any order.
 
 `Ranks`, one object per process, makes the offers in a daemon thread: a store may be slow, gone, or
-of an unknown kind, and none of that may affect training. With the next batch, the training thread
-raises or warns about the differences that were found.
+of an unknown kind, and none of that may affect training. With the next batch or the end of a pass,
+the training thread raises or warns about the differences that were found.
 """
 
 from __future__ import annotations
 
 import atexit
-import inspect
 import json
+import logging
 import os
+import socket
 import sys
 import threading
 import time
 import weakref
-import zlib
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
-from traceback import walk_stack
 from typing import Any, NamedTuple
 
-from mdstorm_backend.base.checks import is_ours, warn_user
+from mdstorm_backend.base.checks import warn_user
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders.rest import Rest
 from mdstorm_backend.loaders.state import selection_of
 
-#: Largest number of epochs offered for one share: a program may begin an epoch in every step.
-_MOST_EPOCHS = 1_000
-#: Seconds for which the end of the process waits for pending offers.
+_logger = logging.getLogger(__name__)
+
+#: Largest number of passes offered for one kind of loader: a program may begin one in every step.
+_MOST_PASSES = 1_000
+#: Seconds for which the end of a pass or of the process waits for pending offers.
 _PATIENCE = 0.5
 
 #: Values on which ranks have to agree, by their names in messages, and how to fix a difference.
 _REMEDIES = {
+    "dataset fingerprint": "open the same files on all ranks, of a table the same version=, or "
+    "pickle one converter for all",
     "seed": "give all ranks one seed, without adding the rank",
     "batch size": "give all ranks one batch size",
+    "epoch number": "make the same loaders on all ranks and iterate equally often, call "
+    "set_epoch(epoch) on all of them, or pass check_ranks=False to a loader of a single rank",
     "samples consumed": "load the same state on all ranks, or on none",
-    "batches of the epoch before": "let all ranks take equally many batches of each epoch, or call "
+    "batches of the pass before": "take equally many batches of each pass on all ranks, or call "
     "set_epoch(epoch) on all of them before it",
-    "epoch number": "make the same loaders on all ranks, or pass seed= and call set_epoch(epoch)",
 }
 
 
@@ -62,15 +69,48 @@ class Group(NamedTuple):
 
 
 def find_group() -> Group | None:
-    """Return the default process group; None without one, for a single rank, or without a store."""
+    """Return the default process group; None without one, or for a single rank.
+
+    Raises
+    ------
+    Exception
+        If the group has no store that can be found: the function for it is private.
+    """
+    if (itself := _default_group()) is None:
+        return None
+    distributed = sys.modules["torch.distributed"]
+    size = distributed.get_world_size()
+    if size == 1:
+        return None
+    store = distributed.distributed_c10d._get_default_store()
+    return Group(itself, store, distributed.get_rank(), size)
+
+
+def _default_group() -> Any:
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return None
-    itself, size = distributed.group.WORLD, distributed.get_world_size()
-    with suppress(Exception):  # the function is private, and a store may raise anything
-        store = distributed.distributed_c10d._get_default_store()
-        return Group(itself, store, distributed.get_rank(), size) if size > 1 else None
-    return None
+    return distributed.group.WORLD
+
+
+@dataclass(eq=False)
+class Numbering:
+    """The number of a loader among those of its kind that counted, and of its last counted pass.
+
+    Attributes
+    ----------
+    kind : str
+        The process group and the kind of the loader; empty before its first pass counts.
+    loader, passes : int
+        The numbers, from 1.
+    last : Beginning or None
+        The last pass that counted.
+    """
+
+    kind: str = ""
+    loader: int = 0
+    passes: int = 0
+    last: Beginning | None = None
 
 
 @dataclass(eq=False)
@@ -78,6 +118,7 @@ class Beginning:
     """A pass begun by this rank, one of several; `rest` is None once the pass is offered."""
 
     rest: Rest | None
+    numbering: Numbering
     batches: int = 0
 
     def count(self) -> None:
@@ -86,18 +127,31 @@ class Beginning:
         if self.batches == 2:
             self.offer()
         if _ranks.found:
-            _ranks.tell()
+            _ranks.report()
 
     def offer(self) -> None:
-        """Offer the pass to the other ranks, once: it is more than a peek."""
+        """Offer the pass to the other ranks, once: it counts."""
         rest, self.rest = self.rest, None
-        with suppress(Exception):  # whatever is wrong with the group, training continues
-            if rest is not None and (group := _ranks.group) is not None:
-                _ranks.offer(group, self, rest)
+        if rest is not None:
+            _ranks.offer(self, rest)
+
+    def leave(self) -> None:
+        """Offer the pass, and wait briefly for the store.
+
+        The program may destroy the process group next, and PyTorch prints the C++ stack of a
+        request whose store is gone.
+        """
+        self.offer()
+        _ranks.wait()
+
+    def end(self) -> None:
+        """Leave the pass at its end, and report any differences found."""
+        self.leave()
+        _ranks.report()
 
 
 class Ranks:
-    """The passes that this process has begun, and the thread that compares them with other ranks.
+    """The passes that this process has counted, and the thread that compares them with other ranks.
 
     Parameters
     ----------
@@ -107,14 +161,19 @@ class Ranks:
 
     def __init__(self, inherited: Any = None) -> None:
         self._inherited = inherited
-        self._queue: SimpleQueue[Sequence[Callable[[], object]]] = SimpleQueue()
+        self._requests: SimpleQueue[tuple[Callable[[], object], threading.Event] | None]
+        self._requests = SimpleQueue()
         self._thread: threading.Thread | None = None
+        #: Set when the store has answered the latest request.
+        self._answered = threading.Event()
+        self._answered.set()
         self._numbered: Any = lambda: None
         self._number = 0
-        #: For each kind of pass, the batch size of the first loader, and the passes of each epoch.
-        self._begun: dict[str, tuple[int, dict[int, list[Beginning]]]] = {}
-        #: For each kind of pass and place in the program, the number of passes begun there.
-        self._begun_at: Counter[str] = Counter()
+        #: Whether a check failed in this group; no more are made then.
+        self._has_failed = False
+        #: For each kind of loader, the number of loaders and of passes that have counted.
+        self._loaders: Counter[str] = Counter()
+        self._passes: Counter[str] = Counter()
         #: Messages to report, and whether each is an error rather than a warning.
         self.found: deque[tuple[bool, str]] = deque()
         #: A group exists only once all of its processes have started: older values in its store
@@ -123,24 +182,28 @@ class Ranks:
 
     @property
     def group(self) -> Group | None:
-        """The process group, unless this process inherited it by a fork."""
-        group = find_group()
+        """The process group, unless it cannot be used or this process inherited it by a fork."""
+        try:
+            group = find_group()
+        except Exception as error:  # PyTorch may change what is private
+            self._fail(error)
+            return None
         return None if group is None or group.itself is self._inherited else group
 
-    def begin(self, rest: Rest) -> Beginning | None:
+    def begin(self, rest: Rest, numbering: Numbering) -> Beginning | None:
         """Report the differences found so far, and warn of shares that cannot work out.
 
         Return the `Beginning` of the pass if it is to be compared with those of other ranks.
         """
-        self.tell()
-        group = self.group
-        if group is None or rest.sampler.num_ranks == 1:
-            return None
+        self.report()
         options, num_shares = rest.options, rest.sampler.num_ranks
+        group = None if num_shares == 1 else self.group
+        if group is None:
+            return None
         if num_shares > group.size:
             _warn_once(
-                f"the rows of {options.dataset.url} are split into {num_shares} shares, and there "
-                f"are {group.size} ranks, so some shares are nobody's: pass "
+                f"the rows of {options.dataset.url} are split into {num_shares} shares, but there "
+                f"are {group.size} ranks, so no rank reads the other shares: pass "
                 f'shard_count={group.size}, or cur_shard="auto"'
             )
         if options.leaves_out_rows and rest.sampler.spans_epochs:
@@ -149,81 +212,73 @@ class Ranks:
                 "batches, and those with more would wait for the others forever: filter before "
                 "writing, or train within torch.distributed.algorithms.join.Join"
             )
-        return Beginning(rest) if options.check_ranks else None
+        # With fewer shares than ranks, the program has several worlds, such as a mesh or trials.
+        is_main = threading.current_thread() is threading.main_thread()
+        if options.check_ranks and num_shares == group.size and is_main:
+            return Beginning(rest, numbering)
+        return None
 
-    def offer(self, group: Group, begun: Beginning, rest: Rest) -> None:
-        """Have the thread offer a pass, and compare it with the offers of other ranks."""
+    def offer(self, begun: Beginning, rest: Rest) -> None:
+        """Have the thread offer a pass that counts, and compare it with the other ranks' passes."""
+        if (group := self.group) is not None:
+            try:
+                self._offer(group, begun, rest)
+            except Exception as error:  # training continues
+                self._fail(error)
+
+    def _offer(self, group: Group, begun: Beginning, rest: Rest) -> None:
         self._count_group(group)
-        options, epoch, size = rest.options, rest.place.epoch, rest.batching.batch_size
-        what = [rest.sampler.num_ranks, selection_of(options), options.order.name]
-        name = f"mdstorm/{self._number}/{json.dumps(what, sort_keys=True)}"
-        asks = []
-        if (at := self._count_at(name)) is not None:
-            offered: dict[str, Any] = {"epoch number": epoch, "batch size": size}
-            asks.append(partial(self._compare, group, at, rest, offered))
-        first_size, epochs = self._begun.setdefault(name, (size, {}))
-        # A single rank may have another loader, such as one for validation.
-        if size == first_size and len(epochs) < _MOST_EPOCHS:
-            passes = epochs.setdefault(epoch, [])
-            passes.append(begun)
-            if len(passes) == 1:  # ranks may read an epoch with several loaders, one after another
-                offered = _offered(rest, epochs.get(epoch - (options.num_epochs or 1), []))
-                key = f"{name}/{epoch}"
-                asks.append(partial(self._compare, group, key, rest, offered))
-                asks.append(partial(self._take_share, group, key, rest))
-        self._ask(*asks)
-
-    def _count_at(self, name: str) -> str | None:
-        """Return a key for the n-th pass begun at this place in the program; None for no key.
-
-        Ranks that run the same program have the same n-th pass there, whatever a single rank does
-        elsewhere. Passes of other threads than the main one get no key: they begin in any order.
-        """
-        if threading.current_thread() is not threading.main_thread():
-            return None
-        # Generators do not count: a single rank may have a progress bar around its loader. Nor do
-        # our own calls, which differ between a batch and the end.
-        calls = [
-            (frame.f_code.co_name, frame.f_lasti)
-            for frame, _ in walk_stack(sys._getframe())
-            if not frame.f_code.co_flags & inspect.CO_GENERATOR
-            and not is_ours(frame.f_globals.get("__name__", ""))
-        ]
-        at = f"{name}/at/{zlib.crc32(repr(calls).encode())}"
-        self._begun_at[at] += 1
-        return f"{at}/{self._begun_at[at]}" if self._begun_at[at] <= _MOST_EPOCHS else None
+        numbering = begun.numbering
+        kind = f"mdstorm/{self._number}/{_kind(rest)}"
+        if numbering.kind != kind:
+            self._loaders[kind] += 1
+            numbering.kind, numbering.loader = kind, self._loaders[kind]
+            numbering.passes, numbering.last = 0, None
+        numbering.passes += 1
+        self._passes[kind] += 1
+        offered = _offered(rest, numbering.last)
+        numbering.last = begun
+        if self._passes[kind] <= _MOST_PASSES and not self._has_failed:
+            key = f"{kind}/{numbering.loader}/{numbering.passes}"
+            self._request(partial(self._check, group, key, rest, offered))
 
     def _count_group(self, group: Group) -> None:
         """Number a new group: the keys of a group that was destroyed may still be in the store."""
         if self._numbered() is not group.itself:
             self._numbered = weakref.ref(group.itself)
             self._number += 1
-            self._begun, self._begun_at = {}, Counter()
+            self._has_failed = False
+
+    def _check(self, group: Group, key: str, rest: Rest, offered: Mapping[str, Any]) -> None:
+        _check_server(group.store)
+        self._compare(group, key, rest, offered)
+        self._claim_share(group, key, rest)
 
     def _compare(self, group: Group, key: str, rest: Rest, offered: Mapping[str, Any]) -> None:
         """Compare the values of this rank with those of the first rank, and record differences."""
         order, url, epoch = rest.options.order, rest.options.dataset.url, rest.place.epoch
-        other, theirs = self._first(group, key, [group.rank, offered])
-        for name, mine in offered.items() if other != group.rank else ():
+        other, their_url, theirs = self._first(group, key, [group.rank, url, offered])
+        if other == group.rank:
+            return
+        where = "" if their_url == url else f"that of {their_url} "
+        for name, mine in offered.items():
             if mine == theirs[name] or None in (mine, theirs[name]):
                 continue
             message = (
                 f"rank {group.rank} begins epoch {epoch} of {url} with {name} {mine}, and rank "
-                f"{other} with {theirs[name]}, so ranks lose and repeat rows, now or after a "
-                f"resume: {_REMEDIES[name]}. check_ranks=False turns this check off"
+                f"{other} {where}with {theirs[name]}, so ranks lose and repeat rows, now or after "
+                f"a resume: {_REMEDIES[name]}. check_ranks=False turns this check off"
             )
             self.found.append((name == "seed" and order.deals_by_seed, message))
 
-    def _take_share(self, group: Group, key: str, rest: Rest) -> None:
+    def _claim_share(self, group: Group, key: str, rest: Rest) -> None:
         """Claim this rank's share of the rows, and record if another rank claimed it before."""
         share, url = rest.options.order.world.rank, rest.options.dataset.url
-        if rest.sampler.num_ranks != group.size:
-            return
-        if (taken := self._first(group, f"{key}/{share}", group.rank)) != group.rank:
+        if (other := self._first(group, f"{key}/{share}", group.rank)) != group.rank:
             message = (
-                f"ranks {taken} and {group.rank} both read share {share} of {group.size} of {url} "
-                f"in epoch {rest.place.epoch}, so another share is nobody's: pass each rank's own "
-                'number as cur_shard, or cur_shard="auto"'
+                f"ranks {other} and {group.rank} both read share {share} of {group.size} of {url} "
+                f"in epoch {rest.place.epoch}, so no rank reads another share: pass each rank's "
+                'own number as cur_shard, or cur_shard="auto"'
             )
             self.found.append((False, message))
 
@@ -237,28 +292,43 @@ class Ranks:
                 return theirs
             expected = found.decode()
 
-    def _ask(self, *asks: Callable[[], object]) -> None:
+    def _request(self, request: Callable[[], object]) -> None:
+        """Have the thread make a request to the store."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="mdstorm-ranks", daemon=True)
             self._thread.start()
-        if asks:
-            self._queue.put(asks)
+        self._answered = threading.Event()
+        self._requests.put((request, self._answered))
 
     def _run(self) -> None:
-        while asks := self._queue.get():
-            with suppress(Exception):
-                for ask in asks:
-                    ask()
-            del asks, ask  # they refer to the group, which ends when the program releases it
+        while (item := self._requests.get()) is not None:
+            request, answered = item
+            try:
+                request()
+            except Exception as error:  # of any kind of store
+                self._fail(error)
+            del item, request  # they refer to the group, which ends when the program releases it
+            answered.set()
+
+    def _fail(self, error: Exception) -> None:
+        """Log the first failed check of a group, after which no more are made."""
+        if not self._has_failed:
+            self._has_failed = True
+            _logger.debug("Ranks are not compared any more: %r", error, exc_info=error)
+
+    def wait(self) -> None:
+        """Wait briefly until the store has answered; give up a store that does not."""
+        if not (self._has_failed or self._answered.wait(_PATIENCE)):
+            self._fail(TimeoutError(f"the store did not answer within {_PATIENCE} seconds"))
 
     def finish(self) -> None:
         """Wait briefly for pending offers as the process ends, and report what they found."""
         if self._thread is not None:
-            self._queue.put(())
+            self._requests.put(None)
             self._thread.join(_PATIENCE)
-        self.tell()
+        self.report()
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """Raise or warn about the differences found so far.
 
         Raises
@@ -273,15 +343,43 @@ class Ranks:
             _warn_once(message)
 
 
-def _offered(rest: Rest, before: list[Beginning]) -> dict[str, Any]:
-    order, place = rest.options.order, rest.place
-    batches = max((one.batches for one in before), default=None)
+def _kind(rest: Rest) -> str:
+    """Return the kind of a loader. Nothing in it depends on the rows, which may differ."""
+    options = rest.options
+    selection = {**selection_of(options), "columns": options.columns, "splits": options.splits}
+    settings = {key: value for key, value in selection["settings"].items() if key != "weights"}
+    kind = {"order": options.order.name, "shares": rest.sampler.num_ranks, **selection, **settings}
+    for key in ("dataset", "settings", "num_epochs"):
+        kind.pop(key, None)
+    return json.dumps(kind, sort_keys=True)
+
+
+def _offered(rest: Rest, before: Beginning | None) -> dict[str, Any]:
+    """Return the values of a pass on which ranks have to agree; None is not compared."""
+    order, place, sampler = rest.options.order, rest.place, rest.sampler
+    is_even = before is not None and sampler.has_equal_batches
+    # A state of samples without numbers is that of its own rank.
+    is_shared = sampler.has_numbers or not place.consumed
     return {
+        "dataset fingerprint": rest.options.dataset.fingerprint,
         "seed": order.state_keys(place)["shuffle_seed"] if order.shuffles_anything else None,
         "batch size": rest.batching.batch_size,
-        "samples consumed": place.consumed,
-        "batches of the epoch before": batches if rest.sampler.has_equal_batches else None,
+        "epoch number": place.epoch if is_shared else None,
+        "samples consumed": place.consumed if is_shared else None,
+        "batches of the pass before": before.batches if before is not None and is_even else None,
     }
+
+
+def _check_server(store: Any) -> None:
+    """Raise OSError if the server of a TCPStore is gone.
+
+    It ends with the group of the rank that hosts it. PyTorch would print the C++ stack of a request
+    to it.
+    """
+    while (inner := getattr(store, "underlying_store", None)) is not None:
+        store = inner
+    if hasattr(store, "host") and hasattr(store, "port"):
+        socket.create_connection((store.host, store.port), _PATIENCE).close()
 
 
 def warn_of_samples(rest: Rest, batch_size: int | None) -> None:
@@ -303,23 +401,22 @@ def warn_of_samples(rest: Rest, batch_size: int | None) -> None:
 def _warn_once(message: str) -> None:
     """Warn, unless a message that differs only in its digits was shown before."""
     kind = "".join(letter for letter in message if not letter.isdigit())
-    if kind not in _told:
-        _told.add(kind)
+    if kind not in _warned:
+        _warned.add(kind)
         warn_user(message)
 
 
 def _after_fork() -> None:
     global _ranks
-    group = find_group()
-    _ranks = Ranks(None if group is None else group.itself)
+    _ranks = Ranks(inherited=_default_group())
 
 
-_told: set[str] = set()
+_warned: set[str] = set()
 _ranks = Ranks()
 os.register_at_fork(after_in_child=_after_fork)
 atexit.register(lambda: _ranks.finish())
 
 
-def begin_pass(rest: Rest) -> Beginning | None:
+def begin_pass(rest: Rest, numbering: Numbering) -> Beginning | None:
     """Return the `Beginning` of a pass; None for a single rank, or if ranks are not compared."""
-    return _ranks.begin(rest)
+    return _ranks.begin(rest, numbering)

@@ -147,6 +147,7 @@ class DatasetSettings(stream_files.StreamDefaults):
             "fill_nulls": self.fill_nulls,
             "null_masks": tuple(self.null_masks),
             "check_ranks": self.check_ranks,
+            "splits": tuple(each._mdstorm.shown("split") for each in self.streams),
             "workers": self.workers,
             "prefetch": self.prefetch,
             "predownload": self.predownload,

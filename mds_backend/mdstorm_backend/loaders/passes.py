@@ -21,13 +21,13 @@ share the rows, and taken again if the state is requested afterwards.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mdstorm_backend.base import warn_user
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
-from mdstorm_backend.loaders.agreement import Beginning, begin_pass
+from mdstorm_backend.loaders.agreement import Beginning, Numbering, begin_pass
 from mdstorm_backend.loaders.epochs import Epochs, Worker
 from mdstorm_backend.loaders.reader_options import ReaderOptions, tell_of_endless
 from mdstorm_backend.loaders.rest import Batching, Rest, sampler_of
@@ -63,9 +63,12 @@ class Schedule:
         self._undo: Callable[[], None] | None = None
         #: The peek that was given back last, if nothing was begun or loaded since.
         self.looked: Pass | None = None
+        #: Numbers the iterations over samples, to compare them with those of other ranks.
+        self._numbering = Numbering()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "last": None, "_undo": None, "looked": None}
+        anew = {"last": None, "_undo": None, "looked": None, "_numbering": Numbering()}
+        return {**self.__dict__, **anew}
 
     @property
     def next_epoch(self) -> int:
@@ -149,8 +152,10 @@ class Schedule:
         joining = None if worker.group is None else worker
         self.last = None
         for number, rest in enumerate(self.rests(batching, here, joining)):
-            if joining is None and number == 0 and (begun := begin_pass(rest)) is not None:
-                begun.offer()
+            if joining is None and number == 0:
+                begun = begin_pass(rest, self._numbering)
+                if begun is not None:
+                    begun.offer()
             yield rest
 
     def rests_of_worker(
@@ -278,12 +283,15 @@ class Pass:
         Where the next iteration resumes, whatever the schedule has recorded since.
     here : ReaderOptions, optional
         How the pass is read, with the share of the rows that it keeps to its end.
+    numbering : Numbering, optional
+        Numbers the passes of the loader, to compare them with those of other ranks.
     """
 
     schedule: Schedule
     batching: Batching
     goes_on: Place | None = None
     here: ReaderOptions | None = None
+    numbering: Numbering = field(default_factory=Numbering)
 
     def __post_init__(self) -> None:
         self._rest: Rest | None = None
@@ -339,11 +347,12 @@ class Pass:
         away: int = self._position - position
         return (self._is_over and not position) or abs(away) < self._rest.sampler.num_ranks
 
-    def following(self) -> Pass:
+    def following(self, numbering: Numbering) -> Pass:
         """Return the pass of the next iteration: the remainder of a pass, or the next pass."""
         if self.goes_on is not None:
             self.schedule.epochs.go_on(self.goes_on)
-        following = Pass(self.schedule, self.batching, here=self.schedule.options.in_world())
+        here = self.schedule.options.in_world()
+        following = Pass(self.schedule, self.batching, here=here, numbering=numbering)
         self.schedule.last = following
         return following
 
@@ -361,7 +370,7 @@ class Pass:
         """Begin the pass, and yield its stretches one after another, for `recorder`."""
         for rest in self.schedule.rests(self.batching, self._present):
             if self._rest is None:
-                self.beginning = begin_pass(rest)
+                self.beginning = begin_pass(rest, self.numbering)
             self._rest, self.rows, self.least_rows = rest, 0, rest.least_rows
             self._position = rest.sampler.position(rest.place)
             self._milestone = rest.sampler.milestone(rest.place, self._position)
@@ -398,7 +407,7 @@ class Pass:
         if self._rest is None:
             return
         if self.beginning is not None:
-            self.beginning.offer()
+            self.beginning.end()
         sampler, before = self._rest.sampler, self._position
         self._is_over = self._rest.options.num_epochs is not None
         if sampler.spans_epochs and self._is_over:

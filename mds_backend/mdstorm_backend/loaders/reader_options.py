@@ -80,6 +80,8 @@ class ReaderOptions:
         class of the transform.
     check_ranks : bool
         Whether to compare passes with those of the other ranks of a process group.
+    splits : tuple of str
+        The ``split`` of each stream: ranks compare passes over the same splits.
     tells_of_endless : bool
         Whether to log that a pass is endless when its second epoch begins.
     """
@@ -102,6 +104,7 @@ class ReaderOptions:
     on_pass: Callable[[int], Callable[[], None] | None] | None = None
     selection: Mapping[str, str] | None = None
     check_ranks: bool = True
+    splits: tuple[str, ...] = ()
     tells_of_endless: bool = True
 
     @property

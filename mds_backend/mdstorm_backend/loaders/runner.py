@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.base.threads import PassThreads
+from mdstorm_backend.loaders.agreement import Numbering
 from mdstorm_backend.loaders.loader_statistics import PassRecorders
 from mdstorm_backend.loaders.passes import Pass, Schedule
 from mdstorm_backend.loaders.reader_options import ReaderOptions
@@ -93,6 +94,8 @@ class PassRunner:
         self._may_look = not self.by_item
         #: The pass of the peek.
         self._looked: Pass | None = None
+        #: Numbers the passes, to compare them with those of other ranks.
+        self.numbering = Numbering()
 
     @property
     def place(self) -> Pass:
@@ -106,7 +109,7 @@ class PassRunner:
 
     def begin(self) -> Pass:
         """Return the pass of the next iteration: the remainder of a pass, or a new one."""
-        current = self._pass = self.place.following()
+        current = self._pass = self.place.following(self.numbering)
         self._before = None
         return current
 
@@ -142,7 +145,7 @@ class PassRunner:
         if is_look and self.schedule.give_back(current):
             self._pass, self._looked = None, current
         elif current.beginning is not None:
-            current.beginning.offer()
+            current.beginning.leave()
         self._may_look = False
 
     def new_recorder(self, recorder: Recorder | None = None) -> Recorder:

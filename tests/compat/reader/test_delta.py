@@ -15,6 +15,8 @@ from deltalake import DeltaTable, write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.delta_tables import WITH_VECTORS, add, commit, field, kill, live_files, metadata
+from tests.simulated_ranks import SimulatedRanks
+from torch.distributed import HashStore
 
 from mdstorm._conversion import convert, open_compared
 from mdstorm._datasets.petastorm_metadata import write_petastorm_metadata
@@ -29,6 +31,7 @@ from mdstorm.etl.rowgroup_indexers import SingleFieldIndexer
 from mdstorm.etl.rowgroup_indexing import build_rowgroup_index
 from mdstorm.ngram import NGram
 from mdstorm.predicates import in_lambda, in_set
+from mdstorm.pytorch import DataLoader
 from mdstorm.reader import make_batch_reader, make_reader
 from mdstorm.unischema import Unischema, UnischemaField
 from mdstorm_backend.convert import compare
@@ -295,3 +298,24 @@ def test_a_dataset_of_petastorm_that_became_a_table_is_decoded(tmp_path: Path) -
         write_petastorm_metadata(Location.of(str(path)), schema)
     with pytest.raises(UnsupportedTableError, match="metadata and indexes describe files"):
         build_rowgroup_index(url(path), None, [SingleFieldIndexer("by_id", "id")])
+
+
+@pytest.mark.parametrize("versions", [(0, 0), (0, 1)])
+def test_ranks_that_read_two_versions_warn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, versions: tuple[int, int]
+) -> None:
+    folder = tmp_path / "table"
+    for first, stop in ((0, 100), (100, 150)):  # a writer appends between the calls of two ranks
+        write_deltalake(folder, table_of([(n, None) for n in range(first, stop)]), mode="append")
+    ranks = SimulatedRanks(monkeypatch, HashStore())
+
+    def read_share(rank: int) -> None:
+        options = {"version": versions[rank], "cur_shard": rank, "shard_count": 2}
+        with make_batch_reader(url(folder), **options) as reader:
+            batches = DataLoader(reader, batch_size=10)
+            assert sum(len(batch["id"]) for batch in batches) > 0
+
+    found = ranks.warnings_of(read_share)
+    ranks.finish()
+    assert len(found) == (versions == (0, 1))
+    assert all("with dataset fingerprint" in message for message in found)

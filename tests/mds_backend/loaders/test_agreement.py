@@ -1,7 +1,9 @@
-"""Ranks that begin different things are told, and nothing else happens to training."""
+"""Ranks whose passes differ are warned, and nothing else happens to training."""
 
+import logging
 import os
 import re
+import subprocess
 import sys
 import threading
 import warnings
@@ -9,7 +11,6 @@ import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -17,7 +18,9 @@ from unittest.mock import Mock
 import pytest
 import torch.distributed as dist
 from tests.mds_backend.loaders.loaders import Filter, Launch, rows, taken
-from tests.programs import free_port
+from tests.mds_backend.small_datasets import write_numbers
+from tests.programs import free_port, without_session
+from tests.simulated_ranks import SimulatedRanks, Token, wait_for_store
 
 from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import InvalidArgumentError
@@ -26,17 +29,15 @@ from mdstorm_backend.loaders import agreement
 ROWS, SHARDS, BATCH = 120, 4, 10
 
 
-class Token:
-    """Stands in for a process group."""
-
-
 class Hanging:
-    """A store whose host answers no more."""
+    """A store whose host does not answer."""
 
     def __init__(self) -> None:
         self.is_gone = threading.Event()
+        self.requests = 0
 
     def compare_set(self, *_: str) -> bytes:
+        self.requests += 1
         self.is_gone.wait()
         raise RuntimeError("Connection reset by peer")
 
@@ -46,169 +47,207 @@ STORES: dict[str, Callable[[Path], Any]] = {
     "hash": lambda _: dist.HashStore(),
     "file": lambda at: dist.FileStore(str(at / "store"), 2),
     "prefix": lambda _: dist.PrefixStore("default_pg", dist.HashStore()),
-    "tcp": lambda _: dist.TCPStore("127.0.0.1", free_port(), 1, is_master=True),
+    "tcp": lambda _: dist.PrefixStore(
+        "default_pg", dist.TCPStore("127.0.0.1", free_port(), 1, is_master=True)
+    ),
 }
 
 
-MADE: list[agreement.Ranks] = []
+WORLDS: list["World"] = []
 
 
-class World:
-    """Ranks of one process group, simulated one after the other in this process."""
+class World(SimulatedRanks):
+    """Simulated ranks that read one dataset."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, url: str, store: Any, size: int) -> None:
-        self.patch, self.url, self.store, self.size = monkeypatch, url, store, size
-        self.groups = [Token() for _ in range(size)]
-        self.ranks = [agreement.Ranks() for _ in range(size)]
-        MADE.extend(self.ranks)
+    def __init__(self, patch: pytest.MonkeyPatch, url: str, store: Any, size: int = 2) -> None:
+        super().__init__(patch, store, size)
+        self.url = url
+        WORLDS.append(self)
 
-    def be(self, rank: int) -> None:
-        """Go on as a rank."""
-        group = agreement.Group(self.groups[rank], self.store, rank, self.size)
-        self.patch.setattr(agreement, "find_group", lambda: group)
-        self.patch.setattr(agreement, "_ranks", self.ranks[rank])
-        self.patch.setattr(agreement, "_told", set())
-        self.patch.setenv("RANK", str(rank))
-        self.patch.setenv("WORLD_SIZE", str(self.size))
+    def again(self, size: int = 2) -> "World":
+        """Other ranks, with another store."""
+        return World(self.patch, self.url, dist.HashStore(), size)
 
     def loader(self, order: Any = "elastic", size: int = BATCH, **options: Any) -> Any:
+        options = {"local": self.url, **options}
         if order == "elastic":
-            dataset = StreamingDataset(local=self.url, batch_size=size, shuffle=True, **options)
+            dataset = StreamingDataset(batch_size=size, shuffle=True, **options)
         else:
-            dataset = StreamingDataset(local=self.url, order=order, **options)
+            dataset = StreamingDataset(order=order, **options)
         return StreamingDataLoader(dataset, size)
 
-    def told(self, read: Callable[[Any, int], Any], *loader: Any, **options: Any) -> list[str]:
-        """Let all ranks read, and return what they are told."""
-        with warnings.catch_warnings(record=True) as found:
-            warnings.simplefilter("always")
-            for rank in range(self.size):
-                self.be(rank)
-                read(self.loader(*loader, **options), rank)
-                self.hear()
-        return [f"{one.message}" for one in found]
-
-    def hear(self) -> None:
-        """Wait for what was asked, and say it."""
-        ranks = agreement._ranks
-        asked = threading.Event()
-        ranks._ask(asked.set)
-        assert asked.wait(60)
-        ranks.tell()
+    def warned(self, read: Callable[[Any, int], Any], *loader: Any, **options: Any) -> list[str]:
+        """Let all ranks read a loader, and return their warnings."""
+        return self.warnings_of(lambda rank: read(self.loader(*loader, **options), rank))
 
 
 @pytest.fixture(autouse=True)
-def _no_thread_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _no_thread_remains(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(agreement, "_ranks", agreement.Ranks())
-    MADE.append(agreement._ranks)
+    ranks = agreement._ranks
     yield
-    while MADE:
-        ranks = MADE.pop()
-        ranks.finish()
-        assert ranks._thread is None or not ranks._thread.is_alive()
+    while WORLDS:
+        WORLDS.pop().finish()
+    ranks.finish()
+    assert ranks._thread is None or not ranks._thread.is_alive()
 
 
 @pytest.fixture(params=list(STORES))
 def world(request: Any, monkeypatch: pytest.MonkeyPatch, url: str, tmp_path: Path) -> World:
-    return World(monkeypatch, url, STORES[request.param](tmp_path), 2)
+    return World(monkeypatch, url, STORES[request.param](tmp_path))
 
 
 @pytest.fixture
 def pair(monkeypatch: pytest.MonkeyPatch, url: str) -> World:
-    return World(monkeypatch, url, dist.HashStore(), 2)
+    return World(monkeypatch, url, dist.HashStore())
 
 
-def test_a_rank_with_another_batch_size_is_told(world: World) -> None:
+in_both_orders = pytest.mark.parametrize(
+    "order", ["elastic", ExactOrder(shuffle_rows=True)], ids=["elastic", "exact"]
+)
+
+
+def test_other_batch_size_of_one_rank_warns(world: World) -> None:
     def read(loader: Any, rank: int) -> None:
         rows(world.loader(size=BATCH + 2 * rank))
 
-    (found,) = world.told(read)
+    (found,) = world.warned(read)
     assert "rank 1 begins epoch 0" in found
     assert "batch size 12, and rank 0 with 10" in found
 
 
-def test_a_seed_for_each_rank_is_an_error_in_the_elastic_order(world: World) -> None:
-    world.be(0)
+def test_seed_of_each_rank_raises_in_elastic_order_at_the_latest_at_the_end(world: World) -> None:
+    world.become(0)
     rows(world.loader(shuffle_seed=42))
-    world.hear()
-    world.be(1)
-    batches = iter(world.loader(shuffle_seed=43))
+    world.become(1)
     message = r"seed 43, and rank 0 with 42.*give all ranks"
     with pytest.raises(InvalidArgumentError, match=message):
-        next(batches), next(batches), world.hear()
-    world.be(1)
+        rows(world.loader(shuffle_seed=43))
+    world.become(1)
     assert rows(world.loader(shuffle_seed=44, check_ranks=False))
 
 
-def test_a_seed_for_each_rank_is_a_warning_where_lanes_stay(pair: World) -> None:
+def test_seed_of_each_rank_raises_with_the_next_batch(pair: World) -> None:
+    pair.become(0)
+    rows(pair.loader(shuffle_seed=42))
+    pair.become(1)
+    batches = iter(pair.loader(shuffle_seed=43))
+    next(batches), next(batches), wait_for_store()
+    with pytest.raises(InvalidArgumentError, match="seed 43"):
+        next(batches)
+
+
+def test_seed_of_each_rank_warns_in_exact_order(pair: World) -> None:
     def read(loader: Any, rank: int) -> None:
         rows(pair.loader(ExactOrder(seed=1 + rank, shuffle_rows=True)))
 
-    (found,) = pair.told(read)
+    (found,) = pair.warned(read)
     assert "seed 2, and rank 0 with 1" in found
-    unshuffled = World(pair.patch, pair.url, dist.HashStore(), 2)
-    assert not unshuffled.told(lambda loader, rank: rows(unshuffled.loader(ExactOrder(seed=5))))
 
 
-def test_what_is_found_after_the_last_batch_is_said_as_the_process_ends(pair: World) -> None:
-    def read_and_end(rank: int) -> None:
-        pair.be(rank)
-        rows(pair.loader(size=BATCH + rank))
+def test_seed_of_each_rank_is_ignored_in_stored_order(pair: World) -> None:
+    assert not pair.warned(lambda _, rank: rows(pair.loader(ExactOrder(seed=5 + rank))))
+
+
+def test_difference_found_after_the_last_batch_warns_at_exit(pair: World) -> None:
+    def read_and_exit(rank: int) -> None:
+        pair.become(rank)
+        batches = iter(pair.loader(size=BATCH + rank))
+        next(batches), next(batches)
         pair.ranks[rank].finish()
 
-    read_and_end(0)
+    read_and_exit(0)
     with pytest.warns(UserWarning, match="batch size 11, and rank 0 with 10"):
-        read_and_end(1)
+        read_and_exit(1)
 
 
-def _state_after_two_batches(world: World, order: Any) -> Any:
-    world.be(0)
-    loader = world.loader(order)
-    taken(loader, 2)
+@in_both_orders
+@pytest.mark.parametrize("num_rows", [ROWS, ROWS - 7])
+def test_copies_at_two_paths_warn_only_if_contents_differ(
+    pair: World, tmp_path: Path, order: Any, num_rows: int
+) -> None:
+    copy = write_numbers(tmp_path / "copy", num_rows, tasks=SHARDS)
+    urls = [pair.url, copy.url]
+    found = pair.warned(lambda _, rank: rows(pair.loader(order, local=urls[rank])))
+    assert len(found) == (num_rows != ROWS)
+    for message in found:
+        assert message.startswith(f"rank 1 begins epoch 0 of {copy.url} with dataset fingerprint")
+        assert f"and rank 0 that of {pair.url} with" in message
+        assert "open the same files on all ranks" in message
+
+
+@in_both_orders
+def test_trials_of_half_the_ranks_each_are_not_compared(pair: World, order: str) -> None:
+    def loader(rank: int) -> Any:
+        seed, share = 10 + rank // 2, (rank % 2, 2)
+        if order == "elastic":
+            return trials.loader(world=share, shuffle_seed=seed)
+        return trials.loader(ExactOrder(seed=seed, shuffle_rows=True), world=share)
+
+    trials = pair.again(size=4)
+    assert trials.warnings_of(lambda rank: rows(loader(rank))) == []
+
+
+def _state_after(batches: int, world: World, order: Any, rank: int = 0, **options: Any) -> Any:
+    world.become(rank)
+    loader = world.loader(order, **options)
+    taken(loader, batches)
     return loader.state_dict()
 
 
-def test_a_rank_that_resumes_alone_is_told(pair: World) -> None:
-    state = _state_after_two_batches(pair, ExactOrder())
-    fresh = World(pair.patch, pair.url, dist.HashStore(), 2)
+def test_rank_that_resumes_alone_warns(pair: World) -> None:
+    state = _state_after(2, pair, ExactOrder())
 
     def resume(loader: Any, rank: int) -> None:
         if rank == 1:
             loader.load_state_dict(state)
         rows(loader)
 
-    (found,) = fresh.told(resume, ExactOrder())
+    (found,) = pair.again().warned(resume, ExactOrder())
     assert "samples consumed 40, and rank 0 with 0" in found
 
 
-@pytest.mark.parametrize("looking", [0, 1])
-@pytest.mark.parametrize("order", ["elastic", ExactOrder(shuffle_rows=True)], ids=["e", "x"])
-def test_a_look_before_all_ranks_resume_is_told_to_nobody(
-    pair: World, looking: int, order: Any
-) -> None:
-    state = _state_after_two_batches(pair, order)
-    fresh = World(pair.patch, pair.url, dist.HashStore(), 2)
+def test_own_states_of_ranks_that_filter_do_not_warn(pair: World) -> None:
+    uneven = Filter(lambda number: (number < ROWS // 2) | (number % 2 == 1))
+    options = {"transform": uneven, "num_epochs": 2}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        states = [_state_after(5, pair, ExactOrder(), rank, **options) for rank in range(2)]
+    assert [state["epoch"] for state in states] == [0, 1]
 
     def resume(loader: Any, rank: int) -> None:
-        if rank == looking:
-            look(loader)
+        loader.load_state_dict(states[rank])
+        rows(loader)
+
+    found = pair.again().warned(resume, ExactOrder(), **options)
+    assert [message for message in found if "Join" not in message] == []
+
+
+@pytest.mark.parametrize("peeking", [0, 1])
+@in_both_orders
+def test_peek_before_all_ranks_resume_does_not_warn(pair: World, peeking: int, order: Any) -> None:
+    state = _state_after(2, pair, order)
+
+    def resume(loader: Any, rank: int) -> None:
+        if rank == peeking:
+            peek(loader)
         loader.load_state_dict(state)
         rows(loader)
 
-    assert fresh.told(resume, order) == []
+    assert pair.again().warned(resume, order) == []
 
 
-def test_passes_that_begin_in_threads_are_not_compared_by_their_number(pair: World) -> None:
+def test_passes_of_other_threads_are_not_compared(pair: World) -> None:
     def read(loader: Any, rank: int) -> None:
-        in_turn = [loader, in_epoch(5, pair.loader())]
+        in_turn = [loader, in_epoch(5, pair.loader(size=7))]
         with ThreadPoolExecutor(1) as thread:
             for each in in_turn if rank else reversed(in_turn):
                 thread.submit(rows, each).result()
 
-    assert pair.told(read) == []
+    assert pair.warned(read) == []
 
 
-def look(loader: Any) -> None:
+def peek(loader: Any) -> None:
     next(iter(loader))
 
 
@@ -221,36 +260,49 @@ def bar(batches: Any) -> Iterator[Any]:
     yield from batches
 
 
-#: What is not the same on all ranks, and what they are told of it, message by message.
-TOLD: dict[str, tuple[Callable[[World, Any, int], object], list[str]]] = {
-    "a look of several batches": (
+#: Programs whose ranks differ, and the warnings.
+DIFFERENT: dict[str, tuple[Callable[[World, Any, int], object], list[str]]] = {
+    "a peek of several batches": (
         lambda world, loader, rank: (
             rank == 1 and taken(loader, 3),
             [rows(loader) for _ in range(2)],
         ),
-        [
-            "with epoch number 1, and rank 0 with 0",
-            "rank 1 begins epoch 1.*batches of the epoch before 3, and rank 0 with 6.*set_epoch",
-        ],
+        ["rank 1 begins epoch 1.*batches of the pass before 3, and rank 0 with 6.*set_epoch"],
     ),
-    "a pass of one rank alone, at the next one of all": (
-        lambda world, loader, rank: [(rows(loader), rank == 0 and rows(loader)) for _ in range(3)],
-        [
-            "rank 1 begins epoch 1.*with epoch number 1, and rank 0 with 2.*"
-            "make the same loaders on all ranks"
-        ],
+    "the epoch": (
+        lambda world, loader, rank: rows(in_epoch(3 * rank, loader)),
+        ["rank 1 begins epoch 3 .*epoch number 3, and rank 0 with 0.*make the same loaders"],
+    ),
+    "a loader of rank 0 alone, before those of all ranks": (
+        lambda world, loader, rank: (rank or rows(world.loader(size=7)), rows(loader)),
+        ["batch size 10, and rank 0 with 7"],
     ),
     "the batch sizes of later loaders": (
         lambda world, loader, rank: (rows(loader), rows(world.loader(size=7 + rank))),
         ["batch size 8, and rank 0 with 7"],
     ),
+    "the batch sizes of samples": (
+        lambda world, loader, rank: list(world.loader(size=BATCH + rank).dataset),
+        ["batch size 11, and rank 0 with 10"],
+    ),
+    "the epoch of samples": (
+        lambda world, loader, rank: list(in_epoch(rank, loader.dataset)),
+        ["epoch number 1, and rank 0 with 0"],
+    ),
     "one share on two ranks": (
         lambda world, loader, rank: rows(world.loader(ExactOrder(rank=0, world_size=2))),
         ["ranks 0 and 1 both read share 0 of 2"],
     ),
+    "one share on two ranks in the second pass": (
+        lambda world, loader, rank: (
+            rows(world.loader(ExactOrder(rank=rank, world_size=2))),
+            rows(world.loader(ExactOrder(rank=0, world_size=2))),
+        ),
+        ["ranks 0 and 1 both read share 0 of 2"],
+    ),
     "more shares than ranks": (
         lambda world, loader, rank: rows(world.loader(ExactOrder(rank=rank, world_size=3))),
-        ["split into 3 shares, and there are 2 ranks"] * 2,  # one on each rank
+        ["split into 3 shares, but there are 2 ranks"] * 2,  # one on each rank
     ),
     "filters, by which ranks may have unequal numbers of batches": (
         lambda world, loader, rank: rows(world.loader(ExactOrder(), transform=ODD)),
@@ -259,107 +311,178 @@ TOLD: dict[str, tuple[Callable[[World, Any, int], object], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("program", list(TOLD))
-def test_programs_whose_ranks_differ_are_told(pair: World, program: str) -> None:
-    read, expected = TOLD[program]
-    found = pair.told(lambda loader, rank: read(pair, loader, rank))
+@pytest.mark.parametrize("program", list(DIFFERENT))
+def test_ranks_that_differ_warn(pair: World, program: str) -> None:
+    read, expected = DIFFERENT[program]
+    found = pair.warned(lambda loader, rank: read(pair, loader, rank))
     for message, words in zip(found, expected, strict=True):
         assert re.search(words, message, re.DOTALL)
 
 
-#: What is right, or the same on all ranks.
+#: Correct programs.
 QUIET: dict[str, Callable[[World, Any, int], object]] = {
     "epochs": lambda world, loader, rank: [rows(loader) for _ in range(3)],
     "a rank ahead": lambda world, loader, rank: [rows(loader) for _ in range(4 - rank)],
-    "a look of rank 0": lambda world, loader, rank: (
-        rank or look(loader),
+    "a peek of rank 0": lambda world, loader, rank: (
+        rank or peek(loader),
         [rows(loader) for _ in range(2)],
     ),
-    "a batch of each epoch": lambda world, loader, rank: [look(loader) for _ in range(5)],
+    "a peek of rank 0 with another loader": lambda world, loader, rank: (
+        rank or peek(world.loader(size=7)),
+        [rows(loader) for _ in range(2)],
+    ),
+    "a batch of each epoch": lambda world, loader, rank: [peek(loader) for _ in range(5)],
     "set_epoch": lambda world, loader, rank: [
         (loader.set_epoch(epoch), rows(loader)) for epoch in range(3)
     ],
     "two loaders over one dataset": lambda world, loader, rank: [
         rows(each) for each in (loader, StreamingDataLoader(loader.dataset, 7)) for _ in range(2)
     ],
-    "another loader on rank 0 alone": lambda world, loader, rank: (
+    "a loader of rank 0 that nobody reads": lambda world, loader, rank: (
+        rank or world.loader(size=7),
+        rows(loader),
+    ),
+    "another loader on rank 0 alone, after those of all ranks": lambda world, loader, rank: (
         rows(loader),
         rank or rows(world.loader(size=7)),
         rows(loader),
     ),
-    "another loader on rank 0 alone, in the epoch to come": lambda world, loader, rank: (
-        rows(loader),
-        rank or rows(in_epoch(1, world.loader(size=7))),
+    "another loader on rank 0 alone, which is not compared": lambda world, loader, rank: (
+        rank or rows(world.loader(size=7, check_ranks=False)),
         rows(loader),
     ),
-    "a few batches of another loader on rank 0 alone": lambda world, loader, rank: [
-        (rows(loader), rank or rows(islice(in_epoch(epoch, world.loader()), 3)))
-        for epoch in range(3)
-    ],
-    "a progress bar and a loader of the same size on rank 0 alone": lambda world, loader, rank: [
-        (rows(loader if rank else bar(loader)), rank or rows(world.loader())) for _ in range(3)
+    "other columns on rank 0 alone": lambda world, loader, rank: (
+        rank or rows(world.loader(size=7, columns=["number"])),
+        rows(loader),
+    ),
+    "a progress bar on rank 0 alone": lambda world, loader, rank: [
+        rows(loader if rank else bar(loader)) for _ in range(3)
     ],
     "all rows on rank 0 alone": lambda world, loader, rank: (
-        rows(loader),
         rank or rows(world.loader(ExactOrder(follows_world=False))),
         rows(loader),
     ),
-    "shares taken in turn": lambda world, loader, rank: [
+    "shares in turn": lambda world, loader, rank: [
         rows(world.loader(ExactOrder(rank=(rank + turn) % 2, world_size=2))) for turn in range(2)
     ],
     "equal shares": lambda world, loader, rank: rows(world.loader(replication=2)),
 }
 
 
-@pytest.mark.parametrize("order", ["elastic", ExactOrder(shuffle_rows=True)], ids=["e", "x"])
+@in_both_orders
 @pytest.mark.parametrize("program", list(QUIET))
-def test_programs_that_are_right_are_told_nothing(pair: World, program: str, order: Any) -> None:
-    assert pair.told(lambda loader, rank: QUIET[program](pair, loader, rank), order) == []
+def test_correct_programs_do_not_warn(pair: World, program: str, order: Any) -> None:
+    assert pair.warned(lambda loader, rank: QUIET[program](pair, loader, rank), order) == []
 
 
-def test_a_group_after_another_one_finds_no_old_keys(pair: World) -> None:
+def test_split_of_rank_0_alone_is_not_compared_with_other_splits(
+    pair: World, tmp_path: Path
+) -> None:
+    for split in ("train", "val"):
+        write_numbers(tmp_path / split, ROWS if split == "train" else 20)
+
+    def read(loader: Any, rank: int) -> None:
+        for split in ("train",) if rank else ("val", "train"):
+            rows(pair.loader(local=str(tmp_path), split=split))
+
+    assert pair.warned(read) == []
+
+
+def test_passes_of_an_earlier_group_are_not_compared(pair: World) -> None:
+    loaders: list[Any] = []
+
+    def read_alone(loader: Any, rank: int) -> None:
+        loaders.append(loader)
+        taken(loader, 3 + rank)
+
+    pair.warned(read_alone)
+    pair.groups = [Token() for _ in range(2)]
+    assert pair.warnings_of(lambda rank: rows(loaders[rank])) == []
+
+
+def test_later_group_finds_no_old_keys(pair: World) -> None:
     for size in (BATCH, BATCH + 2):
         pair.groups = [Token() for _ in range(2)]
-        assert pair.told(lambda loader, rank: rows(loader), "elastic", size) == []
+        assert pair.warned(lambda loader, rank: rows(loader), "elastic", size) == []
 
 
-def test_ranks_that_are_started_again_find_no_old_keys(world: World) -> None:
+def test_restarted_ranks_find_no_old_keys(world: World) -> None:
     """The store of torchrun outlives them."""
     for size in (BATCH, BATCH + 2):
-        again = World(world.patch, world.url, world.store, 2)
-        assert again.told(lambda loader, rank: rows(loader), "elastic", size) == []
+        again = World(world.patch, world.url, world.store)
+        assert again.warned(lambda loader, rank: rows(loader), "elastic", size) == []
 
 
-def test_a_group_that_the_program_lets_go_of_ends() -> None:
+def test_released_group_is_freed_after_a_request() -> None:
     group, gone = Token(), threading.Event()
     weakref.finalize(group, gone.set)
-    agreement._ranks._ask(partial(id, group))
+    agreement._ranks._request(partial(id, group))
     del group
     assert gone.wait(60)
 
 
-GONE = Mock(compare_set=Mock(side_effect=RuntimeError("Connection reset by peer")))
+GONE = Mock(spec=["compare_set"])
+GONE.compare_set.side_effect = RuntimeError("Connection reset by peer")
 
 
 @pytest.mark.parametrize("store", [GONE, object()], ids=["gone", "unknown"])
-def test_a_store_that_raises_changes_nothing(
-    monkeypatch: pytest.MonkeyPatch, url: str, store: Any
+def test_store_that_raises_is_logged_once_and_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch, url: str, store: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world = World(monkeypatch, url, store, 2)
+    world = World(monkeypatch, url, store)
     seen: list[int] = []
-    assert world.told(lambda loader, rank: seen.extend(rows(loader))) == []
-    assert sorted(seen) == list(range(ROWS))
+    with caplog.at_level(logging.DEBUG, agreement.__name__):
+        found = world.warned(lambda loader, _: [seen.extend(rows(loader)) for _ in range(3)])
+    assert found == []
+    assert sorted(seen) == sorted([*range(ROWS)] * 3)
+    logged = [record for record in caplog.records if record.name == agreement.__name__]
+    assert [record.levelno for record in logged] == [logging.DEBUG] * 2  # one on each rank
+    assert all(record.exc_info for record in logged)
 
 
-def test_nobody_waits_for_a_store_that_does_not_answer(
-    monkeypatch: pytest.MonkeyPatch, url: str
+def test_group_after_a_failed_check_is_compared(pair: World) -> None:
+    pair.store = object()
+    assert pair.warned(lambda loader, rank: rows(loader)) == []
+    pair.store, pair.groups = dist.HashStore(), [Token() for _ in range(2)]
+    assert pair.warned(lambda _, rank: rows(pair.loader(size=BATCH + rank)))
+
+
+def test_store_that_hangs_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    monkeypatch.setattr(agreement, "_PATIENCE", 0.01)
     store = Hanging()
-    world = World(monkeypatch, url, store, 2)
-    world.be(0)
+    world = World(monkeypatch, url, store)
+    world.become(0)
     loader = world.loader()
-    assert [len(rows(loader)) for _ in range(3)] == [ROWS // 2] * 3
+    with caplog.at_level(logging.DEBUG, agreement.__name__):
+        assert [len(rows(loader)) for _ in range(3)] == [ROWS // 2] * 3
+    (logged,) = [record for record in caplog.records if record.name == agreement.__name__]
+    assert "did not answer within" in logged.getMessage()
+    assert world.ranks[0]._requests.empty()
     store.is_gone.set()
+    monkeypatch.undo()
+
+
+def left_early(loader: Any) -> None:
+    taken(loader, 3)
+
+
+@pytest.mark.parametrize("read", [rows, left_early])
+def test_pass_ends_after_the_store_has_answered(
+    pair: World, monkeypatch: pytest.MonkeyPatch, read: Callable[[Any], object]
+) -> None:
+    """The program may destroy the process group next."""
+    has_ended, store, wait = threading.Event(), pair.store, agreement.Ranks.wait
+    pair.store = Mock(spec=["compare_set"])
+    pair.store.compare_set.side_effect = lambda *key: has_ended.wait(60) and store.compare_set(*key)
+    monkeypatch.setattr(agreement.Ranks, "wait", lambda ranks: (has_ended.set(), wait(ranks)))
+    monkeypatch.setattr(agreement, "_PATIENCE", 60)
+    pair.become(0)
+    read(pair.loader())
+    assert has_ended.is_set()
+    assert pair.ranks[0]._answered.is_set()
+    assert pair.store.compare_set.call_count == 2
 
 
 @pytest.fixture
@@ -371,20 +494,35 @@ def alone() -> Iterator[None]:
         dist.destroy_process_group()
 
 
-def test_the_store_of_the_group_is_found(alone: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_store_of_the_group_is_found(alone: None, monkeypatch: pytest.MonkeyPatch) -> None:
     assert agreement.find_group() is None  # of one rank
     monkeypatch.setattr(dist, "get_world_size", lambda: 2)
     group = agreement.find_group()
     assert group is not None
     assert group.store.compare_set("key", "", "value") == b"value"
-    monkeypatch.delattr(sys.modules["torch.distributed.distributed_c10d"], "_get_default_store")
-    assert agreement.find_group() is None
     dist.destroy_process_group()
     assert agreement.find_group() is None
 
 
+def test_missing_private_function_is_logged_once(
+    alone: None,
+    monkeypatch: pytest.MonkeyPatch,
+    url: str,
+    launch: Launch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    launch(0, 2)
+    monkeypatch.setattr(dist, "get_world_size", lambda: 2)
+    monkeypatch.delattr(sys.modules["torch.distributed.distributed_c10d"], "_get_default_store")
+    loader = StreamingDataLoader(StreamingDataset(local=url, batch_size=BATCH), BATCH)
+    with caplog.at_level(logging.DEBUG, agreement.__name__):
+        assert [len(rows(loader)) for _ in range(2)] == [ROWS // 2] * 2
+    (logged,) = [record for record in caplog.records if record.name == agreement.__name__]
+    assert "_get_default_store" in logged.getMessage()
+
+
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-def test_a_fork_leaves_the_store_of_its_parent_alone(
+def test_fork_does_not_use_the_store_of_its_parent(
     alone: None, monkeypatch: pytest.MonkeyPatch, url: str, launch: Launch
 ) -> None:
     monkeypatch.setattr(dist, "get_world_size", lambda: 2)
@@ -398,7 +536,63 @@ def test_a_fork_leaves_the_store_of_its_parent_alone(
     assert len(rows(StreamingDataLoader(StreamingDataset(local=url, batch_size=BATCH), BATCH)))
 
 
-def test_a_rank_asks_the_store_three_times_an_epoch(pair: World) -> None:
+def test_rank_makes_two_requests_for_each_pass(pair: World) -> None:
     pair.store = Mock(wraps=dist.HashStore())
-    pair.told(lambda loader, rank: [rows(loader) for _ in range(3)])
-    assert pair.store.compare_set.call_count == 3 * 2 * 3
+    pair.warned(lambda loader, rank: [rows(loader) for _ in range(3)])
+    assert pair.store.compare_set.call_count == 2 * 2 * 3
+
+
+def test_passes_beyond_the_limit_are_not_stored(
+    pair: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agreement, "_MOST_PASSES", 2)
+    pair.store = Mock(wraps=dist.HashStore())
+    pair.warned(lambda loader, rank: [rows(pair.loader()) for _ in range(4)])
+    assert pair.store.compare_set.call_count == 2 * 2 * 2
+
+
+#: Arguments: URL and rank. Each line on stdin is a pass.
+RANK = """
+import sys
+import torch.distributed as dist
+from mdstorm_backend import StreamingDataLoader, StreamingDataset
+
+url, rank = sys.argv[1], int(sys.argv[2])
+dist.init_process_group("gloo", rank=rank, world_size=2)
+loader = StreamingDataLoader(StreamingDataset(local=url, batch_size=10, shuffle=True), 10)
+for _ in sys.stdin:
+    print(sum(len(batch["number"]) for batch in loader), flush=True)
+dist.destroy_process_group()
+"""
+
+
+def test_group_that_another_rank_destroys_leaves_no_trace(url: str) -> None:
+    environment = {
+        **without_session(),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(free_port()),
+        "RANK": "0",
+        "WORLD_SIZE": "2",
+    }
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", RANK, url, str(rank)],
+            env={**environment, "RANK": str(rank)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    try:
+        # Rank 0 hosts the store, which ends with its group. Rank 1 goes on to read.
+        outputs = [ranks[0].communicate("\n", timeout=120)]
+        outputs.append(ranks[1].communicate("\n" * 3, timeout=120))
+    finally:
+        for each in ranks:
+            each.kill()
+    assert [each.returncode for each in ranks] == [0, 0], outputs
+    assert [out.split() for out, _ in outputs] == [["60"], ["60"] * 3]
+    for _, errors in outputs:
+        assert not re.search(r"mdstorm|TCPStore|c10|frame #|Exception|Warning", errors), errors

@@ -131,7 +131,7 @@ def test_a_place_in_the_exact_order_is_that_of_whichever_rank_goes_on(
 def test_samples_of_which_some_ranks_have_one_more_are_told_of(
     url: str, launch: Launch, monkeypatch: pytest.MonkeyPatch, options: Any, is_told: bool
 ) -> None:
-    monkeypatch.setattr(agreement, "_told", set())
+    monkeypatch.setattr(agreement, "_warned", set())
     launch(0, 3)
     dataset = StreamingDataset(local=url, order=ExactOrder(), **options)
     with warnings.catch_warnings(record=True) as found:

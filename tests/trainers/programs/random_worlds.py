@@ -101,7 +101,7 @@ class World:
         """Train, and say how it went."""
         said: list[str] = []
         agreement.warn_user = said.append
-        agreement._told.clear()
+        agreement._warned.clear()
         ranks = gathered(self.train())
         if None in ranks:
             assert self.drops > 1

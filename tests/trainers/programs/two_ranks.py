@@ -74,13 +74,6 @@ def looks_with_a_loader_of_its_own(converter: Any, order: str, rank: int) -> Non
         train(loader_of(converter, order), epoch)
 
 
-def reads_alone(converter: Any, order: str, rank: int) -> None:
-    for epoch in range(2):
-        train(loader_of(converter, order), epoch)
-        if rank == 0:
-            list(loader_of(converter, order))
-
-
 def transforms(converter: Any, order: str, rank: int) -> None:
     for epoch, spec in enumerate((TransformSpec(removed_fields=["x"]), TransformSpec(twice))):
         train(loader_of(converter, order, transform_spec=spec), epoch)
@@ -174,7 +167,6 @@ PROGRAMS = {
     for each in (
         looks_first,
         looks_with_a_loader_of_its_own,
-        reads_alone,
         transforms,
         is_started_again,
     )

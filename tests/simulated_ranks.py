@@ -1,0 +1,56 @@
+"""Ranks of one process group, simulated one after the other in one process."""
+
+import threading
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mdstorm_backend.loaders import agreement
+
+
+class Token:
+    """Stands in for a process group."""
+
+
+class SimulatedRanks:
+    """Makes this process one rank after the other."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, store: Any, size: int = 2) -> None:
+        self.patch, self.store, self.size = monkeypatch, store, size
+        self.groups = [Token() for _ in range(size)]
+        self.ranks = [agreement.Ranks() for _ in range(size)]
+
+    def become(self, rank: int) -> None:
+        """Continue as a rank."""
+        group = agreement.Group(self.groups[rank], self.store, rank, self.size)
+        self.patch.setattr(agreement, "find_group", lambda: group)
+        self.patch.setattr(agreement, "_ranks", self.ranks[rank])
+        self.patch.setattr(agreement, "_warned", set())
+        self.patch.setenv("RANK", str(rank))
+        self.patch.setenv("WORLD_SIZE", str(self.size))
+
+    def warnings_of(self, program: Callable[[int], object]) -> list[str]:
+        """Run a program on each rank, and return the warnings."""
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            for rank in range(self.size):
+                self.become(rank)
+                program(rank)
+                wait_for_store()
+                agreement._ranks.report()
+        return [f"{one.message}" for one in found]
+
+    def finish(self) -> None:
+        """End the threads."""
+        for ranks in self.ranks:
+            ranks.finish()
+            assert ranks._thread is None or not ranks._thread.is_alive()
+
+
+def wait_for_store() -> None:
+    """Wait until all requests of this rank have been answered."""
+    answered = threading.Event()
+    agreement._ranks._request(answered.set)
+    assert answered.wait(60)
