@@ -25,6 +25,7 @@ from mdstorm.errors import DatasetNotFoundError, InvalidArgumentError
 from mdstorm_backend.base import check_function, check_list, require
 from mdstorm_backend.datasets import describe_place
 from mdstorm_backend.display import Described, Description, counted, human_bytes, shown_place
+from mdstorm_backend.read import StackOption
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar, Unpack
@@ -105,7 +106,7 @@ class SparkDatasetConverter(Described):
         features: ColumnNames | None = None,
         labels: ColumnNames | None = None,
         sample_weights: ColumnNames | None = None,
-        stack: bool = False,
+        stack: StackOption = False,
         device: Any = None,
         **petastorm_reader_kwargs: Unpack[ReaderKeywords],
     ) -> StreamingDataLoader[Any]: ...
@@ -132,7 +133,7 @@ class SparkDatasetConverter(Described):
         features: ColumnNames | None = None,
         labels: ColumnNames | None = None,
         sample_weights: ColumnNames | None = None,
-        stack: bool = False,
+        stack: StackOption = False,
         batch_map: Callable[[Any], Any] | None = None,
         device: Any = None,
         **petastorm_reader_kwargs: Unpack[ReaderKeywords],
@@ -158,9 +159,12 @@ class SparkDatasetConverter(Described):
             Columns for a model. Batches are then ``x``, ``(x, y)`` or ``(x, y, sample_weight)``. A
             name gives a tensor, a list of names a dict of tensors. With `labels` and without
             `features`, all other columns are features. Columns that are not named are not read.
-        stack : bool, optional
+        stack : bool or str, optional
             Whether a list of names gives one tensor of shape ``(rows, columns)`` instead of a dict.
-            Its columns have to hold numbers of one dtype, and no nulls unless they are floats.
+            Its columns have to hold numbers, and no nulls unless they are floats. The tensor has
+            the columns' dtype, NumPy's promotion of several, or the dtype that you name, such as
+            ``"float32"``. Floats may be rounded; any other value that would change is an
+            InvalidArgumentError while iterating.
         batch_map : callable, optional
             Function that turns a batch, a dict from column name to tensor or list, into whatever
             the model takes.
@@ -252,7 +256,7 @@ class SparkDatasetConverter(Described):
         features: ColumnNames | None = None,
         labels: ColumnNames | None = None,
         sample_weights: ColumnNames | None = None,
-        stack: bool = False,
+        stack: StackOption = False,
         **petastorm_reader_kwargs: Unpack[ReaderKeywords],
     ) -> ResumableTFDataset[Any]: ...
 
@@ -267,7 +271,7 @@ class SparkDatasetConverter(Described):
         features: ColumnNames | None = None,
         labels: ColumnNames | None = None,
         sample_weights: ColumnNames | None = None,
-        stack: bool = False,
+        stack: StackOption = False,
         **petastorm_reader_kwargs: Unpack[ReaderKeywords],
     ) -> ResumableTFDataset[Any]:
         """Make a TensorFlow dataset of batches.
@@ -290,9 +294,12 @@ class SparkDatasetConverter(Described):
             Keras expects them. A name gives a tensor, a list of names a dict of tensors. With
             `labels` and without `features`, all other columns are features. Columns that are not
             named are not read.
-        stack : bool, optional
+        stack : bool or str, optional
             Whether a list of names gives one tensor of shape ``(rows, columns)`` instead of a dict.
-            Its columns have to hold numbers of one dtype, and no nulls.
+            Its columns have to hold numbers, and no nulls unless they are floats. The tensor has
+            the columns' dtype, NumPy's promotion of several, or the dtype that you name, such as
+            ``"float32"``. Floats may be rounded; any other value that would change is an
+            InvalidArgumentError while iterating.
         **petastorm_reader_kwargs
             Petastorm's reader arguments ``cur_shard``, ``shard_count``, ``schema_fields``,
             ``transform_spec``, ``seed``, ``shuffle_rows``, ``shuffle_row_groups`` and

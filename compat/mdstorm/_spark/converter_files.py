@@ -20,7 +20,15 @@ from mdstorm_backend.format import become_floats
 from mdstorm_backend.loaders import MASK_SUFFIX, ReaderOptions
 from mdstorm_backend.order import ExactOrder
 from mdstorm_backend.parquet import ParquetDataset
-from mdstorm_backend.read import Output, SampleSource, check_outputs, output_name
+from mdstorm_backend.read import (
+    Output,
+    SampleSource,
+    Stack,
+    StackOption,
+    check_outputs,
+    checked_stack,
+    output_name,
+)
 
 #: A column, for its tensor, or columns, for a dict of theirs.
 ColumnNames: TypeAlias = str | Sequence[str]
@@ -37,24 +45,28 @@ class ModelInputs:
     features, labels, sample_weights : str, sequence of str or None
         Names of columns. A name stands for the column's tensor, several for a dict of tensors.
         Without `features`, all columns but the others are features.
-    stack : bool
-        Whether several names stand for one tensor ``(rows, columns)`` instead.
+    stack : bool or str
+        Whether several names stand for one tensor ``(rows, columns)`` instead; the name of a NumPy
+        dtype casts their values to it.
 
     Raises
     ------
     ArgumentTypeError
-        If one is neither a name nor a sequence of names; also TypeError.
+        If one is neither a name nor a sequence of names, or `stack` neither a boolean nor a dtype;
+        also TypeError.
     InvalidArgumentError
-        If one is an empty sequence or has a name twice, if there are weights and no labels, or if
-        no column is named and `stack` is true.
+        If one is an empty sequence or has a name twice, if there are weights and no labels, if no
+        column is named and `stack` is true, or if `stack` is a string that names no dtype of
+        numbers.
     """
 
     features: ColumnNames | None = None
     labels: ColumnNames | None = None
     sample_weights: ColumnNames | None = None
-    stack: bool = False
+    stack: StackOption = False
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "stack", checked_stack(self.stack))
         for argument, names in self._columns_by_argument.items():
             if isinstance(names, str):
                 continue
@@ -74,8 +86,8 @@ class ModelInputs:
             )
         if self.stack and not self:
             raise InvalidArgumentError(
-                "stack=True stacks the columns of features, labels and sample_weights, but none is "
-                "named: name them, features=[…]"
+                f"stack={self.stack!r} stacks the columns of features, labels and sample_weights, "
+                "but none is named: name them, features=[…]"
             )
 
     def __bool__(self) -> bool:
@@ -100,7 +112,7 @@ class ModelInputs:
         if isinstance(names, str):
             return batch[names]
         if self.stack:
-            return batch[output_name(tuple(names))]
+            return batch[output_name(self._stacked(names))]
         return {name: batch[name] for name in names}
 
     def columns(self, delivered: Collection[str]) -> list[str]:
@@ -144,7 +156,7 @@ class ModelInputs:
         if self.stack:
             given = self._columns_by_argument
             parts = [given.pop("features", self._others(options.delivered)), *given.values()]
-            outputs: tuple[Output, ...] = tuple(dict.fromkeys(parts))
+            outputs: tuple[Output, ...] = tuple(dict.fromkeys(map(self._stacked, parts)))
             check_outputs(outputs, options.column, all_rows=not options.leaves_out_rows)
             options = replace(options, outputs=outputs)
         if options.transform is not None or len(used) == len(options.delivered):
@@ -153,6 +165,10 @@ class ModelInputs:
         read = tuple(name for name in options.schema.names if name in {*used, *masks})
         fill = {name: value for name, value in (options.fill_nulls or {}).items() if name in read}
         return replace(options, columns=read, fill_nulls=fill, null_masks=tuple(masks))
+
+    def _stacked(self, names: ColumnNames) -> Output:
+        """Return the entry of a batch for a column, or for the matrix of several."""
+        return names if isinstance(names, str) else Stack.of(names, self.stack)
 
     @property
     def _columns_by_argument(self) -> dict[str, Any]:

@@ -18,7 +18,16 @@ from mdstorm_backend.display import Described
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.format import Schema
 from mdstorm_backend.order import ExactOrder, ExactSampler, Place, find_world
-from mdstorm_backend.read import OpenShards, Shard, check_num_epochs, check_outputs, output_name
+from mdstorm_backend.read import (
+    OpenShards,
+    Shard,
+    Stack,
+    StackOption,
+    check_num_epochs,
+    check_outputs,
+    checked_stack,
+    output_name,
+)
 from mdstorm_backend.read.batch_formats import formatter, to_table
 from mdstorm_backend.read.reader import Reader
 
@@ -194,7 +203,7 @@ class SampleDataset(Described, ABC):
         batch_size: int,
         *,
         format: Literal["numpy"] = "numpy",
-        stack: Literal[True],
+        stack: Literal[True] | str | type[np.number[Any]] | np.dtype[Any],
         **options: Unpack[_BatchOptions],
     ) -> Iterator[npt.NDArray[Any]]: ...
 
@@ -225,7 +234,7 @@ class SampleDataset(Described, ABC):
         columns: Sequence[str] | None = None,
         order: ExactOrder | None = None,
         num_epochs: int | None = 1,
-        stack: bool = False,
+        stack: StackOption = False,
     ) -> Iterator[Any]:
         """Iterate over the dataset in batches.
 
@@ -244,16 +253,19 @@ class SampleDataset(Described, ABC):
             Order and share of the rows; by default all in stored order.
         num_epochs : int, optional
             Passes over the data; None never ends.
-        stack : bool
-            Whether a batch is one array of shape ``(rows, columns)``. The columns must hold numbers
-            of one dtype, and no nulls unless they are floats.
+        stack : bool or str
+            Whether a batch is one array of shape ``(rows, columns)``. The columns must hold
+            numbers, and no nulls unless they are floats. The array has the columns' dtype, NumPy's
+            promotion of several, or the dtype that you name, such as ``"float32"``. Floats may be
+            rounded; any other value that would change is an error.
 
         Raises
         ------
         ArgumentTypeError
             If there is no such column, or `order` is not an `ExactOrder`.
         InvalidArgumentError
-            If columns cannot be stacked, or another argument is out of range.
+            If columns cannot be stacked, or another argument is out of range. While iterating, if a
+            value does not fit into the matrix.
         NullValueError
             If columns to be stacked hold nulls that are not NaN.
         """
@@ -265,14 +277,16 @@ class SampleDataset(Described, ABC):
         check_num_epochs(num_epochs)
         names = self.select(columns)
         convert = formatter(format, self.schema.select(names))
-        outputs = (names,) if stack else ()
-        if stack:
+        stacked = checked_stack(stack)
+        outputs: tuple[Stack, ...] = ()
+        if stacked:
+            outputs = (Stack.of(names, stacked),)
             if format != "numpy":
                 raise InvalidArgumentError(
-                    f"stack=True makes NumPy arrays, not format={format!r}: pass one of them"
+                    f"stack={stack!r} makes NumPy arrays, not format={format!r}: pass one of them"
                 )
             check_outputs(outputs, self.schema.get)
-            convert = itemgetter(output_name(names))
+            convert = itemgetter(output_name(*outputs))
         reader = Reader(
             dataset=self,
             batch_size=batch_size,

@@ -11,7 +11,14 @@ from mdstorm_backend.read.batch_formats import (
 from mdstorm_backend.read.block import Block, Transform
 from mdstorm_backend.read.decoded_images import Decode, ImageDecoder, Size, check_decode
 from mdstorm_backend.read.late import LateDecoder, default_workers, map_in_threads, objects
-from mdstorm_backend.read.matrices import Output, check_outputs, output_name
+from mdstorm_backend.read.matrices import (
+    Output,
+    Stack,
+    StackOption,
+    check_outputs,
+    checked_stack,
+    output_name,
+)
 from mdstorm_backend.read.reader import check_num_epochs
 from mdstorm_backend.read.shard import OpenShards, Rows, SampleSource, Shard
 
@@ -26,11 +33,14 @@ __all__ = [
     "SampleSource",
     "Shard",
     "Size",
+    "Stack",
+    "StackOption",
     "Transform",
     "arrays_to_pandas",
     "check_decode",
     "check_num_epochs",
     "check_outputs",
+    "checked_stack",
     "column_for_pandas",
     "column_to_numpy",
     "default_workers",

@@ -1,6 +1,7 @@
-"""Matrices: columns of one dtype that are delivered as one array ``(rows, columns)``.
+"""Matrices: columns of numbers as one array ``(rows, columns)``.
 
-Rows of a `Matrix` are copied from the bytes of records without transposing. Columns of a record
+Columns of one dtype are a `Matrix`, whose rows are copied from the bytes of records without
+transposing. Columns of several dtypes are read one by one, and then cast. Columns of a record
 that are copied together are a `Strip`. Copying one column out of records is one NumPy call, and so
 is copying many adjacent columns with values of one size: the records are then a matrix, and the
 columns its transpose. One call has less overhead and keeps the GIL released for longer.
@@ -8,7 +9,6 @@ columns its transpose. One call has less overhead and keeps the GIL released for
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base import cached_property
-from mdstorm_backend.errors import InvalidArgumentError, NullValueError
+from mdstorm_backend.base.checks import did_you_mean
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, NullValueError
 from mdstorm_backend.format import Batch, Column
 from mdstorm_backend.read.batch_formats import scalars_to_numpy
 from mdstorm_backend.read.logical import view_dtype
@@ -27,14 +28,76 @@ from mdstorm_backend.read.logical import view_dtype
 #: Copying one run of bytes takes as long as gathering this many values by index.
 _VALUES_PER_RUN = 4
 
+Mask: TypeAlias = npt.NDArray[np.bool_]
+#: Whether to stack columns, or the NumPy dtype to which they are cast.
+StackOption: TypeAlias = bool | npt.DTypeLike
+#: Dtypes to suggest, in this order, if a value does not fit.
+_SUGGESTED = ("float32", "float64", "int64", "uint64")
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Columns that are one matrix in a batch.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        Names of the columns, in the order of the matrix.
+    dtype : str or None
+        Name of the dtype to which they are cast; None for NumPy's promotion of their dtypes.
+    """
+
+    columns: tuple[str, ...]
+    dtype: str | None = None
+
+    @classmethod
+    def of(cls, columns: Sequence[str], stack: StackOption) -> Stack:
+        """Return the stack of some columns for a true result of `checked_stack`."""
+        return cls(tuple(columns), stack if isinstance(stack, str) else None)
+
+    def casts(self, dtype: np.dtype[Any]) -> bool:
+        """Whether columns of one dtype are not copied as they are."""
+        return dtype.kind not in "buif" or self.dtype not in (None, dtype.name)
+
+    def dtype_of(self, dtypes: Sequence[npt.DTypeLike]) -> np.dtype[Any]:
+        """Return the dtype of the matrix, given those of its columns."""
+        return np.dtype(self.dtype) if self.dtype is not None else np.result_type(*dtypes)
+
+
 #: An entry of a batch: a column, or the columns of a matrix.
-Output: TypeAlias = str | tuple[str, ...]
+Output: TypeAlias = str | Stack
 
 
-@lru_cache(maxsize=64)  # asked for with every batch
+def checked_stack(stack: StackOption) -> bool | str:
+    """Return the argument ``stack`` as a boolean, or as the name of a NumPy dtype.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If it is neither a boolean nor a dtype.
+    InvalidArgumentError
+        If it is a string that names no dtype of real numbers of at most 64 bits.
+    """
+    if isinstance(stack, (bool, np.bool_)):
+        return bool(stack)
+    try:
+        dtype = None if stack is None else np.dtype(stack)
+    except (TypeError, ValueError):
+        dtype = None
+    if dtype is not None and dtype.kind in "buif" and dtype.itemsize <= 8:
+        return str(dtype.name)
+    error = InvalidArgumentError if isinstance(stack, str) else ArgumentTypeError
+    nearest = did_you_mean(stack, _SUGGESTED) if isinstance(stack, str) else ""
+    raise error(
+        "stack must be True, False or the name of a NumPy dtype of numbers, such as "
+        f'"float32", found {stack!r}{nearest}'
+    )
+
+
+@lru_cache(maxsize=64)  # called for each batch
 def output_name(output: Output) -> str:
     """Return the name of a column or a matrix in a batch."""
-    return output if isinstance(output, str) else str(list(output))
+    return output if isinstance(output, str) else str(list(output.columns))
 
 
 def arranged(batch: Batch, outputs: Sequence[Output]) -> Batch:
@@ -43,7 +106,7 @@ def arranged(batch: Batch, outputs: Sequence[Output]) -> Batch:
     Raises
     ------
     InvalidArgumentError
-        If columns of a matrix have several dtypes, or are not numbers.
+        If columns of a matrix are not numbers, or the matrix cannot hold a value.
     NullValueError
         If the columns hold nulls.
     """
@@ -77,49 +140,129 @@ def check_outputs(
     Raises
     ------
     InvalidArgumentError
-        If columns of a matrix have several dtypes, or are not numbers.
+        If columns of a matrix are not numbers.
     NullValueError
         If integers or booleans among them hold nulls.
     """
-    for names in [output for output in outputs if not isinstance(output, str)]:
-        columns = [column for name in names if (column := column_of(name)) is not None]
-        check_alike({column.name: _kind(column) for column in columns})
+    for stack in [output for output in outputs if not isinstance(output, str)]:
+        columns = [column for name in stack.columns if (column := column_of(name)) is not None]
+        check_numbers({column.name: _kind(column) for column in columns})
         if all_rows:
             integers = [column for column in columns if not column.is_floating]
             _check_nulls({c.name: c.null_count for c in integers if c.null_count})
 
 
-def check_alike(kinds: Mapping[str, str]) -> None:
-    """Check that the columns of a matrix are numbers of one dtype.
+def check_numbers(kinds: Mapping[str, str]) -> None:
+    """Check that the columns of a matrix are numbers.
+
+    Parameters
+    ----------
+    kinds : mapping of str to str
+        The dtype of each column, or its type if its values are not scalars of NumPy.
 
     Raises
     ------
     InvalidArgumentError
         If they are not.
     """
-    if others := [name for name, kind in kinds.items() if not _is_number(kind)]:
+    for name, kind in kinds.items():
+        if _is_number(kind):
+            continue
+        remedy = "leave it out, or pass it as an input of its own"
+        if "decimal" in kind:
+            remedy = (
+                'pass decimals="float64" or "float32" to make_spark_converter, or to the function '
+                f"that creates the loader, or {remedy}"
+            )
         raise InvalidArgumentError(
-            f"stack=True makes a matrix of columns of numbers, but column {others[0]!r} has "
-            f"{kinds[others[0]]} values: leave it out, or pass it as an input of its own"
-        )
-    if len(found := Counter(kinds.values())) > 1:
-        usual = found.most_common(1)[0][0]
-        others = [f"{name!r} is {kind}" for name, kind in kinds.items() if kind != usual]
-        raise InvalidArgumentError(
-            f"stack=True makes a matrix of columns of one dtype: most are {usual}, but "
-            f"{', '.join(others[:4])}. Cast all of them to one type, for example to float32, in "
-            "Spark or in a transform, or leave some out"
+            f"stack makes a matrix of columns of numbers, but column {name!r} has {kind} values: "
+            f"{remedy}"
         )
 
 
-def _stacked(batch: Batch, names: Sequence[str]) -> npt.NDArray[Any]:
-    columns = {name: batch[name] for name in names}
+def _stacked(batch: Batch, stack: Stack) -> npt.NDArray[Any]:
+    columns = {name: batch[name] for name in stack.columns}
     stored = {name: v for name, v in columns.items() if not isinstance(v, np.ndarray)}
     _check_nulls({name: v.null_count for name, v in stored.items() if v.null_count})
     converted = {name: scalars_to_numpy(v, has_nulls=False) for name, v in stored.items()}
     arrays: dict[str, npt.NDArray[Any]] = columns | converted
-    check_alike({name: f"{v.dtype}{list(v.shape[1:]) or ''}" for name, v in arrays.items()})
-    return np.stack(list(arrays.values()), axis=1)
+    check_numbers({name: f"{v.dtype}{list(v.shape[1:]) or ''}" for name, v in arrays.items()})
+    dtype = stack.dtype_of([values.dtype for values in arrays.values()])
+    for name, values in arrays.items():
+        lost = _lost(values, dtype)
+        if len(lost):
+            raise _does_not_fit(name, lost[0], dtype, arrays)
+    matrix = np.empty((len(next(iter(arrays.values()))), len(arrays)), dtype)
+    for number, values in enumerate(arrays.values()):
+        matrix[:, number] = values
+    return matrix
+
+
+def _lost(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Return the values that a cast to `dtype` would change, except by rounding of floats."""
+    kinds = values.dtype.kind + dtype.kind
+    if values.dtype == dtype or not len(values):
+        return values[:0]
+    if kinds == "ff":
+        is_wider = dtype.itemsize > values.dtype.itemsize
+        return values[:0] if is_wider else values[_overflow(values, dtype)]
+    lowest, highest = _integers_of(dtype)
+    if kinds[0] == "f":  # to integers or booleans
+        exact = values.astype(np.float64)
+        held: Mask = (np.trunc(exact) == exact) & (exact >= lowest) & (exact < highest + 1)
+        lost: npt.NDArray[Any] = values[~held]
+        return lost
+    if lowest <= int(values.min()) and int(values.max()) <= highest:
+        return values[:0]
+    # Numbers of Python compare with integers of any dtype by value.
+    own_lowest, own_highest = _integers_of(values.dtype)
+    beyond = values[(values < max(lowest, own_lowest)) | (values > min(highest, own_highest))]
+    return beyond[_changed(beyond, dtype)] if kinds[1] == "f" else beyond
+
+
+def _overflow(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> Mask:
+    """Return which numbers are finite, but not in a float dtype."""
+    is_beyond: Mask = np.abs(values) > float(np.finfo(dtype).max)
+    return is_beyond & np.isfinite(values)
+
+
+def _changed(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> Mask:
+    """Return which integers, none of them 0, have too many binary digits for a float dtype."""
+    signed = values if values.dtype.kind == "u" else np.abs(values.astype(np.int64))
+    magnitudes = signed.astype(np.uint64)
+    lowest_bits = magnitudes & (~magnitudes + np.uint64(1))
+    odd_parts: npt.NDArray[np.uint64] = magnitudes // lowest_bits
+    return (odd_parts > _integers_of(dtype)[1]) | _overflow(magnitudes, dtype)
+
+
+def _does_not_fit(
+    name: str, value: Any, dtype: np.dtype[Any], arrays: Mapping[str, npt.NDArray[Any]]
+) -> InvalidArgumentError:
+    """Return the error for a value of a column, which a matrix of `dtype` would change."""
+    has_floats = any(values.dtype.kind == "f" for values in arrays.values())
+    for suggested in map(np.dtype, _SUGGESTED):
+        is_exact = not len(_lost(arrays[name], suggested))
+        if is_exact and (suggested.kind == "f" or not has_floats):
+            remedy = f'pass stack="{suggested}"'
+            break
+    else:
+        beside = " beside floating-point columns" if has_floats else ""
+        remedy = f"no dtype holds it{beside}: leave the column out, or change its values in Spark"
+    return InvalidArgumentError(
+        f"column {name!r} has the value {value}, which a matrix of {dtype} cannot hold exactly: "
+        f"{remedy}"
+    )
+
+
+def _integers_of(dtype: np.dtype[Any]) -> tuple[int, int]:
+    """Return bounds of a range whose integers a dtype holds exactly."""
+    if dtype.kind == "b":
+        return 0, 1
+    if dtype.kind == "f":
+        highest = 1 << (np.finfo(dtype).nmant + 1)
+        return -highest, highest
+    limits = np.iinfo(dtype)
+    return int(limits.min), int(limits.max)
 
 
 def _check_nulls(counts: Mapping[str, int]) -> None:
@@ -127,8 +270,8 @@ def _check_nulls(counts: Mapping[str, int]) -> None:
         fills = ", ".join(f"{name!r}: …" for name in counts)
         raise NullValueError(
             f"columns {', '.join(f'{name!r} ({count})' for name, count in counts.items())} hold "
-            "nulls, which a matrix of integers or booleans cannot represent. Pass a value with "
-            f"fill_nulls={{{fills}}}, or leave the columns out",
+            "nulls, and only nulls of floating-point columns become NaN in a matrix. Pass a value "
+            f"with fill_nulls={{{fills}}}, or leave the columns out",
             columns=dict(counts),
         )
 
@@ -143,13 +286,13 @@ def _kind(column: Column) -> str:
 def _is_number(kind: str) -> bool:
     try:
         return np.dtype(kind).kind in "buif"
-    except TypeError:
+    except (TypeError, ValueError):  # ValueError for text with a comma, such as decimal(10,2)
         return False
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """Columns of one dtype that are delivered as one matrix.
+    """Columns of one dtype that are copied as one matrix.
 
     Attributes
     ----------
@@ -328,10 +471,10 @@ def matrices_of(
     fields: Mapping[str, Any] = record.fields or {}
     matrices, left = [], set[str]()
     for output in dict.fromkeys(outputs):
-        columns = (output,) if isinstance(output, str) else output
+        columns = (output,) if isinstance(output, str) else output.columns
         dtypes = {None if fields[column][0].shape else wanted.get(column) for column in columns}
-        dtype = dtypes.pop()
-        if isinstance(output, str) or dtypes or dtype is None or dtype.kind not in "buif":
+        dtype = dtypes.pop() if len(dtypes) == 1 else None
+        if isinstance(output, str) or dtype is None or output.casts(dtype):
             left.update(columns)
         else:
             offsets = tuple(fields[column][1] for column in columns)

@@ -3,6 +3,7 @@
 import pickle
 from collections import Counter
 from collections.abc import Callable
+from decimal import Decimal
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from tests.mds_backend.small_datasets import write_dataset
 
 from mdstorm import TransformSpec
 from mdstorm._spark.converter_files import ModelInputs
-from mdstorm.errors import InvalidArgumentError, NullValueError
+from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, NullValueError
 from mdstorm.spark import SparkDatasetConverter
 
 ROWS = 1300
@@ -193,17 +194,90 @@ def test_nulls_that_nobody_has_counted_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("batches", [with_torch, with_tf])
 def test_columns_that_cannot_be_stacked_are_named(tmp_path: Path, batches: Batches) -> None:
-    columns = {"a": [1.0], "b": [2.0], "n": [1], "flag": [True], "text": ["t"]}
-    fields = {"a": "float", "b": "float", "n": "long", "flag": "boolean", "text": "string"}
+    columns = {"a": [1.0], "price": [Decimal("2.50")], "text": ["t"]}
+    fields = {"a": "float", "price": "decimal(10,2)", "text": "string"}
     converter = converter_of(tmp_path / "data", columns, fields)
     for features, message in (
-        (["a", "n", "b"], "most are float32, but 'n' is int64. Cast all"),
-        (["a", "flag", "b"], "'flag' is bool"),
         (["a", "text"], "column 'text' has string values: leave it out"),
+        (["a", "price"], r"'price' has decimal\(10,2\) values: pass decimals=\"float64\""),
         (None, "but none is named: name them"),
     ):
         with pytest.raises(InvalidArgumentError, match=message):
             batches(converter, stack=True, features=features)
+    (x,) = batches(converter, stack=True, features=["a", "price"], decimals="float32")
+    assert (x.tolist(), x.dtype) == ([[1.0, 2.5]], np.float32)
+
+
+@pytest.mark.parametrize("batches", [with_torch, with_tf])
+@pytest.mark.parametrize(
+    ("names", "stack", "dtype"),
+    [
+        (["a", "n", "flag"], "float32", np.float32),
+        (["a", "n", "flag"], np.float64, np.float64),
+        (["n", "a"], True, np.float64),
+        (["flag", "a"], True, np.float32),
+        (["label", "flag"], True, np.int64),
+        (["n", "m"], "int32", np.int32),
+        (["a", "b"], "float16", np.float16),
+        (["a", "b"], np.dtype("int64"), np.int64),
+    ],
+)
+def test_stack_casts_to_a_dtype_or_to_the_one_of_numpy(
+    converter: SparkDatasetConverter,
+    batches: Batches,
+    names: list[str],
+    stack: Any,
+    dtype: type[np.generic],
+) -> None:
+    for order in ({"shuffle_row_groups": False}, {"shuffle_rows": True, "seed": 1}):
+        made = batches(converter, features=names, labels="n", stack=stack, **order)
+        seen = []
+        for x, y in made:
+            assert (x.shape, x.dtype) == ((len(y), len(names)), dtype)
+            with np.errstate(over="raise"):
+                expected = [[dtype(COLUMNS[name][n]) for name in names] for n in y.tolist()]
+            assert x.tolist() == np.array(expected).tolist()
+            seen += y.tolist()
+        assert sorted(seen) == list(range(ROWS))
+
+
+@pytest.mark.parametrize("batches", [with_torch, with_tf])
+def test_values_that_a_matrix_cannot_hold_are_errors(tmp_path: Path, batches: Batches) -> None:
+    columns = {"a": [0.5, 1e30], "n": [1, (1 << 24) + 1], "key": [0, -(1 << 53) - 1]}
+    fields = {"a": "double", "n": "long", "key": "long"}
+    converter = converter_of(tmp_path / "data", columns, fields)
+    for names, stack, message in (
+        (
+            ["a", "n"],
+            "float32",
+            "'n' has the value 16777217, .* of float32 .*: pass stack=\"float64\"",
+        ),
+        (
+            ["n", "key"],
+            "float64",
+            "'key' has the value -9007199254740993, .*: pass stack=\"int64\"",
+        ),
+        (["a", "key"], True, "'key' has .* no dtype holds it beside floating-point columns"),
+        (["n", "a"], "int64", "'a' has the value 0.5, .* of int64 .*: pass stack=\"float32\""),
+        (
+            ["a", "n"],
+            "float16",
+            "'a' has the value 1e\\+30, .* of float16 .*: pass stack=\"float32\"",
+        ),
+    ):
+        error = tf.errors.InvalidArgumentError if batches is with_tf else InvalidArgumentError
+        with pytest.raises(error, match=message):
+            batches(converter, features=names, stack=stack)
+
+
+@pytest.mark.parametrize("batches", [with_torch, with_tf])
+@pytest.mark.parametrize("stack", ["yes", "str", "complex64", 1, None, torch.float32])
+def test_stack_must_be_a_boolean_or_a_dtype(
+    converter: SparkDatasetConverter, batches: Batches, stack: Any
+) -> None:
+    error = InvalidArgumentError if isinstance(stack, str) else ArgumentTypeError
+    with pytest.raises(error, match=f"stack must be True, .* found {stack!r}"):
+        batches(converter, features=["a", "b"], stack=stack)
 
 
 def test_tensorflow_knows_the_shape_of_a_matrix(converter: SparkDatasetConverter) -> None:

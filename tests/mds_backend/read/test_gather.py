@@ -1,27 +1,35 @@
 """Rows of shards, gathered as records, column by column, out of packed shards, and as matrices."""
 
+import re
 from collections.abc import Callable, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.mds_backend.foreign import Encodings, foreign_dataset
 from tests.mds_backend.small_datasets import array_of, write_dataset
 
 from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.errors import InvalidArgumentError, NullValueError
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, NullValueError
 from mdstorm_backend.format import Batch, as_arrow, num_rows
 from mdstorm_backend.order import Chunk, ExactOrder
 from mdstorm_backend.read import block as block_module
 from mdstorm_backend.read import gather_rows, record_gather
 from mdstorm_backend.read.block import Located
 from mdstorm_backend.read.gather_rows import Gatherer, Packing, gather_columns
-from mdstorm_backend.read.matrices import Output, matrices_of, output_name, record_view, strips_of
+from mdstorm_backend.read.matrices import (
+    Output,
+    Stack,
+    arranged,
+    matrices_of,
+    output_name,
+    record_view,
+    strips_of,
+)
 from mdstorm_backend.read.shard import MemoryShard, Shard
 
 PAIR = array_of("short")
@@ -226,8 +234,13 @@ def test_values_and_dtypes_are_the_same(count: int, packed: list[int]) -> None:
 @pytest.mark.parametrize("count", [1, 3, 40])
 @pytest.mark.parametrize(
     "outputs",
-    [(("d", "a", "b", "c"),), (("d", "b"), "n", ("a", "b")), (("a", "n"), "b")],
-    ids=["whole records", "parts of records", "several dtypes"],
+    [
+        (Stack(("d", "a", "b", "c")),),
+        (Stack(("d", "b")), "n", Stack(("a", "b"), "float32")),
+        (Stack(("a", "n")), "b"),
+        (Stack(("a", "c"), "float64"), "b"),
+    ],
+    ids=["whole records", "parts of records", "several dtypes", "another dtype"],
 )
 def test_matrices_hold_the_packed_columns(
     outputs: tuple[Output, ...], count: int, packed: list[int]
@@ -235,7 +248,7 @@ def test_matrices_hold_the_packed_columns(
     numbers = np.arange(ROWS * count, dtype=np.float32)
     columns: dict[str, np.ndarray] = {"n": numbers.astype(np.int64)}
     columns |= {"a": numbers, "b": -numbers, "c": numbers / 2, "d": numbers * 3}
-    names = sorted({*"abcd", *chain.from_iterable(outputs)})
+    names = sorted(columns)
     of = [
         MemoryShard({name: columns[name][ROWS * k : ROWS * (k + 1)] for name in columns})
         for k in range(count)
@@ -245,13 +258,13 @@ def test_matrices_hold_the_packed_columns(
     found: Any = gather_columns([part], names, packing=packing)
     assert packed == [ROWS] * count
     for output in outputs:
-        expected = [columns[name][chunk] for name in output]
         if isinstance(output, str):
-            assert np.array_equal(found[output], expected[0])
-        elif "n" in output:
+            assert np.array_equal(found[output], columns[output][chunk])
+        elif output in (Stack(("a", "n")), Stack(("a", "c"), "float64")):
             assert output_name(output) not in found
-            assert all(np.array_equal(found[name], columns[name][chunk]) for name in output)
+            assert all(np.array_equal(found[name], columns[name][chunk]) for name in output.columns)
         else:
+            expected = [columns[name][chunk] for name in output.columns]
             assert np.array_equal(found[output_name(output)], np.stack(expected, 1))
             found[output_name(output)][:] = 0  # the reader's own
 
@@ -326,7 +339,7 @@ def test_records_as_they_lie_are_copied_once(tmp_path: Path) -> None:
     shard: Any = dataset.shard(0)
     wanted = dict.fromkeys("abcdef", np.dtype(np.int32))
     for names, is_whole in (("abcdef", True), ("bcdef", False), ("abcdfe", False)):
-        (matrix,), _ = matrices_of(shard.record_dtype, wanted, [tuple(names)])
+        (matrix,), _ = matrices_of(shard.record_dtype, wanted, [Stack(tuple(names))])
         assert matrix.is_whole(shard.record_dtype) == is_whole
 
 
@@ -349,6 +362,86 @@ def test_shards_of_other_encodings_take_the_type_that_holds_all(
         assert {batch.dtype for batch in batches} == {np.dtype(np.int64)}
         found = sorted(np.concatenate(batches).tolist())
         assert found == [[n, -n] for n in range(14)]
+
+
+def test_matrices_of_several_dtypes_hold_the_same_values(tmp_path: Path) -> None:
+    columns: dict[str, list[Any]] = {"x": [0.5, -1.5], "n": [1, 1 << 52], "flag": [True, False]}
+    fields = {"x": "float", "n": "long", "flag": "boolean"}
+    dataset = write_dataset(tmp_path / "data", columns, fields)
+    for names, stack, dtype in (
+        (["x", "n"], True, np.float64),
+        (["flag", "x"], True, np.float32),
+        (["n", "flag"], np.uint64, np.uint64),
+        (["flag"], "int8", np.int8),
+    ):
+        (found,) = dataset.batches(2, columns=names, stack=stack)
+        assert found.dtype == dtype
+        assert found.tolist() == [[columns[name][row] for name in names] for row in (0, 1)]
+    with pytest.raises(ArgumentTypeError, match="stack must be True, False or the name"):
+        dataset.batches(2, columns=["x"], stack=3)  # type: ignore[call-overload]
+
+
+@given(
+    values=st.lists(st.integers(-(1 << 63), (1 << 64) - 1), min_size=1, max_size=5),
+    target=st.sampled_from(["float16", "float32", "float64", "int32", "int64", "uint64", "bool"]),
+)
+@example(values=[-(1 << 63)], target="float64")
+@example(values=[(1 << 63) - 1], target="float64")
+@example(values=[(1 << 64) - 1], target="int64")
+@example(values=[(1 << 53) + 2, (1 << 24) + 1], target="float64")
+@example(values=[1 << 16], target="float16")
+def test_stacked_integers_stay_equal_or_are_an_error(values: list[int], target: str) -> None:
+    dtype = np.int64 if max(values) < 1 << 63 else np.uint64
+    values = [value for value in values if dtype == np.int64 or value >= 0]
+    column = np.array(values, dtype)
+    is_float = np.dtype(target).kind == "f"
+    limits = None if is_float or target == "bool" else np.iinfo(target)
+    fits = [
+        abs(v) <= float(np.finfo(target).max) and int(float(np.dtype(target).type(v))) == v
+        if is_float
+        else v in (0, 1)
+        if limits is None
+        else limits.min <= v <= limits.max
+        for v in values
+    ]
+    output = Stack(("n",), target)
+    if all(fits):
+        matrix: Any = arranged({"n": column}, [output])[output_name(output)]
+        assert (matrix.dtype, matrix[:, 0].tolist()) == (np.dtype(target), values)
+        return
+    with pytest.raises(InvalidArgumentError, match=f"value {values[fits.index(False)]}, which"):
+        arranged({"n": column}, [output])
+
+
+@pytest.mark.parametrize(
+    ("value", "target", "fits"),
+    [
+        (0.1, "float32", True),
+        (np.nan, "float16", True),
+        (-np.inf, "float16", True),
+        (65505.0, "float16", False),
+        (1e300, "float32", False),
+        (3.0, "int64", True),
+        (2.0**63, "int64", False),
+        (-(2.0**63), "int64", True),
+        (2.0**64, "uint64", False),
+        (-1.0, "uint8", False),
+        (0.5, "int64", False),
+        (np.nan, "int64", False),
+        (1.0, "bool", True),
+        (2.0, "bool", False),
+    ],
+)
+def test_stacked_floats_are_rounded_but_not_cut(value: float, target: str, fits: bool) -> None:
+    output, column = Stack(("x",), target), np.array([1.0, value])
+    if fits:
+        matrix: Any = arranged({"x": column}, [output])[output_name(output)]
+        np.testing.assert_array_equal(matrix[:, 0], column.astype(target))
+        return
+    with pytest.raises(
+        InvalidArgumentError, match=f"'x' has the value {re.escape(str(value))}, wh"
+    ):
+        arranged({"x": column}, [output])
 
 
 def test_batches_that_cannot_be_matrices_say_why(tmp_path: Path) -> None:

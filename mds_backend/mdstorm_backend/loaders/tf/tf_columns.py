@@ -19,7 +19,7 @@ from mdstorm_backend.format.values import nested_lists
 from mdstorm_backend.loaders.nulls import nanoseconds, null_error, refuse_nulls
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.read import ImageDecoder, LateDecoder, scalars_to_numpy
-from mdstorm_backend.read.matrices import Output, check_alike, output_name
+from mdstorm_backend.read.matrices import Output, check_numbers, output_name
 
 #: Dtypes that Petastorm's adapter promotes.
 _PROMOTED = {"uint16": "int32", "uint32": "int64"}
@@ -163,7 +163,7 @@ def arranged_specs(specs: Sequence[ColumnSpec], outputs: Sequence[Output]) -> li
     Raises
     ------
     InvalidArgumentError
-        If the columns of a matrix are not numbers of one dtype.
+        If the columns of a matrix are not numbers.
     """
     by_name = {spec.name: spec for spec in specs}
     arranged: list[ColumnSpec] = []
@@ -171,9 +171,13 @@ def arranged_specs(specs: Sequence[ColumnSpec], outputs: Sequence[Output]) -> li
         if isinstance(output, str):
             arranged.append(by_name[output])
             continue
-        columns = [by_name[name] for name in output]
-        check_alike({c.name: c.dtype if c.signature.shape.rank == 1 else "array" for c in columns})
-        arranged.append(ColumnSpec(output_name(output), columns[0].dtype, (len(columns),)))
+        columns = [by_name[name] for name in output.columns]
+        check_numbers(
+            {c.name: c.dtype if c.signature.shape.rank == 1 else "array" for c in columns}
+        )
+        dtype = output.dtype_of([column.dtype for column in columns]).name
+        shape = (len(columns),)
+        arranged.append(ColumnSpec(output_name(output), _PROMOTED.get(dtype, dtype), shape))
     return arranged
 
 

@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from multiprocessing import get_context, reduction
 from pickle import PicklingError
@@ -16,7 +17,7 @@ from torch.utils.data import DataLoader, IterableDataset, default_collate, get_w
 
 from mdstorm_backend.base.recorder import WAITED, Cause, Recorder
 from mdstorm_backend.base.threads import set_up_arrow
-from mdstorm_backend.errors import ArgumentTypeError
+from mdstorm_backend.errors import ArgumentTypeError, TransformError
 from mdstorm_backend.loaders import Delivered, Rest
 from mdstorm_backend.loaders.torch.moved_batches import packed, unpacked
 from mdstorm_backend.loaders.torch.samples import end_with_parent
@@ -90,7 +91,7 @@ class DeliveredBatches:
         )
         if function is None:
             return batches
-        function = recorder.called(function, Cause.TRANSFORMS)
+        function = recorder.called(partial(mapped, function), Cause.TRANSFORMS)
         return _mapped(batches, function, pads=_pads(self.source))
 
 
@@ -119,6 +120,24 @@ def _mapped(batches: Delivered, batch_map: BatchMap, *, pads: bool) -> Delivered
             yield None if pads and size == 0 else batch_map(batch), mark, size
 
 
+def mapped(batch_map: BatchMap, batch: Any) -> Any:
+    """Return what the user's function makes of a batch.
+
+    Raises
+    ------
+    TransformError
+        If the function returns None.
+    """
+    found = batch_map(batch)
+    if found is None:
+        name = getattr(batch_map, "__qualname__", repr(batch_map))
+        raise TransformError(
+            f"batch_map returned None for a batch: return from {name} what the model takes; a "
+            "function that changes the batch in place must end with `return batch`"
+        )
+    return found
+
+
 def _pads(source: StreamingDataset) -> bool:
     """Whether padding replaces batches without rows."""
     return getattr(source._mdstorm.order, "padded_to", 0) > 0
@@ -137,7 +156,7 @@ def _without_rows(batch: Any) -> Any:
 
 def mapped_collate(batch_map: BatchMap, samples: list[Any]) -> Any:
     """Return what `batch_map` makes of PyTorch's default collation of a list of samples."""
-    return batch_map(default_collate(samples))
+    return mapped(batch_map, default_collate(samples))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from tests.mds_backend.loaders.loaders import Negative, Own, column, in_either_o
 from tests.mds_backend.small_datasets import write_dataset
 
 from mdstorm_backend import StreamingDataset
-from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, TransformError
 from mdstorm_backend.loaders.torch import moved_batches
 from mdstorm_backend.loaders.torch.moved_batches import map_tensors, on_device, repeated_rows
 
@@ -121,14 +121,25 @@ def test_all_batches_are_changed_and_those_delivered_are_counted(
 @pytest.mark.parametrize("persistent", [False, True])
 def test_it_is_called_in_the_worker_processes(url: str, persistent: bool) -> None:
     def where(batch: Any) -> Any:
-        return getattr(torch.utils.data.get_worker_info(), "id", None)
+        return getattr(torch.utils.data.get_worker_info(), "id", "main")
 
     loader = loader_in(
         "elastic", url, BATCH, batch_map=where, num_workers=2, persistent_workers=persistent
     )
     assert set(loader) == {0, 1}
     loader.close()
-    assert set(loader_in("elastic", url, BATCH, batch_map=where)) == {None}
+    assert set(loader_in("elastic", url, BATCH, batch_map=where)) == {"main"}
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+@pytest.mark.parametrize("kind", [StreamingDataset, Own])
+def test_batch_map_that_returns_none_is_an_error(url: str, kind: type, num_workers: int) -> None:
+    def forgetful(batch: Any) -> None:
+        batch["number"] += 1
+
+    loader = loader_in("elastic", url, BATCH, kind, batch_map=forgetful, num_workers=num_workers)
+    with pytest.raises(TransformError, match=r"batch_map returned None .*forgetful what the model"):
+        next(iter(loader))
 
 
 @pytest.mark.parametrize("kind", [StreamingDataset, Own])
