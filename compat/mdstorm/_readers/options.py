@@ -16,8 +16,9 @@ from mdstorm._datasets.decoded_source import DecodedSource
 from mdstorm._readers.arguments import ReaderArguments, no_cache_with
 from mdstorm._readers.schema_fields import select_fields
 from mdstorm._selection import shard_views
+from mdstorm._selection.described import described_predicate, name_of
 from mdstorm._selection.filters import Filters, RowFilter
-from mdstorm._selection.predicate_filter import PredicateFilter, described_predicate, name_of
+from mdstorm._selection.predicate_filter import PredicateFilter
 from mdstorm._transforms.pandas_transform import PandasTransform
 from mdstorm._transforms.process_transform import ProcessTransform, function_identity
 from mdstorm._transforms.row_transform import DeclaredTransform, RowTransform

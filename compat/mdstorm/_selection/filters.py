@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mdstorm._selection.predicate_filter import Mask, keep_rows, shortened, text_of
+from mdstorm._selection.described import shortened, text_of
+from mdstorm._selection.predicate_filter import Mask, keep_rows
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import choose_among
 from mdstorm_backend.format import Batch, Column, Schema, Values, as_arrow

@@ -1,12 +1,7 @@
-"""Apply predicates to rows, with one call per distinct value where possible.
-
-States hold a selection as text, and compare it when they are loaded: equal selections have the same
-text in every process.
-"""
+"""Apply predicates to rows, with one call per distinct value where possible."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -33,8 +28,6 @@ Mask = npt.NDArray[np.bool_]
 _BOOLEANS = (bool, np.bool_)
 #: Errors of functions that need scalars when they are given Series.
 _NEEDS_SCALARS = (AttributeError, TypeError, ValueError)
-#: Longer texts are cut off, and a hash of the whole text is appended.
-_LONGEST = 200
 
 
 class PredicateFilter:
@@ -318,45 +311,3 @@ _VECTORISED: dict[type[petastorm_predicates.PredicateBase], Callable[[Any, Field
     petastorm_predicates.in_reduce: _in_reduce,
     petastorm_predicates.in_pseudorandom_split: _by_distinct_value,
 }
-
-
-def described_predicate(predicate: petastorm_predicates.PredicateBase) -> str:
-    """Return the text of a predicate; for a user-defined one, the name of its class."""
-    return shortened(text_of(predicate))
-
-
-def text_of(value: Any) -> str:
-    """Return the text of a value, the same for equal numbers and for sets in any order."""
-    if isinstance(value, petastorm_predicates.PredicateBase):
-        name = type(value).__qualname__
-        is_ours = type(value).__module__ == petastorm_predicates.__name__
-        return f"{name}({', '.join(map(text_of, vars(value).values()))})" if is_ours else name
-    if callable(value):
-        return name_of(value)
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, (set, frozenset, list, tuple)):
-        texts = map(text_of, value)
-        return f"[{', '.join(texts if isinstance(value, (list, tuple)) else sorted(texts))}]"
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    # The default repr holds an address, which differs in the next process.
-    text = repr(value)
-    return type(value).__qualname__ if text == object.__repr__(value) else text
-
-
-def name_of(function: Any) -> str:
-    """Return the name of a function, or of the class of another callable.
-
-    The code does not count: an edited comment must not make a state unusable.
-    """
-    while hasattr(function, "func"):  # a partial
-        function = function.func
-    return str(getattr(function, "__qualname__", type(function).__qualname__))
-
-
-def shortened(text: str) -> str:
-    """Return a text that is not too long for a state, and differs if the whole text does."""
-    if len(text) <= _LONGEST:
-        return text
-    return f"{text[:_LONGEST]}… {hashlib.sha256(text.encode()).hexdigest()[:16]}"

@@ -222,8 +222,8 @@ def _lost(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 
 def _overflow(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> Mask:
     """Return which numbers are finite, but not in a float dtype."""
-    is_beyond: Mask = np.abs(values) > float(np.finfo(dtype).max)
-    return is_beyond & np.isfinite(values)
+    is_beyond: Mask = (np.abs(values) > float(np.finfo(dtype).max)) & np.isfinite(values)
+    return is_beyond
 
 
 def _changed(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> Mask:
@@ -232,7 +232,8 @@ def _changed(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> Mask:
     magnitudes = signed.astype(np.uint64)
     lowest_bits = magnitudes & (~magnitudes + np.uint64(1))
     odd_parts: npt.NDArray[np.uint64] = magnitudes // lowest_bits
-    return (odd_parts > _integers_of(dtype)[1]) | _overflow(magnitudes, dtype)
+    has_more: Mask = odd_parts > _integers_of(dtype)[1]
+    return has_more | _overflow(magnitudes, dtype)
 
 
 def _does_not_fit(

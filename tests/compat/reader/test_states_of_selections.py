@@ -1,7 +1,10 @@
 """A state goes on only with the filters, the predicate and the function that it was taken with."""
 
+import os
 import random
 import string
+import subprocess
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -14,7 +17,7 @@ import pytest
 from tests.mds_backend.small_datasets import write_dataset
 
 from mdstorm import predicates as by
-from mdstorm._selection.predicate_filter import described_predicate
+from mdstorm._selection.described import described_predicate
 from mdstorm.spark import SparkDatasetConverter
 from mdstorm.transform import TransformSpec
 from mdstorm_backend.errors import StateMismatchError, TransformError
@@ -59,6 +62,78 @@ class Low(by.PredicateBase):
         return self.test(values["id"])
 
 
+class Below(by.PredicateBase):
+    """Has a threshold, and something without a text of its own."""
+
+    def __init__(self, limit: float) -> None:
+        self.limit = limit
+        self.other = object()
+
+    def get_fields(self) -> set[str]:
+        return {"id"}
+
+    def do_include(self, values: Any) -> Any:
+        return values["id"] < self.limit
+
+
+class Between:
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+
+    def __call__(self, number: Any) -> Any:
+        return number < self.limit
+
+
+def less(limit: int, id: Any) -> Any:
+    return id < limit
+
+
+def lower(id: Any, *, limit: int) -> Any:
+    return id < limit
+
+
+def below(limit: int) -> Callable[[Any], Any]:
+    return lambda id: id < limit
+
+
+def among(values: Any) -> Callable[[Any], Any]:
+    return lambda id: any(id == value for value in values)
+
+
+def below_global(limit: int) -> Callable[[Any], Any]:
+    """Return a function of a notebook, whose variables are global."""
+    variables = {"limit": limit}
+    exec("def test(id):\n    return id < limit", variables)
+    found: Callable[[Any], Any] = variables["test"]  # type: ignore[assignment]
+    return found
+
+
+def commented(number: int) -> Callable[[Any], Any]:
+    """Return functions that differ in their comments and docstrings."""
+    variables: dict[str, Any] = {}
+    exec(
+        f"def test(id):\n    'Docstring {number}'\n    # comment {number}\n    return id < 600",
+        variables,
+    )
+    found: Callable[[Any], Any] = variables["test"]
+    return found
+
+
+def unplain(number: Any, marker: object = object()) -> Any:
+    return number < 600 or marker is None
+
+
+def recursive(limit: int) -> Callable[[Any], Any]:
+    def test(id: Any, again: bool = True) -> Any:
+        return test(id, False) if again else id < limit
+
+    return test
+
+
+def of(function: Any) -> dict[str, Any]:
+    return {"predicate": by.in_lambda(["id"], function)}
+
+
 SPLIT = partial(by.in_pseudorandom_split, [0.5, 0.5], predicate_field="id")
 #: Arguments with which the state is taken, and those with which it is loaded.
 OTHER: list[tuple[dict[str, Any], dict[str, Any]]] = [
@@ -76,6 +151,23 @@ OTHER: list[tuple[dict[str, Any], dict[str, Any]]] = [
         {"predicate": by.in_reduce([by.in_set(range(500), "id")], any)},
         {"predicate": by.in_reduce([by.in_set(range(500), "id")], all)},
     ),
+    (of(lambda id, k=600: id < k), of(lambda id, k=900: id < k)),
+    (of(lambda id, *, k=600: id < k), of(lambda id, *, k=900: id < k)),
+    (of(lambda id: id < 600), of(lambda id: id < 900)),
+    (of(lambda id: id % 3 == 2), of(lambda id: id % 2 == 3)),
+    (of(lambda id: id in {7, 8}), of(lambda id: id in {7, 9})),
+    (of(lambda id: any(id == n for n in (7, 8))), of(lambda id: any(id == n for n in (7, 9)))),
+    (of(below(600)), of(below(900))),
+    (of(among([7, 8])), of(among([7, 9]))),
+    (of(among(np.array([7, 8]))), of(among(np.array([7, 9])))),
+    (of(among({7: "a"})), of(among({8: "a"}))),
+    (of(below_global(600)), of(below_global(900))),
+    (of(partial(less, 600)), of(partial(less, 900))),
+    (of(partial(lower, limit=600)), of(partial(lower, limit=900))),
+    (of(Between(600)), of(Between(900))),
+    (of(Between(600).__call__), of(even)),
+    ({"predicate": Low(even)}, {"predicate": Low(odd)}),
+    ({"predicate": Below(600)}, {"predicate": Below(900)}),
     ({"transform_spec": TransformSpec(same)}, {"transform_spec": TransformSpec(doubled)}),
     ({"transform_spec": TransformSpec(same)}, {}),
 ]
@@ -86,11 +178,14 @@ SAME: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ),
     ({"filters": [("id", "in", {7, 8, 9})]}, {"filters": [("id", "in", [9, 8, 7])]}),
     ({"predicate": by.in_set({1, 2, 3}, "id")}, {"predicate": by.in_set([3, 2, 1, 1], "id")}),
-    (
-        {"predicate": by.in_lambda(["id"], lambda id: id < 600)},
-        {"predicate": by.in_lambda(["id"], lambda id: id <= 599)},
-    ),
-    ({"predicate": Low(even)}, {"predicate": Low(lambda id: id % 2 == 0)}),
+    (of(lambda id: id < 600), of(lambda id: not id >= 600)),
+    (of(commented(1)), of(commented(2))),
+    (of(among({7, 8})), of(among({8, 7}))),
+    (of(partial(less, 600)), of(partial(less, np.int64(600)))),
+    (of(unplain), of(partial(unplain))),
+    (of(recursive(600)), of(recursive(600))),
+    ({"predicate": Low(even)}, {"predicate": Low(even)}),
+    ({"predicate": Below(600)}, {"predicate": Below(600.0)}),
     (
         {"transform_spec": TransformSpec(partial(doubled))},
         {"transform_spec": TransformSpec(doubled)},
@@ -136,6 +231,48 @@ def test_a_predicate_is_known_by_its_values_in_any_order() -> None:
     texts = {described_predicate(by.in_intersection(range(n), "id")) for n in (100, 101)}
     assert len(texts) == 2
     assert max(map(len, texts)) < 300
+
+
+PROGRAM = """
+from mdstorm import predicates as by
+from mdstorm._selection.described import described_predicate
+
+limit, words = 3, {"b", "a", "c"}
+
+class Own(by.PredicateBase):
+    def __init__(self):
+        self.kinds, self.thing = frozenset("xyz"), object()
+    def get_fields(self):
+        return {"id"}
+    def do_include(self, values):
+        return values["id"] in {"q", "r", "s"}
+
+def chosen(id, kept=frozenset("klm")):
+    return id in words or id in {"d", "e"} or id in kept or id < limit
+
+print(described_predicate(by.in_lambda(["id"], chosen)))
+two = [Own(), by.in_set(["h", "g", "f"], "id")]
+print(described_predicate(by.in_reduce(two, lambda found: found[0])))
+"""
+
+
+def test_text_of_a_predicate_is_the_same_in_every_process() -> None:
+    texts = {
+        subprocess.run(
+            [sys.executable, "-c", PROGRAM],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert texts == {
+        "in_lambda(['id'], chosen using ['d', 'e'], kept=['k', 'l', 'm'], limit=3, "
+        "words=['a', 'b', 'c'], None)\n"
+        "in_reduce([Own using kinds=['x', 'y', 'z'], 'id', ['q', 'r', 's'], "
+        "in_set(['f', 'g', 'h'], 'id')], <lambda> using 0)\n"
+    }
 
 
 class World:

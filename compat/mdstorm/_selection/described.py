@@ -1,0 +1,164 @@
+"""Describe selections as text, for states.
+
+A state holds its selection as text, which is compared when the state is loaded: equal selections
+have the same text in every process. The text of a function has no address and no bytecode, only its
+name and the plain values it uses: constants, defaults, variables of enclosing functions and global
+variables.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import sys
+from collections.abc import Iterator
+from decimal import Decimal
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from mdstorm import predicates as petastorm_predicates
+
+#: Longer texts are cut off, and a hash of the whole text is appended.
+_LONGEST = 200
+_SCALARS = (int, float, complex, str, bytes, Decimal, datetime.date, datetime.time)
+_PLAIN = (*_SCALARS, datetime.timedelta, np.generic, type(None))
+#: Set in `CodeType.co_flags` of functions whose first constant is a docstring, from Python 3.14.
+_HAS_DOCSTRING = 0x4000000
+
+
+def described_predicate(predicate: petastorm_predicates.PredicateBase) -> str:
+    """Return the text of a predicate."""
+    return shortened(text_of(predicate))
+
+
+def text_of(value: Any) -> str:
+    """Return the text of a value, the same for equal numbers and for sets in any order."""
+    if isinstance(value, petastorm_predicates.PredicateBase):
+        name = type(value).__qualname__
+        if type(value).__module__ == petastorm_predicates.__name__:
+            return f"{name}({', '.join(map(text_of, vars(value).values()))})"
+        return _with_parts(name, [*_attributes(value), *_values_in(type(value).do_include)])
+    if callable(value):
+        return _text_of_function(value)
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, np.ndarray):
+        digest = hashlib.sha256(value.tobytes()).hexdigest()
+        return f"{value.dtype}{list(value.shape)} {digest[:16]}"
+    if isinstance(value, (set, frozenset, list, tuple)):
+        texts = map(text_of, value)
+        return f"[{', '.join(texts if isinstance(value, (list, tuple)) else sorted(texts))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{text_of(key)}: {text_of(v)}' for key, v in value.items())}}}"
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    # The default repr holds an address, which differs in the next process.
+    text = repr(value)
+    return type(value).__qualname__ if text == object.__repr__(value) else text
+
+
+def name_of(function: Any) -> str:
+    """Return the name of a function, or of the class of another callable.
+
+    The code does not count: an edited comment must not make a state unusable.
+    """
+    while hasattr(function, "func"):  # a partial
+        function = function.func
+    return str(getattr(function, "__qualname__", type(function).__qualname__))
+
+
+def shortened(text: str) -> str:
+    """Return a text that is not too long for a state, and differs if the whole text does."""
+    if len(text) <= _LONGEST:
+        return text
+    return f"{text[:_LONGEST]}… {hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def _text_of_function(function: Any) -> str:
+    parts: list[str] = []
+    name = name_of(function)
+    while hasattr(function, "func"):  # a partial
+        parts += _named({f"argument {n}": one for n, one in enumerate(function.args)})
+        parts += _named(function.keywords)
+        function = function.func
+    if not hasattr(function, "__code__") and not isinstance(function, type):
+        parts += _attributes(function)
+        function = type(function).__call__
+    return _with_parts(name, [*_values_in(function), *parts])
+
+
+def _with_parts(name: str, parts: list[str]) -> str:
+    return f"{name} using {', '.join(parts)}" if parts else name
+
+
+def _attributes(thing: Any) -> list[str]:
+    """Describe the plain attributes of an object."""
+    return _named(getattr(thing, "__dict__", {}))
+
+
+def _named(values: dict[str, Any]) -> list[str]:
+    """Describe plain values, and functions by their names, which may call each other."""
+    found = {
+        name: name_of(value) if callable(value) else text_of(value) if _is_plain(value) else None
+        for name, value in values.items()
+    }
+    return [f"{name}={text}" for name, text in found.items() if text is not None]
+
+
+def _values_in(function: Any) -> list[str]:
+    """Describe the plain values that a function uses; none if it was not written in Python."""
+    function = getattr(function, "__func__", function)  # of a method
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return []
+    codes = list(_codes_of(code))
+    constants = (text_of(constant) for one in codes for constant in _constants_of(one))
+    parameters = code.co_varnames[: code.co_argcount]
+    defaults = function.__defaults__ or ()
+    named = dict(zip(parameters[len(parameters) - len(defaults) :], defaults, strict=True))
+    named |= function.__kwdefaults__ or {}
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            named[name] = cell.cell_contents
+        except ValueError:  # not assigned yet
+            continue
+    found = function.__globals__
+    used = sorted({name for one in codes for name in one.co_names if name in found})
+    variables = {name: found[name] for name in used if _is_plain(found[name])}
+    return [*dict.fromkeys(constants), *_named(named), *_named(variables)]
+
+
+def _codes_of(code: CodeType) -> Iterator[CodeType]:
+    """Yield the code of a function, and of the functions and comprehensions within it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes_of(constant)
+
+
+def _constants_of(code: CodeType) -> Iterator[Any]:
+    """Yield the plain constants of a code object, without its docstring."""
+    constants = code.co_consts
+    has_docstring = (
+        bool(code.co_flags & _HAS_DOCSTRING)
+        if sys.version_info >= (3, 14)
+        else not code.co_name.startswith("<") and isinstance(constants[0], str)
+    )
+    for constant in constants[has_docstring:]:
+        # Python 3.10 has the qualified names of inner functions among the constants.
+        is_name = isinstance(constant, str) and ".<locals>." in constant
+        if constant is not None and _is_plain(constant) and not is_name:
+            yield constant
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether the text of a value determines the value."""
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return all(map(_is_plain, value))
+    if isinstance(value, dict):
+        return all(_is_plain(key) and _is_plain(one) for key, one in value.items())
+    if isinstance(value, np.ndarray):
+        return not value.dtype.hasobject
+    return isinstance(value, _PLAIN)
