@@ -183,10 +183,16 @@ def packed(batch: Any) -> Any:
     # Largest element size first, so that every tensor is aligned for its dtype.
     order = sorted(range(len(found)), key=lambda number: -found[number].element_size())
     return _Packed(
-        torch.cat([found[number].contiguous().reshape(-1).view(torch.uint8) for number in order]),
+        torch.cat([_bytes_of(found[number]) for number in order]),
         [(n, found[n].dtype, found[n].shape, found[n].nbytes) for n in order],
         rest,
     )
+
+
+def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:
+    # A tensor without elements counts as contiguous with any strides, but `view` refuses some.
+    whole = tensor.contiguous() if tensor.numel() else torch.empty(0)
+    return whole.reshape(-1).view(torch.uint8)
 
 
 def _is_small(value: Any) -> bool:

@@ -191,7 +191,8 @@ class Workers:
     def __init__(self, batches: DeliveredBatches, options: Mapping[str, Any]) -> None:
         self._options = batches.rest.options
         self.is_busy = False
-        if not all(column.is_numpy() for column in self._options.schema):
+        # The columns of streams may differ if samples are made one by one.
+        if not all(column.is_numpy() for column in self._options.dataset.schema):
             set_up_arrow()  # once, rather than in each process
         context, count = _context_of(options), batches.rest.batching.num_workers
         self._queues = [context.SimpleQueue() for _ in range(count)]

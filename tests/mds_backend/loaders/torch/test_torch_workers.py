@@ -8,19 +8,29 @@ import select
 import signal
 import sys
 from collections.abc import Callable
+from io import BytesIO
 from itertools import islice
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from subprocess import PIPE, Popen, check_output
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 from tests.mds_backend.loaders.loaders import column, taken, torch_loader
-from tests.mds_backend.small_datasets import write_numbers
+from tests.mds_backend.small_datasets import write_dataset, write_numbers
 from torch.utils.data._utils.pin_memory import pin_memory
 
-from mdstorm_backend import Dataset, MDSWriter, Stream, StreamingDataLoader, StreamingDataset
+from mdstorm_backend import (
+    Dataset,
+    ExactOrder,
+    MDSWriter,
+    Stream,
+    StreamingDataLoader,
+    StreamingDataset,
+)
 from mdstorm_backend.errors import DatasetNotFoundError
 from mdstorm_backend.loaders.torch.moved_batches import packed, unpacked
 
@@ -75,6 +85,62 @@ def test_small_tensors_of_a_batch_travel_in_one_piece() -> None:
     assert none is None
     torch.testing.assert_close({name: named[name] for name in tensors}, tensors)
     torch.testing.assert_close(ids, tensors["ids"])
+
+
+def test_empty_batch_travels_with_the_layouts_of_views() -> None:
+    table = torch.arange(12).reshape(6, 2)
+    batch = {"column": table[:0, 1], "other": table[:, 1][3:3], "rows": table[:0]}
+    found = unpacked(packed(batch))
+    torch.testing.assert_close(found, batch)
+    assert {name: tensor.dtype for name, tensor in found.items()} == dict.fromkeys(
+        batch, torch.int64
+    )
+
+
+def test_workers_send_the_empty_last_batch_of_a_rank(tmp_path: Path) -> None:
+    columns = {"number": range(64), "other": range(64)}
+    dataset = write_dataset(tmp_path / "data", columns, dict.fromkeys(columns, "long"))
+    order = ExactOrder(seed=7)
+    sizes, rows = [], []
+    for rank in range(3):
+        source = StreamingDataset(local=dataset.url, batch_size=1, order=order, world=(rank, 3))
+        batches = [*StreamingDataLoader(source, batch_size=1, num_workers=1)]
+        sizes.append([len(batch["number"]) for batch in batches])
+        rows += [row for batch in batches for row in batch["number"].tolist()]
+    assert sorted(rows) == list(range(64))
+    assert sorted(sizes) == [[1] * 21 + [0], [1] * 21 + [0], [1] * 22]
+
+
+class Decoded(StreamingDataset):
+    """Makes pictures of a column that is bytes in one stream, and an image in the other."""
+
+    def __getitem__(self, index: Any) -> Any:
+        picture = super().__getitem__(index)["picture"]
+        if isinstance(picture, bytes):
+            picture = Image.open(BytesIO(picture))
+        return int(np.asarray(picture)[0, 0])
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_workers_read_streams_whose_columns_have_different_types(
+    tmp_path: Path, persistent: bool
+) -> None:
+    for folder, encoding, first in (("raw", "bytes", 0), ("decoded", "png", 10)):
+        with MDSWriter(out=str(tmp_path / folder), columns={"picture": encoding}) as writer:
+            for n in range(first, first + 10):
+                image: Any = Image.new("L", (2, 2), n)
+                if encoding == "bytes":
+                    image.save(memory := BytesIO(), format="png")
+                    image = memory.getvalue()
+                writer.write({"picture": image})
+    streams = [Stream(local=str(tmp_path / folder)) for folder in ("raw", "decoded")]
+    dataset = Decoded(streams=streams, batch_size=4)
+    loader = StreamingDataLoader(
+        dataset, batch_size=4, num_workers=1, persistent_workers=persistent
+    )
+    for _ in range(2):
+        assert sorted(value for batch in loader for value in batch.tolist()) == list(range(20))
+    loader.close()
 
 
 @pytest.mark.parametrize("batch", [torch.ones(3), {"x": torch.ones(3), "t": ["a"]}, [1, 2], None])
