@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock, Mock, NonCallableMock
 
 import numpy as np
 import pytest
@@ -198,3 +199,24 @@ def test_a_part_that_the_loader_of_columns_lacks_is_named(ten: str) -> None:
 
     with pytest.raises(UnsupportedArgumentError, match="override _iter_impl"):
         Own(batch_reader(ten))
+
+
+@with_each
+@pytest.mark.parametrize("batched", [True, False])
+def test_mock_of_a_reader_yields_what_its_iterator_does(class_: Any, batched: bool) -> None:
+    numbers_read = [np.arange(4)] if batched else list(np.arange(4))
+    reader = MagicMock(batched_output=batched)
+    reader.__iter__.side_effect = lambda: iter(items(number=numbers_read))
+    with class_(reader, 3) as loader:
+        for _ in range(2):
+            assert numbers(loader) == [[0, 1, 2], [3]]
+    reader.stop.assert_called_once_with()
+
+
+@with_each
+@pytest.mark.parametrize("mock", [Mock, MagicMock, NonCallableMock])
+def test_loader_is_made_over_a_mock_that_was_not_set_up(class_: Any, mock: Any) -> None:
+    loader = class_(mock())
+    assert loader.batch_size == 1
+    if mock is MagicMock:
+        assert list(loader) == []
