@@ -203,6 +203,32 @@ def test_threads_of_a_generator_that_is_let_go_of_are_waited_for_by_who_owns_it(
     assert work.ended.is_set()
 
 
+def test_work_that_has_not_begun_is_cancelled_when_a_pass_is_closed(work: Work) -> None:
+    called: list[int] = []
+    all_submitted = threading.Event()
+
+    def items() -> Iterator[int]:
+        yield from range(5)
+        all_submitted.set()
+
+    def call(number: int) -> int:
+        called.append(number)
+        assert all_submitted.wait(SECONDS)
+        return work(number)
+
+    def results() -> Generator[int, None, None]:
+        with Prefetcher(1, 10) as prefetcher:
+            yield from prefetcher.map(call, items())
+
+    generator = results()
+    assert next(generator) == 0
+    assert work.begun.wait(SECONDS)
+    generator.close()
+    work.go.set()
+    join_threads()
+    assert called == [0, 1]
+
+
 def test_the_garbage_may_be_collected_by_a_thread_of_its_own(work: Work) -> None:
     class Cycle:
         def __init__(self) -> None:

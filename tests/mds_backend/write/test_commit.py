@@ -1,7 +1,9 @@
 """Shards are stored, and a dataset is committed or removed: what fails, and what is left."""
 
 import errno
+import re
 import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,8 +15,16 @@ from tests.mds_backend.small_datasets import array_of, plan, write_dataset, writ
 from mdstorm_backend.errors import CredentialsError, DatasetExistsError, StorageError, WriteError
 from mdstorm_backend.format.index import Index
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write import directories
-from mdstorm_backend.write.commit import clean_up, publish, remove_dataset, write_index
+from mdstorm_backend.write import commit, directories
+from mdstorm_backend.write.commit import (
+    clean_up,
+    list_unfinished,
+    mark_directory,
+    publish,
+    remove_dataset,
+    remove_unfinished,
+    write_index,
+)
 from mdstorm_backend.write.full_shard import FullShard, ShardFormat, ShardStore
 
 FIELDS = {"number": "long"}
@@ -328,3 +338,25 @@ def test_what_cannot_be_taken_back_is_logged(
     monkeypatch.setattr(Location, "remove", refuse)
     store.remove_all()
     assert "could not clean up" in caplog.text
+
+
+def test_unfinished_job_without_locks_is_listed_after_a_day(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    job = Location.of("memory://unfinished-jobs/job-1")
+    mark_directory(job)
+    job.write("part-00000-0123abcd-0.00000.mds", [b"1234"])
+    days = 0
+    now = SimpleNamespace(time=lambda: time.time() + days * 86_400)
+    monkeypatch.setattr(commit, "time", now)
+    parent, names = "memory://unfinished-jobs", re.compile("job-.*")
+    assert list(list_unfinished(parent, names)) == []
+    days = 1
+    (found,) = list_unfinished(parent, names)
+    assert (found.shards, found.bytes) == (1, 4)
+    days = 0
+    remove_unfinished(job)
+    assert "part-00000-0123abcd-0.00000.mds" in job.list_names()
+    days = 1
+    remove_unfinished(job)
+    assert job.list_names() == ["_mdstorm"]

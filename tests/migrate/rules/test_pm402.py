@@ -16,6 +16,15 @@ def test_a_constraint_has_no_extras() -> None:
 
 
 @each(
+    '[project]\nmatrix = [\n  ["a", "b"],\n]\ndependencies = ["{}"]\n',
+    '[dependency-groups]\ndocs = [\n  {{include-group = "x"}}, [\n"y" ]\n]\ntest = ["{}"]\n',
+    "[tool.pdm.dev-dependencies]\nx = [\n['a = 1', 'b'],\n'{}']\n",
+)
+def test_lines_within_arrays_are_neither_tables_nor_keys(text: str) -> None:
+    check_rewrite(text.format("petastorm"), text.format("mdstorm"), PATH)
+
+
+@each(
     ("'^0.11'", "'*'"),
     ("{version = '>=0.9', optional = true}", "{version = '*', optional = true}"),
     ("{ version = '0.11.5', extras = ['opencv'] }", "{ version = '*', extras = ['images'] }"),
