@@ -72,9 +72,9 @@ def make_spark_converter(
     ----------
     df : pyspark.sql.DataFrame, str or path
         The frame, from a classic or a Spark Connect session. Or the path or URL of Parquet files, a
-        Delta table or an MDS dataset, on Databricks on DBFS: the files are read in place, only
-        `decimals`, `version` and `timestamp` apply, and `SparkDatasetConverter.delete` removes
-        nothing.
+        Delta table or an MDS dataset, on Databricks on DBFS: the files are read in place, with
+        their own floating-point types. Of the other arguments only `decimals`, `version` and
+        `timestamp` apply, and `SparkDatasetConverter.delete` removes nothing.
     parquet_row_group_size_bytes : int, optional
         Largest size of an uncompressed shard in bytes, by default 32 MiB; None or 0 mean 64 MiB.
     compression_codec : str, optional
@@ -114,8 +114,9 @@ def make_spark_converter(
     Raises
     ------
     InvalidArgumentError
-        If no parent cache directory is configured, `dtype` or `decimals` is unknown, or `version`
-        or `timestamp` is passed for anything that is not a Delta table.
+        If no parent cache directory is configured, `dtype` or `decimals` is unknown, `version` or
+        `timestamp` is passed for anything that is not a Delta table, or `cache_key`, `keep` or
+        `compression_codec` for a path.
     CompressionCodecError
         If `compression_codec` is unknown.
     UnsupportedTypeError
@@ -153,6 +154,9 @@ def make_spark_converter(
     if isinstance(df, os.PathLike):
         df = str(url_of(df))
     if isinstance(df, str):
+        check_float_dtype(dtype)
+        given = {"cache_key": cache_key, "keep": keep, "compression_codec": compression_codec}
+        _check_not_given(df, given)
         return _converter_of_path(df, decimals, as_of)
     session = session_of(df)
     parent = copies.parent_cache_dir(session, parent_cache_dir_url)
@@ -179,8 +183,8 @@ def make_spark_converter(
         # A name in Petastorm's pattern: time, application, unique id.
         application = jobs.read_conf(session, "spark.app.id") or "unknown"
         dir_url = f"{parent}/{datetime.now():%Y%m%d%H%M%S}-appid-{application}-{uuid.uuid4()}"
-        if dtype is not None:
-            _tell_of_dtype(dtype)
+        if dtype is not None and any(column.is_floating for column in plan):
+            _warn_of_dtype(dtype)
         if staged_in is None:
             jobs.materialize(df, dir_url, **options)
         else:
@@ -199,9 +203,19 @@ def make_spark_converter(
 
 
 @cache
-def _tell_of_dtype(dtype: str) -> None:
+def _warn_of_dtype(dtype: str) -> None:
     """Log once per process that floating-point columns are converted."""
     _logger.warning("Converting floating-point columns to %s", dtype)
+
+
+def _check_not_given(path: str, arguments: dict[str, Any]) -> None:
+    """Raise InvalidArgumentError for an argument that applies only to copies."""
+    for name, value in arguments.items():
+        if value is not None:
+            raise errors.InvalidArgumentError(
+                f"{name}={value!r} applies to a copy, but {path!r} is read in place: leave {name} "
+                "out, or pass a DataFrame, such as spark.read.parquet(…)"
+            )
 
 
 def _converter_of_path(path: str, decimals: str | None, as_of: AsOf) -> SparkDatasetConverter:

@@ -22,7 +22,10 @@ from mdstorm_backend.format.values.arrow_types import SparkType
 _REMEDIES = {
     "void": "it has no values to store; drop it or give it a type with CAST(… AS STRING)",
     "variant": "convert it with to_json(column) or variant_get(column, path, type)",
-    "interval": "convert it to months or to a number with extract(…)",
+    "interval": "convert it to months: extract(YEAR FROM column) * 12 + extract(MONTH FROM column)",
+    "time": "convert it to text with CAST(column AS STRING), or to a number with extract(…)",
+    "geometry": "convert it to well-known binary with st_asbinary(column)",
+    "geography": "convert it to well-known binary with st_asbinary(column)",
 }
 
 

@@ -12,7 +12,7 @@ from tests.compat.spark.converters import IN_ORDER, with_torch
 from tests.conftest import runs_python_on_executors
 from tests.naming import value_id
 
-from mdstorm._spark.make_converter import _tell_of_dtype, mds_compression
+from mdstorm._spark.make_converter import _warn_of_dtype, mds_compression
 from mdstorm.errors import CompressionCodecError, NotADataFrameError, NotOnDriverError
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 from mdstorm_backend.datasets.dataset import open_dataset
@@ -57,12 +57,15 @@ def test_the_row_group_size_is_the_shard_size(spark: Any, cache_dir: Path) -> No
 def test_float_conversion_is_logged_once_in_a_process(
     spark: Any, cache_dir: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    _tell_of_dtype.cache_clear()  # other tests have been told
+    _warn_of_dtype.cache_clear()  # other tests have been told
     with caplog.at_level(logging.WARNING, "mdstorm"):
-        for rows in (3, 3, 4):
-            make_spark_converter(spark.range(rows))
-        make_spark_converter(spark.range(3), dtype="float64")
-        make_spark_converter(spark.range(3), dtype=None)
+        make_spark_converter(spark.range(3))
+        assert not caplog.records
+        floats = [spark.range(rows).selectExpr("id * 0.5D AS x") for rows in (3, 3, 4)]
+        for frame in floats:
+            make_spark_converter(frame)
+        make_spark_converter(spark.range(3).selectExpr("array(0.5D) AS x"), dtype="float64")
+        make_spark_converter(floats[0], dtype=None)
     texts = [record.getMessage() for record in caplog.records]
     assert [text for text in texts if text.startswith("Converting")] == [
         f"Converting floating-point columns to {dtype}" for dtype in ("float32", "float64")

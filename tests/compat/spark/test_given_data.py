@@ -72,8 +72,25 @@ def test_data_of_the_user_are_never_deleted(
     assert (names(directory), deleted) == (before, [])
 
 
-def test_other_arguments_are_ignored(data: Path) -> None:
-    converter = make_spark_converter(str(data), "many", "no codec", "no dtype")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"dtype": "float16"}, "dtype float16 is not supported"),
+        ({"dtype": float}, "dtype .*float.* is not supported"),
+        ({"cache_key": "one"}, "cache_key='one' applies to a copy, but '.*' is read in place"),
+        ({"keep": True}, "keep=True applies to a copy"),
+        ({"compression_codec": "snappy"}, "compression_codec='snappy' applies to a copy"),
+    ],
+)
+def test_arguments_for_copies_are_refused_for_files_in_place(
+    data: Path, arguments: Any, message: str
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        make_spark_converter(str(data), **arguments)
+
+
+def test_shard_size_is_ignored_for_files_in_place(data: Path) -> None:
+    converter = make_spark_converter(str(data), 1 << 20)
     (batch,) = with_torch(converter, schema_fields=["x"], **IN_ORDER)
     assert batch["x"][1] == 0.25
 
