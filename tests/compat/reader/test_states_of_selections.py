@@ -157,6 +157,7 @@ OTHER: list[tuple[dict[str, Any], dict[str, Any]]] = [
     (of(lambda id: id % 3 == 2), of(lambda id: id % 2 == 3)),
     (of(lambda id: id in {7, 8}), of(lambda id: id in {7, 9})),
     (of(lambda id: any(id == n for n in (7, 8))), of(lambda id: any(id == n for n in (7, 9)))),
+    (of(lambda id: any(id < n + 6 for n in (9,))), of(lambda id: any(id < n + 7 for n in (9,)))),
     (of(below(600)), of(below(900))),
     (of(among([7, 8])), of(among([7, 9]))),
     (of(among(np.array([7, 8]))), of(among(np.array([7, 9])))),

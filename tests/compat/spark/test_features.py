@@ -218,6 +218,7 @@ def test_columns_that_cannot_be_stacked_are_named(tmp_path: Path, batches: Batch
         (["flag", "a"], True, np.float32),
         (["label", "flag"], True, np.int64),
         (["n", "m"], "int32", np.int32),
+        (["label", "flag"], "uint16", np.int32),  # promoted as a column is
         (["a", "b"], "float16", np.float16),
         (["a", "b"], np.dtype("int64"), np.int64),
     ],
