@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,11 +15,13 @@ except ModuleNotFoundError:
     raise
 
 from mdstorm._spark.converter import SparkDatasetConverter
-from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
+from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, StateMismatchError
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.loaders import Statistics
 from mdstorm_backend.loaders.torch import StreamingDataLoader
 from mdstorm_backend.order import find_world
+
+_logger = logging.getLogger(__name__)
 
 _SPLITS = ("train", "val", "test", "predict")
 
@@ -64,6 +67,9 @@ class ConverterLoaders(Described):
     InvalidArgumentError
         If `num_epochs` is None, or `data_loader_fn` is passed.
     """
+
+    #: The Trainer, which Lightning sets.
+    trainer: Any
 
     def __init__(
         self,
@@ -137,19 +143,40 @@ class ConverterLoaders(Described):
         return {split: loader.statistics() for split, loader in self.loaders.items()}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state for Lightning's checkpoint; the training loader has its own."""
-        is_counted = "train" not in self.loaders or self.loaders["train"]._mdstorm.has_length
-        return {"world_size": self._world_size, "is_counted": is_counted}
+        """Return the position in the training data, for Lightning's checkpoint."""
+        training = self.loaders.get("train")
+        return {
+            "world_size": self._world_size,
+            "is_counted": training is None or training._mdstorm.has_length,
+            "train": None if training is None else training.state_dict(),
+        }
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Hide the length of the training data if the number of processes has changed.
+        """Resume training at the position of a checkpoint.
 
-        Lightning uses the length of its first epoch for all epochs, but after a resume that epoch
-        is only the rest of one. Without a length, Lightning trains until the loader ends.
+        Lightning also keeps the states of loaders, but loads them only into loaders that it has not
+        requested earlier. It calls this method before it requests them.
+
+        If the number of processes has changed, the length of the training data is hidden. Lightning
+        uses the length of its first epoch for all epochs, but after a resume that epoch is only the
+        rest of one. Without a length, Lightning trains until the loader ends.
         """
+        trainer = self.trainer
+        is_evaluating = trainer is not None and (trainer.evaluating or trainer.predicting)
+        if "train" not in self._converters or is_evaluating:
+            return
+        loader = self._loader("train")
         is_same = state_dict["is_counted"] and state_dict["world_size"] == self._world_size
-        if "train" in self._converters:
-            self._loader("train")._mdstorm.has_length = is_same
+        loader._mdstorm.has_length = is_same
+        position = state_dict.get("train")  # which early checkpoints do not have
+        if position is None:
+            return
+        try:
+            loader.load_state_dict(position)
+        except StateMismatchError as error:
+            # After an epoch, training may continue with other data. Within an epoch, Lightning
+            # loads the same state again, which raises.
+            _logger.info("the training data is read from its beginning: %s", error)
 
     @property
     def _world_size(self) -> int:

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 import torch
-from tests.trainers.programs.support import converter_of, loader_of
+from tests.trainers.programs.support import converter_of, keep_all, loader_of
 
+from mdstorm import TransformSpec
 from mdstorm._readers.options import _next_epochs
 
 pl: Any = pytest.importorskip("lightning.pytorch")
@@ -16,22 +17,45 @@ EPOCHS = 4
 
 
 class Model(pl.LightningModule):  # type: ignore[misc]
-    """Keeps the rows of each epoch."""
+    """Keeps the rows of each epoch.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    counts_in : str
+        The hook that reads the Trainer's number of steps, which makes it ask for the training data:
+        "setup", "configure_optimizers", or "" for none.
+    """
+
+    def __init__(self, counts_in: str = "") -> None:
         super().__init__()
         self.layer = torch.nn.Linear(1, 1)
+        self.counts_in = counts_in
         self.rows: dict[int, list[int]] = {}
+        self.validated: dict[int, list[int]] = {}
+
+    def setup(self, stage: str) -> None:
+        if self.counts_in == "setup":
+            assert self.trainer.estimated_stepping_batches
 
     def training_step(self, batch: Any, batch_idx: int) -> Any:
-        self.rows.setdefault(self.current_epoch, []).extend(batch["number"].tolist())
-        return self.layer(batch["x"][:, None]).mean()
+        batches = batch if isinstance(batch, list) else [batch]
+        for each in batches:
+            self.rows.setdefault(self.current_epoch, []).extend(each["number"].tolist())
+        return self.layer(batches[0]["x"][:, None]).mean()
 
     def validation_step(self, batch: Any, batch_idx: int) -> None:
-        pass
+        if not self.trainer.sanity_checking:
+            self.validated.setdefault(self.current_epoch, []).extend(batch["number"].tolist())
 
     def configure_optimizers(self) -> Any:
-        return torch.optim.SGD(self.parameters(), lr=0.1)
+        optimizer = torch.optim.SGD(self.parameters(), lr=0.1)
+        if self.counts_in != "configure_optimizers":
+            return optimizer
+        steps = self.trainer.estimated_stepping_batches
+        if steps == -1:  # loaders without a length
+            return optimizer
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=steps)
+        return [optimizer], [{"scheduler": schedule, "interval": "step"}]
 
 
 class MadeAnew(pl.LightningDataModule):  # type: ignore[misc]
@@ -51,22 +75,31 @@ def data_of(kind: str, url: str) -> dict[str, Any]:
     _next_epochs.clear()
     if kind == "made anew":
         return {"datamodule": MadeAnew(converter)}
-    if kind in ("module", "validated module"):
-        splits = {"val": converter} if kind == "validated module" else {}
-        return {"datamodule": StreamingDataModule(train=converter, batch_size=100, **splits)}
+    if kind.endswith("module"):
+        options: dict[str, Any] = {"val": converter} if kind == "validated module" else {}
+        if kind == "transformed module":  # so that there is no length
+            options = {"transform_spec": TransformSpec(keep_all)}
+        return {"datamodule": StreamingDataModule(train=converter, batch_size=100, **options)}
+    if kind == "two loaders":
+        return {"train_dataloaders": [loader_of(url, "converter"), loader_of(url, "converter")]}
     return {"train_dataloaders": loader_of(url, kind)}
 
 
-def trainer_of(at: Path, epochs: int, **options: Any) -> Any:
-    checkpoint = pl.callbacks.ModelCheckpoint(dirpath=at, filename="{epoch}", save_top_k=-1)
+def trainer_of(at: Path, epochs: int, *, save_at: int | None = None, **options: Any) -> Any:
+    """Make a Trainer that writes a checkpoint after each epoch, or after some number of steps."""
+    saved = {"filename": "{epoch}"} if save_at is None else {"every_n_train_steps": save_at}
+    checkpoint = pl.callbacks.ModelCheckpoint(dirpath=at, save_top_k=-1, **saved)
     quiet = dict.fromkeys(("logger", "enable_progress_bar", "enable_model_summary"), False)
     return pl.Trainer(
-        accelerator="cpu", max_epochs=epochs, callbacks=[checkpoint], **quiet, **options
+        max_epochs=epochs,
+        callbacks=[checkpoint],
+        **{"accelerator": "cpu", **quiet, **options},
     )
 
 
 def fit(data: dict[str, Any], at: Path, epochs: int = EPOCHS, **options: Any) -> list[list[int]]:
     """Return the rows of each epoch, none for those that were not trained on."""
-    model, resumed = Model(), options.pop("ckpt_path", None)
+    model = options.pop("model", None) or Model()
+    resumed = options.pop("ckpt_path", None)
     trainer_of(at, epochs, **options).fit(model, **data, ckpt_path=resumed, weights_only=False)
     return [model.rows.get(epoch, []) for epoch in range(epochs)]

@@ -109,10 +109,17 @@ def restore_in_lightning(module: ModuleType) -> None:
     of this epoch or of later ones would be left out.
 
     Lightning's API does not let loaders say that their states also hold between epochs, or that a
-    length is that of one epoch. So this wraps ``_FitLoop._load_combined_loader_states``. Tried with
-    Lightning 2.6.6, in both of its packages.
+    length is that of one epoch. So this wraps ``_FitLoop._load_combined_loader_states``.
+
+    Lightning loads no states into loaders that it has requested before it reads the checkpoint's
+    loops, as it does for a model whose ``configure_optimizers`` or ``setup`` reads
+    ``trainer.estimated_stepping_batches`` (its issue 20550). It has no hook between that moment and
+    the first batch. So this also wraps ``_FitLoop.on_load_checkpoint``. Tried with Lightning 2.6.6,
+    in both of its packages.
     """
-    wrap(getattr(module, "_FitLoop", None), "_load_combined_loader_states", _restoring)
+    loop = getattr(module, "_FitLoop", None)
+    wrap(loop, "_load_combined_loader_states", _restoring)
+    wrap(loop, "on_load_checkpoint", _requesting_again)
 
 
 def _restoring(load: Callable[[Any], None]) -> Any:
@@ -130,6 +137,15 @@ def _restoring(load: Callable[[Any], None]) -> Any:
         load(self)
 
     return load_states
+
+
+def _requesting_again(load: Callable[[Any, Any], None]) -> Any:
+    def on_load_checkpoint(self: Any, state_dict: Any) -> None:
+        load(self, state_dict)
+        if self._combined_loader is not None and self._combined_loader_states_to_load:
+            self._combined_loader = None  # so that it requests them again, and loads the states
+
+    return on_load_checkpoint
 
 
 def _own_states(loop: Any) -> Iterator[tuple[Any, Any]]:

@@ -17,6 +17,7 @@ arguments.add_argument("--save-at", type=int, help="the step after which to writ
 arguments.add_argument("--save-epochs", type=bool, help="write one after each epoch")
 arguments.add_argument("--resume", help="path of a checkpoint")
 arguments.add_argument("--part", default="train", help="the record, followed by the epoch")
+arguments.add_argument("--schedule", type=bool, help="let the learning rate follow one cycle")
 arguments.add_argument("--package", default="lightning.pytorch")
 given = arguments.parse_args()
 
@@ -48,7 +49,15 @@ class Model(pl.LightningModule):
         self.loss(batch, "predict")
 
     def configure_optimizers(self):
-        return torch.optim.SGD(self.parameters(), lr=0.1)
+        optimizer = torch.optim.SGD(self.parameters(), lr=0.1)
+        if not given.schedule:
+            return optimizer
+        # Lightning requests the training data here, before it loads their position.
+        steps = self.trainer.estimated_stepping_batches
+        if steps == -1:  # for data without a length
+            return optimizer
+        cycle = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=steps)
+        return [optimizer], [{"scheduler": cycle, "interval": "step"}]
 
 
 def data_module(package):

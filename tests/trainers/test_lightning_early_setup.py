@@ -1,0 +1,212 @@
+"""Checkpoints of models that read `estimated_stepping_batches`, as learning-rate schedules do.
+
+Lightning then requests the training data before it reads the position of the checkpoint.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.trainers.conftest import ROWS
+from tests.trainers.launching import SAVED_AT
+from tests.trainers.lightning_runs import (
+    Model,
+    StreamingDataModule,
+    data_of,
+    fit,
+    pl,
+    trainer_of,
+)
+from tests.trainers.programs.support import converter_of
+
+from mdstorm_backend.errors import StateMismatchError
+
+#: Lightning's advice.
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
+
+EPOCHS = 2
+CHECKPOINT = f"epoch=0-step={SAVED_AT}.ckpt"
+COUNTS = "configure_optimizers"
+
+
+def check_resumes(
+    kind: str, url: str, at: Path, *, counts_in: str = COUNTS, loaders: int = 1, **options: Any
+) -> None:
+    """Check that a resumed run trains on the same rows as an uninterrupted one."""
+    options, saved = {"epochs": EPOCHS, **options}, {"save_at": options.pop("save_at", SAVED_AT)}
+    model = Model(counts_in)
+    whole = fit(data_of(kind, url), at, model=model, **saved, **options)
+    for epoch in whole:
+        assert sorted(epoch) == sorted([*range(ROWS)] * loaders)
+
+    model = Model(counts_in)
+    options = {"ckpt_path": at / CHECKPOINT, "model": model, **options}
+    resumed = fit(data_of(kind, url), at / "resumed", **options)
+    assert resumed == [whole[0][SAVED_AT * 100 * loaders :], *whole[1:]]
+    assert resumed[1] != whole[0]
+    if kind == "validated module":
+        assert [model.validated[epoch] for epoch in range(EPOCHS)] == [[*range(ROWS)]] * EPOCHS
+
+
+@pytest.mark.parametrize(
+    ("kind", "counts_in"),
+    [
+        ("module", COUNTS),
+        ("validated module", COUNTS),
+        ("transformed module", "setup"),
+        ("converter", COUNTS),
+        ("transform", "setup"),
+        ("module", "setup"),
+        ("streaming", COUNTS),
+        ("all", COUNTS),
+        ("made anew", COUNTS),
+    ],
+)
+def test_model_that_counts_steps_resumes_with_next_row(
+    url: str, tmp_path: Path, kind: str, counts_in: str
+) -> None:
+    check_resumes(kind, url, tmp_path, counts_in=counts_in)
+
+
+def test_two_training_loaders_resume_with_their_next_rows(url: str, tmp_path: Path) -> None:
+    check_resumes("two loaders", url, tmp_path, loaders=2)
+
+
+@pytest.mark.parametrize("kind", ["module", "made anew"])
+def test_reloaded_data_resume_with_next_row(url: str, tmp_path: Path, kind: str) -> None:
+    check_resumes(kind, url, tmp_path, reload_dataloaders_every_n_epochs=1)
+
+
+@pytest.mark.parametrize("kind", ["module", "converter"])
+def test_accumulated_gradients_resume_with_next_row(url: str, tmp_path: Path, kind: str) -> None:
+    options = {"accumulate_grad_batches": 2, "save_at": SAVED_AT // 2}
+    whole = fit(data_of(kind, url), tmp_path, epochs=2, model=Model(COUNTS), **options)
+    again = {"ckpt_path": tmp_path / f"epoch=0-step={SAVED_AT // 2}.ckpt", "epochs": 2}
+    del options["save_at"]
+    resumed = fit(data_of(kind, url), tmp_path / "b", model=Model(COUNTS), **again, **options)
+    assert resumed == [whole[0][SAVED_AT * 100 :], whole[1]]
+
+
+class RestoringLate(pl.strategies.SingleDeviceStrategy):  # type: ignore[misc]
+    """Loads checkpoints after the optimizers have been made, as FSDP and DeepSpeed do."""
+
+    @property
+    def restore_checkpoint_after_setup(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("kind", ["module", "transformed module"])
+def test_strategy_that_restores_late_resumes_with_next_row(
+    url: str, tmp_path: Path, kind: str
+) -> None:
+    strategy = RestoringLate(torch.device("cpu"), accelerator=pl.accelerators.CPUAccelerator())
+    check_resumes(kind, url, tmp_path, strategy=strategy, accelerator="auto")
+
+
+@pytest.mark.parametrize("options", [{}, {"limit_train_batches": 4}], ids=str)
+@pytest.mark.parametrize("kind", ["module", "converter"])
+def test_epochs_after_a_checkpoint_keep_their_order(
+    url: str, tmp_path: Path, kind: str, options: dict[str, Any]
+) -> None:
+    whole = fit(data_of(kind, url), tmp_path, epochs=3, model=Model(COUNTS), **options)
+    again = {"ckpt_path": tmp_path / "epoch=0.ckpt", "epochs": 3, "model": Model(COUNTS)}
+    resumed = fit(data_of(kind, url), tmp_path / "resumed", **again, **options)
+    assert resumed == [[], *whole[1:]]
+    assert whole[0] != whole[1] != whole[2]
+
+
+@pytest.fixture
+def no_hook(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remove the hook that requests loaders again."""
+    loop = pl.loops.fit_loop._FitLoop
+    monkeypatch.setattr(loop, "on_load_checkpoint", loop.on_load_checkpoint.__wrapped__)
+
+
+@pytest.fixture
+def mended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Load the states of loaders that were requested early, as a later Lightning may do."""
+    loop = pl.loops.fit_loop._FitLoop
+
+    def loading_states(setup: Callable[[Any], None]) -> Callable[[Any], None]:
+        def setup_data(self: Any) -> None:
+            is_early = self._combined_loader is not None and self.restarting
+            if is_early and self._combined_loader_states_to_load:
+                self._load_combined_loader_states()
+                vars(self._data_fetcher).get("batches", []).clear()
+                iter(self._data_fetcher)
+            setup(self)
+
+        return setup_data
+
+    monkeypatch.setattr(loop, "setup_data", loading_states(loop.setup_data))
+
+
+@pytest.mark.usefixtures("no_hook")
+@pytest.mark.parametrize("kind", ["module", "transformed module"])
+def test_module_resumes_by_its_own_state(url: str, tmp_path: Path, kind: str) -> None:
+    check_resumes(kind, url, tmp_path)
+
+
+@pytest.mark.usefixtures("no_hook", "mended")
+@pytest.mark.parametrize("kind", ["module", "transformed module", "converter", "transform"])
+def test_state_that_lightning_loads_again_changes_nothing(
+    url: str, tmp_path: Path, kind: str
+) -> None:
+    check_resumes(kind, url, tmp_path)
+
+
+@pytest.mark.usefixtures("mended")
+@pytest.mark.parametrize("kind", ["module", "transformed module", "converter", "transform"])
+def test_hook_with_a_lightning_that_loads_states_changes_nothing(
+    url: str, tmp_path: Path, kind: str
+) -> None:
+    check_resumes(kind, url, tmp_path)
+
+
+def test_checkpoint_without_position_of_the_module_resumes(url: str, tmp_path: Path) -> None:
+    whole = fit(
+        data_of("module", url), tmp_path, epochs=EPOCHS, save_at=SAVED_AT, model=Model(COUNTS)
+    )
+    checkpoint = torch.load(tmp_path / CHECKPOINT, weights_only=False)
+    del checkpoint["StreamingDataModule"]["train"]
+    torch.save(checkpoint, tmp_path / "early.ckpt")
+    again = {"ckpt_path": tmp_path / "early.ckpt", "epochs": EPOCHS, "model": Model(COUNTS)}
+    resumed = fit(data_of("module", url), tmp_path / "resumed", **again)
+    assert resumed == [whole[0][SAVED_AT * 100 :], *whole[1:]]
+
+
+def test_module_over_other_data_begins_after_an_epoch_and_raises_within_one(
+    url: str, even_url: str, tmp_path: Path
+) -> None:
+    fit(data_of("module", url), tmp_path, epochs=2, model=Model(COUNTS))
+    again = {"epochs": 2, "ckpt_path": tmp_path / "epoch=0.ckpt"}
+    rows = fit(data_of("module", even_url), tmp_path, model=Model(COUNTS), **again)[1]
+    assert sorted(rows) == [*range(ROWS - 1)]
+
+    fit(data_of("module", url), tmp_path, epochs=2, save_at=SAVED_AT, model=Model(COUNTS))
+    again = {"epochs": 2, "ckpt_path": tmp_path / CHECKPOINT}
+    with pytest.raises(StateMismatchError, match="another dataset"):
+        fit(data_of("module", even_url), tmp_path, model=Model(COUNTS), **again)
+
+
+def test_evaluation_of_a_checkpoint_leaves_training_data_at_their_position(
+    url: str, tmp_path: Path
+) -> None:
+    fit(data_of("module", url), tmp_path, epochs=1, save_at=SAVED_AT)
+    converter = converter_of(url)
+    module = StreamingDataModule(train=converter, val=converter, batch_size=100)
+    trainer = trainer_of(tmp_path / "validated", 1)
+    trainer.validate(Model(), module, ckpt_path=tmp_path / CHECKPOINT, weights_only=False)
+    assert sorted(fit({"datamodule": module}, tmp_path, epochs=1)[0]) == [*range(ROWS)]
+
+
+def test_state_loaded_without_trainer_moves_the_training_data(url: str) -> None:
+    converter = converter_of(url)
+    modules = [StreamingDataModule(train=converter, batch_size=100, seed=1) for _ in range(2)]
+    batches = iter(modules[0].train_dataloader())
+    next(batches)
+    modules[1].load_state_dict(modules[0].state_dict())
+    rest = [batch["number"].tolist() for batch in modules[1].train_dataloader()]
+    assert rest == [batch["number"].tolist() for batch in batches]
