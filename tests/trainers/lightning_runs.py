@@ -47,6 +47,9 @@ class Model(pl.LightningModule):  # type: ignore[misc]
         if not self.trainer.sanity_checking:
             self.validated.setdefault(self.current_epoch, []).extend(batch["number"].tolist())
 
+    def predict_step(self, batch: Any, batch_idx: int) -> None:
+        pass
+
     def configure_optimizers(self) -> Any:
         optimizer = torch.optim.SGD(self.parameters(), lr=0.1)
         if self.counts_in != "configure_optimizers":

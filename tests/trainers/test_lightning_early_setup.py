@@ -191,14 +191,17 @@ def test_module_over_other_data_begins_after_an_epoch_and_raises_within_one(
         fit(data_of("module", even_url), tmp_path, model=Model(COUNTS), **again)
 
 
+@pytest.mark.parametrize("run", ["validate", "predict"])
 def test_evaluation_of_a_checkpoint_leaves_training_data_at_their_position(
-    url: str, tmp_path: Path
+    url: str, tmp_path: Path, run: str
 ) -> None:
     fit(data_of("module", url), tmp_path, epochs=1, save_at=SAVED_AT)
     converter = converter_of(url)
-    module = StreamingDataModule(train=converter, val=converter, batch_size=100)
-    trainer = trainer_of(tmp_path / "validated", 1)
-    trainer.validate(Model(), module, ckpt_path=tmp_path / CHECKPOINT, weights_only=False)
+    splits = dict.fromkeys(("train", "val", "predict"), converter)
+    module = StreamingDataModule(**splits, batch_size=100)
+    evaluate = getattr(trainer_of(tmp_path / "evaluated", 1), run)
+    options = {"ckpt_path": tmp_path / CHECKPOINT, "weights_only": False}
+    evaluate(Model(), datamodule=module, **options)
     assert sorted(fit({"datamodule": module}, tmp_path, epochs=1)[0]) == [*range(ROWS)]
 
 
@@ -210,3 +213,16 @@ def test_state_loaded_without_trainer_moves_the_training_data(url: str) -> None:
     modules[1].load_state_dict(modules[0].state_dict())
     rest = [batch["number"].tolist() for batch in modules[1].train_dataloader()]
     assert rest == [batch["number"].tolist() for batch in batches]
+
+
+@pytest.mark.parametrize("world_size", [1, 2])
+def test_length_of_training_data_is_hidden_after_a_state_of_another_world(
+    url: str, world_size: int
+) -> None:
+    module = StreamingDataModule(train=converter_of(url), batch_size=100)
+    module.load_state_dict({**module.state_dict(), "world_size": world_size})
+    if world_size == 1:
+        assert len(module.train_dataloader()) == ROWS // 100 + 1
+    else:
+        with pytest.raises(TypeError, match="another world"):
+            len(module.train_dataloader())
