@@ -31,8 +31,11 @@ _SELECTION = ("filters", "predicate", "transform")
 
 #: Limit of canonical nodes against damaged states: each node gets a sample, which takes memory.
 _MOST_NODES = 1_000_000
-#: Limit of changes of the world within an epoch, against damaged states.
-_MOST_LANES = 10_000
+#: Limit of changes of the world within an epoch, against damaged states: each is a level of
+#: recursion in `EpochLanes`.
+_MOST_LANES = 256
+#: Limit of mappings and lists within each other, against damaged states.
+_MOST_LEVELS = 32
 
 
 def write_state(
@@ -116,6 +119,8 @@ def read_state(
     if ours is not None:
         _check_selection(state, ours, options, is_begun=consumed > 0 or of_worker)
     if epoch < 0:
+        if consumed:
+            raise damaged(f"it has {consumed} samples of epoch {epoch}, before the first epoch")
         # The state was taken before the first epoch, which begins as the arguments and world say.
         return Place(), 0
     place = Place(
@@ -214,8 +219,13 @@ def _check_selection(
 
 def _lanes(ours: Mapping[str, Any]) -> tuple[Lanes, ...]:
     found = ours.get("lanes")
-    if not isinstance(found, Sequence) or isinstance(found, str) or len(found) > _MOST_LANES:
+    if not isinstance(found, Sequence) or isinstance(found, str):
         raise damaged(f"'lanes' has to be a list, found {found!r}")
+    if len(found) > _MOST_LANES:
+        raise damaged(
+            f"the world changed {len(found)} times within its epoch, and at most {_MOST_LANES} "
+            "changes can be continued"
+        )
     lanes = []
     for one in found:
         if not isinstance(one, Sequence) or len(one) != len(Lanes._fields):
@@ -313,11 +323,13 @@ def state_mapping(state: object) -> Mapping[str, Any]:
     return state
 
 
-def _check_plain(value: object) -> None:
+def _check_plain(value: object, levels: int = _MOST_LEVELS) -> None:
     """Raise StateMismatchError for values that JSON cannot hold, such as arrays."""
     if isinstance(value, (Mapping, list, tuple)):
+        if not levels:
+            raise damaged(f"its lists and mappings are nested more than {_MOST_LEVELS} levels deep")
         for each in value.values() if isinstance(value, Mapping) else value:
-            _check_plain(each)
+            _check_plain(each, levels - 1)
     elif not isinstance(value, (str, bool, float, NoneType)) and not is_integer(value):
         raise damaged(f"it holds {value!r}, and states hold only what JSON does")
 

@@ -91,6 +91,30 @@ def test_damaged_states_are_refused_and_change_nothing(
     assert dataset.next_epoch == 0
 
 
+def nested(levels: int) -> list[Any]:
+    found: list[Any] = []
+    for _ in range(levels):
+        found = [found]
+    return found
+
+
+@in_either_order
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"epoch": -1, "sample_in_epoch": 12}, "12 samples of epoch -1, before the first epoch"),
+        ({"shuffle_seed": nested(100_000)}, "nested more than 32 levels deep"),
+    ],
+    ids=["before the first epoch", "nested"],
+)
+def test_states_that_no_loader_writes_raise_state_mismatch(
+    url: str, order: str, changes: dict[str, Any], message: str
+) -> None:
+    dataset = dataset_of(url, order)
+    with pytest.raises(StateMismatchError, match=message):
+        loader_of(dataset).load_state_dict({**dataset.state_dict(0), **changes})
+
+
 @in_either_order
 def test_workers_of_pytorch_leave_the_dataset_without_a_state(url: str, order: str) -> None:
     dataset = dataset_of(url, order)

@@ -300,3 +300,20 @@ def test_states_of_other_versions_are_refused(
     state["mdstorm"]["version"] = version
     with pytest.raises(StateMismatchError, match=f"by {age} version of mdstorm"):
         Ranks(numbers, 4, 4, state)
+
+
+@pytest.mark.parametrize("changes", [256, 257, 1_500])
+def test_too_many_changes_of_world_raise_state_mismatch(tmp_path: Path, changes: int) -> None:
+    """Each change is a level of recursion: 1,500 would end in a RecursionError."""
+    numbers = write_numbers(tmp_path, 10_000, shard_size=1 << 20)
+    first = Ranks(numbers, 2, 2_000, shuffle={})
+    first.take(1)
+    state = first.loaders[0].state_dict()
+    state["mdstorm"]["lanes"] = [[n, 1 + n % 2, 0] for n in range(changes)]
+    loader = torch_loader(numbers, batch_size=2_000)
+    if changes == 256:
+        loader.load_state_dict(state)
+        assert len(rows(loader)) == 6_000
+        return
+    with pytest.raises(StateMismatchError, match=f"changed {changes} times within its epoch"):
+        loader.load_state_dict(state)
