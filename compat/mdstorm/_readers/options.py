@@ -37,6 +37,8 @@ _logger = logging.getLogger(__name__)
 _warned = False
 #: For each share that was read without a seed, the first epoch of the next loader.
 _next_epochs: dict[tuple[Any, ...], int] = {}
+#: For each share, see `ReaderOptions.tried`.
+_tried: dict[tuple[Any, ...], set[tuple[int, int]]] = {}
 Framework: TypeAlias = Literal["PyTorch", "TensorFlow"]
 _FORMS = {"PyTorch": "a list of Decimal", "TensorFlow": "text"}
 
@@ -119,6 +121,7 @@ def reader_options(
         prefetch=arguments.prefetch,
         first_epoch=begins.find if begins else int,
         on_pass=begins if arguments.is_share else _warn_of_whole_passes,
+        tried=begins.tried if begins else None,
     )
     if is_kept:
         keep = KeptShares(cache, options, spec, filters=filters, batched=batched)
@@ -325,7 +328,7 @@ class FirstEpoch:
     """The first epoch of a loader.
 
     Calling it with the first epoch of a pass records the pass, so that later loaders do not repeat
-    its epochs. The call returns a function that undoes the record.
+    its epochs.
 
     Attributes
     ----------
@@ -341,15 +344,14 @@ class FirstEpoch:
     num_epochs: int
     epoch: int
 
-    def __call__(self, epoch: int) -> Callable[[], None]:
+    def __call__(self, epoch: int) -> None:
         before = _next_epochs.get(self.share, 0)
-        after = _next_epochs[self.share] = max(epoch + self.num_epochs, before)
+        _next_epochs[self.share] = max(epoch + self.num_epochs, before)
 
-        def take_back() -> None:
-            if _next_epochs.get(self.share) == after:
-                _next_epochs[self.share] = before
-
-        return take_back
+    @property
+    def tried(self) -> set[tuple[int, int]]:
+        """See `ReaderOptions.tried`."""
+        return _tried.setdefault(self.share, set())
 
     def find(self) -> int:
         """Return the index of the epoch for a loader that begins now."""

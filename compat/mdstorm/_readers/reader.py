@@ -119,6 +119,8 @@ class Reader(Described, OwnContext):
         self._mdstorm_untouched = True
         #: First epoch of a new loader: every pass has permutations of its own.
         self._mdstorm_next_epoch = options.first_epoch()
+        #: See `ReaderOptions.tried`.
+        self._mdstorm_tried: set[tuple[int, int]] = set()
         #: Number of calls of `set_epoch`.
         self._mdstorm_times_set = 0
         self._mdstorm_lock = threading.RLock()
@@ -156,7 +158,7 @@ class Reader(Described, OwnContext):
         with self._mdstorm_lock:
             self._mdstorm_check_running()
             if self._mdstorm_untouched:
-                self._mdstorm_count_pass()
+                self._mdstorm_next_epoch += self.num_epochs or 1
             self._mdstorm_untouched = False
             try:
                 if self._mdstorm_is_empty:  # warned about when the reader was made
@@ -312,10 +314,6 @@ class Reader(Described, OwnContext):
                 "before: read inside of the with statement"
             )
 
-    def _mdstorm_count_pass(self) -> None:
-        """Count a starting pass: the next one begins after its epochs."""
-        self._mdstorm_next_epoch += self.num_epochs or 1
-
 
 def _cursor(
     options: loaders.ReaderOptions,
@@ -328,7 +326,9 @@ def _cursor(
     schedule = loaders.Schedule(options)
     _ = schedule.sampler(loaders.Batching(1)).rows_per_epoch  # raises for more ranks than rows
     batching = loaders.Batching(max([*options.dataset.shard_sizes, 1]), by_shard=True)
-    runner = loaders.PassRunner(schedule, batching, by_item=not batched, recorders=recorders)
+    runner = loaders.PassRunner(
+        schedule, batching, by_item=not batched, may_peek=False, recorders=recorders
+    )
     return loaders.ItemCursor(runner, lambda rest: loaders.converted(rest.blocks(), convert))
 
 
@@ -402,7 +402,11 @@ class ReaderPasses:
         threads: PassThreads | None = None,
     ) -> None:
         self._reader = reader
-        self.options = options = reader._mdstorm_options(window)
+        options = reader._mdstorm_options(window)
+        self._warn_or_record = options.on_pass
+        self.options = options = replace(
+            options, on_pass=self._count_pass, tried=reader._mdstorm_tried
+        )
         if by_shard:
             rows = max([*options.dataset.shard_sizes, 1])
         else:
@@ -437,9 +441,14 @@ class ReaderPasses:
         if self._times_set != reader._mdstorm_times_set:
             self._times_set = reader._mdstorm_times_set
             runner.schedule.next_epoch = reader._mdstorm_next_epoch
-        reader._mdstorm_count_pass()
         yield from runner.run(lambda rest: loaders.converted(rest.blocks(), convert))
         reader._mdstorm_untouched, reader.last_row_consumed = False, True
+
+    def _count_pass(self, first_epoch: int) -> None:
+        """Let later loaders over the reader begin after the epochs of a pass."""
+        self._reader._mdstorm_next_epoch = first_epoch + (self._reader.num_epochs or 1)
+        if self._warn_or_record is not None:
+            self._warn_or_record(first_epoch)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position of the pass that was advanced last."""

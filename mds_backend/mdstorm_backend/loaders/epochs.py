@@ -1,9 +1,12 @@
 """`Epochs`: which epoch a dataset reads next, shared by its process and its worker processes.
 
-Each `Schedule` has an `Epochs`. It calls `Epochs.begin` for every epoch that begins, and records
-what else determines the next one: a state that was loaded, `set_epoch`, a pass that reached another
-epoch. The workers of a plain ``DataLoader`` have copies of the dataset and call `begin` as well:
-the first worker of a group begins the epoch, and the others join it.
+Each `Schedule` has an `Epochs`, which holds where the next iteration begins: the *beginning*. A
+pass of a loader calls `Epochs.open`, which returns an `Iteration`. That moves the beginning only
+once the iteration *counts*, so that one rank may peek at a batch and is not ahead of the others.
+
+Iterations over samples count from their first one: `Epochs.begin` moves the beginning at once. The
+workers of a plain ``DataLoader`` have copies of the dataset and call it as well: the first worker
+of a group begins the epoch, and the others join it.
 
 The values are in a `SharedRecord`, a file without a name. Processes inherit the open file, so names
 cannot collide, and the file is gone with the last process that has it open, however that process
@@ -61,17 +64,23 @@ class Epochs:
     ----------
     first_epoch : callable
         Returns the index of the first epoch; by default 0.
+    tried : set of (int, int)
+        Epoch and consumed samples of beginnings at which an iteration was left before it counted.
     """
 
     def __init__(self) -> None:
         self.first_epoch: Callable[[], int] = int
-        #: ``start`` is the place that was begun or loaded last, ``next`` the one to begin: both
-        #: None at first. ``joined`` is the group of workers that read, and their numbers.
-        self._record = SharedRecord({"start": None, "next": None, "joined": [], "packs": False})
+        self.tried: set[tuple[int, int]] = set()
+        #: ``start`` is the place that was begun or loaded last, ``next`` the beginning: both None
+        #: at first. ``moves`` counts the changes of the beginning. ``joined`` is the group of
+        #: workers that read, and their numbers.
+        self._record = SharedRecord(
+            {"start": None, "next": None, "moves": 0, "joined": [], "packs": False}
+        )
         self.ahead: WorkAhead[Any] = WorkAhead()
         self._begun = 0
-        #: The record before the latest `begin`, for `toggle`; None if the next epoch was set since.
-        self._before: dict[str, Any] | None = None
+        #: Whether a state was loaded that no iteration has resumed from.
+        self._is_loaded = False
 
     @property
     def _own_record(self) -> SharedRecord:
@@ -90,7 +99,6 @@ class Epochs:
             raise InvalidArgumentError(
                 f"an epoch must be an integer of at least 0, found {epoch!r}"
             )
-        self._before = None
         with self._own_record.changing() as record:
             following = self._next(record)
             first = following.pass_epoch
@@ -98,6 +106,7 @@ class Epochs:
             goes_on = following.consumed and not following.is_end and epoch in under_way
             if (epoch != following.epoch or record["next"] is None) and not goes_on:
                 record["next"] = asdict(following.beginning_of(int(epoch)))
+                record["moves"] += 1
 
     @property
     def num_joined(self) -> int:
@@ -129,7 +138,6 @@ class Epochs:
         """
         self._begun += 1
         with (self._record if joining else self._own_record).changing() as record:
-            self._before = None if joining else dict(record)
             group, workers = record["joined"] or (None, [])
             # A worker takes part in an epoch once. Persistent workers begin several in turn.
             mine = None if joining is None else [joining.group, self._begun]
@@ -140,53 +148,154 @@ class Epochs:
                     place = replace(place, first_epoch=first)
                 record["start"] = asdict(place)
                 record["next"] = asdict(place.beginning_of(place.epoch + 1))
+                record["moves"] += 1
                 workers, record["packs"] = [], False
             record["joined"] = [] if joining is None else [mine, [*workers, joining.number]]
             return _place(record["start"])
 
-    def toggle(self) -> None:
-        """Undo the latest `begin`, or redo it, unless the next epoch was set since."""
-        if (before := self._before) is not None:
-            with self._own_record.changing() as record:
-                self._before = dict(record)
-                record.update(before)
+    def open(
+        self,
+        on_count: Callable[[int], object] | None = None,
+        *,
+        resumes: Place | None = None,
+        may_peek: bool = False,
+        is_first: bool = False,
+    ) -> Iteration:
+        """Return an iteration that starts at the beginning, and does not move it yet.
+
+        Parameters
+        ----------
+        on_count : callable, optional
+            Called with the first epoch of the pass when the iteration counts.
+        resumes : Place, optional
+            Where the iteration starts instead.
+        may_peek : bool
+            Whether the iteration may be left after one batch without counting.
+        is_first : bool
+            Whether it is the first iteration of its loader.
+        """
+        with self._own_record.changing() as record:
+            place, moves = resumes or self._next(record), record["moves"]
+        place = replace(place, first_epoch=place.pass_epoch)
+        self.note_start(place)
+        may_peek = may_peek and (is_first or self._is_loaded)
+        self._is_loaded = False
+        is_tried = (place.epoch, place.consumed) in self.tried
+        return Iteration(self, place, moves, 2 if may_peek and not is_tried else 1, on_count)
+
+    def note_start(self, place: Place) -> None:
+        """Record that a loader reads from a place on: the beginning of an iteration or epoch."""
+        with self._own_record.changing() as record:
+            record["start"], record["joined"], record["packs"] = asdict(place), [], False
+
+    def move(self, moves: int, place: Place) -> int:
+        """Move the beginning if it has been moved `moves` times; return how often it has now."""
+        with self._own_record.changing() as record:
+            if record["moves"] != moves:
+                return moves
+            record["next"], record["moves"] = asdict(place), moves + 1
+        self.tried.clear()
+        return moves + 1
 
     def note_begun(self, place: Place) -> None:
         """Complete the record of the place that was begun, unless another one was begun since."""
         with self._own_record.changing() as record:
             begun = record["start"]
-            if begun and (begun["epoch"], begun["consumed"]) == (place.epoch, place.consumed):
+            if begun and _at(begun) == (place.epoch, place.consumed):
                 record["start"] = asdict(place)
-
-    def note_epoch(self, before: int, epoch: int) -> None:
-        """Record that a pass went from one epoch to another, unless the next epoch was set."""
-        with self._own_record.changing() as record:
-            following = self._next(record)
-            if following == following.beginning_of(before + 1):
-                record["next"] = asdict(following.beginning_of(epoch + 1))
 
     def forget_order(self) -> None:
         """Drop the order that a state has set, unless the pass of the state is still to resume."""
         with self._own_record.changing() as record:
-            if record["next"] not in (None, record["start"]):
-                record["next"] = {**record["next"], "num_canonical_nodes": None, "seed": None}
+            start, following = record["start"], record["next"]
+            if following and _at(following) != (start and _at(start)):
+                record["next"] = {**following, "num_canonical_nodes": None, "seed": None}
 
     def go_on(self, place: Place, *, is_begun: bool = True) -> None:
         """Resume the next pass at a place."""
-        self._before = None
         with self._own_record.changing() as record:
             record["start"] = asdict(place) if is_begun else None
             record["next"], record["joined"], record["packs"] = asdict(place), [], False
+            record["moves"] += 1
+        self._is_loaded = True
+        self.tried.clear()
 
     def go_on_as_worker(self, place: Place, next_epoch: int, worker: int) -> None:
         """Record that this worker process resumes at a place of its own, as other workers do."""
         with self._record.changing() as record:
             record["start"] = asdict(place)
             record["next"] = asdict(place.beginning_of(next_epoch))
+            record["moves"] += 1
             record["joined"] = [[None, 0], [worker]]
 
     def _next(self, record: Mapping[str, Any]) -> Place:
         return Place(self.first_epoch()) if record["next"] is None else _place(record["next"])
+
+
+def _at(found: Mapping[str, Any]) -> tuple[int, int]:
+    return found["epoch"], found["consumed"]
+
+
+class Iteration:
+    """One iteration of a loader: where it started, and whether it has counted.
+
+    An iteration that counts moves the beginning of the next one to the epoch after the one that it
+    has reached, unless the beginning was moved since it started.
+
+    Parameters
+    ----------
+    epochs : Epochs
+        Holds the beginning.
+    start : Place
+        Where the iteration starts.
+    moves : int
+        How often the beginning had been moved then.
+    batches : int
+        The number of the batch that makes the iteration count: 2 if it may be a peek, otherwise 1.
+    on_count : callable, optional
+        Called with the first epoch of the pass when the iteration counts.
+
+    Attributes
+    ----------
+    has_counted : bool
+        Whether the iteration has counted.
+    """
+
+    def __init__(
+        self,
+        epochs: Epochs,
+        start: Place,
+        moves: int,
+        batches: int,
+        on_count: Callable[[int], object] | None = None,
+    ) -> None:
+        self.start, self.batches, self.has_counted = start, batches, False
+        self._epochs, self._moves, self._on_count = epochs, moves, on_count
+        self._epoch = start.epoch
+
+    def count(self) -> None:
+        """Move the beginning to the next epoch, once."""
+        if self.has_counted:
+            return
+        self.has_counted = True
+        if self._on_count is not None:
+            self._on_count(self.start.pass_epoch)
+        self._move()
+
+    def reach(self, epoch: int) -> None:
+        """Record that the iteration has taken samples of an epoch."""
+        if epoch > self._epoch:
+            self._epoch = epoch
+            if self.has_counted:
+                self._move()
+
+    def leave(self) -> None:
+        """Record that the iteration has ended, perhaps before it counted."""
+        if not self.has_counted:
+            self._epochs.tried.add((self.start.epoch, self.start.consumed))
+
+    def _move(self) -> None:
+        self._moves = self._epochs.move(self._moves, self.start.beginning_of(self._epoch + 1))
 
 
 def _place(found: Mapping[str, Any]) -> Place:

@@ -14,8 +14,8 @@ loader makes a `Pass` for each iteration, in this order:
 iteration over samples, as in a plain ``DataLoader``, has no `Pass`: `Schedule.own_rests` begins it,
 and `Schedule.rests_of_worker` resumes it in a worker process.
 
-A *peek* is an iteration that was left after at most one batch. Its epoch is given back if ranks
-share the rows, and taken again if the state is requested afterwards.
+Each `Pass` of a loader has an `Iteration`, which decides when the pass moves the beginning of the
+next one: a *peek*, an iteration that was left after one batch, does not.
 """
 
 from __future__ import annotations
@@ -24,11 +24,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mdstorm_backend.base import warn_user
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.loaders.agreement import Beginning, Numbering, begin_pass
-from mdstorm_backend.loaders.epochs import Epochs, Worker
+from mdstorm_backend.loaders.epochs import Epochs, Iteration, Worker
 from mdstorm_backend.loaders.reader_options import ReaderOptions, tell_of_endless
 from mdstorm_backend.loaders.rest import Batching, Rest, sampler_of
 from mdstorm_backend.loaders.state import read_state, write_state
@@ -57,18 +56,15 @@ class Schedule:
         self.options = options
         self.epochs = epochs or Epochs()
         self.epochs.first_epoch = options.first_epoch
+        if options.tried is not None:
+            self.epochs.tried = options.tried
         #: The pass of a loader that was begun last; None for an iteration over samples.
         self.last: Pass | None = None
-        #: Undoes the latest call of `ReaderOptions.on_pass`.
-        self._undo: Callable[[], None] | None = None
-        #: The peek that was given back last, if nothing was begun or loaded since.
-        self.looked: Pass | None = None
         #: Numbers the iterations over samples, to compare them with those of other ranks.
         self._numbering = Numbering()
 
     def __getstate__(self) -> dict[str, Any]:
-        anew = {"last": None, "_undo": None, "looked": None, "_numbering": Numbering()}
-        return {**self.__dict__, **anew}
+        return {**self.__dict__, "last": None, "_numbering": Numbering()}
 
     @property
     def next_epoch(self) -> int:
@@ -84,61 +80,47 @@ class Schedule:
         return sampler_of(self.options.in_world(), batching)
 
     def rests(
-        self, batching: Batching, here: ReaderOptions, joining: Worker | None = None
+        self,
+        batching: Batching,
+        here: ReaderOptions,
+        begun: Place,
+        following: Callable[[Place, int], Place],
     ) -> Iterator[Rest]:
-        """Begin or resume a pass, and yield each stretch that is read without interruption.
+        """Yield each stretch of a pass that is read without interruption.
 
-        A stretch is the whole pass, or one epoch where no batch spans two. With `joining`, the
-        worker takes part in the epochs of its group.
+        A stretch is the whole pass, or one epoch where no batch spans two.
+
+        Parameters
+        ----------
+        batching, here
+            How the pass is read.
+        begun : Place
+            Where the pass begins or resumes.
+        following : callable
+            Returns where the epoch after that of a place begins, for a pass that began with the
+            given epoch.
         """
-        num_epochs, first = here.num_epochs, None
-        self.looked = None
+        num_epochs, first = here.num_epochs, begun.pass_epoch
         while True:
-            begun = self.epochs.begin(joining, first)
-            if here.tells_of_endless and num_epochs is None and first is not None:
-                tell_of_endless(here.dataset.url)
             rest = Rest(here, batching, begun, ahead=self.epochs.ahead)
             sampler, place = rest.sampler, rest.sampler.begun(begun)
             rest = replace(rest, place=place)
-            if first is None:
-                first = place.pass_epoch
-                self._undo = here.note_pass(first)
             is_last = sampler.spans_epochs or here.is_last_epoch(place)
             # A pass that ends may have no batches from its beginning, if all of them are dropped.
             has_end = num_epochs is not None and sampler.num_samples > 0
             if sampler.has_batches(place) or (has_end and not place.consumed):
                 self.epochs.note_begun(place)
                 yield rest
-            elif not place.consumed or (is_last and sampler.ends_alone):
-                _warn_no_batches(rest)
+                if is_last:
+                    return
+            elif not place.consumed:
+                warn_no_data(here.dataset.url, dropped=sampler.num_samples > 0)
                 return
             elif is_last:
-                first = None  # the pass was over when the state was taken: begin the next one
-                continue
-            if is_last:
-                return
-
-    def give_back(self, looked: Pass) -> bool:
-        """Give back the epoch of a pass that was closed after at most one batch.
-
-        That is only done if ranks share the rows: other ranks may not have peeked, and this rank
-        would be an epoch ahead of them. Return whether the epoch was given back.
-        """
-        is_look = looked is self.last and not looked.was_asked and looked.order.world_size > 1
-        if is_look:
-            self.epochs.toggle()
-            if self._undo is not None:
-                self._undo()
-            self.last, self.looked = None, looked
-        return is_look
-
-    def take_again(self) -> None:
-        """Undo `give_back`, because the state after the batch of the peek is requested."""
-        if (looked := self.looked) is not None:
-            self.epochs.toggle()
-            if looked.place is not None:
-                self._undo = self.options.note_pass(looked.place.pass_epoch)
-            self.last, self.looked = looked, None
+                first = place.epoch + 1  # the pass was over when the state was taken
+            begun = following(begun, first)
+            if here.tells_of_endless and num_epochs is None:
+                tell_of_endless(here.dataset.url)
 
     def own_rests(self, batch_size: int | None, worker: Worker) -> Iterator[Rest]:
         """Begin an iteration over samples, without a loader of ours, and yield its stretches."""
@@ -150,12 +132,22 @@ class Schedule:
                 "StreamingDataset, the same as to the loader"
             )
         joining = None if worker.group is None else worker
+
+        def begin(first: int | None) -> Place:
+            begun = self.epochs.begin(joining, first)
+            if first is None:
+                here.note_pass(begun.pass_epoch)
+            return begun
+
+        def following(begun: Place, first: int) -> Place:
+            return begin(first if first <= begun.epoch else None)
+
         self.last = None
-        for number, rest in enumerate(self.rests(batching, here, joining)):
+        for number, rest in enumerate(self.rests(batching, here, begin(None), following)):
             if joining is None and number == 0:
-                begun = begin_pass(rest, self._numbering)
-                if begun is not None:
-                    begun.offer()
+                compared = begin_pass(rest, self._numbering)
+                if compared is not None:
+                    compared.offer()
             yield rest
 
     def rests_of_worker(
@@ -196,14 +188,11 @@ class Schedule:
         They are counted from the beginning of the epoch, or of the pass where batches span epochs;
         without `from_beginning`, from the place where the epoch or pass was resumed.
         """
-        self.take_again()
         begun, sampler = self._begun()
         if not sampler.has_numbers:
             return self.state_of_samples(num_samples)
         before = 0 if from_beginning else sampler.position(begun)
         position, last = before + num_samples, self.last
-        if last is not None:
-            last.was_asked = True
         if last is not None and sampler.spans_epochs and last.stands_at(position):
             return last.state_dict()
         return write_state(self.options.in_world(), Batching(1), sampler.place(begun, position))
@@ -222,7 +211,6 @@ class Schedule:
                 "they have delivered: use a StreamingDataLoader and its state_dict(), or "
                 "num_workers=0"
             )
-        self.take_again()
         if self.last is not None:
             return self.last.state_dict()
         begun, sampler = self._begun()
@@ -253,20 +241,7 @@ class Schedule:
         if place.consumed:
             here.note_pass(place.pass_epoch)
         self.epochs.go_on(place, is_begun=place.consumed > 0 or place.first_epoch is not None)
-        self.last = self.looked = None
-
-
-def _warn_no_batches(rest: Rest) -> None:
-    """Warn that there is nothing to read, and why."""
-    url, epoch = rest.options.dataset.url, rest.place.epoch
-    if not rest.place.consumed:
-        warn_no_data(url, dropped=rest.sampler.num_samples > 0)
-        return
-    warn_user(
-        f"what a filter leaves of {url} on this rank had ended when the state was taken, in epoch "
-        f"{epoch}, so this iteration has no batches: call set_epoch({epoch + 1}) if all ranks are "
-        "to begin the next epoch"
-    )
+        self.last = None
 
 
 @dataclass(eq=False)
@@ -300,8 +275,8 @@ class Pass:
         self._is_over = False
         #: Compares the pass with those of other ranks; None if it is not compared.
         self.beginning: Beginning | None = None
-        #: Whether the state of the pass was requested.
-        self.was_asked = False
+        #: Where the pass began, and whether it has counted; None before it begins.
+        self.iteration: Iteration | None = None
         #: Samples delivered since the current stretch began.
         self.rows = 0
         #: Batches of the current stretch with fewer rows are not delivered.
@@ -347,14 +322,34 @@ class Pass:
         away: int = self._position - position
         return (self._is_over and not position) or abs(away) < self._rest.sampler.num_ranks
 
-    def following(self, numbering: Numbering) -> Pass:
-        """Return the pass of the next iteration: the remainder of a pass, or the next pass."""
-        if self.goes_on is not None:
-            self.schedule.epochs.go_on(self.goes_on)
+    def following(
+        self, numbering: Numbering, *, may_peek: bool = False, is_first: bool = False
+    ) -> Pass:
+        """Begin the next iteration: the remainder of a pass, or the next pass.
+
+        See `Epochs.open` for the arguments.
+        """
         here = self.schedule.options.in_world()
-        following = Pass(self.schedule, self.batching, here=here, numbering=numbering)
+        following = Pass(self.schedule, self.batching, self.goes_on, here, numbering=numbering)
+        following.iteration = self.schedule.epochs.open(
+            here.note_pass, resumes=self.goes_on, may_peek=may_peek, is_first=is_first
+        )
         self.schedule.last = following
         return following
+
+    def count(self) -> None:
+        """Let the iteration count: the next one begins after it, and ranks compare it."""
+        assert self.iteration is not None
+        self.iteration.count()
+        self.goes_on = None
+        if self.beginning is not None:
+            self.beginning.offer()
+
+    def take(self, batches: int) -> None:
+        """Let the iteration count if the user has taken enough batches."""
+        assert self.iteration is not None
+        if batches >= self.iteration.batches:
+            self.count()
 
     def num_batches(self) -> int:
         """Return the number of batches of a whole pass.
@@ -368,7 +363,9 @@ class Pass:
 
     def rests(self, recorder: Recorder) -> Iterator[Rest]:
         """Begin the pass, and yield its stretches one after another, for `recorder`."""
-        for rest in self.schedule.rests(self.batching, self._present):
+        assert self.iteration is not None
+        begun = self.iteration.start
+        for rest in self.schedule.rests(self.batching, self._present, begun, self._next_epoch):
             if self._rest is None:
                 self.beginning = begin_pass(rest, self.numbering)
             self._rest, self.rows, self.least_rows = rest, 0, rest.least_rows
@@ -376,55 +373,71 @@ class Pass:
             self._milestone = rest.sampler.milestone(rest.place, self._position)
             yield replace(rest, recorder=recorder)
 
+    def _next_epoch(self, begun: Place, first_epoch: int) -> Place:
+        """Return the place of the next epoch, of the pass that began with `first_epoch`."""
+        assert self.iteration is not None
+        place = replace(begun.beginning_of(begun.epoch + 1), first_epoch=first_epoch)
+        if first_epoch > begun.epoch:
+            self.iteration.start = place
+        elif self._rest is not None:
+            self.count()
+        self.iteration.reach(place.epoch)
+        self.schedule.epochs.note_start(place)
+        return place
+
     def advance(self, mark: Any, size: int) -> None:
         """Advance the position by a batch of `size` rows, whose block gave it `mark`."""
         assert self._rest is not None
-        before, position = self._position, self._rest.sampler.advanced(self._position, mark)
+        position = self._rest.sampler.advanced(self._position, mark)
         self._position = position
         self.rows += mark if isinstance(mark, int) else size
         if position >= self._milestone:
-            self._reach(self._rest, before)
+            self._reach(self._rest)
         if self.beginning is not None:
             self.beginning.count()
 
-    def _reach(self, rest: Rest, before: Any) -> None:
+    def _reach(self, rest: Rest) -> None:
         sampler = rest.sampler
         self._milestone = sampler.milestone(rest.place, self._position)
         if not sampler.spans_epochs:
             if self.batching.num_workers:  # without workers, the reader has prepared it
                 sampler.prepare(rest.place)
             return
-        self._note_epoch(rest, before)
+        self._note_epoch(rest)
         if rest.options.tells_of_endless and rest.options.num_epochs is None:
             tell_of_endless(rest.options.dataset.url)
 
-    def _note_epoch(self, rest: Rest, before: Any) -> None:
-        epochs = [rest.sampler.place(rest.place, at).epoch for at in (before, self._position)]
-        self.schedule.epochs.note_epoch(*epochs)
+    def _note_epoch(self, rest: Rest) -> None:
+        assert self.iteration is not None
+        self.iteration.reach(rest.sampler.place(rest.place, self._position).epoch)
 
     def finish(self) -> None:
         """Record that the pass has reached its end."""
+        self.count()
         if self._rest is None:
             return
         if self.beginning is not None:
             self.beginning.end()
-        sampler, before = self._rest.sampler, self._position
+        sampler = self._rest.sampler
         self._is_over = self._rest.options.num_epochs is not None
         if sampler.spans_epochs and self._is_over:
             self._position = sampler.end(self._rest.place)
-            self._note_epoch(self._rest, before)
+            self._note_epoch(self._rest)
 
     def to_continue(self) -> Pass:
-        """Return a pass for a copy of the loader, which resumes from this place."""
+        """Return a pass for a copy of the loader, which resumes from this place.
+
+        If the iteration has not counted, the copy begins where the iteration began.
+        """
+        if self.iteration is not None and not self.iteration.has_counted:
+            return Pass(self.schedule, self.batching, self.goes_on)
         place = self.place
-        ends_alone = self._rest is not None and self._rest.sampler.ends_alone
-        if place is not None and place.is_end and (ends_alone or not place.consumed):
+        if place is not None and place.is_end and not place.consumed:
             place = place.beginning_of(place.epoch + 1)
         return Pass(self.schedule, self.batching, place)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of a checkpoint."""
-        self.was_asked = True
         place = self.place
         if place is None:
             place = self.schedule.epochs.begun or self.schedule.epochs.next_place

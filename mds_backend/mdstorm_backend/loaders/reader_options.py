@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -73,8 +73,10 @@ class ReaderOptions:
     first_epoch : callable
         Returns the epoch with which the first pass begins. It can be pickled.
     on_pass : callable, optional
-        Called in this process when a pass begins, or its state is loaded, with the epoch with which
-        the pass began. It may return a function that undoes the call. It can be pickled.
+        Called in this process when a pass counts, or its state is loaded, with the epoch with which
+        the pass began. It can be pickled.
+    tried : set, optional
+        See `Epochs.tried`, of loaders that begin where the loader before them ended.
     selection : mapping of str to str, optional
         Descriptions of ``filters``, ``predicate`` and ``transform`` for states; by default the
         class of the transform.
@@ -101,7 +103,8 @@ class ReaderOptions:
     prefetch: int = 4
     predownload: int | None = None
     first_epoch: Callable[[], int] = int
-    on_pass: Callable[[int], Callable[[], None] | None] | None = None
+    on_pass: Callable[[int], None] | None = None
+    tried: set[tuple[int, int]] | None = field(default=None, compare=False)
     selection: Mapping[str, str] | None = None
     check_ranks: bool = True
     splits: tuple[str, ...] = ()
@@ -136,9 +139,10 @@ class ReaderOptions:
             return self
         return replace(self, order=self.order.share_of(world or find_world()))
 
-    def note_pass(self, first_epoch: int) -> Callable[[], None] | None:
-        """Call `on_pass`, and return the function that undoes the call, if any."""
-        return None if self.on_pass is None else self.on_pass(first_epoch)
+    def note_pass(self, first_epoch: int) -> None:
+        """Call `on_pass`."""
+        if self.on_pass is not None:
+            self.on_pass(first_epoch)
 
     @cached_property
     def schema(self) -> Schema:

@@ -26,7 +26,7 @@ from mdstorm_backend.loaders.loader_statistics import PassRecorders
 from mdstorm_backend.loaders.passes import Pass, Schedule
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.rest import Batching, Rest
-from mdstorm_backend.loaders.state import number, state_mapping
+from mdstorm_backend.loaders.state import ITEMS, number, state_mapping
 from mdstorm_backend.read.block import Block
 
 #: Stands for a batch that only advances the pass, and is not delivered.
@@ -38,8 +38,8 @@ Convert: TypeAlias = Callable[[Iterator[Block]], Delivered]
 #: Returns the generators that make the batches of a rest, each reading from the one before it.
 Deliver: TypeAlias = Callable[[Rest], Sequence[Any]]
 
-#: Key of a state for the number of items of the next batch that were delivered.
-_ITEMS = "items"
+#: Batches after which an iteration has counted: two, and one that is taken ahead of use.
+_MOST_UNCOUNTED = 3
 
 
 def converted(blocks: Iterator[Block], convert: Convert) -> Sequence[Any]:
@@ -67,6 +67,8 @@ class PassRunner:
     by_item : bool
         Whether batches are iterables of items, which are delivered one by one. A batch counts as
         delivered with its last item; until then, a state holds the number of delivered items.
+    may_peek : bool
+        Whether the first iteration may be left after one batch without counting.
     recorders : PassRecorders, optional
         Makes the recorders of the passes; by default the runner has its own.
     """
@@ -77,6 +79,7 @@ class PassRunner:
     _: KW_ONLY
     check: Callable[[], None] | None = None
     by_item: bool = False
+    may_peek: bool = True
     recorders: PassRecorders = field(default_factory=PassRecorders)
 
     def __post_init__(self) -> None:
@@ -88,12 +91,12 @@ class PassRunner:
         self._before: Pass | None = None
         #: Number of items of the next batch that were delivered.
         self._items = 0
-        #: Returns whether the last batch was taken ahead of use, and has not been used yet.
-        self.is_ahead: Callable[[], bool] = bool
-        #: Whether the iteration may still turn out to be a peek: only the first one may.
-        self._may_look = not self.by_item
-        #: The pass of the peek.
-        self._looked: Pass | None = None
+        #: If batches are taken ahead of use, whether the last one has not been used yet.
+        self.is_ahead: Callable[[], bool] | None = None
+        #: Whether no iteration has begun since the runner was made or loaded a state.
+        self._is_first = True
+        #: The iteration under way that began last.
+        self._open: Pass | None = None
         #: Numbers the passes, to compare them with those of other ranks.
         self.numbering = Numbering()
 
@@ -108,10 +111,27 @@ class PassRunner:
         return 0 if self._pass is None else self._pass.rows
 
     def begin(self) -> Pass:
-        """Return the pass of the next iteration: the remainder of a pass, or a new one."""
-        current = self._pass = self.place.following(self.numbering)
-        self._before = None
-        return current
+        """Return the pass of the next iteration: the remainder of a pass, or a new one.
+
+        An iteration that is still under way counts now.
+        """
+        if self._open is not None:
+            self._open.count()
+        following = self.place.following(
+            self.numbering, may_peek=self.may_peek, is_first=self._is_first
+        )
+        self._pass = self._open = following
+        self._before, self._is_first = None, False
+        return following
+
+    def leave(self, current: Pass) -> None:
+        """Record that an iteration has ended, perhaps before it counted."""
+        assert current.iteration is not None
+        current.iteration.leave()
+        if current.iteration.has_counted and current.beginning is not None:
+            current.beginning.leave()
+        if self._open is current:
+            self._open = None
 
     def run(self, deliver: Deliver) -> Generator[Any, None, None]:
         """Run a pass and yield its batches; it begins when the first one is requested.
@@ -133,20 +153,12 @@ class PassRunner:
             self._pass = current
             is_waiting = True
         except GeneratorExit:
-            self.leave(current, recorder.batches - self.is_ahead())
+            if self.is_ahead is not None and not self.is_ahead():
+                current.take(recorder.batches)
             raise
         finally:
-            self._may_look = False
+            self.leave(current)
             recorder.end(is_waiting=is_waiting)
-
-    def leave(self, current: Pass, batches: int) -> None:
-        """Give back the epoch of a peek; otherwise let other ranks compare the pass."""
-        is_look = self._may_look and self._pass is current and batches <= 1
-        if is_look and self.schedule.give_back(current):
-            self._pass, self._looked = None, current
-        elif current.beginning is not None:
-            current.beginning.leave()
-        self._may_look = False
 
     def new_recorder(self, recorder: Recorder | None = None) -> Recorder:
         """Return the recorder of a pass that begins: `recorder`, or a new one."""
@@ -169,8 +181,9 @@ class PassRunner:
             self._pass = current  # another iteration may have been advanced meanwhile
             if batch is NOTHING:
                 continue
-            if not recorder.batches:
+            if recorder.batches < _MOST_UNCOUNTED:
                 recorder.deliver(size)
+                current.take(recorder.batches - (self.is_ahead is not None))
                 yield batch
                 recorder.ask()
                 continue
@@ -187,6 +200,7 @@ class PassRunner:
     ) -> Generator[Any, None, None]:
         for items, mark, size in delivered:
             recorder.deliver(size)
+            current.take(recorder.batches)
             for item in islice(items, self._items, None):
                 self._items += 1
                 yield item
@@ -207,20 +221,11 @@ class PassRunner:
             Return the state before the last batch, which is then delivered again. This has an
             effect only if the runner `remembers` that place.
         """
-        self.note_asked()
         place = self._before if before_last else None
         state = (place or self.place).state_dict()
         if self._items:
-            state["mdstorm"] = {**state["mdstorm"], _ITEMS: self._items}
+            state["mdstorm"] = {**state["mdstorm"], ITEMS: self._items}
         return state
-
-    def note_asked(self) -> None:
-        """Record that the state is requested, so that the latest iteration is not a peek."""
-        if self._looked is not None and self._looked is self.schedule.looked:
-            self.schedule.take_again()
-            self._pass = self._looked
-        if self._pass is not None:
-            self._pass.was_asked = True
 
     def load_state_dict(self, state: object) -> None:
         """Resume the next iteration from a state.
@@ -232,9 +237,9 @@ class PassRunner:
         """
         self.schedule.load_state_dict(state, self.batching)
         ours = state_mapping(state).get("mdstorm") if self.by_item else None
-        self._items = number(ours, _ITEMS) if isinstance(ours, Mapping) and _ITEMS in ours else 0
-        self._pass = self._before = None
-        self._may_look = False
+        self._items = number(ours, ITEMS) if isinstance(ours, Mapping) and ITEMS in ours else 0
+        self._pass = self._before = self._open = None
+        self._is_first = True
 
     def go_to(self, place: Pass) -> None:
         """Resume the next iteration at an earlier place of this runner."""
@@ -244,7 +249,6 @@ class PassRunner:
         """Return a runner for a copy of the loader, which resumes from this place."""
         other = replace(self, threads=threads, recorders=PassRecorders())
         other._pass, other._items = self._pass and self._pass.to_continue(), self._items
-        other._may_look = self._may_look
         return other
 
 

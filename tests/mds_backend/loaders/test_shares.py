@@ -1,4 +1,4 @@
-"""A rank reads the share that the world has for it when a pass begins, and loses none by a look."""
+"""A rank reads the share that the world has for it when a pass begins, and a peek loses no row."""
 
 import pickle
 import warnings
@@ -13,6 +13,7 @@ from tests.mds_backend.loaders.loaders import Launch, dataset_in, in_either_orde
 
 from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset, open_dataset
 from mdstorm_backend.loaders import agreement
+from mdstorm_backend.loaders.torch.loader_passes import FETCHES_AHEAD
 
 ROWS, SHARDS = 1_000, 13
 BATCH = 20
@@ -157,92 +158,190 @@ def test_batches_that_every_process_reads_are_told_of(url: str, launch: Launch) 
         next(iter(dataset.batches(100, order=order)))
 
 
-def look(loader: Any) -> None:
+def peek(loader: Any) -> None:
     next(iter(loader))
 
 
+#: Arguments of loaders with worker processes, and without.
+WORKERS: dict[str, dict[str, Any]] = {
+    "none": {},
+    "one": {"num_workers": 1},
+    "persistent": {"num_workers": 2, "persistent_workers": True},
+    "fork": {"num_workers": 2, "multiprocessing_context": "fork"},
+    "spawn": {"num_workers": 1, "multiprocessing_context": "spawn", "persistent_workers": True},
+}
+
+
+def with_workers(*names: str) -> Any:
+    return pytest.mark.parametrize(
+        "workers", ["none", *(pytest.param(name, marks=pytest.mark.long) for name in names)]
+    )
+
+
 @in_either_order
-@pytest.mark.parametrize("num_workers", [0, pytest.param(2, marks=pytest.mark.long)])
-def test_a_look_of_one_rank_loses_no_row_in_any_epoch(
-    url: str, launch: Launch, order: str, num_workers: int
+@with_workers("one", "persistent", "fork", "spawn")
+def test_peek_of_one_rank_loses_no_row_in_any_epoch(
+    url: str, launch: Launch, order: str, workers: str
 ) -> None:
     epochs: list[list[int]] = [[], []]
     for rank in range(3):
         launch(rank, 3)
-        loader = loader_in(order, url, BATCH, num_workers=num_workers)
-        if rank == 0:
-            look(loader)
-            assert loader.num_samples_yielded == 0
-        for seen in epochs:
-            seen += rows(loader)
+        with loader_in(order, url, BATCH, **WORKERS[workers]) as loader:
+            if rank == 0:
+                peek(loader)
+            for seen in epochs:
+                seen += rows(loader)
     for seen in epochs:
         assert set(seen) == set(range(ROWS))
         assert len(seen) == ROWS if order == "exact" else len(seen) - ROWS <= 2
 
 
 @in_either_order
-def test_the_state_of_a_rank_that_has_looked_is_that_of_the_others(
+@with_workers("persistent", "fork")
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("peeks", ["before", "after", "both", "twice", "with a state between"])
+def test_peek_around_load_keeps_rest_of_epoch(
+    url: str, launch: Launch, order: str, workers: str, ranks: int, peeks: str
+) -> None:
+    """The rank 0 alone peeks; the elastic order pads, so that rows are compared per rank."""
+    for rank in range(ranks):
+        launch(rank, ranks)
+        begun, plain = (loader_in(order, url, BATCH) for _ in range(2))
+        rows(islice(begun, 3))
+        state = begun.state_dict()
+        plain.load_state_dict(state)
+        expected = [rows(plain) for _ in range(3)]
+        with loader_in(order, url, BATCH, **WORKERS[workers]) as loader:
+            if peeks in ("before", "both") and rank == 0:
+                peek(loader)
+            loader.load_state_dict(state)
+            if peeks != "before" and rank == 0:
+                peek(loader)
+            if peeks == "with a state between":
+                loader.state_dict()
+            if peeks == "twice" and rank == 0:
+                loader.load_state_dict(state)
+                peek(loader)
+            assert [rows(loader) for _ in range(3)] == expected
+
+
+@in_either_order
+def test_state_loaded_into_dataset_survives_peek(url: str, order: str) -> None:
+    loader = loader_in(order, url, BATCH)
+    rows(islice(loader, 3))
+    state = loader.state_dict()
+    expected = rows(loader_resumed(order, url, state))
+    peek(loader)
+    loader.dataset.load_state_dict(state)
+    peek(loader)
+    assert rows(loader) == expected
+
+
+def loader_resumed(order: str, url: str, state: Any) -> Any:
+    loader = loader_in(order, url, BATCH)
+    loader.load_state_dict(state)
+    return loader
+
+
+@in_either_order
+def test_state_after_peek_is_position_after_its_batch(url: str, order: str) -> None:
+    loader = loader_in(order, url, BATCH)
+    first = rows(islice(loader, 1))
+    state = loader.state_dict()
+    assert (state["sample_in_epoch"], loader.num_samples_yielded) == (BATCH, BATCH)
+    whole = rows(loader)
+    assert whole[:BATCH] == first
+    assert rows(loader_resumed(order, url, state)) == whole[BATCH:]
+
+
+@in_either_order
+def test_state_after_loop_is_equal_on_ranks_that_peeked(
     url: str, launch: Launch, order: str
 ) -> None:
     launch(0, 2)
-    looked, other = loader_in(order, url, BATCH), loader_in(order, url, BATCH)
-    look(looked)
-    for loader in (looked, other):
+    peeked, other = loader_in(order, url, BATCH), loader_in(order, url, BATCH)
+    peek(peeked)
+    for loader in (peeked, other):
         assert len(rows(islice(loader, 3))) == 3 * BATCH
-    assert looked.state_dict() == other.state_dict()
+    assert peeked.state_dict() == other.state_dict()
 
 
 def meanwhile(use: Callable[[Any], object]) -> Callable[[Any], None]:
-    """A look, during which something is done."""
+    """A peek, during which something is done."""
 
-    def looked(loader: Any) -> None:
+    def peeked(loader: Any) -> None:
         batches = iter(loader)
         next(batches)
         use(loader)
         batches.close()
 
-    return looked
+    return peeked
 
 
-def asked_afterwards(loader: Any) -> None:
-    look(loader)
+def state_afterwards(loader: Any) -> None:
+    peek(loader)
     assert loader.state_dict()["sample_in_epoch"] == 2 * BATCH
 
 
-def asked_the_dataset_afterwards(loader: Any) -> None:
-    look(loader)
+def state_of_dataset_afterwards(loader: Any) -> None:
+    peek(loader)
     assert loader.dataset.state_dict()["sample_in_epoch"] == 2 * BATCH
 
 
 def resumed(loader: Any) -> None:
     loader.load_state_dict(loader.state_dict())
-    look(loader)
+    peek(loader)
+
+
+def fails(loader: Any) -> None:
+    with pytest.raises(ZeroDivisionError):
+        for _ in loader:
+            raise ZeroDivisionError
 
 
 #: What a rank does first, and the epoch that follows.
 FIRST: dict[str, tuple[list[Callable[[Any], object]], int]] = {
-    "one": ([look], 0),
-    "two": ([look, look], 1),
-    "state taken": ([meanwhile(lambda loader: loader.state_dict())], 1),
-    "state of the dataset taken": ([meanwhile(lambda loader: loader.dataset.state_dict())], 1),
-    "state taken afterwards": ([asked_afterwards], 1),
-    "state of the dataset taken afterwards": ([asked_the_dataset_afterwards], 1),
-    "state loaded": ([resumed], 1),
+    "one": ([peek], 0),
+    "two": ([peek, peek], 1),
+    "six": ([peek] * 6, 5),
+    "state taken": ([meanwhile(lambda loader: loader.state_dict())], 0),
+    "state of the dataset taken": ([meanwhile(lambda loader: loader.dataset.state_dict())], 0),
+    "state taken afterwards": ([state_afterwards], 0),
+    "state of the dataset taken afterwards": ([state_of_dataset_afterwards], 0),
+    "state loaded": ([resumed], 0),
+    "state loaded meanwhile": ([list, meanwhile(resumed)], 1),
+    "an exception in the loop": ([fails], 0),
     "two batches": ([lambda loader: list(islice(loader, 2))], 1),
     "another begun meanwhile": ([meanwhile(list)], 2),
-    "after an epoch": ([list, look], 2),
-    "with the epoch set": ([lambda loader: loader.set_epoch(4), look], 4),
+    "another begun meanwhile, and left": ([meanwhile(lambda loader: peek(loader))], 2),
+    "after an epoch": ([list, peek], 2),
+    "with the epoch set": ([lambda loader: loader.set_epoch(4), peek], 4),
     "with the epoch set meanwhile": ([meanwhile(lambda loader: loader.set_epoch(3))], 3),
-    "a copy": ([look, lambda loader: look(copy(loader))], 1),
+    "with the epoch set within a loop": (
+        [lambda loader: [loader.set_epoch(3) for _ in islice(loader, 3)]],
+        3,
+    ),
+    "a copy": ([peek, lambda loader: peek(copy(loader))], 1),
+    "a copy within an epoch": (
+        [lambda loader: list(islice(loader, 3)), lambda loader: peek(copy(loader))],
+        1,
+    ),
+    "a loader of the same dataset": (
+        [peek, lambda loader: peek(StreamingDataLoader(loader.dataset, BATCH))],
+        1,
+    ),
 }
 
 
 @in_either_order
+@pytest.mark.parametrize("ranks", [1, 2])
 @pytest.mark.parametrize("first", list(FIRST))
-def test_only_the_first_iteration_gives_its_epoch_back(
-    url: str, launch: Launch, order: str, first: str
+def test_iterations_count_from_second_batch_or_end(
+    url: str, launch: Launch, order: str, first: str, ranks: int
 ) -> None:
-    launch(0, 2)
+    if ranks == 1 and "afterwards" in first:
+        return  # the samples that are consumed there are those of two ranks
+    launch(0, ranks)
     loader: Any = loader_in(order, url, BATCH)
     does, epoch = FIRST[first]
     for each in does:
@@ -251,7 +350,38 @@ def test_only_the_first_iteration_gives_its_epoch_back(
 
 
 @in_either_order
-def test_a_process_that_is_alone_has_other_batches_with_each_look(url: str, order: str) -> None:
+def test_copy_after_peek_begins_where_peek_began(url: str, order: str) -> None:
     loader = loader_in(order, url, BATCH)
-    looks = [tuple(next(iter(loader))["number"].tolist()) for _ in range(3)]
-    assert len(set(looks)) == 3
+    peek(loader)
+    copies = [copy(loader), pickle.loads(pickle.dumps(loader))]
+    assert rows(copies[1]) == rows(copies[0])
+    rows(islice(loader, 3))
+    again = copy(loader)
+    peek(again)
+    rest = rows(again)
+    assert len(rest) == ROWS - 3 * BATCH
+
+
+@in_either_order
+def test_first_two_peeks_share_an_epoch_and_later_ones_do_not(url: str, order: str) -> None:
+    loader = loader_in(order, url, BATCH)
+    peeks = [tuple(next(iter(loader))["number"].tolist()) for _ in range(5)]
+    assert peeks[0] == peeks[1]
+    assert len(set(peeks)) == 4
+
+
+@in_either_order
+@pytest.mark.parametrize("used", [1, 2, 3])
+@pytest.mark.parametrize("is_ahead", [False, True])
+def test_batches_fetched_ahead_do_not_count(
+    url: str, order: str, used: int, *, is_ahead: bool
+) -> None:
+    """As Lightning fetches them: one more than were used, unless it has just used the last one."""
+    loader = loader_in(order, url, BATCH)
+    token = FETCHES_AHEAD.set(lambda: is_ahead)
+    batches = iter(loader)
+    FETCHES_AHEAD.reset(token)
+    for _ in range(used + is_ahead):
+        next(batches)
+    batches.close()
+    assert loader.dataset.next_epoch == (used > 1)

@@ -66,6 +66,10 @@ class TFRun:
         self._url, self._batches_per_epoch = url, batches_per_epoch
         self.is_over = False
         self.num_read = 0
+        #: Whether Python code takes the batches, and reports them.
+        self.is_announced = True
+        #: The pass of this iteration; None before it begins.
+        self.current: Pass | None = None
         #: For each block: number of batches before it, the pass there, its marks and its sizes.
         self._blocks: deque[tuple[int, Pass, list[Any], list[int]]] = deque(maxlen=_BLOCKS_KEPT)
 
@@ -80,6 +84,8 @@ class TFRun:
         """Record that Python code has taken a batch."""
         self.delivered += 1
         self.loop.deliver(0)
+        if self.current is not None:
+            self.current.take(self.delivered)
         if self.delivered > self._batches_per_epoch:
             tell_of_endless(self._url)
 
@@ -191,14 +197,19 @@ class TFRuns:
 
     def leave(self, run: TFRun) -> None:
         """Record that Python code has released an iterator, perhaps after a peek at one batch."""
-        if run is self._run and run.delivered == 1 and not run.is_over:
-            self.passes.leave(self.passes.place, run.delivered)
+        if run.current is None:
+            return
+        if run.is_over:
+            run.current.count()
+        self.passes.leave(run.current)
 
     def rests(self, block_rows: int | None) -> Iterator[tuple[Recorder, Iterator[Block]]]:
         """Begin an iteration, and yield the recorder and the blocks of each of its rests."""
         with self._lock:
             run = self._next_run()
-            current = self.passes.begin()
+            current = run.current = self.passes.begin()
+            if not run.is_announced:  # TensorFlow takes the batches, which are not counted
+                current.count()
         self._check_claim(current)
         run.pipeline = recorder = self.passes.new_recorder(PipelineRecorder(run.loop))
         run.is_idle.clear()
@@ -228,7 +239,9 @@ class TFRuns:
         self._run = None
         while self._announced and self._run is None:
             self._run = self._announced.popleft()()
-        self._run = self._run or TFRun()
+        if self._run is None:
+            self._run = TFRun()
+            self._run.is_announced = False
         return self._run
 
     def _blocks(
@@ -245,7 +258,6 @@ class TFRuns:
 
     def state_dict(self, batches: int | None = None) -> dict[str, Any]:
         """Return the state of the latest iteration."""
-        self.passes.note_asked()
         place = None if self._run is None else self._run.place(batches)
         return self.passes.state_dict() if place is None else place.state_dict()
 

@@ -111,7 +111,7 @@ class LoaderPasses:
         if not self.collates:
             torch_tensors.check_columns(runner.schedule.options)
         runner.remembers = self.has_last is not None
-        runner.is_ahead = self.has_last or bool
+        runner.is_ahead = self.has_last
         batches = runner.run(partial(self._deliver, loader))
         if count_rows is None:
             yield from batches
