@@ -196,7 +196,9 @@ class Elements:
             source = reader._mdstorm_options().dataset
             per_row = max(source.nbytes // max(len(source), 1), 1)
             rows = max(1, min(_BYTES_AT_A_TIME // per_row, _MOST_ROWS))
-            self._passes = ReaderPasses(reader, rows, by_shard=self.by_shard)
+            self._passes = ReaderPasses(
+                reader, rows, by_shard=self.by_shard, owner="a dataset of make_petastorm_dataset"
+            )
         self._begun = True
         return self._items() if self._passes is None else self._passes(self._of_blocks)
 

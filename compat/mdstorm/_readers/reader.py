@@ -119,6 +119,8 @@ class Reader(Described, OwnContext):
         self._mdstorm_untouched = True
         #: First epoch of a new loader: every pass has permutations of its own.
         self._mdstorm_next_epoch = options.first_epoch()
+        #: What reads the data of this reader instead of its items; None if its items are taken.
+        self._mdstorm_owner: str | None = None
         #: See `ReaderOptions.tried`.
         self._mdstorm_tried: set[tuple[int, int]] = set()
         #: Number of calls of `set_epoch`.
@@ -158,6 +160,7 @@ class Reader(Described, OwnContext):
         with self._mdstorm_lock:
             self._mdstorm_check_running()
             if self._mdstorm_untouched:
+                self._mdstorm_owner = None
                 self._mdstorm_next_epoch += self.num_epochs or 1
             self._mdstorm_untouched = False
             try:
@@ -265,8 +268,18 @@ class Reader(Described, OwnContext):
         """Return the position of the reader, for `load_state_dict` of an equal reader.
 
         Reading resumes with the next row, batch or n-gram, in the same permutations.
+
+        Raises
+        ------
+        StateMismatchError
+            If a loader over this reader reads the data: the loader has the position.
         """
         with self._mdstorm_lock:
+            if self._mdstorm_owner is not None:
+                raise errors.StateMismatchError(
+                    f"{self._mdstorm_owner} reads the data of this reader, whose own position does "
+                    "not change: call its state_dict() instead, and load that state into it"
+                )
             return self._mdstorm_cursor.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -279,6 +292,7 @@ class Reader(Described, OwnContext):
         """
         with self._mdstorm_lock:
             self._mdstorm_cursor.load_state_dict(state)
+            self._mdstorm_owner = None
             self.last_row_consumed, self._mdstorm_untouched = False, False
 
     def _mdstorm_options(self, window: int = 0) -> loaders.ReaderOptions:
@@ -304,6 +318,7 @@ class Reader(Described, OwnContext):
         """Start a new pass, whatever the reader's position."""
         with self._mdstorm_lock:
             self._mdstorm_cursor.restart()
+            self._mdstorm_owner = None
             self.last_row_consumed, self._mdstorm_untouched = False, True
 
     def _mdstorm_check_running(self) -> None:
@@ -390,6 +405,8 @@ class ReaderPasses:
         Whether to make one batch of each shard's share of the rows instead.
     threads : PassThreads, optional
         Waits for the threads of the passes.
+    owner : str
+        What makes the passes, for messages.
     """
 
     def __init__(
@@ -400,8 +417,9 @@ class ReaderPasses:
         *,
         by_shard: bool = False,
         threads: PassThreads | None = None,
+        owner: str = "a loader",
     ) -> None:
-        self._reader = reader
+        self._reader, self._owner = reader, owner
         options = reader._mdstorm_options(window)
         self._warn_or_record = options.on_pass
         self.options = options = replace(
@@ -438,6 +456,7 @@ class ReaderPasses:
         """
         reader, runner = self._reader, self._runner
         reader._mdstorm_check_running()
+        reader._mdstorm_owner = self._owner
         if self._times_set != reader._mdstorm_times_set:
             self._times_set = reader._mdstorm_times_set
             runner.schedule.next_epoch = reader._mdstorm_next_epoch

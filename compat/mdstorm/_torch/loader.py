@@ -213,7 +213,11 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
         )
         if self._mdstorm_passes is None and is_over_rows and begins_anew:
             self._mdstorm_passes = ReaderPasses(
-                self.reader, self.batch_size, self._mdstorm_queue(), threads=self._mdstorm_threads
+                self.reader,
+                self.batch_size,
+                self._mdstorm_queue(),
+                threads=self._mdstorm_threads,
+                owner=f"a {type(self).__name__}",
             )
         return self._mdstorm_passes
 

@@ -93,8 +93,8 @@ class PieceSampler(Sampler):
 
     @property
     def ends_alone(self) -> bool:
-        """Whether a pass may end earlier on this rank than on others, because rows are left out."""
-        return self.drops_rows and self.order.world_size > 1
+        """Whether a pass may end earlier on this rank than on others."""
+        return self.even is None and self.order.world_size > 1
 
     @property
     def num_samples(self) -> int:
@@ -125,7 +125,7 @@ class PieceSampler(Sampler):
 
     def is_over(self, place: Place) -> bool:
         """Whether a pass is certain to have delivered its last batch."""
-        if self.num_epochs is None or self.drops_rows:
+        if self.num_epochs is None or self.drops_rows or self.ends_alone:
             return False
         is_last = place.epoch == place.pass_epoch + self.num_epochs - 1
         rows = self.rows_per_epoch

@@ -29,6 +29,9 @@ VERSION = 4
 #: Keys of the texts that describe which rows are left out, and how the others are changed.
 _SELECTION = ("filters", "predicate", "transform")
 
+#: Key of a state for the number of items of the next batch that were delivered.
+ITEMS = "items"
+
 #: Limit of canonical nodes against damaged states: each node gets a sample, which takes memory.
 _MOST_NODES = 1_000_000
 #: Limit of changes of the world within an epoch, against damaged states: each is a level of
@@ -133,7 +136,12 @@ def read_state(
     )
     if ours is None:
         return place, 0
-    first_epoch, _ = number(ours, "first_epoch"), number(ours, "world_size", 1)
+    first_epoch, size = number(ours, "first_epoch"), number(ours, "world_size", 1)
+    if ours.get(ITEMS) and size != options.order.world_size:
+        raise StateMismatchError(
+            f"the state was taken after {ours[ITEMS]} items of a batch on each of {size} ranks, "
+            f"and there are {options.order.world_size} ranks here: load it on as many ranks"
+        )
     if first_epoch > epoch:
         raise damaged(f"its pass began with epoch {first_epoch}, and it stands in {epoch}")
     end = None if ours.get("epoch_end") is None else number(ours, "epoch_end")
@@ -272,8 +280,9 @@ def _of_rank(
     row, batch_size = number(ours, "row"), number(ours, "batch_size", 1)
     there = number(ours, "rank"), number(ours, "world_size", 1)
     is_full = row % batch_size == 0 and not batching.by_shard
-    is_of_all = options.num_epochs == 1 and is_full and not (place.is_end and sampler.ends_alone)
-    is_mine = there[0] == order.rank or is_of_all or not place.consumed
+    is_of_all = options.num_epochs == 1 and is_full and not place.is_end
+    is_unread = not (place.consumed or ours.get(ITEMS))
+    is_mine = there[0] == order.rank or is_of_all or is_unread
     if sampler.even is not None and place.consumed:
         is_mine = batch_size == batching.batch_size  # all ranks have had as many batches
     if there[1] == order.world_size and is_mine:

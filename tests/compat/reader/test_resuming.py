@@ -1,11 +1,14 @@
 """Readers that go on where another one stood, or with the epoch that they are told."""
 
+from collections import Counter
 from collections.abc import Callable
 from itertools import count, islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.compat.readers import write_parquet
 
 from mdstorm import TransformSpec
 from mdstorm.errors import StateMismatchError
@@ -142,3 +145,98 @@ def test_so_does_a_loader_over_it(thirty: str, order: str, kind: Any, of_reader:
             assert read(loader) == epochs[epoch]
         assert read(loader) == epochs[2]
     assert epochs[0] != epochs[1] != epochs[2]
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_row_reader_refuses_state_of_another_rank(tmp_path: Path, *, later: bool) -> None:
+    """Near the beginning of an epoch no row group has been consumed, only items of the first."""
+    url = write_parquet(tmp_path, {"id": range(1_003)}, 70)
+
+    def reader(rank: int) -> Any:
+        return make_reader(url, shuffle_row_groups=False, cur_shard=rank, shard_count=4)
+
+    states = []
+    for rank in range(4):
+        with reader(rank) as first:
+            list(islice(first, 200 if later else 24))
+            states.append(first.state_dict())
+    for rank in range(4):
+        with reader(rank) as other:
+            if rank:
+                with pytest.raises(StateMismatchError, match="save the state of each rank"):
+                    other.load_state_dict(states[0])
+            other.load_state_dict(states[rank])
+
+
+def test_row_reader_accepts_state_of_another_rank_before_first_row(thirty: str) -> None:
+    with make_reader(thirty, seed=3, cur_shard=0, shard_count=2) as first:
+        state = first.state_dict()
+    with make_reader(thirty, seed=3, cur_shard=1, shard_count=2) as other:
+        other.load_state_dict(state)
+        assert len(list(other)) == 15
+
+
+def test_rows_of_elastic_batch_refuse_another_world(thirty: str) -> None:
+    def reader(ranks: int, rank: int = 0) -> Any:
+        return make_reader(thirty, seed=3, order="elastic", cur_shard=rank, shard_count=ranks)
+
+    with reader(2) as first:
+        list(islice(first, 3))
+        state = first.state_dict()
+    with reader(2, 1) as same:
+        same.load_state_dict(state)
+    with reader(1) as other, pytest.raises(StateMismatchError, match="3 items of a batch"):
+        other.load_state_dict(state)
+
+
+@pytest.mark.parametrize("requests_end", [False, True])
+def test_all_ranks_finish_epoch_of_unequal_row_groups(
+    tmp_path: Path, *, requests_end: bool
+) -> None:
+    """Ranks 0 and 2 of three have one row group each, and rank 1 parts of two."""
+    url = write_parquet(tmp_path, {"id": range(503)}, 300)
+
+    def reader(rank: int) -> Any:
+        return make_batch_reader(url, num_epochs=1, seed=3, cur_shard=rank, shard_count=3)
+
+    seen, after = [], []
+    for rank in range(3):
+        with reader(rank) as first:
+            seen += ids_of(islice(first, 1))
+            if requests_end and rank != 1:
+                assert not list(first)
+            state = first.state_dict()
+        with reader(rank) as second:
+            second.load_state_dict(state)
+            rest = ids_of(second)
+            (after if requests_end and rank != 1 else seen).extend(rest)
+            if not (requests_end and rank != 1):
+                second.reset()
+                after += ids_of(second)
+    assert Counter(seen) == Counter(range(503))
+    assert Counter(after) == Counter(range(503))
+
+
+@pytest.mark.parametrize("kind", [DataLoader, BatchedDataLoader])
+def test_state_of_reader_below_loader_raises(thirty: str, kind: Any) -> None:
+    with make_batch_reader(thirty, seed=3, num_epochs=1) as reader:
+        reader.state_dict()
+        loader = kind(reader, batch_size=4)
+        next(iter(loader))
+        with pytest.raises(StateMismatchError, match=rf"{kind.__name__}.* call its state_dict\(\)"):
+            reader.state_dict()
+        state = loader.state_dict()
+        assert state["sample_in_epoch"] == 4
+        reader.load_state_dict(reader_state(thirty))
+        assert reader.state_dict()["sample_in_epoch"] == 0
+        list(loader)
+        with pytest.raises(StateMismatchError, match=kind.__name__):
+            reader.state_dict()
+        reader.reset()
+        assert len(ids_of(reader)) == 30
+        reader.state_dict()
+
+
+def reader_state(url: str) -> dict[str, Any]:
+    with make_batch_reader(url, seed=3, num_epochs=1) as reader:
+        return reader.state_dict()

@@ -213,22 +213,26 @@ def test_with_a_filter_other_states_are_refused(
 LAST = Filter(lambda number: number > 26)
 
 
-def test_a_rank_whose_filtered_share_has_ended_goes_on_at_its_end(numbers: Dataset) -> None:
+@pytest.mark.parametrize("requests_end", [False, True])
+def test_state_before_end_of_filtered_share_resumes_with_empty_pass(
+    numbers: Dataset, *, requests_end: bool
+) -> None:
+    """The rank 0 has one batch; only a request for a second one shows that it has no other."""
     before = Ranks(numbers, 2, 4, transform=LAST)
-    seen = [taken(loader, 5) for loader in before.loaders]
+    seen = [taken(before.loaders[0], 2 if requests_end else 1), taken(before.loaders[1], 5)]
     assert [len(rank) for rank in seen] == [1, 5]
     states = [loader.state_dict() for loader in before.loaders]
-    assert [state["mdstorm"]["finished"] for state in states] == [True, False]
-    with pytest.raises(StateMismatchError, match="save the state of each rank"):
-        Ranks(numbers, 2, 4, states[0], transform=LAST)
+    assert [state["mdstorm"]["finished"] for state in states] == [requests_end, False]
+    if requests_end:
+        with pytest.raises(StateMismatchError, match="save the state of each rank"):
+            Ranks(numbers, 2, 4, states[0], transform=LAST)
     after = Ranks(numbers, 2, 4, transform=LAST).loaders
     for loader, state in zip(after, states, strict=True):
         loader.load_state_dict(json.loads(json.dumps(state)))
-    with pytest.warns(UserWarning, match=r"on this rank had ended .* call set_epoch\(1\)"):
-        rest = [rows(loader) for loader in after]
-    assert rest[0] == []
-    delivered = [row for rank in seen for batch in rank for row in batch]
-    assert sorted(delivered + rest[1]) == list(range(27, ROWS))
+    rest = [] if requests_end else rows(after[0])
+    assert rest == []  # the other rank has not ended
+    returned = [row for rank in seen for batch in rank for row in batch]
+    assert sorted(returned + rows(after[1])) == list(range(27, ROWS))
     assert sorted(row for loader in after for row in rows(loader)) == list(range(27, ROWS))
 
 
