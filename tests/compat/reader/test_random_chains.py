@@ -1,0 +1,100 @@
+"""Random chains over readers and the loaders above them: no row is lost or doubled."""
+
+import random
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.compat.readers import write_parquet
+from tests.mds_backend.loaders.chains import Chain
+
+from mdstorm import TransformSpec
+from mdstorm.predicates import in_lambda
+from mdstorm.pytorch import BatchedDataLoader, DataLoader
+from mdstorm.reader import make_batch_reader, make_reader
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Currently make_reader"),
+    pytest.mark.filterwarnings("ignore:.*leave out rows:UserWarning"),
+]
+ROWS = 211
+
+
+@pytest.fixture(scope="module")
+def parquet(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_parquet(tmp_path_factory.mktemp("chains"), {"id": range(ROWS)}, 30)
+
+
+class Items:
+    """A reader whose iterators end without losing its position."""
+
+    def __init__(self, reader: Any) -> None:
+        self.reader = reader
+        self.state_dict = reader.state_dict
+        self.load_state_dict = reader.load_state_dict
+
+    def __iter__(self) -> Any:
+        return iter(self.reader)
+
+
+def again(loader: Any) -> None:
+    if isinstance(loader, Items):
+        assert not list(loader.reader)  # after the last row, the end has to be requested
+        loader.reader.reset()
+
+
+def stop(loader: Any) -> None:
+    loader.reader.stop()
+
+
+def chain_of(url: str, seed: int) -> tuple[Chain, Counter[int]]:
+    """Return a chain and the rows of one epoch."""
+    draw = random.Random(-seed)
+    over = draw.choice(["reader", "reader", DataLoader, BatchedDataLoader])
+    make_one = draw.choice([make_reader, make_batch_reader])
+    options: dict[str, Any] = {
+        "num_epochs": 1,
+        "seed": draw.randint(1, 9),
+        "shuffle_row_groups": draw.random() < 0.5,
+        "shuffle_rows": draw.random() < 0.5,
+        "workers_count": draw.choice([1, 3]),
+    }
+    expected = Counter(range(ROWS))
+    kind = draw.choice(["plain", "plain", "predicate", "function"])
+    if kind == "predicate":
+        options["predicate"] = in_lambda(["id"], lambda id: id % 3 != 0)
+        expected = Counter(row for row in range(ROWS) if row % 3)
+    if kind == "function":
+        options["transform_spec"] = TransformSpec(lambda rows: rows)
+
+    def make(rank: int, ranks: int, batch_size: int) -> Any:
+        reader = make_one(url, cur_shard=rank, shard_count=ranks, **options)
+        return Items(reader) if over == "reader" else over(reader, batch_size)
+
+    def values(batch: Any) -> list[int]:
+        found = batch["id"] if isinstance(batch, dict) else batch.id
+        return [int(value) for value in np.atleast_1d(np.asarray(found))]
+
+    chain = Chain(
+        seed,
+        make,
+        values,
+        changes_world=over != "reader" and kind == "plain",
+        peeks=over != "reader",
+        ends_alone=kind == "predicate",
+        again=again,
+        close=stop,
+    )
+    chain.steps.append((over, make_one, kind, options))
+    return chain, expected
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(20), *(pytest.param(n, marks=pytest.mark.long) for n in range(20, 100))]
+)
+def test_chain_of_readers_returns_each_row_once_an_epoch(parquet: str, seed: int) -> None:
+    chain, epoch = chain_of(parquet, seed)
+    chain.run()
+    expected = {row: chain.epochs * count for row, count in epoch.items()}
+    assert dict(chain.seen) == expected, chain.steps

@@ -1,0 +1,141 @@
+"""Random chains of worlds: peeks, states, resumes and epochs, in which each row has to come once."""
+
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from mdstorm_backend.errors import NoDataAvailableError
+
+
+@dataclass
+class Chain:
+    """One random chain over `rows` rows; `run` returns how often each one was seen.
+
+    Attributes
+    ----------
+    make : callable
+        Returns a loader, given rank, ranks and batch size.
+    values : callable
+        Returns the rows of a batch.
+    changes_world : bool
+        Whether the state of any rank resumes on any number of ranks, with any batch size.
+    peeks : bool
+        Whether ranks peek; readers continue after the batch of a peek.
+    ends_alone : bool
+        Whether only a rank itself knows its end: a peek after that has ended the pass, so ranks
+        peek only before they load a state.
+    again : callable
+        Prepares a loader for its next pass.
+    """
+
+    seed: int
+    make: Callable[[int, int, int], Any]
+    values: Callable[[Any], Iterator[int] | list[int]]
+    changes_world: bool = True
+    peeks: bool = True
+    ends_alone: bool = False
+    again: Callable[[Any], object] = lambda loader: None
+    close: Callable[[Any], object] = lambda loader: None
+    epochs: int = 0
+    seen: Counter[int] = field(default_factory=Counter)
+    steps: list[Any] = field(default_factory=list)
+
+    def run(self) -> None:
+        draw = self.draw = random.Random(self.seed)
+        self.ranks, self.batch_size = draw.randint(1, 4), draw.randint(2, 9)
+        self.loaders = self.made()
+        for _ in range(draw.randint(1, 3)):
+            done = self.epoch()
+            for rank, loader in enumerate(self.loaders):
+                if not done[rank]:
+                    self.take(loader, None)
+            self.epochs += 1
+            if draw.random() < 0.5:
+                self.resume([loader.state_dict() for loader in self.loaders])
+            else:
+                for loader in self.loaders:
+                    self.again(loader)
+        for loader in self.loaders:
+            self.close(loader)
+
+    def epoch(self) -> list[bool]:
+        """Read some segments of an epoch, and return which ranks have ended it."""
+        done = [False] * self.ranks
+        for _ in range(self.draw.randint(0, 4)):
+            self.peek()
+            # The state after a peek is that after its batch, which a trainer would have used.
+            batches = self.draw.randint(1 if self.is_peeked else 0, 5)
+            self.steps.append(("take", batches))
+            states = []
+            for rank, loader in enumerate(self.loaders):
+                if not done[rank]:
+                    self.take(loader, batches)
+                if self.draw.random() < 0.3:
+                    loader.state_dict()
+                states.append(loader.state_dict())
+            # Before the first batch, the state may be that of the end of the epoch before.
+            done = [batches > 0 and state["mdstorm"]["finished"] for state in states]
+            if any(done):  # the others finish
+                for rank, loader in enumerate(self.loaders):
+                    if not done[rank]:
+                        loader.load_state_dict(states[rank])
+                return done
+            self.resume(states)
+            done = [False] * self.ranks
+        return done
+
+    def take(self, loader: Any, batches: int | None) -> None:
+        if batches == 0:
+            return
+        self.is_peeked, self.fresh = False, set()
+        iterator = iter(loader)
+        for batch in islice(iterator, batches):
+            self.seen.update(self.values(batch))
+        if hasattr(iterator, "close"):
+            iterator.close()
+
+    def peek(self, chance: float = 0.3) -> None:
+        for rank, loader in enumerate(self.loaders):
+            # Later iterations of a loader count from their first batch.
+            if self.peeks and rank in self.fresh and self.draw.random() < chance:
+                self.is_peeked = True
+                self.fresh.remove(rank)
+                self.steps.append(("peek", rank))
+                iterator = iter(loader)
+                next(iterator, None)
+                iterator.close()
+
+    def resume(self, states: list[Any]) -> None:
+        """Load states into new loaders or the same ones, perhaps in another world."""
+        states = json.loads(json.dumps(states))
+        before = self.ranks, self.batch_size
+        is_new = self.draw.random() < 0.6
+        if self.changes_world:
+            states = [self.draw.choice(states)] * 4
+            if is_new:
+                self.ranks, self.batch_size = self.draw.randint(1, 4), self.draw.randint(2, 9)
+        self.steps.append(("resume", is_new, self.ranks, self.batch_size))
+        if is_new:
+            for loader in self.loaders:
+                self.close(loader)
+            self.loaders = self.made()
+        if self.draw.random() < 0.5:
+            self.peek()
+        try:
+            for rank, loader in enumerate(self.loaders):
+                loader.load_state_dict(states[rank])
+                (self.fresh.discard if self.ends_alone else self.fresh.add)(rank)
+        except NoDataAvailableError:  # fewer rows are left than ranks
+            self.ranks, self.batch_size = 1, before[1]
+            self.loaders = self.made()
+            self.loaders[0].load_state_dict(states[0])
+        self.is_peeked = False
+        self.peek()
+
+    def made(self) -> list[Any]:
+        self.fresh, self.is_peeked = set(range(self.ranks)), False
+        return [self.make(rank, self.ranks, self.batch_size) for rank in range(self.ranks)]
