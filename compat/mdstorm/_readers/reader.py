@@ -122,7 +122,7 @@ class Reader(Described, OwnContext):
         #: What reads the data of this reader instead of its items; None if its items are taken.
         self._mdstorm_owner: str | None = None
         #: See `ReaderOptions.tried`.
-        self._mdstorm_tried: set[tuple[int, int]] = set()
+        self._mdstorm_tried = set() if options.tried is None else options.tried
         #: Number of calls of `set_epoch`.
         self._mdstorm_times_set = 0
         self._mdstorm_lock = threading.RLock()

@@ -92,11 +92,6 @@ class PieceSampler(Sampler):
         return self.even is not None
 
     @property
-    def ends_alone(self) -> bool:
-        """Whether a pass may end earlier on this rank than on others."""
-        return self.even is None and self.order.world_size > 1
-
-    @property
     def num_samples(self) -> int:
         """Samples of an epoch over the whole world."""
         return self.epoch_size
@@ -125,7 +120,10 @@ class PieceSampler(Sampler):
 
     def is_over(self, place: Place) -> bool:
         """Whether a pass is certain to have delivered its last batch."""
-        if self.num_epochs is None or self.drops_rows or self.ends_alone:
+        # A rank that shares the rows in unequal batches knows its end only when it is requested:
+        # after the last batch it resumes with an empty pass, while the others finish the epoch.
+        ends_alone = self.even is None and self.order.world_size > 1
+        if self.num_epochs is None or self.drops_rows or ends_alone:
             return False
         is_last = place.epoch == place.pass_epoch + self.num_epochs - 1
         rows = self.rows_per_epoch

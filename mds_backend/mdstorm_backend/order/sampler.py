@@ -103,11 +103,6 @@ class Sampler(Protocol):
         return True
 
     @property
-    def ends_alone(self) -> bool:
-        """Whether a pass may end earlier on this rank than on others, because rows are left out."""
-        return False
-
-    @property
     def num_samples(self) -> int:
         """Samples of an epoch over the whole world."""
 

@@ -11,6 +11,7 @@ import pytest
 from tests.compat.readers import write_parquet
 
 from mdstorm import TransformSpec
+from mdstorm._readers import options
 from mdstorm.errors import StateMismatchError
 from mdstorm.ngram import NGram
 from mdstorm.predicates import in_lambda
@@ -240,3 +241,35 @@ def test_state_of_reader_below_loader_raises(thirty: str, kind: Any) -> None:
 def reader_state(url: str) -> dict[str, Any]:
     with make_batch_reader(url, seed=3, num_epochs=1) as reader:
         return reader.state_dict()
+
+
+def test_earlier_epoch_does_not_move_first_epoch_of_next_reader_back(
+    thirty: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(options, "_next_epochs", {})
+
+    def reader() -> Any:
+        return make_batch_reader(thirty, num_epochs=1, cur_shard=0, shard_count=1)
+
+    for epoch in (4, 1):
+        with reader() as one:
+            one.set_epoch(epoch)
+            list(one)
+    with reader() as following:
+        assert following.state_dict()["mdstorm"]["first_epoch"] == 5
+
+
+def test_repeated_peek_with_new_loader_counts(
+    thirty: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a GAN, which takes a batch of a new loader in each step."""
+    monkeypatch.setattr(options, "_next_epochs", {})
+    monkeypatch.setattr(options, "_tried", {})
+    found = []
+    for _ in range(4):
+        reader = make_batch_reader(thirty, num_epochs=1, cur_shard=0, shard_count=1)
+        with BatchedDataLoader(reader, batch_size=10) as loader:
+            iterator = iter(loader)
+            found.append(tuple(next(iterator)["id"].tolist()))
+            iterator.close()
+    assert found[0] == found[1] != found[2] == found[3]

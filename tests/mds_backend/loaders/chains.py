@@ -1,4 +1,4 @@
-"""Random chains of worlds: peeks, states, resumes and epochs, in which each row has to come once."""
+"""Random chains of worlds: peeks, states and resumes, in which no row is lost or doubled."""
 
 import json
 import random

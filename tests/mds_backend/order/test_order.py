@@ -20,6 +20,7 @@ from mdstorm_backend.errors import InvalidArgumentError, NoDataAvailableError
 from mdstorm_backend.order import DEFAULT_SEED, ExactOrder, ExactSampler, Place, exact
 from mdstorm_backend.order.exact import Permutation
 from mdstorm_backend.order.lanes import Deal, EpochLanes, Lanes, stride
+from mdstorm_backend.order.sampler import RowsOnDemand
 from mdstorm_backend.read.block import Located
 
 #: Permutations of all sizes are computed as large ones are.
@@ -40,6 +41,18 @@ def test_permutations_differ_between_epochs_windows_and_seeds() -> None:
             assert rows == order.permutation(50, epoch, number).tolist()
             found.add(tuple(rows))
     assert len(found) == 8
+
+
+def test_rows_of_large_windows_lie_within_their_shards() -> None:
+    """The number of a sample does not show it: errors in the shard and in the row cancel."""
+    sizes = np.array([400_000, *[1] * 1_500, 200_000])  # small shards share entries of the index
+    bounds = np.concatenate([[0], np.cumsum(sizes)])
+    order = ExactOrder(seed=1, window=int(bounds[-1]))
+    (window,) = order.chunks(bounds, range(bounds[-1]), 0, range(bounds[-1]))
+    assert isinstance(window, RowsOnDemand)
+    found = window.found()
+    assert found.rows.min() == 0
+    assert (found.rows < sizes[found.shards[found.owners]]).all()
 
 
 def test_shards_of_the_same_share_come_in_another_order_in_each_epoch() -> None:
