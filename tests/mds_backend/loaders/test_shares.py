@@ -293,6 +293,20 @@ def resumed(loader: Any) -> None:
     peek(loader)
 
 
+def sets_epoch_at_first_batch(loader: Any) -> None:
+    for number, _ in enumerate(loader):
+        if not number:
+            loader.set_epoch(3)
+
+
+def loads_at_first_batch(loader: Any) -> None:
+    other = StreamingDataLoader(copy(loader.dataset), BATCH)
+    state = other.state_dict()
+    for number, _ in enumerate(loader):
+        if not number:
+            loader.load_state_dict(state)
+
+
 def fails(loader: Any) -> None:
     def train() -> None:
         for _ in loader:
@@ -320,10 +334,8 @@ FIRST: dict[str, tuple[list[Callable[[Any], object]], int]] = {
     "after an epoch": ([list, peek], 2),
     "with the epoch set": ([lambda loader: loader.set_epoch(4), peek], 4),
     "with the epoch set meanwhile": ([meanwhile(lambda loader: loader.set_epoch(3))], 3),
-    "with the epoch set within a loop": (
-        [lambda loader: [loader.set_epoch(3) for _ in islice(loader, 3)]],
-        3,
-    ),
+    "with the epoch set within a loop": ([sets_epoch_at_first_batch], 3),
+    "with a state loaded within a loop": ([loads_at_first_batch], 0),
     "a copy": ([peek, lambda loader: peek(copy(loader))], 1),
     "a copy within an epoch": (
         [lambda loader: list(islice(loader, 3)), lambda loader: peek(copy(loader))],
