@@ -273,3 +273,21 @@ def test_repeated_peek_with_new_loader_counts(
             found.append(tuple(next(iterator)["id"].tolist()))
             iterator.close()
     assert found[0] == found[1] != found[2] == found[3]
+
+
+def test_pass_after_state_of_an_end_is_recorded_for_later_readers(
+    thirty: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def reader() -> Any:
+        return make_batch_reader(thirty, num_epochs=1, cur_shard=0, shard_count=1)
+
+    monkeypatch.setattr(options, "_next_epochs", {})
+    with reader() as first:
+        list(first)
+        state = first.state_dict()
+    monkeypatch.setattr(options, "_next_epochs", {})  # as in another process
+    with reader() as second:
+        second.load_state_dict(state)
+        list(second)
+    with reader() as third:
+        assert third.state_dict()["mdstorm"]["first_epoch"] == 2
