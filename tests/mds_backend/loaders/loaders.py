@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import strategies as st
@@ -55,6 +56,18 @@ class Filter(Where):
     """Says of itself that it leaves out rows."""
 
     leaves_out_rows = True
+
+
+class Repeat:
+    """Returns each row so many times."""
+
+    columns = ("number",)
+
+    def __init__(self, times: int) -> None:
+        self.times = times
+
+    def __call__(self, batch: Any) -> Any:
+        return {"number": np.repeat(batch["number"], self.times)}
 
 
 class Same:

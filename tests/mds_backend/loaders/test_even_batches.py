@@ -8,24 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.mds_backend.loaders.loaders import Same, Where, column, rows, taken, torch_loader
+from tests.mds_backend.loaders.loaders import Repeat, Same, Where, column, rows, taken, torch_loader
 
 from mdstorm_backend import Dataset, ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import StateMismatchError, TransformError
 
 ROWS, SHARDS = 1_003, 13
-
-
-class Repeat:
-    """Returns each row so many times."""
-
-    columns = ("number",)
-
-    def __init__(self, times: int) -> None:
-        self.times = times
-
-    def __call__(self, batch: Any) -> Any:
-        return {"number": np.repeat(batch["number"], self.times)}
 
 
 class Kept(Same):

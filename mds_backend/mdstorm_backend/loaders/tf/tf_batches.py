@@ -1,7 +1,8 @@
 """An MDS dataset as a `tf.data.Dataset` of namedtuples, or of what a model takes.
 
-The generator yields large blocks of rows, which TensorFlow cuts into batches, since every element
-of a generator has a fixed cost. Ragged columns are yielded as batches. `TFRuns` begins the passes,
+The generator yields large blocks of rows with the sizes of their batches, into which TensorFlow
+cuts them, since every element of a generator has a fixed cost. Ragged columns are yielded as
+batches. `TFRuns` begins the passes,
 and tracks which batches were read and which were taken.
 """
 
@@ -14,17 +15,16 @@ from functools import lru_cache
 from traceback import walk_stack
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from mdstorm_backend import loaders
 from mdstorm_backend.base.threads import OwnContext
 from mdstorm_backend.display import Described, Description
-from mdstorm_backend.format.values.batch import Batch, num_rows, slice_batch
+from mdstorm_backend.format.values.batch import num_rows
 from mdstorm_backend.loaders.tf import tf_columns
 from mdstorm_backend.loaders.tf.tf_columns import ColumnSpec
 from mdstorm_backend.loaders.tf.tf_runs import INFINITE, TFRun, TFRuns
-from mdstorm_backend.order.lanes import ceil_div
-from mdstorm_backend.read import Block
 from mdstorm_backend.read.reader import check_batch_size
 
 _BLOCK_ROWS = 1 << 16
@@ -119,40 +119,25 @@ def _batches(
     def read() -> Iterator[Any]:
         for recorder, blocks in runs.rests(block_rows):
             for block in blocks:
-                for part in block.batches() if cut_here else _parts(block, batch_size):
+                whole = ((block.batch, block.sizes),)
+                each = ((part, [num_rows(part)]) for part in block.batches())
+                for part, sizes in each if cut_here else whole:
                     columns = {s.name: tf_columns.to_tf(part[s.name], s) for s in specs}
                     made = element(columns)
-                    rows = num_rows(part)
-                    recorder.deliver(rows, max(ceil_div(rows, batch_size), 1))
-                    yield made
+                    recorder.deliver(sum(sizes), len(sizes))
+                    yield made if cut_here else (made, np.array(sizes, np.int64))
                     recorder.ask()
 
-    def cut(*part: Any) -> Any:
-        # A tuple such as (x, y) comes as several arguments.
-        whole = tf.data.Dataset.from_tensors(part if len(part) > 1 else part[0])
-        rows = tf.shape(tf.nest.flatten(part)[0])[0]
-        # A rank that has run out of rows has empty batches, which cannot be cut.
-        empty = whole.take(tf.cast(rows == 0, tf.int64))
-        return whole.rebatch(batch_size).concatenate(empty)
+    def cut(part: Any, sizes: Any) -> Any:
+        # Sizes repeat from the beginning, and an empty batch after the last row has to be taken.
+        cut = tf.data.Dataset.from_tensors(part).rebatch(sizes)
+        return cut.take(tf.size(sizes, tf.int64))
 
     signature = element({spec.name: spec.signature for spec in specs})
-    dataset = tf.data.Dataset.from_generator(read, output_signature=signature)
-    return dataset if cut_here else dataset.flat_map(cut)
-
-
-def _parts(block: Block, batch_size: int) -> Iterator[Batch]:
-    """Split a block so that each part cuts into full batches and one that may be short."""
-    start = stop = 0
-    for size in block.sizes:
-        if not size and start < stop:  # an empty batch cannot be cut, and is a part of its own
-            yield slice_batch(block.batch, start, stop)
-            start = stop
-        stop += size
-        if size < batch_size:
-            yield slice_batch(block.batch, start, stop)
-            start = stop
-    if start < stop:
-        yield slice_batch(block.batch, start, stop)
+    if cut_here:
+        return tf.data.Dataset.from_generator(read, output_signature=signature)
+    blocks = (signature, tf.TensorSpec((None,), tf.int64))
+    return tf.data.Dataset.from_generator(read, output_signature=blocks).flat_map(cut)
 
 
 class ContextDataset(Described, OwnContext):

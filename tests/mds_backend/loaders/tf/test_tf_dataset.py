@@ -3,23 +3,26 @@
 import gc
 import json
 import threading
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import tensorflow as tf
-from tests.mds_backend.loaders.loaders import Launch
+from tests.mds_backend.loaders.loaders import Launch, Repeat, Where
 from tests.mds_backend.loaders.loaders import column as torch_column
+from tests.mds_backend.loaders.loaders import torch_loader as torch_of
 from tests.mds_backend.small_datasets import array_of, write_dataset, write_numbers
 
 from mdstorm_backend import Dataset, ElasticOrder, ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders import ReaderOptions
-from mdstorm_backend.loaders.tf import make_tf_dataset, tf_batches
+from mdstorm_backend.loaders.tf import ColumnSpec, make_tf_dataset, tf_batches
 from mdstorm_backend.loaders.tf.tf_runs import INFINITE
 
 ROWS, SHARDS = 100, 10
@@ -28,7 +31,13 @@ ROWS, SHARDS = 100, 10
 def make(dataset: Dataset, batch_size: int = 4, **options: Any) -> Any:
     """Make a dataset that reads in stored order unless told otherwise."""
     order = ExactOrder(**options.pop("shuffle", {})).resolved()
-    return make_tf_dataset(lambda: ReaderOptions(dataset, order, **options), batch_size=batch_size)
+    specs = options.pop("specs", None)
+    read = ReaderOptions(dataset, order, **options)
+    return make_tf_dataset(lambda: read, batch_size=batch_size, specs=specs)
+
+
+def number_spec(options: ReaderOptions) -> list[ColumnSpec]:
+    return [ColumnSpec("number", "int64")]
 
 
 def column(batches: Iterable[Any], name: str = "number") -> list[list[Any]]:
@@ -58,6 +67,40 @@ def test_batches_are_namedtuples_in_the_order_of_the_columns(tmp_path: Path) -> 
     assert batch.r.to_list() == [[], [1, 2]]
     assert dataset.element_spec.m == tf.TensorSpec((None, 1), tf.float32)
     assert dataset.element_spec.z == tf.TensorSpec((None,), tf.int64)
+
+
+@pytest.mark.parametrize("block_rows", [1, 1 << 16])
+@pytest.mark.parametrize(
+    ("transform", "batch_size", "num_epochs"),
+    [
+        (Where(lambda number: number % 2 == 0), 7, 1),
+        (Repeat(1), 7, 1),
+        (Repeat(1), 1, 1),
+        (Repeat(3), 7, 3),
+        (Repeat(3), 1, 1),
+    ],
+)
+def test_batches_of_a_function_on_two_ranks_equal_those_of_pytorch(
+    numbers: Dataset,
+    transform: Any,
+    batch_size: int,
+    num_epochs: int,
+    block_rows: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A group of slices may have more or fewer rows than its batches were planned for."""
+    monkeypatch.setattr(tf_batches, "_BLOCK_ROWS", block_rows)
+    options = {"batch_size": batch_size, "num_epochs": num_epochs, "transform": transform}
+    found = Counter[int]()
+    for rank in range(2):
+        options["shuffle"] = {"rank": rank, "world_size": 2}
+        dataset = make(numbers, specs=number_spec, **options)
+        batches = column(dataset)
+        assert batches == torch_column(torch_of(numbers, **options))
+        assert len(dataset) == len(batches)
+        found.update(chain.from_iterable(batches))
+    rows = transform({"number": np.arange(ROWS)})["number"].tolist()
+    assert found == Counter(rows * num_epochs)
 
 
 @pytest.mark.parametrize("block_rows", [100, 1 << 16])
