@@ -385,16 +385,20 @@ class Pass:
         self.schedule.epochs.note_start(place)
         return place
 
-    def advance(self, mark: Any, size: int) -> None:
-        """Advance the position by a batch of `size` rows, whose block gave it `mark`."""
+    def advance(self, mark: Any, size: int) -> bool:
+        """Advance the position by a batch of `size` rows, whose block gave it `mark`.
+
+        Return whether the batch is the first one with samples of another epoch.
+        """
         assert self._rest is not None
         position = self._rest.sampler.advanced(self._position, mark)
         self._position = position
         self.rows += mark if isinstance(mark, int) else size
-        if position >= self._milestone:
+        if reached := bool(position >= self._milestone):
             self._reach(self._rest)
         if self.beginning is not None:
             self.beginning.count()
+        return reached
 
     def _reach(self, rest: Rest) -> None:
         sampler = rest.sampler

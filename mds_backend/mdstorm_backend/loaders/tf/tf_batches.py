@@ -8,7 +8,6 @@ and tracks which batches were read and which were taken.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -28,6 +27,7 @@ from mdstorm_backend.loaders.tf.tf_runs import INFINITE, TFRun, TFRuns
 from mdstorm_backend.read.reader import check_batch_size
 
 _BLOCK_ROWS = 1 << 16
+_NUMBER = tf.TensorSpec((), tf.int64)
 
 
 def make_tf_dataset(
@@ -89,10 +89,20 @@ def make_tf_dataset(
         is_share = options.order.is_share
         # A strategy splits the batches of a share among all its workers, and reads the parts here.
         claim = runs.claim(num_workers() if is_share else 1)
-        dataset = _batches(runs, columns, batch_size, made)
-        dataset = dataset.prefetch(tf.data.AUTOTUNE if prefetch is None else prefetch)
-        end = tf.data.Dataset.from_generator(runs.end, output_signature=dataset.element_spec)
-        dataset = with_cardinality(dataset.concatenate(end), claim)
+
+        def iteration(number: Any) -> Any:
+            batches = _batches(runs, number, columns, batch_size, made)
+            batches = batches.prefetch(tf.data.AUTOTUNE if prefetch is None else prefetch)
+            return _observed(batches, runs, number)
+
+        numbers = tf.data.Dataset.from_generator(runs.iterations, output_signature=_NUMBER)
+        do_not_convert = tf.autograph.experimental.do_not_convert
+        dataset = with_cardinality(numbers.flat_map(do_not_convert(iteration)), claim)
+        settings = tf.data.Options()
+        # Otherwise TensorFlow would request a second batch with the first one, and the batch from
+        # which Keras builds a model would count as an iteration.
+        settings.experimental_optimization.inject_prefetch = False
+        dataset = dataset.with_options(settings)
         return without_sharding(dataset) if is_share else dataset
 
     return _dataset_class()(build, opened)
@@ -103,8 +113,17 @@ def _namedtuples(type_name: str, names: tuple[str, ...]) -> Callable[[Mapping[st
     return lambda columns: row(*columns.values())
 
 
+def _observed(batches: Any, runs: TFRuns, number: Any) -> Any:
+    """Return a dataset of the same batches that reports to `runs` when they are requested."""
+    counts = tf.data.Dataset.from_generator(runs.requests, args=(number,), output_signature=_NUMBER)
+    # A choice among one dataset, so many times: Python is not called for each batch.
+    zero = tf.data.Dataset.from_tensors(tf.constant(0, tf.int64))
+    return tf.data.Dataset.choose_from_datasets([batches], counts.flat_map(zero.repeat))
+
+
 def _batches(
     runs: TFRuns,
+    number: Any,
     specs: list[ColumnSpec],
     batch_size: int,
     element: Callable[[Mapping[str, Any]], Any],
@@ -116,8 +135,8 @@ def _batches(
     )
     block_rows = None if cut_here or runs.passes.schedule.options.has_images else _BLOCK_ROWS
 
-    def read() -> Iterator[Any]:
-        for recorder, blocks in runs.rests(block_rows):
+    def read(number: Any) -> Iterator[Any]:
+        for recorder, blocks in runs.rests(number, block_rows):
             for block in blocks:
                 whole = ((block.batch, block.sizes),)
                 each = ((part, [num_rows(part)]) for part in block.batches())
@@ -134,10 +153,9 @@ def _batches(
         return cut.take(tf.size(sizes, tf.int64))
 
     signature = element({spec.name: spec.signature for spec in specs})
-    if cut_here:
-        return tf.data.Dataset.from_generator(read, output_signature=signature)
-    blocks = (signature, tf.TensorSpec((None,), tf.int64))
-    return tf.data.Dataset.from_generator(read, output_signature=blocks).flat_map(cut)
+    yielded = signature if cut_here else (signature, tf.TensorSpec((None,), tf.int64))
+    read_here = tf.data.Dataset.from_generator(read, args=(number,), output_signature=yielded)
+    return read_here if cut_here else read_here.flat_map(cut)
 
 
 class ContextDataset(Described, OwnContext):
@@ -171,9 +189,8 @@ class ContextDataset(Described, OwnContext):
         runs = self._runs()
         run = runs.announce()
         iterator: Any = super().__iter__()  # type: ignore[misc]
-        weakref.finalize(iterator, runs.leave, run).atexit = False
         kind: Any = type(iterator)
-        iterator._mdstorm_run = run
+        iterator._mdstorm_run, iterator._mdstorm_runs = run, runs
         iterator.__class__ = _counting_class(kind)
         run.loop.begun()
         return iterator
@@ -245,6 +262,7 @@ def _counting_class(iterator_class: Any) -> Any:
         """An iterator that reports to its `TFRun` how many batches were taken."""
 
         _mdstorm_run: TFRun
+        _mdstorm_runs: TFRuns
         _iterator_resource: Any
 
         def __del__(self) -> None:
@@ -252,21 +270,22 @@ def _counting_class(iterator_class: Any) -> Any:
             self._mdstorm_run.let_go(resources)
 
         def __next__(self) -> Any:
-            run = self._mdstorm_run
-            run.loop.ask()
-            try:
-                batch = super().__next__()
-            except StopIteration:
-                run.is_over = True
-                run.loop.end(is_waiting=True)
-                raise
-            run.take()
-            return batch
+            return self._mdstorm_take(super().__next__)
 
         def get_next(self) -> Any:
+            return self._mdstorm_take(super().get_next)
+
+        def _mdstorm_take(self, take: Callable[[], Any]) -> Any:
             run = self._mdstorm_run
             run.loop.ask()
-            batch = super().get_next()
+            if run.current is None:
+                self._mdstorm_runs.begin_next(run)
+            try:
+                batch = take()
+            except (StopIteration, tf.errors.OutOfRangeError):
+                run.end()
+                run.loop.end(is_waiting=True)
+                raise
             run.take()
             return batch
 
@@ -291,6 +310,10 @@ def with_cardinality(dataset: Any, batches: int | None) -> Any:
     """
     if batches is None:
         return dataset
+    if batches == 1:
+        # No iteration has fewer. After `take`, its end would not be requested here, and it could
+        # not be told from a peek.
+        return dataset.apply(tf.data.experimental.assert_cardinality(1))
     # A choice between datasets counts as infinite if one of them is. The first one is chosen every
     # time, and the choice ends with it. TensorFlow begins both.
     first = tf.data.Dataset.from_tensors(tf.constant(0, tf.int64)).repeat()

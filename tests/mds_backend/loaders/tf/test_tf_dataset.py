@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.mds_backend.loaders.loaders import Launch, Repeat, Where
+from tests.mds_backend.loaders.loaders import Launch, Repeat, Where, taken
 from tests.mds_backend.loaders.loaders import column as torch_column
 from tests.mds_backend.loaders.loaders import torch_loader as torch_of
 from tests.mds_backend.small_datasets import array_of, write_dataset, write_numbers
@@ -223,13 +223,13 @@ def test_what_is_made_of_it_knows_as_well(numbers: Dataset) -> None:
         changed.make_one_shot_iterator()
 
 
-@pytest.mark.parametrize("taken", [0, 1])
-def test_a_look_at_the_dataset_does_not_use_up_a_state(numbers: Dataset, taken: int) -> None:
+@pytest.mark.parametrize("peeks", [0, 1])
+def test_a_look_at_the_dataset_does_not_use_up_a_state(numbers: Dataset, peeks: int) -> None:
     dataset = make(numbers, 7)
     list(dataset.take(20))
     dataset.load_state_dict(dataset.state_dict(batches=4))
     iterator = iter(dataset)
-    for _ in range(taken):  # as Keras does to build a model
+    for _ in range(peeks):  # as Keras does to build a model
         next(iterator)
     assert rows(dataset) == list(range(28, 100))
     assert rows(dataset) == list(range(100))
@@ -352,10 +352,118 @@ def test_rank_that_peeks_first_is_not_ahead(
     for dataset in (looked, asked):
         assert column(islice(dataset, 1)) == whole[0][:1]
     assert column(looked) == whole[0]
-    state = asked.state_dict()  # of one who has trained on that batch
+    state = asked.state_dict()
     assert column(asked) == whole[0]  # a state counts nothing
     asked.load_state_dict(state)
     assert column(asked) == whole[0][1:]
     # Only the first iteration is a peek.
     assert column(islice(looked, 1)) == whole[1][:1]
     assert column(looked) == whole[2]
+
+
+def in_take(dataset: Any) -> list[list[int]]:
+    return column(dataset.take(4))
+
+
+def in_prefetch(dataset: Any) -> list[list[int]]:
+    return column(islice(dataset.prefetch(1), 4))
+
+
+def in_map(dataset: Any) -> list[list[int]]:
+    return column(islice(dataset.map(lambda batch: batch), 4))
+
+
+def in_function(dataset: Any) -> list[list[int]]:
+    found: list[list[int]] = []
+
+    @tf.function
+    def loop() -> None:
+        taken = tf.constant(0)
+        for batch in dataset:
+            tf.py_function(lambda n: found.append(n.numpy().tolist()), [batch.number], [])
+            taken += 1
+            if taken == 4:
+                break
+
+    loop()
+    return found
+
+
+@pytest.mark.parametrize("rounds_of", [in_take, in_prefetch, in_map, in_function])
+@with_either_order
+def test_rounds_of_a_few_batches_after_load_equal_those_of_pytorch(
+    numbers: Dataset, order: str, rounds_of: Any
+) -> None:
+    torch, dataset = torch_loader(numbers, order), made_in(order, numbers, num_epochs=None)
+    endless = torch_loader(numbers, order, num_epochs=None)
+    list(islice(torch, 20))
+    column(islice(dataset, 20))
+    state = dataset.state_dict()
+    for each in (dataset, endless):
+        each.load_state_dict(state)
+    expected = [taken(endless, 4) for _ in range(4)]
+    assert [rounds_of(dataset) for _ in range(4)] == expected
+
+
+def test_round_across_epochs_continues_after_the_epoch_it_reached(numbers: Dataset) -> None:
+    """And not after the last epoch that was read ahead."""
+    dataset, torch = (
+        made_in("exact", numbers, num_epochs=None),
+        torch_loader(numbers, "exact", num_epochs=None),
+    )
+    for batches in (12, 13, 26, 30, 1, 5):
+        assert column(dataset.take(batches)) == taken(torch, batches)
+
+
+@pytest.mark.parametrize("num_epochs", [1, None])
+def test_peek_after_load_keeps_rest_of_epoch(numbers: Dataset, num_epochs: int | None) -> None:
+    dataset = made_in("exact", numbers, num_epochs=num_epochs)
+    column(islice(dataset, 4))
+    dataset.load_state_dict(dataset.state_dict())
+    (peeked,) = column(dataset.take(1))
+    first, *_ = column(islice(dataset, 2))
+    assert first == peeked
+    # That iteration counts, and so would one of a single batch.
+    assert column(dataset.take(1)) != [peeked]
+
+
+def test_epoch_of_one_batch_counts_when_tensorflow_takes_it(numbers: Dataset) -> None:
+    dataset, torch = (
+        make(numbers, 1000, shuffle={"seed": 3, "shuffle_rows": True}),
+        torch_of(numbers, batch_size=1000, shuffle={"seed": 3, "shuffle_rows": True}),
+    )
+    expected = [torch_column(torch) for _ in range(4)]
+    assert [column(dataset) for _ in range(2)] == expected[:2]
+    assert [column(dataset.map(lambda batch: batch)) for _ in range(2)] == expected[2:]
+
+
+def test_iterator_used_first_is_counted_as_itself(numbers: Dataset) -> None:
+    dataset = make(numbers, 7)
+    first, second = iter(dataset), iter(dataset)
+    for _ in range(3):
+        next(second)
+    assert dataset.state_dict()["sample_in_epoch"] == 21
+    next(first)
+    assert (dataset.state_dict()["epoch"], dataset.state_dict()["sample_in_epoch"]) == (1, 7)
+
+
+def test_load_within_a_loop_is_not_moved_by_that_loop(numbers: Dataset) -> None:
+    dataset = make(numbers, 7)
+    for number, _ in enumerate(dataset):
+        if number == 4:
+            dataset.load_state_dict(state := dataset.state_dict())
+    assert state["sample_in_epoch"] == 35
+    assert rows(dataset) == list(range(35, 100))
+
+
+def test_state_of_the_last_batch_of_a_function_resumes_with_the_next_epoch(
+    numbers: Dataset,
+) -> None:
+    """Only reading finds the end, which was not requested when the state was taken."""
+    options = {"transform": Where(lambda number: number % 2 == 0), "specs": number_spec}
+    first, second = (make(numbers, 7, **options) for _ in range(2))
+    whole = column(first.take(8))
+    second.load_state_dict(first.state_dict(batches=8))
+    for _ in range(2):  # a peek is none of it
+        assert column(islice(second, 1)) == whole[:1]
+    assert column(second) == whole
