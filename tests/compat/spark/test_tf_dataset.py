@@ -6,6 +6,7 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from tests.compat.spark.converters import IN_ORDER, converter_of
 from tests.mds_backend.small_datasets import array_of
 
@@ -102,3 +103,74 @@ def test_keras_trains_on_named_columns_without_being_told_their_number(
     assert history.epoch == [0, 1]
     assert "ran out of data" not in "".join(str(warning.message) for warning in recwarn)
     assert model.predict(mixed.make_tf_dataset(**arguments), verbose=0).shape == (ROWS, 1)
+
+
+def linear_model() -> Any:
+    model = keras.Sequential([keras.Input(()), keras.layers.Reshape((1,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    return model
+
+
+def recorded(dataset: Any, seen: list[list[float]]) -> Any:
+    """Return a dataset of the same batches, whose features are added to `seen`."""
+
+    def record(x: Any, y: Any) -> Any:
+        (x_again,) = tf.py_function(
+            lambda x: [seen.append(x.numpy().tolist()) or x], [x], [tf.float32]
+        )
+        return tf.ensure_shape(x_again, x.shape), y
+
+    return dataset.map(record)
+
+
+def test_fit_of_a_few_steps_continues_in_each_call_after_load(
+    mixed: SparkDatasetConverter,
+) -> None:
+    arguments = {"batch_size": 4, "seed": 7, "shuffle_rows": True}
+    named = {"features": "weight", "labels": "weight"}
+    dataset = mixed.make_tf_dataset(num_epochs=None, **arguments, **named)
+    whole = mixed.make_tf_dataset(num_epochs=1, **arguments, **named)
+    epochs = [[x.numpy().tolist() for x, _ in whole] for _ in range(3)]
+    next(iterator := iter(dataset)), next(iterator), next(iterator)
+    dataset.load_state_dict(dataset.state_dict())
+    seen: list[list[float]] = []
+    model, train = linear_model(), recorded(dataset, seen)
+    rounds = []
+    for _ in range(3):
+        model.fit(train, steps_per_epoch=2, epochs=1, shuffle=False, verbose=0)
+        rounds.append(seen[-2:])
+    assert rounds == [epochs[0][3:5], epochs[1][:2], epochs[2][:2]]
+
+
+@pytest.mark.filterwarnings("ignore:Your input ran out of data")
+def test_fit_after_the_state_of_an_epochs_last_batch_has_all_epochs(
+    mixed: SparkDatasetConverter,
+) -> None:
+    def make() -> Any:
+        spec = TransformSpec(lambda frame: frame[["weight"]], selected_fields=["weight"])
+        return mixed.make_tf_dataset(
+            batch_size=10,
+            seed=7,
+            num_epochs=1,
+            features="weight",
+            labels="weight",
+            transform_spec=spec,
+        )
+
+    class Counting(keras.callbacks.Callback):
+        def __init__(self, dataset: Any) -> None:
+            super().__init__()
+            self.dataset, self.steps, self.states = dataset, [], []
+
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            self.steps.append(0)
+
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            self.steps[-1] += 1
+            self.states.append(self.dataset.state_dict(batches=batch + 1))
+
+    first, second = Counting(make()), Counting(make())
+    linear_model().fit(first.dataset, epochs=1, shuffle=False, verbose=0, callbacks=[first])
+    second.dataset.load_state_dict(first.states[3])
+    linear_model().fit(second.dataset, epochs=3, shuffle=False, verbose=0, callbacks=[second])
+    assert (first.steps, second.steps) == ([4], [4, 4, 4])
