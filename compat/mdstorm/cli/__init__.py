@@ -26,6 +26,7 @@ __all__ = ["main"]
 _COMMANDS = {
     "audit": ("mdstorm_migrate.cli.audit", "Report which features of Petastorm are used where."),
     "cache": ("mdstorm.cli.cache", "List or clear the local copies of remote shards."),
+    "compare": ("mdstorm.cli.compare", "Compare what a program reads before and after migration."),
     "convert": ("mdstorm.cli.datasets", "Convert Parquet files or Petastorm datasets to MDS."),
     "doctor": ("mdstorm.cli.doctor", "Check whether mdstorm can work here."),
     "head": ("mdstorm.cli.datasets", "Show the first rows of a dataset."),

@@ -1,0 +1,21 @@
+"""Compare what a program reads under Petastorm and under mdstorm.
+
+`recorder.py` records a run, where Petastorm works and here; the other modules compare two
+recordings.
+"""
+
+from mdstorm._compare.comparison import DIFFERENT, NOT_COMPARABLE, Verdict, compare_recordings
+from mdstorm._compare.recordings import Recording, read_recording
+from mdstorm._compare.report import counts_of, lines_of, to_json
+
+__all__ = [
+    "DIFFERENT",
+    "NOT_COMPARABLE",
+    "Recording",
+    "Verdict",
+    "compare_recordings",
+    "counts_of",
+    "lines_of",
+    "read_recording",
+    "to_json",
+]

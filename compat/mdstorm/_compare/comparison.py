@@ -1,0 +1,324 @@
+"""Compare what a program read in two recordings, loader by loader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from mdstorm._compare.documented import Case, section_of
+from mdstorm._compare.recordings import Column, Data, Loader, Recording
+from mdstorm.errors import InvalidArgumentError
+
+EQUAL, DIFFERENT, NOT_COMPARABLE = "equal", "different", "not comparable"
+
+#: Arguments with a function that computes values.
+_FUNCTIONS = ("transform_spec", "transform_fn", "collate_fn", "data_loader_fn", "batch_map")
+_FLOATS = ("float16", "float32", "float64", "float")
+#: Relative to the sum of magnitudes: what rounding to float32 or float64 may change in a sum.
+_TOLERANCE = {False: 1e-12, True: 3e-7}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One difference: its kind, the column, and what both have."""
+
+    kind: str
+    column: str
+    detail: str
+    #: Section of docs/differences.md, and what it says; empty if there is none.
+    section: str = ""
+    reason: str = ""
+
+
+@dataclass
+class Verdict:
+    """What comparing one loader found."""
+
+    loader: Loader
+    differences: list[Difference] = field(default_factory=list)
+    #: Why the loader could not be compared.
+    reason: str = ""
+    #: What was compared less strictly, and why.
+    remarks: list[str] = field(default_factory=list)
+    rows: int = 0
+    #: Rows that only one side has, of those that were kept as examples.
+    examples: dict[str, list[dict[str, str]]] = field(default_factory=dict)
+
+    @property
+    def outcome(self) -> str:
+        """One of `EQUAL`, `DIFFERENT` and `NOT_COMPARABLE`."""
+        if self.differences:
+            return DIFFERENT
+        return NOT_COMPARABLE if self.reason else EQUAL
+
+
+def compare_recordings(old: Recording, new: Recording) -> list[Verdict]:
+    """Return a verdict for each loader of either recording.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the recordings are of different programs or numbers of ranks, or hold no loader.
+    """
+    if old.ranks != new.ranks:
+        raise InvalidArgumentError(
+            f"{old.path} was recorded on {old.ranks} ranks and {new.path} on {new.ranks}: record "
+            "both on the same number of ranks"
+        )
+    for recording in (old, new):
+        if not recording.runs[0]:
+            raise InvalidArgumentError(
+                f"{recording.path}: the program made no loader of Petastorm or mdstorm. Workers of "
+                "a torch DataLoader, and processes that the program starts, are not recorded"
+            )
+    first, *others = old.runs
+    again = others[0] if others else {}
+    found = [
+        _verdict(loader, again.get(key), new.runs[0].get(key)) for key, loader in first.items()
+    ]
+    for key, loader in new.runs[0].items():
+        if key not in first:
+            found.append(Verdict(loader, reason=f"only {new.library} has a loader here"))
+    if not others and any(verdict.differences for verdict in found):
+        for verdict in found:
+            if verdict.differences:
+                verdict.remarks.append("recorded once: values that differ may be random ones")
+    return found
+
+
+def _verdict(old: Loader, again: Loader | None, new: Loader | None) -> Verdict:
+    verdict = Verdict(old)
+    verdict.reason = _not_comparable(old, new)
+    if new is None:
+        return verdict
+    found = [*_of_passes(old, again, new, verdict)]
+    if not verdict.reason:
+        found += _of_data(old, again, new, verdict)
+    verdict.differences = [_documented(difference, old, new) for difference in found]
+    if old.data is not None and new.data is not None:
+        verdict.rows = new.data.rows
+        if verdict.differences:
+            verdict.examples = _examples(old.data, new.data)
+    return verdict
+
+
+def _documented(difference: Difference, old: Loader, new: Loader) -> Difference:
+    found = section_of(Case(difference.kind, old, new, difference.column))
+    section, reason = found or ("", "")
+    return Difference(difference.kind, difference.column, difference.detail, section, reason)
+
+
+def _not_comparable(old: Loader, new: Loader | None) -> str:
+    if new is None:
+        return "the other run has no such loader"
+    for side, loader in (("the recording", old), ("this run", new)):
+        if loader.missing_shards:
+            shards = ", ".join(map(str, loader.missing_shards))
+            return (
+                f"{side} lacks shard {shards} of {loader.arguments['shard_count']}, and shares are "
+                "divided differently: record all ranks (docs/differences.md#order-and-sharding)"
+            )
+        if loader.data is None:
+            return f"{side}: {loader.note}"
+        if loader.data.note:
+            return f"{side}: {loader.data.note}"
+    return ""
+
+
+def _of_passes(
+    old: Loader, again: Loader | None, new: Loader, verdict: Verdict
+) -> Iterator[Difference]:
+    """Compare how many passes the program made, and how much it took of each."""
+    if old.is_share or new.is_share:
+        return  # shares have different numbers of batches
+    if any(complete and not batches for batches, _, complete in old.passes):
+        verdict.remarks.append(
+            "a pass was empty, because Petastorm's thread pool may end before it begins "
+            "(docs/differences.md#fixed-defects): passes were not compared"
+        )
+        return
+    if again is not None and again.passes != old.passes:
+        verdict.remarks.append("the numbers of batches that the program takes are random")
+        return
+    if len(old.passes) != len(new.passes):
+        yield Difference("passes", "", f"{len(old.passes)} passes, then {len(new.passes)}")
+        return
+    reads_ahead = old.kind in ("make_petastorm_dataset", "make_tf_dataset", "tf_tensors")
+    for number, (one, other) in enumerate(zip(old.passes, new.passes, strict=True)):
+        was_complete, is_complete = one[2], other[2]
+        if was_complete != is_complete:
+            detail = "complete, then not" if was_complete else "not complete, then complete"
+            yield Difference("passes", "", f"pass {number}: {detail}")
+        elif one[1] != other[1] and (number or not was_complete):
+            if was_complete or not reads_ahead:
+                yield Difference("passes", "", f"pass {number}: {one[1]} rows, then {other[1]}")
+
+
+def _of_data(
+    old: Loader, again: Loader | None, new: Loader, verdict: Verdict
+) -> Iterator[Difference]:
+    """Compare complete passes: rows, then columns, then what belongs together and the order."""
+    assert old.data is not None and new.data is not None
+    repeated = again.data if again is not None else None
+    is_repeatable = repeated is None or repeated.rows == old.data.rows
+    before = list(_of_columns(old.data, new.data))
+    if not is_repeatable:
+        verdict.remarks.append("the number of rows is random: values were not compared")
+        yield from before
+        return
+    if old.data.rows != new.data.rows:
+        yield Difference("rows", "", f"{old.data.rows} rows, then {new.data.rows}")
+    yield from before
+    random = _random_columns(old.data, repeated)
+    if random:
+        names = ", ".join(random)
+        verdict.remarks.append(f"random, so compared by dtype, shape and nulls only: {names}")
+    if old.data.rows != new.data.rows:
+        return
+    values = list(_of_values(old, new, random, verdict))
+    yield from values
+    if not (before or values or random):
+        yield from _of_rows(old, repeated, new, verdict)
+    if not (old.is_share or new.is_share) and old.data.sizes != new.data.sizes:
+        if repeated is None or repeated.sizes == old.data.sizes:
+            detail = f"{_sizes(old.data)}, then {_sizes(new.data)}"
+            yield Difference("batches", "", detail)
+
+
+def _sizes(data: Data) -> str:
+    sizes = sorted(data.sizes.items(), key=lambda item: -item[1])
+    return " + ".join(f"{count}×{size}" for size, count in sizes[:4]) or "no batches"
+
+
+def _of_columns(old: Data, new: Data) -> Iterator[Difference]:
+    """Compare which columns there are, and their dtypes and shapes."""
+    for name in old.columns:
+        if name not in new.columns:
+            yield Difference("columns", name, "missing")
+    for name, column in new.columns.items():
+        if name not in old.columns:
+            yield Difference("columns", name, f"new: {_listed(column.dtypes)}")
+            continue
+        other = old.columns[name]
+        if column.dtypes != other.dtypes:
+            detail = f"{_listed(other.dtypes)}, then {_listed(column.dtypes)}"
+            yield Difference("dtype", name, detail)
+        if column.shapes != other.shapes:
+            detail = f"{_listed(other.shapes)}, then {_listed(column.shapes)}"
+            yield Difference("shape", name, detail)
+
+
+def _listed(names: Sequence[str] | frozenset[str]) -> str:
+    return " and ".join(sorted(names)) or "only nulls"
+
+
+def _random_columns(old: Data, repeated: Data | None) -> list[str]:
+    if repeated is None:
+        return []
+    return [
+        name
+        for name, column in old.columns.items()
+        if name in repeated.columns and repeated.columns[name].digest != column.digest
+    ]
+
+
+def _of_values(
+    old: Loader, new: Loader, random: Sequence[str], verdict: Verdict
+) -> Iterator[Difference]:
+    assert old.data is not None and new.data is not None
+    is_computed = any(old.arguments.get(name) is not None for name in _FUNCTIONS)
+    for name, column in old.data.columns.items():
+        other = new.data.columns.get(name)
+        if other is None:
+            continue
+        if column.nulls != other.nulls:
+            yield Difference("nulls", name, f"{column.nulls} nulls, then {other.nulls}")
+        elif name in random or column.digest == other.digest:
+            continue
+        elif is_computed and _is_close(column, other):
+            verdict.remarks.append(
+                f"{name}: computed numbers differ by rounding; compared by sum, minimum, maximum"
+            )
+        else:
+            yield Difference("values", name, _summaries(column, other))
+
+
+def _is_close(one: Column, other: Column) -> bool:
+    """Whether the sums, minimum and maximum of computed floats agree up to rounding."""
+    if one.numbers is None or other.numbers is None or not one.dtypes <= {*_FLOATS}:
+        return False
+    tolerance = _TOLERANCE[bool(one.dtypes & {"float16", "float32"})]
+    least, greatest, _, magnitude, squares = one.numbers
+    largest = max(abs(least), abs(greatest))
+    allowed = [largest, largest, magnitude, magnitude, squares]
+    return all(
+        abs(a - b) <= tolerance * scale
+        for a, b, scale in zip(one.numbers, other.numbers, allowed, strict=True)
+    )
+
+
+def _summaries(one: Column, other: Column) -> str:
+    if one.numbers is None or other.numbers is None or one.numbers == other.numbers:
+        return "other values"
+    (low, high, total, *_), (low2, high2, total2, *_) = one.numbers, other.numbers
+    return f"{low:g} … {high:g}, sum {total:.12g}, then {low2:g} … {high2:g}, sum {total2:.12g}"
+
+
+def _of_rows(
+    old: Loader, repeated: Data | None, new: Loader, verdict: Verdict
+) -> Iterator[Difference]:
+    """Compare which values stand in one row, and the order of rows; all columns are equal."""
+    assert old.data is not None and new.data is not None
+    if old.data.digest != new.data.digest:
+        if verdict.remarks:
+            return  # columns that differ by rounding
+        yield Difference("pairing", "", "equal columns, but other values in one row")
+    elif old.data.ordered != new.data.ordered:
+        reason = _no_order(old, repeated)
+        if reason:
+            verdict.remarks.append(f"order not compared: {reason}")
+        else:
+            yield Difference("order", "", "equal rows in another order")
+
+
+def _no_order(loader: Loader, repeated: Data | None) -> str:
+    """Return why the order of a loader means nothing; empty if it is promised."""
+    given = loader.arguments
+    if loader.data is not None and loader.data.ordered is None:
+        return "the rows are those of several shares"
+    if loader.kind in ("make_torch_dataloader", "make_tf_dataset"):
+        return "Petastorm reads the files of a converter in any order"
+    if given.get("reader_pool_type") == "process":
+        return "reader_pool_type='process' has no order"
+    shuffles = [
+        given.get("shuffle_row_groups", True),
+        given.get("shuffle_rows"),
+        given.get("shuffle"),
+        given.get("shuffling_queue_capacity"),
+        (given.get("shuffle_row_drop_partitions") or 1) > 1,
+    ]
+    if any(shuffles):
+        return "it shuffles"
+    if repeated is not None and loader.data is not None:
+        if repeated.ordered != loader.data.ordered:
+            return "it was another one in the second run"
+    return ""
+
+
+def _examples(old: Data, new: Data) -> dict[str, list[dict[str, str]]]:
+    """Return examples of rows of one side that the other does not have."""
+    # Both keep the rows with the smallest hashes, so only rows up to the smaller limit compare.
+    if not old.examples or not new.examples:
+        return {}
+    limit = min(max(each["hash"] for each in data.examples) for data in (old, new))
+    found = {}
+    for side, data, other in (("before", old, new), ("after", new, old)):
+        known = {each["hash"] for each in other.examples}
+        rows = [
+            dict(each["row"])
+            for each in data.examples
+            if each["hash"] not in known and each["hash"] <= limit
+        ]
+        if rows:
+            found[side] = rows
+    return found

@@ -1,0 +1,153 @@
+"""The differences between Petastorm and mdstorm that docs/differences.md lists, as recordings show.
+
+Each entry names a section of that page, and when a difference is the one described there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mdstorm._compare.recordings import Column, Loader
+
+_UNSIGNED = frozenset({"uint16", "uint32", "uint64", "float16"})
+_INTEGERS = frozenset({"int8", "int16", "int32", "int64", "uint8"})
+_PLAIN = frozenset({"int", "float", "bool", "list"})
+
+
+@dataclass(frozen=True)
+class Case:
+    """A difference that was found: what differs, in which loader and column."""
+
+    kind: str
+    old: Loader
+    new: Loader
+    column: str = ""
+
+    def columns(self) -> tuple[Column, Column] | None:
+        """Return both columns, if both passes have it."""
+        if self.old.data is None or self.new.data is None:
+            return None
+        old, new = self.old.data.columns.get(self.column), self.new.data.columns.get(self.column)
+        return (old, new) if old is not None and new is not None else None
+
+    def has(self, *arguments: str) -> bool:
+        """Whether all these arguments were given, and are neither None nor False."""
+        return all(self.old.arguments.get(name) not in (None, False, 0) for name in arguments)
+
+
+def _became_float(case: Case) -> bool:
+    both = case.columns()
+    if case.kind != "dtype" or both is None:
+        return False
+    old, new = both
+    is_mixed = "float64" in old.dtypes and bool(old.dtypes & _INTEGERS)
+    return is_mixed and new.dtypes == {"float64"} and new.nulls > 0
+
+
+def _kept_integers(case: Case) -> bool:
+    both = case.columns()
+    if case.kind != "dtype" or both is None:
+        return False
+    return case.has("predicate") and "float64" in both[0].dtypes and both[1].dtypes <= _INTEGERS
+
+
+def _is_null_of_text(case: Case) -> bool:
+    both = case.columns()
+    if case.kind not in ("nulls", "dtype") or both is None:
+        return False
+    old, new = both
+    return "str" in old.dtypes and old.nulls < new.nulls
+
+
+def _is_new_unsigned(case: Case) -> bool:
+    if case.kind != "columns" or case.new.data is None:
+        return False
+    column = case.new.data.columns.get(case.column)
+    return column is not None and bool(column.dtypes & _UNSIGNED)
+
+
+def _is_new_column(case: Case) -> bool:
+    return case.kind == "columns" and bool(case.new.data and case.column in case.new.data.columns)
+
+
+def _is_truncated_time(case: Case) -> bool:
+    both = case.columns()
+    if case.kind not in ("values", "dtype") or both is None:
+        return False
+    old, new = both
+    if not old.numbers or not new.numbers or not any("time" in name for name in old.dtypes):
+        return False
+    return all(0 <= a - b < 1000 for a, b in zip(old.numbers[:2], new.numbers[:2], strict=True))
+
+
+def _is_unified(case: Case) -> bool:
+    both = case.columns()
+    if case.kind != "dtype" or both is None or not case.has("transform_spec"):
+        return False
+    old, new = both
+    return bool(old.dtypes & _PLAIN) or len(old.dtypes) > len(new.dtypes) or case.has("stack")
+
+
+def _is_repeated_pass(case: Case) -> bool:
+    return case.kind == "passes" and len(case.old.passes) > 1 and "DataLoader" in case.old.kind
+
+
+def _is_continued_pass(case: Case) -> bool:
+    return case.kind == "passes" and "dataset" in case.old.kind
+
+
+#: Section of docs/differences.md, what it documents, and when a difference is that.
+DOCUMENTED: tuple[tuple[str, str, Callable[[Case], bool]], ...] = (
+    (
+        "predicates-filters-and-selectors",
+        "predicate and shuffle_rows together pair values of different rows in Petastorm",
+        lambda case: case.kind in ("pairing", "values") and case.has("predicate", "shuffle_rows"),
+    ),
+    (
+        "predicates-filters-and-selectors",
+        "shuffle_row_drop_partitions and shuffle_rows together repeat and lose rows in Petastorm",
+        lambda case: (
+            case.kind in ("rows", "values", "nulls", "passes")
+            and case.has("shuffle_rows", "shuffle_row_drop_partitions")
+        ),
+    ),
+    (
+        "predicates-filters-and-selectors",
+        "Petastorm applies filters only to partitions",
+        lambda case: case.kind in ("rows", "passes") and case.has("filters"),
+    ),
+    (
+        "predicates-filters-and-selectors",
+        "a predicate that rejects a row turns integers into float64 in Petastorm",
+        _kept_integers,
+    ),
+    (
+        "nulls",
+        "an integer column with nulls is float64 throughout the dataset",
+        _became_float,
+    ),
+    ("readers", "a null text is the string 'None' in Petastorm", _is_null_of_text),
+    ("parquet", "Petastorm drops unsigned integers and float16", _is_new_unsigned),
+    ("loaders", "Petastorm leaves out this type of column", _is_new_column),
+    ("parquet", "timestamps are truncated to microseconds", _is_truncated_time),
+    ("transforms", "results for different shards are brought to one type", _is_unified),
+    (
+        "fixed-defects",
+        "iterating again repeats the rows of the last short batch in Petastorm",
+        _is_repeated_pass,
+    ),
+    (
+        "mdstormpytorch-and-mdstormtf_utils",
+        "a second iteration continues the first one in Petastorm",
+        _is_continued_pass,
+    ),
+)
+
+
+def section_of(case: Case) -> tuple[str, str] | None:
+    """Return the section of docs/differences.md about a difference, and what it says; or None."""
+    for section, reason, is_case in DOCUMENTED:
+        if is_case(case):
+            return section, reason
+    return None

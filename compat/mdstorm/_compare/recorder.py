@@ -1,0 +1,1259 @@
+"""Record what a program reads through Petastorm or mdstorm, to compare it with another run.
+
+    python record.py train.py --epochs 1         # writes train.recording.json
+    python record.py -m pytest tests/test_data.py
+
+This one file needs Python 3.7 and NumPy, so that it runs where Petastorm does. It patches
+Petastorm's public entry points, runs the program as Python would, and writes counts and digests of
+what the loaders yield. The file holds nothing of the data but minima, maxima and sums of numbers,
+unless ``--examples`` asks for rows.
+
+The parts, in this order:
+
+1. digests: canonical values, and hashes of rows that can be summed in any order
+2. statistics of one pass over a loader
+3. loaders: where each was made, with which arguments, and what was read from it
+4. entry points: the functions and classes that are patched when their module is imported
+5. the program, and the file that is written
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import decimal
+import functools
+import hashlib
+import importlib.abc
+import importlib.util
+import inspect
+import json
+import math
+import os
+import runpy
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+import weakref
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
+
+import numpy as np
+
+#: Version of the format of recordings.
+FORMAT = 1
+#: Distinct dtypes, shapes and batch sizes that are listed of one column or loader.
+LISTED = 8
+#: Passes that are listed of one loader.
+LISTED_PASSES = 1000
+#: Rows of a row reader that are hashed together.
+ROWS_TOGETHER = 512
+#: Largest number of bytes of words that are hashed at once.
+BYTES_TOGETHER = 1 << 23
+
+# --- 1. Digests ----------------------------------------------------------------------------------
+#
+# A digest is the sum, modulo 2**128, of one hash for each row. Sums, unlike XOR, notice a row that
+# comes twice, and do not depend on the order. Hashes are taken of canonical values, by their bytes:
+#
+#   number, bool              float64; integers beyond 2**53 their 64 bits, decimals their digits
+#   time, date, duration      nanoseconds (since 1970 UTC), as a number
+#   text, bytes               its bytes, texts as UTF-8
+#   None, NaN, NaT            one null
+#   array, list, tensor       the numbers in it, and its shape
+#
+# So the digest of a column does not depend on its dtype, which is compared separately.
+
+_U64 = np.uint64
+_NULL = 0x7FF8_0000_0000_DEAD  # the bits of one NaN
+_EPOCH = datetime.datetime(1970, 1, 1)
+_EXACT = 2**53
+
+
+def _mixed(words: Any) -> Any:
+    """Return 64-bit words whose bits depend on all bits of the given ones (MurmurHash's mixer)."""
+    words = words ^ (words >> _U64(33))
+    words = words * _U64(0xFF51AFD7ED558CCD)
+    words = words ^ (words >> _U64(33))
+    words = words * _U64(0xC4CEB9FE1A85EC53)
+    return words ^ (words >> _U64(33))
+
+
+@functools.lru_cache(maxsize=64)
+def _keys(count: int, lane: int) -> Any:
+    """Return a pseudo-random key for each position in a row."""
+    numbers = np.arange(1, count + 1, dtype=np.uint64)
+    return _mixed(numbers * _U64(0x9E3779B97F4A7C15) + _U64(0xD1B54A32D192ED03 + lane))
+
+
+def _hashed(words: Any, shape: Tuple[int, ...]) -> Any:
+    """Return hashes of rows, of shape ``(rows, 2)``, from their words and their shape.
+
+    Each half is a sum of mixed words, each with the key of its position.
+    """
+    rows, width = words.shape
+    found = np.empty((rows, 2), np.uint64)
+    step = max(1, BYTES_TOGETHER // max(8 * width, 1))
+    ends = np.array([*shape, len(shape)], np.uint64)
+    for lane in (0, 1):
+        tail = _mixed(ends ^ _keys(len(ends), lane + 2)).sum(dtype=np.uint64)
+        keys = _keys(width, lane)
+        for start in range(0, rows, step):
+            part = _mixed(words[start : start + step] ^ keys)
+            found[start : start + step, lane] = part.sum(axis=1, dtype=np.uint64) + tail
+    return _mixed(found)
+
+
+def _total(hashes: Any) -> int:
+    """Return the sum of 128-bit hashes modulo 2**128."""
+    halves = [
+        (int((lane >> _U64(32)).sum()) << 32) + int((lane & _U64(0xFFFFFFFF)).sum())
+        for lane in (hashes[:, 0], hashes[:, 1])
+    ]
+    return ((halves[0] << 64) + halves[1]) % 2**128
+
+
+def _hash_of_bytes(data: Any) -> Any:
+    return np.frombuffer(hashlib.blake2b(data, digest_size=16).digest(), "<u8").astype(np.uint64)
+
+
+def _words_of_numbers(array: Any) -> Tuple[Any, Any]:
+    """Return the canonical words of numbers or times, and which of them are null (or None)."""
+    kind = array.dtype.kind
+    if kind in "mM":
+        nulls = np.isnat(array)
+        unit = "datetime64[ns]" if kind == "M" else "timedelta64[ns]"
+        words, _ = _words_of_numbers(array.astype(unit).astype(np.int64))
+        return np.where(nulls, _U64(_NULL), words), nulls
+    if kind in "fc":
+        nulls = np.isnan(array)
+        words = np.ascontiguousarray(array, np.float64).view(np.uint64)
+        return np.where(nulls, _U64(_NULL), words), nulls
+    words = array.astype(np.float64).view(np.uint64)
+    if array.dtype.itemsize < 8:
+        return words, None
+    is_exact = (array <= _EXACT) & ((array >= -_EXACT) if kind == "i" else True)
+    return np.where(is_exact, words, array.astype(np.uint64)), None
+
+
+class Rows:
+    """The values of one column in several rows: their hashes, and what is said of them."""
+
+    def __init__(self) -> None:
+        self.hashes = np.empty((0, 2), np.uint64)
+        self.nulls = 0
+        self.dtypes = set()  # type: set[str]
+        self.shapes = set()  # type: set[str]
+        self.numbers = np.empty(0, np.float64)
+
+    def join(self, others: List[Rows]) -> Rows:
+        """Append rows."""
+        parts = [self, *others]
+        self.hashes = np.concatenate([part.hashes for part in parts])
+        self.numbers = np.concatenate([part.numbers for part in parts])
+        self.nulls = sum(part.nulls for part in parts)
+        self.dtypes = set().union(*[part.dtypes for part in parts])
+        self.shapes = set().union(*[part.shapes for part in parts])
+        return self
+
+
+def rows_of(values: Any) -> Rows:
+    """Return the rows of a column: an array or tensor, or a list with one value for each row."""
+    values = _plain(values)
+    if isinstance(values, np.ndarray) and values.dtype.kind in "biufcmM":
+        return _rows_of_numbers(values)
+    values = [*values] if getattr(values, "dtype", object) == object else values.tolist()
+    if {type(value) for value in values} <= {str, bytes, np.str_, type(None)}:
+        return _rows_of_texts(values)
+    together = _stacked(values)
+    if together is not None:
+        return _rows_of_numbers(together)
+    return Rows().join([_row_of(value) for value in values])
+
+
+def _plain(values: Any) -> Any:
+    """Return a tensor of a framework, or a column of pandas, as an array."""
+    if isinstance(values, (np.ndarray, list, tuple)):
+        return values
+    if hasattr(values, "detach"):  # of torch
+        values = values.detach().cpu()
+        return (values.float() if "bfloat16" in str(values.dtype) else values).numpy()
+    if hasattr(values, "to_list") and hasattr(values, "nested_row_splits"):  # of TensorFlow
+        return [np.asarray(value) for value in values.to_list()]
+    return values.numpy() if hasattr(values, "numpy") else np.asarray(values)
+
+
+def _stacked(values: List[Any]) -> Any:
+    """Return an array of numbers in rows, if all have one dtype and shape; otherwise None."""
+    if len(values) < 2 or not all(isinstance(value, (np.generic, np.ndarray)) for value in values):
+        return None
+    if len({(value.dtype, value.shape) for value in values}) > 1:
+        return None
+    return np.stack(values) if values[0].dtype.kind in "biufcmM" else None
+
+
+def _rows_of_numbers(array: Any) -> Rows:
+    if array.dtype.kind == "c":
+        array = np.stack([array.real, array.imag], axis=-1)
+    rows, shape = len(array), array.shape[1:]
+    words, nulls = _words_of_numbers(array)
+    found = Rows()
+    found.hashes = _hashed(words.reshape(rows, -1), shape)
+    found.nulls = 0 if nulls is None else int(nulls.sum())
+    found.dtypes, found.shapes = {array.dtype.name}, {str(list(shape))}
+    numbers = array.astype(np.int64) if array.dtype.kind in "mM" else array
+    numbers = (numbers if nulls is None else numbers[~nulls]).ravel()
+    found.numbers = numbers.astype(np.float64)
+    return found
+
+
+def _rows_of_texts(values: List[Any]) -> Rows:
+    """Return rows of text, bytes and nulls; faster than one by one."""
+    null = _row_of(None).hashes.tobytes()
+    each = [
+        null if value is None else hashlib.blake2b(_bytes_of(value), digest_size=16).digest()
+        for value in values
+    ]
+    found = Rows()
+    found.hashes = np.frombuffer(b"".join(each), "<u8").astype(np.uint64).reshape(-1, 2)
+    found.nulls = values.count(None)
+    found.dtypes = {type(value).__name__.rstrip("_") for value in values if value is not None}
+    found.shapes = {"[]"} if values else set()
+    return found
+
+
+def _row_of(value: Any) -> Rows:
+    """Return one row of any value."""
+    name = type(value).__name__.rstrip("_")
+    if isinstance(value, (str, bytes, bytearray, decimal.Decimal)):
+        return _row_of_bytes(_bytes_of(value), "bytes" if name == "bytearray" else name)
+    if value is None or name in ("NaTType", "NAType"):
+        found = _row_of_numbers(np.array(np.nan), "")
+        found.dtypes = set()  # a null has no type
+        return found
+    if isinstance(value, datetime.timedelta):
+        return _row_of_integer(value // datetime.timedelta(microseconds=1) * 1000, "timedelta")
+    if isinstance(value, datetime.date):
+        return _row_of_integer(_nanoseconds(value), name)
+    if isinstance(value, (bool, float)):
+        return _row_of_numbers(np.array(value), name)
+    if isinstance(value, int):
+        return _row_of_integer(value, name)
+    if isinstance(value, Mapping):
+        return _row_of_parts([part for key in sorted(value, key=str) for part in (key, value[key])])
+    if isinstance(value, (list, tuple)) and not _are_numbers(value):
+        return _row_of_parts(list(value))
+    if isinstance(value, (list, tuple, np.ndarray)) or hasattr(value, "numpy"):
+        array = np.asarray(_plain(value))
+        is_numeric = array.dtype.kind in "biufcmM"
+        return _row_of_numbers(array, array.dtype.name) if is_numeric else _row_of_parts([*array])
+    if isinstance(value, np.generic):
+        return _row_of_numbers(np.array(value), value.dtype.name)
+    raise NotRecordedError("values of {} have no canonical form".format(name))
+
+
+def _are_numbers(values: Any) -> bool:
+    return bool(values) and all(isinstance(value, (int, float, np.number)) for value in values)
+
+
+def _bytes_of(value: Any) -> bytes:
+    if isinstance(value, decimal.Decimal):
+        value = "NaN" if value.is_nan() else "{:f}".format(value.normalize())
+    return value.encode("utf-8", "surrogatepass") if isinstance(value, str) else bytes(value)
+
+
+def _nanoseconds(value: datetime.date) -> int:
+    if not isinstance(value, datetime.datetime):
+        value = datetime.datetime(value.year, value.month, value.day)
+    if value.tzinfo is not None:
+        value = value.astimezone(datetime.timezone.utc).replace(tzinfo=None)
+    micros = (value - _EPOCH) // datetime.timedelta(microseconds=1)
+    return 1000 * micros + int(getattr(value, "nanosecond", 0))
+
+
+def _row_of_bytes(data: bytes, dtype: str) -> Rows:
+    found = Rows()
+    found.hashes = _hash_of_bytes(data)[None]
+    found.dtypes, found.shapes = {dtype}, {"[]"}
+    return found
+
+
+def _row_of_integer(value: int, dtype: str) -> Rows:
+    if not -(2**63) <= value < 2**63:
+        return _row_of_bytes(str(value).encode(), dtype)
+    return _row_of_numbers(np.array(value, np.int64), dtype)
+
+
+def _row_of_numbers(array: Any, dtype: str) -> Rows:
+    found = _rows_of_numbers(array[None])
+    found.dtypes = {dtype}
+    return found
+
+
+def _row_of_parts(parts: List[Any]) -> Rows:
+    """Return a row of nested values, which is hashed by the hashes of its parts."""
+    inner = Rows().join([_row_of(part) for part in parts])
+    inner.hashes = _hashed(inner.hashes.reshape(1, -1), (len(parts),))
+    inner.shapes = {str([len(parts)])}
+    return inner
+
+
+class NotRecordedError(Exception):
+    """Something has no canonical form, and is counted, but not compared."""
+
+
+# --- 2. Statistics of one pass -------------------------------------------------------------------
+
+
+class Column:
+    """What is known of one column in one pass."""
+
+    def __init__(self, name: str) -> None:
+        self.key = _hash_of_bytes(name.encode("utf-8", "surrogatepass"))
+        self.digest = self.nulls = 0
+        self.dtypes = set()  # type: set[str]
+        self.shapes = set()  # type: set[str]
+        self.least, self.greatest = math.inf, -math.inf
+        self.sums = (0.0, 0.0, 0.0)
+
+    def add(self, rows: Rows) -> None:
+        """Add rows."""
+        self.digest = (self.digest + _total(rows.hashes)) % 2**128
+        self.nulls += rows.nulls
+        self.dtypes |= rows.dtypes
+        if len(self.shapes) <= LISTED:
+            self.shapes |= rows.shapes
+        numbers = rows.numbers
+        if numbers.size:
+            self.least = min(self.least, float(numbers.min()))
+            self.greatest = max(self.greatest, float(numbers.max()))
+            with np.errstate(all="ignore"):
+                moments = (numbers.sum(), np.abs(numbers).sum(), np.square(numbers).sum())
+            pairs = zip(self.sums, moments)
+            self.sums = tuple(_number_sum(old, float(new)) for old, new in pairs)  # type: ignore
+
+    def to_json(self) -> Dict[str, Any]:
+        """Return the column as JSON can hold it."""
+        found = {
+            "dtypes": sorted(self.dtypes),
+            "shapes": sorted(self.shapes)[:LISTED],
+            "nulls": self.nulls,
+            "digest": "{:032x}".format(self.digest),
+        }  # type: Dict[str, Any]
+        if self.least <= self.greatest:
+            numbers = (self.least, self.greatest, *self.sums)
+            found.update(zip(("minimum", "maximum", "sum", "magnitude", "squares"), numbers))
+        return found
+
+
+def _number_sum(old: float, new: float) -> float:
+    both = old + new
+    return math.fsum((old, new)) if math.isfinite(both) else both
+
+
+class Pass:
+    """Counts and digests of what one iteration over a loader yields."""
+
+    def __init__(self, is_batched: bool, examples: int = 0) -> None:
+        self.is_batched = is_batched
+        self.batches = self.rows = self.digest = self.ordered = 0
+        self.sizes = {}  # type: Dict[str, int]
+        self.columns = {}  # type: Dict[str, Column]
+        self.note = ""
+        self._examples = examples
+        self._kept = []  # type: List[Tuple[str, Dict[str, str]]]
+        self._waiting = {}  # type: Dict[str, List[Any]]
+
+    def add(self, item: Any) -> None:
+        """Add a batch, or a row of a row reader."""
+        self.batches += 1
+        columns = dict(_columns_of(item))
+        if self.is_batched:
+            self._add_columns({name: _with_rows(value) for name, value in columns.items()})
+            return
+        if self._waiting.keys() != columns.keys():
+            self.flush()
+            self._waiting = {name: [] for name in columns}
+        for name, value in columns.items():
+            # Copied, since the program may change it before it is hashed.
+            value = value.copy() if isinstance(value, np.ndarray) else value
+            self._waiting[name].append(value)
+        if max(map(len, self._waiting.values()), default=0) >= ROWS_TOGETHER:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hash the rows that wait for others."""
+        waiting, self._waiting = self._waiting, {}
+        if any(waiting.values()):
+            self._add_columns(waiting)
+
+    def _add_columns(self, columns: Dict[str, Any]) -> None:
+        parts = {}
+        for name, values in columns.items():
+            try:
+                parts[name] = rows_of(values)
+            except NotRecordedError as reason:
+                self.note = "column {!r}: {}".format(name, reason)
+        sizes = {len(part.hashes) for part in parts.values()}
+        rows = max(sizes, default=0)
+        if self.is_batched:
+            key = str(rows) if str(rows) in self.sizes or len(self.sizes) < LISTED else "others"
+            self.sizes[key] = self.sizes.get(key, 0) + 1
+        for name, part in parts.items():
+            self.columns.setdefault(name, Column(name)).add(part)
+        if len(sizes) == 1 and rows:
+            self._add_rows(parts, columns)
+        elif len(sizes) > 1:
+            self.note = self.note or "columns of one batch have different lengths"
+        self.rows += rows
+
+    def _add_rows(self, parts: Dict[str, Rows], columns: Dict[str, Any]) -> None:
+        """Add the hashes of whole rows, which show whether values of one row stayed together."""
+        joined = sum(_mixed(part.hashes ^ self.columns[name].key) for name, part in parts.items())
+        hashes = _mixed(joined)
+        positions = np.arange(self.rows, self.rows + len(hashes), dtype=np.uint64)[:, None]
+        self.digest = (self.digest + _total(hashes)) % 2**128
+        self.ordered = (self.ordered + _total(_mixed(hashes ^ _mixed(positions + _U64(1))))) % 2**128
+        if self._examples:
+            self._keep(hashes, columns)
+
+    def _keep(self, hashes: Any, columns: Dict[str, Any]) -> None:
+        """Keep the rows with the smallest hashes: the same rows in any order."""
+        plain = {name: _plain(values) for name, values in columns.items()}
+        for row in np.argsort(hashes[:, 0], kind="stable")[: self._examples]:
+            shown = {name: _shown(values[row]) for name, values in plain.items()}
+            self._kept.append(("{:016x}{:016x}".format(*map(int, hashes[row])), shown))
+        self._kept = sorted(self._kept, key=lambda kept: kept[0])[: self._examples]
+
+    def to_json(self) -> Dict[str, Any]:
+        """Return the pass as JSON can hold it."""
+        found = {
+            "batches": self.batches,
+            "rows": self.rows,
+            "sizes": self.sizes,
+            "digest": "{:032x}".format(self.digest),
+            "ordered": "{:032x}".format(self.ordered),
+            "columns": {name: column.to_json() for name, column in self.columns.items()},
+        }  # type: Dict[str, Any]
+        if self.note:
+            found["note"] = self.note
+        if self._kept:
+            found["examples"] = [{"hash": key, "row": row} for key, row in self._kept]
+        return found
+
+
+def _shown(value: Any) -> str:
+    text = " ".join(repr(value.tolist() if hasattr(value, "tolist") else value).split())
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _columns_of(item: Any, name: str = "") -> Iterator[Tuple[str, Any]]:
+    """Yield the columns of a batch by name; those of nested dicts and tuples as ``name.name``."""
+    if hasattr(item, "_fields"):
+        item = {field: getattr(item, field) for field in item._fields}
+    elif isinstance(item, tuple) or (not name and isinstance(item, list)):
+        rows = [dict(row) for row in item if isinstance(row, Mapping)]
+        is_rows = bool(rows) and len(rows) == len(item) and isinstance(item, list)
+        if is_rows:
+            item = {key: [row.get(key) for row in rows] for key in rows[0]}
+        else:
+            item = dict(enumerate(item))
+    if isinstance(item, Mapping):
+        for key, value in item.items():
+            yield from _columns_of(value, "{}.{}".format(name, key) if name else str(key))
+    elif name or hasattr(item, "shape"):
+        yield name, item
+    else:
+        raise NotRecordedError("its items are objects of {}".format(type(item).__name__))
+
+
+def _with_rows(values: Any) -> Any:
+    """Return a column; a single value in a batch is a column of one row."""
+    is_column = isinstance(values, (list, tuple)) or getattr(values, "shape", ()) != ()
+    return values if is_column else [values]
+
+
+# --- 3. Loaders ----------------------------------------------------------------------------------
+
+
+class Loader:
+    """One loader of the program: where it was made, and what was read from it.
+
+    Values are hashed until one pass is complete; other passes are counted. Endless loaders are only
+    counted, and `read_full_pass` reads one pass of them, with ``num_epochs=1``.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        again: Callable[..., Any],
+        bound: inspect.BoundArguments,
+        reader: Optional[Loader],
+    ) -> None:
+        self.kind = kind
+        self.again = again
+        self.bound = bound
+        self.reader = reader
+        self.given = set(bound.arguments)
+        bound.apply_defaults()
+        self.site = ("", "", 0)
+        self.call = 0
+        self.is_used_by_loader = False
+        self.is_batched = True
+        self.examples = 0
+        self.passes = []  # type: List[List[Any]]
+        self.data = None  # type: Optional[Pass]
+        self.source = "program"
+        self.note = ""
+        self.is_busy = False
+        self.lock = threading.RLock()
+        self._current = None  # type: Optional[Pass]
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether the loader was made for infinitely many epochs."""
+        owner = self if "num_epochs" in self.bound.arguments else self.reader
+        return owner is not None and owner.bound.arguments.get("num_epochs", 1) is None
+
+    def begin(self) -> None:
+        """Begin a pass."""
+        with self.lock:
+            if len(self.passes) < LISTED_PASSES:
+                self.passes.append([0, 0, False])
+            needs_data = self.data is None and not self.is_endless and not self.note
+            self._current = Pass(self.is_batched, self.examples) if needs_data else None
+
+    def add(self, item: Any) -> None:
+        """Count and hash what the program gets."""
+        with self.lock:
+            self.passes[-1][0] += 1
+            self.passes[-1][1] += _length(item) if self.is_batched else 1
+            if self._current is not None:
+                self._guarded(self._current.add, item)
+
+    def end(self) -> None:
+        """End a pass that is complete."""
+        with self.lock:
+            self.passes[-1][2] = True
+            current, self._current = self._current, None
+            # A thread pool of Petastorm may end before it begins: see differences.md.
+            if current is not None and current.batches and self._guarded(current.flush):
+                self.data = current
+
+    def _guarded(self, act: Callable[..., None], *arguments: Any) -> bool:
+        """Run a step of hashing, whose failure must not be one of the program."""
+        try:
+            act(*arguments)
+        except Exception as error:  # reported in the recording
+            self.note = str(error) if isinstance(error, NotRecordedError) else _described(error)
+            self._current = None
+        return not self.note
+
+    def read_full_pass(self) -> None:
+        """Read one complete pass, if the program has read none."""
+        if self.data is not None or self.note or self.is_used_by_loader:
+            return
+        for _ in range(5):  # see `end` for why it may be empty
+            found = Pass(self.is_batched, self.examples)
+            with kept_random_states(), RECORDER.nested():
+                if not self._guarded(self._read, found):
+                    self.note = "a full pass could not be read: " + self.note
+                    return
+            if found.batches:
+                break
+        self.data, self.source = found, "full pass"
+
+    def _read(self, found: Pass) -> None:
+        for item in _items_again(self):
+            found.add(item)
+        found.flush()
+
+    def to_json(self) -> Dict[str, Any]:
+        """Return the loader as JSON can hold it."""
+        file, function, line = self.site
+        found = {
+            "kind": self.kind,
+            "file": file,
+            "function": function,
+            "call": self.call,
+            "line": line,
+            "arguments": _arguments_as_json(self),
+            "passes": self.passes,
+        }  # type: Dict[str, Any]
+        if self.reader is not None:
+            over = {"kind": self.reader.kind, "arguments": _arguments_as_json(self.reader)}
+            found["reader"] = over
+        if self.data is not None:
+            found["data"] = dict(self.data.to_json(), source=self.source)
+        note = self.note or (self.data is None and "no pass over it was complete")
+        return dict(found, note=note) if note else found
+
+
+def _length(item: Any) -> int:
+    """Return the number of rows of a batch."""
+    try:
+        _, first = next(iter(_columns_of(item)))
+        return len(_with_rows(first))
+    except (NotRecordedError, StopIteration, TypeError):
+        return 0
+
+
+def _described(error: BaseException) -> str:
+    return "{}: {}".format(type(error).__name__, " ".join(str(error).split())[:300])
+
+
+def _arguments_as_json(loader: Loader) -> Dict[str, Any]:
+    """Return the given arguments: plain values, and of others the type; options may be secret."""
+    secret = ("storage_options", "filesystem", "cache_extra_settings", "filters")
+    flat = {name: value for name, value in loader.bound.arguments.items() if name in loader.given}
+    for name, parameter in loader.bound.signature.parameters.items():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            flat.update(flat.pop(name, {}))
+    return {
+        name: type(value).__name__ if name in secret and value is not None else _as_json(value)
+        for name, value in flat.items()
+        if name not in ("self", "reader")
+    }
+
+
+def _as_json(value: Any) -> Any:
+    if value is None or isinstance(value, (bool, int, float)):
+        return value if value is None or math.isfinite(value) else str(value)
+    if isinstance(value, str):
+        return _without_secrets(value)
+    if isinstance(value, (list, tuple)) and len(value) <= 20:
+        return [_as_json(element) for element in value]
+    name = getattr(value, "__name__", "")
+    return "function {}".format(name) if callable(value) and name else type(value).__name__
+
+
+def _without_secrets(text: str) -> str:
+    """Return a URL without user, password and query."""
+    scheme, colon, rest = text.partition("://")
+    if not colon:
+        return text
+    host, slash, path = rest.partition("/")
+    return scheme + colon + host.rpartition("@")[2] + slash + path.partition("?")[0]
+
+
+class kept_random_states:  # noqa: N801
+    """A context whose random numbers are not missing afterwards."""
+
+    def __enter__(self) -> None:
+        import random
+
+        states = [(random.setstate, random.getstate()), (np.random.set_state, np.random.get_state())]
+        torch = sys.modules.get("torch")
+        if hasattr(torch, "get_rng_state"):
+            states.append((torch.set_rng_state, torch.get_rng_state()))  # type: ignore
+        self._states = states
+
+    def __exit__(self, *error: Any) -> None:
+        for restore, state in self._states:
+            restore(state)  # type: ignore
+
+
+class Iteration:
+    """An iterator that shows what it yields to a loader."""
+
+    def __init__(self, iterator: Iterator[Any], loader: Loader) -> None:
+        self._iterator = iterator
+        self._loader = loader
+        loader.begin()
+
+    def __iter__(self) -> Iteration:
+        return self
+
+    def __next__(self) -> Any:
+        loader = self._loader
+        loader.is_busy = True
+        try:
+            item = next(self._iterator)
+        except StopIteration:
+            loader.end()
+            raise
+        finally:
+            loader.is_busy = False
+        loader.add(item)
+        return item
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._iterator, name)
+
+
+class Recorder:
+    """All loaders of the program, and which object is which loader."""
+
+    def __init__(self) -> None:
+        self.loaders = []  # type: List[Loader]
+        self.examples = 0
+        self.full_pass = True
+        self.folder = os.getcwd()
+        self._of = weakref.WeakKeyDictionary()  # type: weakref.WeakKeyDictionary[Any, Loader]
+        self._patched = set()  # type: set[Tuple[type, str]]
+        self._inside = threading.local()
+        self._calls = {}  # type: Dict[Tuple[str, ...], int]
+
+    def nested(self) -> Nested:
+        """Return a context in which entry points do not record: what they call is their part."""
+        return Nested(self._inside)
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether an entry point is running in this thread."""
+        return getattr(self._inside, "depth", 0) > 0
+
+    def started(self, kind: str, again: Callable[..., Any], bound: Any, found: Any) -> Any:
+        """Record a loader, and return the object that the program gets for it.
+
+        `again` makes another one from the arguments.
+        """
+        reader = self.of(bound.arguments.get("reader"))
+        loader = Loader(kind, again, bound, reader)
+        loader.site = _site(self.folder)
+        key = (kind, *loader.site[:2])
+        loader.call = self._calls[key] = self._calls.get(key, -1) + 1
+        loader.examples = self.examples
+        loader.is_batched = _is_batched(kind, bound, found)
+        if "reader" in bound.arguments and reader is None:
+            loader.note = "its reader is not one of make_reader or make_batch_reader"
+        if reader is not None:
+            reader.is_used_by_loader = kind != "tf_tensors"
+            if kind == "tf_tensors":  # which takes rows from the reader, one for each run
+                reader.kind, reader.site, reader.call = kind, loader.site, loader.call
+                return found
+        self.loaders.append(loader)
+        return self.watched(found, loader)
+
+    def of(self, value: Any) -> Optional[Loader]:
+        """Return the loader of an object, if it is one."""
+        try:
+            return self._of.get(value)
+        except TypeError:  # cannot be referred to weakly, so it is none
+            return None
+
+    def watched(self, found: Any, loader: Loader) -> Any:
+        """Make iterations over an object known to its loader; TensorFlow's datasets are replaced."""
+        if hasattr(found, "element_spec"):
+            return tf_dataset(found, loader)
+        cls = type(found)
+        try:
+            self._of[found] = loader
+            if hasattr(cls, "__next__"):
+                self._patch(cls, "__next__", _next_of)
+            elif hasattr(cls, "__iter__"):
+                self._patch(cls, "__iter__", _iter_of)
+            if hasattr(cls, "__enter__"):
+                self._patch(cls, "__enter__", _enter_of)
+        except TypeError as error:  # a type whose methods cannot be replaced
+            loader.note = "it is a {}: {}".format(cls.__name__, error)
+        return found
+
+    def _patch(self, cls: type, name: str, wrapped: Callable[[Any], Any]) -> None:
+        if (cls, name) not in self._patched:
+            self._patched.add((cls, name))
+            setattr(cls, name, functools.wraps(getattr(cls, name))(wrapped(getattr(cls, name))))
+
+    def finish(self) -> None:
+        """Read what the program has not read to its end."""
+        for loader in self.loaders if self.full_pass else ():
+            loader.read_full_pass()
+
+    def to_json(self) -> List[Dict[str, Any]]:
+        """Return the loaders as JSON can hold them, but for readers of which others are made."""
+        return [loader.to_json() for loader in self.loaders if not loader.is_used_by_loader]
+
+
+class Nested:
+    """Counts how deep this thread is inside of entry points."""
+
+    def __init__(self, inside: Any) -> None:
+        self._inside = inside
+
+    def __enter__(self) -> None:
+        self._inside.depth = getattr(self._inside, "depth", 0) + 1
+
+    def __exit__(self, *error: Any) -> None:
+        self._inside.depth -= 1
+
+
+RECORDER = Recorder()
+
+
+def _site(folder: str) -> Tuple[str, str, int]:
+    """Return file, function and line of the code that called an entry point."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("RECORDER") is RECORDER:
+        frame = frame.f_back
+    file = os.path.abspath(frame.f_code.co_filename)
+    inside = file.startswith(folder + os.sep)
+    file = os.path.relpath(file, folder) if inside else os.path.basename(file)
+    return file.replace(os.sep, "/"), frame.f_code.co_name, frame.f_lineno
+
+
+def _is_batched(kind: str, bound: Any, found: Any) -> bool:
+    """Whether the items of a loader are batches, not rows."""
+    reader = bound.arguments.get("reader", found)
+    if kind in ("make_reader", "make_batch_reader", "make_petastorm_dataset", "tf_tensors"):
+        return bool(getattr(reader, "batched_output", True))
+    return True
+
+
+def _for_one_epoch(loader: Loader) -> inspect.BoundArguments:
+    arguments = loader.bound.arguments.copy()
+    if "num_epochs" in arguments:
+        arguments["num_epochs"] = 1
+    return inspect.BoundArguments(loader.bound.signature, arguments)
+
+
+def _items_again(loader: Loader) -> Iterator[Any]:
+    """Yield the items of one complete pass of another loader with the same arguments."""
+    bound = _for_one_epoch(loader)
+    if loader.reader is not None:
+        first = _for_one_epoch(loader.reader)
+        bound.arguments["reader"] = loader.reader.again(*first.args, **first.kwargs)
+    made = loader.again(*bound.args, **bound.kwargs)
+    owner = made if hasattr(made, "__enter__") else bound.arguments["reader"]
+    with owner as entered:
+        items = entered if owner is made else made
+        yield from tf_elements(items) if hasattr(items, "element_spec") else items
+
+
+def _next_of(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def __next__(self: Any) -> Any:  # noqa: N807
+        loader = RECORDER.of(self)
+        if loader is None or loader.is_used_by_loader or RECORDER.is_nested:
+            return original(self)
+        if not loader.passes or loader.passes[-1][2]:
+            loader.begin()
+        try:
+            item = original(self)
+        except StopIteration:
+            loader.end()
+            raise
+        loader.add(item)
+        return item
+
+    return __next__
+
+
+def _iter_of(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def __iter__(self: Any) -> Any:  # noqa: N807
+        loader = RECORDER.of(self)
+        # A subclass may call the method of its base.
+        if loader is None or loader.is_busy or RECORDER.is_nested:
+            return original(self)
+        loader.is_busy = True
+        try:
+            iterator = original(self)
+        finally:
+            loader.is_busy = False
+        return Iteration(iter(iterator), loader)
+
+    return __iter__
+
+
+def _enter_of(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def __enter__(self: Any) -> Any:  # noqa: N807
+        loader = RECORDER.of(self)
+        with RECORDER.nested():
+            entered = original(self)
+        if loader is None or RECORDER.is_nested or entered is self:
+            return entered
+        return RECORDER.watched(entered, loader)
+
+    return __enter__
+
+
+# TensorFlow takes elements in its own threads, also in graph mode, where no Python code sees them.
+# Functions in the dataset therefore count elements as they are read, ahead of use.
+
+
+def tf_dataset(dataset: Any, loader: Loader) -> Any:
+    """Return a dataset that shows its elements, and the beginnings and ends of its passes."""
+    import tensorflow as tf
+
+    def marker(act: Callable[[], None]) -> Any:
+        def generate() -> Iterator[Any]:
+            act()
+            return iter(())
+
+        if hasattr(tf, "TensorSpec") and tf.__version__ >= "2.4":
+            signature = {"output_signature": dataset.element_spec}
+            return tf.data.Dataset.from_generator(generate, **signature)
+        types = tf.compat.v1.data.get_output_types(dataset)
+        shapes = tf.compat.v1.data.get_output_shapes(dataset)
+        return tf.data.Dataset.from_generator(generate, types, shapes)
+
+    def shown(*elements: Any) -> Any:
+        element = elements[0] if len(elements) == 1 else elements
+        flat = tf.nest.flatten(element, expand_composites=True)
+
+        def see(*arrays: Any) -> Any:
+            loader.add(_element_of(element, iter(arrays)))
+            return np.int64(0)
+
+        with tf.control_dependencies([tf.numpy_function(see, flat, tf.int64)]):
+            flat = [tf.identity(component) for component in flat]
+        return tf.nest.pack_sequence_as(element, flat, expand_composites=True)
+
+    seen = marker(loader.begin).concatenate(dataset.map(shown)).concatenate(marker(loader.end))
+    if hasattr(type(dataset), "__enter__"):
+        _pass_on_context(seen, dataset, loader)
+    return seen
+
+
+def _pass_on_context(seen: Any, dataset: Any, loader: Loader) -> None:
+    """Give a dataset the ``with`` statement and the other attributes of the one it shows."""
+
+    def enter(self: Any) -> Any:
+        entered = dataset.__enter__()
+        return self if entered is dataset else tf_dataset(entered, loader)
+
+    cls = type(seen)
+    methods = {
+        "__enter__": enter,
+        "__exit__": lambda self, *error: dataset.__exit__(*error),
+        "__getattr__": lambda self, name: getattr(dataset, name),
+    }
+    seen.__class__ = type(cls.__name__, (cls,), methods)
+
+
+def _element_of(structure: Any, arrays: Iterator[Any]) -> Any:
+    """Return an element with arrays in place of tensors."""
+    if hasattr(structure, "_fields"):
+        names = structure._fields
+        return {name: _element_of(getattr(structure, name), arrays) for name in names}
+    if isinstance(structure, Mapping):
+        # TensorFlow flattens dicts in the order of their keys.
+        return {key: _element_of(structure[key], arrays) for key in sorted(structure)}
+    if isinstance(structure, (tuple, list)):
+        return {index: _element_of(part, arrays) for index, part in enumerate(structure)}
+    values = next(arrays)
+    if hasattr(structure, "nested_row_splits"):
+        for _ in structure.nested_row_splits:
+            values = np.split(values, next(arrays)[1:-1])
+    return values
+
+
+def tf_elements(dataset: Any) -> Iterator[Any]:
+    """Yield the elements of a dataset, in eager and in graph mode."""
+    import tensorflow as tf
+
+    if tf.executing_eagerly():
+        yield from dataset
+        return
+    following = tf.compat.v1.data.make_one_shot_iterator(dataset).get_next()
+    with tf.compat.v1.Session(graph=tf.compat.v1.get_default_graph()) as session:
+        while True:
+            try:
+                yield session.run(following)
+            except tf.errors.OutOfRangeError:
+                return
+
+
+# --- 4. Entry points -----------------------------------------------------------------------------
+
+#: The modules of Petastorm and mdstorm that make loaders: functions, and methods of classes.
+ENTRY_POINTS = {
+    "reader": ("make_reader", "make_batch_reader"),
+    "pytorch": (
+        "DataLoader.__init__",
+        "BatchedDataLoader.__init__",
+        "InMemBatchedDataLoader.__init__",
+    ),
+    "tf_utils": ("make_petastorm_dataset", "tf_tensors"),
+    "spark.spark_dataset_converter": (
+        "SparkDatasetConverter.make_torch_dataloader",
+        "SparkDatasetConverter.make_tf_dataset",
+        "SparkDatasetConverter.delete",
+    ),
+}  # type: Dict[str, Tuple[str, ...]]
+LIBRARIES = ("petastorm", "mdstorm")
+
+
+def patch_module(module: Any, names: Tuple[str, ...]) -> None:
+    """Make the entry points of a module record."""
+    for name in names:
+        owner, _, method = name.rpartition(".")
+        target = getattr(module, owner, None) if owner else module
+        original = getattr(target, method, None)
+        if original is None or hasattr(original, "records"):
+            continue
+        if method == "delete":
+            wrapper = _deleting(original)
+        elif method == "__init__":
+            wrapper = _constructing(target, original)
+        else:
+            wrapper = _calling(method, original)
+        wrapper.records = True  # type: ignore
+        setattr(target, method, wrapper)
+
+
+def _calling(kind: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that makes a loader and records it."""
+
+    @functools.wraps(original)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        if RECORDER.is_nested:
+            return original(*args, **kwargs)
+        with RECORDER.nested():
+            found = original(*args, **kwargs)
+        bound = inspect.signature(original).bind(*args, **kwargs)
+        return RECORDER.started(kind, original, bound, found)
+
+    return called
+
+
+def _constructing(cls: type, original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the ``__init__`` of a loader class, which records the loader."""
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+        if RECORDER.is_nested:
+            original(self, *args, **kwargs)
+            return
+        with RECORDER.nested():
+            original(self, *args, **kwargs)
+        bound = signature.replace(parameters=[*signature.parameters.values()][1:])
+        RECORDER.started(cls.__name__, cls, bound.bind(*args, **kwargs), self)
+
+    return __init__
+
+
+def _deleting(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the method that deletes a converter's copy, before which its loaders are read."""
+
+    @functools.wraps(original)
+    def delete(self: Any, *args: Any, **kwargs: Any) -> Any:
+        for loader in RECORDER.loaders if RECORDER.full_pass else ():
+            if loader.bound.arguments.get("self") is self:
+                loader.read_full_pass()
+        return original(self, *args, **kwargs)
+
+    return delete
+
+
+class PatchingFinder(importlib.abc.MetaPathFinder):
+    """Patches the modules of the libraries when they are imported."""
+
+    def __init__(self) -> None:
+        self._names = {
+            "{}.{}".format(library, module): names
+            for library in LIBRARIES
+            for module, names in ENTRY_POINTS.items()
+        }
+        self._finding = set()  # type: set[str]
+
+    def install(self) -> None:
+        """Patch modules that are there, and those that will be imported."""
+        sys.meta_path.insert(0, self)
+        for name, names in self._names.items():
+            if name in sys.modules:
+                patch_module(sys.modules[name], names)
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
+        """Find a module as the other finders do, with a loader that patches it."""
+        if fullname not in self._names or fullname in self._finding:
+            return None
+        self._finding.add(fullname)
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
+            self._finding.remove(fullname)
+        if spec is not None and spec.loader is not None:
+            spec.loader = PatchingLoader(spec.loader, self._names[fullname])
+        return spec
+
+
+class PatchingLoader(importlib.abc.Loader):
+    """Loads a module as another loader does, and patches it."""
+
+    def __init__(self, loader: Any, names: Tuple[str, ...]) -> None:
+        self._loader = loader
+        self._names = names
+
+    def create_module(self, spec: Any) -> Any:
+        """Create the module as the other loader does."""
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: Any) -> None:
+        """Execute the module as the other loader does, then patch it."""
+        self._loader.exec_module(module)
+        patch_module(module, self._names)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+
+# --- 5. The program ------------------------------------------------------------------------------
+
+#: Environment variables with the rank and the number of ranks, of the launchers.
+RANKS = (
+    ("RANK", "WORLD_SIZE"),
+    ("HOROVOD_RANK", "HOROVOD_SIZE"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+)
+
+
+def rank_and_count() -> Tuple[int, int]:
+    """Return the rank of this process and the number of ranks; 0 and 1 without a launcher."""
+    for rank, count in RANKS:
+        if os.environ.get(rank, "").isdigit() and os.environ.get(count, "").isdigit():
+            return int(os.environ[rank]), int(os.environ[count])
+    return 0, 1
+
+
+def main(arguments: List[str]) -> int:
+    """Record a program; return its exit code."""
+    options = _parser().parse_args(arguments)
+    command = options.module or options.program
+    if not command:
+        _parser().error("name the program to record")
+    rank, count = rank_and_count()
+    path = options.output or _default_output(command[0], rank, count)
+    runs = options.runs or (1 if count > 1 else 2)
+    if runs == 1:
+        code, recording = record(command, bool(options.module), options)
+    else:
+        code, recording = record_in_children(arguments, runs)
+    if recording is None:
+        print("record: the program ended before anything was written", file=sys.stderr)
+        return code or 1
+    _write(path, recording)
+    found = len(recording["runs"][-1]["loaders"])
+    print("record: {} loaders, written to {}".format(found, path), file=sys.stderr)
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="record.py", description="Record what a program reads through Petastorm or mdstorm."
+    )
+    add = parser.add_argument
+    add("--output", metavar="FILE", help="recording to write; by default PROGRAM.recording.json")
+    add(
+        "--runs",
+        type=int,
+        metavar="N",
+        help="how often the program runs: what differs between two runs is random; by default 2, "
+        "in one of several ranks 1",
+    )
+    add("--examples", type=int, default=0, metavar="N", help="rows to keep of each loader")
+    add(
+        "--no-full-pass",
+        action="store_true",
+        help="do not read a complete pass of loaders that the program reads in part",
+    )
+    add("-m", dest="module", nargs=argparse.REMAINDER, help="run a module, as python -m does")
+    add("program", nargs=argparse.REMAINDER, help="the program and its arguments")
+    return parser
+
+
+def _default_output(target: str, rank: int, count: int) -> str:
+    stem = os.path.basename(target)
+    stem = stem[:-3] if stem.endswith(".py") else stem.rpartition(".")[2]
+    ranks = ".rank-{}".format(rank) if count > 1 else ""
+    return "{}.recording{}.json".format(stem, ranks)
+
+
+def _write(path: str, recording: Dict[str, Any]) -> None:
+    with open(path + ".part", "w", encoding="utf-8") as file:
+        json.dump(recording, file, indent=1, allow_nan=True)
+    os.replace(path + ".part", path)
+
+
+def record_in_children(arguments: List[str], runs: int) -> Tuple[int, Optional[Dict[str, Any]]]:
+    """Record several runs, each in its own process, and join them."""
+    recording = None  # type: Optional[Dict[str, Any]]
+    code = 0
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "run.json")
+        for _ in range(runs):
+            # The last of repeated options counts, but those of the program come after all.
+            extra = ["--runs", "1", "--output", path]
+            start = _start_of_program(arguments)
+            command = [sys.executable, os.path.abspath(__file__), *arguments[:start], *extra]
+            code = subprocess.call(command + arguments[start:])
+            if not os.path.exists(path):
+                break
+            with open(path, encoding="utf-8") as file:
+                one = json.load(file)
+            os.remove(path)
+            recording = recording or dict(one, runs=[])
+            recording["runs"] += one["runs"]
+            if code:
+                break
+    return code, recording
+
+
+def _start_of_program(arguments: List[str]) -> int:
+    """Return where the program and its arguments begin."""
+    options = _parser().parse_args(arguments)
+    return len(arguments) - (len(options.module) + 1 if options.module else len(options.program))
+
+
+def record(command: List[str], is_module: bool, options: Any) -> Tuple[int, Dict[str, Any]]:
+    """Run the program here; return its exit code and the recording."""
+    RECORDER.examples = options.examples
+    RECORDER.full_pass = not options.no_full_pass
+    if not is_module:
+        RECORDER.folder = os.path.dirname(os.path.abspath(command[0]))
+    PatchingFinder().install()
+    start = time.time()
+    code, ended = _run(command, is_module)
+    seconds = time.time() - start
+    if code != 130:
+        RECORDER.finish()
+    run = {"ended": ended, "seconds": round(seconds, 2), "loaders": RECORDER.to_json()}
+    rank, count = rank_and_count()
+    return code, {
+        "recording": FORMAT,
+        "program": command,
+        "rank": rank,
+        "ranks": count,
+        "libraries": _libraries(),
+        "runs": [run],
+    }
+
+
+def _run(command: List[str], is_module: bool) -> Tuple[int, Optional[str]]:
+    """Run the program as Python does; return its exit code, and how it ended if not well."""
+    sys.argv = command
+    target = command[0]
+    sys.path[0] = os.getcwd() if is_module else os.path.dirname(os.path.realpath(target))
+    try:
+        if is_module:
+            runpy.run_module(target, run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(target, run_name="__main__")
+    except SystemExit as error:
+        code = error.code
+        if isinstance(code, str):
+            print(code, file=sys.stderr)
+        code = 0 if code is None else code if isinstance(code, int) else 1
+        return code, "exit code {}".format(code) if code else None
+    except BaseException as error:  # of the program, printed as Python does
+        traceback.print_exc()
+        return 130 if isinstance(error, KeyboardInterrupt) else 1, _described(error)
+    return 0, None
+
+
+def _libraries() -> Dict[str, str]:
+    """Return the versions of Python and of what the program imported."""
+    names = ("petastorm", "mdstorm", "numpy", "pyarrow", "pandas", "pyspark", "torch", "tensorflow")
+    found = {"python": ".".join(map(str, sys.version_info[:3]))}
+    for name in names:
+        version = getattr(sys.modules.get(name), "__version__", None)
+        # mdstorm may stand in for Petastorm.
+        if version is not None and not (name == "petastorm" and "mdstorm" in sys.modules):
+            found[name] = str(version)
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

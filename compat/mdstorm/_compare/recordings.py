@@ -1,0 +1,296 @@
+"""Recordings as values: read from files, and joined over ranks and shares."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from glob import escape, glob
+from typing import Any
+
+from mdstorm._compare.recorder import FORMAT
+from mdstorm.errors import InvalidArgumentError
+
+_MODULUS = 2**128
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of one pass; see the recorder for what is canonical."""
+
+    dtypes: frozenset[str]
+    shapes: frozenset[str]
+    nulls: int
+    digest: int
+    #: Minimum, maximum, sum, sum of magnitudes and of squares; None for what is no number.
+    numbers: tuple[float, float, float, float, float] | None
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Column:
+        """Read a column of a recording."""
+        keys = ("minimum", "maximum", "sum", "magnitude", "squares")
+        return cls(
+            frozenset(value["dtypes"]),
+            frozenset(value["shapes"]),
+            value["nulls"],
+            int(value["digest"], 16),
+            tuple(float(value[key]) for key in keys) if "sum" in value else None,  # type: ignore[arg-type]
+        )
+
+    def joined(self, other: Column) -> Column:
+        """Return the column of the rows of both."""
+        numbers = self.numbers or other.numbers
+        if self.numbers and other.numbers:
+            (low, high, *sums), (low2, high2, *sums2) = self.numbers, other.numbers
+            one, two, three = (a + b for a, b in zip(sums, sums2, strict=True))
+            numbers = (min(low, low2), max(high, high2), one, two, three)
+        return Column(
+            self.dtypes | other.dtypes,
+            self.shapes | other.shapes,
+            self.nulls + other.nulls,
+            (self.digest + other.digest) % _MODULUS,
+            numbers,
+        )
+
+
+@dataclass(frozen=True)
+class Data:
+    """Counts and digests of one complete pass."""
+
+    rows: int
+    #: Number of batches of each size.
+    sizes: Mapping[str, int]
+    digest: int
+    #: The digest that depends on the order; None for rows of several ranks.
+    ordered: int | None
+    columns: Mapping[str, Column]
+    note: str = ""
+    examples: Sequence[Mapping[str, Any]] = ()
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Data:
+        """Read the data of a recording."""
+        columns = {name: Column.from_json(each) for name, each in value["columns"].items()}
+        return cls(
+            value["rows"],
+            value["sizes"],
+            int(value["digest"], 16),
+            int(value["ordered"], 16),
+            columns,
+            value.get("note", ""),
+            value.get("examples", ()),
+        )
+
+    def joined(self, other: Data) -> Data:
+        """Return the data of the rows of both."""
+        columns = dict(self.columns)
+        for name, column in other.columns.items():
+            columns[name] = columns[name].joined(column) if name in columns else column
+        names = {*self.sizes, *other.sizes}
+        return Data(
+            self.rows + other.rows,
+            {name: self.sizes.get(name, 0) + other.sizes.get(name, 0) for name in names},
+            (self.digest + other.digest) % _MODULUS,
+            None,
+            columns,
+            self.note or other.note,
+            [*self.examples, *other.examples],
+        )
+
+
+@dataclass(frozen=True)
+class Loader:
+    """A loader of a program, or all shares of one."""
+
+    kind: str
+    file: str
+    function: str
+    call: int
+    arguments: Mapping[str, Any]
+    #: Batches, rows, and whether it was complete, of each pass of the program.
+    passes: Sequence[tuple[int, int, bool]]
+    data: Data | None
+    note: str = ""
+    #: The shares that are joined here.
+    shards: frozenset[int] = frozenset()
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Loader:
+        """Read a loader of a recording."""
+        reader = value.get("reader", {"arguments": {}})
+        arguments = {**reader["arguments"], **value["arguments"]}
+        shard = arguments.get("cur_shard")
+        return cls(
+            value["kind"],
+            value["file"],
+            value["function"],
+            value["call"],
+            arguments,
+            [(batches, rows, complete) for batches, rows, complete in value["passes"]],
+            Data.from_json(value["data"]) if "data" in value else None,
+            value.get("note", ""),
+            frozenset() if not isinstance(shard, int) else frozenset({shard}),
+        )
+
+    @property
+    def site(self) -> tuple[str, str, str]:
+        """Kind, file and function: the calls there are counted."""
+        return self.kind, self.file, self.function
+
+    @property
+    def key(self) -> tuple[str, str, str, int]:
+        """What loaders of two recordings are matched by."""
+        return *self.site, self.call
+
+    @property
+    def is_share(self) -> bool:
+        """Whether the loader reads a share of the rows."""
+        return self.arguments.get("cur_shard") is not None
+
+    @property
+    def missing_shards(self) -> list[int]:
+        """The shares that were not recorded."""
+        count = self.arguments.get("shard_count")
+        found = range(count) if isinstance(count, int) and self.shards else range(0)
+        return sorted({*found} - self.shards)
+
+    def joined(self, other: Loader) -> Loader:
+        """Return the loader that reads the rows of both."""
+        both = self.data is not None and other.data is not None
+        data = self.data.joined(other.data) if self.data and other.data else None
+        note = "" if both else self.note or other.note
+        return replace(self, data=data, note=note, shards=self.shards | other.shards)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What a program read: in each of several runs, on all ranks together."""
+
+    path: str
+    program: Sequence[str]
+    libraries: Mapping[str, str]
+    ranks: int
+    #: The loaders of each run by key.
+    runs: Sequence[Mapping[tuple[str, str, str, int], Loader]]
+    #: How a run ended, if not well.
+    ended: str | None = None
+
+    @property
+    def library(self) -> str:
+        """Name and version of the library that was recorded."""
+        for name in ("mdstorm", "petastorm"):
+            if name in self.libraries:
+                return f"{name} {self.libraries[name]}"
+        return "no library"
+
+
+@dataclass
+class _Shares:
+    """The shares of one loader, gathered from ranks and from calls of one rank."""
+
+    loader: Loader
+    taken: set[tuple[int, object]] = field(default_factory=set)
+
+
+def read_recording(path: str) -> Recording:
+    """Read a recording, with those of all ranks if it is one of several.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If there is no such file, it is incomplete or not a recording, or ranks are missing.
+    """
+    paths = [path] if os.path.exists(path) else _paths_of_ranks(path)
+    found = [_read(one) for one in paths]
+    count = found[0]["ranks"]
+    if count > 1 and len(found) == 1:
+        paths = _paths_of_ranks(path)
+        found = [_read(one) for one in paths]
+    ranks = sorted(one["rank"] for one in found)
+    if ranks != list(range(count)):
+        raise InvalidArgumentError(
+            f"{path} has recordings of the ranks {ranks} of {count}: record all ranks, and put "
+            "their files into one folder"
+        )
+    number = min(len(one["runs"]) for one in found)
+    ended = [run["ended"] for one in found for run in one["runs"][:number] if run["ended"]]
+    return Recording(
+        path,
+        found[0]["program"],
+        found[0]["libraries"],
+        count,
+        [
+            _joined(Loader.from_json(each) for one in found for each in one["runs"][run]["loaders"])
+            for run in range(number)
+        ],
+        ended[0] if ended else None,
+    )
+
+
+def _paths_of_ranks(path: str) -> list[str]:
+    """Return the files of all ranks, of the path of one or of what they have in common."""
+    stem = path.removesuffix(".json")
+    head, dot, rank = stem.rpartition(".rank-")
+    stem = head if dot and rank.isdigit() else stem
+    found = sorted(glob(f"{escape(stem)}.rank-*.json"))
+    if not found:
+        raise InvalidArgumentError(
+            f"there is no recording {path}: write one with `mdstorm compare --recorder`"
+        )
+    return found
+
+
+def _read(path: str) -> dict[str, Any]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            value = json.load(file)
+        if value["recording"] > FORMAT:
+            raise InvalidArgumentError(
+                f"{path} was written by a newer recorder, in format {value['recording']}: this "
+                f"version of mdstorm reads format {FORMAT}. Upgrade mdstorm"
+            )
+        for run in value["runs"]:
+            _ = [Loader.from_json(each) for each in run["loaders"]], run["ended"]
+        _ = value["rank"], value["ranks"], value["program"], value["libraries"]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, InvalidArgumentError):
+            raise
+        raise InvalidArgumentError(
+            f"{path} is not a complete recording ({type(error).__name__}: {error}): record the "
+            "program again"
+        ) from error
+    if not value["runs"]:
+        raise InvalidArgumentError(f"{path} holds no run: record the program again")
+    found: dict[str, Any] = value
+    return found
+
+
+def _joined(loaders: Iterable[Loader]) -> dict[tuple[str, str, str, int], Loader]:
+    """Join the shares of each loader: of all ranks, and of calls that differ only in the shard.
+
+    The shares of one loader were made by calls of one function: each joins the first loader there
+    that does not have its shard yet.
+    """
+    sites: dict[tuple[str, str, str], list[_Shares]] = {}
+    ranks: dict[tuple[str, str, str, int], int] = {}
+    for loader in loaders:
+        # The loaders of one rank come before those of the next, so a key counts the ranks.
+        rank = ranks[loader.key] = ranks.get(loader.key, -1) + 1
+        shard = loader.arguments.get("cur_shard")
+        token = (0, shard) if isinstance(shard, int) else (1 + loader.call, rank)
+        at_site = sites.setdefault(loader.site, [])
+        for shares in at_site:
+            same_kind = isinstance(shard, int) or shares.loader.call == loader.call
+            if token not in shares.taken and same_kind and _are_shares(shares.loader, loader):
+                shares.loader = shares.loader.joined(loader)
+                shares.taken.add(token)
+                break
+        else:
+            at_site.append(_Shares(replace(loader, call=len(at_site)), {token}))
+    return {shares.loader.key: shares.loader for each in sites.values() for shares in each}
+
+
+def _are_shares(one: Loader, other: Loader) -> bool:
+    count = one.arguments.get("shard_count")
+    return count == other.arguments.get("shard_count") and one.is_share == other.is_share

@@ -1,0 +1,94 @@
+"""The report of a comparison: lines for people, values for JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from mdstorm._compare.comparison import DIFFERENT, EQUAL, NOT_COMPARABLE, Difference, Verdict
+from mdstorm._compare.recordings import Loader, Recording
+
+_PAGE = "docs/differences.md"
+
+
+def counts_of(verdicts: Sequence[Verdict]) -> dict[str, int]:
+    """Return how many verdicts there are of each outcome."""
+    outcomes = [verdict.outcome for verdict in verdicts]
+    return {outcome: outcomes.count(outcome) for outcome in (EQUAL, DIFFERENT, NOT_COMPARABLE)}
+
+
+def lines_of(verdicts: Sequence[Verdict], old: Recording, new: Recording) -> Iterator[str]:
+    """Yield the lines of the report: one for each loader, then what else is to be known."""
+    yield f"{old.library} and {new.library}, {' '.join(old.program)}"
+    yield ""
+    names = [_name(verdict.loader) for verdict in verdicts]
+    width = max(map(len, names), default=0)
+    for name, verdict in zip(names, verdicts, strict=True):
+        yield f"{name:<{width}}  {verdict.outcome:<14}  {_result(verdict)}".rstrip()
+        for difference in verdict.differences[1:]:
+            yield f"{'':{width}}  {'':14}  {_text(difference)}"
+        for remark in verdict.remarks:
+            yield f"{'':{width}}  {'':14}  {remark}"
+        for side, rows in verdict.examples.items():
+            for row in rows:
+                yield f"{'':{width}}  {'':14}  only {side}: {row}"
+    yield ""
+    counts = counts_of(verdicts)
+    yield ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
+
+
+def _name(loader: Loader) -> str:
+    function = "" if loader.function == "<module>" else f" {loader.function}"
+    return f"{loader.file}{function} {loader.kind} #{loader.call + 1}"
+
+
+def _result(verdict: Verdict) -> str:
+    if verdict.differences:
+        return _text(verdict.differences[0])
+    if verdict.reason:
+        return verdict.reason
+    columns = len(verdict.loader.data.columns) if verdict.loader.data else 0
+    return f"{verdict.rows} rows, {columns} columns"
+
+
+def _text(difference: Difference) -> str:
+    column = f"column {difference.column}: " if difference.column else ""
+    text = f"{column}{difference.kind}: {difference.detail}"
+    if difference.section:
+        text += f"; documented: {difference.reason} ({_PAGE}#{difference.section})"
+    return text
+
+
+def to_json(verdicts: Sequence[Verdict], old: Recording, new: Recording) -> dict[str, Any]:
+    """Return the report as JSON can hold it."""
+    return {
+        "program": list(old.program),
+        "before": {"recording": old.path, "libraries": dict(old.libraries), "ended": old.ended},
+        "after": {"recording": new.path, "libraries": dict(new.libraries), "ended": new.ended},
+        "counts": counts_of(verdicts),
+        "loaders": [_verdict_to_json(verdict) for verdict in verdicts],
+    }
+
+
+def _verdict_to_json(verdict: Verdict) -> dict[str, Any]:
+    loader = verdict.loader
+    return {
+        "kind": loader.kind,
+        "file": loader.file,
+        "function": loader.function,
+        "call": loader.call,
+        "outcome": verdict.outcome,
+        "rows": verdict.rows,
+        "reason": verdict.reason,
+        "remarks": verdict.remarks,
+        "examples": verdict.examples,
+        "differences": [
+            {
+                "kind": each.kind,
+                "column": each.column,
+                "detail": each.detail,
+                "documented": f"{_PAGE}#{each.section}" if each.section else None,
+            }
+            for each in verdict.differences
+        ],
+    }

@@ -1,0 +1,168 @@
+"""``mdstorm compare``: compare what a program reads before and after a migration."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from mdstorm import _compare
+from mdstorm.cli import PROBLEMS_FOUND, examples, write_json
+from mdstorm.errors import InvalidArgumentError
+
+__all__ = ["compare"]
+
+_RECORDER = Path(_compare.__file__).with_name("recorder.py")
+_COULD_NOT_COMPARE = 2
+_PROGRAM = "mdstorm.cli.compare.program"
+
+
+class _WithProgram(click.Command):
+    """A command that takes everything after ``--`` as a program and its arguments."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse what comes before ``--``."""
+        own, program = args, []
+        if "--" in args:
+            at = args.index("--")
+            own, program = args[:at], args[at + 1 :]
+        ctx.meta[_PROGRAM] = program
+        return super().parse_args(ctx, own)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """Add the program to the usage."""
+        return [*super().collect_usage_pieces(ctx), "[-- PROGRAM …]"]
+
+
+@click.command(
+    cls=_WithProgram,
+    epilog=examples(
+        "mdstorm compare --recorder > record.py",
+        "python record.py train.py --epochs 1    (where Petastorm works)",
+        "mdstorm compare train.recording.json -- train.py --epochs 1",
+        "mdstorm compare before.json after.json",
+    ),
+)
+@click.argument("recordings", nargs=-1, metavar="RECORDING [OTHER]")
+@click.option("--recorder", is_flag=True, help="Print the recorder, a Python program, and exit.")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Format of the report.",
+)
+@click.option(
+    "--examples",
+    "count",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Show up to N rows that only one side has. The recording needs the same option.",
+)
+@click.option(
+    "--output",
+    metavar="FILE",
+    help="Recording of this run; by default that of RECORDING with .mdstorm before its suffix.",
+)
+@click.option(
+    "--no-full-pass",
+    is_flag=True,
+    help="Do not read a complete pass of loaders that the program reads in part.",
+)
+@click.pass_context
+def compare(
+    ctx: click.Context,
+    recordings: tuple[str, ...],
+    recorder: bool,
+    format_: str,
+    count: int,
+    output: str | None,
+    no_full_pass: bool,
+) -> None:
+    """Compare what a program reads with a recording of it, loader by loader.
+
+    Record the program where Petastorm works, with the file that --recorder prints. Then name the
+    recording here, and after -- the program and its arguments: it runs on mdstorm, also if it
+    imports petastorm. Two recordings compare without running anything.
+
+    The exit code is 0 if all loaders are equal, 1 if one differs, and 2 if something could not be
+    compared.
+    """
+    if recorder:
+        click.echo(_RECORDER.read_text("utf-8"), nl=False)
+        return
+    program: list[str] = ctx.meta[_PROGRAM]
+    if len(recordings) != 1 + (not program):
+        raise click.UsageError(
+            "name a recording and, after --, the program; or two recordings. To record a program: "
+            "mdstorm compare --recorder > record.py"
+        )
+    old = _compare.read_recording(recordings[0])
+    _check_ended(old)
+    if program:
+        options = ["--no-full-pass"] if no_full_pass else []
+        path = output or _path_of_run(recordings[0])
+        new = _run(old, program, path, ["--examples", str(count), *options])
+    else:
+        new = _compare.read_recording(recordings[1])
+        _check_ended(new)
+    verdicts = _compare.compare_recordings(old, new)
+    if format_ == "json":
+        write_json(_compare.to_json(verdicts, old, new))
+    else:
+        click.echo("\n".join(_compare.lines_of(verdicts, old, new)))
+    counts = _compare.counts_of(verdicts)
+    if counts[_compare.DIFFERENT]:
+        ctx.exit(PROBLEMS_FOUND)
+    ctx.exit(_COULD_NOT_COMPARE if counts[_compare.NOT_COMPARABLE] else 0)
+
+
+def _path_of_run(recording: str) -> str:
+    return f"{recording.removesuffix('.json')}.mdstorm.json"
+
+
+def _check_ended(recording: _compare.Recording) -> None:
+    if recording.ended is not None:
+        raise InvalidArgumentError(
+            f"{recording.path}: the program ended with {recording.ended}, so only a part of it was "
+            "recorded. Does it need arguments? Make it run to its end, and record it again"
+        )
+
+
+def _run(
+    old: _compare.Recording, program: Sequence[str], path: str, options: Sequence[str]
+) -> _compare.Recording:
+    """Run a program on mdstorm, and return its recording."""
+    target = program[1] if program[0] == "-m" and len(program) > 1 else program[0]
+    if os.path.basename(target) != os.path.basename(old.program[0]):
+        raise InvalidArgumentError(
+            f"{old.path} is a recording of {old.program[0]}, not of {target}: name the same program"
+        )
+    if old.ranks > 1:
+        raise InvalidArgumentError(
+            f"{old.path} was recorded on {old.ranks} ranks: record the program here on as many, "
+            f"for example torchrun --no-python mdstorm run record.py {' '.join(program)}, and "
+            "compare both recordings"
+        )
+    click.echo(
+        f"running {target} on mdstorm: what it writes, such as checkpoints and MLflow runs, is "
+        "written again",
+        err=True,
+    )
+    if os.path.exists(path):
+        os.remove(path)
+    command = [sys.executable, "-m", "mdstorm", "run", str(_RECORDER), "--runs", "1"]
+    command += ["--output", path, *options, *program]
+    # The standard output belongs to the report.
+    code = subprocess.run(command, stdout=sys.stderr, check=False).returncode
+    if not os.path.exists(path):
+        raise InvalidArgumentError(f"{target} ended with exit code {code}, and nothing was read")
+    new = _compare.read_recording(path)
+    _check_ended(new)
+    return new
