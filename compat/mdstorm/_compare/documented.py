@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from mdstorm._compare.recordings import Column, Loader
 
-_UNSIGNED = frozenset({"uint16", "uint32", "uint64", "float16"})
+_UNSIGNED = frozenset({"uint16", "uint32", "uint64", "float16", "int32", "int64", "float64"})
 _INTEGERS = frozenset({"int8", "int16", "int32", "int64", "uint8"})
 _PLAIN = frozenset({"int", "float", "bool", "list"})
 
@@ -38,11 +38,10 @@ class Case:
 
 def _became_float(case: Case) -> bool:
     both = case.columns()
-    if case.kind != "dtype" or both is None:
+    if case.kind not in ("dtype", "nulls") or both is None:
         return False
     old, new = both
-    is_mixed = "float64" in old.dtypes and bool(old.dtypes & _INTEGERS)
-    return is_mixed and new.dtypes == {"float64"} and new.nulls > 0
+    return bool(old.dtypes & _INTEGERS) and new.dtypes == {"float64"} and new.nulls > 0
 
 
 def _kept_integers(case: Case) -> bool:
@@ -64,7 +63,8 @@ def _is_new_unsigned(case: Case) -> bool:
     if case.kind != "columns" or case.new.data is None:
         return False
     column = case.new.data.columns.get(case.column)
-    return column is not None and bool(column.dtypes & _UNSIGNED)
+    # Tensors have int32 and int64 in place of unsigned integers.
+    return column is not None and column.dtypes <= _UNSIGNED and column.shapes == {"[]"}
 
 
 def _is_new_column(case: Case) -> bool:

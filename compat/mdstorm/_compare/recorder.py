@@ -464,7 +464,7 @@ def _columns_of(item: Any, name: str = "") -> Iterator[Tuple[str, Any]]:
         for key, value in item.items():
             yield from _columns_of(value, "{}.{}".format(name, key) if name else str(key))
     elif name or hasattr(item, "shape"):
-        yield name, item
+        yield name or "batch", item
     else:
         raise NotRecordedError("its items are objects of {}".format(type(item).__name__))
 
@@ -538,7 +538,6 @@ class Loader:
         with self.lock:
             self.passes[-1][2] = True
             current, self._current = self._current, None
-            # A thread pool of Petastorm may end before it begins: see differences.md.
             if current is not None and current.batches and self._guarded(current.flush):
                 self.data = current
 
@@ -551,22 +550,30 @@ class Loader:
             self._current = None
         return not self.note
 
-    def read_full_pass(self) -> None:
-        """Read one complete pass, if the program has read none."""
-        if self.data is not None or self.note or self.is_used_by_loader:
-            return
-        for _ in range(5):  # see `end` for why it may be empty
-            found = Pass(self.is_batched, self.examples)
-            with kept_random_states(), RECORDER.nested():
-                if not self._guarded(self._read, found):
-                    self.note = "a full pass could not be read: " + self.note
-                    return
-            if found.batches:
-                break
-        self.data, self.source = found, "full pass"
+    @property
+    def is_threaded(self) -> bool:
+        """Whether it reads with Petastorm's thread pool, which may end before it has read all."""
+        if "mdstorm" in sys.modules:
+            return False
+        arguments = (self.reader or self).bound.arguments
+        return _flat(arguments, self.bound).get("reader_pool_type", "thread") == "thread"
 
-    def _read(self, found: Pass) -> None:
-        for item in _items_again(self):
+    def read_full_pass(self) -> None:
+        """Read one complete pass, if the program has read none, or may have missed rows."""
+        is_complete = self.data is not None
+        if self.note or self.is_used_by_loader or (is_complete and not self.is_threaded):
+            return
+        found = Pass(self.is_batched, self.examples)
+        with kept_random_states(), RECORDER.nested():
+            epochs = None if is_complete else 1
+            if not self._guarded(self._read, found, epochs):
+                self.note = "" if is_complete else "a full pass could not be read: " + self.note
+                return
+        if self.data is None or found.rows > self.data.rows:
+            self.data, self.source = found, "full pass"
+
+    def _read(self, found: Pass, epochs: Optional[int]) -> None:
+        for item in _items_again(self, epochs):
             found.add(item)
         found.flush()
 
@@ -581,6 +588,7 @@ class Loader:
             "line": line,
             "arguments": _arguments_as_json(self),
             "passes": self.passes,
+            "threaded": self.is_threaded,
         }  # type: Dict[str, Any]
         if self.reader is not None:
             over = {"kind": self.reader.kind, "arguments": _arguments_as_json(self.reader)}
@@ -607,10 +615,8 @@ def _described(error: BaseException) -> str:
 def _arguments_as_json(loader: Loader) -> Dict[str, Any]:
     """Return the given arguments: plain values, and of others the type; options may be secret."""
     secret = ("storage_options", "filesystem", "cache_extra_settings", "filters")
-    flat = {name: value for name, value in loader.bound.arguments.items() if name in loader.given}
-    for name, parameter in loader.bound.signature.parameters.items():
-        if parameter.kind is parameter.VAR_KEYWORD:
-            flat.update(flat.pop(name, {}))
+    given = {name: value for name, value in loader.bound.arguments.items() if name in loader.given}
+    flat = _flat(given, loader.bound)
     return {
         name: type(value).__name__ if name in secret and value is not None else _as_json(value)
         for name, value in flat.items()
@@ -692,7 +698,6 @@ class Recorder:
         self.full_pass = True
         self.folder = os.getcwd()
         self._of = weakref.WeakKeyDictionary()  # type: weakref.WeakKeyDictionary[Any, Loader]
-        self._patched = set()  # type: set[Tuple[type, str]]
         self._inside = threading.local()
         self._calls = {}  # type: Dict[Tuple[str, ...], int]
 
@@ -752,9 +757,11 @@ class Recorder:
         return found
 
     def _patch(self, cls: type, name: str, wrapped: Callable[[Any], Any]) -> None:
-        if (cls, name) not in self._patched:
-            self._patched.add((cls, name))
-            setattr(cls, name, functools.wraps(getattr(cls, name))(wrapped(getattr(cls, name))))
+        original = getattr(cls, name)
+        if not hasattr(original, "records"):
+            method = functools.wraps(original)(wrapped(original))
+            method.records = True  # type: ignore
+            setattr(cls, name, method)
 
     def finish(self) -> None:
         """Read what the program has not read to its end."""
@@ -801,18 +808,39 @@ def _is_batched(kind: str, bound: Any, found: Any) -> bool:
     return True
 
 
-def _for_one_epoch(loader: Loader) -> inspect.BoundArguments:
+def _for_full_pass(loader: Loader, epochs: Optional[int]) -> inspect.BoundArguments:
+    """Return the arguments of a loader for another number of epochs, and without threads."""
+    changed = {"reader_pool_type": "dummy"}  # type: Dict[str, Any]
+    if epochs is not None:
+        changed["num_epochs"] = epochs
     arguments = loader.bound.arguments.copy()
-    if "num_epochs" in arguments:
-        arguments["num_epochs"] = 1
+    for name, value in changed.items():
+        if name in arguments:
+            arguments[name] = value
+        else:
+            for rest in _names_of_rest(loader.bound):
+                arguments[rest] = dict(arguments[rest], **{name: value})
     return inspect.BoundArguments(loader.bound.signature, arguments)
 
 
-def _items_again(loader: Loader) -> Iterator[Any]:
+def _names_of_rest(bound: inspect.BoundArguments) -> List[str]:
+    parameters = bound.signature.parameters.values()
+    return [one.name for one in parameters if one.kind is one.VAR_KEYWORD]
+
+
+def _flat(arguments: Mapping[str, Any], bound: inspect.BoundArguments) -> Dict[str, Any]:
+    """Return arguments by name, with those of ``**keywords`` among them."""
+    found = dict(arguments)
+    for name in _names_of_rest(bound):
+        found.update(found.pop(name, {}))
+    return found
+
+
+def _items_again(loader: Loader, epochs: Optional[int]) -> Iterator[Any]:
     """Yield the items of one complete pass of another loader with the same arguments."""
-    bound = _for_one_epoch(loader)
+    bound = _for_full_pass(loader, epochs)
     if loader.reader is not None:
-        first = _for_one_epoch(loader.reader)
+        first = _for_full_pass(loader.reader, epochs)
         bound.arguments["reader"] = loader.reader.again(*first.args, **first.kwargs)
     made = loader.again(*bound.args, **bound.kwargs)
     owner = made if hasattr(made, "__enter__") else bound.arguments["reader"]
@@ -1050,7 +1078,8 @@ class PatchingFinder(importlib.abc.MetaPathFinder):
 
     def install(self) -> None:
         """Patch modules that are there, and those that will be imported."""
-        sys.meta_path.insert(0, self)
+        if not any(isinstance(finder, PatchingFinder) for finder in sys.meta_path):
+            sys.meta_path.insert(0, self)
         for name, names in self._names.items():
             if name in sys.modules:
                 patch_module(sys.modules[name], names)
