@@ -147,7 +147,10 @@ def _of_torch(random: Random, number: int) -> str:
         loader = "DataLoader"
     of_loader = {"batch_size": str(random.randint(1, 17))}
     if loader == "InMemBatchedDataLoader":
-        of_loader |= {"num_epochs": str(random.randint(1, 2)), "shuffle": random.choice(("True", "False"))}
+        # Petastorm's thread pool may end before it begins, which this loader takes as an error.
+        given["reader_pool_type"] = "'dummy'"
+        of_loader["num_epochs"] = str(random.randint(1, 2))
+        of_loader["shuffle"] = random.choice(("True", "False"))
     elif random.random() < 0.3:
         of_loader["shuffling_queue_capacity"] = str(random.randint(5, 40))
     elif loader == "DataLoader" and random.random() < 0.2:

@@ -1,9 +1,12 @@
-"""Records the generated programs under the real Petastorm, twice each.
+"""Records programs under the real Petastorm, twice each; with mdstorm, once, to another file.
 
 ::
 
     benchmarks/make_environments.sh petastorm
-    benchmarks/.environments/petastorm/bin/python -m tests.compare.record [NUMBER…]
+    benchmarks/.environments/petastorm/bin/python -m tests.compare.record [NAME…]
+    .venv/bin/python -m tests.compare.record --mdstorm FILE [NAME…]
+
+Names are the numbers of generated programs, names of `tests.compare.faults`, and ``fault-N``.
 """
 
 import json
@@ -11,22 +14,56 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.compare.faults import FAULTS, PROGRAMS
 from tests.compare.generate import program
 from tests.compare.recording_here import record
 
 RECORDED = Path(__file__).with_name("recorded.json")
-PROGRAMS = 100
+GENERATED = 100
 
 
-def main(numbers: list[int]) -> None:
-    found: dict[str, Any] = json.loads(RECORDED.read_text()) if RECORDED.exists() else {}
-    for number in numbers or range(PROGRAMS):
-        found[str(number)] = record(program(number), runs=2)
-        ended = found[str(number)]["runs"][-1]["ended"]
-        print(number, ended or "", file=sys.stderr)
-    lines = (f"{json.dumps(name)}: {json.dumps(found[name])}" for name in sorted(found, key=int))
-    RECORDED.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
+def source_of(name: str) -> str:
+    """Return the source of a program."""
+    if name.startswith("fault-"):
+        fault = FAULTS[int(name.removeprefix("fault-"))]
+        source = PROGRAMS[fault.program]
+        assert source.count(fault.old) == 1, fault
+        return source.replace(fault.old, fault.new)
+    return PROGRAMS[name] if name in PROGRAMS else program(int(name))
+
+
+def save(path: Path, found: dict[str, Any]) -> None:
+    """Write a line for each program; the second run only if it differs."""
+    lines = []
+    for name, recording in found.items():
+        first, *others = [dict(run, seconds=0) for run in recording["runs"]]
+        runs = [first, *(run for run in others if run != first)]
+        recording = dict(recording, runs=runs)
+        lines.append(f"{json.dumps(name)}: {json.dumps(recording, separators=(',', ':'))}")
+    path.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
+
+
+def load(path: Path) -> dict[str, Any]:
+    """Read what `save` wrote, with two runs of each program."""
+    found = json.loads(path.read_text("utf-8"))
+    return {
+        name: dict(recording, runs=(recording["runs"] * 2)[:2]) for name, recording in found.items()
+    }
+
+
+def main(names: list[str]) -> None:
+    if names[:1] == ["--mdstorm"]:
+        import mdstorm
+
+        mdstorm.install_as_petastorm()
+        path, names, runs, found = Path(names[1]), names[2:], 1, {}
+    else:
+        path, runs, found = RECORDED, 2, load(RECORDED) if RECORDED.exists() else {}
+    for name in names or [*map(str, range(GENERATED)), *PROGRAMS]:
+        found[name] = record(source_of(name), runs)
+        print(name, found[name]["runs"][-1]["ended"] or "", file=sys.stderr)
+    save(path, found)
 
 
 if __name__ == "__main__":
-    main(list(map(int, sys.argv[1:])))
+    main(sys.argv[1:])

@@ -10,6 +10,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 ROOT = Path(__file__).parents[2]
 RECORDER = ROOT / "compat" / "mdstorm" / "_compare" / "recorder.py"
 
@@ -40,6 +42,7 @@ def record(source: str, runs: int = 1, examples: int = 0) -> dict[str, Any]:
                 program.write_text(source, "utf-8")
                 sys.path[:] = ["", str(ROOT), *path]
                 recorder.RECORDER.__init__()
+                np.random.seed()  # as in another process
                 _, one = recorder.record([str(program), f"{folder}/data"], False, options)
                 found = found or dict(one, program=["program.py"], runs=[])
                 found["runs"] += one["runs"]

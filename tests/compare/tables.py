@@ -1,7 +1,7 @@
 """Tables that programs read: the same values with any version of NumPy and pyarrow."""
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -40,14 +40,82 @@ COLUMNS = {
 }  # type: dict[str, Any]
 
 
+def lost(table: pa.Table) -> pa.Table:
+    """A row is lost."""
+    return pa.concat_tables([table.slice(0, 5), table.slice(6)])
+
+
+def doubled(table: pa.Table) -> pa.Table:
+    """A row comes twice."""
+    return pa.concat_tables([table.slice(0, 6), table.slice(5)])
+
+
+def replaced(table: pa.Table) -> pa.Table:
+    """A row comes twice, and another one not at all."""
+    return pa.concat_tables([table.slice(0, 5), table.slice(4, 1), table.slice(6)])
+
+
+def swapped_rows(table: pa.Table) -> pa.Table:
+    """Two rows change places."""
+    order = np.arange(len(table))
+    order[[2, 3]] = [3, 2]
+    return table.take(order)
+
+
+def cast(name: str, dtype: pa.DataType) -> Callable[[pa.Table], pa.Table]:
+    """A column has another type."""
+
+    def damage(table: pa.Table) -> pa.Table:
+        at = table.column_names.index(name)
+        return table.set_column(at, name, table[name].cast(dtype, safe=False))
+
+    return damage
+
+
+def edited(name: str, edit: Callable[[list[Any]], Any]) -> Callable[[pa.Table], pa.Table]:
+    """The values of a column change."""
+
+    def damage(table: pa.Table) -> pa.Table:
+        values = table[name].to_pylist()
+        edit(values)
+        at = table.column_names.index(name)
+        return table.set_column(at, name, pa.array(values, table[name].type))
+
+    return damage
+
+
+def set_at(row: int, value: Any) -> Callable[[list[Any]], Any]:
+    return lambda values: values.__setitem__(row, value)
+
+
+def swap(values: list[Any]) -> None:
+    """Two values of a column change places."""
+    values[1], values[2] = values[2], values[1]
+
+
+def nulls_as(value: Any) -> Callable[[list[Any]], Any]:
+    return lambda values: values.__setitem__(
+        slice(None), [value if each is None else each for each in values]
+    )
+
+
 def write_table(
-    folder: str, columns: Sequence[str], rows: int, group: int, files: int, seed: int
+    folder: str,
+    columns: Sequence[str],
+    rows: int,
+    group: int,
+    files: int,
+    seed: int,
+    damage: Callable[[pa.Table], pa.Table] = lambda table: table,
 ) -> str:
-    """Write a table in row groups of `group` rows; return the URL of its folder."""
+    """Write a table in row groups of `group` rows; return the URL of its folder.
+
+    `damage` changes the table of each file.
+    """
     Path(folder).mkdir(parents=True, exist_ok=True)
     random = np.random.RandomState(seed)
     for number, ids in enumerate(np.array_split(np.arange(rows), files)):
-        table = pa.table({name: COLUMNS[name](ids, random) for name in columns})
+        table = damage(pa.table({name: COLUMNS[name](ids, random) for name in columns}))
         pq.write_table(
             table, Path(folder, f"part-{number}.parquet"), row_group_size=group, version="2.6"
         )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mdstorm._compare.documented import Case, section_of
+from mdstorm._compare.recorder import SEVERAL
 from mdstorm._compare.recordings import Column, Data, Loader, Recording
 from mdstorm.errors import InvalidArgumentError
 
@@ -40,6 +41,10 @@ class Verdict:
     reason: str = ""
     #: What was compared less strictly, and why.
     remarks: list[str] = field(default_factory=list)
+    #: Why the order of rows was not compared; empty if it was.
+    no_order: str = "nothing was compared"
+    #: Columns of computed numbers that differ by rounding.
+    rounded: set[str] = field(default_factory=set)
     rows: int = 0
     #: Rows that only one side has, of those that were kept as examples.
     examples: dict[str, list[dict[str, str]]] = field(default_factory=dict)
@@ -72,13 +77,12 @@ def compare_recordings(old: Recording, new: Recording) -> list[Verdict]:
                 "a torch DataLoader, and processes that the program starts, are not recorded"
             )
     first, *others = old.runs
-    again = others[0] if others else {}
+    again, now = others[0] if others else {}, new.runs[0]
     found = [
-        _verdict(loader, again.get(key), new.runs[0].get(key)) for key, loader in first.items()
+        _verdict(loader, again.get(key), now[key]) if key in now else _unmatched(loader, now, new)
+        for key, loader in first.items()
     ]
-    for key, loader in new.runs[0].items():
-        if key not in first:
-            found.append(Verdict(loader, reason=f"only {new.library} has a loader here"))
+    found += [_unmatched(now[key], first, old) for key in now if key not in first]
     if not others and any(verdict.differences for verdict in found):
         for verdict in found:
             if verdict.differences:
@@ -86,15 +90,29 @@ def compare_recordings(old: Recording, new: Recording) -> list[Verdict]:
     return found
 
 
-def _verdict(old: Loader, again: Loader | None, new: Loader | None) -> Verdict:
+def _unmatched(
+    loader: Loader, others: Mapping[tuple[str, str, str, int], Loader], recording: Recording
+) -> Verdict:
+    """Return the verdict on a loader that the other run does not have."""
+    calls = sum(other.site == loader.site for other in others.values())
+    if calls:
+        detail = f"call {loader.call + 1} of this function is not in {recording.path}"
+        return Verdict(loader, [Difference("calls", "", detail)])
+    return Verdict(loader, reason=f"{recording.path} has no loader of this kind made there")
+
+
+def _verdict(old: Loader, again: Loader | None, new: Loader) -> Verdict:
     verdict = Verdict(old)
     verdict.reason = _not_comparable(old, new)
-    if new is None:
+    if new.missing_shards and not old.missing_shards:
+        shards = ", ".join(map(str, new.missing_shards))
+        verdict.differences = [Difference("shards", "", f"shard {shards} is no longer read")]
         return verdict
     found = [*_of_passes(old, again, new, verdict)]
     if not verdict.reason:
         found += _of_data(old, again, new, verdict)
-    verdict.differences = [_documented(difference, old, new) for difference in found]
+    documented = [_documented(difference, old, new) for difference in found]
+    verdict.differences = sorted(documented, key=lambda difference: bool(difference.section))
     if old.data is not None and new.data is not None:
         verdict.rows = new.data.rows
         if verdict.differences:
@@ -108,9 +126,7 @@ def _documented(difference: Difference, old: Loader, new: Loader) -> Difference:
     return Difference(difference.kind, difference.column, difference.detail, section, reason)
 
 
-def _not_comparable(old: Loader, new: Loader | None) -> str:
-    if new is None:
-        return "the other run has no such loader"
+def _not_comparable(old: Loader, new: Loader) -> str:
     for side, loader in (("the recording", old), ("this run", new)):
         if loader.missing_shards:
             shards = ", ".join(map(str, loader.missing_shards))
@@ -147,8 +163,13 @@ def _of_passes(
                 f"pass {number} had {rows} rows instead of {rows_now}: Petastorm's thread pool may "
                 "end before it has read all rows (docs/differences.md#fixed-defects)"
             )
-        elif rows != rows_now and (was_complete or not _reads_ahead(old)):
+        elif rows != rows_now and (_has_rows(old, new) if was_complete else not _reads_ahead(old)):
             yield Difference("passes", "", f"pass {number}: {rows} rows, then {rows_now}")
+
+
+def _has_rows(old: Loader, new: Loader) -> bool:
+    """Whether complete passes have equal numbers of rows, so that those of others mean more."""
+    return old.data is not None and new.data is not None and old.data.rows == new.data.rows
 
 
 def _reads_ahead(loader: Loader) -> bool:
@@ -179,9 +200,10 @@ def _of_data(
         return
     values = list(_of_values(old, new, random, verdict))
     yield from values
-    if not (before or values or random):
-        yield from _of_rows(old, repeated, new, verdict)
-    if not (old.is_share or new.is_share) and old.data.sizes != new.data.sizes:
+    changed = {difference.column for difference in values} | set(random) | verdict.rounded
+    yield from _of_rows(old, repeated, new, changed, verdict)
+    has_sizes = not (old.is_share or SEVERAL in {*old.data.sizes, *new.data.sizes})
+    if has_sizes and old.data.sizes != new.data.sizes:
         if repeated is None or repeated.sizes == old.data.sizes:
             detail = f"{_sizes(old.data)}, then {_sizes(new.data)}"
             yield Difference("batches", "", detail)
@@ -238,6 +260,7 @@ def _of_values(
         elif name in random or column.digest == other.digest:
             continue
         elif is_computed and _is_close(column, other):
+            verdict.rounded.add(name)
             verdict.remarks.append(
                 f"{name}: computed numbers differ by rounding; compared by sum, minimum, maximum"
             )
@@ -267,26 +290,40 @@ def _summaries(one: Column, other: Column) -> str:
 
 
 def _of_rows(
-    old: Loader, repeated: Data | None, new: Loader, verdict: Verdict
+    old: Loader, repeated: Data | None, new: Loader, changed: set[str], verdict: Verdict
 ) -> Iterator[Difference]:
-    """Compare which values stand in one row, and the order of rows; all columns are equal."""
+    """Compare the order of rows, and which values stand in one row, without changed columns."""
     assert old.data is not None and new.data is not None
-    if old.data.digest != new.data.digest:
-        if verdict.remarks:
-            return  # columns that differ by rounding
-        yield Difference("pairing", "", "equal columns, but other values in one row")
-    elif old.data.ordered != new.data.ordered:
-        reason = _no_order(old, repeated)
-        if reason:
-            verdict.remarks.append(f"order not compared: {reason}")
-        else:
+    before, after = old.data.columns, new.data.columns
+    equal = [name for name in before if name in after and name not in changed]
+    reason = verdict.no_order = _no_order(old, repeated)
+    moved = [name for name in equal if before[name].ordered != after[name].ordered]
+    if moved and not reason:
+        if len(moved) == len(equal):
             yield Difference("order", "", "equal rows in another order")
+        else:
+            yield Difference("pairing", moved[0], "equal values, in other rows")
+        return
+    digests = _digests_of_rows(old.data, equal), _digests_of_rows(new.data, equal)
+    if None in digests:
+        if reason and len(equal) > 1:
+            verdict.remarks.append("several columns differ: values of one row were not compared")
+    elif digests[0] != digests[1]:
+        yield Difference("pairing", "", "equal columns, but other values in one row")
+
+
+def _digests_of_rows(data: Data, names: Sequence[str]) -> int | None:
+    """Return the digest of rows of some columns: of all, or all but one; None if it is unknown."""
+    others = [name for name in data.columns if name not in names]
+    if len(others) > 1:
+        return None
+    return data.columns[others[0]].rest if others else data.digest
 
 
 def _no_order(loader: Loader, repeated: Data | None) -> str:
     """Return why the order of a loader means nothing; empty if it is promised."""
     given = loader.arguments
-    if loader.data is not None and loader.data.ordered is None:
+    if loader.is_share:
         return "the rows are those of several shares"
     if loader.kind in ("make_torch_dataloader", "make_tf_dataset"):
         return "Petastorm reads the files of a converter in any order"
@@ -302,7 +339,11 @@ def _no_order(loader: Loader, repeated: Data | None) -> str:
     if any(shuffles):
         return "it shuffles"
     if repeated is not None and loader.data is not None:
-        if repeated.ordered != loader.data.ordered:
+        columns = loader.data.columns.items()
+        if all(
+            name in repeated.columns and repeated.columns[name].ordered != column.ordered
+            for name, column in columns
+        ):
             return "it was another one in the second run"
     return ""
 

@@ -46,8 +46,8 @@ import numpy as np
 FORMAT = 1
 #: Distinct dtypes, shapes and batch sizes that are listed of one column or loader.
 LISTED = 8
-#: Passes that are listed of one loader.
-LISTED_PASSES = 1000
+#: Stands for more of them.
+SEVERAL = "several"
 #: Rows of a row reader that are hashed together.
 ROWS_TOGETHER = 512
 #: Largest number of bytes of words that are hashed at once.
@@ -113,6 +113,14 @@ def _total(hashes: Any) -> int:
         for lane in (hashes[:, 0], hashes[:, 1])
     ]
     return ((halves[0] << 64) + halves[1]) % 2**128
+
+
+def _sum(one: int, other: int) -> int:
+    return (one + other) % 2**128
+
+
+def _as_text(digest: int) -> str:
+    return "{:032x}".format(digest)
 
 
 def _hash_of_bytes(data: Any) -> Any:
@@ -312,7 +320,7 @@ class Column:
 
     def __init__(self, name: str) -> None:
         self.key = _hash_of_bytes(name.encode("utf-8", "surrogatepass"))
-        self.digest = self.nulls = 0
+        self.digest = self.ordered = self.rest = self.nulls = 0
         self.dtypes = set()  # type: set[str]
         self.shapes = set()  # type: set[str]
         self.least, self.greatest = math.inf, -math.inf
@@ -320,11 +328,12 @@ class Column:
 
     def add(self, rows: Rows) -> None:
         """Add rows."""
-        self.digest = (self.digest + _total(rows.hashes)) % 2**128
+        self.digest = _sum(self.digest, _total(rows.hashes))
         self.nulls += rows.nulls
         self.dtypes |= rows.dtypes
-        if len(self.shapes) <= LISTED:
-            self.shapes |= rows.shapes
+        self.shapes |= rows.shapes
+        if len(self.shapes) > LISTED or SEVERAL in self.shapes:
+            self.shapes = {SEVERAL}
         numbers = rows.numbers
         if numbers.size:
             self.least = min(self.least, float(numbers.min()))
@@ -338,9 +347,11 @@ class Column:
         """Return the column as JSON can hold it."""
         found = {
             "dtypes": sorted(self.dtypes),
-            "shapes": sorted(self.shapes)[:LISTED],
+            "shapes": sorted(self.shapes),
             "nulls": self.nulls,
-            "digest": "{:032x}".format(self.digest),
+            "digest": _as_text(self.digest),
+            "ordered": _as_text(self.ordered),
+            "rest": _as_text(self.rest),
         }  # type: Dict[str, Any]
         if self.least <= self.greatest:
             numbers = (self.least, self.greatest, *self.sums)
@@ -358,7 +369,7 @@ class Pass:
 
     def __init__(self, is_batched: bool, examples: int = 0) -> None:
         self.is_batched = is_batched
-        self.batches = self.rows = self.digest = self.ordered = 0
+        self.batches = self.rows = self.digest = 0
         self.sizes = {}  # type: Dict[str, int]
         self.columns = {}  # type: Dict[str, Column]
         self.note = ""
@@ -399,7 +410,7 @@ class Pass:
         sizes = {len(part.hashes) for part in parts.values()}
         rows = max(sizes, default=0)
         if self.is_batched:
-            key = str(rows) if str(rows) in self.sizes or len(self.sizes) < LISTED else "others"
+            key = str(rows) if str(rows) in self.sizes or len(self.sizes) < LISTED else SEVERAL
             self.sizes[key] = self.sizes.get(key, 0) + 1
         for name, part in parts.items():
             self.columns.setdefault(name, Column(name)).add(part)
@@ -410,14 +421,22 @@ class Pass:
         self.rows += rows
 
     def _add_rows(self, parts: Dict[str, Rows], columns: Dict[str, Any]) -> None:
-        """Add the hashes of whole rows, which show whether values of one row stayed together."""
-        joined = sum(_mixed(part.hashes ^ self.columns[name].key) for name, part in parts.items())
-        hashes = _mixed(joined)
-        positions = np.arange(self.rows, self.rows + len(hashes), dtype=np.uint64)[:, None]
-        self.digest = (self.digest + _total(hashes)) % 2**128
-        self.ordered = (self.ordered + _total(_mixed(hashes ^ _mixed(positions + _U64(1))))) % 2**128
+        """Add hashes of whole rows, which show whether values of one row stayed together.
+
+        Each column has the digest of the rows without it, for when only that column differs.
+        """
+        rows = len(next(iter(parts.values())).hashes)
+        positions = _mixed(np.arange(self.rows + 1, self.rows + rows + 1, dtype=np.uint64))[:, None]
+        each = {name: _mixed(part.hashes ^ self.columns[name].key) for name, part in parts.items()}
+        joined = sum(each.values())
+        for name, hashes in each.items():
+            column = self.columns[name]
+            column.ordered = _sum(column.ordered, _total(_mixed(hashes ^ positions)))
+            column.rest = _sum(column.rest, _total(_mixed(joined - hashes)))
+        whole = _mixed(joined)
+        self.digest = _sum(self.digest, _total(whole))
         if self._examples:
-            self._keep(hashes, columns)
+            self._keep(whole, columns)
 
     def _keep(self, hashes: Any, columns: Dict[str, Any]) -> None:
         """Keep the rows with the smallest hashes: the same rows in any order."""
@@ -433,8 +452,7 @@ class Pass:
             "batches": self.batches,
             "rows": self.rows,
             "sizes": self.sizes,
-            "digest": "{:032x}".format(self.digest),
-            "ordered": "{:032x}".format(self.ordered),
+            "digest": _as_text(self.digest),
             "columns": {name: column.to_json() for name, column in self.columns.items()},
         }  # type: Dict[str, Any]
         if self.note:
@@ -520,8 +538,7 @@ class Loader:
     def begin(self) -> None:
         """Begin a pass."""
         with self.lock:
-            if len(self.passes) < LISTED_PASSES:
-                self.passes.append([0, 0, False])
+            self.passes.append([0, 0, False])
             needs_data = self.data is None and not self.is_endless and not self.note
             self._current = Pass(self.is_batched, self.examples) if needs_data else None
 

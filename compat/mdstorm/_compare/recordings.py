@@ -23,6 +23,10 @@ class Column:
     shapes: frozenset[str]
     nulls: int
     digest: int
+    #: The digest that depends on the order; None for rows of several ranks.
+    ordered: int | None
+    #: The digest of whole rows, but for this column.
+    rest: int
     #: Minimum, maximum, sum, sum of magnitudes and of squares; None for what is no number.
     numbers: tuple[float, float, float, float, float] | None
 
@@ -35,6 +39,8 @@ class Column:
             frozenset(value["shapes"]),
             value["nulls"],
             int(value["digest"], 16),
+            int(value["ordered"], 16),
+            int(value["rest"], 16),
             tuple(float(value[key]) for key in keys) if "sum" in value else None,  # type: ignore[arg-type]
         )
 
@@ -50,6 +56,8 @@ class Column:
             self.shapes | other.shapes,
             self.nulls + other.nulls,
             (self.digest + other.digest) % _MODULUS,
+            None,
+            (self.rest + other.rest) % _MODULUS,
             numbers,
         )
 
@@ -61,9 +69,8 @@ class Data:
     rows: int
     #: Number of batches of each size.
     sizes: Mapping[str, int]
+    #: The digest of whole rows.
     digest: int
-    #: The digest that depends on the order; None for rows of several ranks.
-    ordered: int | None
     columns: Mapping[str, Column]
     note: str = ""
     examples: Sequence[Mapping[str, Any]] = ()
@@ -76,7 +83,6 @@ class Data:
             value["rows"],
             value["sizes"],
             int(value["digest"], 16),
-            int(value["ordered"], 16),
             columns,
             value.get("note", ""),
             value.get("examples", ()),
@@ -92,7 +98,6 @@ class Data:
             self.rows + other.rows,
             {name: self.sizes.get(name, 0) + other.sizes.get(name, 0) for name in names},
             (self.digest + other.digest) % _MODULUS,
-            None,
             columns,
             self.note or other.note,
             [*self.examples, *other.examples],

@@ -48,7 +48,8 @@ def _result(verdict: Verdict) -> str:
     if verdict.reason:
         return verdict.reason
     columns = len(verdict.loader.data.columns) if verdict.loader.data else 0
-    return f"{verdict.rows} rows, {columns} columns"
+    order = "" if verdict.no_order else ", in the same order"
+    return f"{verdict.rows} rows, {columns} columns{order}"
 
 
 def _text(difference: Difference) -> str:
@@ -81,6 +82,7 @@ def _verdict_to_json(verdict: Verdict) -> dict[str, Any]:
         "rows": verdict.rows,
         "reason": verdict.reason,
         "remarks": verdict.remarks,
+        "order": f"not compared: {verdict.no_order}" if verdict.no_order else "compared",
         "examples": verdict.examples,
         "differences": [
             {

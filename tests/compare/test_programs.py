@@ -1,0 +1,82 @@
+"""Programs recorded under the real Petastorm: equal here, or a documented difference is named.
+
+What Petastorm gave is in recorded.json, so that Petastorm is not needed here.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.compare.faults import FAULTS, PROGRAMS
+from tests.compare.record import GENERATED, RECORDED, load
+from tests.compare.recording_here import ROOT
+
+from mdstorm._compare import Verdict, compare_recordings, read_recording
+
+#: Sections of docs/differences.md that generated programs meet, by what they contain.
+SECTIONS = {
+    "predicates-filters-and-selectors": ("predicate=", "filters="),
+    "nulls": ("'maybe'",),
+    "readers": ("'note'",),
+    "parquet": ("'big'",),
+}
+
+
+def _recorded_here(names: Iterable[str], folder: Path) -> dict[str, Any]:
+    """Record programs in a process of their own, since recording patches public functions."""
+    path = folder / "recorded.json"
+    command = [sys.executable, "-m", "tests.compare.record", "--mdstorm", str(path), *names]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def _verdicts(old: Any, new: Any, folder: Path) -> list[Verdict]:
+    paths = folder / "old.json", folder / "new.json"
+    for path, recording in zip(paths, (old, new), strict=True):
+        assert recording["runs"][-1]["ended"] is None
+        path.write_text(json.dumps(recording))
+    return compare_recordings(*(read_recording(str(path)) for path in paths))
+
+
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.long)])
+def test_generated_programs_are_equal_or_documented(step: int, tmp_path: Path) -> None:
+    from tests.compare.generate import program
+
+    before = load(RECORDED)
+    numbers = [str(number) for number in range(0, GENERATED, step)]
+    after = _recorded_here([*numbers, *(PROGRAMS if step == 1 else ())], tmp_path)
+    equal = 0
+    for name, recording in after.items():
+        verdicts = _verdicts(before[name], recording, tmp_path)
+        differences = [each for verdict in verdicts for each in verdict.differences]
+        assert not any(verdict.reason for verdict in verdicts), name
+        assert all(each.section for each in differences), (name, differences)
+        source = PROGRAMS[name] if name in PROGRAMS else program(int(name))
+        for each in differences:
+            contained = SECTIONS[each.section]
+            assert any(text in source or text.replace("'", '"') in source for text in contained)
+        equal += not differences
+    assert equal >= 0.6 * len(after)
+
+
+def test_planted_faults_are_found_and_named(tmp_path: Path) -> None:
+    before = load(RECORDED)
+    after = _recorded_here([f"fault-{number}" for number in range(len(FAULTS))], tmp_path)
+    missed = []
+    for fault, recording in zip(FAULTS, after.values(), strict=True):
+        verdicts = _verdicts(before[fault.program], recording, tmp_path)
+        first = [verdict.differences[0] for verdict in verdicts if verdict.differences]
+        if (fault.kind, fault.column) not in {
+            (each.kind, each.column) for each in first if not each.section
+        }:
+            missed.append((fault, first))
+    assert not missed
+    assert len(FAULTS) == 40
+
+
