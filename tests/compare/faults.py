@@ -54,7 +54,7 @@ _SHARDS = f"""{_HEAD}
 from petastorm.pytorch import DataLoader
 url = tables.write_table(sys.argv[1], ["id", "count", "ratio"], rows=60, group=10, files=1, seed=4)
 for shard in range(3):
-    reader = make_batch_reader(url, cur_shard=shard, shard_count=3, schema_fields=["id", "count", "ratio"])
+    reader = make_batch_reader(url, cur_shard=shard, shard_count=3)
     with DataLoader(reader, batch_size=7) as loader:
         for batch in loader:
             pass
@@ -74,8 +74,9 @@ def change(row):
     row["matrix"] = row["matrix"] * 2
     return row
 
-with make_reader((DATA / "codecs").as_uri(), shuffle_row_groups=False, transform_spec=TransformSpec(change),
-                 schema_fields=["id", "name", "matrix", "price", "maybe"]) as reader:
+fields = ["id", "name", "matrix", "price", "maybe"]
+with make_reader((DATA / "codecs").as_uri(), shuffle_row_groups=False, schema_fields=fields,
+                 transform_spec=TransformSpec(change)) as reader:
     for row in reader:
         pass
 """
@@ -151,6 +152,6 @@ FAULTS = (
     # Transforms and arguments
     Fault("torch", "* 3)", "* 3.01)", "values", "wave"),
     Fault("torch", "batch_size=8", "batch_size=16", "batches"),
-    Fault("rows", '* 2', "* 3", "values", "matrix"),
+    Fault("rows", "* 2", "* 3", "values", "matrix"),
     Fault("tf", "(url, ", '(url, schema_fields=["id", "name", "day", "grid"], ', "columns", "half"),
 )

@@ -40,9 +40,7 @@ _TRANSFORMS = {
         "TransformSpec(change, removed_fields=['small'])",
     ),
     "is_random": (
-        "def change(frame):\n"
-        "    frame['noise'] = np.random.rand(len(frame))\n"
-        "    return frame\n\n",
+        "def change(frame):\n    frame['noise'] = np.random.rand(len(frame))\n    return frame\n\n",
         "TransformSpec(change, edit_fields=[('noise', np.float64, (), False)])",
     ),
 }
@@ -163,7 +161,8 @@ def _of_torch(random: Random, number: int) -> str:
     return (
         f"{_HEAD}import torch\nfrom petastorm.pytorch import {loader}\n\n"
         f"{functions}{_table(random, columns, number)}\n\ndef train():\n"
-        f"    with {call} as loader:\n        for step, batch in enumerate(loader):\n            step\n"
+        f"    with {call} as loader:\n"
+        "        for step, batch in enumerate(loader):\n            step\n"
         f"{_indented(stop)}\n\nfor epoch in range({random.randint(1, 2)}):\n    train()\n"
     )
 
@@ -172,7 +171,8 @@ def _of_tf(random: Random, number: int) -> str:
     columns = _chosen(random, _TF, ("big",))
     given = _reader_arguments(random)
     functions = _functions(random, columns, given)
-    head = f"{_HEAD}import tensorflow as tf\nfrom petastorm.tf_utils import make_petastorm_dataset, tf_tensors\n\n"
+    head = f"{_HEAD}import tensorflow as tf\n"
+    head += "from petastorm.tf_utils import make_petastorm_dataset, tf_tensors\n\n"
     head = f"{head}{functions}{_table(random, columns, number)}\n"
     reader = _call("make_batch_reader", "url", given)
     if random.random() < 0.3:
@@ -185,7 +185,8 @@ def _of_tf(random: Random, number: int) -> str:
     shape = random.choice((".unbatch().batch(8)", "", ".map(lambda row: row.id)", ".prefetch(2)"))
     return (
         f"{head}\ndef read():\n    with {reader} as reader:\n"
-        f"        for batch in make_petastorm_dataset(reader){shape}:\n            pass\n\n\nread()\n"
+        f"        for batch in make_petastorm_dataset(reader){shape}:\n            pass\n\n\n"
+        "read()\n"
     )
 
 
@@ -208,7 +209,9 @@ def _of_ngrams(random: Random, number: int) -> str:
     given = {"reader_pool_type": "'dummy'", "schema_fields": "ngram"}
     if random.random() < 0.5:
         given["shuffle_row_groups"] = "False"
-    fields = random.choice(("{0: ['time', 'value'], 1: ['time']}", "{-1: ['time'], 0: ['label'], 1: ['value']}"))
+    fields = random.choice(
+        ("{0: ['time', 'value'], 1: ['time']}", "{-1: ['time'], 0: ['label'], 1: ['value']}")
+    )
     call = _call("make_reader", "(DATA / 'series').as_uri()", given)
     return (
         f"{_HEAD}from petastorm.ngram import NGram\nfrom tests.conformance.place import DATA\n\n"

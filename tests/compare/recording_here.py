@@ -21,7 +21,8 @@ def load_recorder() -> ModuleType:
     name = "recorder_of_tests"
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, RECORDER)
-        assert spec is not None and spec.loader is not None
+        assert spec is not None
+        assert spec.loader is not None
         sys.modules[name] = module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         module.PatchingFinder().install()
@@ -42,7 +43,7 @@ def record(source: str, runs: int = 1, examples: int = 0) -> dict[str, Any]:
                 program.write_text(source, "utf-8")
                 sys.path[:] = ["", str(ROOT), *path]
                 recorder.RECORDER.__init__()
-                np.random.seed()  # as in another process
+                np.random.seed()  # noqa: NPY002  # as in another process
                 _, one = recorder.record([str(program), f"{folder}/data"], False, options)
                 found = found or dict(one, program=["program.py"], runs=[])
                 found["runs"] += one["runs"]

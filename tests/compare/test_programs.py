@@ -78,5 +78,3 @@ def test_planted_faults_are_found_and_named(tmp_path: Path) -> None:
             missed.append((fault, first))
     assert not missed
     assert len(FAULTS) == 40
-
-

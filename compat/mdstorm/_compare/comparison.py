@@ -181,37 +181,42 @@ def _of_data(
     old: Loader, again: Loader | None, new: Loader, verdict: Verdict
 ) -> Iterator[Difference]:
     """Compare complete passes: rows, then columns, then what belongs together and the order."""
-    assert old.data is not None and new.data is not None
+    before, after = old.data, new.data
+    assert before is not None, "checked by _not_comparable"
+    assert after is not None, "checked by _not_comparable"
     repeated = again.data if again is not None else None
-    is_repeatable = repeated is None or repeated.rows == old.data.rows
-    before = list(_of_columns(old.data, new.data))
-    if not is_repeatable:
+    of_columns = list(_of_columns(before, after))
+    if repeated is not None and repeated.rows != before.rows:
         verdict.remarks.append("the number of rows is random: values were not compared")
-        yield from before
+        yield from of_columns
         return
-    if old.data.rows != new.data.rows:
-        yield Difference("rows", "", f"{old.data.rows} rows, then {new.data.rows}")
-    yield from before
-    random = _random_columns(old.data, repeated)
+    if before.rows != after.rows:
+        yield Difference("rows", "", f"{before.rows} rows, then {after.rows}")
+    yield from of_columns
+    random = _random_columns(before, repeated)
     if random:
         names = ", ".join(random)
         verdict.remarks.append(f"random, so compared by dtype, shape and nulls only: {names}")
-    if old.data.rows != new.data.rows:
+    if before.rows != after.rows:
         return
-    values = list(_of_values(old, new, random, verdict))
+    values = list(_of_values(before, after, random, _is_computed(old), verdict))
     yield from values
     changed = {difference.column for difference in values} | set(random) | verdict.rounded
-    yield from _of_rows(old, repeated, new, changed, verdict)
-    has_sizes = not (old.is_share or SEVERAL in {*old.data.sizes, *new.data.sizes})
-    if has_sizes and old.data.sizes != new.data.sizes:
-        if repeated is None or repeated.sizes == old.data.sizes:
-            detail = f"{_sizes(old.data)}, then {_sizes(new.data)}"
-            yield Difference("batches", "", detail)
+    verdict.no_order = _no_order(old, before, repeated)
+    yield from _of_rows(before, after, changed, verdict)
+    sizes = before.sizes if repeated is None else repeated.sizes
+    if before.sizes == sizes != after.sizes and _has_sizes(old, before, after):
+        yield Difference("batches", "", f"{_sizes(before)}, then {_sizes(after)}")
+
+
+def _has_sizes(old: Loader, before: Data, after: Data) -> bool:
+    """Whether the sizes of batches are known, and are to be equal."""
+    return not old.is_share and SEVERAL not in before.sizes and SEVERAL not in after.sizes
 
 
 def _sizes(data: Data) -> str:
     sizes = sorted(data.sizes.items(), key=lambda item: -item[1])
-    return " + ".join(f"{count}×{size}" for size, count in sizes[:4]) or "no batches"
+    return " + ".join(f"{count} of {size}" for size, count in sizes[:4]) or "no batches"
 
 
 def _of_columns(old: Data, new: Data) -> Iterator[Difference]:
@@ -246,13 +251,17 @@ def _random_columns(old: Data, repeated: Data | None) -> list[str]:
     ]
 
 
+def _is_computed(loader: Loader) -> bool:
+    """Whether a function of the program computes values."""
+    return any(loader.arguments.get(name) is not None for name in _FUNCTIONS)
+
+
 def _of_values(
-    old: Loader, new: Loader, random: Sequence[str], verdict: Verdict
+    old: Data, new: Data, random: Sequence[str], is_computed: bool, verdict: Verdict
 ) -> Iterator[Difference]:
-    assert old.data is not None and new.data is not None
-    is_computed = any(old.arguments.get(name) is not None for name in _FUNCTIONS)
-    for name, column in old.data.columns.items():
-        other = new.data.columns.get(name)
+    """Compare the values of each column, in any order."""
+    for name, column in old.columns.items():
+        other = new.columns.get(name)
         if other is None:
             continue
         if column.nulls != other.nulls:
@@ -289,30 +298,26 @@ def _summaries(one: Column, other: Column) -> str:
     return f"{low:g} … {high:g}, sum {total:.12g}, then {low2:g} … {high2:g}, sum {total2:.12g}"
 
 
-def _of_rows(
-    old: Loader, repeated: Data | None, new: Loader, changed: set[str], verdict: Verdict
-) -> Iterator[Difference]:
+def _of_rows(old: Data, new: Data, changed: set[str], verdict: Verdict) -> Iterator[Difference]:
     """Compare the order of rows, and which values stand in one row, without changed columns."""
-    assert old.data is not None and new.data is not None
-    before, after = old.data.columns, new.data.columns
+    before, after = old.columns, new.columns
     equal = [name for name in before if name in after and name not in changed]
-    reason = verdict.no_order = _no_order(old, repeated)
     moved = [name for name in equal if before[name].ordered != after[name].ordered]
-    if moved and not reason:
+    if moved and not verdict.no_order:
         if len(moved) == len(equal):
             yield Difference("order", "", "equal rows in another order")
         else:
             yield Difference("pairing", moved[0], "equal values, in other rows")
         return
-    digests = _digests_of_rows(old.data, equal), _digests_of_rows(new.data, equal)
+    digests = _digest_of_rows(old, equal), _digest_of_rows(new, equal)
     if None in digests:
-        if reason and len(equal) > 1:
+        if verdict.no_order and len(equal) > 1:
             verdict.remarks.append("several columns differ: values of one row were not compared")
     elif digests[0] != digests[1]:
         yield Difference("pairing", "", "equal columns, but other values in one row")
 
 
-def _digests_of_rows(data: Data, names: Sequence[str]) -> int | None:
+def _digest_of_rows(data: Data, names: Sequence[str]) -> int | None:
     """Return the digest of rows of some columns: of all, or all but one; None if it is unknown."""
     others = [name for name in data.columns if name not in names]
     if len(others) > 1:
@@ -320,7 +325,7 @@ def _digests_of_rows(data: Data, names: Sequence[str]) -> int | None:
     return data.columns[others[0]].rest if others else data.digest
 
 
-def _no_order(loader: Loader, repeated: Data | None) -> str:
+def _no_order(loader: Loader, data: Data, repeated: Data | None) -> str:
     """Return why the order of a loader means nothing; empty if it is promised."""
     given = loader.arguments
     if loader.is_share:
@@ -338,30 +343,26 @@ def _no_order(loader: Loader, repeated: Data | None) -> str:
     ]
     if any(shuffles):
         return "it shuffles"
-    if repeated is not None and loader.data is not None:
-        columns = loader.data.columns.items()
-        if all(
-            name in repeated.columns and repeated.columns[name].ordered != column.ordered
-            for name, column in columns
-        ):
-            return "it was another one in the second run"
+    if repeated is not None and all(
+        name in repeated.columns and repeated.columns[name].ordered != column.ordered
+        for name, column in data.columns.items()
+    ):
+        return "it was another one in the second run"
     return ""
 
 
 def _examples(old: Data, new: Data) -> dict[str, list[dict[str, str]]]:
     """Return examples of rows of one side that the other does not have."""
-    # Both keep the rows with the smallest hashes, so only rows up to the smaller limit compare.
-    if not old.examples or not new.examples:
-        return {}
-    limit = min(max(each["hash"] for each in data.examples) for data in (old, new))
+    # Both keep the rows with the smallest hashes. So a row is missing on the other side if it has a
+    # smaller hash than one that the other side keeps.
     found = {}
     for side, data, other in (("before", old, new), ("after", new, old)):
         known = {each["hash"] for each in other.examples}
-        rows = [
+        missing = [
             dict(each["row"])
             for each in data.examples
-            if each["hash"] not in known and each["hash"] <= limit
+            if each["hash"] not in known and each["hash"] < max(known, default="")
         ]
-        if rows:
-            found[side] = rows
+        if missing:
+            found[side] = missing
     return found

@@ -20,6 +20,7 @@ The parts, in this order:
 from __future__ import annotations
 
 import argparse
+import copy
 import datetime
 import decimal
 import functools
@@ -38,7 +39,8 @@ import threading
 import time
 import traceback
 import weakref
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -88,7 +90,7 @@ def _keys(count: int, lane: int) -> Any:
     return _mixed(numbers * _U64(0x9E3779B97F4A7C15) + _U64(0xD1B54A32D192ED03 + lane))
 
 
-def _hashed(words: Any, shape: Tuple[int, ...]) -> Any:
+def _hashed(words: Any, shape: tuple[int, ...]) -> Any:
     """Return hashes of rows, of shape ``(rows, 2)``, from their words and their shape.
 
     Each half is a sum of mixed words, each with the key of its position.
@@ -127,7 +129,7 @@ def _hash_of_bytes(data: Any) -> Any:
     return np.frombuffer(hashlib.blake2b(data, digest_size=16).digest(), "<u8").astype(np.uint64)
 
 
-def _words_of_numbers(array: Any) -> Tuple[Any, Any]:
+def _words_of_numbers(array: Any) -> tuple[Any, Any]:
     """Return the canonical words of numbers or times, and which of them are null (or None)."""
     kind = array.dtype.kind
     if kind in "mM":
@@ -152,11 +154,11 @@ class Rows:
     def __init__(self) -> None:
         self.hashes = np.empty((0, 2), np.uint64)
         self.nulls = 0
-        self.dtypes = set()  # type: set[str]
-        self.shapes = set()  # type: set[str]
+        self.dtypes: set[str] = set()
+        self.shapes: set[str] = set()
         self.numbers = np.empty(0, np.float64)
 
-    def join(self, others: List[Rows]) -> Rows:
+    def join(self, others: list[Rows]) -> Rows:
         """Append rows."""
         parts = [self, *others]
         self.hashes = np.concatenate([part.hashes for part in parts])
@@ -172,7 +174,8 @@ def rows_of(values: Any) -> Rows:
     values = _plain(values)
     if isinstance(values, np.ndarray) and values.dtype.kind in "biufcmM":
         return _rows_of_numbers(values)
-    values = [*values] if getattr(values, "dtype", object) == object else values.tolist()
+    is_object = getattr(getattr(values, "dtype", None), "kind", "O") == "O"
+    values = [*values] if is_object else values.tolist()
     if {type(value) for value in values} <= {str, bytes, np.str_, type(None)}:
         return _rows_of_texts(values)
     together = _stacked(values)
@@ -193,7 +196,7 @@ def _plain(values: Any) -> Any:
     return values.numpy() if hasattr(values, "numpy") else np.asarray(values)
 
 
-def _stacked(values: List[Any]) -> Any:
+def _stacked(values: list[Any]) -> Any:
     """Return an array of numbers in rows, if all have one dtype and shape; otherwise None."""
     if len(values) < 2 or not all(isinstance(value, (np.generic, np.ndarray)) for value in values):
         return None
@@ -217,7 +220,7 @@ def _rows_of_numbers(array: Any) -> Rows:
     return found
 
 
-def _rows_of_texts(values: List[Any]) -> Rows:
+def _rows_of_texts(values: list[Any]) -> Rows:
     """Return rows of text, bytes and nulls; faster than one by one."""
     null = _row_of(None).hashes.tobytes()
     each = [
@@ -300,7 +303,7 @@ def _row_of_numbers(array: Any, dtype: str) -> Rows:
     return found
 
 
-def _row_of_parts(parts: List[Any]) -> Rows:
+def _row_of_parts(parts: list[Any]) -> Rows:
     """Return a row of nested values, which is hashed by the hashes of its parts."""
     inner = Rows().join([_row_of(part) for part in parts])
     inner.hashes = _hashed(inner.hashes.reshape(1, -1), (len(parts),))
@@ -321,10 +324,10 @@ class Column:
     def __init__(self, name: str) -> None:
         self.key = _hash_of_bytes(name.encode("utf-8", "surrogatepass"))
         self.digest = self.ordered = self.rest = self.nulls = 0
-        self.dtypes = set()  # type: set[str]
-        self.shapes = set()  # type: set[str]
+        self.dtypes: set[str] = set()
+        self.shapes: set[str] = set()
         self.least, self.greatest = math.inf, -math.inf
-        self.sums = (0.0, 0.0, 0.0)
+        self.sums = [0.0, 0.0, 0.0]
 
     def add(self, rows: Rows) -> None:
         """Add rows."""
@@ -340,19 +343,18 @@ class Column:
             self.greatest = max(self.greatest, float(numbers.max()))
             with np.errstate(all="ignore"):
                 moments = (numbers.sum(), np.abs(numbers).sum(), np.square(numbers).sum())
-            pairs = zip(self.sums, moments)
-            self.sums = tuple(_number_sum(old, float(new)) for old, new in pairs)  # type: ignore
+            self.sums = [_number_sum(old, float(new)) for old, new in zip(self.sums, moments)]
 
-    def to_json(self) -> Dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the column as JSON can hold it."""
-        found = {
+        found: dict[str, Any] = {
             "dtypes": sorted(self.dtypes),
             "shapes": sorted(self.shapes),
             "nulls": self.nulls,
             "digest": _as_text(self.digest),
             "ordered": _as_text(self.ordered),
             "rest": _as_text(self.rest),
-        }  # type: Dict[str, Any]
+        }
         if self.least <= self.greatest:
             numbers = (self.least, self.greatest, *self.sums)
             found.update(zip(("minimum", "maximum", "sum", "magnitude", "squares"), numbers))
@@ -370,12 +372,12 @@ class Pass:
     def __init__(self, is_batched: bool, examples: int = 0) -> None:
         self.is_batched = is_batched
         self.batches = self.rows = self.digest = 0
-        self.sizes = {}  # type: Dict[str, int]
-        self.columns = {}  # type: Dict[str, Column]
+        self.sizes: dict[str, int] = {}
+        self.columns: dict[str, Column] = {}
         self.note = ""
         self._examples = examples
-        self._kept = []  # type: List[Tuple[str, Dict[str, str]]]
-        self._waiting = {}  # type: Dict[str, List[Any]]
+        self._kept: list[tuple[str, dict[str, str]]] = []
+        self._waiting: dict[str, list[Any]] = {}
 
     def add(self, item: Any) -> None:
         """Add a batch, or a row of a row reader."""
@@ -400,7 +402,7 @@ class Pass:
         if any(waiting.values()):
             self._add_columns(waiting)
 
-    def _add_columns(self, columns: Dict[str, Any]) -> None:
+    def _add_columns(self, columns: dict[str, Any]) -> None:
         parts = {}
         for name, values in columns.items():
             try:
@@ -420,7 +422,7 @@ class Pass:
             self.note = self.note or "columns of one batch have different lengths"
         self.rows += rows
 
-    def _add_rows(self, parts: Dict[str, Rows], columns: Dict[str, Any]) -> None:
+    def _add_rows(self, parts: dict[str, Rows], columns: dict[str, Any]) -> None:
         """Add hashes of whole rows, which show whether values of one row stayed together.
 
         Each column has the digest of the rows without it, for when only that column differs.
@@ -438,7 +440,7 @@ class Pass:
         if self._examples:
             self._keep(whole, columns)
 
-    def _keep(self, hashes: Any, columns: Dict[str, Any]) -> None:
+    def _keep(self, hashes: Any, columns: dict[str, Any]) -> None:
         """Keep the rows with the smallest hashes: the same rows in any order."""
         plain = {name: _plain(values) for name, values in columns.items()}
         for row in np.argsort(hashes[:, 0], kind="stable")[: self._examples]:
@@ -446,15 +448,15 @@ class Pass:
             self._kept.append(("{:016x}{:016x}".format(*map(int, hashes[row])), shown))
         self._kept = sorted(self._kept, key=lambda kept: kept[0])[: self._examples]
 
-    def to_json(self) -> Dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the pass as JSON can hold it."""
-        found = {
+        found: dict[str, Any] = {
             "batches": self.batches,
             "rows": self.rows,
             "sizes": self.sizes,
             "digest": _as_text(self.digest),
             "columns": {name: column.to_json() for name, column in self.columns.items()},
-        }  # type: Dict[str, Any]
+        }
         if self.note:
             found["note"] = self.note
         if self._kept:
@@ -467,7 +469,7 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def _columns_of(item: Any, name: str = "") -> Iterator[Tuple[str, Any]]:
+def _columns_of(item: Any, name: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the columns of a batch by name; those of nested dicts and tuples as ``name.name``."""
     if hasattr(item, "_fields"):
         item = {field: getattr(item, field) for field in item._fields}
@@ -508,7 +510,7 @@ class Loader:
         kind: str,
         again: Callable[..., Any],
         bound: inspect.BoundArguments,
-        reader: Optional[Loader],
+        reader: Loader | None,
     ) -> None:
         self.kind = kind
         self.again = again
@@ -521,13 +523,13 @@ class Loader:
         self.is_used_by_loader = False
         self.is_batched = True
         self.examples = 0
-        self.passes = []  # type: List[List[Any]]
-        self.data = None  # type: Optional[Pass]
+        self.passes: list[list[Any]] = []
+        self.data: Pass | None = None
         self.source = "program"
         self.note = ""
         self.is_busy = False
         self.lock = threading.RLock()
-        self._current = None  # type: Optional[Pass]
+        self._current: Pass | None = None
 
     @property
     def is_endless(self) -> bool:
@@ -572,8 +574,8 @@ class Loader:
         """Whether it reads with Petastorm's thread pool, which may end before it has read all."""
         if "mdstorm" in sys.modules:
             return False
-        arguments = (self.reader or self).bound.arguments
-        return _flat(arguments, self.bound).get("reader_pool_type", "thread") == "thread"
+        bound = (self.reader or self).bound
+        return bool(_flat(bound.arguments, bound).get("reader_pool_type", "thread") == "thread")
 
     def read_full_pass(self) -> None:
         """Read one complete pass, if the program has read none, or may have missed rows."""
@@ -589,15 +591,15 @@ class Loader:
         if self.data is None or found.rows > self.data.rows:
             self.data, self.source = found, "full pass"
 
-    def _read(self, found: Pass, epochs: Optional[int]) -> None:
+    def _read(self, found: Pass, epochs: int | None) -> None:
         for item in _items_again(self, epochs):
             found.add(item)
         found.flush()
 
-    def to_json(self) -> Dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the loader as JSON can hold it."""
         file, function, line = self.site
-        found = {
+        found: dict[str, Any] = {
             "kind": self.kind,
             "file": file,
             "function": function,
@@ -606,7 +608,7 @@ class Loader:
             "arguments": _arguments_as_json(self),
             "passes": self.passes,
             "threaded": self.is_threaded,
-        }  # type: Dict[str, Any]
+        }
         if self.reader is not None:
             over = {"kind": self.reader.kind, "arguments": _arguments_as_json(self.reader)}
             found["reader"] = over
@@ -629,7 +631,7 @@ def _described(error: BaseException) -> str:
     return "{}: {}".format(type(error).__name__, " ".join(str(error).split())[:300])
 
 
-def _arguments_as_json(loader: Loader) -> Dict[str, Any]:
+def _arguments_as_json(loader: Loader) -> dict[str, Any]:
     """Return the given arguments: plain values, and of others the type; options may be secret."""
     secret = ("storage_options", "filesystem", "cache_extra_settings", "filters")
     given = {name: value for name, value in loader.bound.arguments.items() if name in loader.given}
@@ -667,15 +669,18 @@ class kept_random_states:  # noqa: N801
     def __enter__(self) -> None:
         import random
 
-        states = [(random.setstate, random.getstate()), (np.random.set_state, np.random.get_state())]
-        torch = sys.modules.get("torch")
+        states: list[tuple[Callable[[Any], Any], Any]] = [
+            (random.setstate, random.getstate()),
+            (np.random.set_state, np.random.get_state()),
+        ]
+        torch: Any = sys.modules.get("torch")
         if hasattr(torch, "get_rng_state"):
-            states.append((torch.set_rng_state, torch.get_rng_state()))  # type: ignore
+            states.append((torch.set_rng_state, torch.get_rng_state()))
         self._states = states
 
     def __exit__(self, *error: Any) -> None:
         for restore, state in self._states:
-            restore(state)  # type: ignore
+            restore(state)
 
 
 class Iteration:
@@ -710,13 +715,13 @@ class Recorder:
     """All loaders of the program, and which object is which loader."""
 
     def __init__(self) -> None:
-        self.loaders = []  # type: List[Loader]
+        self.loaders: list[Loader] = []
         self.examples = 0
         self.full_pass = True
         self.folder = os.getcwd()
-        self._of = weakref.WeakKeyDictionary()  # type: weakref.WeakKeyDictionary[Any, Loader]
+        self._of: weakref.WeakKeyDictionary[Any, Loader] = weakref.WeakKeyDictionary()
         self._inside = threading.local()
-        self._calls = {}  # type: Dict[Tuple[str, ...], int]
+        self._calls: dict[tuple[str, ...], int] = {}
 
     def nested(self) -> Nested:
         """Return a context in which entry points do not record: what they call is their part."""
@@ -749,7 +754,7 @@ class Recorder:
         self.loaders.append(loader)
         return self.watched(found, loader)
 
-    def of(self, value: Any) -> Optional[Loader]:
+    def of(self, value: Any) -> Loader | None:
         """Return the loader of an object, if it is one."""
         try:
             return self._of.get(value)
@@ -757,7 +762,7 @@ class Recorder:
             return None
 
     def watched(self, found: Any, loader: Loader) -> Any:
-        """Make iterations over an object known to its loader; TensorFlow's datasets are replaced."""
+        """Make iterations over an object known to its loader; datasets of tf.data are replaced."""
         if hasattr(found, "element_spec"):
             return tf_dataset(found, loader)
         cls = type(found)
@@ -777,7 +782,7 @@ class Recorder:
         original = getattr(cls, name)
         if not hasattr(original, "records"):
             method = functools.wraps(original)(wrapped(original))
-            method.records = True  # type: ignore
+            method.__dict__["records"] = True
             setattr(cls, name, method)
 
     def finish(self) -> None:
@@ -785,7 +790,7 @@ class Recorder:
         for loader in self.loaders if self.full_pass else ():
             loader.read_full_pass()
 
-    def to_json(self) -> List[Dict[str, Any]]:
+    def to_json(self) -> list[dict[str, Any]]:
         """Return the loaders as JSON can hold them, but for readers of which others are made."""
         return [loader.to_json() for loader in self.loaders if not loader.is_used_by_loader]
 
@@ -806,7 +811,7 @@ class Nested:
 RECORDER = Recorder()
 
 
-def _site(folder: str) -> Tuple[str, str, int]:
+def _site(folder: str) -> tuple[str, str, int]:
     """Return file, function and line of the code that called an entry point."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("RECORDER") is RECORDER:
@@ -825,9 +830,9 @@ def _is_batched(kind: str, bound: Any, found: Any) -> bool:
     return True
 
 
-def _for_full_pass(loader: Loader, epochs: Optional[int]) -> inspect.BoundArguments:
+def _for_full_pass(loader: Loader, epochs: int | None) -> inspect.BoundArguments:
     """Return the arguments of a loader for another number of epochs, and without threads."""
-    changed = {"reader_pool_type": "dummy"}  # type: Dict[str, Any]
+    changed: dict[str, Any] = {"reader_pool_type": "dummy"}
     if epochs is not None:
         changed["num_epochs"] = epochs
     arguments = loader.bound.arguments.copy()
@@ -840,12 +845,12 @@ def _for_full_pass(loader: Loader, epochs: Optional[int]) -> inspect.BoundArgume
     return inspect.BoundArguments(loader.bound.signature, arguments)
 
 
-def _names_of_rest(bound: inspect.BoundArguments) -> List[str]:
+def _names_of_rest(bound: inspect.BoundArguments) -> list[str]:
     parameters = bound.signature.parameters.values()
     return [one.name for one in parameters if one.kind is one.VAR_KEYWORD]
 
 
-def _flat(arguments: Mapping[str, Any], bound: inspect.BoundArguments) -> Dict[str, Any]:
+def _flat(arguments: Mapping[str, Any], bound: inspect.BoundArguments) -> dict[str, Any]:
     """Return arguments by name, with those of ``**keywords`` among them."""
     found = dict(arguments)
     for name in _names_of_rest(bound):
@@ -853,7 +858,7 @@ def _flat(arguments: Mapping[str, Any], bound: inspect.BoundArguments) -> Dict[s
     return found
 
 
-def _items_again(loader: Loader, epochs: Optional[int]) -> Iterator[Any]:
+def _items_again(loader: Loader, epochs: int | None) -> Iterator[Any]:
     """Yield the items of one complete pass of another loader with the same arguments."""
     bound = _for_full_pass(loader, epochs)
     if loader.reader is not None:
@@ -1002,7 +1007,7 @@ def tf_elements(dataset: Any) -> Iterator[Any]:
 # --- 4. Entry points -----------------------------------------------------------------------------
 
 #: The modules of Petastorm and mdstorm that make loaders: functions, and methods of classes.
-ENTRY_POINTS = {
+ENTRY_POINTS: dict[str, tuple[str, ...]] = {
     "reader": ("make_reader", "make_batch_reader"),
     "pytorch": (
         "DataLoader.__init__",
@@ -1015,15 +1020,15 @@ ENTRY_POINTS = {
         "SparkDatasetConverter.make_tf_dataset",
         "SparkDatasetConverter.delete",
     ),
-}  # type: Dict[str, Tuple[str, ...]]
+}
 LIBRARIES = ("petastorm", "mdstorm")
 
 
-def patch_module(module: Any, names: Tuple[str, ...]) -> None:
+def patch_module(module: Any, names: tuple[str, ...]) -> None:
     """Make the entry points of a module record."""
     for name in names:
         owner, _, method = name.rpartition(".")
-        target = getattr(module, owner, None) if owner else module
+        target: Any = getattr(module, owner, None) if owner else module
         original = getattr(target, method, None)
         if original is None or hasattr(original, "records"):
             continue
@@ -1033,7 +1038,7 @@ def patch_module(module: Any, names: Tuple[str, ...]) -> None:
             wrapper = _constructing(target, original)
         else:
             wrapper = _calling(method, original)
-        wrapper.records = True  # type: ignore
+        wrapper.__dict__["records"] = True
         setattr(target, method, wrapper)
 
 
@@ -1063,10 +1068,27 @@ def _constructing(cls: type, original: Callable[..., Any]) -> Callable[..., Any]
             return
         with RECORDER.nested():
             original(self, *args, **kwargs)
-        bound = signature.replace(parameters=[*signature.parameters.values()][1:])
-        RECORDER.started(cls.__name__, cls, bound.bind(*args, **kwargs), self)
+        without_self = signature.replace(parameters=[*signature.parameters.values()][1:])
+        bound = without_self.bind(*args, **kwargs)
+        RECORDER.started(cls.__name__, _another(cls, original, self), bound, self)
 
     return __init__
+
+
+def _another(cls: type, construct: Callable[..., Any], loader: Any) -> Callable[..., Any]:
+    """Return what makes another loader of the same class, from the arguments of `cls`.
+
+    The arguments of a subclass may be others: its loader is copied, and constructed again.
+    """
+    if type(loader) is cls:
+        return cls
+
+    def construct_copy(*args: Any, **kwargs: Any) -> Any:
+        other = copy.copy(loader)
+        construct(other, *args, **kwargs)
+        return other
+
+    return construct_copy
 
 
 def _deleting(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -1091,7 +1113,7 @@ class PatchingFinder(importlib.abc.MetaPathFinder):
             for library in LIBRARIES
             for module, names in ENTRY_POINTS.items()
         }
-        self._finding = set()  # type: set[str]
+        self._finding: set[str] = set()
 
     def install(self) -> None:
         """Patch modules that are there, and those that will be imported."""
@@ -1118,7 +1140,7 @@ class PatchingFinder(importlib.abc.MetaPathFinder):
 class PatchingLoader(importlib.abc.Loader):
     """Loads a module as another loader does, and patches it."""
 
-    def __init__(self, loader: Any, names: Tuple[str, ...]) -> None:
+    def __init__(self, loader: Any, names: tuple[str, ...]) -> None:
         self._loader = loader
         self._names = names
 
@@ -1146,7 +1168,7 @@ RANKS = (
 )
 
 
-def rank_and_count() -> Tuple[int, int]:
+def rank_and_count() -> tuple[int, int]:
     """Return the rank of this process and the number of ranks; 0 and 1 without a launcher."""
     for rank, count in RANKS:
         if os.environ.get(rank, "").isdigit() and os.environ.get(count, "").isdigit():
@@ -1154,7 +1176,7 @@ def rank_and_count() -> Tuple[int, int]:
     return 0, 1
 
 
-def main(arguments: List[str]) -> int:
+def main(arguments: list[str]) -> int:
     """Record a program; return its exit code."""
     options = _parser().parse_args(arguments)
     command = options.module or options.program
@@ -1163,10 +1185,10 @@ def main(arguments: List[str]) -> int:
     rank, count = rank_and_count()
     path = options.output or _default_output(command[0], rank, count)
     runs = options.runs or (1 if count > 1 else 2)
-    if runs == 1:
-        code, recording = record(command, bool(options.module), options)
-    else:
+    if runs > 1:
         code, recording = record_in_children(arguments, runs)
+    else:
+        code, recording = record(command, bool(options.module), options)
     if recording is None:
         print("record: the program ended before anything was written", file=sys.stderr)
         return code or 1
@@ -1207,15 +1229,15 @@ def _default_output(target: str, rank: int, count: int) -> str:
     return "{}.recording{}.json".format(stem, ranks)
 
 
-def _write(path: str, recording: Dict[str, Any]) -> None:
+def _write(path: str, recording: dict[str, Any]) -> None:
     with open(path + ".part", "w", encoding="utf-8") as file:
         json.dump(recording, file, indent=1, allow_nan=True)
     os.replace(path + ".part", path)
 
 
-def record_in_children(arguments: List[str], runs: int) -> Tuple[int, Optional[Dict[str, Any]]]:
+def record_in_children(arguments: list[str], runs: int) -> tuple[int, dict[str, Any] | None]:
     """Record several runs, each in its own process, and join them."""
-    recording = None  # type: Optional[Dict[str, Any]]
+    recording: dict[str, Any] | None = None
     code = 0
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "run.json")
@@ -1230,20 +1252,19 @@ def record_in_children(arguments: List[str], runs: int) -> Tuple[int, Optional[D
             with open(path, encoding="utf-8") as file:
                 one = json.load(file)
             os.remove(path)
-            recording = recording or dict(one, runs=[])
-            recording["runs"] += one["runs"]
+            recording = dict(one, runs=[*(recording or {"runs": []})["runs"], *one["runs"]])
             if code:
                 break
     return code, recording
 
 
-def _start_of_program(arguments: List[str]) -> int:
+def _start_of_program(arguments: list[str]) -> int:
     """Return where the program and its arguments begin."""
     options = _parser().parse_args(arguments)
     return len(arguments) - (len(options.module) + 1 if options.module else len(options.program))
 
 
-def record(command: List[str], is_module: bool, options: Any) -> Tuple[int, Dict[str, Any]]:
+def record(command: list[str], is_module: bool, options: Any) -> tuple[int, dict[str, Any]]:
     """Run the program here; return its exit code and the recording."""
     RECORDER.examples = options.examples
     RECORDER.full_pass = not options.no_full_pass
@@ -1267,7 +1288,7 @@ def record(command: List[str], is_module: bool, options: Any) -> Tuple[int, Dict
     }
 
 
-def _run(command: List[str], is_module: bool) -> Tuple[int, Optional[str]]:
+def _run(command: list[str], is_module: bool) -> tuple[int, str | None]:
     """Run the program as Python does; return its exit code, and how it ended if not well."""
     sys.argv = command
     target = command[0]
@@ -1289,7 +1310,7 @@ def _run(command: List[str], is_module: bool) -> Tuple[int, Optional[str]]:
     return 0, None
 
 
-def _libraries() -> Dict[str, str]:
+def _libraries() -> dict[str, str]:
     """Return the versions of Python and of what the program imported."""
     names = ("petastorm", "mdstorm", "numpy", "pyarrow", "pandas", "pyspark", "torch", "tensorflow")
     found = {"python": ".".join(map(str, sys.version_info[:3]))}

@@ -1,0 +1,314 @@
+"""``mdstorm compare``: programs that run here, and what cannot be compared."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from mdstorm._compare import recorder
+from mdstorm.cli import main
+
+PROGRAM = """
+import sys
+from petastorm import make_batch_reader
+from petastorm.pytorch import DataLoader
+
+class Loader(DataLoader):
+    def __iter__(self):
+        for batch in super().__iter__():
+            yield {**batch, "double": batch["id"] * 2}
+
+def train(url):
+    with Loader(make_batch_reader(url, num_epochs=None), batch_size=4) as loader:
+        for step, batch in enumerate(loader):
+            if step == 3:
+                break
+    with make_batch_reader(url, shuffle_row_groups=False) as reader:
+        return sum(len(batch.id) for batch in reader)
+
+if __name__ == "__main__":
+    print(train(sys.argv[1]))
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a program, two tables and the recording of one."""
+    folder = tmp_path_factory.mktemp("compare")
+    (folder / "train.py").write_text(PROGRAM)
+    for name, factor in (("one", 1.0), ("other", 1.5)):
+        (folder / name).mkdir()
+        table = pa.table({"id": np.arange(20), "x": np.arange(20) * factor})
+        pq.write_table(table, folder / name / "part-0.parquet", row_group_size=6)
+    command = [sys.executable, "-m", "mdstorm", "run", recorder.__file__, "--examples", "2"]
+    done = subprocess.run(
+        [*command, "train.py", (folder / "one").as_uri()],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def compare(*arguments: str, cwd: Path) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "mdstorm", "compare", *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_same_program_is_equal(folder: Path) -> None:
+    url = (folder / "one").as_uri()
+    code, out, err = compare("train.recording.json", "--", "train.py", url, cwd=folder)
+    assert code == 0, out + err
+    rest = "equal           20 rows"
+    assert out.splitlines()[2:] == [
+        f"train.py train DataLoader #1         {rest}, 3 columns",
+        f"train.py train make_batch_reader #1  {rest}, 2 columns, in the same order",
+        "",
+        "2 equal, 0 different, 0 not comparable",
+    ]
+    assert "checkpoints and MLflow runs" in err
+    assert "20\n" in err, "the program's own output"
+    assert (folder / "train.recording.mdstorm.json").exists()
+
+
+def test_other_data_is_different_in_the_column_that_changed(folder: Path) -> None:
+    url = (folder / "other").as_uri()
+    options = ["--format", "json", "--examples", "2", "--output", "other.json"]
+    command = ["train.recording.json", *options, "--", "train.py", url]
+    code, out, _ = compare(*command, cwd=folder)
+    assert code == 1
+    found = json.loads(out)
+    assert found["counts"] == {"equal": 0, "different": 2, "not comparable": 0}
+    for loader in found["loaders"]:
+        assert [(each["kind"], each["column"]) for each in loader["differences"]] == [
+            ("values", "x")
+        ]
+        side, *_ = loader["examples"]
+        assert side in ("before", "after")
+    code, out, _ = compare("train.recording.json", "other.json", cwd=folder)
+    assert code == 1
+    assert out.count("column x: values: 0 … 19, sum 190, then 0 … 28.5, sum 285") == 2
+
+
+def test_program_that_fails_keeps_its_partial_recording(folder: Path) -> None:
+    code, _, err = compare("train.recording.json", "--", "train.py", cwd=folder)
+    assert code == 2
+    assert "error: train.recording.mdstorm.json: the program ended with IndexError" in err
+    assert "Does it need arguments?" in err
+    kept = json.loads((folder / "train.recording.mdstorm.json").read_text())
+    assert kept["runs"][0]["loaders"] == []
+
+
+def run(*arguments: object) -> tuple[int, str]:
+    found = CliRunner().invoke(main, ["compare", *map(str, arguments)])
+    return found.exit_code, found.output
+
+
+def loader_at(call: int, **changed: Any) -> dict[str, Any]:
+    column = {"dtypes": ["float32"], "shapes": ["[]"], "nulls": 0}
+    digests = dict.fromkeys(("digest", "ordered", "rest"), "0" * 32)
+    data = {"rows": 8, "sizes": {"4": 2}, "digest": "1", "columns": {"id": {**column, **digests}}}
+    return {
+        "kind": "DataLoader",
+        "file": "train.py",
+        "function": "main",
+        "call": call,
+        "arguments": {},
+        "passes": [[2, 8, True]],
+        "threaded": False,
+        "data": data,
+        **changed,
+    }
+
+
+def recording(*loaders: dict[str, Any], **changed: Any) -> dict[str, Any]:
+    return {
+        "recording": 1,
+        "program": ["train.py"],
+        "rank": 0,
+        "ranks": 1,
+        "libraries": {"petastorm": "0.13.1"},
+        "runs": [{"ended": None, "loaders": list(loaders)}],
+        **changed,
+    }
+
+
+def write(path: Path, value: Any) -> Path:
+    path.write_text(value if isinstance(value, str) else json.dumps(value))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ('{"recording": 1, "runs": [', "not a complete recording"),
+        ("{}", "not a complete recording"),
+        ("[1]", "not a complete recording"),
+        (recording(runs=[]), "holds no run"),
+        (recording(recording=2), "newer recorder"),
+        (recording(), "made no loader"),
+        (recording(loader_at(0), ranks=2), "has recordings of the ranks [0] of 2"),
+        (
+            recording(runs=[{"ended": "exit code 2", "loaders": []}]),
+            "the program ended with exit code 2",
+        ),
+    ],
+)
+def test_bad_recording_is_one_sentence_and_exit_code_2(
+    value: Any, says: str, tmp_path: Path
+) -> None:
+    bad = write(tmp_path / "bad.json", value)
+    if "ranks [0]" in says:
+        bad = bad.rename(tmp_path / "bad.rank-0.json")
+    good = write(tmp_path / "good.json", recording(loader_at(0)))
+    for pair in ((bad, good), (good, bad)):
+        code, output = run(*pair)
+        assert code == 2, output
+        assert says in output
+        assert output.count("\n") == 1
+
+
+def test_recording_that_is_not_there(tmp_path: Path) -> None:
+    code, output = run(tmp_path / "none.json", tmp_path / "none.json")
+    assert code == 2
+    assert "there is no recording" in output
+
+
+def test_recording_of_another_program(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.json", recording(loader_at(0)))
+    code, output = run(path, "--", "other.py")
+    assert code == 2
+    assert "is a recording of train.py, not of other.py" in output
+
+
+def test_different_numbers_of_ranks(tmp_path: Path) -> None:
+    one = write(tmp_path / "one.json", recording(loader_at(0)))
+    for rank in range(2):
+        value = recording(loader_at(0), rank=rank, ranks=2)
+        write(tmp_path / f"two.rank-{rank}.json", value)
+    code, output = run(one, tmp_path / "two.json")
+    assert code == 2
+    assert "on 1 ranks and" in output
+    code, output = run(tmp_path / "two.rank-0.json", "--", "train.py")
+    assert code == 2
+    assert "torchrun" in output
+
+
+def test_command_without_a_program_or_second_recording(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.json", recording(loader_at(0)))
+    assert run(path)[0] == run()[0] == run(path, path, path)[0] == 2
+
+
+def shares(rank: int, rows: int, digest: int) -> dict[str, Any]:
+    value = loader_at(0, arguments={"cur_shard": rank, "shard_count": 2})
+    column = dict(value["data"]["columns"]["id"], digest=f"{digest:x}")
+    value["data"] = dict(value["data"], rows=rows, digest=f"{digest:x}", columns={"id": column})
+    return value
+
+
+def test_shares_compare_as_the_union_of_ranks(tmp_path: Path) -> None:
+    top = 2**128 - 1
+    for name, parts in (("a", [(6, 5), (2, 9)]), ("b", [(4, top), (4, 15)])):
+        for rank, (rows, digest) in enumerate(parts):
+            value = recording(shares(rank, rows, digest), rank=rank, ranks=2)
+            write(tmp_path / f"{name}.rank-{rank}.json", value)
+    code, output = run(tmp_path / "a.json", tmp_path / "b.json")
+    assert code == 0, output
+    assert "8 rows" in output
+
+
+def test_one_share_alone_is_not_comparable(tmp_path: Path) -> None:
+    one = write(tmp_path / "one.json", recording(shares(0, 4, 1)))
+    other = write(tmp_path / "other.json", recording(shares(0, 4, 2)))
+    code, output = run(one, other)
+    assert code == 2
+    assert "lacks shard 1 of 2" in output
+
+
+def test_loader_that_was_not_read_is_not_comparable(tmp_path: Path) -> None:
+    value = loader_at(0, note="no pass over it was complete")
+    del value["data"]
+    one = write(tmp_path / "one.json", recording(value))
+    other = write(tmp_path / "other.json", recording(loader_at(0)))
+    code, output = run(one, other)
+    assert code == 2
+    assert "no pass over it was complete" in output
+
+
+def test_loader_of_another_function_is_not_comparable(tmp_path: Path) -> None:
+    one = write(tmp_path / "one.json", recording(loader_at(0)))
+    other = write(tmp_path / "other.json", recording(loader_at(0, function="renamed")))
+    code, output = run(one, other)
+    assert code == 2
+    assert output.count("has no loader of this kind made there") == 2
+
+
+def random_runs(*digests: int) -> dict[str, Any]:
+    runs = []
+    for digest in digests:
+        value = loader_at(0)
+        value["data"]["columns"]["id"]["digest"] = f"{digest:x}"
+        runs.append({"ended": None, "loaders": [value]})
+    return recording(runs=runs)
+
+
+@pytest.mark.parametrize(("digests", "code"), [((1, 2), 0), ((1, 1), 1), ((1,), 1)])
+def test_what_differs_between_two_runs_is_random(
+    digests: tuple[int, ...], code: int, tmp_path: Path
+) -> None:
+    one = write(tmp_path / "one.json", random_runs(*digests))
+    other = write(tmp_path / "other.json", random_runs(3))
+    found, output = run(one, other)
+    assert found == code
+    assert ("random, so compared by dtype" in output) == (code == 0)
+    assert ("recorded once" in output) == (len(digests) == 1)
+
+
+def computed(total: float, **arguments: str) -> dict[str, Any]:
+    value = loader_at(0, arguments=arguments)
+    numbers = {"minimum": 0.0, "maximum": 1.0, "sum": total, "magnitude": total, "squares": total}
+    value["data"]["columns"]["id"] |= {
+        **numbers,
+        "dtypes": ["float32"],
+        "digest": f"{hash(total):x}",
+    }
+    return recording(value)
+
+
+@pytest.mark.parametrize(
+    ("change", "arguments", "code"),
+    [
+        (1 + 1e-8, {"transform_spec": "TransformSpec"}, 0),
+        (1 + 1e-5, {"transform_spec": "TransformSpec"}, 1),
+        (1 + 1e-8, {}, 1),
+    ],
+)
+def test_computed_floats_may_differ_by_rounding(
+    change: float, arguments: dict[str, str], code: int, tmp_path: Path
+) -> None:
+    one = write(tmp_path / "one.json", computed(5.0, **arguments))
+    other = write(tmp_path / "other.json", computed(5.0 * change, **arguments))
+    found, output = run(one, other)
+    assert found == code, output
+    assert ("differ by rounding" in output) == (code == 0)
+
+
+def test_recorder_is_printed(tmp_path: Path) -> None:
+    code, output = run("--recorder")
+    assert code == 0
+    assert output == Path(recorder.__file__).read_text("utf-8")

@@ -1,0 +1,231 @@
+"""The recorder's digests, and how it runs a program."""
+
+import ast
+import datetime
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from mdstorm._compare import recorder
+from mdstorm._compare.recorder import Pass, rows_of
+
+SOURCE = Path(recorder.__file__)
+_PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
+OLD_PYTHONS = sorted(map(str, _PYENV.glob("3.[789].*/bin/python")))
+
+
+def digest_of(*batches: dict[str, Any]) -> tuple[str, dict[str, str]]:
+    found = Pass(is_batched=True)
+    for batch in batches:
+        found.add(batch)
+    value = found.to_json()
+    return value["digest"], {name: each["digest"] for name, each in value["columns"].items()}
+
+
+columns = st.integers(2, 30).flatmap(
+    lambda rows: st.fixed_dictionaries(
+        {
+            "i": hnp.arrays(np.int64, rows),
+            "f": hnp.arrays(np.float32, (rows, 2)),
+            "s": st.lists(st.text(max_size=4), min_size=rows, max_size=rows),
+        }
+    )
+)
+
+
+@given(columns, st.integers(1, 29), st.randoms(use_true_random=False))
+def test_digest_does_not_depend_on_batches_and_order(batch: Any, cut: int, random: Any) -> None:
+    rows = list(range(len(batch["i"])))
+    random.shuffle(rows)
+
+    def part(numbers: Sequence[int]) -> dict[str, Any]:
+        taken = {name: batch[name][list(numbers)] for name in ("i", "f")}
+        return {**taken, "s": [batch["s"][number] for number in numbers]}
+
+    parts = [each for each in (rows[:cut], rows[cut:]) if each]
+    assert digest_of(batch) == digest_of(*map(part, parts))
+
+
+@given(columns, st.data())
+def test_digest_depends_on_each_value(batch: Any, data: Any) -> None:
+    row = data.draw(st.integers(0, len(batch["i"]) - 1))
+    changed = {name: values.copy() for name, values in batch.items()}
+    changed["i"][row] ^= data.draw(st.sampled_from([1, 2**40, -(2**62)]))
+    before, after = digest_of(batch), digest_of(changed)
+    assert before[0] != after[0]
+    assert before[1]["i"] != after[1]["i"]
+    assert before[1]["f"] == after[1]["f"]
+
+
+@given(columns)
+def test_digest_of_rows_notices_values_in_other_rows(batch: Any) -> None:
+    changed = {**batch, "i": np.roll(batch["i"], 1)}
+    before, after = digest_of(batch), digest_of(changed)
+    assert before[1] == after[1]
+    pairs = [
+        sorted(zip(each["i"].tolist(), map(bytes, each["f"]), each["s"], strict=True))
+        for each in (batch, changed)
+    ]
+    nan_free = not np.isnan(batch["f"]).any()
+    if nan_free:
+        assert (before[0] == after[0]) == (pairs[0] == pairs[1])
+
+
+def test_a_row_that_comes_twice_does_not_cancel() -> None:
+    row = {"i": np.array([5])}
+    assert len({digest_of(*[row] * times)[0] for times in (1, 2, 3, 4)}) == 4
+
+
+_DAY = datetime.date(2021, 3, 1)
+_TIME = datetime.datetime(2021, 3, 1, 12, 30, 0, 250)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (np.array([1, 2], np.int8), np.array([1.0, 2.0])),
+        (np.array([True, False]), np.array([1, 0], np.uint8)),
+        (np.array([1.5], np.float32), [1.5]),
+        (np.array([np.nan, 1.0]), [None, 1]),
+        (np.array([2**60]), [2**60]),
+        (np.array([-(2**60)]), [np.int64(-(2**60))]),
+        (np.array(["a", "bc"]), np.array(["a", "bc"], object)),
+        (np.array([b"a", b"bc"]), ["a", "bc"]),
+        (np.array(["2021-03-01"], "datetime64[D]"), [_DAY]),
+        (np.array(["2021-03-01T12:30:00.000250"], "datetime64[us]"), [_TIME]),
+        ([_TIME], [_TIME.replace(tzinfo=datetime.timezone.utc)]),
+        ([Decimal("2.50")], ["2.5"]),
+        (np.array([[1, 2], [3, 4]]), [np.array([1, 2]), np.array([3.0, 4.0])]),
+        (np.array([[1, 2]]), [[1, 2]]),
+        (np.array([["a", "b"]], object), [["a", "b"]]),
+        (np.array([np.timedelta64(1, "s")]), [datetime.timedelta(seconds=1)]),
+    ],
+)
+def test_equal_values_of_several_types_have_one_digest(one: Any, other: Any) -> None:
+    assert rows_of(one).hashes.tolist() == rows_of(other).hashes.tolist()
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ([0.0], [-0.0]),
+        ([1], [None]),
+        (["1"], [1]),
+        ([[1, 2]], [[2, 1]]),
+        ([[1, 2], [3]], [[1], [2, 3]]),
+        ([np.zeros((2, 1))], [np.zeros((1, 2))]),
+        (["a"], ["a "]),
+        ([2**53 + 1], [2**53 + 2]),
+        ([None], ["None"]),
+    ],
+)
+def test_other_values_have_other_digests(one: Any, other: Any) -> None:
+    assert rows_of(one).hashes.tolist() != rows_of(other).hashes.tolist()
+
+
+def test_ragged_arrays_hash_as_arrays_of_one_length() -> None:
+    together = rows_of(np.array([[1, 2], [3, 4]]))
+    apart = rows_of([np.array([1, 2]), np.array([3, 4]), np.array([5])])
+    assert together.hashes.tolist() == apart.hashes.tolist()[:2]
+
+
+def test_rows_of_a_row_reader_hash_as_batches() -> None:
+    rows = Pass(is_batched=False)
+    for number in range(1300):
+        rows.add({"i": np.int32(number), "a": np.arange(number, number + 2)})
+    rows.flush()
+    numbers = np.arange(1300, dtype=np.int32)
+    assert rows.rows == 1300
+    batch = {"i": numbers, "a": np.stack([numbers, numbers + 1], 1)}
+    assert rows.to_json()["digest"] == digest_of(batch)[0]
+
+
+def test_a_row_is_hashed_as_it_was_when_it_was_read() -> None:
+    rows = Pass(is_batched=False)
+    value = np.array([1, 2])
+    rows.add({"a": value})
+    value += 1
+    rows.flush()
+    assert rows.to_json()["columns"]["a"]["digest"] == digest_of({"a": np.array([[1, 2]])})[1]["a"]
+
+
+def test_examples_are_the_same_rows_in_any_order() -> None:
+    found = []
+    for order in (1, -1):
+        one = Pass(is_batched=True, examples=3)
+        for number in range(50)[::order]:
+            one.add({"i": np.array([number])})
+        found.append(one.to_json()["examples"])
+    assert found[0] == found[1]
+    assert len(found[0]) == 3
+
+
+def test_secrets_stay_out_of_a_recording() -> None:
+    shown = recorder._as_json(["s3://key:secret@bucket/path?token=secret", "plain"])
+    assert shown == ["s3://bucket/path", "plain"]
+
+
+def test_recorder_is_a_program_of_python_37() -> None:
+    tree = ast.parse(SOURCE.read_text("utf-8"), feature_version=(3, 7))
+    imported = {
+        name.partition(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in [getattr(node, "module", None) or node.names[0].name]
+    }
+    assert imported <= {"numpy", "tensorflow", *sys.stdlib_module_names}
+
+
+@pytest.mark.parametrize("python", OLD_PYTHONS)
+def test_recorder_compiles_on_old_pythons(python: str) -> None:
+    command = [python, "-c", "import sys; compile(sys.stdin.read(), 'r', 'exec')"]
+    source = SOURCE.read_text("utf-8")
+    done = subprocess.run(command, input=source, text=True, capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def run_recorder(*arguments: str, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "mdstorm", "run", str(SOURCE), *arguments]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=200)
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def test_program_without_loaders_is_recorded_twice(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import sys\nprint(__name__, sys.argv[1:])\n")
+    done = run_recorder("train.py", "--runs", "3", cwd=tmp_path)
+    assert done.stdout == "__main__ ['--runs', '3']\n" * 2
+    found = json.loads((tmp_path / "train.recording.json").read_text())
+    assert [run["loaders"] for run in found["runs"]] == [[], []]
+    assert found["program"] == ["train.py", "--runs", "3"]
+
+
+def test_module_is_recorded(tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text("import sys\nprint(__name__, sys.argv[1:])\n")
+    done = run_recorder("--runs", "1", "-m", "job", "-x", cwd=tmp_path)
+    assert done.stdout == "__main__ ['-x']\n"
+    assert (tmp_path / "job.recording.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("last", "code", "ended"),
+    [("raise KeyError('x')", 1, "KeyError: 'x'"), ("sys.exit(3)", 3, "exit code 3")],
+)
+def test_program_that_fails_leaves_its_recording(
+    last: str, code: int, ended: str, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text(f"import sys\n{last}\n")
+    run_recorder("train.py", cwd=tmp_path, code=code)
+    found = json.loads((tmp_path / "train.recording.json").read_text())
+    assert [run["ended"] for run in found["runs"]] == [ended]
