@@ -42,7 +42,6 @@ class _WithProgram(click.Command):
     cls=_WithProgram,
     epilog=examples(
         "mdstorm compare --recorder > record.py",
-        "python record.py train.py --epochs 1    (where Petastorm works)",
         "mdstorm compare train.recording.json -- train.py --epochs 1",
         "mdstorm compare before.json after.json",
     ),
@@ -63,7 +62,8 @@ class _WithProgram(click.Command):
     type=click.IntRange(min=0),
     default=0,
     metavar="N",
-    help="Show up to N rows that only one side has. The recording needs the same option.",
+    help="Show up to N rows that only one side has, by default none. The recording needs the same "
+    "option.",
 )
 @click.option(
     "--output",
