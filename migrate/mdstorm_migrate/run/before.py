@@ -14,6 +14,7 @@ from mdstorm_migrate.petastorm.names import NEW_ROOT
 from mdstorm_migrate.run.code_use import CodeUse, use_after
 from mdstorm_migrate.run.discover import is_code
 from mdstorm_migrate.run.needs import read_file
+from mdstorm_migrate.run.old_pyarrow import old_uses
 from mdstorm_migrate.run.outcome import FileOutcome, Settings
 from mdstorm_migrate.sources.plain import kind_of
 
@@ -74,6 +75,7 @@ def before_running(
     if use.moved and use.imports & _NEWER:
         found.append(Condition("libraries", _LIBRARIES))
     if use.moved:
+        found += old_uses(path for path in files if is_code(path))
         found += _lacking_uses(set(files).difference(one.path for one in outcomes))
     return list(dict.fromkeys([*found, *_remaining_mentions(outcomes)]))
 

@@ -418,3 +418,53 @@ def test_a_lock_file_is_not_to_be_made_again_where_all_stays(tmp_path: Path) -> 
     assert "PM411" not in invoke(migrate, "-v", tmp_path).stderr
     write(tmp_path, a_py=CODE)
     assert "PM411" in invoke(migrate, "-v", tmp_path).stderr
+
+
+_OLD_PYARROW = """\
+import pyarrow as pa
+import pyarrow.parquet as pq
+from petastorm.pytorch import DataLoader
+from pyarrow import filesystem, parquet
+fs = pa.hdfs.connect("host", 8020)
+pq.ParquetDataset("/data", filesystem=fs, validate_schema=False)
+parquet.read_table("/data", use_legacy_dataset=True).to_pandas(nthreads=2)
+pa.deserialize(pa.serialize([1]).to_buffer())
+"""
+
+
+def test_each_removed_name_of_pyarrow_is_one_line_with_what_replaces_it(tmp_path: Path) -> None:
+    write(tmp_path, a_py=_OLD_PYARROW, b_py=_OLD_PYARROW, requirements_txt="mdstorm\n")
+    lines = [line for line in section(tmp_path) if "pyarrow" in line]
+    assert lines == [
+        "a.py:4: `pyarrow.filesystem` is not in current pyarrow, here and on 1 more line: use "
+        "`pyarrow.fs`",
+        "a.py:5: `pyarrow.hdfs` is not in current pyarrow, here and on 1 more line: use "
+        "`pyarrow.fs.HadoopFileSystem`",
+        "a.py:6: `validate_schema=` is not in current pyarrow, here and on 1 more line: leave it "
+        "out",
+        "a.py:7: `use_legacy_dataset=` is not in current pyarrow, here and on 1 more line: leave "
+        "it out",
+        "a.py:7: `nthreads=` is not in current pyarrow, here and on 1 more line: use "
+        "`use_threads=`",
+        "a.py:8: `pyarrow.deserialize` is not in current pyarrow, here and on 1 more line: use "
+        "`pickle`, or `pyarrow.ipc` for Arrow data",
+        "a.py:8: `pyarrow.serialize` is not in current pyarrow, here and on 1 more line: use "
+        "`pickle`, or `pyarrow.ipc` for Arrow data",
+    ]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import pyarrow as pa\npa.serialize_pandas(frame)\n",
+        "from pyarrow import fs\nfs.HadoopFileSystem('host')\n",
+        "pa = object()\npa.serialize([1])\n",
+        "import pyarrow.parquet as pq\npq.read_table('/data', use_threads=True).to_pandas()\n",
+        "def f(pa):\n    import pyarrow\n    pa.hdfs.connect()\n",
+        "run(nthreads=2, validate_schema=True)\n",
+        "import pyarrow as pa\npa.serialize(\n",
+    ],
+)
+def test_code_that_current_pyarrow_runs_is_not_mentioned(source: str, tmp_path: Path) -> None:
+    write(tmp_path, a_py=CODE, b_py=source, requirements_txt="mdstorm\n")
+    assert not any("pyarrow" in line for line in section(tmp_path))

@@ -1,0 +1,118 @@
+"""Uses of what pyarrow has removed since the versions that Petastorm needed."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from mdstorm_migrate.base.document import Document, SourceError
+from mdstorm_migrate.base.edits import Finding
+from mdstorm_migrate.environment import Condition
+from mdstorm_migrate.python.module import PythonModule, dotted, parse_python
+from mdstorm_migrate.run.needs import read_file
+
+_PICKLE = "use `pickle`, or `pyarrow.ipc` for Arrow data"
+_FS = "use `pyarrow.fs`"
+_DATASET = "use `pyarrow.dataset`"
+#: Names that current pyarrow does not have, and what to do.
+_NAMES = {
+    "pyarrow.filesystem": _FS,
+    "pyarrow.hdfs": "use `pyarrow.fs.HadoopFileSystem`",
+    "pyarrow.localfs": "use `pyarrow.fs.LocalFileSystem`",
+    "pyarrow.FileSystem": _FS,
+    "pyarrow.LocalFileSystem": "use `pyarrow.fs.LocalFileSystem`",
+    "pyarrow.HadoopFileSystem": "use `pyarrow.fs.HadoopFileSystem`",
+    "pyarrow.serialize": _PICKLE,
+    "pyarrow.deserialize": _PICKLE,
+    "pyarrow.serialize_to": _PICKLE,
+    "pyarrow.deserialize_from": _PICKLE,
+    "pyarrow.read_serialized": _PICKLE,
+    "pyarrow.SerializationContext": _PICKLE,
+    "pyarrow.default_serialization_context": _PICKLE,
+    "pyarrow.plasma": "use `multiprocessing.shared_memory`",
+    "pyarrow.open_stream": "use `pyarrow.ipc.open_stream`",
+    "pyarrow.open_file": "use `pyarrow.ipc.open_file`",
+    "pyarrow.get_tensor_size": "use `pyarrow.ipc.get_tensor_size`",
+    "pyarrow.read_tensor": "use `pyarrow.ipc.read_tensor`",
+    "pyarrow.Column": "use `pyarrow.ChunkedArray`",
+    "pyarrow.compat": "use the standard library",
+    "pyarrow.frombuffer": "use `pyarrow.py_buffer`",
+    "pyarrow.parquet.ParquetDatasetPiece": _DATASET,
+    "pyarrow.parquet.ParquetManifest": _DATASET,
+    "pyarrow.parquet.ParquetPartitions": _DATASET,
+    "pyarrow.parquet.PartitionSet": _DATASET,
+}
+#: Keywords that current pyarrow does not take, and what to do.
+_KEYWORDS = {
+    "validate_schema": "leave it out",
+    "metadata_nthreads": "leave it out",
+    "split_row_groups": "use `pyarrow.parquet.ParquetFile` for single row groups",
+    "use_legacy_dataset": "leave it out",
+    "nthreads": "use `use_threads=`",
+}
+
+
+def old_uses(paths: Iterable[Path]) -> Iterator[Condition]:
+    """Yield a condition for each removed name or keyword that files use, at the first use."""
+    places: dict[str, list[tuple[Path, Finding]]] = {}
+    remedies = {}
+    for path in sorted(paths):
+        try:
+            data = path.read_bytes()
+        except OSError:
+            continue
+        file = read_file(path, data if b"pyarrow" in data else b"")
+        for document in file.documents:
+            if document.kind != "python" or "pyarrow" not in document.text:
+                continue
+            for name, remedy, start in _uses_in(document):
+                found = document.in_file(Finding("pyarrow", "note", start, start, ""), file.lines)
+                places.setdefault(name, []).append((path, found))
+                remedies[name] = remedy
+    for name, uses in places.items():
+        path, first = uses[0]
+        more = len({(one, found.cell, found.line) for one, found in uses}) - 1
+        rest = f", here and on {more} more line{'s' * (more > 1)}" if more else ""
+        message = f"`{name}` is not in current pyarrow{rest}: {remedies[name]}"
+        yield Condition("libraries", message, path, first.line, first.cell)
+
+
+def _uses_in(document: Document) -> list[tuple[str, str, int]]:
+    """Return each use in a document, in order: what is used, what to do, and where."""
+    try:
+        module = PythonModule(document, parse_python(document.code))
+    except SourceError:
+        return []
+    found = set()
+    for binding in module.scopes.bindings:
+        for path in (binding.target or "", binding.imported_module):
+            if path in _NAMES:
+                found.add((path, _NAMES[path], module.span(binding.node)[0]))
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Attribute) and (path := _path(module, node)) in _NAMES:
+            found.add((path, _NAMES[path], module.span(node)[0]))
+        elif isinstance(node, ast.Call) and _is_of_pyarrow(module, node.func):
+            for keyword in node.keywords:
+                if keyword.arg in _KEYWORDS:
+                    start = module.span(keyword)[0]
+                    found.add((f"{keyword.arg}=", _KEYWORDS[keyword.arg], start))
+    return sorted(found, key=lambda use: use[2])
+
+
+def _path(module: PythonModule, node: ast.AST) -> str:
+    """Return the dotted path of a name of pyarrow; empty if it is none."""
+    found = dotted(node)
+    if found is None:
+        return ""
+    name, attributes = found
+    for binding in module.bindings(name.id, module.scope_of(name)):
+        if (binding.target or "").partition(".")[0] == "pyarrow":
+            return ".".join([binding.target or "", *attributes])
+    return ""
+
+
+def _is_of_pyarrow(module: PythonModule, function: ast.expr) -> bool:
+    """Whether a function is one of pyarrow, or the method by which its tables become frames."""
+    is_method = isinstance(function, ast.Attribute) and function.attr == "to_pandas"
+    return is_method or bool(_path(module, function))
