@@ -143,9 +143,16 @@ SCRIPTS = {
     "petastorm-throughput.py": "petastorm.benchmark.cli",
 }
 
-#: Functions that programs call and Petastorm itself does not: a mock of one is for the program.
+#: Functions and classes that programs call and Petastorm itself does not look up: a mock of one is
+#: for the program.
 ENTRIES = frozenset(
-    {"make_batch_reader", "make_reader", "make_spark_converter", "materialize_dataset"}
+    [
+        *("make_batch_reader", "make_reader", "make_spark_converter", "materialize_dataset"),
+        *("BatchedDataLoader", "InMemBatchedDataLoader", "TransformSpec", "WeightedSamplingReader"),
+        *("build_rowgroup_index", "dataset_as_rdd", "dict_to_spark_row", "tf_tensors"),
+        *("in_intersection", "in_lambda", "in_negate", "in_pseudorandom_split", "in_reduce"),
+        "in_set",
+    ]
 )
 
 #: Names that accept and return only plain values, so they may stay with Petastorm.

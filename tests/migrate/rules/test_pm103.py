@@ -17,6 +17,9 @@ from mdstorm_migrate.api import migrate
 @each(
     '@patch("petastorm.reader.make_reader", autospec=True)\ndef test(): ...',
     'monkeypatch.setattr("petastorm.make_reader", fake)',
+    'mock.patch("petastorm.pytorch.BatchedDataLoader")',
+    'mock.patch("petastorm.tf_utils.tf_tensors")',
+    'mock.patch("petastorm.predicates.in_lambda")',
     'from importlib import import_module as im\nim("petastorm.spark")',
     'sub = __import__("petastorm.spark", fromlist=["x"])\nsub.make_spark_converter',
     'HAS = find_spec("petastorm") is not None',
@@ -46,7 +49,11 @@ def test_names_that_known_functions_resolve_follow(text: str) -> None:
     check_moves(f"{text}\n")
 
 
-@each('mock.patch("petastorm.reader.Reader")', 'logging.getLogger("petastorm.reader")')
+@each(
+    'mock.patch("petastorm.reader.Reader")',
+    'mock.patch("petastorm.pytorch.DataLoader")',  # converters look it up there
+    'logging.getLogger("petastorm.reader")',
+)
 def test_names_that_mdstorm_reads_otherwise_are_to_review(text: str) -> None:
     check_noop(text)
     check_rewrite(text, text.replace("petastorm", "mdstorm"), unsafe=True)
