@@ -125,8 +125,9 @@ def _unreadable(path: Path, named: bool) -> Skipped | None:
     try:
         mode = path.stat().st_mode
     except OSError as error:
-        reason = "a broken link" if path.is_symlink() else str(error.strerror)
-        return Skipped(path, reason, is_error=True)
+        if path.is_symlink():  # folders of data have many
+            return Skipped(path, "a broken link", is_error=named)
+        return Skipped(path, str(error.strerror), is_error=True)
     if not stat.S_ISREG(mode):
         return Skipped(path, "not a regular file", is_error=named)
     if named and path.stat().st_size and find_source(path, head_of(path)) is None:

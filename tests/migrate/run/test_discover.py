@@ -63,9 +63,11 @@ def test_links_that_lead_round_or_nowhere_are_reported(tmp_path: Path) -> None:
     assert found(tmp_path) == ["a/b.py"]
     assert skipped == {
         "up": ("links to directories are not followed", False),
-        "loop.py": ("a broken link", True),
-        "nowhere.py": ("a broken link", True),
+        "loop.py": ("a broken link", False),
+        "nowhere.py": ("a broken link", False),
     }
+    (named,) = discover([tmp_path / "nowhere.py"])
+    assert named == Skipped(tmp_path / "nowhere.py", "a broken link", is_error=True)
 
 
 def test_what_is_no_file_is_not_opened(tmp_path: Path) -> None:
