@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
@@ -184,28 +184,41 @@ def is_fallback_import(module: PythonModule, binding: Binding) -> bool:
     """Whether an import is only a fallback for mdstorm, in another branch or further down."""
     if is_fallback(module, binding.node, binding.name):
         return True
-    others = binding.scope.bindings.get(binding.name, ())
-    return any(_is_tried_above(module, other, binding) for other in others)
+    start = module.span(binding.node)
+    tries = _tries_of_mdstorm(module).get((binding.scope, binding.name), ())
+    above = [tried for place, tried in tries if place <= start]
+    return bool(above) and not set(module.ancestors(binding.node)).issuperset(above)
+
+
+@lru_cache(maxsize=1)
+def _tries_of_mdstorm(
+    module: PythonModule,
+) -> Mapping[tuple[Scope, str], Sequence[tuple[tuple[int, int], ast.Try]]]:
+    """Return each ``try`` that imports mdstorm, and where, by the scope and name that it binds."""
+    found: dict[tuple[Scope, str], list[tuple[tuple[int, int], ast.Try]]] = {}
+    for binding in module.scopes.bindings:
+        if petastorm.is_mdstorm(binding.target):
+            tried = _try_around(module, binding.node)
+            if tried is not None:
+                place = module.span(binding.node), tried
+                found.setdefault((binding.scope, binding.name), []).append(place)
+    return found
+
+
+def _try_around(module: PythonModule, node: ast.AST) -> ast.Try | None:
+    """Return the innermost ``try`` with handlers that has a node in its body."""
+    child = node
+    for parent in module.ancestors(node):
+        if isinstance(parent, ast.Try) and parent.handlers and child in parent.body:
+            return parent
+        child = parent
+    return None
 
 
 def has_fallback(module: PythonModule) -> bool:
     """Whether the file falls back on Petastorm where mdstorm is not installed."""
     imports = (one for one in module.scopes.bindings if petastorm.is_petastorm(one.target))
     return any(is_fallback_import(module, one) for one in imports)
-
-
-def _is_tried_above(module: PythonModule, other: Binding, binding: Binding) -> bool:
-    if not petastorm.is_mdstorm(other.target) or module.span(other.node) > module.span(
-        binding.node
-    ):
-        return False
-    around = set(module.ancestors(binding.node))
-    child = other.node
-    for parent in module.ancestors(other.node):
-        if isinstance(parent, ast.Try) and parent.handlers and child in parent.body:
-            return parent not in around
-        child = parent
-    return False
 
 
 def is_fallback(module: PythonModule, node: ast.AST, name: str | None = None) -> bool:

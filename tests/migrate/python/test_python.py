@@ -11,6 +11,7 @@ import pytest
 from tests.migrate.checks import each
 
 from mdstorm_migrate.api import migrate
+from mdstorm_migrate.petastorm import names
 from mdstorm_migrate.python.scopes import Scope, analyse
 
 _LIBRARY = os.path.dirname(os.__file__)
@@ -133,3 +134,29 @@ def test_a_name_that_two_imports_bind_differently_stays_bound() -> None:
     code = "import petastorm.spark as petastorm\nimport petastorm\neval('petastorm.reader')\n"
     after = migrate(code, todo=False).output
     assert "import mdstorm as petastorm\n" in after
+
+
+@each("import petastorm.reader\n", "import mdstorm.reader\nimport petastorm.reader\n")
+def test_work_on_imports_of_one_name_grows_with_their_number(
+    line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen, is_mdstorm = [], names.is_mdstorm
+
+    def counting(path: str | None) -> bool:
+        seen.append(path)
+        return is_mdstorm(path)
+
+    monkeypatch.setattr(names, "is_mdstorm", counting)
+    counted = []
+    for number in (100, 200):
+        seen.clear()
+        migrate(line * number)
+        counted.append(len(seen))
+    assert counted[1] <= 2.5 * counted[0]
+
+
+def test_a_later_import_falls_back_on_an_earlier_try() -> None:
+    tried = "try:\n    import mdstorm as store\nexcept ImportError:\n    store = None\n"
+    later = "if store is None:\n    import petastorm as store\nstore.make_reader\n"
+    assert migrate(tried + later).output == tried + later
+    assert "import mdstorm as store" in migrate(later).output
