@@ -1,6 +1,7 @@
 """``mdstorm compare``: programs that run here, and what cannot be compared."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -312,3 +313,35 @@ def test_recorder_is_printed(tmp_path: Path) -> None:
     code, output = run("--recorder")
     assert code == 0
     assert output == Path(recorder.__file__).read_text("utf-8")
+
+
+SHARES = """
+import os, sys
+from petastorm import make_batch_reader
+from petastorm.pytorch import DataLoader
+rank, count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+with DataLoader(make_batch_reader(sys.argv[1], cur_shard=rank, shard_count=count)) as loader:
+    for batch in loader:
+        pass
+"""
+
+
+def test_ranks_write_a_file_each_and_compare_together(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "shares.py").write_text(SHARES)
+    url = (folder / "one").as_uri()
+    for rank in range(2):
+        command = [sys.executable, "-m", "mdstorm", "run", recorder.__file__, "shares.py", url]
+        done = subprocess.run(
+            command,
+            cwd=tmp_path,
+            env={**os.environ, "RANK": f"{rank}", "WORLD_SIZE": "2"},
+            capture_output=True,
+            text=True,
+            timeout=200,
+        )
+        assert done.returncode == 0, done.stderr
+    assert len(list(tmp_path.glob("shares.recording.rank-?.json"))) == 2
+    path = tmp_path / "shares.recording.json"
+    code, output = run(path, path)
+    assert code == 0, output
+    assert "equal           20 rows, 2 columns" in output

@@ -21,6 +21,9 @@ from mdstorm._compare import recorder
 from mdstorm._compare.recorder import Pass, rows_of
 
 SOURCE = Path(recorder.__file__)
+KNOWN = "557ceadd1c090ea69e572ba06f9c0e50"
+_DAY = datetime.date(2021, 3, 1)
+_TIME = datetime.datetime(2021, 3, 1, 12, 30, 0, 250)
 _PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
 OLD_PYTHONS = sorted(map(str, _PYENV.glob("3.[789].*/bin/python")))
 
@@ -82,13 +85,22 @@ def test_digest_of_rows_notices_values_in_other_rows(batch: Any) -> None:
         assert (before[0] == after[0]) == (pairs[0] == pairs[1])
 
 
+def test_digest_of_a_known_batch_is_the_same_in_every_version() -> None:
+    """As computed on Python 3.7 with NumPy 1.17.5."""
+    batch = {
+        "i": np.array([1, -(2**60)]),
+        "f": np.array([[0.5, np.nan], [1.5, 2.0]], np.float32),
+        "s": ["ä", None],
+        "t": [_DAY, _TIME],
+        "d": [Decimal("1.50"), Decimal(2)],
+        "o": [{"k": [1, "x"]}, {"k": []}],
+    }
+    assert digest_of(batch)[0] == KNOWN
+
+
 def test_a_row_that_comes_twice_does_not_cancel() -> None:
     row = {"i": np.array([5])}
     assert len({digest_of(*[row] * times)[0] for times in (1, 2, 3, 4)}) == 4
-
-
-_DAY = datetime.date(2021, 3, 1)
-_TIME = datetime.datetime(2021, 3, 1, 12, 30, 0, 250)
 
 
 @pytest.mark.parametrize(

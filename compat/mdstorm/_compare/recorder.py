@@ -1182,8 +1182,8 @@ def main(arguments: list[str]) -> int:
     command = options.module or options.program
     if not command:
         _parser().error("name the program to record")
-    rank, count = rank_and_count()
-    path = options.output or _default_output(command[0], rank, count)
+    _, count = rank_and_count()
+    path = _path_of_rank(options.output or _default_output(command[0]))
     runs = options.runs or (1 if count > 1 else 2)
     if runs > 1:
         code, recording = record_in_children(arguments, runs)
@@ -1222,11 +1222,17 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _default_output(target: str, rank: int, count: int) -> str:
+def _default_output(target: str) -> str:
     stem = os.path.basename(target)
     stem = stem[:-3] if stem.endswith(".py") else stem.rpartition(".")[2]
-    ranks = ".rank-{}".format(rank) if count > 1 else ""
-    return "{}.recording{}.json".format(stem, ranks)
+    return "{}.recording.json".format(stem)
+
+
+def _path_of_rank(path: str) -> str:
+    """Return the path of this rank's recording: with the rank, if there are several."""
+    rank, count = rank_and_count()
+    stem, suffix = os.path.splitext(path)
+    return "{}.rank-{}{}".format(stem, rank, suffix) if count > 1 else path
 
 
 def _write(path: str, recording: dict[str, Any]) -> None:
@@ -1240,10 +1246,11 @@ def record_in_children(arguments: list[str], runs: int) -> tuple[int, dict[str, 
     recording: dict[str, Any] | None = None
     code = 0
     with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "run.json")
+        output = os.path.join(folder, "run.json")
+        path = _path_of_rank(output)
         for _ in range(runs):
             # The last of repeated options counts, but those of the program come after all.
-            extra = ["--runs", "1", "--output", path]
+            extra = ["--runs", "1", "--output", output]
             start = _start_of_program(arguments)
             command = [sys.executable, os.path.abspath(__file__), *arguments[:start], *extra]
             code = subprocess.call(command + arguments[start:])
