@@ -50,7 +50,7 @@ def convert(
     progress: Callable[[int, int], None] | bool | None = None,
     resume: bool = True,
     keep_row_groups: bool | None = None,
-    version: int | None = None,
+    version: int | str | None = None,
     timestamp: str | datetime | None = None,
 ) -> Dataset:
     """Convert Parquet files, a table, or a dataset written by Petastorm to an MDS dataset.

@@ -273,9 +273,9 @@ def make_batch_reader(
     max_image_bytes : int, optional
         Largest number of bytes that one image may decode to, by default 256 MiB. The limit is there
         because a small file can state any size.
-    version : int, optional
-        Version of a Delta table to read, or id of a snapshot of an Iceberg table; by default the
-        newest one when the reader is created.
+    version : int or str, optional
+        Version of a Delta table to read, or of an Iceberg table the id of a snapshot or the name of
+        a branch or tag; by default the newest one when the reader is created.
     timestamp : str or datetime.datetime, optional
         Time at which the version of a table to read was the newest, in UTC unless it has an
         offset: ``"2024-05-31T12:00:00+02:00"``.

@@ -87,7 +87,7 @@ class ReaderArguments:
     null_masks: Sequence[str] | None = ()
     check_ranks: bool = True
     decimals: str | None = None
-    version: int | None = None
+    version: int | str | None = None
     timestamp: str | datetime | None = None
     shuffling_queue_capacity: int | None = 0
     world: Any = None
@@ -251,7 +251,7 @@ class AddedKeywords(TypedDict, total=False):
 class AddedReaderKeywords(AddedKeywords, total=False):
     """Keywords of `make_reader` and `make_batch_reader` beyond Petastorm's."""
 
-    version: int | None
+    version: int | str | None
     timestamp: str | datetime | None
 
 

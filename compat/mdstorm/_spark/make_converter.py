@@ -59,7 +59,7 @@ def make_spark_converter(
     keep: bool | None = None,
     staging: bool | None = None,
     staging_dir_url: str | os.PathLike[str] | None = None,
-    version: int | None = None,
+    version: int | str | None = None,
     timestamp: str | datetime | None = None,
 ) -> SparkDatasetConverter:
     """Write a DataFrame as MDS shards below the parent cache directory.
@@ -103,7 +103,7 @@ def make_spark_converter(
         Directory for that Parquet, by default below the parent cache directory. Conf
         ``mdstorm.spark.converter.stagingDirUrl``, environment variable ``MDSTORM_STAGING_DIR_URL``.
     version, timestamp : optional
-        The version of the Delta table at a path, as in `mdstorm.make_batch_reader`; by default the
+        The version of the table at a path, as in `mdstorm.make_batch_reader`; by default the
         newest one. The converter always reads that version.
 
     Returns
@@ -162,7 +162,7 @@ def make_spark_converter(
     parent = copies.parent_cache_dir(session, parent_cache_dir_url)
     if as_of:
         raise errors.InvalidArgumentError(
-            f"{as_of} chooses a version of a Delta table, but df is not a table's path: use "
+            f"{as_of} chooses a version of a table, but df is not a table's path: use "
             "Spark, spark.read.option('versionAsOf', …) or spark.sql('SELECT … VERSION AS OF …')"
         )
     compression = mds_compression(compression_codec)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Collection, Iterable
 from difflib import get_close_matches
@@ -189,20 +190,28 @@ def storage_option(function: _Function) -> _Function:
 
 
 def version_options(function: _Function) -> _Function:
-    """Add the options ``--version`` and ``--timestamp`` for Delta tables."""
+    """Add the options ``--version`` and ``--timestamp`` for Delta and Iceberg tables."""
     number = click.option(
         "--version",
-        type=click.IntRange(min=0),
+        callback=_version,
         metavar="N",
-        help="Version of SRC, if it is a Delta table; by default the newest one.",
+        help="Version of SRC, if it is a table: the number of a version of Delta; the id of a "
+        "snapshot, or the name of a branch or tag of Iceberg; by default the newest one.",
     )
     time = click.option(
         "--timestamp",
         metavar="TIME",
-        help="Read the version of SRC, if it is a Delta table, that was the newest one then: "
+        help="Read the version of SRC, if it is a table, that was the newest one then: "
         "2024-05-31T12:00:00+02:00, or in UTC without the offset; by default now.",
     )
     return number(time(function))
+
+
+def _version(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | str | None:
+    """Return a number if the text is one, and the name of a branch or tag otherwise."""
+    if value is None or not re.fullmatch(r"-?\d+", value):
+        return value
+    return int(click.IntRange(min=0)(value, parameter, ctx))
 
 
 def _parse(

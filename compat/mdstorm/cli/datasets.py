@@ -281,7 +281,7 @@ def verify(
     url: str,
     quick: bool,
     against: str | None,
-    version: int | None,
+    version: int | str | None,
     timestamp: str | None,
     threads: int | None,
     storage_options: dict[str, Any],
@@ -311,7 +311,7 @@ def verify(
             "--columns, --dtype and --decimals need --against: name the other dataset"
         )
     if version is not None or timestamp is not None:
-        raise click.UsageError("--version and --timestamp need --against: name the Delta table")
+        raise click.UsageError("--version and --timestamp need --against: name the table")
     report = maintenance.verify(url, quick=quick, threads=threads, storage_options=storage_options)
     if format_ == "json":
         cli.write_json(report.to_json())

@@ -33,6 +33,8 @@ _EXPANSION = 3
 _PATTERN = re.compile(r"[*?\[]")
 #: Endings of files beside the data that never belong to it.
 _OTHER_FILES = (".crc", "_$folder$")
+#: Key of the footers of files of an Iceberg table.
+_ICEBERG = b"iceberg.schema"
 #: Storages' names for a value that changes with the content of a file.
 _TAGS = ("ETag", "etag", "checksum", "md5Hash", "content_md5")
 
@@ -53,9 +55,10 @@ def open_parquet(
     ----------
     urls : str or sequence of str
         A directory, whose files at any depth are read in the order of their paths, and whose Hive
-        partitions become columns; a file; a pattern with ``*``, ``?`` or ``[…]``; or a list of
-        these, read in that order without partition columns. Files and directories whose names
-        begin with ``_`` or ``.`` are ignored. Each is a URL or a local path.
+        partitions become columns; the metadata file of an Iceberg table; a Parquet file; a pattern
+        with ``*``, ``?`` or ``[…]``; or a list of these, read in that order without partition
+        columns. Files and directories whose names begin with ``_`` or ``.`` are ignored. Each is a
+        URL or a local path.
     storage_options : dict, optional
         Options of the fsspec file system.
     filesystem : fsspec or pyarrow file system, optional
@@ -98,6 +101,7 @@ def open_parquet(
     names = [file.name for file in files]
     layouts.check_no_part_of_a_table(url, location, None if is_directory else names)
     found = footers.read_footers(location, files, cache or CacheOptions())
+    _check_not_of_iceberg(url, found)
     # Only in a single directory, names of directories are columns.
     paths = names if is_directory else [name.rpartition("/")[2] for name in names]
     fields, partitions = columns.partition_columns(paths, url)
@@ -247,6 +251,18 @@ def is_hidden(name: str) -> bool:
     )
 
 
+def _check_not_of_iceberg(url: str, found: Sequence[footers.Footer]) -> None:
+    """Raise for files of an Iceberg table whose metadata are not above them."""
+    if any(_ICEBERG in (footer.schema.metadata or {}) for footer in found):
+        raise errors.UnsupportedTableError(
+            f"{url} has files of an Iceberg table (their footers have the key "
+            f"{_ICEBERG.decode()!r}), which may hold rows that were deleted or replaced, and the "
+            "table's metadata are elsewhere. Pass the URL of its metadata file, which ends in "
+            ".metadata.json: its catalog calls it metadata_location",
+            url=url,
+        )
+
+
 def _common_directory(urls: Sequence[str], one: Location) -> Location:
     """Return the deepest directory that holds all files."""
     levels = zip(*(url.split("/")[:-1] for url in urls), strict=False)
@@ -262,7 +278,7 @@ def _open_table(
     keep_row_groups: bool,
 ) -> ParquetDataset:
     """Open the files of a table; for arguments and errors see `open_parquet`."""
-    base, infos = _located(location, table)
+    base, infos = _located(table)
     arrow = pa.schema([pa.field(f.name, f.type, nullable=f.nullable) for f in table.fields])
     fields = {field.name: field for field in table.fields}
     is_whole = [not keep_row_groups and _is_described(file, table) for file in table.files]
@@ -299,6 +315,7 @@ def _open_table(
         cache,
         fields,
         table.version,
+        table.location,
     )
 
 
@@ -322,15 +339,16 @@ def _identity(
 
 
 def _located(
-    location: Location, table: snapshot.TableSnapshot
+    table: snapshot.TableSnapshot,
 ) -> tuple[Location, tuple[footers.ParquetFileInfo, ...]]:
     """Return a directory that holds all files of a table, and the files relative to it."""
-    base, names = location, [file.path for file in table.files]
+    root, names = table.location, [file.path for file in table.files]
+    base = root
     if any(map(snapshot.is_absolute, names)):  # a shallow clone refers to files of another table
-        urls = [n if snapshot.is_absolute(n) else location.file_url(n) for n in names]
-        found = [Location.of(url, location.storage_options) for url in urls]
-        _check_one_storage([location, *found])
-        base = _common_directory([one.url for one in found], location)
+        urls = [n if snapshot.is_absolute(n) else root.file_url(n) for n in names]
+        found = [Location.of(url, root.storage_options) for url in urls]
+        _check_one_storage([root, *found])
+        base = _common_directory([one.url for one in found], root)
         names = [one.url[len(base.url) + 1 :] for one in found]
     infos = tuple(
         footers.ParquetFileInfo(name, file.size, str(file.modified))

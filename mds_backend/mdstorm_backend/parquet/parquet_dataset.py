@@ -68,6 +68,8 @@ class ParquetDataset(SampleDataset):
         The columns of a table; empty for files that are not a table.
     table_version : int or None
         The version of a table, or the id of its snapshot; None for files that are not a table.
+    table_location : Location or None
+        Directory of a table, whose files may be elsewhere.
 
     Attributes
     ----------
@@ -87,6 +89,7 @@ class ParquetDataset(SampleDataset):
     cache: CacheOptions | None
     table_fields: Mapping[str, TableField] = field(default_factory=dict)
     table_version: int | None = None
+    table_location: Location | None = None
 
     def __post_init__(self) -> None:
         self.shard_sizes = tuple(group.num_rows for group in self.row_groups)
@@ -130,9 +133,7 @@ class ParquetDataset(SampleDataset):
         CorruptDatasetError
             If the file is not a Parquet file.
         """
-        location = self.location
-        if self.table_version is not None:  # its files may be elsewhere
-            location = replace(location, url=self.url)
+        location = self.table_location or self.location
         for name in ("_common_metadata", "_metadata"):
             with suppress(FileNotFoundError, NotADirectoryError):
                 content = pa.py_buffer(location.read(name))

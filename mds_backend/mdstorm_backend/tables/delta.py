@@ -117,7 +117,7 @@ def open_delta(location: Location, as_of: AsOf) -> TableSnapshot:
                 f"{version}, was written at {committed.isoformat()}",
                 url=url,
             )
-    return TableSnapshot(url, version, fields, columns, files)
+    return TableSnapshot(location, version, fields, columns, files)
 
 
 def _committed(location: Location, version: int) -> datetime | None:
@@ -138,10 +138,15 @@ def _opened(shown: str, url: str, options: dict[str, str], as_of: AsOf) -> Any:
 
     For a time before the oldest version, the oldest one is opened.
     """
-    delta = require("deltalake")
+    delta, version = require("deltalake"), as_of.version
+    if isinstance(version, str):
+        raise errors.InvalidArgumentError(
+            f"{as_of} is the name of a branch or tag, and {shown} is a Delta table, whose versions "
+            "are numbers: pass a number, or timestamp="
+        )
     try:
-        if as_of.version is not None:
-            return _opened_version(delta, shown, url, options, as_of.version)
+        if version is not None:
+            return _opened_version(delta, shown, url, options, version)
         table = delta.DeltaTable(url, storage_options=options)
         if as_of.timestamp is not None:
             table.load_as_version(as_of.time)

@@ -1,7 +1,8 @@
 """Read the live files and rows of an Iceberg table from its metadata, with pyiceberg.
 
-No catalog is used. pyiceberg parses the metadata and assigns delete files to data files; all
-files are read through `Location`, like those of other datasets.
+A table is a directory, or the metadata file that its catalog names. pyiceberg parses the metadata
+and assigns delete files to data files; all files are read through `Location`, like those of other
+datasets.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import io
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from types import SimpleNamespace
@@ -24,7 +26,7 @@ import pyarrow.parquet as pq
 
 from mdstorm_backend import errors
 from mdstorm_backend.base import map_files, parse_json, require
-from mdstorm_backend.storage import Location
+from mdstorm_backend.storage import Location, normalize_url
 from mdstorm_backend.tables import snapshot
 from mdstorm_backend.tables.snapshot import AsOf, DeadRows, LiveFile, TableField, TableSnapshot
 
@@ -33,6 +35,10 @@ _METADATA = re.compile(r"[^/]*\.metadata\.json(\.gz)?")
 #: never newer than the names of the files.
 _HINT = "version-hint.text"
 _NUMBER = re.compile(r"v?(\d+)")
+#: Most bytes of a metadata file, which may be compressed a thousandfold.
+_MOST_METADATA = 256 << 20
+#: The property of a table whose metadata are not in its directory.
+_ELSEWHERE = "write.metadata.path"
 _unsupported = partial(snapshot.unsupported, kind="iceberg")
 #: The version of a table that has no snapshot yet.
 _EMPTY = 0
@@ -52,6 +58,11 @@ def is_iceberg(location: Location) -> bool:
     return bool(_metadata_files(location))
 
 
+def is_metadata(location: Location) -> bool:
+    """Whether a URL is that of a metadata file, according to its name."""
+    return _METADATA.fullmatch(location.url.rpartition("/")[2]) is not None
+
+
 def _metadata_files(location: Location) -> list[str]:
     names = location.child("metadata").list_names()
     return [name for name in names if _METADATA.fullmatch(name)]
@@ -59,6 +70,13 @@ def _metadata_files(location: Location) -> list[str]:
 
 def open_iceberg(location: Location, as_of: AsOf) -> TableSnapshot:
     """Return the live files and rows of a snapshot of an Iceberg table.
+
+    Parameters
+    ----------
+    location : Location
+        The directory of the table, whose newest metadata file counts, or a metadata file.
+    as_of : AsOf
+        The snapshot; by default the current one.
 
     Raises
     ------
@@ -68,7 +86,13 @@ def open_iceberg(location: Location, as_of: AsOf) -> TableSnapshot:
     """
     require("pyiceberg")
     try:
-        return _read(location, as_of)
+        if is_metadata(location):
+            directory, _, name = location.url.rpartition("/")
+            metadata = _parsed(replace(location, url=directory), name)
+            root = replace(location, url=_root(directory, metadata))
+        else:
+            root, metadata = location, _parsed(location.child("metadata"), _newest(location))
+        return _read(root, metadata, as_of)
     except errors.MDStormError:
         raise
     except Exception as error:  # pyiceberg has no error class for files that it cannot read
@@ -82,18 +106,28 @@ def open_iceberg(location: Location, as_of: AsOf) -> TableSnapshot:
         ) from error
 
 
-def _read(location: Location, as_of: AsOf) -> TableSnapshot:
-    metadata = _parsed(location, _newest(location))
+def _root(directory: str, metadata: Any) -> str:
+    """Return the URL of a table from the directory of its metadata.
+
+    A table may have been moved, so the recorded location counts only for metadata elsewhere.
+    """
+    above, _, name = directory.rpartition("/")
+    if name == "metadata" and _ELSEWHERE not in metadata.properties:
+        return above
+    return normalize_url(metadata.location)
+
+
+def _read(location: Location, metadata: Any, as_of: AsOf) -> TableSnapshot:
     chosen = _chosen(metadata, location.url, as_of)
     schema = metadata.schema()
-    if chosen is not None and chosen.snapshot_id != metadata.current_snapshot_id:
+    if as_of and chosen is not None:  # pinned: later changes of the columns do not apply
         schema = next((s for s in metadata.schemas if s.schema_id == chosen.schema_id), schema)
     mapping = metadata.name_mapping()
     names = {} if mapping is None else _names(json.loads(mapping.model_dump_json()))
     struct = json.loads(schema.model_dump_json())
     fields = tuple(_field(field, names, location.url) for field in struct["fields"])
     if chosen is None:
-        return TableSnapshot(location.url, _EMPTY, fields, (), ())
+        return TableSnapshot(location, _EMPTY, fields, (), ())
     paths = _Paths(location, metadata.location)
     scan = _pyiceberg("table").DataScan(metadata, paths, snapshot_id=chosen.snapshot_id)
     tasks = sorted(scan.plan_files(), key=lambda task: str(task.file.file_path))
@@ -121,7 +155,7 @@ def _read(location: Location, as_of: AsOf) -> TableSnapshot:
         )
     columns = set.intersection(*(set(file.partition) for file in files)) if files else set()
     partitioned = tuple(field.name for field in fields if field.name in columns)
-    return TableSnapshot(location.url, chosen.snapshot_id, fields, partitioned, tuple(files))
+    return TableSnapshot(location, chosen.snapshot_id, fields, partitioned, tuple(files))
 
 
 def _pyiceberg(module: str) -> Any:
@@ -148,26 +182,52 @@ def _newest(location: Location) -> str:
     return newest[0]
 
 
-def _parsed(location: Location, name: str) -> Any:
+def _parsed(directory: Location, name: str) -> Any:
     """Read and parse a metadata file."""
-    content = bytes(location.child("metadata").read(name))
-    raw = parse_json(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content)
+    url = directory.file_url(name)
+    try:
+        content = bytes(directory.read(name))
+    except FileNotFoundError as error:
+        raise errors.DatasetNotFoundError(
+            f"there is no metadata file at {url}. Pass the metadata_location that the catalog "
+            "returns now",
+            url=url,
+        ) from error
+    if content[:2] == b"\x1f\x8b":
+        with gzip.open(io.BytesIO(content)) as file:
+            content = file.read(_MOST_METADATA + 1)
+    if len(content) > _MOST_METADATA:
+        raise errors.CorruptDatasetError(
+            f"{url} has more than {_MOST_METADATA} bytes of metadata. Expire old snapshots of the "
+            "table, or read it with Spark",
+            url=url,
+        )
+    raw = parse_json(content)
     version = raw["format-version"]
     if version not in (1, 2, 3):
-        raise _unsupported(location.url, f"has format version {version}, which is not known here")
+        raise _unsupported(url, f"has format version {version}, which is not known here")
     return _pyiceberg("table.metadata").TableMetadataUtil.parse_obj(raw)
 
 
 def _chosen(metadata: Any, url: str, as_of: AsOf) -> Any:
     """Return the requested snapshot; None for a table that has none yet."""
     known = {found.snapshot_id: found for found in metadata.snapshots}
-    if as_of.version is not None:
-        if as_of.version not in known and (known or as_of.version != _EMPTY):
+    version = as_of.version
+    if isinstance(version, str):
+        if version not in metadata.refs:
             raise errors.DatasetNotFoundError(
-                f"{url} has no snapshot {as_of.version}: the newest ones are {list(known)[-5:]}",
+                f"{url} has no branch or tag {version!r}: it has "
+                f"{', '.join(sorted(metadata.refs)) or 'none'}",
                 url=url,
             )
-        return known.get(as_of.version)
+        return known[metadata.refs[version].snapshot_id]
+    if version is not None:
+        if version not in known and (known or version != _EMPTY):
+            raise errors.DatasetNotFoundError(
+                f"{url} has no snapshot {version}: the newest ones are {list(known)[-5:]}",
+                url=url,
+            )
+        return known.get(version)
     if as_of.timestamp is None:
         return metadata.current_snapshot()
     wanted = (as_of.time - _EPOCH) // timedelta(milliseconds=1)

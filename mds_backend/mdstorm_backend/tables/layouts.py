@@ -16,7 +16,7 @@ from mdstorm_backend.base import map_files, parse_json
 from mdstorm_backend.errors import MDStormError, UnsupportedTableError
 from mdstorm_backend.storage import Location
 from mdstorm_backend.tables.delta import is_delta, open_delta
-from mdstorm_backend.tables.iceberg import is_iceberg, open_iceberg
+from mdstorm_backend.tables.iceberg import is_iceberg, is_metadata, open_iceberg
 from mdstorm_backend.tables.snapshot import AsOf, TableSnapshot, read_by_spark
 
 #: Texts that the patterns below need, for a quick check: most directories contain none of them.
@@ -37,10 +37,12 @@ _OF_JOB = re.compile(r"-tid-(?P<job>\d+)-")
 
 
 def open_table(location: Location, as_of: AsOf | None) -> TableSnapshot | None:
-    """Open a version of a table; None for a directory that is not a Delta or Iceberg table.
+    """Open a version of a table; None for what is not a Delta or Iceberg table.
 
     For errors see `open_delta` and `open_iceberg`.
     """
+    if is_metadata(location):
+        return open_iceberg(location, as_of or AsOf())
     kinds = {is_delta: open_delta, is_iceberg: open_iceberg}
     found = map_files(lambda is_one: is_one(location), kinds)
     for is_one, open_one in zip(found, kinds.values(), strict=True):

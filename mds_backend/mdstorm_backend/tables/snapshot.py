@@ -15,6 +15,10 @@ import pyarrow as pa
 from mdstorm_backend import errors
 from mdstorm_backend.base import check_integer
 from mdstorm_backend.format.values.arrow_types import arrow_type
+from mdstorm_backend.storage import Location
+
+#: A text of this form is no name of a branch or tag: it may have been meant as a number.
+_NUMBER = re.compile(r"\s*[+-]?[\d.]+\s*")
 
 
 @dataclass(frozen=True)
@@ -23,8 +27,9 @@ class AsOf:
 
     Attributes
     ----------
-    version : int or None
-        Number of the version; for an Iceberg table, the id of a snapshot.
+    version : int, str or None
+        Number of the version; for an Iceberg table, the id of a snapshot, or the name of a branch
+        or tag.
     timestamp : str, datetime.datetime or None
         Choose the version that was the newest at this time. ISO 8601, such as ``2024-05-31`` or
         ``2024-05-31T12:00:00+02:00``; in UTC unless it has an offset.
@@ -37,7 +42,7 @@ class AsOf:
         If one has another type.
     """
 
-    version: int | None = None
+    version: int | str | None = None
     timestamp: str | datetime | None = None
 
     def __post_init__(self) -> None:
@@ -47,7 +52,8 @@ class AsOf:
                 f"version={version!r} and timestamp={timestamp!r} both choose the version of a "
                 "table: pass only one of them"
             )
-        check_integer("version", version, lowest=0)
+        if not (isinstance(version, str) and version.strip() and not _NUMBER.fullmatch(version)):
+            check_integer("version", version, lowest=0)
         if timestamp is not None:
             self.time  # noqa: B018  # checks it
 
@@ -56,7 +62,7 @@ class AsOf:
 
     def __str__(self) -> str:
         if self.version is not None:
-            return f"version={self.version}"
+            return f"version={self.version!r}"
         return f"timestamp={str(self.timestamp)!r}"
 
     @property
@@ -136,8 +142,8 @@ class TableSnapshot:
 
     Attributes
     ----------
-    url : str
-        URL of the table.
+    location : Location
+        Directory of the table, to which paths of files are relative.
     version : int
         Number of the version, or the id of the snapshot.
     fields : tuple of TableField
@@ -148,7 +154,7 @@ class TableSnapshot:
         The files in the order of their paths.
     """
 
-    url: str
+    location: Location
     version: int
     fields: tuple[TableField, ...]
     partition_columns: tuple[str, ...]

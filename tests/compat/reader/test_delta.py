@@ -254,6 +254,8 @@ def test_conversions_are_of_one_version(tmp_path: Path) -> None:
         assert next(reader).id.tolist() == [2]
     with pytest.raises(InvalidArgumentError, match="both choose the version"):
         make_batch_reader(url(path), version=1, timestamp="2100-01-01")
+    with pytest.raises(InvalidArgumentError, match="is the name of a branch or tag"):
+        make_batch_reader(url(path), version="audit")
     assert open_dataset(dataset.url).sample(0) == {"id": 1, "text": "a"}
     with pytest.raises(InvalidArgumentError, match="version=1 chooses a version"):
         make_batch_reader(dataset.url, version=1)

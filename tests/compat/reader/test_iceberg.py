@@ -1,9 +1,11 @@
 """Readers, converters and conversions deliver the live rows of an Iceberg table."""
 
+import pickle
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 
 tables = pytest.importorskip("tests.iceberg_tables")
 
@@ -11,6 +13,7 @@ from pyiceberg.table import Table  # noqa: E402
 from pyiceberg.transforms import IdentityTransform  # noqa: E402
 
 from mdstorm import convert, make_batch_reader  # noqa: E402
+from mdstorm.cli import main  # noqa: E402
 from mdstorm.errors import UnsupportedTableError  # noqa: E402
 from mdstorm.spark import make_spark_converter  # noqa: E402
 
@@ -57,3 +60,23 @@ def test_a_converter_and_a_conversion_take_a_snapshot(table: Table, tmp_path: Pa
     assert len(convert(url, str(tmp_path / "old"), version=first)) == 6
     with pytest.raises(UnsupportedTableError, match="is a table of Delta or Iceberg"):
         convert(url, str(tmp_path / "by-spark"), spark=object())  # type: ignore[arg-type]
+
+
+def test_every_entry_reads_a_metadata_file_and_a_branch(table: Table, tmp_path: Path) -> None:
+    first = table.snapshots()[0].snapshot_id
+    with table.manage_snapshots() as manage:
+        manage.create_branch(first, "audit")
+    url = table.metadata_location
+    assert numbers(url) == [0, 1, 4, 5]
+    assert numbers(url, version="audit") == numbers(table.location(), version="audit")
+    converter = pickle.loads(pickle.dumps(make_spark_converter(url, version="audit")))  # noqa: S301
+    assert (len(converter), converter.file_urls) == (6, [url])
+    with converter.make_torch_dataloader(batch_size=6, num_epochs=1) as loader:
+        (batch,) = loader
+    assert sorted(batch["n"].tolist()) == list(range(6))
+    given = ["--version", "audit", url, str(tmp_path / "mds")]
+    result = CliRunner().invoke(main, ["convert", *given])
+    assert "6 rows" in result.stdout
+    assert "mdstorm verify --version audit --against" in result.stdout
+    verified = ["verify", "--version", "audit", "--against", *given[2:]]
+    assert CliRunner().invoke(main, verified).exit_code == 0

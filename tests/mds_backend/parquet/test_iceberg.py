@@ -3,6 +3,7 @@
 import datetime as dt
 import decimal
 import gzip
+import pickle
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -28,7 +29,7 @@ from mdstorm_backend.errors import (  # noqa: E402
     UnsupportedTableError,
 )
 from mdstorm_backend.parquet import ParquetDataset, open_parquet  # noqa: E402
-from mdstorm_backend.tables import AsOf  # noqa: E402
+from mdstorm_backend.tables import AsOf, iceberg  # noqa: E402
 
 UTC = dt.timezone.utc
 DAY = dt.date(2024, 1, 1)
@@ -72,6 +73,10 @@ def scanned(table: Table, **scan: Any) -> list[str]:
     return sorted(repr([_plain(value) for value in row.values()]) for row in found)
 
 
+def names_in(schema: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in schema.fields)
+
+
 def some_rows(rng: np.random.Generator, count: int, columns: list[str]) -> pa.Table:
     found, numbers = {}, rng.integers(0, 1000, count).tolist()
     for name in columns:
@@ -97,14 +102,16 @@ def kill_some(table: Table, rng: np.random.Generator, write: Callable[..., Any])
         tables.commit(table, write(table, dead, partition))
 
 
-@pytest.mark.parametrize(
+SEEDS = pytest.mark.parametrize(
     "seed", [*range(12), *(pytest.param(n, marks=pytest.mark.long) for n in range(12, 40))]
 )
-def test_a_random_table_has_the_rows_of_pyicebergs_scan(seed: int, tmp_path: Path) -> None:
-    rng = np.random.default_rng(seed)
+
+
+def random_table(rng: np.random.Generator, folder: Path) -> Table:
+    """Write a table by random appends, deletes, overwrites and changes of its columns."""
     columns = ["i", "n", *(name for name in "xsdtclr" if rng.random() < 0.5)]
     first = some_rows(rng, int(rng.integers(1, 40)), columns)
-    table = tables.catalog(tmp_path).create_table("n.t", first.schema)
+    table = tables.catalog(folder).create_table("n.t", first.schema)
     with table.update_spec() as spec:
         if rng.random() < 0.4:
             spec.add_field("i", IdentityTransform())
@@ -132,6 +139,13 @@ def test_a_random_table_has_the_rows_of_pyicebergs_scan(seed: int, tmp_path: Pat
                 kill_some(table, rng, tables.positions)
             case 6:
                 kill_some(table, rng, tables.vectors)
+    return table
+
+
+@SEEDS
+def test_a_random_table_has_the_rows_of_pyicebergs_scan(seed: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(seed)
+    table = random_table(rng, tmp_path)
     dataset = open_parquet(str(tables.path_of(table)))
     assert rows_of(dataset) == scanned(table)
     mds = convert_parquet(dataset, str(tmp_path / "mds")) if len(dataset) else ()
@@ -139,8 +153,36 @@ def test_a_random_table_has_the_rows_of_pyicebergs_scan(seed: int, tmp_path: Pat
     for snapshot in rng.choice([s.snapshot_id for s in table.snapshots()], 2).tolist():
         then = open_parquet(str(tables.path_of(table)), as_of=AsOf(version=snapshot))
         assert then.table_version == snapshot
-        if snapshot != table.current_snapshot().snapshot_id:
-            assert rows_of(then) == scanned(table, snapshot_id=snapshot)
+        assert rows_of(then) == scanned(table, snapshot_id=snapshot)
+
+
+@SEEDS
+def test_metadata_file_branch_tag_and_snapshot_have_rows_and_columns_of_pyicebergs_scan(
+    seed: int, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(seed)
+    table = random_table(rng, tmp_path)
+    ids = [snapshot.snapshot_id for snapshot in table.snapshots()]
+    tagged, branched, pinned = rng.choice(ids, 3).tolist()
+    with table.manage_snapshots() as manage:
+        manage.create_tag(tagged, "release 1").create_branch(branched, "audit")
+    # What a failed commit leaves behind: newer than the table, and unknown to its catalog.
+    committed = table.metadata_location
+    tables.write_metadata(table, snapshots=[], refs={}, **{"current-snapshot-id": -1})
+    versions = {"release 1": tagged, "audit": branched, "main": ids[-1], pinned: pinned}
+    for version, snapshot in versions.items():
+        dataset = open_parquet(committed, as_of=AsOf(version=version))
+        expected = table.scan(snapshot_id=snapshot)
+        assert dataset.schema.names == names_in(expected.projection())
+        assert rows_of(dataset) == scanned(table, snapshot_id=snapshot)
+        assert dataset.table_version == snapshot
+    assert rows_of(open_parquet(committed)) == scanned(table)
+    assert open_parquet(committed).url == committed
+    for entry in table.metadata.metadata_log[1:]:  # the first one has no snapshot
+        then = StaticTable.from_metadata(entry.metadata_file)
+        dataset = open_parquet(entry.metadata_file)
+        assert dataset.schema.names == names_in(then.schema())
+        assert rows_of(dataset) == scanned(then)
 
 
 @pytest.fixture
@@ -249,6 +291,75 @@ def test_partition_columns_that_files_lack_come_from_the_manifest(tmp_path: Path
     dataset = replace(dataset, files=files)
     shards = [dataset.shard(i).sample(0) for i in range(2)]
     assert {row["n"]: row["d"] for row in shards} == {1: np.datetime64(day), 2: None}
+
+
+def test_pinned_snapshot_keeps_its_columns_after_a_column_was_added(table: Table) -> None:
+    snapshot = table.current_snapshot().snapshot_id
+    with table.update_schema() as update:
+        update.add_column("later", StringType())
+    for as_of in (AsOf(version=snapshot), AsOf(version="main"), AsOf(timestamp="2100-01-01")):
+        assert open_parquet(table.location(), as_of=as_of).schema.names == ("n",)
+    assert open_parquet(table.location()).schema.names == ("n", "later")
+    table.append(pa.table({"n": [1], "later": ["x"]}))
+    dataset = open_parquet(table.location(), as_of=AsOf(version=snapshot))
+    assert (dataset.schema.names, len(dataset)) == (("n",), 10)
+
+
+def test_unknown_branch_is_an_error_that_names_the_others(table: Table) -> None:
+    with table.manage_snapshots() as manage:
+        manage.create_tag(table.current_snapshot().snapshot_id, "release")
+    with pytest.raises(DatasetNotFoundError, match=r"no branch or tag 'relase'.*main, release"):
+        numbers(table, as_of=AsOf(version="relase"))
+
+
+def test_metadata_file_of_a_moved_table_is_read_where_it_is(table: Table, tmp_path: Path) -> None:
+    moved = tmp_path / "elsewhere" / "copy"
+    shutil.copytree(tables.path_of(table), moved)
+    shutil.rmtree(tables.path_of(table))
+    name = tables.newest_metadata(table).name
+    dataset = open_parquet(f"{moved}/metadata/{name}")
+    assert len(dataset) == 10
+    assert pickle.loads(pickle.dumps(dataset)).to_table() == dataset.to_table()  # noqa: S301
+
+
+def test_metadata_elsewhere_is_read_by_its_file_and_data_alone_are_refused(tmp_path: Path) -> None:
+    schema, elsewhere = pa.schema([("n", pa.int64())]), f"file://{tmp_path}/elsewhere"
+    table = tables.catalog(tmp_path).create_table(
+        "n.t", schema, properties={"write.metadata.path": elsewhere}
+    )
+    table.append(pa.table({"n": range(100)}, schema))
+    table.delete("n < 50")
+    assert table.metadata_location.startswith(elsewhere)
+    dataset = open_parquet(table.metadata_location)
+    assert rows_of(dataset) == scanned(table)
+    data = tables.path_of(table)
+    for path in data.rglob("*.parquet"):  # as Spark and Trino write them, and pyiceberg does not
+        rows = pq.read_table(path)
+        pq.write_table(rows.replace_schema_metadata({"iceberg.schema": "{}"}), path)
+    files = list(map(str, data.rglob("*.parquet")))
+    for url in (f"{data}", f"{data}/data", f"{data}/data/*.parquet", files, files[0]):
+        with pytest.raises(UnsupportedTableError, match=r"iceberg\.schema.*\.metadata\.json"):
+            open_parquet(url)
+
+
+@pytest.mark.parametrize("ending", [".gz.metadata.json", ".metadata.json.gz"])
+def test_gzipped_metadata_that_expands_too_far_is_an_error(
+    table: Table, ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newest = tables.newest_metadata(table)
+    content = newest.read_bytes()
+    packed = newest.parent / f"v9{ending}"
+    packed.write_bytes(gzip.compress(content))
+    assert len(open_parquet(str(packed))) == 10
+    monkeypatch.setattr(iceberg, "_MOST_METADATA", len(content) - 1)
+    with pytest.raises(CorruptDatasetError, match=f"v9{ending} .*more than {len(content) - 1}"):
+        open_parquet(str(packed))
+
+
+def test_missing_metadata_file_is_an_error_that_names_it(table: Table) -> None:
+    url = f"{table.location()}/metadata/00009-none.metadata.json"
+    with pytest.raises(DatasetNotFoundError, match="00009-none"):
+        open_parquet(url)
 
 
 @pytest.mark.parametrize("kind", ["equality", "orc", "format", "default"])

@@ -27,7 +27,7 @@ def test_times_are_in_utc_unless_they_have_an_offset(given: Any) -> None:
 
 
 def test_other_versions_and_times_are_refused() -> None:
-    others: list[Any] = [-1, 1.0, "1", True]
+    others: list[Any] = [-1, 1.0, "1", True, "", " ", "-1", " 7 ", "1.5"]
     for version in others:
         with pytest.raises(InvalidArgumentError, match="version must be an integer of at least 0"):
             AsOf(version)
@@ -45,6 +45,7 @@ def test_one_of_both() -> None:
     assert not AsOf()
     assert AsOf(0)
     assert str(AsOf(3)) == "version=3"
+    assert str(AsOf("release 1")) == "version='release 1'"
 
 
 @pytest.mark.parametrize("name", ["main.sales.orders", "a.b.`c d`", "`a.b`.c.d", "my-cat.s._t"])
