@@ -18,7 +18,7 @@ from mdstorm_backend import errors
 from mdstorm_backend.cache import CacheOptions
 from mdstorm_backend.parquet import open_parquet
 from mdstorm_backend.storage import Location
-from mdstorm_backend.tables.delta import of_delta_rs
+from mdstorm_backend.tables.delta_options import of_delta_rs
 
 TABLE = pa.table({"n": range(100), "s": [str(n) * 30 for n in range(100)]})
 

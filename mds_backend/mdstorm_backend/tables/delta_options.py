@@ -1,0 +1,108 @@
+"""Translate a location into the URL and the storage options of delta-rs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from mdstorm_backend import errors
+from mdstorm_backend.storage import Location
+from mdstorm_backend.storage.filesystems import options_in_use
+from mdstorm_backend.tables import snapshot
+
+#: Options of fsspec's file systems, and their names in delta-rs.
+_S3 = {
+    "key": "AWS_ACCESS_KEY_ID",
+    "secret": "AWS_SECRET_ACCESS_KEY",
+    "token": "AWS_SESSION_TOKEN",
+    "endpoint_url": "AWS_ENDPOINT_URL",
+    "region_name": "AWS_REGION",
+    "aws_access_key_id": "AWS_ACCESS_KEY_ID",
+    "aws_secret_access_key": "AWS_SECRET_ACCESS_KEY",
+    "aws_session_token": "AWS_SESSION_TOKEN",
+    "requester_pays": "AWS_REQUEST_PAYER",
+    "anon": "AWS_SKIP_SIGNATURE",
+}
+_AZURE = {
+    "account_name": "AZURE_STORAGE_ACCOUNT_NAME",
+    "account_key": "AZURE_STORAGE_ACCOUNT_KEY",
+    "sas_token": "AZURE_STORAGE_SAS_TOKEN",
+    "tenant_id": "AZURE_STORAGE_TENANT_ID",
+    "client_id": "AZURE_STORAGE_CLIENT_ID",
+    "client_secret": "AZURE_STORAGE_CLIENT_SECRET",
+    "AccountName": "AZURE_STORAGE_ACCOUNT_NAME",
+    "AccountKey": "AZURE_STORAGE_ACCOUNT_KEY",
+    "BlobEndpoint": "AZURE_STORAGE_ENDPOINT",
+    "SharedAccessSignature": "AZURE_STORAGE_SAS_TOKEN",
+}
+
+
+def of_delta_rs(location: Location) -> tuple[str, dict[str, str]]:
+    """Return the URL and the storage options of a table for delta-rs.
+
+    Raises
+    ------
+    UnsupportedTableError
+        If delta-rs does not support the table's storage.
+    """
+    if location.filesystem is not None:
+        raise errors.UnsupportedTableError(
+            f"{location.url} is a Delta table, whose log cannot be read through filesystem=: "
+            "leave it out, and pass storage_options if the storage needs them",
+            url=location.url,
+        )
+    if location.url.startswith("file:///"):
+        if not location.is_in_file_tree:
+            raise errors.UnsupportedTableError(
+                f"{location.url} is a Delta table on a Databricks mount that this machine does not "
+                "have: read it on Databricks, or by the URL of its storage",
+                url=location.url,
+            )
+        if "%" in location.path:
+            raise errors.UnsupportedTableError(
+                f"{location.url} is a Delta table in a directory with '%' in its name, which "
+                "deltalake decodes: rename the directory",
+                url=location.url,
+            )
+        return f"file://{quote(location.path)}", {}
+    scheme, options = options_in_use(location.url, location.storage_options)
+    rest = location.url.partition("://")[2]
+    if scheme in ("s3", "s3a"):
+        return f"s3://{rest}", _renamed({**options.get("client_kwargs", {}), **options}, _S3)
+    if scheme in ("abfs", "abfss", "az"):
+        connection = str(options.get("connection_string") or "")
+        parts = dict(part.split("=", 1) for part in connection.split(";") if "=" in part)
+        return location.url, _renamed({**parts, **options}, _AZURE)
+    if scheme in ("gs", "gcs"):
+        return f"gs://{rest}", _of_google(options)
+    raise errors.UnsupportedTableError(
+        f"{location.url} is a Delta table, which can be read only on local disks and mounts, S3, "
+        f"Azure and Google Cloud Storage. {snapshot.read_by_spark(location.url)}",
+        url=location.url,
+    )
+
+
+def _of_google(options: Mapping[str, Any]) -> dict[str, str]:
+    token = options.get("token")
+    if token == "anon":
+        return {"GOOGLE_SKIP_SIGNATURE": "true"}
+    if isinstance(token, Mapping):
+        return {"GOOGLE_SERVICE_ACCOUNT_KEY": json.dumps(dict(token))}
+    if isinstance(token, str) and token.endswith(".json"):
+        return {"GOOGLE_SERVICE_ACCOUNT": token}
+    return {}
+
+
+def _renamed(options: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, str]:
+    """Return the options that are set and known to delta-rs, by its names for them."""
+    found = {
+        name: "true" if options[key] is True else str(options[key])
+        for key, name in names.items()
+        if options.get(key) not in (None, False, "")
+    }
+    endpoints = ("AWS_ENDPOINT_URL", "AZURE_STORAGE_ENDPOINT")
+    if any(found.get(name, "").startswith("http://") for name in endpoints):
+        found["ALLOW_HTTP"] = "true"
+    return found
