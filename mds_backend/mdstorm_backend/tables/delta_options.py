@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
@@ -10,6 +11,7 @@ from urllib.parse import quote
 from mdstorm_backend import errors
 from mdstorm_backend.storage import Location
 from mdstorm_backend.storage.filesystems import options_in_use
+from mdstorm_backend.storage.urls import storage_faults
 from mdstorm_backend.tables import snapshot
 
 #: Options of fsspec's file systems, and their names in delta-rs.
@@ -70,7 +72,9 @@ def of_delta_rs(location: Location) -> tuple[str, dict[str, str]]:
     scheme, options = options_in_use(location.url, location.storage_options)
     rest = location.url.partition("://")[2]
     if scheme in ("s3", "s3a"):
-        return f"s3://{rest}", _renamed({**options.get("client_kwargs", {}), **options}, _S3)
+        found = {**options.get("client_kwargs", {}), **options}
+        with storage_faults(location.url, location.storage_options):
+            return f"s3://{rest}", _renamed({**_of_profile(found), **found}, _S3)
     if scheme in ("abfs", "abfss", "az"):
         connection = str(options.get("connection_string") or "")
         parts = dict(part.split("=", 1) for part in connection.split(";") if "=" in part)
@@ -82,6 +86,27 @@ def of_delta_rs(location: Location) -> tuple[str, dict[str, str]]:
         f"Azure and Google Cloud Storage. {snapshot.read_by_spark(location.url)}",
         url=location.url,
     )
+
+
+def _of_profile(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the region and the keys that the file system of S3 finds by itself.
+
+    delta-rs knows the variables and the role of a machine, but neither profiles nor a
+    ``credential_process``.
+    """
+    from botocore.exceptions import NoCredentialsError
+    from botocore.session import Session
+
+    session = Session(profile=options.get("profile"))
+    found = {"region_name": session.get_config_variable("region")}
+    given = ("key", "aws_access_key_id", "anon")
+    if any(map(options.get, given)) or os.environ.get("AWS_SKIP_SIGNATURE"):
+        return found
+    credentials = session.get_credentials()
+    if credentials is None:
+        raise NoCredentialsError
+    keys = credentials.get_frozen_credentials()
+    return {**found, "key": keys.access_key, "secret": keys.secret_key, "token": keys.token}
 
 
 def _of_google(options: Mapping[str, Any]) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """Parquet elsewhere, on every storage and brought here once, and tables of Delta."""
 
+import json
 import pickle
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,38 @@ def test_delta_tables_on_s3(
     assert open_parquet(url, storage_options=options).to_table()["n"].to_pylist() == [1, 2, 4]
     with pytest.raises(errors.UnsupportedTableError, match="is a Delta table, whose files"):
         open_parquet([url, url], storage_options=options)
+
+
+def test_delta_table_is_read_by_a_profile_and_by_a_credential_process(
+    s3_without_keys: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s3, url = s3_without_keys, f"s3://{BUCKET}/delta-profile/t"
+    monkeypatch.delenv("AWS_REGION")
+    put_table(
+        Location.of(url, {"key": "some", "secret": "other", "endpoint_url": s3.url}), tmp_path
+    )
+    keys = {"Version": 1, "AccessKeyId": "by-process", "SecretAccessKey": "testing-secret"}
+    (tmp_path / "keys.json").write_text(json.dumps(keys))
+    (tmp_path / ".aws").mkdir()
+    (tmp_path / ".aws/config").write_text(
+        f"[profile stored]\nregion = eu-west-1\naws_access_key_id = in-file\n"
+        "aws_secret_access_key = testing-secret\n"
+        f"[profile process]\ncredential_process = cat {tmp_path}/keys.json\n"
+        "[profile bare]\nregion = eu-west-1\n"
+    )
+    location = Location.of(url, {"profile": "stored", "endpoint_url": s3.url})
+    found = of_delta_rs(location)[1]
+    assert (found["AWS_ACCESS_KEY_ID"], found["AWS_REGION"]) == ("in-file", "eu-west-1")
+    for options in ({"profile": "stored"}, {"profile": "process"}, {}):
+        if not options:
+            monkeypatch.setenv("AWS_PROFILE", "process")
+            assert of_delta_rs(Location.of(url))[1]["AWS_ACCESS_KEY_ID"] == "by-process"
+        options |= {"endpoint_url": s3.url}
+        assert open_parquet(url, storage_options=options).to_table()["n"].to_pylist() == [1, 2, 4]
+    for name, text in (("none", "profile \\(none\\) could not be found"), ("bare", "credentials")):
+        monkeypatch.setenv("AWS_PROFILE", name)
+        with pytest.raises(errors.CredentialsError, match=f"gives no access .*{text}"):
+            of_delta_rs(Location.of(url))
 
 
 def test_delta_tables_on_azure(
