@@ -26,6 +26,7 @@ from mdstorm_backend.base import check_function, check_list, require
 from mdstorm_backend.datasets import describe_place
 from mdstorm_backend.display import Described, Description, counted, human_bytes, shown_place
 from mdstorm_backend.read import StackOption
+from mdstorm_backend.storage import check_no_secrets
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar, Unpack
@@ -71,8 +72,10 @@ class SparkDatasetConverter(Described):
     _mdstorm_decimals: str | None = None
     #: The data as they were opened when the converter was made, for `repr`; never pickled.
     _mdstorm_known: Any = None
-    #: The version of a Delta table.
+    #: The version of a table.
     _mdstorm_version: int | None = None
+    #: The default of the methods' argument `storage_options`.
+    _mdstorm_storage_options: dict[str, Any] | None = None
 
     def __init__(self, cache_dir_url: str | None, file_urls: list[str], dataset_size: int) -> None:
         check_list("file_urls", file_urls)
@@ -180,10 +183,10 @@ class SparkDatasetConverter(Described):
             ``reader_pool_type``. Beyond Petastorm: ``fill_nulls={column: value}``;
             ``null_masks=[column, …]``; ``order="elastic"`` for MosaicML Streaming's order;
             ``decode="photo", size=224``, which turns a column of image files into arrays;
-            ``decimals``, by default as passed to `make_spark_converter`; and
-            ``transform_whole_shards=True``, which passes the rows of a whole shard to the function
-            of ``transform_spec``, instead of slices of a shard. `mdstorm.make_batch_reader`
-            describes them all.
+            ``decimals`` and ``storage_options``, by default as passed to `make_spark_converter`;
+            and ``transform_whole_shards=True``, which passes the rows of a whole shard to the
+            function of ``transform_spec``, instead of slices of a shard.
+            `mdstorm.make_batch_reader` describes them all.
 
         Returns
         -------
@@ -305,9 +308,10 @@ class SparkDatasetConverter(Described):
             ``transform_spec``, ``seed``, ``shuffle_rows``, ``shuffle_row_groups`` and
             ``reader_pool_type``, and others that `mdstorm.make_batch_reader` describes. Beyond
             Petastorm: ``fill_nulls={column: value}``; ``null_masks=[column, …]``; ``decode="photo",
-            size=224``, which turns a column of image files into arrays; ``decimals``, by default as
-            passed to `make_spark_converter`; ``transform_whole_shards=True``, which passes whole
-            shards to the function of ``transform_spec``; and ``order``. The default order
+            size=224``, which turns a column of image files into arrays; ``decimals`` and
+            ``storage_options``, by default as passed to `make_spark_converter`;
+            ``transform_whole_shards=True``, which passes whole shards to the function of
+            ``transform_spec``; and ``order``. The default order
             ``"exact"`` delivers every row once per epoch across all ranks, even when a run resumes
             on another number of ranks. The order ``"elastic"`` delivers the samples in MosaicML
             Streaming's order: no batch spans epochs, and a transform gets the rows of a batch. The
@@ -362,6 +366,7 @@ class SparkDatasetConverter(Described):
         return self.dataset_size
 
     def __getstate__(self) -> dict[str, Any]:
+        check_no_secrets(self._mdstorm_storage_options or {})
         return {name: value for name, value in self.__dict__.items() if name != "_mdstorm_known"}
 
     def _mdstorm_description(self, *, full: bool) -> Description:
@@ -394,7 +399,7 @@ class SparkDatasetConverter(Described):
         inputs : ModelInputs
             Which columns a model takes.
         keywords : ReaderKeywords
-            What a method was given; gets what was said of decimals, unless it says something.
+            The method's keywords, to which the converter's decimals and storage options are added.
         **named
             Further arguments of a reader.
         """
@@ -407,5 +412,7 @@ class SparkDatasetConverter(Described):
         check_keywords(method.__name__, keywords, known)
         if self._mdstorm_decimals is not None:
             keywords.setdefault("decimals", self._mdstorm_decimals)
+        if self._mdstorm_storage_options is not None:
+            keywords.setdefault("storage_options", self._mdstorm_storage_options)
         arguments = ReaderArguments(version=self._mdstorm_version, **named, **keywords)
         return ReadFiles(self.cache_dir_url, list(self.file_urls), arguments, inputs)

@@ -16,7 +16,7 @@ from mdstorm._petastorm_names import public
 from mdstorm._spark import copies
 from mdstorm._spark.converter import SparkDatasetConverter
 from mdstorm_backend import spark as jobs
-from mdstorm_backend.base import check_flag, check_text, suggests_keywords
+from mdstorm_backend.base import check_flag, check_mapping, check_text, suggests_keywords
 from mdstorm_backend.convert import materialize_staged
 from mdstorm_backend.datasets import Dataset, open_dataset
 from mdstorm_backend.format import become_floats, check_decimals, check_float_dtype, plan_types
@@ -61,6 +61,7 @@ def make_spark_converter(
     staging_dir_url: str | os.PathLike[str] | None = None,
     version: int | str | None = None,
     timestamp: str | datetime | None = None,
+    storage_options: dict[str, Any] | None = None,
 ) -> SparkDatasetConverter:
     """Write a DataFrame as MDS shards below the parent cache directory.
 
@@ -73,8 +74,8 @@ def make_spark_converter(
     df : pyspark.sql.DataFrame, str or path
         The frame, from a classic or a Spark Connect session. Or the path or URL of Parquet files, a
         Delta table or an MDS dataset, on Databricks on DBFS: the files are read in place, with
-        their own floating-point types. Of the other arguments only `decimals`, `version` and
-        `timestamp` apply, and `SparkDatasetConverter.delete` removes nothing.
+        their own floating-point types. Of the other arguments only `decimals`, `version`,
+        `timestamp` and `storage_options` apply, and `SparkDatasetConverter.delete` removes nothing.
     parquet_row_group_size_bytes : int, optional
         Largest size of an uncompressed shard in bytes, by default 32 MiB; None or 0 mean 64 MiB.
     compression_codec : str, optional
@@ -105,6 +106,9 @@ def make_spark_converter(
     version, timestamp : optional
         The version of the table at a path, as in `mdstorm.make_batch_reader`; by default the
         newest one. The converter always reads that version.
+    storage_options : dict, optional
+        Options of the fsspec file system of a path, also for the loaders and datasets of the
+        converter. A converter whose options hold secrets cannot be pickled.
 
     Returns
     -------
@@ -115,8 +119,8 @@ def make_spark_converter(
     ------
     InvalidArgumentError
         If no parent cache directory is configured, `dtype` or `decimals` is unknown, `version` or
-        `timestamp` is passed for anything that is not a Delta table, or `cache_key`, `keep` or
-        `compression_codec` for a path.
+        `timestamp` is passed for anything that is not a table, `storage_options` for a frame, or
+        `cache_key`, `keep` or `compression_codec` for a path.
     CompressionCodecError
         If `compression_codec` is unknown.
     UnsupportedTypeError
@@ -151,19 +155,24 @@ def make_spark_converter(
     check_flag("keep", keep)
     check_flag("staging", staging)
     check_text("cache_key", cache_key)
+    check_mapping("storage_options", storage_options)
     if isinstance(df, os.PathLike):
         df = str(url_of(df))
     if isinstance(df, str):
         check_float_dtype(dtype)
         given = {"cache_key": cache_key, "keep": keep, "compression_codec": compression_codec}
         _check_not_given(df, given)
-        return _converter_of_path(df, decimals, as_of)
+        return _converter_of_path(df, decimals, as_of, storage_options)
     session = session_of(df)
     parent = copies.parent_cache_dir(session, parent_cache_dir_url)
     if as_of:
         raise errors.InvalidArgumentError(
             f"{as_of} chooses a version of a table, but df is not a table's path: use "
             "Spark, spark.read.option('versionAsOf', …) or spark.sql('SELECT … VERSION AS OF …')"
+        )
+    if storage_options is not None:
+        raise errors.InvalidArgumentError(
+            "storage_options are for a path, and df is a frame, which Spark reads: leave them out"
         )
     compression = mds_compression(compression_codec)
     check_float_dtype(dtype)
@@ -218,17 +227,20 @@ def _check_not_given(path: str, arguments: dict[str, Any]) -> None:
             )
 
 
-def _converter_of_path(path: str, decimals: str | None, as_of: AsOf) -> SparkDatasetConverter:
+def _converter_of_path(
+    path: str, decimals: str | None, as_of: AsOf, storage_options: dict[str, Any] | None
+) -> SparkDatasetConverter:
     """Return a converter over existing data."""
     if not os.path.exists(path):
         check_no_table_name(path)
     url = databricks_path(path)
-    dataset = open_stored(url, as_of=as_of)
+    dataset = open_stored(url, storage_options=storage_options, as_of=as_of)
     version = dataset.table_version if isinstance(dataset, ParquetDataset) else None
     converter = _converter(url, dataset, decimals)
     if version is not None:  # not its files, in which some rows are dead
         converter.file_urls = [dataset.url]
     converter._mdstorm_version = version
+    converter._mdstorm_storage_options = storage_options
     converter._mdstorm_is_given = True
     return converter
 

@@ -132,9 +132,8 @@ def test_delta_table_is_read_by_a_profile_and_by_a_credential_process(
 ) -> None:
     s3, url = s3_without_keys, f"s3://{BUCKET}/delta-profile/t"
     monkeypatch.delenv("AWS_REGION")
-    put_table(
-        Location.of(url, {"key": "some", "secret": "other", "endpoint_url": s3.url}), tmp_path
-    )
+    given = {"key": "some", "secret": "other", "endpoint_url": s3.url}
+    put_table(Location.of(url, given), tmp_path)
     keys = {"Version": 1, "AccessKeyId": "by-process", "SecretAccessKey": "testing-secret"}
     (tmp_path / "keys.json").write_text(json.dumps(keys))
     (tmp_path / ".aws").mkdir()
