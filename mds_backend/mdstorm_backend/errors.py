@@ -298,13 +298,19 @@ class NameNodeError(StorageError, RuntimeError):
 
 
 class CredentialsError(_PlaceError, PermissionError):
-    """Credentials for a storage are missing, or do not allow the request.
+    """Credentials for a storage are missing, have expired, or do not allow the request.
 
     Attributes
     ----------
     url : str
         The URL that could not be read or written.
+    is_expired : bool
+        Whether the credentials have expired, or may have.
     """
+
+    def __init__(self, message: str, *, url: str = "", is_expired: bool = False) -> None:
+        super().__init__(message, url=url)
+        self.is_expired = is_expired
 
 
 class MissingDependencyError(MDStormError, ModuleNotFoundError):

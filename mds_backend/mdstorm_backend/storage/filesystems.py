@@ -32,8 +32,11 @@ _INSTEAD = {
     "wasbs": "abfss://container@account.dfs.core.windows.net/path",
 }
 
-#: File systems that all threads share, by process, class and arguments.
-_instances: dict[tuple[int, type, str], Any] = {}
+#: File systems that all threads share, by process, class and arguments, each with the state of the
+#: environment in which it was opened.
+_instances: dict[tuple[int, type, str], tuple[int, Any]] = {}
+#: Beginnings of the names of variables that hold credentials.
+_VARIABLES = ("AWS_", "AZURE_", "GCS_", "GOOGLE_")
 
 
 def is_mounted(path: str) -> bool:
@@ -138,16 +141,21 @@ def _shared(kind: Any, arguments: dict[str, Any]) -> Any:
     """Return the instance of a file system that all threads of this process share.
 
     fsspec keeps one instance per thread (older versions even of thread-safe file systems), and each
-    has its own connections and looks up credentials again.
+    has its own connections and looks up credentials again. A file system keeps the credentials with
+    which it was opened, so another one is opened once those of the environment have changed.
     """
     from fsspec.utils import tokenize
 
     key = (os.getpid(), kind, tokenize(arguments))
-    fs = _instances.get(key)
+    set_now = sorted((k, v) for k, v in os.environ.items() if k.startswith(_VARIABLES))
+    environment = hash(tuple(set_now))
+    opened_in, fs = _instances.get(key, (environment, None))
+    if opened_in != environment:
+        kind.clear_instance_cache()
     if fs is None or fs._fs_token not in kind._cache:  # after `clear_instance_cache`
         fs = kind(**arguments)
         urls.check_reachable(fs)
-        _instances[key] = fs
+        _instances[key] = (environment, fs)
     return fs
 
 

@@ -5,19 +5,45 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from mdstorm_backend.base.checks import check_mapping
 from mdstorm_backend.errors import ArgumentTypeError, CredentialsError
-from mdstorm_backend.storage import filesystems, local_files, s3_objects, urls
+from mdstorm_backend.storage import filesystems, local_files, renewing, s3_objects, urls
+from mdstorm_backend.storage.credentials import CredentialProvider
 
 #: The keys under which file systems report a file's modification time.
 _TIME_KEYS = ("mtime", "LastModified", "last_modified", "updated", "modificationTime")
+
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+def _repeated_after_expiry(
+    method: Callable[Concatenate[Location, _P], _T],
+) -> Callable[Concatenate[Location, _P], _T]:
+    """Repeat a request once, with new credentials, if the storage refuses them as expired."""
+
+    @wraps(method)
+    def repeated(self: Location, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        if self.credentials is None:
+            return method(self, *args, **kwargs)
+        lease = self.credentials.current()
+        try:
+            return method(self, *args, **kwargs)
+        except CredentialsError as error:
+            if not error.is_expired or self.credentials.renewed(lease) is None:
+                raise
+            return method(self, *args, **kwargs)
+
+    return repeated
 
 
 @dataclass(frozen=True)
@@ -35,11 +61,14 @@ class Location:
         Options for the fsspec file system.
     filesystem : fsspec.AbstractFileSystem or None
         The file system, if not the one that the URL implies.
+    credentials : CredentialProvider or None
+        Where credentials come from, if not from `storage_options` and the environment.
     """
 
     url: str
     storage_options: dict[str, Any] = field(default_factory=dict, repr=False, hash=False)
     filesystem: Any = field(default=None, repr=False)
+    credentials: CredentialProvider | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         urls.check_no_secret_in_url(self.url)
@@ -79,13 +108,14 @@ class Location:
         urls.check_no_secrets(self.storage_options)
         if self.filesystem is not None:
             urls.check_no_secrets(self.filesystem.storage_options)
-        return Location, (self.url, self.storage_options, self.filesystem)
+        return Location, (self.url, self.storage_options, self.filesystem, self.credentials)
 
     @contextmanager
     def _files(self, name: str | None = None) -> Iterator[tuple[Any, str]]:
         """Yield the file system, and the path in it of the directory or of the file `name`."""
         url = self.url if name is None else self.file_url(name)
-        translated = urls.storage_faults(url, self.storage_options)
+        refusal = None if self.credentials is None else self.credentials.refusal
+        translated = urls.storage_faults(url, self.storage_options, refusal)
         fs = None
         try:
             with nullcontext() if self.is_in_file_tree else translated:
@@ -94,7 +124,7 @@ class Location:
         except CredentialsError:
             # fsspec caches file systems with the credentials at their creation: clear the cache, so
             # that credentials set later work.
-            if fs is not None:
+            if fs is not None and self.credentials is None:
                 fs.clear_instance_cache()
             raise
 
@@ -102,6 +132,8 @@ class Location:
         if self.filesystem is not None:
             is_web = self.url.startswith(("http://", "https://"))  # whose paths are URLs
             return self.filesystem, self.url if is_web else self.url.partition("://")[2]
+        if self.credentials is not None:
+            return renewing.open_renewing(self.url, self.storage_options, self.credentials)
         return filesystems.open_filesystem(self.url, self.storage_options)
 
     @property
@@ -132,7 +164,7 @@ class Location:
 
     def child(self, name: str) -> Location:
         """Return the location of the subdirectory `name`."""
-        return Location(self.file_url(name), self.storage_options, self.filesystem)
+        return replace(self, url=self.file_url(name))
 
     def make_directory(self) -> None:
         """Create the directory and its parents, if the storage has directories.
@@ -149,6 +181,7 @@ class Location:
                 raise FileNotFoundError("/Workspace/ is not mounted on this machine")
             fs.makedirs(path, exist_ok=True)
 
+    @_repeated_after_expiry
     def describe(self) -> dict[str, Any] | None:
         """Return fsspec's description of what is at the URL; None if there is nothing."""
         with self._files() as (fs, path):
@@ -159,24 +192,27 @@ class Location:
             except (FileNotFoundError, NotADirectoryError):
                 return None
 
+    @_repeated_after_expiry
     def list_files(self) -> list[tuple[str, dict[str, Any]]]:
         """Return the relative name and fsspec's description of every file below this directory."""
-        # `exists` and `find` alone would report an empty directory if access is denied.
-        described = self.describe()
-        if described is None:
-            return []
-        if described["type"] == "file":
-            return [(".", described)]
         with self._files() as (fs, path):
             root = fs._strip_protocol(path)
             if self.is_in_file_tree:
                 local_files.wait_until_current(path, is_mount=not self.is_local_disk)
-            found = fs.find(root, detail=True)
+            fs.invalidate_cache(root)
+            try:
+                found = fs.find(root, detail=True)
+            except (FileNotFoundError, NotADirectoryError):
+                found = {}
         # Arrow's file systems name files without a leading slash.
         top = f"/{root.lstrip('/')}"
         names = {os.path.relpath(f"/{name.lstrip('/')}", top): name for name in found}
+        if names.keys() <= {"."}:  # a file, or nothing: some storages list nothing if denied
+            described = self.describe()
+            return [(".", described)] if described and described["type"] == "file" else []
         return sorted((name, found[full]) for name, full in names.items())
 
+    @_repeated_after_expiry
     def list_matches(self, pattern: str) -> list[str]:
         """Return the relative names of files and directories that match a pattern, sorted."""
         with self._files(pattern) as (fs, path):
@@ -199,6 +235,7 @@ class Location:
             return False
         return True
 
+    @_repeated_after_expiry
     def stat(self, name: str) -> dict[str, Any]:
         """Return fsspec's description of the file `name`, with at least its ``size`` in bytes."""
         with self._files(name) as (fs, path):
@@ -221,6 +258,7 @@ class Location:
             return str(os.stat(f"{self.path}/{name}").st_mtime_ns)
         return modification_of(self.stat(name))
 
+    @_repeated_after_expiry
     def read(self, name: str) -> local_files.Buffer:
         """Return the content of a file.
 
@@ -243,6 +281,7 @@ class Location:
                 return s3_objects.read_object(fs, path)[0]
             return bytes(fs.cat_file(path))
 
+    @_repeated_after_expiry
     def read_dated(self, name: str) -> tuple[bytes, str]:
         """Return the content and the modification time of a file, in one request where possible.
 
@@ -258,6 +297,7 @@ class Location:
         when = self.modified(name)  # before the content, which may be replaced meanwhile
         return bytes(self.read(name)), when
 
+    @_repeated_after_expiry
     def read_range(self, name: str, start: int, stop: int) -> bytes:
         """Return the bytes `start` to `stop` of a file.
 
@@ -276,6 +316,7 @@ class Location:
             return False
         return s3_objects.is_s3(self.filesystem or filesystems.class_of(self.url, "s3"))
 
+    @_repeated_after_expiry
     def download_known(
         self,
         name: str,
@@ -295,6 +336,7 @@ class Location:
         with self._files(name) as (fs, source):
             s3_objects.download_object(fs, source, path, size, timeout, arrival)
 
+    @_repeated_after_expiry
     def download(self, name: str, path: str) -> None:
         """Copy a file to the local `path` in chunks; an error may leave part of it.
 

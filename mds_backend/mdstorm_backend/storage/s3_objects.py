@@ -348,6 +348,14 @@ class S3Object:
 
     async def _get_signed(self, ranges: Mapping[str, str]) -> Answer | None:
         """Request by the signed URL; return None unless the answer is the content."""
+        is_new = self._url == ""
+        answer = await self._send_signed(ranges)
+        if self._is_refused and not is_new:  # its credentials may have expired since
+            self._url, self._is_refused = "", False
+            answer = await self._send_signed(ranges)
+        return answer
+
+    async def _send_signed(self, ranges: Mapping[str, str]) -> Answer | None:
         from botocore.awsrequest import AWSPreparedRequest, HeadersDict
 
         await self._fs.set_session()

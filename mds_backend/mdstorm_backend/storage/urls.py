@@ -15,7 +15,7 @@ import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from mdstorm_backend import errors
@@ -251,9 +251,33 @@ _LONGEST_TEXT = 300
 _ABSENCES = {"FileNotFoundError", "NoSuchBucket", "NotFound", "ResourceNotFoundError"}
 
 
+#: Texts with which storages refuse credentials that have expired.
+_EXPIRED = (
+    "expiredtoken",
+    "token has expired",
+    "token is expired",
+    "signature not valid in the specified time frame",
+    "signature has expired",
+)
+
+#: Describes a refusal, from the URL and the text of the storage.
+Refusal: TypeAlias = Callable[[str, str], str]
+
+
 @contextmanager
-def storage_faults(url: str, options: dict[str, Any]) -> Iterator[None]:
-    """Translate errors that a storage raises in the block, for a normalised `url`.
+def storage_faults(
+    url: str, options: dict[str, Any], refusal: Refusal | None = None
+) -> Iterator[None]:
+    """Translate errors that a storage raises in the block.
+
+    Parameters
+    ----------
+    url : str
+        A normalised URL.
+    options : dict
+        The options of the file system, whose secrets are hidden.
+    refusal : callable, optional
+        Returns the message if access is denied; by default about the storage's usual credentials.
 
     Raises
     ------
@@ -269,21 +293,26 @@ def storage_faults(url: str, options: dict[str, Any]) -> Iterator[None]:
     except (errors.MDStormError, FileExistsError, IsADirectoryError, NotADirectoryError):
         raise
     except Exception as error:
-        translated = _translate(error, url, options)
+        translated = _translate(error, url, options, refusal or _refusal)
         # An SDK's message may contain the request, which must not reach a log.
         hidden = scrub(str(error), options) != str(error)
         raise translated from (None if hidden else error)
 
 
-def _translate(error: Exception, url: str, options: dict[str, Any]) -> Exception:
+def _translate(error: Exception, url: str, options: dict[str, Any], refusal: Refusal) -> Exception:
     kinds = {kind.__name__ for kind in type(error).__mro__}
     codes = (getattr(error, name, None) for name in ("status_code", "status", "code"))
     status = next((code for code in codes if isinstance(code, int)), None)
     # The first line only: some SDKs append the server's response.
     text = scrub(str(error), options).strip().partition("\n")[0].strip()[:_LONGEST_TEXT]
     text = text or type(error).__name__
-    if kinds & _REFUSALS or status in (401, 403) or any(t in text.lower() for t in _REFUSING_TEXTS):
-        return errors.CredentialsError(_refusal(url, text), url=url)
+    if is_expired := _is_expiry(error, url):
+        text = f"the credentials have expired: {text}"
+    is_refused = kinds & _REFUSALS or status in (401, 403)
+    if is_expired or is_refused or any(t in text.lower() for t in _REFUSING_TEXTS):
+        # Google answers 401 to unknown tokens as well.
+        may_have_expired = is_expired or status == 401
+        return errors.CredentialsError(refusal(url, text), url=url, is_expired=may_have_expired)
     if kinds & _ABSENCES or status == 404:
         says_nothing = url.endswith(text) or text.startswith(("http://", "https://"))
         return FileNotFoundError(f"{url} does not exist" if says_nothing else f"{url}: {text}")
@@ -292,6 +321,15 @@ def _translate(error: Exception, url: str, options: dict[str, Any]) -> Exception
         "the storage options",
         url=url,
     )
+
+
+def _is_expiry(error: Exception, url: str) -> bool:
+    """Whether a storage has refused credentials because they have expired."""
+    text = str(error).lower()
+    if OBJECT_STORES.get(scheme_of(url)) == "s3" and text.endswith("bad request"):
+        # The answer to HEAD has no code, and requests that botocore makes are well-formed.
+        return getattr(error, "errno", None) == errno.EINVAL
+    return any(sign in text for sign in _EXPIRED)
 
 
 def _refusal(url: str, text: str) -> str:

@@ -278,7 +278,7 @@ class _Paths:
         directory, name = self._table, self.relative(path)
         if "://" in name:
             url, _, name = name.rpartition("/")
-            directory = Location(url, directory.storage_options, directory.filesystem)
+            directory = replace(directory, url=url)
         return bytes(directory.read(name))
 
 

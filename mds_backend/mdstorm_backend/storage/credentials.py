@@ -1,0 +1,167 @@
+"""Credentials that expire, and their renewal.
+
+A `CredentialProvider` names credentials and obtains them. It holds no secrets, so that it can be
+pickled, compared and printed. The credentials themselves, a `Lease`, are kept once per process, for
+all threads and all copies of the provider.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import inf
+from random import uniform
+from typing import Any
+
+from mdstorm_backend.errors import MDStormError
+
+_logger = logging.getLogger(__name__)
+
+#: A lease is renewed when this share of its lifetime is left, but not earlier than these seconds
+#: before its end.
+_MARGIN, _LONGEST_MARGIN = 1 / 4, 300.0
+#: Parts of the margin, of which one is drawn: processes that start together do not renew together.
+_JITTER = (0.6, 1.0)
+#: Shares of the lifetime, and seconds, that a lease must be old before a refusal counts as expiry.
+_YOUNGEST, _LONGEST_YOUTH = 1 / 4, 60.0
+
+
+@dataclass(frozen=True)
+class Lease:
+    """Credentials for one prefix of a storage, until they expire.
+
+    Attributes
+    ----------
+    options : mapping of str to value
+        Options of the fsspec file system: the credentials, and how to reach the storage.
+    expires : float
+        When the credentials end, in Unix seconds; infinity if that is not known.
+    begins : float
+        When they were obtained, by the clock of this machine.
+    """
+
+    options: Mapping[str, Any] = field(repr=False)
+    expires: float = inf
+    begins: float = field(default_factory=time.time)
+
+    @property
+    def lifetime(self) -> float:
+        """Seconds from the request to the end; infinite if the clocks cannot agree about it."""
+        seconds = self.expires - self.begins
+        return seconds if seconds > 0 else inf
+
+
+class CredentialProvider(ABC):
+    """Obtains credentials, again and again. Its attributes are no secrets; it is hashable."""
+
+    @abstractmethod
+    def fetch(self) -> Lease:
+        """Obtain new credentials.
+
+        Raises
+        ------
+        CredentialsError, StorageError
+            If they are refused, or whoever gives them out fails.
+        """
+
+    def refusal(self, url: str, text: str) -> str:
+        """Return the message for a storage that denies access; `text` is its answer."""
+        return (
+            f"{url}: the storage denies access ({text}) with the credentials of {self}. They are "
+            "for one directory, and missing files are refused as well: check that the table is "
+            "complete, and that the clock of this machine is right"
+        )
+
+    def current(self) -> Lease:
+        """Return credentials that are valid now; obtain them if needed.
+
+        Threads that ask at the same time wait for one request. Near the end of a lease, one thread
+        renews it, while the others still use it.
+        """
+        return _lessee(self).current()
+
+    def renewed(self, refused: Lease) -> Lease | None:
+        """Return other credentials than those that a storage has refused as expired.
+
+        None if they are too new to have expired.
+        """
+        return _lessee(self).renewed(refused)
+
+
+class _Lessee:
+    """The current lease of a provider in this process."""
+
+    def __init__(self, provider: CredentialProvider) -> None:
+        self._provider = provider
+        self._lease: Lease | None = None
+        self._renew_at = -inf
+        self.lock = threading.Lock()
+
+    def current(self) -> Lease:
+        lease = self._lease
+        if lease is not None and time.time() < self._renew_at:
+            return lease
+        is_valid = lease is not None and time.time() < lease.begins + lease.lifetime
+        if not self.lock.acquire(blocking=not is_valid):
+            assert lease is not None
+            return lease  # another thread renews it
+        try:
+            if lease is not self._lease and self._lease is not None:
+                return self._lease  # another thread has renewed it
+            return self._fetched(lease if is_valid else None)
+        finally:
+            self.lock.release()
+
+    def renewed(self, refused: Lease) -> Lease | None:
+        with self.lock:
+            if self._lease is not None and self._lease is not refused:
+                return self._lease
+            if time.time() - refused.begins < min(refused.lifetime * _YOUNGEST, _LONGEST_YOUTH):
+                return None
+            return self._fetched(None)
+
+    def _fetched(self, fallback: Lease | None) -> Lease:
+        """Obtain a lease; if that fails, return the fallback, which is still valid."""
+        try:
+            lease = self._provider.fetch()
+        except MDStormError as error:
+            if fallback is None:
+                raise
+            left = fallback.begins + fallback.lifetime - time.time()
+            _logger.warning(
+                "%s: credentials were not renewed (%s). They are valid for another %.0f s, and the "
+                "renewal is repeated",
+                self._provider,
+                error,
+                left,
+            )
+            self._renew_at = time.time() + left / 2
+            return fallback
+        margin = min(lease.lifetime * _MARGIN, _LONGEST_MARGIN) * uniform(*_JITTER)
+        self._lease, self._renew_at = lease, lease.begins + lease.lifetime - margin
+        return lease
+
+
+_lessees: dict[CredentialProvider, _Lessee] = {}
+_lessees_lock = threading.Lock()
+
+
+def _lessee(provider: CredentialProvider) -> _Lessee:
+    with _lessees_lock:
+        return _lessees.setdefault(provider, _Lessee(provider))
+
+
+def _after_fork() -> None:
+    """Replace locks in a forked child: a thread of the parent may have held them."""
+    global _lessees_lock
+    _lessees_lock = threading.Lock()
+    for lessee in _lessees.values():
+        lessee.lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,147 @@
+"""Open file systems whose credentials are renewed while they are in use.
+
+The clients of S3, Azure and Google Cloud Storage ask an object for credentials when they sign a
+request. Here these objects ask a `CredentialProvider`. No credentials of the environment are used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from datetime import datetime, timezone
+from math import isinf
+from typing import Any
+
+from mdstorm_backend.errors import UnsupportedURLError
+from mdstorm_backend.storage import filesystems, urls
+from mdstorm_backend.storage.credentials import CredentialProvider, Lease
+from mdstorm_backend.storage.s3_objects import CONNECTIONS
+
+#: Options of a lease that are credentials, and not how to reach the storage.
+_SECRETS = ("key", "secret", "token", "sas_token", "aad_token")
+#: By process, store, provider and options.
+_opened: dict[tuple[int, str, CredentialProvider, str], Any] = {}
+
+
+def open_renewing(
+    url: str, options: dict[str, Any], provider: CredentialProvider
+) -> tuple[Any, str]:
+    """Return a file system for a normalised URL of an object store, and the path in it.
+
+    Parameters
+    ----------
+    url : str
+        A URL below the prefix that the credentials are for.
+    options : dict
+        Further options of the fsspec file system, such as an endpoint.
+    provider : CredentialProvider
+        Obtains the credentials, first of all here: not in the event loop of the file system.
+
+    Raises
+    ------
+    UnsupportedURLError
+        If the storage has no such credentials.
+    """
+    from fsspec.utils import tokenize
+
+    lease, scheme = provider.current(), urls.scheme_of(url)
+    store = urls.OBJECT_STORES.get(scheme, "")
+    if store not in _OPENERS:
+        raise UnsupportedURLError(
+            f"{url} is not on S3, Azure or Google Cloud Storage, so {provider} cannot open it: "
+            "read the table with Spark"
+        )
+    kind = filesystems.class_of(url, scheme)
+    how = {name: value for name, value in lease.options.items() if name not in _SECRETS}
+    options = {**kind._get_kwargs_from_urls(url), **how, **options}
+    place = (os.getpid(), store, provider, tokenize(options))
+    fs = _opened.get(place)
+    if fs is None:
+        fs = _opened[place] = _OPENERS[store](kind, options, provider, lease)
+        urls.check_reachable(fs)
+    return fs, fs._strip_protocol(url)
+
+
+def _open_s3(kind: Any, options: dict[str, Any], provider: CredentialProvider, lease: Lease) -> Any:
+    from aiobotocore.credentials import AioCredentials
+    from aiobotocore.session import AioSession
+    from botocore.credentials import ReadOnlyCredentials
+
+    class Renewed(AioCredentials):  # type: ignore[misc]
+        async def get_frozen_credentials(self) -> Any:
+            found = (await asyncio.to_thread(provider.current)).options
+            return ReadOnlyCredentials(found["key"], found["secret"], found["token"])
+
+    class Renewing:
+        async def load_credentials(self) -> Any:
+            return Renewed("", "")
+
+    session = AioSession()
+    session.register_component("credential_provider", Renewing())
+    configured = {"max_pool_connections": CONNECTIONS, **options.get("config_kwargs", {})}
+    nothing = {"key": None, "secret": None, "token": None, "anon": False}
+    given = {**options, **nothing, "config_kwargs": configured, "session": session}
+    return kind(**given, skip_instance_cache=True)
+
+
+def _open_azure(
+    kind: Any, options: dict[str, Any], provider: CredentialProvider, lease: Lease
+) -> Any:
+    from azure.core.credentials import AccessToken, AzureSasCredential
+
+    class Signature(AzureSasCredential):
+        @property
+        def signature(self) -> str:
+            return str(provider.current().options["sas_token"])
+
+    class Token:
+        async def get_token(self, *_: str, **__: Any) -> AccessToken:
+            found = await asyncio.to_thread(provider.current)
+            return AccessToken(found.options["aad_token"], int(min(found.expires, 1 << 40)))
+
+        async def close(self) -> None:
+            """Do nothing: there is no connection."""
+
+        async def __aenter__(self) -> Token:
+            return self
+
+        async def __aexit__(self, *_: object) -> None:
+            """Do nothing."""
+
+    credential = Signature("renewed") if "sas_token" in lease.options else Token()
+    fs = kind(**options, credential=credential, anon=False, skip_instance_cache=True)
+    if fs.connection_string is not None:  # of the environment
+        fs.connection_string = None
+        fs.do_connect()
+    return fs
+
+
+def _open_google(
+    kind: Any, options: dict[str, Any], provider: CredentialProvider, lease: Lease
+) -> Any:
+    from google.oauth2.credentials import Credentials
+
+    class Renewed(Credentials):
+        def refresh(self, request: Any) -> None:
+            found = provider.current()
+            self.token, self.expiry = str(found.options["token"]), _naive(found.expires)
+
+    begin: Any = Renewed
+    token = begin(str(lease.options["token"]), expiry=_naive(lease.expires))
+    return kind(**options, token=token, skip_instance_cache=True)
+
+
+def _naive(seconds: float) -> datetime | None:
+    """Return a time in UTC, as Google's library takes it; None for no end."""
+    if isinf(seconds) or seconds < time.time():
+        return None
+    return datetime.fromtimestamp(seconds, timezone.utc).replace(tzinfo=None)
+
+
+_OPENERS: dict[str, Callable[[Any, dict[str, Any], CredentialProvider, Lease], Any]] = {
+    "s3": _open_s3,
+    "azure": _open_azure,
+    "gcs": _open_google,
+}

@@ -1,0 +1,224 @@
+"""Credentials that expire are renewed: once per process and lifetime, and never pickled."""
+
+import logging
+import os
+import pickle
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pytest
+from tests.servers.s3 import BUCKET, S3Server
+from tests.servers.vending import MARK, GuardedS3
+
+from mdstorm_backend import errors
+from mdstorm_backend.storage import Location
+from mdstorm_backend.storage import credentials as renewal
+from mdstorm_backend.storage.credentials import CredentialProvider, Lease
+
+PREFIX = "vended/table/"
+
+
+@dataclass(frozen=True)
+class Vendor(CredentialProvider):
+    """Hands out tokens of a guard."""
+
+    name: str
+    seconds: float = 3600.0
+    guard: ClassVar[GuardedS3]
+    failing: ClassVar[bool] = False
+
+    def fetch(self) -> Lease:
+        if self.failing:
+            raise errors.StorageError("the catalog is down")
+        token = self.guard.hand_out(PREFIX, self.seconds)
+        return Lease({**token.keys(), "endpoint_url": self.guard.url}, token.expires)
+
+
+@pytest.fixture(scope="module")
+def guard(started_s3: S3Server) -> Iterator[GuardedS3]:
+    with closing(GuardedS3(started_s3)) as found:
+        yield found
+
+
+@pytest.fixture
+def place(
+    guard: GuardedS3, s3: S3Server, monkeypatch: pytest.MonkeyPatch, fresh_filesystems: None
+) -> Location:
+    """A directory with one file, whose environment has keys that the guard does not know."""
+    guard.reset()
+    Vendor.guard, Vendor.failing = guard, False
+    monkeypatch.setattr(renewal, "_lessees", {})
+    Location.of(f"s3://{BUCKET}/{PREFIX}", {"endpoint_url": s3.url}).write("a", [b"content"])
+    monkeypatch.setenv("AWS_ENDPOINT_URL", guard.url)
+    return Location(f"s3://{BUCKET}/{PREFIX.rstrip('/')}", credentials=Vendor("t"))
+
+
+class Clock:
+    """The time of `renewal`, which a test moves."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = time.time()
+        monkeypatch.setattr(renewal.time, "time", lambda: self.now)
+
+
+def test_location_reads_with_credentials_of_its_provider(place: Location, guard: GuardedS3) -> None:
+    assert place.read("a") == b"content"
+    assert [name for name, _ in place.list_files()] == ["a"]
+    assert place.read_range("a", 2, 4) == b"nt"
+    assert place.stat("a")["size"] == 7
+    assert len(guard.handed_out) == 1
+    with pytest.raises(errors.CredentialsError, match=r"the credentials of Vendor.*one directory"):
+        place.read("missing")
+    with pytest.raises(errors.CredentialsError, match="Vendor"):
+        Location(f"s3://{BUCKET}/other", credentials=Vendor("t")).read("a")
+    assert len(guard.handed_out) == 1
+
+
+def test_request_that_fails_by_expiry_is_repeated_once(
+    place: Location, guard: GuardedS3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server ends the token early, as after a change of clocks."""
+    reads: list[Any] = [
+        lambda: place.read("a"),
+        lambda: place.stat("a"),
+        place.list_files,
+        lambda: place.read_range("a", 0, 2),
+    ]
+    clock = Clock(monkeypatch)
+    for read in reads:
+        read()
+        clock.now += 120
+        last = guard.handed_out[-1]
+        guard.handed_out[-1] = type(last)(last.prefix, 0.0, last.key, last.secret, last.session)
+        before = len(guard.handed_out)
+        assert read()
+        assert len(guard.handed_out) == before + 1
+    assert guard.expired >= len(reads)
+
+
+def test_new_credentials_that_are_refused_as_expired_are_an_error(
+    place: Location, guard: GuardedS3
+) -> None:
+    place = Location(place.url, credentials=Vendor("short", seconds=-5))
+    for read in (lambda: place.read("a"), lambda: place.stat("a")):
+        with pytest.raises(errors.CredentialsError, match="the credentials have expired") as caught:
+            read()
+        assert caught.value.is_expired
+        assert "Vendor(name='short'" in str(caught.value)
+
+
+def test_threads_share_one_request_and_renew_before_the_end(
+    place: Location, guard: GuardedS3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(monkeypatch)
+    provider = Vendor("t")
+    begin = threading.Barrier(8)
+
+    def ask() -> None:
+        begin.wait()
+        for _ in range(50):
+            pickle.loads(pickle.dumps(provider)).current()  # noqa: S301
+
+    for lifetimes in range(1, 4):
+        threads = [threading.Thread(target=ask) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(guard.handed_out) == lifetimes
+        clock.now += 3600 - 60  # of the five minutes before the end, a part is drawn at random
+    clock.now -= 3600 - 60 - 3299
+    assert provider.current().options["key"] == guard.handed_out[-1].key
+    assert guard.expired == 0
+
+
+def test_failed_renewal_is_logged_and_the_old_credentials_are_used_to_their_end(
+    place: Location, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock, provider = Clock(monkeypatch), Vendor("t")
+    first = provider.current()
+    clock.now += 3590
+    monkeypatch.setattr(Vendor, "failing", True)
+    with caplog.at_level(logging.WARNING):
+        assert provider.current() is first
+    assert "credentials were not renewed (the catalog is down)" in caplog.text
+    assert provider.current() is first
+    clock.now += 20
+    with pytest.raises(errors.StorageError, match="the catalog is down"):
+        provider.current()
+    monkeypatch.setattr(Vendor, "failing", False)
+    assert provider.current() is not first
+
+
+def test_forked_child_uses_the_credentials_of_its_parent(place: Location, guard: GuardedS3) -> None:
+    place.read("a")
+    provider = place.credentials
+    assert provider is not None
+    held = threading.Event()
+    done = threading.Event()
+
+    def hold() -> None:
+        with renewal._lessee(provider).lock, renewal._lessees_lock:
+            held.set()
+            done.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if provider.renewed(provider.current()) is None else 1)
+    done.set()
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0
+    assert len(guard.handed_out) == 1
+
+
+def test_pickles_and_texts_hold_no_secret(place: Location) -> None:
+    place.read("a")
+    found = pickle.dumps(place)
+    assert pickle.loads(found) == place  # noqa: S301
+    lease = place.credentials and place.credentials.current()
+    assert MARK not in f"{found!r}{place!r}{lease!r}{place.credentials!r}"
+
+
+def test_clock_that_is_ahead_uses_credentials_until_they_are_refused(
+    place: Location, guard: GuardedS3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(monkeypatch)
+    clock.now += 7200
+    for _ in range(3):
+        assert place.read("a") == b"content"
+    assert len(guard.handed_out) == 1
+
+
+def test_credentials_of_the_environment_are_picked_up(
+    place: Location, guard: GuardedS3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", guard.url)
+    location = Location.of(place.url, {"endpoint_url": guard.url})
+    names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+
+    def set_token(seconds: float) -> None:
+        for name, value in zip(names, guard.hand_out(PREFIX, seconds).keys().values(), strict=True):
+            monkeypatch.setenv(name, value)
+
+    set_token(-1)
+    for read in (lambda: location.read("a"), lambda: location.stat("a")):
+        with pytest.raises(errors.CredentialsError, match="the credentials have expired") as caught:
+            read()
+        assert "set: AWS_ACCESS_KEY_ID" in str(caught.value)
+        assert MARK not in str(caught.value)
+    set_token(3600)
+    assert location.read("a") == b"content"
+    # Without an error in between: another token for the next request.
+    set_token(3600)
+    guard.handed_out[-2] = guard.handed_out[-1]
+    assert location.stat("a")["size"] == 7
+    set_token(-1)
+    with pytest.raises(errors.CredentialsError, match="have expired"):
+        location.stat("a")

@@ -1,0 +1,101 @@
+"""S3 that accepts only session tokens that were handed out, for their prefix and their time.
+
+As S3 does: an expired token is 400, to HEAD without a code; what is outside of the prefix is 403,
+and so is a missing key, which the token does not allow to be told from one that is forbidden.
+"""
+
+import secrets
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qs, unquote
+
+from tests.servers.http import Server, StartResponse, WSGIEnvironment, respond
+from tests.servers.s3 import BUCKET, S3Server
+
+#: In every secret that is handed out, so that a test can look for them all.
+MARK = "vended-secret"
+
+
+@dataclass(frozen=True)
+class Token:
+    """What is handed out for a prefix, which ends with a slash."""
+
+    prefix: str
+    expires: float
+    key: str
+    secret: str
+    session: str
+
+    def keys(self) -> dict[str, str]:
+        """As options of s3fs."""
+        return {"key": self.key, "secret": self.secret, "token": self.session}
+
+
+class GuardedS3(Server):
+    """A guard in front of moto's server.
+
+    Attributes
+    ----------
+    handed_out : list of Token
+        In the order of the requests.
+    expired : int
+        Requests that were refused because their token had expired.
+    outside : list of str
+        Paths that were refused because they are outside of the token's prefix.
+    """
+
+    def __init__(self, behind: S3Server) -> None:
+        self._behind = behind
+        self._lock = threading.Lock()
+        self.clear()
+        super().__init__(self._guard)
+
+    def clear(self) -> None:
+        self.handed_out: list[Token] = []
+        self.expired = 0
+        self.outside: list[str] = []
+
+    def reset(self) -> None:
+        super().reset()
+        self.clear()
+
+    def hand_out(self, prefix: str, seconds: float) -> Token:
+        """Make a token for a prefix of the bucket, which ends with a slash."""
+        parts = [f"{MARK}-{secrets.token_hex(8)}" for _ in range(3)]
+        token = Token(prefix, time.time() + seconds, *parts)
+        with self._lock:
+            self.handed_out.append(token)
+        return token
+
+    def _guard(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+        method, path = environ["REQUEST_METHOD"], unquote(environ["PATH_INFO"])
+        if method == "HEAD" and path.strip("/") == BUCKET:  # anyone may ask for the region
+            return self._behind.app(environ, start)
+        query = parse_qs(environ.get("QUERY_STRING", ""))
+        given = (
+            environ.get("HTTP_X_AMZ_SECURITY_TOKEN") or query.get("X-Amz-Security-Token", [""])[0]
+        )
+        token = next((one for one in self.handed_out if one.session == given), None)
+        if token is None:
+            return _refuse(method, "403 Forbidden", "InvalidAccessKeyId")(environ, start)
+        if time.time() > token.expires:
+            self.expired += 1
+            return _refuse(method, "400 Bad Request", "ExpiredToken")(environ, start)
+        key = path.removeprefix(f"/{BUCKET}").lstrip("/")
+        wanted = key or query.get("prefix", [""])[0]
+        if not f"{wanted}/".startswith(token.prefix):
+            self.outside.append(wanted)
+            return _refuse(method, "403 Forbidden", "AccessDenied")(environ, start)
+        if key and key not in self._behind._keys:
+            return _refuse(method, "403 Forbidden", "AccessDenied")(environ, start)
+        return self._behind.app(environ, start)
+
+
+def _refuse(method: str, status: str, code: str) -> Any:
+    text = {"ExpiredToken": "The provided token has expired."}.get(code, "Access Denied")
+    body = f"<Error><Code>{code}</Code><Message>{text}</Message></Error>".encode()
+    content = b"" if method == "HEAD" else body
+    return respond(status, content, ("Content-Type", "application/xml"))
