@@ -20,11 +20,12 @@ from mdstorm._datasets.sources import open_stored
 from mdstorm.unischema import Unischema
 from mdstorm_backend import convert as engine
 from mdstorm_backend import format as mds
+from mdstorm_backend.catalogs import table_name
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.parquet import ParquetDataset, is_hidden, open_parquet
 from mdstorm_backend.spark import materialize, spark_url
 from mdstorm_backend.storage import Location
-from mdstorm_backend.tables import AsOf, check_no_table_name
+from mdstorm_backend.tables import AsOf
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -142,16 +143,15 @@ def convert(
     mds.check_float_dtype(dtype)
     mds.check_decimals(decimals)
     target = Location.of(os.fspath(url), storage_options)
-    if isinstance(source, str) and not os.path.exists(source):
-        check_no_table_name(source)
-    origin = Location.of(source, storage_options)
-    if f"{target.url}/".startswith(f"{origin.url}/") or origin.url.startswith(f"{target.url}/"):
+    name = table_name(source)
+    given = Location.of(source, storage_options).url if name is None else name.url
+    if f"{target.url}/".startswith(f"{given}/") or given.startswith(f"{target.url}/"):
         raise errors.InvalidArgumentError(
             f"{target.url} is, holds, or is inside what you convert: choose another directory"
         )
     as_of = AsOf(version, timestamp)
     parquet = open_parquet(
-        origin.url, storage_options=storage_options, as_of=as_of, keep_row_groups=True
+        given, storage_options=storage_options, as_of=as_of, keep_row_groups=True
     )
     if spark is not None:
         _check_for_spark(parquet, keep_row_groups)
@@ -170,7 +170,7 @@ def convert(
         "overwrite": overwrite,
     }
     if spark is not None:
-        frame = _read_by_spark(spark, origin.url, parquet, names)
+        frame = _read_by_spark(spark, given, parquet, names)
         return materialize(frame, target.url, progress=progress is not False, **options)
     return engine.convert_parquet(
         parquet,

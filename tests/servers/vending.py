@@ -1,7 +1,7 @@
 """S3 that accepts only session tokens that were handed out, for their prefix and their time.
 
-As S3 does: an expired token is 400, to HEAD without a code; what is outside of the prefix is 403,
-and so is a missing key, which the token does not allow to be told from one that is forbidden.
+As S3 does: an expired token is 400, to HEAD without a code; what is outside of the prefix is 403.
+A missing key is 403 as well, unless the token allows listings of the whole bucket.
 """
 
 import secrets
@@ -43,6 +43,8 @@ class GuardedS3(Server):
         In the order of the requests.
     expired : int
         Requests that were refused because their token had expired.
+    shows_missing : bool
+        Whether missing keys are 404.
     outside : list of str
         Paths that were refused because they are outside of the token's prefix.
     """
@@ -55,7 +57,7 @@ class GuardedS3(Server):
 
     def clear(self) -> None:
         self.handed_out: list[Token] = []
-        self.expired = 0
+        self.expired, self.shows_missing = 0, True
         self.outside: list[str] = []
 
     def reset(self) -> None:
@@ -89,7 +91,7 @@ class GuardedS3(Server):
         if not f"{wanted}/".startswith(token.prefix):
             self.outside.append(wanted)
             return _refuse(method, "403 Forbidden", "AccessDenied")(environ, start)
-        if key and key not in self._behind._keys:
+        if key and key not in self._behind._keys and not self.shows_missing:
             return _refuse(method, "403 Forbidden", "AccessDenied")(environ, start)
         return self._behind.app(environ, start)
 

@@ -16,13 +16,14 @@ from mdstorm._datasets.field_decoders import schema_with_floats
 from mdstorm._datasets.petastorm_metadata import row_group_counts
 from mdstorm.unischema import Unischema, infer_unischema
 from mdstorm_backend.base import cached_property, warn_user
+from mdstorm_backend.catalogs import table_name
 from mdstorm_backend.datasets import Dataset, open_dataset
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.format import EXTENSIONS, INDEX_NAME, become_floats
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.read import SampleSource
 from mdstorm_backend.storage import Location, has_scheme, normalize_url, open_filesystem, url_of
-from mdstorm_backend.tables import AsOf, check_as_of, check_no_table_name
+from mdstorm_backend.tables import AsOf, check_as_of
 
 #: What makes a pattern of a path.
 _PATTERN = frozenset("*?[")
@@ -186,8 +187,7 @@ def checked_urls(urls: Any) -> Any:
     """
     several = [checked_url(url) for url in (urls if isinstance(urls, list) else [urls])]
     for url in several:
-        check_no_table_name(url)
-        if not has_scheme(url):
+        if not has_scheme(url) and table_name(url) is None:
             raise errors.InvalidArgumentError(scheme_less(url, "dataset"))
     if len({(urlparse(url).scheme, urlparse(url).netloc) for url in several}) > 1:
         raise errors.InvalidArgumentError(
@@ -222,7 +222,8 @@ def scheme_less(path: str, what: str) -> str:
 
 
 def _is_mds(url: str, storage_options: dict[str, Any] | None) -> bool:
-    return Location.of(url, storage_options).exists(INDEX_NAME)
+    """Whether there is an MDS dataset; a catalog names none, and answers no such question."""
+    return table_name(url) is None and Location.of(url, storage_options).exists(INDEX_NAME)
 
 
 class Piece(NamedTuple):

@@ -17,12 +17,13 @@ from mdstorm._spark import copies
 from mdstorm._spark.converter import SparkDatasetConverter
 from mdstorm_backend import spark as jobs
 from mdstorm_backend.base import check_flag, check_mapping, check_text, suggests_keywords
+from mdstorm_backend.catalogs import table_name
 from mdstorm_backend.convert import materialize_staged
 from mdstorm_backend.datasets import Dataset, open_dataset
 from mdstorm_backend.format import become_floats, check_decimals, check_float_dtype, plan_types
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.storage import Location, url_of
-from mdstorm_backend.tables import AsOf, check_no_table_name
+from mdstorm_backend.tables import AsOf
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -231,13 +232,13 @@ def _converter_of_path(
     path: str, decimals: str | None, as_of: AsOf, storage_options: dict[str, Any] | None
 ) -> SparkDatasetConverter:
     """Return a converter over existing data."""
-    if not os.path.exists(path):
-        check_no_table_name(path)
-    url = databricks_path(path)
+    name = table_name(path)
+    url = databricks_path(path) if name is None else name.url
     dataset = open_stored(url, storage_options=storage_options, as_of=as_of)
     version = dataset.table_version if isinstance(dataset, ParquetDataset) else None
     converter = _converter(url, dataset, decimals)
-    if version is not None:  # not its files, in which some rows are dead
+    # Not the files of a table: some of their rows are dead, or only its name has credentials.
+    if version is not None or name is not None:
         converter.file_urls = [dataset.url]
     converter._mdstorm_version = version
     converter._mdstorm_storage_options = storage_options

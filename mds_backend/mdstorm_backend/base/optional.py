@@ -19,7 +19,10 @@ from mdstorm_backend.errors import MissingDependencyError
 #: Module → what needs it, and the extra that installs it. pandas has none: the extra for Spark
 #: would install pyspark where Databricks has its own.
 _EXTRAS = {
-    "databricks.sdk": ("Unity Catalog volumes and dbfs: paths without a mount", "databricks"),
+    "databricks.sdk": (
+        "Tables by name, Unity Catalog volumes and dbfs: paths without a mount",
+        "databricks",
+    ),
     "PIL": ("Images", "images"),
     "deltalake": ("Delta tables", "delta"),
     "lightning.pytorch": ("mdstorm.lightning's data modules", ""),

@@ -14,6 +14,7 @@ from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.recorder import count
 from mdstorm_backend.cache import CacheOptions, ShardFiles, read_index, shard_files
 from mdstorm_backend.cache.dataset_files import DirectFiles
+from mdstorm_backend.catalogs import check_no_table_name
 from mdstorm_backend.datasets.sample_dataset import SampleDataset
 from mdstorm_backend.display import Description, counted, human_bytes, shown_place
 from mdstorm_backend.errors import CorruptDatasetError, MDStormError
@@ -76,6 +77,7 @@ def open_dataset(
     >>> [batch["x"].tolist() for batch in dataset.batches(10)]
     [[7]]
     """
+    check_no_table_name(url)
     location = Location.of(url, storage_options)
     data, written = read_index(location, cache)
     return Dataset(

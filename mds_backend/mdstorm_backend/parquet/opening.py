@@ -21,6 +21,7 @@ import pyarrow as pa
 from mdstorm_backend import errors
 from mdstorm_backend.base import map_files
 from mdstorm_backend.cache import CacheOptions
+from mdstorm_backend.catalogs import CatalogTable, find_table, table_name
 from mdstorm_backend.parquet import columns, footers
 from mdstorm_backend.parquet.parquet_dataset import ParquetDataset
 from mdstorm_backend.storage import Location, modification_of
@@ -56,9 +57,9 @@ def open_parquet(
     urls : str or sequence of str
         A directory, whose files at any depth are read in the order of their paths, and whose Hive
         partitions become columns; the metadata file of an Iceberg table; a Parquet file; a pattern
-        with ``*``, ``?`` or ``[…]``; or a list of these, read in that order without partition
-        columns. Files and directories whose names begin with ``_`` or ``.`` are ignored. Each is a
-        URL or a local path.
+        with ``*``, ``?`` or ``[…]``; the name of a table in Unity Catalog; or a list of files and
+        directories, read in that order without partition columns. Files and directories whose names
+        begin with ``_`` or ``.`` are ignored. Each is a URL or a local path.
     storage_options : dict, optional
         Options of the fsspec file system.
     filesystem : fsspec or pyarrow file system, optional
@@ -90,16 +91,52 @@ def open_parquet(
     CredentialsError, StorageError
         If the storage denies access or fails.
     """
+    one = urls if isinstance(urls, str) or len(urls) != 1 else urls[0]
+    named = find_table(one, storage_options, filesystem)
+    if named is not None:
+        return _open_named(named, as_of, cache, keep_row_groups=keep_row_groups)
     locations = _locate(urls, storage_options, filesystem)
-    if len(locations) == 1 and (table := layouts.open_table(locations[0], as_of)) is not None:
-        return _open_table(locations[0], table, cache, keep_row_groups=keep_row_groups)
     url = ", ".join(location.url for location in locations[:3])
     if len(locations) > 3:
         url += f" and {len(locations) - 3} others"
+    table = layouts.open_table(locations[0], as_of) if len(locations) == 1 else None
+    if table is not None:
+        return _open_table(url, table, cache, keep_row_groups=keep_row_groups)
     snapshot.check_as_of(as_of, url)
     location, files, is_directory = _find_files(locations, check=not may_be_unfinished)
+    names = None if is_directory else [file.name for file in files]
+    layouts.check_no_part_of_a_table(url, location, names)
+    return _open_files(url, location, files, cache, is_directory=is_directory)
+
+
+#: TensorFlow's AutoGraph does not rewrite functions with this attribute. Readers may be opened
+#: inside its functions, and rewritten code takes hundreds of times as long.
+open_parquet.autograph_info__ = None  # type: ignore[attr-defined]
+
+
+def _open_named(
+    named: CatalogTable, as_of: AsOf | None, cache: CacheOptions | None, *, keep_row_groups: bool
+) -> ParquetDataset:
+    """Open a table of a catalog, whose URL stays its name; for errors see `open_parquet`."""
+    url, location = named.name.url, named.location
+    table = layouts.open_named(named, as_of)
+    if table is not None:
+        return _open_table(url, table, cache, keep_row_groups=keep_row_groups)
+    snapshot.check_as_of(as_of, url)
+    files = _infos(location, _files_in(location, check=True))
+    return _open_files(url, location, files, cache, is_directory=True)
+
+
+def _open_files(
+    url: str,
+    location: Location,
+    files: tuple[footers.ParquetFileInfo, ...],
+    cache: CacheOptions | None,
+    *,
+    is_directory: bool,
+) -> ParquetDataset:
+    """Open Parquet files that are not a table; for errors see `open_parquet`."""
     names = [file.name for file in files]
-    layouts.check_no_part_of_a_table(url, location, None if is_directory else names)
     found = footers.read_footers(location, files, cache or CacheOptions())
     _check_not_of_iceberg(url, found)
     # Only in a single directory, names of directories are columns.
@@ -134,11 +171,6 @@ def open_parquet(
     )
 
 
-#: TensorFlow's AutoGraph does not rewrite functions with this attribute. Readers may be opened
-#: inside its functions, and rewritten code takes hundreds of times as long.
-open_parquet.autograph_info__ = None  # type: ignore[attr-defined]
-
-
 def has_same_files(dataset: ParquetDataset) -> bool:
     """Whether the dataset still has the files that it had when it was opened.
 
@@ -163,6 +195,10 @@ def _locate(
         raise errors.InvalidArgumentError("dataset url list must be non-empty.")
     if not all(isinstance(url, str) for url in given):
         raise errors.ArgumentTypeError(f"URLs of Parquet files must be strings, found {given!r}")
+    if names := [url for url in given if table_name(url) is not None]:
+        raise errors.InvalidArgumentError(
+            f"{names[0]!r} is the name of a table, and tables are read one at a time: pass it alone"
+        )
     locations = [Location.of(url, storage_options, filesystem) for url in given]
     _check_one_storage(locations)
     return locations
@@ -196,12 +232,19 @@ def _find_files(
     is_directory = len(locations) == 1 and behind[0][1]
     urls = [url for url, _ in found]
     base = locations[0] if is_directory else _common_directory(urls, locations[0])
+    return base, _infos(base, found), is_directory
+
+
+def _infos(
+    base: Location, found: Sequence[tuple[str, dict[str, Any]]]
+) -> tuple[footers.ParquetFileInfo, ...]:
+    """Return files below a directory, from their URLs and fsspec's descriptions."""
     infos = []
     for url, info in found:
         tags = [str(info[key]) for key in _TAGS if info.get(key)]
         identity = " ".join([modification_of(info), *tags]).strip()
         infos.append(footers.ParquetFileInfo(url[len(base.url) + 1 :], int(info["size"]), identity))
-    return base, tuple(infos), is_directory
+    return tuple(infos)
 
 
 def _behind(location: Location, *, check: bool) -> tuple[list[tuple[str, dict[str, Any]]], bool]:
@@ -209,10 +252,7 @@ def _behind(location: Location, *, check: bool) -> tuple[list[tuple[str, dict[st
     url, info = location.url, location.describe()
     is_directory = info is not None and info["type"] == "directory"
     if is_directory:
-        listed = location.list_files()
-        if check:
-            layouts.check_layout(location, [name for name, _ in listed])
-        files = [(location.file_url(name), info) for name, info in listed if not is_hidden(name)]
+        files = _files_in(location, check=check)
     elif info is not None:
         files = [(url, info)]
     elif _PATTERN.search(url):
@@ -223,13 +263,27 @@ def _behind(location: Location, *, check: bool) -> tuple[list[tuple[str, dict[st
             "path): check the URL, and whether this machine sees the storage",
             url=url,
         )
+    _check_not_empty(url, files)
+    return files, is_directory
+
+
+def _files_in(location: Location, *, check: bool) -> list[tuple[str, dict[str, Any]]]:
+    """Return the files in a directory, at least one; with `check`, apply `check_layout`."""
+    listed = location.list_files()
+    if check:
+        layouts.check_layout(location, [name for name, _ in listed])
+    files = [(location.file_url(name), info) for name, info in listed if not is_hidden(name)]
+    _check_not_empty(location.url, files)
+    return files
+
+
+def _check_not_empty(url: str, files: Sequence[object]) -> None:
     if not files:
         raise errors.DatasetNotFoundError(
             f"{url} has no Parquet files (names that begin with '_' or '.' are ignored). Check "
             "the URL, and whether the job that wrote them has ended",
             url=url,
         )
-    return files, is_directory
 
 
 def _matches(location: Location) -> Iterable[Location]:
@@ -271,13 +325,13 @@ def _common_directory(urls: Sequence[str], one: Location) -> Location:
 
 
 def _open_table(
-    location: Location,
+    url: str,
     table: snapshot.TableSnapshot,
     cache: CacheOptions | None,
     *,
     keep_row_groups: bool,
 ) -> ParquetDataset:
-    """Open the files of a table; for arguments and errors see `open_parquet`."""
+    """Open the files of a table, which is shown as `url`; for errors see `open_parquet`."""
     base, infos = _located(table)
     arrow = pa.schema([pa.field(f.name, f.type, nullable=f.nullable) for f in table.fields])
     fields = {field.name: field for field in table.fields}
@@ -292,18 +346,18 @@ def _open_table(
     described: list[footers.Footer] = []
     row_groups: list[footers.RowGroup] = []
     for file, info, whole in zip(table.files, infos, is_whole, strict=True):
-        url = base.file_url(info.name)
+        file_url = base.file_url(info.name)
         if whole:
             assert file.num_rows is not None
             nbytes = file.size * _EXPANSION
             footer = footers.Footer(arrow, (file.num_rows,), (nbytes,), dict(file.nulls), {})
         else:
-            footer = _renamed(next(found), stored, names, url)
+            footer = _renamed(next(found), stored, names, file_url)
         described.append(footer)
-        row_groups += _live_row_groups(file, info.name, url, footer, whole=whole)
-    schema, left_out = columns.columns_of(arrow, described, row_groups, location.url)
+        row_groups += _live_row_groups(file, info.name, file_url, footer, whole=whole)
+    schema, left_out = columns.columns_of(arrow, described, row_groups, url)
     return ParquetDataset(
-        location.url,
+        url,
         base,
         infos,
         tuple(row_groups),

@@ -135,7 +135,7 @@ class ParquetDataset(SampleDataset):
         """
         location = self.table_location or self.location
         for name in ("_common_metadata", "_metadata"):
-            with suppress(FileNotFoundError, NotADirectoryError):
+            with suppress(*location.absences):
                 content = pa.py_buffer(location.read(name))
                 return footers.parsed(content, location.file_url(name)).metadata or {}
         return {}

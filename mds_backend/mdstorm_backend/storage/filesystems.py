@@ -226,13 +226,14 @@ def _arguments(kind: Any, url: str, options: dict[str, Any]) -> dict[str, Any]:
     if urls.OBJECT_STORES.get(scheme) == "s3":
         # A copy: botocore modifies its argument, and different options would mean another client.
         configured = {**_CONNECTIONS, **deepcopy(options.get("config_kwargs", {}))}
-        return {**_of_s3(url, options), **options, "config_kwargs": configured}
+        return {**of_s3(url, options), **options, "config_kwargs": configured}
     if urls.OBJECT_STORES.get(scheme) == "azure":
         return {**_of_azure(options), **options}
     return options
 
 
-def _of_s3(url: str, options: dict[str, Any]) -> dict[str, Any]:
+def of_s3(url: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Return what the variables of MosaicML Streaming state about S3, apart from credentials."""
     found: dict[str, Any] = {}
     endpoint = os.environ.get("S3_ENDPOINT_URL")
     if endpoint and "endpoint_url" not in options.get("client_kwargs", {}):

@@ -33,15 +33,7 @@ def _repeated_after_expiry(
 
     @wraps(method)
     def repeated(self: Location, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        if self.credentials is None:
-            return method(self, *args, **kwargs)
-        lease = self.credentials.current()
-        try:
-            return method(self, *args, **kwargs)
-        except CredentialsError as error:
-            if not error.is_expired or self.credentials.renewed(lease) is None:
-                raise
-            return method(self, *args, **kwargs)
+        return self.repeat_after_expiry(lambda: method(self, *args, **kwargs))
 
     return repeated
 
@@ -109,6 +101,33 @@ class Location:
         if self.filesystem is not None:
             urls.check_no_secrets(self.filesystem.storage_options)
         return Location, (self.url, self.storage_options, self.filesystem, self.credentials)
+
+    @property
+    def absences(self) -> tuple[type[Exception], ...]:
+        """Errors of reading a file that does not exist.
+
+        Credentials for a prefix may not allow the storage to admit that a file is missing.
+        """
+        usual = (FileNotFoundError, NotADirectoryError)
+        return usual if self.credentials is None else (*usual, CredentialsError)
+
+    def repeat_after_expiry(self, call: Callable[[], _T]) -> _T:
+        """Call a function; if it fails because credentials have expired, once more with new ones.
+
+        Raises
+        ------
+        CredentialsError
+            If there are no new ones, or they are refused as well.
+        """
+        if self.credentials is None:
+            return call()
+        lease = self.credentials.current()
+        try:
+            return call()
+        except CredentialsError as error:
+            if not error.is_expired or self.credentials.renewed(lease) is None:
+                raise
+            return call()
 
     @contextmanager
     def _files(self, name: str | None = None) -> Iterator[tuple[Any, str]]:

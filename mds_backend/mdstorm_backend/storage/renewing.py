@@ -7,17 +7,24 @@ request. Here these objects ask a `CredentialProvider`. No credentials of the en
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import time
 from collections.abc import Callable
+from contextlib import closing
 from datetime import datetime, timezone
+from functools import lru_cache
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from math import isinf
 from typing import Any
+from urllib.parse import urlsplit
 
 from mdstorm_backend.errors import UnsupportedURLError
 from mdstorm_backend.storage import filesystems, urls
 from mdstorm_backend.storage.credentials import CredentialProvider, Lease
 from mdstorm_backend.storage.s3_objects import CONNECTIONS
+
+_logger = logging.getLogger(__name__)
 
 #: Options of a lease that are credentials, and not how to reach the storage.
 _SECRETS = ("key", "secret", "token", "sas_token", "aad_token")
@@ -55,7 +62,8 @@ def open_renewing(
         )
     kind = filesystems.class_of(url, scheme)
     how = {name: value for name, value in lease.options.items() if name not in _SECRETS}
-    options = {**kind._get_kwargs_from_urls(url), **how, **options}
+    by_variables = filesystems.of_s3(url, options) if store == "s3" else {}
+    options = {**kind._get_kwargs_from_urls(url), **by_variables, **how, **options}
     place = (os.getpid(), store, provider, tokenize(options))
     fs = _opened.get(place)
     if fs is None:
@@ -145,3 +153,23 @@ _OPENERS: dict[str, Callable[[Any, dict[str, Any], CredentialProvider, Lease], A
     "azure": _open_azure,
     "gcs": _open_google,
 }
+
+
+#: Where S3 describes buckets of all regions, also to those who may not read them.
+_S3 = "https://s3.amazonaws.com"
+#: Seconds to wait for that.
+_PATIENCE = 10.0
+
+
+@lru_cache
+def bucket_region(bucket: str) -> str | None:
+    """Return the region of a bucket of S3; None if it is not known."""
+    host = urlsplit(_S3)
+    connect = HTTPSConnection if host.scheme == "https" else HTTPConnection
+    try:
+        with closing(connect(host.netloc, timeout=_PATIENCE)) as connection:
+            connection.request("HEAD", f"/{bucket}")
+            return connection.getresponse().getheader("x-amz-bucket-region")
+    except (OSError, HTTPException) as error:
+        _logger.warning("the region of the bucket %s is not known (%s)", bucket, error)
+        return None

@@ -251,7 +251,7 @@ _LONGEST_TEXT = 300
 _ABSENCES = {"FileNotFoundError", "NoSuchBucket", "NotFound", "ResourceNotFoundError"}
 
 
-#: Texts with which storages refuse credentials that have expired.
+#: Texts, in lower case, with which storages refuse credentials that have expired.
 _EXPIRED = (
     "expiredtoken",
     "token has expired",
@@ -329,7 +329,12 @@ def _is_expiry(error: Exception, url: str) -> bool:
     if OBJECT_STORES.get(scheme_of(url)) == "s3" and text.endswith("bad request"):
         # The answer to HEAD has no code, and requests that botocore makes are well-formed.
         return getattr(error, "errno", None) == errno.EINVAL
-    return any(sign in text for sign in _EXPIRED)
+    return means_expiry(text)
+
+
+def means_expiry(text: str) -> bool:
+    """Whether a storage's answer means that credentials have expired."""
+    return any(sign in text.lower() for sign in _EXPIRED)
 
 
 def _refusal(url: str, text: str) -> str:

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from mdstorm_backend.tables.layouts import other_format
-from mdstorm_backend.tables.snapshot import AsOf, check_as_of, check_no_table_name
+from mdstorm_backend.tables.snapshot import AsOf, check_as_of
 
-__all__ = ["AsOf", "check_as_of", "check_no_table_name", "other_format"]
+__all__ = ["AsOf", "check_as_of", "other_format"]

@@ -15,6 +15,7 @@ import pyarrow as pa
 from mdstorm_backend import errors
 from mdstorm_backend.base import parse_json, require
 from mdstorm_backend.storage import Location
+from mdstorm_backend.storage.urls import means_expiry, scrub
 from mdstorm_backend.tables import snapshot
 from mdstorm_backend.tables.delta_options import of_delta_rs
 from mdstorm_backend.tables.snapshot import AsOf, DeadRows, TableField, TableSnapshot
@@ -78,8 +79,12 @@ def open_delta(location: Location, as_of: AsOf) -> TableSnapshot:
         If the storage denies access or fails.
     """
     require("deltalake")
+    return location.repeat_after_expiry(lambda: _open(location, as_of))
+
+
+def _open(location: Location, as_of: AsOf) -> TableSnapshot:
     url = location.url
-    table = _opened(url, *of_delta_rs(location), as_of)
+    table = _opened(location, as_of)
     version, metadata = table.version(), table.metadata()
     features = _checked_features(table, url)
     mode = metadata.configuration.get("delta.columnMapping.mode", "none")
@@ -124,7 +129,7 @@ def _committed(location: Location, version: int) -> datetime | None:
     """Return the time at which a version was written; None if its log does not record it."""
     try:
         lines = bytes(location.child(_LOG).read(f"{version:020}.json")).splitlines()
-    except FileNotFoundError:
+    except location.absences:
         return None
     notes = [note for line in lines if (note := parse_json(line).get("commitInfo"))]
     times = [note.get("inCommitTimestamp") or note.get("timestamp") for note in notes]
@@ -133,12 +138,10 @@ def _committed(location: Location, version: int) -> datetime | None:
     return datetime.fromtimestamp(times[0] / 1000, timezone.utc)
 
 
-def _opened(shown: str, url: str, options: dict[str, str], as_of: AsOf) -> Any:
-    """Open a version with delta-rs, by its URL; errors name the URL `shown`.
-
-    For a time before the oldest version, the oldest one is opened.
-    """
-    delta, version = require("deltalake"), as_of.version
+def _opened(location: Location, as_of: AsOf) -> Any:
+    """Open a version with delta-rs; for a time before the oldest version, the oldest one."""
+    delta, version, shown = require("deltalake"), as_of.version, location.url
+    url, options = of_delta_rs(location)
     if isinstance(version, str):
         raise errors.InvalidArgumentError(
             f"{as_of} is the name of a branch or tag, and {shown} is a Delta table, whose versions "
@@ -163,14 +166,9 @@ def _opened(shown: str, url: str, options: dict[str, str], as_of: AsOf) -> Any:
             url=shown,
         ) from error
     except OSError as error:  # a failure of the storage, which delta-rs describes only by a text
-        said = _plain_text(error)
-        if any(sign in said for sign in _DENIALS):
-            raise errors.CredentialsError(
-                f"the log of the Delta table {shown} cannot be read with the credentials in use "
-                f"({said}). deltalake uses the credentials of storage_options and of the "
-                "environment",
-                url=shown,
-            ) from error
+        said = scrub(_plain_text(error), options)
+        if refused := _refused(location, said):
+            raise refused from None
         raise errors.StorageError(
             f"the log of the Delta table {shown} cannot be read ({said}). Check the network and "
             "the storage options",
@@ -184,6 +182,21 @@ def _opened(shown: str, url: str, options: dict[str, str], as_of: AsOf) -> Any:
             "process that has used it. Open it before the fork, or start processes by spawn",
             url=shown,
         ) from None
+
+
+def _refused(location: Location, said: str) -> errors.CredentialsError | None:
+    """Return the error for a storage that denies access to a log; None for another failure."""
+    is_expired = means_expiry(said)
+    if not is_expired and not any(sign in said for sign in _DENIALS):
+        return None
+    url, whose = location.url, location.credentials
+    message = (
+        f"the log of the Delta table {url} cannot be read with the credentials in use ({said}). "
+        "deltalake uses the credentials of storage_options and of the environment"
+    )
+    if whose is not None:
+        message = whose.refusal(url, said)
+    return errors.CredentialsError(message, url=url, is_expired=is_expired)
 
 
 def _opened_version(delta: Any, shown: str, url: str, options: dict[str, str], version: int) -> Any:

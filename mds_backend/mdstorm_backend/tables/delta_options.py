@@ -10,8 +10,10 @@ from urllib.parse import quote
 
 from mdstorm_backend import errors
 from mdstorm_backend.storage import Location
-from mdstorm_backend.storage.filesystems import options_in_use
-from mdstorm_backend.storage.urls import storage_faults
+from mdstorm_backend.storage.credentials import Lease
+from mdstorm_backend.storage.filesystems import of_s3, options_in_use
+from mdstorm_backend.storage.renewing import bucket_region
+from mdstorm_backend.storage.urls import OBJECT_STORES, scheme_of, storage_faults
 from mdstorm_backend.tables import snapshot
 
 #: Options of fsspec's file systems, and their names in delta-rs.
@@ -34,6 +36,7 @@ _AZURE = {
     "tenant_id": "AZURE_STORAGE_TENANT_ID",
     "client_id": "AZURE_STORAGE_CLIENT_ID",
     "client_secret": "AZURE_STORAGE_CLIENT_SECRET",
+    "aad_token": "AZURE_STORAGE_TOKEN",
     "AccountName": "AZURE_STORAGE_ACCOUNT_NAME",
     "AccountKey": "AZURE_STORAGE_ACCOUNT_KEY",
     "BlobEndpoint": "AZURE_STORAGE_ENDPOINT",
@@ -69,12 +72,14 @@ def of_delta_rs(location: Location) -> tuple[str, dict[str, str]]:
                 url=location.url,
             )
         return f"file://{quote(location.path)}", {}
-    scheme, options = options_in_use(location.url, location.storage_options)
     rest = location.url.partition("://")[2]
+    if location.credentials is not None:
+        return _of_lease(location, location.credentials.current())
+    scheme, options = options_in_use(location.url, location.storage_options)
     if scheme in ("s3", "s3a"):
         found = {**options.get("client_kwargs", {}), **options}
         with storage_faults(location.url, location.storage_options):
-            return f"s3://{rest}", _renamed({**_of_profile(found), **found}, _S3)
+            return f"s3://{rest}", _renamed({**_endpoint(), **_of_profile(found), **found}, _S3)
     if scheme in ("abfs", "abfss", "az"):
         connection = str(options.get("connection_string") or "")
         parts = dict(part.split("=", 1) for part in connection.split(";") if "=" in part)
@@ -86,6 +91,35 @@ def of_delta_rs(location: Location) -> tuple[str, dict[str, str]]:
         f"Azure and Google Cloud Storage. {snapshot.read_by_spark(location.url)}",
         url=location.url,
     )
+
+
+def _of_lease(location: Location, lease: Lease) -> tuple[str, dict[str, str]]:
+    """Return URL and options for credentials of a catalog, without those of the environment."""
+    store = OBJECT_STORES.get(scheme_of(location.url))
+    rest = location.url.partition("://")[2]
+    options = {**location.storage_options, **lease.options}
+    if store == "s3":
+        place = {**_endpoint(), **of_s3(location.url, options), **options.get("client_kwargs", {})}
+        found = _renamed({**place, **options}, _S3)
+        if not {"AWS_REGION", "AWS_ENDPOINT_URL"} & found.keys():
+            found |= (
+                {"AWS_REGION": region} if (region := bucket_region(rest.partition("/")[0])) else {}
+            )
+        return f"s3://{rest}", found
+    if store == "azure":
+        return location.url, _renamed(options, _AZURE)
+    raise errors.UnsupportedTableError(
+        f"{location.url} is a Delta table with credentials of a catalog, which deltalake uses on "
+        f"S3 and Azure only. {snapshot.read_by_spark(location.url)}",
+        url=location.url,
+    )
+
+
+def _endpoint() -> dict[str, str]:
+    """Return the endpoint in the environment, which delta-rs accepts only with an option for HTTP."""
+    names = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+    found = next((value for name in names if (value := os.environ.get(name))), None)
+    return {} if found is None else {"endpoint_url": found}
 
 
 def _of_profile(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from mdstorm_backend.base import map_files, parse_json
+from mdstorm_backend.catalogs import CatalogTable
 from mdstorm_backend.errors import MDStormError, UnsupportedTableError
 from mdstorm_backend.storage import Location
 from mdstorm_backend.tables.delta import is_delta, open_delta
@@ -49,6 +50,17 @@ def open_table(location: Location, as_of: AsOf | None) -> TableSnapshot | None:
         if is_one:
             return open_one(location, as_of or AsOf())
     return None
+
+
+def open_named(table: CatalogTable, as_of: AsOf | None) -> TableSnapshot | None:
+    """Open a version of a table of a catalog; None for one of bare Parquet files.
+
+    The catalog knows the format, so nothing is looked for: a storage may refuse that.
+    """
+    if table.format == "parquet":
+        return None
+    open_one = open_delta if table.format == "delta" else open_iceberg
+    return open_one(table.location, as_of or AsOf())
 
 
 def check_layout(location: Location, names: Sequence[str]) -> None:

@@ -166,25 +166,6 @@ DeadRows = npt.NDArray[np.int64]
 NO_ROWS: DeadRows = np.empty(0, np.int64)
 
 
-_PART = r"(?:`(?:[^`]|``)+`|[A-Za-z_][A-Za-z0-9_-]*)"
-_NAME = re.compile(rf"{_PART}\.{_PART}\.{_PART}")
-
-
-def check_no_table_name(text: str) -> None:
-    """Check that a path is not a name ``catalog.schema.table``, with or without backticks.
-
-    Raises
-    ------
-    UnsupportedURLError
-        If it is; the message says how to read such a table.
-    """
-    if _NAME.fullmatch(text):
-        raise errors.UnsupportedURLError(
-            f"{text!r} looks like the name of a table in a catalog, which only Spark can resolve: "
-            f"pass the path of the table's files, or spark.table({text!r}) to make_spark_converter"
-        )
-
-
 def unsupported(url: str, what: str, kind: str = "delta") -> errors.UnsupportedTableError:
     """Return the error for a table that cannot be read; `what` completes "a table that …"."""
     found = "is a Delta table that" if kind == "delta" else "is an Iceberg table that"

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedURLError
-from mdstorm_backend.tables import AsOf, check_no_table_name
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
+from mdstorm_backend.tables import AsOf
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=timezone.utc)
 
@@ -46,15 +46,3 @@ def test_one_of_both() -> None:
     assert AsOf(0)
     assert str(AsOf(3)) == "version=3"
     assert str(AsOf("release 1")) == "version='release 1'"
-
-
-@pytest.mark.parametrize("name", ["main.sales.orders", "a.b.`c d`", "`a.b`.c.d", "my-cat.s._t"])
-def test_names_of_tables_are_no_paths(name: str) -> None:
-    with pytest.raises(UnsupportedURLError, match="only Spark can resolve"):
-        check_no_table_name(name)
-
-
-def test_paths_are_no_names_of_tables() -> None:
-    for path in ("a.b", "a/b.c.d", "file:///a.b.c", "a.b.c.d", "./a.b.c", "a..b", "1.2.3"):
-        check_no_table_name(path)
-    check_no_table_name("s3://a.b.c")

@@ -1,0 +1,9 @@
+"""Tables by name: what a catalog says about them, and the credentials that it gives out."""
+
+from __future__ import annotations
+
+from mdstorm_backend.catalogs.catalog_table import CatalogTable
+from mdstorm_backend.catalogs.find import find_table
+from mdstorm_backend.catalogs.names import TableName, check_no_table_name, table_name
+
+__all__ = ["CatalogTable", "TableName", "check_no_table_name", "find_table", "table_name"]

@@ -1,0 +1,30 @@
+"""`CatalogTable`: where a table is, and in which format."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from mdstorm_backend.catalogs.names import TableName
+from mdstorm_backend.storage import Location
+
+Format: TypeAlias = Literal["delta", "iceberg", "parquet"]
+
+
+@dataclass(frozen=True)
+class CatalogTable:
+    """A table that a catalog has found.
+
+    Attributes
+    ----------
+    name : TableName
+        Its name.
+    location : Location
+        Its directory, or the metadata file of an Iceberg table, with a provider of credentials.
+    format : {"delta", "iceberg", "parquet"}
+        How it is stored.
+    """
+
+    name: TableName
+    location: Location
+    format: Format

@@ -1,0 +1,48 @@
+"""Find the table of a name in its catalog."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mdstorm_backend import errors
+from mdstorm_backend.catalogs.catalog_table import CatalogTable
+from mdstorm_backend.catalogs.names import table_name
+from mdstorm_backend.catalogs.unity import find_in_unity
+
+
+def find_table(
+    text: Any, storage_options: dict[str, Any] | None = None, filesystem: Any = None
+) -> CatalogTable | None:
+    """Return the table that a text names; None if the text is not a name.
+
+    Parameters
+    ----------
+    text : object
+        A name, a path, a URL or something else.
+    storage_options : dict, optional
+        Options of the fsspec file system, such as an endpoint. Credentials come from the catalog.
+    filesystem : object, optional
+        Must be None for a name.
+
+    Raises
+    ------
+    MissingDependencyError
+        If the library databricks-sdk is not installed.
+    DatasetNotFoundError
+        If the catalog has no such table.
+    UnsupportedTableError
+        If the table has another format, is a view or another kind of table, or has policies.
+    CredentialsError
+        If the workspace or the catalog denies access.
+    StorageError
+        If the catalog fails.
+    """
+    name = table_name(text)
+    if name is None:
+        return None
+    if filesystem is not None:
+        raise errors.InvalidArgumentError(
+            f"{text!r} is the name of a table, which is read with the credentials of its catalog, "
+            "not through filesystem=: leave it out"
+        )
+    return find_in_unity(name, dict(storage_options or {}))

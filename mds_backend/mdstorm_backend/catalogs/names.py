@@ -1,0 +1,95 @@
+"""Names of tables: ``catalog.schema.table``, with or without backticks, and ``uc://`` URLs."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any, NamedTuple
+
+from mdstorm_backend.errors import DatasetNotFoundError, UnsupportedURLError
+
+#: The scheme of the URL of a name.
+SCHEME = "uc://"
+_QUOTED = r"`(?:[^`]|``)+`"
+_PART = re.compile(rf"{_QUOTED}|[^`./\s]+")
+_PARTS = re.compile(rf"(?:{_PART.pattern})(?:\.(?:{_PART.pattern}))*")
+#: Parts of a name that nobody would take for a path.
+_BARE = re.compile(rf"{_QUOTED}|[A-Za-z_][A-Za-z0-9_-]*")
+
+
+class TableName(NamedTuple):
+    """The name of a table in a catalog."""
+
+    catalog: str
+    schema: str
+    table: str
+
+    def __str__(self) -> str:
+        """Return the name as SQL has it, with backticks where they are needed."""
+        return ".".join(map(_quoted, self))
+
+    @property
+    def url(self) -> str:
+        """The URL of the name, its one normal form."""
+        return f"{SCHEME}{self}"
+
+    @property
+    def full(self) -> str:
+        """The name as the API has it, without backticks."""
+        return ".".join(self)
+
+
+def table_name(text: Any) -> TableName | None:
+    """Return the name of a table; None for a path, another URL or anything else.
+
+    A text of three parts is a name unless there is a file or a directory with this path. With the
+    scheme ``uc:`` it is always one.
+
+    Raises
+    ------
+    UnsupportedURLError
+        If a text with that scheme, or with backticks, has another number of parts than three.
+    """
+    if not isinstance(text, str):
+        return None
+    has_scheme = text[: len(SCHEME)].lower() == SCHEME
+    name = text[len(SCHEME) :].rstrip("/") if has_scheme else text
+    parts = _PART.findall(name) if _PARTS.fullmatch(name) else []
+    is_name = has_scheme or (bool(parts) and all(map(_BARE.fullmatch, parts)))
+    if not is_name or (not has_scheme and os.path.exists(text)):
+        return None
+    if len(parts) == 3:
+        return TableName(*(_unquoted(part) for part in parts))
+    if has_scheme or "`" in text:
+        raise UnsupportedURLError(
+            f"{text!r} is not the name of a table, which has three parts: write "
+            "catalog.schema.table, with backticks around a part that has dots or blanks"
+        )
+    return None
+
+
+def check_no_table_name(text: Any) -> None:
+    """Check that a text is not the name of a table, where only MDS datasets are read.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If it is; the message says how to read or convert the table.
+    """
+    if (name := table_name(text)) is not None:
+        raise DatasetNotFoundError(
+            f"there is no MDS dataset at {text!r}, but it is the name of a table. Read the table "
+            f"where it is with mdstorm.make_batch_reader({str(name)!r}), or convert it with: "
+            f"mdstorm convert {name.url!r} DST",
+            url=name.url,
+        )
+
+
+def _quoted(part: str) -> str:
+    if re.fullmatch(r"[A-Za-z0-9_-]+", part):
+        return part
+    return "`" + part.replace("`", "``") + "`"
+
+
+def _unquoted(part: str) -> str:
+    return part[1:-1].replace("``", "`") if part.startswith("`") else part

@@ -1,0 +1,139 @@
+"""Find tables in Unity Catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+from urllib.parse import quote
+
+from mdstorm_backend import errors
+from mdstorm_backend.base import did_you_mean
+from mdstorm_backend.catalogs.catalog_table import CatalogTable, Format
+from mdstorm_backend.catalogs.names import TableName
+from mdstorm_backend.catalogs.vending import (
+    IcebergCredentials,
+    TableCredentials,
+    read_by_spark,
+)
+from mdstorm_backend.catalogs.workspace import Workspace
+from mdstorm_backend.storage import Location
+
+_API = "/api/2.1/unity-catalog"
+#: Kinds of tables that are files; each of the others, with what it is.
+_FILES = ("MANAGED", "EXTERNAL")
+_OTHERS = {
+    "EXTERNAL_SHALLOW_CLONE": "a shallow clone, whose files are those of another table",
+    "FOREIGN": "a foreign table, which is in another system",
+    "MANAGED_SHALLOW_CLONE": "a shallow clone, whose files are those of another table",
+    "MATERIALIZED_VIEW": "a materialized view",
+    "METRIC_VIEW": "a metric view",
+    "STREAMING_TABLE": "a streaming table",
+    "VIEW": "a view",
+}
+_FORMATS: dict[str, Format] = {
+    "DELTA": "delta",
+    "DELTA_UNIFORM_ICEBERG": "delta",
+    "DELTA_UNIFORM_HUDI": "delta",
+    "ICEBERG": "iceberg",
+    "PARQUET": "parquet",
+}
+#: What the manifest of a table lists if engines outside of Databricks may read its files.
+_READABLE = "HAS_DIRECT_EXTERNAL_ENGINE_READ_SUPPORT"
+#: Most names of which the nearest one is suggested, and most names that a message lists.
+_MOST_NAMES, _SHOWN = 1000, 20
+
+
+def find_in_unity(name: TableName, storage_options: dict[str, Any]) -> CatalogTable:
+    """Return the table of a name; for errors see `find_table`."""
+    if name.catalog.lower() in ("hive_metastore", "spark_catalog"):
+        raise errors.UnsupportedTableError(
+            f"{name} is in {name.catalog}, which is not part of Unity Catalog and gives out no "
+            f"credentials. Pass the path of the table's files. {read_by_spark(name)}",
+            url=name.url,
+        )
+    workspace = Workspace()
+    path = f"{_API}/tables/{quote(name.full, safe='')}"
+    try:
+        found = workspace.get(path, {"include_manifest_capabilities": "true"})
+    except FileNotFoundError as error:
+        raise errors.DatasetNotFoundError(
+            f"there is no table {name} in Unity Catalog ({error}){_nearest(workspace, name)}",
+            url=name.url,
+        ) from None
+    except PermissionError as error:
+        raise errors.CredentialsError(
+            f"Unity Catalog denies access to {name} ({error}). You need USE CATALOG on "
+            f"{name.catalog}, USE SCHEMA on {name.schema}, and SELECT on the table",
+            url=name.url,
+        ) from None
+    kind, place = _checked(name, found)
+    if kind == "iceberg":
+        by_iceberg = IcebergCredentials(workspace.host, name, found["table_id"])
+        location = Location.of(by_iceberg.load()["metadata-location"], storage_options)
+        return CatalogTable(name, replace(location, credentials=by_iceberg), kind)
+    location = Location.of(_of_storage(place), storage_options)
+    provider = TableCredentials(workspace.host, name, found["table_id"])
+    return CatalogTable(name, replace(location, credentials=provider), kind)
+
+
+def _checked(name: TableName, found: Mapping[str, Any]) -> tuple[Format, str]:
+    """Return format and directory of a table.
+
+    Raises
+    ------
+    UnsupportedTableError
+        If it is not files, has policies, or the catalog states that its files are not to be read.
+    """
+    stated, format_ = str(found.get("table_type")), str(found.get("data_source_format"))
+    place = found.get("storage_location") or ""
+    masked = [column["name"] for column in found.get("columns") or () if column.get("mask")]
+    manifest = found.get("securable_kind_manifest") or {}
+    what = ""
+    if stated not in _FILES:
+        what = f"is {_OTHERS.get(stated, stated)}"
+    elif found.get("row_filter"):
+        what = "has a row filter, which only Spark applies"
+    elif masked:
+        what = f"has a column mask on {', '.join(masked)}, which only Spark applies"
+    elif "capabilities" in manifest and _READABLE not in (manifest["capabilities"] or ()):
+        what = (
+            f"does not have the capability {_READABLE}: it has policies or is in default storage, "
+            "and only Databricks reads its files"
+        )
+    elif format_ not in _FORMATS:
+        what = f"is stored as {format_}, and only Delta, Iceberg and Parquet are read"
+    elif found.get("access_point"):
+        what = f"is read through the access point {found['access_point']}, which is not supported"
+    elif not place and format_ != "ICEBERG":
+        what = "has no storage_location"
+    if what:
+        raise errors.UnsupportedTableError(
+            f"the table {name} {what}. {read_by_spark(name)}", url=name.url
+        )
+    return _FORMATS[format_], place
+
+
+def _of_storage(place: str) -> str:
+    """Return the URL of a directory; Cloudflare's R2 is read as S3, at an endpoint."""
+    if place.startswith("r2://"):
+        bucket, _, rest = place.removeprefix("r2://").partition("@")
+        return f"s3://{bucket}/{rest.partition('/')[2]}"
+    return place
+
+
+def _nearest(workspace: Workspace, name: TableName) -> str:
+    """Return the end of a message with names like the missing one; empty if none can be listed."""
+    steps: list[tuple[str, str, dict[str, Any]]] = [
+        ("tables", name.table, {"catalog_name": name.catalog, "schema_name": name.schema}),
+        ("schemas", name.schema, {"catalog_name": name.catalog}),
+        ("catalogs", name.catalog, {}),
+    ]
+    for what, wanted, where in steps:
+        try:
+            listed = workspace.get(f"{_API}/{what}", {**where, "max_results": _MOST_NAMES})
+        except (FileNotFoundError, PermissionError, errors.StorageError):
+            continue  # nor is there such a schema or catalog
+        names = [one["name"] for one in listed.get(what) or ()]
+        return did_you_mean(wanted, names) or f". Its {what} are {', '.join(names[:_SHOWN])}"
+    return ""

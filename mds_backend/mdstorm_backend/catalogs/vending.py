@@ -1,0 +1,196 @@
+"""Providers of the credentials that Unity Catalog gives out for one table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from mdstorm_backend import errors
+from mdstorm_backend.catalogs.names import TableName
+from mdstorm_backend.catalogs.workspace import Workspace
+from mdstorm_backend.storage.credentials import CredentialProvider, Lease
+
+_CREDENTIALS = "/api/2.0/unity-catalog/temporary-table-credentials"
+_ICEBERG = "/api/2.1/unity-catalog/iceberg-rest/v1"
+#: Asks a catalog of Iceberg for credentials in the description of a table.
+_DELEGATION = {"X-Iceberg-Access-Delegation": "vended-credentials"}
+#: Catalogs that Databricks shares with everyone.
+_SHARED = ("samples", "system")
+
+
+@dataclass(frozen=True)
+class TableCredentials(CredentialProvider):
+    """Credentials for the directory of a Delta or Parquet table.
+
+    Attributes
+    ----------
+    host : str
+        URL of the workspace.
+    name : TableName
+        The table.
+    table_id : str
+        Its id: a table that is created again under the name is another one.
+    """
+
+    host: str
+    name: TableName
+    table_id: str
+
+    def __str__(self) -> str:
+        return f"the table {self.name} of {self.host}"
+
+    def fetch(self) -> Lease:
+        """Obtain new credentials.
+
+        Raises
+        ------
+        CredentialsError
+            If Unity Catalog refuses; the message has the usual causes.
+        StorageError
+            If it fails.
+        """
+        body = {"operation": "READ", "table_id": self.table_id}
+        try:
+            found = Workspace(self.host).post(_CREDENTIALS, body)
+        except (FileNotFoundError, PermissionError) as error:
+            raise refused(self.name, str(error)) from None
+        return lease_of_unity(found, str(self))
+
+
+@dataclass(frozen=True)
+class IcebergCredentials(CredentialProvider):
+    """Credentials for a managed Iceberg table, which its Iceberg REST catalog gives out.
+
+    Attributes
+    ----------
+    host, name, table_id
+        See `TableCredentials`.
+    """
+
+    host: str
+    name: TableName
+    table_id: str
+
+    def __str__(self) -> str:
+        return f"the table {self.name} of {self.host}"
+
+    def fetch(self) -> Lease:
+        """Obtain new credentials; for errors see `TableCredentials.fetch`."""
+        found = self.load()
+        prefixes = found.get("storage-credentials") or [{"config": {}}]
+        config = {**found.get("config", {}), **prefixes[0].get("config", {})}
+        return lease_of_iceberg(config, str(self))
+
+    def load(self) -> Any:
+        """Return the catalog's description of the table, which includes credentials."""
+        workspace, name = Workspace(self.host), self.name
+        try:
+            config = workspace.get(f"{_ICEBERG}/config", {"warehouse": name.catalog})
+            chosen = {**config.get("defaults", {}), **config.get("overrides", {})}
+            prefix = chosen.get("prefix", f"catalogs/{name.catalog}")
+            schema, table = quote(name.schema, safe=""), quote(name.table, safe="")
+            path = f"{_ICEBERG}/{prefix}/namespaces/{schema}/tables/{table}"
+            return workspace.get(path, {}, _DELEGATION)
+        except (FileNotFoundError, PermissionError) as error:
+            raise refused(name, str(error)) from None
+
+
+def lease_of_unity(answer: Mapping[str, Any], whose: str) -> Lease:
+    """Return the credentials in an answer of Unity Catalog, as options of fsspec.
+
+    Raises
+    ------
+    StorageError
+        If the answer has none that are known here; `whose` they should be.
+    """
+    expires = float(answer.get("expiration_time") or "inf") / 1000
+    if keys := answer.get("aws_temp_credentials") or answer.get("r2_temp_credentials"):
+        options = {
+            "key": keys["access_key_id"],
+            "secret": keys["secret_access_key"],
+            "token": keys["session_token"],
+        }
+        if "r2_temp_credentials" in answer:
+            host = str(answer.get("url", "")).partition("@")[2].partition("/")[0]
+            options |= {"endpoint_url": f"https://{host}"} if host else {}
+        return Lease(options, expires)
+    if signature := answer.get("azure_user_delegation_sas"):
+        return Lease({"sas_token": signature["sas_token"].lstrip("?")}, expires)
+    if token := answer.get("azure_aad"):
+        return Lease({"aad_token": token["aad_token"]}, expires)
+    if token := answer.get("gcp_oauth_token"):
+        return Lease({"token": token["oauth_token"]}, expires)
+    raise errors.StorageError(
+        f"{whose}: the catalog has sent no credentials that are known here, only {sorted(answer)}. "
+        "Read the table with Spark"
+    )
+
+
+def lease_of_iceberg(config: Mapping[str, str], whose: str) -> Lease:
+    """Return the credentials in the configuration of an Iceberg table, as options of fsspec.
+
+    Raises
+    ------
+    StorageError
+        If it has none that are known here; `whose` they should be.
+    """
+    if "s3.access-key-id" in config:
+        options: dict[str, Any] = {
+            "key": config["s3.access-key-id"],
+            "secret": config["s3.secret-access-key"],
+            "token": config.get("s3.session-token"),
+        }
+        if endpoint := config.get("s3.endpoint"):
+            options["endpoint_url"] = endpoint
+        if region := config.get("client.region") or config.get("s3.region"):
+            options["client_kwargs"] = {"region_name": region}
+        return Lease(options, _seconds(config, "s3.session-token-expires-at-ms"))
+    for name, value in config.items():
+        if name.startswith("adls.sas-token") and "expires" not in name:
+            expiry = name.replace("adls.sas-token", "adls.sas-token-expires-at-ms")
+            return Lease({"sas_token": value.lstrip("?")}, _seconds(config, expiry))
+    if token := config.get("gcs.oauth2.token"):
+        return Lease({"token": token}, _seconds(config, "gcs.oauth2.token-expires-at"))
+    raise errors.StorageError(
+        f"{whose}: the catalog has sent no credentials that are known here. Check that it may give "
+        "them out, or pass them as storage_options with the metadata file of the table"
+    )
+
+
+def _seconds(config: Mapping[str, str], name: str) -> float:
+    return float(config.get(name, "inf")) / 1000
+
+
+def refused(name: TableName, text: str) -> errors.CredentialsError:
+    """Return the error for credentials that Unity Catalog does not give out, with the causes.
+
+    The refusal is final: it is how policies of a table are enforced.
+    """
+    said = text.lower().replace("_", " ")
+    schema = TableName(name.catalog, name.schema, "")
+    causes = {
+        "external use schema": (
+            f"GRANT EXTERNAL USE SCHEMA ON SCHEMA {str(schema).rpartition('.')[0]} TO `you`, which "
+            "only the owner of the catalog may do"
+        ),
+        "metastore": "an administrator enables External data access for the metastore",
+        "polic": "the table has row filters, column masks or policies, which only Spark applies",
+        "default storage": "the table is in default storage, which only Databricks reads",
+    }
+    causes["row filter"] = causes["column mask"] = causes["polic"]
+    known = [cause for sign, cause in causes.items() if sign in said]
+    if name.catalog in _SHARED or "sharing" in said:
+        known = ["tables that are shared with you are read by Databricks alone"]
+    remedy = "; or ".join(dict.fromkeys(known or causes.values()))
+    return errors.CredentialsError(
+        f"Unity Catalog gives out no credentials for {name} ({text}): {remedy}. "
+        f"{read_by_spark(name)}",
+        url=name.url,
+    )
+
+
+def read_by_spark(name: TableName) -> str:
+    """Return the advice to read a table with Spark."""
+    return f"With Spark, it is make_spark_converter(spark.table({str(name)!r}))"

@@ -1,0 +1,315 @@
+"""Tables are read by name at every entry, with the credentials of their catalog alone."""
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+from tests.compat.tables.conftest import Catalog
+from tests.delta_tables import WITH_VECTORS, add, commit, field, kill, metadata, protocol
+from tests.servers.unity import READABLE, TOKEN
+
+from mdstorm import convert, make_batch_reader, make_reader
+from mdstorm.cli import main
+from mdstorm.errors import (
+    CredentialsError,
+    DatasetNotFoundError,
+    InvalidArgumentError,
+    MDStormError,
+    StorageError,
+    UnsupportedTableError,
+)
+from mdstorm.spark import SparkDatasetConverter, make_spark_converter
+from mdstorm_backend import StreamingDataLoader
+from mdstorm_backend.catalogs import workspace
+from mdstorm_backend.parquet import open_parquet
+
+NAME = "main.sales.orders"
+SPELLINGS = pytest.mark.parametrize("name", [NAME, "`main`.`sales`.`orders`", f"uc://{NAME}"])
+FIELDS = [field("n", "long")]
+#: The live rows of the newest version, and of version 0.
+NEWEST, FIRST = [1, 2, 4, *range(5, 10)], list(range(10))
+
+
+@pytest.fixture
+def orders(catalog: Catalog, tmp_path: Path) -> Catalog:
+    """The table `NAME` of two files, of which two rows have been deleted."""
+    table = tmp_path / "orders"
+    files = [add(table, f"{n}.parquet", pa.table({"n": range(n, n + 5)})) for n in (0, 5)]
+    commit(table, WITH_VECTORS, metadata(FIELDS), *files)
+    kill(table, {"0.parquet": [0, 3]})
+    catalog.put(NAME, table)
+    return catalog
+
+
+def numbers(reader: Any) -> list[int]:
+    with reader:
+        return sorted(int(n) for batch in reader for n in _values(batch.n))
+
+
+def _values(found: Any) -> Any:
+    return found if hasattr(found, "__len__") else [found]
+
+
+def by_torch(converter: SparkDatasetConverter) -> list[int]:
+    with converter.make_torch_dataloader(batch_size=3, num_epochs=1) as loader:
+        return sorted(n for batch in loader for n in batch["n"].tolist())
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+@SPELLINGS
+def test_every_entry_reads_a_table_by_its_name(name: str, orders: Catalog, tmp_path: Path) -> None:
+    assert numbers(make_batch_reader(name, num_epochs=1)) == NEWEST
+    with pytest.warns(UserWarning, match="the schema is inferred"):
+        assert numbers(make_reader(name, num_epochs=1)) == NEWEST
+    assert numbers(make_batch_reader(name, num_epochs=1, version=0)) == FIRST
+    assert numbers(make_batch_reader([name], num_epochs=1, timestamp="2100-01-01")) == NEWEST
+    converter = make_spark_converter(name)
+    assert (len(converter), converter.file_urls) == (len(NEWEST), [f"uc://{NAME}"])
+    assert by_torch(converter) == NEWEST
+    assert by_torch(pickle.loads(pickle.dumps(converter))) == NEWEST  # noqa: S301
+    assert by_torch(make_spark_converter(name, version=0)) == FIRST
+    rows = converter.make_tf_dataset(batch_size=3, num_epochs=1)
+    assert sorted(n for batch in rows for n in batch.n.numpy().tolist()) == NEWEST
+    assert len(convert(name, str(tmp_path / "mds"))) == len(NEWEST)
+    assert run("convert", "--version", "0", name, str(tmp_path / "first")).exit_code == 0
+    assert run("verify", "--against", name, str(tmp_path / "mds")).exit_code == 0
+    assert run("verify", "--against", name, str(tmp_path / "first")).exit_code == 1
+    for command in ("inspect", "head", "verify"):
+        result = run(command, name)
+        assert (result.exit_code, f"make_batch_reader('{NAME}')" in result.output) == (3, True)
+    assert orders.unity.asked == {f"id-of-{NAME}": 1}
+    assert not orders.guard.outside
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_worker_processes_read_a_table_by_its_name(method: str, orders: Catalog) -> None:
+    with make_spark_converter(NAME).make_torch_dataloader(num_epochs=1) as made:
+        loader = StreamingDataLoader(
+            made.dataset, batch_size=3, num_workers=2, multiprocessing_context=method
+        )
+        assert sorted(n for batch in loader for n in batch["n"].tolist()) == NEWEST
+    # Forked workers have the credentials of their parent; spawned ones obtain their own if a file
+    # is not in the cache yet.
+    assert orders.unity.asked[f"id-of-{NAME}"] in ([1] if method == "fork" else [2, 3])
+
+
+def test_reader_of_a_name_resumes_from_its_state(orders: Catalog) -> None:
+    with make_batch_reader(NAME, num_epochs=1, shuffle_row_groups=False) as reader:
+        first, state = next(reader).n.tolist(), reader.state_dict()
+    assert TOKEN not in repr(state)
+    with make_batch_reader(f"uc://{NAME}", num_epochs=1, shuffle_row_groups=False) as reader:
+        reader.load_state_dict(state)
+        rest = [n for batch in reader for n in batch.n.tolist()]
+    assert sorted(first + rest) == NEWEST
+
+
+def test_parquet_table_is_read_by_its_name(catalog: Catalog, tmp_path: Path) -> None:
+    for part in range(2):
+        folder = tmp_path / "parquet" / f"k={part}"
+        folder.mkdir(parents=True)
+        pq.write_table(pa.table({"n": [2 * part, 2 * part + 1]}), folder / "a.parquet")
+    catalog.guard.shows_missing = False
+    catalog.put("main.sales.plain", tmp_path / "parquet", "PARQUET", table_type="EXTERNAL")
+    dataset = open_parquet("main.sales.plain")
+    assert dataset.to_table().to_pydict() == {"k": [0, 0, 1, 1], "n": [0, 1, 2, 3]}
+    assert dataset.url == "uc://main.sales.plain"
+    assert numbers(make_batch_reader("main.sales.plain", num_epochs=1)) == [0, 1, 2, 3]
+    assert by_torch(make_spark_converter("main.sales.plain")) == [0, 1, 2, 3]
+    with pytest.raises(InvalidArgumentError, match="version=1 chooses a version"):
+        make_batch_reader("main.sales.plain", version=1)
+    assert not catalog.guard.outside
+
+
+def test_managed_iceberg_table_is_read_by_its_name(catalog: Catalog, tmp_path: Path) -> None:
+    tables = pytest.importorskip("tests.iceberg_tables")
+    made = tables.catalog(tmp_path).create_table("n.t", pa.schema([("n", pa.int64())]))
+    made.append(pa.table({"n": range(10)}))
+    made.delete("n < 5")
+    with made.manage_snapshots() as manage:
+        manage.create_tag(made.snapshots()[0].snapshot_id, "first")
+    catalog.guard.shows_missing = False
+    url = catalog.put("main.ice.berg", tables.path_of(made), "ICEBERG")
+    name = made.metadata_location.rpartition("/")[2]
+    catalog.unity.metadata["main.ice.berg"] = f"{url}/metadata/{name}"
+    assert numbers(make_batch_reader("main.ice.berg", num_epochs=1)) == list(range(5, 10))
+    tagged = make_batch_reader("uc://main.ice.berg", num_epochs=1, version="first")
+    assert numbers(tagged) == list(range(10))
+    assert by_torch(make_spark_converter("main.ice.berg")) == list(range(5, 10))
+    assert not catalog.guard.outside
+
+
+def test_existing_directory_is_read_in_place_of_a_name(
+    orders: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / NAME).mkdir()
+    pq.write_table(pa.table({"n": [77]}), tmp_path / NAME / "a.parquet")
+    assert by_torch(make_spark_converter(NAME)) == [77]
+    assert len(convert(NAME, str(tmp_path / "mds"))) == 1
+    assert by_torch(make_spark_converter(f"uc://{NAME}")) == NEWEST
+
+
+def test_name_is_read_on_databricks_where_other_paths_are_refused(
+    orders: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "17.3")
+    assert by_torch(make_spark_converter(NAME)) == NEWEST
+
+
+POLICY = {"securable_kind_manifest": {"capabilities": ["OTHER"]}}
+MASK = {"columns": [{"name": "n"}, {"name": "m", "mask": {"function_name": "f"}}]}
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"table_type": "VIEW"}, "is a view"),
+        ({"table_type": "MATERIALIZED_VIEW"}, "is a materialized view"),
+        ({"table_type": "STREAMING_TABLE"}, "is a streaming table"),
+        ({"table_type": "FOREIGN"}, "is a foreign table"),
+        ({"table_type": "MANAGED_SHALLOW_CLONE"}, "is a shallow clone"),
+        ({"table_type": "SOMETHING_NEW"}, "is SOMETHING_NEW"),
+        ({"row_filter": {"function_name": "f"}}, "has a row filter"),
+        (MASK, "has a column mask on m"),
+        (POLICY, f"does not have the capability {READABLE}"),
+        ({"data_source_format": "CSV"}, "is stored as CSV"),
+        ({"storage_location": ""}, "has no storage_location"),
+        ({"access_point": "arn:aws:s3:x"}, "is read through the access point arn:aws:s3:x"),
+    ],
+)
+def test_table_that_is_not_readable_files_is_refused_before_credentials_are_requested(
+    more: dict[str, Any], words: str, orders: Catalog
+) -> None:
+    orders.unity.tables[NAME] |= more
+    with pytest.raises(UnsupportedTableError, match=f"the table {NAME} {words}") as caught:
+        make_batch_reader(NAME)
+    assert f"make_spark_converter(spark.table('{NAME}'))" in str(caught.value)
+    assert not orders.unity.asked
+    assert not orders.guard.requests
+
+
+def test_table_without_a_manifest_is_read(orders: Catalog) -> None:
+    del orders.unity.tables[NAME]["securable_kind_manifest"]
+    assert numbers(make_batch_reader(NAME, num_epochs=1)) == NEWEST
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        ("User does not have EXTERNAL USE SCHEMA on Schema 'main.sales'", "GRANT EXTERNAL USE SCHEMA"),
+        ("External access is not enabled on the metastore", "External data access"),
+        ("Table has a row filter", "row filters, column masks or policies"),
+        ("ABAC policy applies", "row filters, column masks or policies"),
+        ("Table is in default storage", "default storage, which only Databricks reads"),
+        ("no", "GRANT EXTERNAL USE SCHEMA ON SCHEMA main.sales .*External data access"),
+    ],
+)
+def test_refused_credentials_are_an_error_with_the_cause(
+    message: str, words: str, orders: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even where the environment has credentials that could read the files."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing-secret")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", orders.behind.url)
+    orders.unity.refusal = ("403 Forbidden", "PERMISSION_DENIED", message)
+    with pytest.raises(CredentialsError, match=f"(?s){words}.*With Spark") as caught:
+        make_batch_reader(NAME)
+    assert message in str(caught.value)
+    assert not orders.guard.requests
+
+
+def test_shared_catalogs_and_hive_are_named(orders: Catalog) -> None:
+    orders.unity.add("samples.nyctaxi.trips", "s3://shared/x")
+    orders.unity.refusal = ("403 Forbidden", "PERMISSION_DENIED", "no")
+    with pytest.raises(CredentialsError, match="shared with you are read by Databricks alone"):
+        make_batch_reader("samples.nyctaxi.trips")
+    with pytest.raises(UnsupportedTableError, match="hive_metastore, which is not part of Unity"):
+        make_batch_reader("hive_metastore.default.trips")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("main.sales.order", "did you mean orders"),
+        ("main.sale.orders", "did you mean sales"),
+        ("man.sales.orders", "did you mean main"),
+        ("main.sales.x", "Its tables are orders"),
+    ],
+)
+def test_unknown_table_is_an_error_with_the_nearest_name(
+    name: str, words: str, orders: Catalog
+) -> None:
+    with pytest.raises(DatasetNotFoundError, match=f"there is no table {name} .*{words}"):
+        make_batch_reader(name)
+
+
+def test_hidden_table_is_an_error_with_the_rights(orders: Catalog) -> None:
+    orders.unity.tables[NAME]["hidden"] = True
+    with pytest.raises(CredentialsError, match="USE CATALOG on main, USE SCHEMA on sales, and SELEC"):
+        make_batch_reader(NAME)
+
+
+@pytest.mark.parametrize("status", ["429 Too Many Requests", "500 Internal", "503 Unavailable"])
+def test_catalog_that_fails_is_a_storage_error(
+    status: str, orders: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workspace, "_PATIENCE", 1)
+    monkeypatch.setattr(workspace, "_clients", {})
+    orders.unity.fails = status
+    with pytest.raises(StorageError, match=r"the catalog of http.* fails \(.*Repeat the request"):
+        make_batch_reader(NAME)
+
+
+def test_workspace_that_is_not_configured_is_a_credentials_error(
+    orders: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABRICKS_TOKEN", "wrong-secret-of-mine")
+    with pytest.raises(CredentialsError, match="Invalid access token") as caught:
+        make_batch_reader(NAME)
+    assert "wrong-secret-of-mine" not in str(caught.value)
+    monkeypatch.delenv("DATABRICKS_TOKEN")
+    with pytest.raises(CredentialsError, match="Set DATABRICKS_HOST and DATABRICKS_TOKEN, or"):
+        make_batch_reader(NAME)
+    monkeypatch.setenv("DATABRICKS_TOKEN", TOKEN)
+    monkeypatch.setenv("DATABRICKS_HOST", "http://127.0.0.1:9")
+    with pytest.raises(StorageError, match="workspace cannot be reached"):
+        make_batch_reader(NAME)
+    monkeypatch.delenv("DATABRICKS_HOST")
+    with pytest.raises(CredentialsError, match="Set DATABRICKS_HOST"):
+        make_batch_reader(NAME)
+
+
+def test_commits_of_the_catalog_are_refused_by_name(catalog: Catalog, tmp_path: Path) -> None:
+    table = tmp_path / "managed"
+    rows = add(table, "a.parquet", pa.table({"n": [1]}))
+    commit(table, protocol("catalogManaged"), metadata(FIELDS), rows)
+    catalog.put("main.sales.managed", table)
+    with pytest.raises(UnsupportedTableError, match="catalog-?[mM]anaged"):
+        make_batch_reader("main.sales.managed")
+
+
+def test_name_takes_no_filesystem_and_stands_alone(orders: Catalog) -> None:
+    import fsspec
+
+    with pytest.raises(InvalidArgumentError, match="not through filesystem="):
+        make_batch_reader(NAME, filesystem=fsspec.filesystem("memory"))
+    for several in ([NAME, "main.sales.x"], [f"uc://{NAME}", f"uc://{NAME}"]):
+        with pytest.raises(InvalidArgumentError, match="tables are read one at a time"):
+            make_batch_reader(several)
+
+
+def test_no_sdk_is_an_error_with_the_extra(
+    orders: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "databricks.sdk", None)
+    with pytest.raises(MDStormError, match=r'pip install "mdstorm\[databricks\]"'):
+        make_batch_reader(NAME)

@@ -1,0 +1,64 @@
+"""Which texts are names of tables, and which are paths."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mdstorm_backend.catalogs import TableName, check_no_table_name, table_name
+from mdstorm_backend.datasets import open_dataset
+from mdstorm_backend.errors import DatasetNotFoundError, UnsupportedURLError
+
+part = st.text("abZ_09 .`/é-", min_size=1, max_size=6)
+
+
+@given(part, part, part)
+def test_name_survives_its_texts(catalog: str, schema: str, table: str) -> None:
+    name = TableName(catalog, schema, table)
+    assert table_name(name.url) == name
+    assert table_name("uc://" + ".".join("`" + p.replace("`", "``") + "`" for p in name)) == name
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("main.sales.orders", ("main", "sales", "orders")),
+        ("uc://main.sales.orders", ("main", "sales", "orders")),
+        ("UC://main.sales.orders/", ("main", "sales", "orders")),
+        ("`main`.`sales`.`orders`", ("main", "sales", "orders")),
+        ("a.b.`c d`", ("a", "b", "c d")),
+        ("`a.b`.c.d", ("a.b", "c", "d")),
+        ("my-cat.s._t", ("my-cat", "s", "_t")),
+        ("uc://1.2.3", ("1", "2", "3")),
+    ],
+)
+def test_texts_that_are_names(text: str, parts: tuple[str, ...]) -> None:
+    assert table_name(text) == parts
+
+
+@pytest.mark.parametrize(
+    "text", ["a.b", "a/b.c.d", "file:///a.b.c", "a.b.c.d", "./a.b.c", "a..b", "1.2.3", "s3://a.b.c"]
+)
+def test_texts_that_are_no_names(text: str) -> None:
+    assert table_name(text) is None
+    check_no_table_name(text)
+
+
+@pytest.mark.parametrize("text", ["uc://sales.orders", "uc://", "uc://a.b.c.d", "`a`.b", "uc://a..c"])
+def test_name_of_another_number_of_parts_is_an_error(text: str) -> None:
+    with pytest.raises(UnsupportedURLError, match=r"has three parts: write catalog\.schema\.table"):
+        table_name(text)
+
+
+def test_existing_path_comes_before_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert table_name("main.sales.orders") is not None
+    (tmp_path / "main.sales.orders").mkdir()
+    assert table_name("main.sales.orders") is None
+    assert table_name("uc://main.sales.orders") is not None
+
+
+def test_dataset_of_mds_at_a_name_is_an_error_that_names_the_readers() -> None:
+    with pytest.raises(DatasetNotFoundError, match=r"make_batch_reader\('a\.b\.`c d`'\).*mdstorm conv"):
+        open_dataset("uc://a.b.`c d`")

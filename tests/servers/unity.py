@@ -1,0 +1,156 @@
+"""A workspace of Databricks with Unity Catalog, which knows tables and hands out credentials.
+
+It answers as the REST API does to ``tables.get``, to ``temporary-table-credentials`` and to the
+Iceberg REST catalog; the credentials are tokens of `GuardedS3`.
+"""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+from urllib.parse import parse_qs, unquote
+
+from tests.servers.http import Server, StartResponse, WSGIEnvironment, respond
+
+TOKEN = "dapi-secret-of-unity"
+READABLE = "HAS_DIRECT_EXTERNAL_ENGINE_READ_SUPPORT"
+_API = "/api/2.1/unity-catalog/"
+_VENDED = "/api/2.0/unity-catalog/temporary-table-credentials"
+_ICEBERG = "/api/2.1/unity-catalog/iceberg-rest/v1/"
+#: Makes the credentials of an answer, for a prefix and a time in seconds.
+Vend = Callable[[str, float], dict[str, Any]]
+
+
+class UnityServer(Server):
+    """The catalog.
+
+    Attributes
+    ----------
+    tables : dict of str to dict
+        The answers to ``tables.get``, by full name.
+    metadata : dict of str to str
+        The metadata file of each Iceberg table, by full name.
+    lifetime : float
+        Seconds for which credentials are handed out.
+    skew : float
+        Seconds that the clock of the catalog is ahead.
+    refusal : (str, str, str) or None
+        Status, code and message with which credentials are refused.
+    fails : str or None
+        Status of the answer to everything.
+    asked : Counter
+        Requests for credentials by table id, or by full name for Iceberg.
+    """
+
+    def __init__(self, vend: Vend) -> None:
+        self._vend = vend
+        self.clear()
+        super().__init__(self._application)
+
+    def clear(self) -> None:
+        self.tables: dict[str, dict[str, Any]] = {}
+        self.metadata: dict[str, str] = {}
+        self.lifetime, self.skew = 3600.0, 0.0
+        self.refusal: tuple[str, str, str] | None = None
+        self.fails: str | None = None
+        self.asked: Counter[str] = Counter()
+
+    def reset(self) -> None:
+        super().reset()
+        self.clear()
+
+    def add(self, name: str, location: str | None, format_: str = "DELTA", **more: Any) -> None:
+        """Register a table."""
+        catalog, schema, table = name.split(".")
+        self.tables[name] = {
+            "name": table,
+            "catalog_name": catalog,
+            "schema_name": schema,
+            "full_name": name,
+            "table_id": f"id-of-{name}",
+            "table_type": "MANAGED",
+            "data_source_format": format_,
+            **({"storage_location": location} if location else {}),
+            "securable_kind_manifest": {"capabilities": [READABLE]},
+            **more,
+        }
+
+    def _application(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+        path = unquote(environ["PATH_INFO"])
+        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        query = {k: v[0] for k, v in parse_qs(environ.get("QUERY_STRING", "")).items()}
+        if self.fails is not None:
+            answer = _error(self.fails, "TEMPORARILY_UNAVAILABLE", "come back later")
+        elif path.startswith("/.well-known/"):
+            answer = _error("404 Not Found", "ENDPOINT_NOT_FOUND", f"no {path}")
+        elif environ.get("HTTP_AUTHORIZATION") != f"Bearer {TOKEN}":
+            answer = _error("401 Unauthorized", "UNAUTHENTICATED", "Invalid access token.")
+        elif path.startswith(_ICEBERG):
+            answer = self._iceberg(path.removeprefix(_ICEBERG), environ)
+        elif path == _VENDED:
+            answer = self._credentials(json.loads(body))
+        elif path.startswith(f"{_API}tables/"):
+            answer = self._table(path.removeprefix(f"{_API}tables/"), query)
+        elif path.startswith(_API):
+            answer = self._names(path.removeprefix(_API), query)
+        else:
+            answer = _error("404 Not Found", "ENDPOINT_NOT_FOUND", f"no {path}")
+        return answer(environ, start)
+
+    def _table(self, name: str, query: dict[str, str]) -> Any:
+        found = self.tables.get(name)
+        if found is None:
+            return _error("404 Not Found", "TABLE_DOES_NOT_EXIST", f"Table '{name}' does not exist.")
+        if found.get("hidden"):
+            return _error("403 Forbidden", "PERMISSION_DENIED", "User does not have USE SCHEMA")
+        asks = query.get("include_manifest_capabilities") == "true"
+        return _json({k: v for k, v in found.items() if asks or k != "securable_kind_manifest"})
+
+    def _names(self, what: str, query: dict[str, str]) -> Any:
+        names = [name.split(".") for name in self.tables]
+        of = [query[key] for key in ("catalog_name", "schema_name") if key in query]
+        found = sorted({name[len(of)] for name in names if name[: len(of)] == of})
+        if of and not found:
+            return _error("404 Not Found", "NOT_FOUND", f"no {of}")
+        return _json({what: [{"name": name} for name in found]})
+
+    def _credentials(self, wanted: dict[str, str]) -> Any:
+        assert wanted["operation"] == "READ"
+        self.asked[wanted["table_id"]] += 1
+        if self.refusal is not None:
+            return _error(*self.refusal)
+        table = next(t for t in self.tables.values() if t["table_id"] == wanted["table_id"])
+        expires = int(1000 * (time.time() + self.lifetime + self.skew))
+        prefix = table["storage_location"].partition("://")[2].partition("/")[2] + "/"
+        vended = self._vend(prefix, self.lifetime)
+        return _json({**vended, "expiration_time": expires, "url": table["storage_location"]})
+
+    def _iceberg(self, path: str, environ: WSGIEnvironment) -> Any:
+        if path == "config":
+            return _json({"defaults": {}, "overrides": {"prefix": "catalogs/main"}})
+        _, catalog, _, schema, _, table = path.split("/")
+        name = f"{catalog}.{schema}.{table}"
+        assert environ["HTTP_X_ICEBERG_ACCESS_DELEGATION"] == "vended-credentials"
+        self.asked[name] += 1
+        if self.refusal is not None:
+            return _error(*self.refusal)
+        metadata = self.metadata[name]
+        prefix = metadata.partition("://")[2].partition("/")[2].rpartition("/metadata/")[0] + "/"
+        vended = self._vend(prefix, self.lifetime)["aws_temp_credentials"]
+        config = {
+            "s3.access-key-id": vended["access_key_id"],
+            "s3.secret-access-key": vended["secret_access_key"],
+            "s3.session-token": vended["session_token"],
+            "s3.session-token-expires-at-ms": str(int(1000 * (time.time() + self.lifetime))),
+        }
+        return _json({"metadata-location": metadata, "metadata": {}, "config": config})
+
+
+def _json(value: Any) -> Any:
+    return respond("200 OK", json.dumps(value).encode(), ("Content-Type", "application/json"))
+
+
+def _error(status: str, code: str, message: str) -> Any:
+    body = json.dumps({"error_code": code, "message": message}).encode()
+    return respond(status, body, ("Content-Type", "application/json"))
