@@ -20,7 +20,7 @@ from mdstorm._datasets.sources import open_stored
 from mdstorm.unischema import Unischema
 from mdstorm_backend import convert as engine
 from mdstorm_backend import format as mds
-from mdstorm_backend.catalogs import table_name
+from mdstorm_backend.catalogs import of_table, table_name
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.parquet import ParquetDataset, is_hidden, open_parquet
 from mdstorm_backend.spark import materialize, spark_url
@@ -143,16 +143,15 @@ def convert(
     mds.check_float_dtype(dtype)
     mds.check_decimals(decimals)
     target = Location.of(os.fspath(url), storage_options)
+    source, read_with = of_table(source, storage_options)
     name = table_name(source)
-    given = Location.of(source, storage_options).url if name is None else name.url
+    given = Location.of(source, read_with).url if name is None else name.url
     if f"{target.url}/".startswith(f"{given}/") or given.startswith(f"{target.url}/"):
         raise errors.InvalidArgumentError(
             f"{target.url} is, holds, or is inside what you convert: choose another directory"
         )
     as_of = AsOf(version, timestamp)
-    parquet = open_parquet(
-        given, storage_options=storage_options, as_of=as_of, keep_row_groups=True
-    )
+    parquet = open_parquet(given, storage_options=read_with, as_of=as_of, keep_row_groups=True)
     if spark is not None:
         _check_for_spark(parquet, keep_row_groups)
     unischema = decoded_source.stored_unischema(parquet)

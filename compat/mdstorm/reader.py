@@ -19,6 +19,7 @@ from mdstorm.predicates import PredicateBase
 from mdstorm.selectors import RowGroupSelectorBase
 from mdstorm.transform import TransformSpec
 from mdstorm_backend.base import warn_user
+from mdstorm_backend.catalogs import of_table
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -347,9 +348,10 @@ def _open_reader(
     arguments = ReaderArguments(schema_fields=schema_fields if ngram is None else None, **others)
     if ngram is not None:
         _check_ngram(ngram, arguments, batched)
+    urls, storage_options = of_table(urls, arguments.storage_options)
     dataset = open_urls(
         normalize_dataset_url_or_urls(urls),
-        storage_options=arguments.storage_options,
+        storage_options=storage_options,
         filesystem=arguments.filesystem,
         as_of=arguments.as_of,
     )

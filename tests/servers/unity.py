@@ -101,7 +101,9 @@ class UnityServer(Server):
     def _table(self, name: str, query: dict[str, str]) -> Any:
         found = self.tables.get(name)
         if found is None:
-            return _error("404 Not Found", "TABLE_DOES_NOT_EXIST", f"Table '{name}' does not exist.")
+            return _error(
+                "404 Not Found", "TABLE_DOES_NOT_EXIST", f"Table '{name}' does not exist."
+            )
         if found.get("hidden"):
             return _error("403 Forbidden", "PERMISSION_DENIED", "User does not have USE SCHEMA")
         asks = query.get("include_manifest_capabilities") == "true"

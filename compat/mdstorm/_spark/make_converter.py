@@ -17,7 +17,7 @@ from mdstorm._spark import copies
 from mdstorm._spark.converter import SparkDatasetConverter
 from mdstorm_backend import spark as jobs
 from mdstorm_backend.base import check_flag, check_mapping, check_text, suggests_keywords
-from mdstorm_backend.catalogs import table_name
+from mdstorm_backend.catalogs import of_table, table_name
 from mdstorm_backend.convert import materialize_staged
 from mdstorm_backend.datasets import Dataset, open_dataset
 from mdstorm_backend.format import become_floats, check_decimals, check_float_dtype, plan_types
@@ -72,11 +72,12 @@ def make_spark_converter(
 
     Parameters
     ----------
-    df : pyspark.sql.DataFrame, str or path
+    df : pyspark.sql.DataFrame, str, path or pyiceberg.table.Table
         The frame, from a classic or a Spark Connect session. Or the path or URL of Parquet files, a
-        Delta table or an MDS dataset, on Databricks on DBFS: the files are read in place, with
-        their own floating-point types. Of the other arguments only `decimals`, `version`,
-        `timestamp` and `storage_options` apply, and `SparkDatasetConverter.delete` removes nothing.
+        Delta or Iceberg table or an MDS dataset, on Databricks on DBFS; the name of a table in
+        Unity Catalog; or a table of pyiceberg. These are read in place, with their own
+        floating-point types. Of the other arguments only `decimals`, `version`, `timestamp` and
+        `storage_options` apply, and `SparkDatasetConverter.delete` removes nothing.
     parquet_row_group_size_bytes : int, optional
         Largest size of an uncompressed shard in bytes, by default 32 MiB; None or 0 mean 64 MiB.
     compression_codec : str, optional
@@ -157,6 +158,7 @@ def make_spark_converter(
     check_flag("staging", staging)
     check_text("cache_key", cache_key)
     check_mapping("storage_options", storage_options)
+    df, storage_options = of_table(df, storage_options)
     if isinstance(df, os.PathLike):
         df = str(url_of(df))
     if isinstance(df, str):

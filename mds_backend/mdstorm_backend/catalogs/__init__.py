@@ -5,5 +5,13 @@ from __future__ import annotations
 from mdstorm_backend.catalogs.catalog_table import CatalogTable
 from mdstorm_backend.catalogs.find import find_table
 from mdstorm_backend.catalogs.names import TableName, check_no_table_name, table_name
+from mdstorm_backend.catalogs.objects import of_table
 
-__all__ = ["CatalogTable", "TableName", "check_no_table_name", "find_table", "table_name"]
+__all__ = [
+    "CatalogTable",
+    "TableName",
+    "check_no_table_name",
+    "find_table",
+    "of_table",
+    "table_name",
+]

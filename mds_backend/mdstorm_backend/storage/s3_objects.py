@@ -348,10 +348,8 @@ class S3Object:
 
     async def _get_signed(self, ranges: Mapping[str, str]) -> Answer | None:
         """Request by the signed URL; return None unless the answer is the content."""
-        is_new = self._url == ""
         answer = await self._send_signed(ranges)
-        if self._is_refused and not is_new:  # its credentials may have expired since
-            self._url, self._is_refused = "", False
+        if answer is None and self._url == "":  # its credentials have expired
             answer = await self._send_signed(ranges)
         return answer
 
@@ -378,8 +376,12 @@ class S3Object:
                 size = _size(headers["Content-Range" if ranges else "Content-Length"])
                 tag, modified = headers.get("ETag"), headers.get("Last-Modified")
                 return Answer(response.content.read, response.close, size, tag, modified)
+        text = (await response.content.read(_LONGEST_TEXT)).decode(errors="replace")
         response.close()
-        self._is_refused = 300 <= response.status < 500
+        if "ExpiredToken" in text:
+            self._url = ""
+        else:
+            self._is_refused = 300 <= response.status < 500
         return None
 
     async def _signed(self, client: Any) -> str | None:

@@ -116,7 +116,7 @@ def _of_lease(location: Location, lease: Lease) -> tuple[str, dict[str, str]]:
 
 
 def _endpoint() -> dict[str, str]:
-    """Return the endpoint in the environment, which delta-rs accepts only with an option for HTTP."""
+    """Return the endpoint in the environment: over HTTP, delta-rs accepts it with an option."""
     names = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
     found = next((value for name in names if (value := os.environ.get(name))), None)
     return {} if found is None else {"endpoint_url": found}

@@ -2,6 +2,7 @@
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -16,6 +17,7 @@ from mdstorm import convert, make_batch_reader  # noqa: E402
 from mdstorm.cli import main  # noqa: E402
 from mdstorm.errors import UnsupportedTableError  # noqa: E402
 from mdstorm.spark import make_spark_converter  # noqa: E402
+from mdstorm_backend.catalogs import of_table  # noqa: E402
 
 
 @pytest.fixture
@@ -80,3 +82,41 @@ def test_every_entry_reads_a_metadata_file_and_a_branch(table: Table, tmp_path: 
     assert "mdstorm verify --version audit --against" in result.stdout
     verified = ["verify", "--version", "audit", "--against", *given[2:]]
     assert CliRunner().invoke(main, verified).exit_code == 0
+
+
+def test_table_of_pyiceberg_is_read_as_it_was_loaded(table: Table, tmp_path: Path) -> None:
+    given: Any = table
+    assert numbers(given) == [0, 1, 4, 5]
+    assert numbers(given, version=table.snapshots()[0].snapshot_id) == list(range(6))
+    assert len(convert(given, str(tmp_path / "mds"))) == 4
+    converter = make_spark_converter(given)
+    assert converter.file_urls == [table.metadata_location]
+    table.append(pa.table({"n": [9], "odd": [True]}))
+    assert len(pickle.loads(pickle.dumps(converter))) == 4  # noqa: S301
+    with converter.make_torch_dataloader(batch_size=6, num_epochs=1) as loader:
+        assert sorted(n for batch in loader for n in batch["n"].tolist()) == [0, 1, 4, 5]
+    assert numbers(given) == [0, 1, 4, 5, 9]
+
+
+def test_credentials_of_a_pyiceberg_table_become_options_of_its_storage(table: Table) -> None:
+    table.io.properties.update(
+        {
+            "s3.access-key-id": "key",
+            "s3.secret-access-key": "hidden",
+            "s3.session-token": "token",
+            "s3.endpoint": "http://localhost:1",
+            "client.region": "eu-west-1",
+        }
+    )
+    url, options = of_table(table, {"token": "other"})
+    assert (url, options) == (
+        table.metadata_location,
+        {
+            "key": "key",
+            "secret": "hidden",
+            "token": "other",
+            "endpoint_url": "http://localhost:1",
+            "client_kwargs": {"region_name": "eu-west-1"},
+        },
+    )
+    assert of_table("s3://bucket/t", None) == ("s3://bucket/t", None)

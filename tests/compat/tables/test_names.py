@@ -203,7 +203,10 @@ def test_table_without_a_manifest_is_read(orders: Catalog) -> None:
 @pytest.mark.parametrize(
     ("message", "words"),
     [
-        ("User does not have EXTERNAL USE SCHEMA on Schema 'main.sales'", "GRANT EXTERNAL USE SCHEMA"),
+        (
+            "User does not have EXTERNAL USE SCHEMA on Schema 'main.sales'",
+            "GRANT EXTERNAL USE SCHEMA",
+        ),
         ("External access is not enabled on the metastore", "External data access"),
         ("Table has a row filter", "row filters, column masks or policies"),
         ("ABAC policy applies", "row filters, column masks or policies"),
@@ -252,7 +255,9 @@ def test_unknown_table_is_an_error_with_the_nearest_name(
 
 def test_hidden_table_is_an_error_with_the_rights(orders: Catalog) -> None:
     orders.unity.tables[NAME]["hidden"] = True
-    with pytest.raises(CredentialsError, match="USE CATALOG on main, USE SCHEMA on sales, and SELEC"):
+    with pytest.raises(
+        CredentialsError, match="USE CATALOG on main, USE SCHEMA on sales, and SELEC"
+    ):
         make_batch_reader(NAME)
 
 
@@ -291,7 +296,7 @@ def test_commits_of_the_catalog_are_refused_by_name(catalog: Catalog, tmp_path: 
     rows = add(table, "a.parquet", pa.table({"n": [1]}))
     commit(table, protocol("catalogManaged"), metadata(FIELDS), rows)
     catalog.put("main.sales.managed", table)
-    with pytest.raises(UnsupportedTableError, match="catalog-?[mM]anaged"):
+    with pytest.raises(UnsupportedTableError, match=r"catalog-?[mM]anaged"):
         make_batch_reader("main.sales.managed")
 
 

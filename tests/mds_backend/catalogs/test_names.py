@@ -45,7 +45,9 @@ def test_texts_that_are_no_names(text: str) -> None:
     check_no_table_name(text)
 
 
-@pytest.mark.parametrize("text", ["uc://sales.orders", "uc://", "uc://a.b.c.d", "`a`.b", "uc://a..c"])
+@pytest.mark.parametrize(
+    "text", ["uc://sales.orders", "uc://", "uc://a.b.c.d", "`a`.b", "uc://a..c"]
+)
 def test_name_of_another_number_of_parts_is_an_error(text: str) -> None:
     with pytest.raises(UnsupportedURLError, match=r"has three parts: write catalog\.schema\.table"):
         table_name(text)
@@ -60,5 +62,7 @@ def test_existing_path_comes_before_a_name(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_dataset_of_mds_at_a_name_is_an_error_that_names_the_readers() -> None:
-    with pytest.raises(DatasetNotFoundError, match=r"make_batch_reader\('a\.b\.`c d`'\).*mdstorm conv"):
+    with pytest.raises(
+        DatasetNotFoundError, match=r"make_batch_reader\('a\.b\.`c d`'\).*mdstorm conv"
+    ):
         open_dataset("uc://a.b.`c d`")

@@ -1,0 +1,42 @@
+"""Tables of pyiceberg as arguments, in the place of a URL."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from mdstorm_backend import errors
+from mdstorm_backend.catalogs.vending import lease_of_iceberg
+
+#: Beginnings of properties that hold credentials of a storage.
+_CREDENTIALS = ("s3.access-key-id", "adls.sas-token", "gcs.oauth2.token")
+
+
+def of_table(
+    source: Any, storage_options: dict[str, Any] | None
+) -> tuple[Any, dict[str, Any] | None]:
+    """Return the metadata file of a pyiceberg table, and options with its catalog's credentials.
+
+    Other sources, and their options, are returned unchanged. Options that the caller gives take
+    precedence.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the table is not in a catalog yet, as in a transaction that creates it.
+    """
+    module = sys.modules.get("pyiceberg.table")
+    if module is None or not isinstance(source, module.Table):
+        return source, storage_options
+    if not source.metadata_location:
+        raise errors.InvalidArgumentError(
+            f"the table {'.'.join(source.name())} has no metadata file yet: commit the transaction "
+            "that creates it, and load the table"
+        )
+    properties = {name: str(value) for name, value in source.io.properties.items()}
+    found: dict[str, Any] = {}
+    if any(name.startswith(_CREDENTIALS) for name in properties):
+        found.update(lease_of_iceberg(properties, f"the table {'.'.join(source.name())}").options)
+    elif endpoint := properties.get("s3.endpoint"):
+        found["endpoint_url"] = endpoint
+    return source.metadata_location, {**found, **(storage_options or {})} or None
