@@ -9,13 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import time
 from collections.abc import Callable
 from contextlib import closing
-from datetime import datetime, timezone
 from functools import lru_cache
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from math import isinf
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -132,20 +129,13 @@ def _open_google(
     from google.oauth2.credentials import Credentials
 
     class Renewed(Credentials):
-        def refresh(self, request: Any) -> None:
-            found = provider.current()
-            self.token, self.expiry = str(found.options["token"]), _naive(found.expires)
+        def apply(self, headers: dict[str, str], token: str | None = None) -> None:
+            """Add the token to the headers of a request."""
+            given: Any = super().apply
+            given(headers, token=str(provider.current().options["token"]))
 
     begin: Any = Renewed
-    token = begin(str(lease.options["token"]), expiry=_naive(lease.expires))
-    return kind(**options, token=token, skip_instance_cache=True)
-
-
-def _naive(seconds: float) -> datetime | None:
-    """Return a time in UTC, as Google's library takes it; None for no end."""
-    if isinf(seconds) or seconds < time.time():
-        return None
-    return datetime.fromtimestamp(seconds, timezone.utc).replace(tzinfo=None)
+    return kind(**options, token=begin("renewed"), skip_instance_cache=True)
 
 
 _OPENERS: dict[str, Callable[[Any, dict[str, Any], CredentialProvider, Lease], Any]] = {

@@ -44,6 +44,15 @@ _AZURE = {
 }
 
 
+#: Variables that delta-rs prefers to a signature in its options.
+_PREFERRED = (
+    "AZURE_STORAGE_ACCOUNT_KEY",
+    "AZURE_STORAGE_ACCESS_KEY",
+    "AZURE_STORAGE_MASTER_KEY",
+    "AZURE_STORAGE_TOKEN",
+)
+
+
 def of_delta_rs(location: Location) -> tuple[str, dict[str, str]]:
     """Return the URL and the storage options of a table for delta-rs.
 
@@ -107,6 +116,12 @@ def _of_lease(location: Location, lease: Lease) -> tuple[str, dict[str, str]]:
             )
         return f"s3://{rest}", found
     if store == "azure":
+        if preferred := [name for name in _PREFERRED if os.environ.get(name)]:
+            raise errors.CredentialsError(
+                f"deltalake would read the table {location.url} with {preferred[0]} of the "
+                "environment in place of its catalog's credentials: unset this variable",
+                url=location.url,
+            )
         return location.url, _renamed(options, _AZURE)
     raise errors.UnsupportedTableError(
         f"{location.url} is a Delta table with credentials of a catalog, which deltalake uses on "

@@ -1,0 +1,175 @@
+"""Credentials that a catalog gives out for Azure and Google Cloud Storage."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from tests.mds_backend.storage.test_parquet import put_table
+from tests.servers.azure import ACCOUNT, CONTAINER, AzureServer
+from tests.servers.gcs import TOKEN as GOOGLE_TOKEN
+from tests.servers.gcs import GoogleServer
+from tests.servers.http import respond
+from tests.servers.s3 import BUCKET
+
+from mdstorm_backend import errors
+from mdstorm_backend.catalogs import names, vending
+from mdstorm_backend.storage import Location, renewing
+from mdstorm_backend.storage import credentials as renewal
+from mdstorm_backend.storage.credentials import CredentialProvider, Lease
+from mdstorm_backend.tables import AsOf
+from mdstorm_backend.tables.delta import open_delta
+
+
+@pytest.fixture(autouse=True)
+def no_lessees(monkeypatch: pytest.MonkeyPatch, fresh_filesystems: None) -> None:
+    monkeypatch.setattr(renewal, "_lessees", {})
+    monkeypatch.setattr(renewing, "_opened", {})
+
+
+@dataclass(frozen=True)
+class Signer(CredentialProvider):
+    """Signs for Azurite with the key of its account."""
+
+    name: str
+    server: ClassVar[AzureServer]
+    seconds: ClassVar[float] = 3600.0
+    count: ClassVar[int] = 0
+
+    def fetch(self) -> Lease:
+        from azure.storage.blob import ContainerSasPermissions, generate_container_sas
+
+        Signer.count += 1
+        signature = generate_container_sas(
+            ACCOUNT,
+            CONTAINER,
+            account_key=self.server.key,
+            permission=ContainerSasPermissions(read=True, list=True),
+            start=datetime.now(timezone.utc) - timedelta(hours=1),
+            expiry=datetime.now(timezone.utc) + timedelta(seconds=self.seconds),
+        )
+        return Lease({"sas_token": signature})
+
+
+@pytest.fixture
+def signed(azure: AzureServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Location:
+    """A Delta table on Azurite; the environment has a wrong key."""
+    import adlfs
+
+    place = Location.of(f"az://{CONTAINER}/signed/t")
+    put_table(place, tmp_path)
+    place.child("plain").write("a", [b"content"])
+    Signer.server, Signer.count = azure, 0
+    wrong = azure.connection_string("c29tZSBzZWNyZXQgdGhhdCBubyBvbmUga25vd3M=")
+    monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", wrong)
+    connect = adlfs.AzureBlobFileSystem.do_connect
+
+    def connect_without_tls(self: Any) -> None:
+        """Adlfs writes https:// before the host of an account."""
+        connect(self)
+        if self.connection_string is None:
+            from azure.storage.blob.aio import BlobServiceClient
+
+            url = f"{azure.url}/{ACCOUNT}"
+            self.service_client = BlobServiceClient(url, credential=self.credential)
+
+    monkeypatch.setattr(adlfs.AzureBlobFileSystem, "do_connect", connect_without_tls)
+    return Location(place.url, {"account_name": ACCOUNT}, credentials=Signer("t"))
+
+
+def test_signatures_of_azure_are_renewed_and_the_environment_is_not_used(
+    signed: Location, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = signed.child("plain")
+    assert plain.read("a") == b"content"
+    assert plain.list_names() == ["a"]
+    assert Signer.count == 1
+    monkeypatch.setattr(renewal, "_LONGEST_YOUTH", 0.0)
+    lease = renewal._lessee(Signer("t"))._lease
+    assert lease is not None
+    monkeypatch.setattr(Signer, "seconds", -60.0)
+    assert renewal._lessee(Signer("t")).renewed(lease) is not None
+    monkeypatch.setattr(Signer, "seconds", 3600.0)
+    assert plain.read("a") == b"content"  # after a refusal
+    assert Signer.count == 3
+
+
+def test_azure_without_access_by_its_signature_is_a_credentials_error(signed: Location) -> None:
+    with pytest.raises(errors.CredentialsError, match="the credentials of Signer"):
+        signed.child("plain").write("b", [b"x"])
+
+
+def test_delta_table_on_azure_is_read_by_a_signature(
+    signed: Location, azure: AzureServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or not at all, if the environment has a key that deltalake prefers."""
+    monkeypatch.delenv("AZURE_STORAGE_CONNECTION_STRING")
+    endpoint = {"BlobEndpoint": f"{azure.url}/{ACCOUNT}", "account_name": ACCOUNT}
+    place = Location(signed.url, endpoint, credentials=Signer("t"))
+    files = open_delta(place, AsOf()).files
+    assert sum((file.num_rows or 0) - len(file.dead) for file in files) == 3
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", azure.key)
+    with pytest.raises(errors.CredentialsError, match="AZURE_STORAGE_ACCOUNT_KEY of the enviro"):
+        open_delta(place, AsOf())
+
+
+@dataclass(frozen=True)
+class Googler(CredentialProvider):
+    """Hands out the token of the emulator, at first a wrong one."""
+
+    name: str
+    tokens: ClassVar[list[str]]
+
+    def fetch(self) -> Lease:
+        return Lease({"token": self.tokens.pop(0)})
+
+
+@pytest.mark.long  # gcsfs repeats what is refused, for half a minute
+def test_tokens_of_google_are_renewed(gs: GoogleServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    Location.of(f"gs://{BUCKET}/vended").write("a", [b"content"])
+    monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS")
+    monkeypatch.setattr(renewal, "_LONGEST_YOUTH", 0.0)
+    Googler.tokens = ["wrong-secret", GOOGLE_TOKEN]
+    place = Location(f"gs://{BUCKET}/vended", credentials=Googler("t"))
+    unauthorized = respond("401 Unauthorized", b'{"error": {"message": "Invalid Credentials"}}')
+    gs.fault = lambda method, path: unauthorized if Googler.tokens else None
+    assert place.read("a") == b"content"
+    assert not Googler.tokens
+    with pytest.raises(errors.UnsupportedTableError, match="deltalake uses on S3 and Azure only"):
+        open_delta(place, AsOf())
+
+
+NAME = names.TableName("main", "sales", "orders")
+
+
+def test_answers_of_unity_become_options_of_each_storage() -> None:
+    keys = {"access_key_id": "k", "secret_access_key": "s", "session_token": "t"}
+    options = {"key": "k", "secret": "s", "token": "t"}
+    end = {"expiration_time": 2_000_000}
+    of = vending.lease_of_unity
+    assert of({"aws_temp_credentials": keys, **end}, "x").options == options
+    assert of({"aws_temp_credentials": keys, **end}, "x").expires == 2000.0
+    url = "r2://bucket@account.r2.cloudflarestorage.com/t"
+    assert of({"r2_temp_credentials": keys, "url": url}, "x").options == {
+        **options,
+        "endpoint_url": "https://account.r2.cloudflarestorage.com",
+    }
+    sas = {"azure_user_delegation_sas": {"sas_token": "?sig=s"}}
+    assert of(sas, "x").options == {"sas_token": "sig=s"}
+    assert of({"azure_aad": {"aad_token": "t"}}, "x").options == {"aad_token": "t"}
+    assert of({"gcp_oauth_token": {"oauth_token": "t"}}, "x").options == {"token": "t"}
+    with pytest.raises(errors.StorageError, match=r"x: .*known here, only \['else'\]"):
+        of({"else": {}}, "x")
+
+
+def test_configurations_of_iceberg_become_options_of_each_storage() -> None:
+    of = vending.lease_of_iceberg
+    name = "adls.sas-token.account.dfs.core.windows.net"
+    ends = name.replace("sas-token", "sas-token-expires-at-ms")
+    lease = of({name: "sig=s", ends: "2000000"}, "x")
+    assert (lease.options, lease.expires) == ({"sas_token": "sig=s"}, 2000.0)
+    lease = of({"gcs.oauth2.token": "t", "gcs.oauth2.token-expires-at": "2000000"}, "x")
+    assert (lease.options, lease.expires) == ({"token": "t"}, 2000.0)
+    with pytest.raises(errors.StorageError, match="no credentials that are known here"):
+        of({"s3.region": "eu-west-1"}, "x")
