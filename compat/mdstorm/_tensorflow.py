@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import calendar
 import datetime
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
@@ -25,7 +26,12 @@ import pyarrow as pa
 from mdstorm._readers.options import draws_seed
 from mdstorm._readers.reader import Reader, ReaderPasses, can_pass_over
 from mdstorm._transforms.row_transform import declared_dtype
-from mdstorm.errors import InvalidArgumentError, NullInRowError, UnequalLengthsError
+from mdstorm.errors import (
+    InvalidArgumentError,
+    NullInRowError,
+    StateMismatchError,
+    UnequalLengthsError,
+)
 from mdstorm.unischema import Unischema
 from mdstorm_backend.format import Batch, Column, Values, num_rows, shapes_of, slice_batch
 from mdstorm_backend.loaders import NOTHING, Delivered, null_error
@@ -60,12 +66,15 @@ def dataset_of_rows(reader: Any) -> Any:
     if can_pass_over(reader) and reader.batched_output:
         tf_loaders.check_nulls_of(reader._mdstorm_options())
 
-    def dataset(*, by_shard: bool) -> Callable[[], Any]:
+    def dataset(*, by_shard: bool) -> Parts:
         elements = Elements(reader, specs, by_shard)
         row = reader.schema.make_namedtuple_tf(*(spec.signature for spec in specs))
-        return lambda: _with_options(
-            tf.data.Dataset.from_generator(elements, output_signature=row), reader
-        )
+
+        def make() -> Any:
+            dataset = tf.data.Dataset.from_generator(elements, output_signature=row)
+            return _with_options(dataset, reader)
+
+        return Parts(elements, make)
 
     by_shard = dataset(by_shard=True)
     # If the user does not see row-group boundaries, elements may have any number of rows. But a
@@ -73,7 +82,7 @@ def dataset_of_rows(reader: Any) -> Any:
     is_fixed = all(spec.is_fixed for spec in specs)
     anyhow = dataset(by_shard=False) if is_fixed or not reader.batched_output else by_shard
     _, rows, batches = _adapters()
-    return batches(by_shard(), anyhow) if reader.batched_output else rows(anyhow)
+    return batches(by_shard, anyhow) if reader.batched_output else rows(anyhow)
 
 
 def dataset_of_ngrams(reader: Any) -> Any:
@@ -136,13 +145,53 @@ def _adapters() -> tuple[Any, Any, Any]:
     """Return TensorFlow's class of ``tf.compat.v1`` datasets, and those of rows and of batches."""
     adapter = type(tf.compat.v1.data.Dataset.from_tensors(0))
 
-    class RowsDataset(adapter):  # type: ignore[misc, valid-type]
+    class ReaderDataset(adapter):  # type: ignore[misc, valid-type]
+        """A dataset over a reader, with a position of its own."""
+
+        _elements: Elements
+
+        def __iter__(self) -> Any:
+            iterator = super().__iter__()
+            self._elements.taken = 0
+            kind: Any = type(iterator)
+            iterator._mdstorm_elements = self._elements
+            iterator.__class__ = _counting_class(kind)
+            return iterator
+
+        def state_dict(self, items: int | None = None) -> dict[str, Any]:
+            """Return the state of the latest iteration, for `load_state_dict`.
+
+            Parameters
+            ----------
+            items : int, optional
+                Rows or batches of this dataset used since the iteration began. By default those
+                that Python code has taken, ``for item in dataset``. What is made of this dataset,
+                as by ``batch``, is not counted, and the number is required.
+
+            Raises
+            ------
+            StateMismatchError
+                If the number of items is not known, or the reader has a position of its own.
+            """
+            return self._elements.state_dict(items)
+
+        def load_state_dict(self, state: Mapping[str, Any]) -> None:
+            """Resume the next iteration from `state`, taken from an equal dataset.
+
+            Raises
+            ------
+            StateMismatchError
+                If it was taken from another dataset or another way of reading, or is not a state.
+            """
+            self._elements.load_state_dict(state)
+
+    class RowsDataset(ReaderDataset):
         """A dataset of rows that are read in blocks."""
 
-        def __init__(self, parts: Callable[[], Any]) -> None:
-            self._parts = parts
+        def __init__(self, parts: Parts) -> None:
+            self._parts, self._elements = parts.make, parts.elements
             # Not unbatch(): it crashes the process for arrays without elements.
-            super().__init__(parts().flat_map(tf.data.Dataset.from_tensor_slices))
+            super().__init__(parts.make().flat_map(tf.data.Dataset.from_tensor_slices))
 
         def batch(
             self, batch_size: Any, drop_remainder: bool = False, *others: Any, **options: Any
@@ -152,18 +201,49 @@ def _adapters() -> tuple[Any, Any, Any]:
                 return super().batch(batch_size, drop_remainder, *others, **options)
             return adapter(self._parts().rebatch(batch_size, drop_remainder))
 
-    class BatchesDataset(adapter):  # type: ignore[misc, valid-type]
+    class BatchesDataset(ReaderDataset):
         """A dataset of batches, which can be unbatched into rows."""
 
-        def __init__(self, batches: Any, parts: Callable[[], Any]) -> None:
-            self._parts = parts
-            super().__init__(batches)
+        def __init__(self, batches: Parts, parts: Parts) -> None:
+            self._parts, self._elements = parts, batches.elements
+            super().__init__(batches.make())
 
         def unbatch(self, *others: Any, **options: Any) -> Any:
             """Split batches into rows."""
             return RowsDataset(self._parts)
 
     return adapter, RowsDataset, BatchesDataset
+
+
+@lru_cache(maxsize=8)
+def _counting_class(iterator_class: Any) -> Any:
+    """Return a subclass of TensorFlow's iterator class that counts the items taken."""
+
+    class CountingIterator(iterator_class):  # type: ignore[misc]
+        """An iterator that reports to its `Elements` how many items were taken."""
+
+        _mdstorm_elements: Elements
+
+        def __next__(self) -> Any:
+            item = super().__next__()
+            self._mdstorm_elements.take()
+            return item
+
+    return CountingIterator
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What yields the blocks of a dataset, and what makes a dataset of TensorFlow of them."""
+
+    elements: Elements
+    make: Callable[[], Any]
+
+
+#: Latest blocks whose states are kept, since TensorFlow reads ahead.
+_STATES_KEPT = 1024
+#: Key of a state for the rows of the next block that were taken.
+_ITEMS = "items"
 
 
 @dataclass
@@ -186,10 +266,26 @@ class Elements:
     reader: Any
     specs: Sequence[ColumnSpec]
     by_shard: bool
+    #: Items that a Python iterator has taken since the latest iteration began.
+    taken: int = 0
     _passes: ReaderPasses | None = None
     _begun: bool = False
+    #: For each block of the latest iteration: items before it, and the state there.
+    _states: deque[tuple[int, dict[str, Any]]] = field(
+        default_factory=lambda: deque(maxlen=_STATES_KEPT)
+    )
+    #: Items up to the end of the latest block, and the state there.
+    _after: tuple[int, dict[str, Any]] = field(default_factory=lambda: (0, {}))
+    #: Where a loaded state resumes, and the rows of the block there that were taken before it.
+    _loaded: tuple[Any, int] = (None, 0)
 
     def __call__(self) -> Iterator[Any]:
+        passes = self._own_passes()
+        self._begun = True
+        return self._items() if passes is None else self._of_passes(passes)
+
+    def _own_passes(self) -> ReaderPasses | None:
+        """Return what reads in blocks; None for other readers, and those with a position."""
         reader = self.reader
         begins_anew = can_pass_over(reader) and (self._begun or reader._mdstorm_is_at_a_start)
         if self._passes is None and begins_anew:
@@ -197,17 +293,83 @@ class Elements:
             per_row = max(source.nbytes // max(len(source), 1), 1)
             rows = max(1, min(_BYTES_AT_A_TIME // per_row, _MOST_ROWS))
             self._passes = ReaderPasses(
-                reader, rows, by_shard=self.by_shard, owner="a dataset of make_petastorm_dataset"
+                reader,
+                rows,
+                by_shard=self.by_shard,
+                owner="a dataset of make_petastorm_dataset",
+                remembers=True,
             )
-        self._begun = True
-        return self._items() if self._passes is None else self._passes(self._of_blocks)
+        return self._passes
 
-    def _of_blocks(self, blocks: Iterator[Block]) -> Delivered:
+    def _of_passes(self, passes: ReaderPasses) -> Iterator[Any]:
+        """Yield the blocks of a pass, and keep the state before each of them."""
+        begins, skipped = self._loaded
+        skipped = skipped if passes.begins == begins else 0
+        items = -skipped
+        self._states.clear()
+        for batch in passes(self._of_blocks):
+            self._states.append((items, passes.state_dict(before_last=True)))
+            items += 1 if self._are_batches else num_rows(batch)
+            self._after = items, passes.state_dict()
+            yield from self._parts(slice_batch(batch, skipped, num_rows(batch)))
+            skipped = 0
+        self._after = items, passes.state_dict()
+
+    @property
+    def _are_batches(self) -> bool:
+        """Whether the items of the dataset are blocks, rather than their rows."""
+        return self.by_shard and bool(self.reader.batched_output)
+
+    @staticmethod
+    def _of_blocks(blocks: Iterator[Block]) -> Delivered:
         for block in blocks:
-            mark, rows = block.marks[-1], sum(block.sizes)
-            parts = self._parts(block.batch) if num_rows(block.batch) else iter([NOTHING])
-            for part in parts:
-                yield part, mark, rows
+            found = block.batch if num_rows(block.batch) else NOTHING
+            yield found, block.marks[-1], sum(block.sizes)
+
+    def take(self) -> None:
+        """Count an item that Python code has taken."""
+        self.taken += 1
+        if self.taken == 2 and self._passes is not None:
+            self._passes.count()
+
+    def state_dict(self, items: int | None) -> dict[str, Any]:
+        """Return the state after some items of the latest iteration."""
+        passes = self._resumable()
+        if items is None:
+            items = self.taken
+            if self._states and not items:
+                raise StateMismatchError(
+                    "the items of this dataset were not counted, because TensorFlow took them "
+                    "itself, as with batch() or in Keras. Pass the number that was used since the "
+                    "iteration began, state_dict(items=…)"
+                )
+        if not self._states:
+            return passes.state_dict()
+        last, _ = self._after
+        for first, state in reversed([*self._states, self._after]):
+            if first <= items <= last:
+                ours = {**state["mdstorm"], _ITEMS: items - first}
+                return {**state, "mdstorm": ours} if items > first else state
+        raise StateMismatchError(
+            f"no state after {items} items is known: {last} were read, and of long iterations "
+            "only the last blocks are remembered"
+        )
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Resume the next iteration from a state."""
+        passes = self._resumable()
+        passes.load_state_dict(state)
+        self._loaded, self.taken = (passes.begins, state.get("mdstorm", {}).get(_ITEMS, 0)), 0
+        self._states.clear()
+
+    def _resumable(self) -> ReaderPasses:
+        passes = self._own_passes()
+        if passes is None:
+            raise StateMismatchError(
+                "this dataset takes items of a reader that was used before, or that is not one of "
+                "mdstorm: call state_dict() of the reader, or make the dataset of an unused reader"
+            )
+        return passes
 
     def _parts(self, batch: Batch) -> Iterator[Any]:
         """Yield the rows of a batch together, or one by one if their arrays differ in shape."""
@@ -441,11 +603,11 @@ def specs_of_schema(schema: Unischema) -> list[ColumnSpec]:
     InvalidArgumentError
         If TensorFlow has no type for a field; also ValueError.
     """
-    for field in schema.fields.values():
-        if field.numpy_dtype is np.str_:
+    for column in schema.fields.values():
+        if column.numpy_dtype is np.str_:
             warn_user(
                 "Tensorflow will convert all unicode strings back to bytes type. You may need to "
-                f"decode values: field {field.name!r}",
+                f"decode values: field {column.name!r}",
                 UnicodeWarning,
             )
     return [declared_spec(f.name, f.numpy_dtype, f.shape) for f in schema.fields.values()]

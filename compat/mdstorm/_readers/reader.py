@@ -21,7 +21,7 @@ from mdstorm_backend import loaders
 from mdstorm_backend.base import OwnContext, PassThreads, warn_user
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.format import Batch, Column
-from mdstorm_backend.order import ExactOrder
+from mdstorm_backend.order import ExactOrder, Place
 from mdstorm_backend.read import Block
 
 #: The counts of a process pool that has no function to call.
@@ -407,6 +407,8 @@ class ReaderPasses:
         Waits for the threads of the passes.
     owner : str
         What makes the passes, for messages.
+    remembers : bool
+        Whether to keep the position before the last batch, for `state_dict`.
     """
 
     def __init__(
@@ -418,6 +420,7 @@ class ReaderPasses:
         by_shard: bool = False,
         threads: PassThreads | None = None,
         owner: str = "a loader",
+        remembers: bool = False,
     ) -> None:
         self._reader, self._owner = reader, owner
         options = reader._mdstorm_options(window)
@@ -445,6 +448,16 @@ class ReaderPasses:
             check=reader._mdstorm_check_running,
             recorders=reader._mdstorm_recorders,
         )
+        self._runner.remembers = remembers
+
+    @property
+    def begins(self) -> Place:
+        """Where the next pass begins."""
+        return self._runner.schedule.epochs.next_place
+
+    def count(self) -> None:
+        """Let the pass under way count, so that the next one begins after it."""
+        self._runner.place.count()
 
     def __call__(self, convert: loaders.Convert) -> Iterator[Any]:
         """Iterate over a pass: the rest of one whose state was loaded, or a new one.
@@ -469,10 +482,10 @@ class ReaderPasses:
         if self._warn_or_record is not None:
             self._warn_or_record(first_epoch)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the position of the pass that was advanced last."""
-        return self._runner.state_dict()
+    def state_dict(self, *, before_last: bool = False) -> dict[str, Any]:
+        """Return the position of the pass that was advanced last, or that before its last batch."""
+        return self._runner.state_dict(before_last=before_last)
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume the next pass from a state."""
         self._runner.load_state_dict(state)

@@ -1,6 +1,8 @@
 """Readers as TensorFlow datasets, and as tensors in graph mode: elements, passes, values."""
 
 import datetime
+import json
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from tests.compat.readers import (
     write_parquet,
 )
 
-from mdstorm.errors import InvalidArgumentError, NullValueError
+from mdstorm.errors import InvalidArgumentError, NullValueError, StateMismatchError
 from mdstorm.ngram import NGram
 from mdstorm.predicates import in_lambda
 from mdstorm.tf_utils import (
@@ -121,6 +123,87 @@ class TestPasses:
         for reader, expected in ((batches, [[0, 1, 2], [0, 1]]), (rows, [0, 1, 2])):
             dataset = make_petastorm_dataset(reader)
             assert taken(dataset) == taken(dataset) == expected
+
+
+class TestStates:
+    @pytest.mark.parametrize("done", [0, 250, 999, 1000])
+    @with_either
+    def test_rows_resume_after_any_number(self, thousand: str, reader: Any, done: int) -> None:
+        def make() -> Any:
+            dataset = make_petastorm_dataset(reader(thousand, shuffle_rows=True, seed=3))
+            return dataset.unbatch() if reader is batch_reader else dataset
+
+        whole = taken(make())
+        first, second = make(), make()
+        assert taken(islice(first, done)) == whole[:done]
+        second.load_state_dict(json.loads(json.dumps(first.state_dict())))
+        rest = taken(second)
+        if done < 1000:
+            assert rest == whole[done:]
+        else:
+            assert sorted(rest) == list(range(1000))
+
+    @pytest.mark.parametrize("done", [1, 2])
+    def test_batches_resume_on_each_rank(self, ten: str, done: int) -> None:
+        def make(rank: int) -> Any:
+            reader = batch_reader(ten, seed=3, cur_shard=rank, shard_count=2, num_epochs=2)
+            return make_petastorm_dataset(reader)
+
+        for rank in range(2):
+            first, second, whole = make(rank), make(rank), taken(make(rank))
+            assert taken(islice(first, done)) == whole[:done]
+            second.load_state_dict(first.state_dict())
+            assert taken(second) == whole[done:]
+
+    def test_rows_of_several_lengths_resume(self, tmp_path: Path) -> None:
+        url = write_parquet(tmp_path / "ragged", {"number": [[0], [1, 1], [2], [3, 3]]}, 2)
+        first, second = (make_petastorm_dataset(row_reader(url)) for _ in range(2))
+        assert taken(islice(first, 3)) == [[0], [1, 1], [2]]
+        second.load_state_dict(first.state_dict())
+        assert taken(second) == [[3, 3]]
+
+    def test_state_of_a_later_iteration_resumes_in_its_epoch(self, thousand: str) -> None:
+        def make() -> Any:
+            return make_petastorm_dataset(row_reader(thousand, shuffle_rows=True, seed=3))
+
+        first, second, expected = make(), make(), make()
+        whole = [taken(expected) for _ in range(3)]
+        taken(first)
+        assert taken(islice(first, 250)) == whole[1][:250]
+        second.load_state_dict(first.state_dict())
+        assert taken(islice(second, 1)) == whole[1][250:251]  # a peek
+        assert taken(islice(second, 100)) == whole[1][250:350]
+        assert taken(second) == whole[2]
+
+    def test_what_is_made_of_the_dataset_is_counted_by_the_user(self, thousand: str) -> None:
+        first, second = (make_petastorm_dataset(row_reader(thousand)) for _ in range(2))
+        list(islice(first.batch(64), 3))
+        with pytest.raises(StateMismatchError, match=r"TensorFlow took them .*state_dict.items"):
+            first.state_dict()
+        with pytest.raises(StateMismatchError, match="no state after 1001 items"):
+            first.state_dict(items=1001)
+        second.load_state_dict(first.state_dict(items=192))
+        assert taken(second) == list(range(192, 1000))
+
+    def test_state_within_a_block_of_another_world_is_refused(self, thousand: str) -> None:
+        first = make_petastorm_dataset(row_reader(thousand))
+        list(islice(first, 3))
+        second = make_petastorm_dataset(row_reader(thousand, cur_shard=0, shard_count=2))
+        with pytest.raises(StateMismatchError, match="there are 2 ranks here"):
+            second.load_state_dict(first.state_dict())
+
+    @with_either
+    def test_reader_below_a_dataset_names_its_state(self, ten: str, reader: Any) -> None:
+        opened = reader(ten)
+        next(iter(make_petastorm_dataset(opened)))
+        with pytest.raises(StateMismatchError, match="dataset of make_petastorm_dataset reads"):
+            opened.state_dict()
+
+    def test_dataset_of_a_used_reader_names_the_state_of_the_reader(self, ten: str) -> None:
+        reader = batch_reader(ten)
+        next(reader)
+        with pytest.raises(StateMismatchError, match=r"call state_dict.. of the reader"):
+            make_petastorm_dataset(reader).state_dict()
 
 
 def test_n_grams_are_dicts_of_namedtuples(tmp_path: Path) -> None:
