@@ -2,8 +2,7 @@
 
 The generator yields large blocks of rows with the sizes of their batches, into which TensorFlow
 cuts them, since every element of a generator has a fixed cost. Ragged columns are yielded as
-batches. `TFRuns` begins the passes,
-and tracks which batches were read and which were taken.
+batches. `TFRuns` begins the iterations, and tracks which batches were read and requested.
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ from mdstorm_backend.loaders.tf.tf_runs import INFINITE, TFRun, TFRuns
 from mdstorm_backend.read.reader import check_batch_size
 
 _BLOCK_ROWS = 1 << 16
+#: Type of the numbers that Python yields to TensorFlow.
 _NUMBER = tf.TensorSpec((), tf.int64)
 
 
@@ -149,8 +149,8 @@ def _batches(
 
     def cut(part: Any, sizes: Any) -> Any:
         # Sizes repeat from the beginning, and an empty batch after the last row has to be taken.
-        cut = tf.data.Dataset.from_tensors(part).rebatch(sizes)
-        return cut.take(tf.size(sizes, tf.int64))
+        repeated = tf.data.Dataset.from_tensors(part).rebatch(sizes)
+        return repeated.take(tf.size(sizes, tf.int64))
 
     signature = element({spec.name: spec.signature for spec in specs})
     yielded = signature if cut_here else (signature, tf.TensorSpec((None,), tf.int64))
@@ -311,8 +311,7 @@ def with_cardinality(dataset: Any, batches: int | None) -> Any:
     if batches is None:
         return dataset
     if batches == 1:
-        # No iteration has fewer. After `take`, its end would not be requested here, and it could
-        # not be told from a peek.
+        # No iteration has fewer. `take` would not request its end, and it would look like a peek.
         return dataset.apply(tf.data.experimental.assert_cardinality(1))
     # A choice between datasets counts as infinite if one of them is. The first one is chosen every
     # time, and the choice ends with it. TensorFlow begins both.

@@ -86,6 +86,8 @@ class TFRun:
         self._blocks: deque[tuple[int, Pass, list[Any], list[int]]] = deque(maxlen=_BLOCKS_KEPT)
         #: The numbers of later batches with which another epoch begins, from 1, and these epochs.
         self._epochs: deque[tuple[int, int]] = deque()
+        #: The batch for which `request` was called last.
+        self._requested = 0
         self._beginning: Beginning | None = None
 
     def begin_rest(self, rest: Rest) -> None:
@@ -115,12 +117,18 @@ class TFRun:
         It has to be called for the first two batches, and where an epoch begins.
         """
         assert self.iteration is not None
-        while self._epochs and self._epochs[0][0] <= number:
-            self.iteration.reach(self._epochs.popleft()[1])
+        self._requested = number
+        self.reach()
         if number >= self.iteration.batches:
             self.count()
         following = min([self.num_read + 1, *(first for first, _ in islice(self._epochs, 1))])
         return 1 if number == 1 else max(following - number, 1)
+
+    def reach(self) -> None:
+        """Record the epochs of the batches that were requested, once they are read."""
+        assert self.iteration is not None
+        while self._epochs and self._epochs[0][0] <= self._requested:
+            self.iteration.reach(self._epochs.popleft()[1])
 
     def count(self) -> None:
         """Let the iteration count: the next one begins after the epoch that it has reached."""
@@ -270,6 +278,7 @@ class TFRuns:
             yield number
             run.end()
         finally:
+            run.reach()
             run.iteration.leave()
             del self._open[number]
 
@@ -280,6 +289,8 @@ class TFRuns:
             run = self._announced.popleft()()
         if run is None or run.current is not None:
             run = TFRun()
+        for under_way in self._open.values():
+            under_way.reach()
         schedule, is_first = self.passes.schedule, self._is_first
         self._run, self._is_first = run, False
         run.iteration = schedule.epochs.open(

@@ -405,12 +405,15 @@ def test_rounds_of_a_few_batches_after_load_equal_those_of_pytorch(
     assert [rounds_of(dataset) for _ in range(4)] == expected
 
 
-def test_round_across_epochs_continues_after_the_epoch_it_reached(numbers: Dataset) -> None:
-    """And not after the last epoch that was read ahead."""
-    dataset, torch = (
-        made_in("exact", numbers, num_epochs=None),
-        torch_loader(numbers, "exact", num_epochs=None),
-    )
+@pytest.mark.parametrize("prefetch", [None, 0])
+def test_round_across_epochs_continues_after_the_epoch_it_reached(
+    numbers: Dataset, prefetch: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not after the last epoch that was read ahead, or before one that was not."""
+    monkeypatch.setattr(tf_batches, "_BLOCK_ROWS", 1)
+    torch = torch_loader(numbers, "exact", num_epochs=None)
+    read = ReaderOptions(numbers, ORDERS["exact"], num_epochs=None)
+    dataset = make_tf_dataset(lambda: read, batch_size=BATCH, prefetch=prefetch)
     for batches in (12, 13, 26, 30, 1, 5):
         assert column(dataset.take(batches)) == taken(torch, batches)
 
