@@ -243,7 +243,7 @@ class Parts:
 #: Latest blocks whose states are kept, since TensorFlow reads ahead.
 _STATES_KEPT = 1024
 #: Key of a state for the rows of the next block that were taken.
-_ITEMS = "items"
+_SKIP = "skip"
 
 
 @dataclass
@@ -297,7 +297,6 @@ class Elements:
                 rows,
                 by_shard=self.by_shard,
                 owner="a dataset of make_petastorm_dataset",
-                remembers=True,
             )
         return self._passes
 
@@ -324,7 +323,7 @@ class Elements:
     def _of_blocks(blocks: Iterator[Block]) -> Delivered:
         for block in blocks:
             found = block.batch if num_rows(block.batch) else NOTHING
-            yield found, block.marks[-1], sum(block.sizes)
+            yield found, block.offsets[-1], sum(block.sizes)
 
     def take(self) -> None:
         """Count an item that Python code has taken."""
@@ -348,7 +347,7 @@ class Elements:
         last, _ = self._after
         for first, state in reversed([*self._states, self._after]):
             if first <= items <= last:
-                ours = {**state["mdstorm"], _ITEMS: items - first}
+                ours = {**state["mdstorm"], _SKIP: items - first}
                 return {**state, "mdstorm": ours} if items > first else state
         raise StateMismatchError(
             f"no state after {items} items is known: {last} were read, and of long iterations "
@@ -359,7 +358,7 @@ class Elements:
         """Resume the next iteration from a state."""
         passes = self._resumable()
         passes.load_state_dict(state)
-        self._loaded, self.taken = (passes.begins, state.get("mdstorm", {}).get(_ITEMS, 0)), 0
+        self._loaded, self.taken = (passes.begins, state.get("mdstorm", {}).get(_SKIP, 0)), 0
         self._states.clear()
 
     def _resumable(self) -> ReaderPasses:

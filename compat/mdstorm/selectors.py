@@ -144,6 +144,4 @@ def select_row_groups(
         )
     chosen = selector.select_row_groups(indexes)
     numbers = [number for number in range(len(source.shard_sizes)) if number in chosen]
-    if isinstance(source, ParquetDataset):
-        return source.with_row_groups(numbers)
     return source.with_shards(numbers)

@@ -21,7 +21,7 @@ from mdstorm_backend import loaders
 from mdstorm_backend.base import OwnContext, PassThreads, warn_user
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.format import Batch, Column
-from mdstorm_backend.order import ExactOrder, Place
+from mdstorm_backend.order import ExactOrder, Position
 from mdstorm_backend.read import Block
 
 #: The counts of a process pool that has no function to call.
@@ -339,12 +339,11 @@ def _cursor(
     """Return a cursor over the items of a reader, whose batches are shards."""
     convert = deliver(make_items, loaders.NOTHING if batched else ())
     schedule = loaders.Schedule(options)
-    _ = schedule.sampler(loaders.Batching(1)).rows_per_epoch  # raises for more ranks than rows
-    batching = loaders.Batching(max([*options.dataset.shard_sizes, 1]), by_shard=True)
-    runner = loaders.PassRunner(
-        schedule, batching, by_item=not batched, may_peek=False, recorders=recorders
-    )
-    return loaders.ItemCursor(runner, lambda rest: loaders.converted(rest.blocks(), convert))
+    _ = schedule.plan().rows_per_epoch  # raises for more ranks than rows
+    rows = max([*options.dataset.shard_sizes, 1])
+    batching = loaders.Batching(rows, by_shard=True, by_item=not batched)
+    loader = loaders.Loader(schedule, batching, may_peek=False, recorders=recorders)
+    return loaders.ItemCursor(loader, lambda segment: loaders.converted(segment.blocks(), convert))
 
 
 def _items_of(
@@ -378,9 +377,11 @@ def deliver(make: Callable[[Batch], Any], nothing: Any = loaders.NOTHING) -> loa
 
     def convert(blocks: Iterator[Block]) -> loaders.Delivered:
         for block in blocks:
-            for batch, mark, size in zip(block.batches(), block.marks, block.sizes, strict=True):
+            for batch, offset, size in zip(
+                block.batches(), block.offsets, block.sizes, strict=True
+            ):
                 # Made before it counts as delivered: after an error, it would otherwise be skipped.
-                yield make(batch) if size else nothing, mark, size
+                yield make(batch) if size else nothing, offset, size
 
     return convert
 
@@ -407,8 +408,6 @@ class ReaderPasses:
         Waits for the threads of the passes.
     owner : str
         What makes the passes, for messages.
-    remembers : bool
-        Whether to keep the position before the last batch, for `state_dict`.
     """
 
     def __init__(
@@ -420,7 +419,6 @@ class ReaderPasses:
         by_shard: bool = False,
         threads: PassThreads | None = None,
         owner: str = "a loader",
-        remembers: bool = False,
     ) -> None:
         self._reader, self._owner = reader, owner
         options = reader._mdstorm_options(window)
@@ -441,23 +439,22 @@ class ReaderPasses:
         schedule = loaders.Schedule(options)
         schedule.next_epoch = reader._mdstorm_next_epoch
         self._times_set = reader._mdstorm_times_set
-        self._runner = loaders.PassRunner(
+        self._loader = loaders.Loader(
             schedule,
             loaders.Batching(rows, by_shard=by_shard),
             threads or PassThreads(),
             check=reader._mdstorm_check_running,
             recorders=reader._mdstorm_recorders,
         )
-        self._runner.remembers = remembers
 
     @property
-    def begins(self) -> Place:
+    def begins(self) -> Position:
         """Where the next pass begins."""
-        return self._runner.schedule.epochs.next_place
+        return self._loader.schedule.epochs.next_position
 
     def count(self) -> None:
         """Let the pass under way count, so that the next one begins after it."""
-        self._runner.place.count()
+        self._loader.count_latest()
 
     def __call__(self, convert: loaders.Convert) -> Iterator[Any]:
         """Iterate over a pass: the rest of one whose state was loaded, or a new one.
@@ -467,13 +464,13 @@ class ReaderPasses:
         RuntimeError
             If the reader was stopped.
         """
-        reader, runner = self._reader, self._runner
+        reader, loader = self._reader, self._loader
         reader._mdstorm_check_running()
         reader._mdstorm_owner = self._owner
         if self._times_set != reader._mdstorm_times_set:
             self._times_set = reader._mdstorm_times_set
-            runner.schedule.next_epoch = reader._mdstorm_next_epoch
-        yield from runner.run(lambda rest: loaders.converted(rest.blocks(), convert))
+            loader.schedule.next_epoch = reader._mdstorm_next_epoch
+        yield from loader.run(lambda segment: loaders.converted(segment.blocks(), convert))
         reader._mdstorm_untouched, reader.last_row_consumed = False, True
 
     def _count_pass(self, first_epoch: int) -> None:
@@ -484,8 +481,8 @@ class ReaderPasses:
 
     def state_dict(self, *, before_last: bool = False) -> dict[str, Any]:
         """Return the position of the pass that was advanced last, or that before its last batch."""
-        return self._runner.state_dict(before_last=before_last)
+        return self._loader.state_dict(before_last=before_last)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume the next pass from a state."""
-        self._runner.load_state_dict(state)
+        self._loader.load_state_dict(state)

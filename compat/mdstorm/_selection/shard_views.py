@@ -219,7 +219,7 @@ def _matching(source: ParquetDataset, filters: Filters, bounds: list[Bounds]) ->
         )
         return np.fromiter(found, np.bool_, len(source.row_groups))
 
-    return source.with_row_groups(np.flatnonzero(filters.holds(may_hold)).tolist())
+    return source.with_shards(np.flatnonzero(filters.holds(may_hold)).tolist())
 
 
 def prune_by_predicate(
@@ -239,7 +239,7 @@ def prune_by_predicate(
     ):
         return source, False
     found: Batch = dict(_partitions(source))
-    return source.with_row_groups(np.flatnonzero(predicate.mask(found)).tolist()), True
+    return source.with_shards(np.flatnonzero(predicate.mask(found)).tolist()), True
 
 
 def _partitions(source: ParquetDataset) -> dict[str, pa.Array]:

@@ -17,7 +17,7 @@ from mdstorm_backend.datasets.sample_access import pick
 from mdstorm_backend.display import Described
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.format import Schema
-from mdstorm_backend.order import ExactOrder, ExactSampler, Place, find_world
+from mdstorm_backend.order import ExactOrder, ExactPlan, find_world
 from mdstorm_backend.read import (
     OpenShards,
     Shard,
@@ -297,9 +297,9 @@ class SampleDataset(Described, ABC):
         order = order.resolved()
         if order.follows_world:
             order = order.share_of(find_world())
-        sampler = ExactSampler(order, self.bounds, batch_size, num_epochs)
-        place = sampler.begun(Place())
-        blocks = reader.blocks(*sampler.part(place))
+        plan = ExactPlan(order, self.bounds, batch_size, num_epochs)
+        _ = plan.begin  # raises for more ranks than rows
+        blocks = reader.blocks(plan.samples())
         return (convert(batch) for block in blocks for batch in block.batches())
 
     def to_table(self, columns: Sequence[str] | None = None) -> pa.Table:

@@ -25,9 +25,8 @@ from torch.utils import data
 from mdstorm_backend.base import OwnContext
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders import Statistics
-from mdstorm_backend.loaders.passes import Pass
 from mdstorm_backend.loaders.torch import OpenedDataset, StreamingDataLoader, StreamingDataset
-from mdstorm_backend.loaders.torch.loader_passes import source_of
+from mdstorm_backend.loaders.torch.loader_passes import FETCHES_AHEAD, source_of
 from mdstorm_backend.loaders.torch.moved_batches import repeated_rows
 from mdstorm_backend.loaders.torch.torch_batches import same
 from mdstorm_backend.order import ExactOrder, given_world
@@ -125,7 +124,7 @@ def _reading_from(
     dataset._mdstorm = opened
     # PyTorch's class does not allow setting these attributes.
     other.__dict__.update(dataset=dataset, **changed)
-    other._mdstorm.runner = None
+    other._mdstorm.passes = None
     return other
 
 
@@ -237,7 +236,7 @@ class PreparedLoader(OwnContext, data.DataLoader[Any]):
     def state_dict(self) -> dict[str, Any]:
         """Return the state after the latest batch, which is the same on all ranks."""
         loader = self._batches.loader
-        return (self._batches.place or loader._mdstorm.of(loader).place).state_dict()
+        return loader._mdstorm.of(loader).state_dict(before_last=self._batches.is_ahead)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume the next iteration from a state, in any world.
@@ -248,7 +247,7 @@ class PreparedLoader(OwnContext, data.DataLoader[Any]):
             If it was taken from another dataset or order, or is not a state.
         """
         self._batches.loader.load_state_dict(state)
-        self._batches.place = None
+        self._batches.is_ahead = False
 
     def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
         self.close()
@@ -284,8 +283,8 @@ class PreparedBatches(data.IterableDataset[Any]):
         Rows of the last global batch without its padding; 0 if it has none.
     batch_map : callable or None
         Applied to each batch before it goes to the device.
-    place : Pass or None
-        The pass after the latest batch, while iterating; the loader itself is one batch ahead.
+    is_ahead : bool
+        Whether the loader is one batch ahead of the latest one.
     """
 
     def __init__(
@@ -300,7 +299,7 @@ class PreparedBatches(data.IterableDataset[Any]):
         self.end_of_dataloader = False
         self.remainder = 0
         self.batch_map: Callable[[Any], Any] | None = None
-        self.place: Pass | None = None
+        self.is_ahead = False
 
     def __len__(self) -> int:
         """Return the number of rows of an epoch over all ranks.
@@ -313,25 +312,27 @@ class PreparedBatches(data.IterableDataset[Any]):
         schedule = source_of(self.loader)._mdstorm.schedule
         if schedule.options.drops_rows:
             raise TypeError("the number of rows is not known: a transform may drop some")
-        return schedule.sampler().num_samples
+        return schedule.plan().num_samples
 
     def __iter__(self) -> Generator[Any, None, None]:
         loader, state = self.loader, GradientState()
-        self.place, self.end_of_dataloader, self.remainder = None, False, 0
-        batches, before, padding = iter(loader), None, None
+        self.is_ahead, self.end_of_dataloader, self.remainder = False, False, 0
+        token = FETCHES_AHEAD.set(lambda: self.is_ahead)
+        try:
+            batches, before, padding = iter(loader), None, None
+        finally:
+            FETCHES_AHEAD.reset(token)
         state._add_dataloader(self)
         try:
             batch = next(batches, _NONE)
             if batch is not _NONE:
                 padding = self._padding()
-                loader._mdstorm.of(loader).is_ahead = lambda: True
             while batch is not _NONE:
-                place = copy(loader._mdstorm.of(loader).place)
                 following = next(batches, _NONE)
                 is_last = following is _NONE
                 if is_last and padding is not None:
                     batch = self._padded(batch, before, padding)
-                self.place, self.end_of_dataloader = None if is_last else place, is_last
+                self.is_ahead, self.end_of_dataloader = not is_last, is_last
                 yield self._finished(batch)
                 batch, before = following, batch
         finally:
@@ -343,11 +344,11 @@ class PreparedBatches(data.IterableDataset[Any]):
 
         None if the last batch of the current pass is not padded.
         """
-        current = self.loader._mdstorm.of(self.loader).place
-        order = current.order
+        segment = self.loader._mdstorm.of(self.loader).segment
+        order: Any = segment.options.order
         if not getattr(order, "padded_to", 0):
             return None
-        size, left = order.padded_to, current.rows_left
+        size, left = order.padded_to, segment.plan.num_samples - segment.position.consumed
         self.remainder = left % (size * order.world_size)
         rest = self.remainder or size * order.world_size
         # Batches are padded to full size, as Accelerate does. A single rank needs no padding.
@@ -379,10 +380,5 @@ class PreparedBatches(data.IterableDataset[Any]):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what a copy needs to resume after the latest batch."""
-        loader = self.loader
-        if self.place is not None:
-            loader = copy(loader)
-            runner = loader._mdstorm.runner
-            assert runner is not None
-            runner.go_to(self.place)
-        return {**self.__dict__, "loader": loader, "place": None}
+        loader = copy(self.loader) if self.is_ahead else self.loader
+        return {**self.__dict__, "loader": loader, "is_ahead": False}

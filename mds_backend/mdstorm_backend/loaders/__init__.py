@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from mdstorm_backend.format.values.batch import MASK_SUFFIX
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings
-from mdstorm_backend.loaders.loader_statistics import PassRecorders, Statistics
-from mdstorm_backend.loaders.nulls import NullPolicy, beyond_nanoseconds, null_error
-from mdstorm_backend.loaders.passes import Schedule
-from mdstorm_backend.loaders.reader_options import ReaderOptions, describe_data, in_order
-from mdstorm_backend.loaders.rest import Batching, Rest
-from mdstorm_backend.loaders.runner import (
+from mdstorm_backend.loaders.loader import (
     NOTHING,
     Convert,
     Delivered,
     ItemCursor,
-    PassRunner,
+    Loader,
     converted,
 )
+from mdstorm_backend.loaders.loader_statistics import PassRecorders, Statistics
+from mdstorm_backend.loaders.nulls import NullPolicy, beyond_nanoseconds, null_error
+from mdstorm_backend.loaders.reader_options import ReaderOptions, describe_data, in_order
+from mdstorm_backend.loaders.schedule import Schedule
+from mdstorm_backend.loaders.segment import Batching, Segment
 
 __all__ = [
     "MASK_SUFFIX",
@@ -26,12 +26,12 @@ __all__ = [
     "DatasetSettings",
     "Delivered",
     "ItemCursor",
+    "Loader",
     "NullPolicy",
     "PassRecorders",
-    "PassRunner",
     "ReaderOptions",
-    "Rest",
     "Schedule",
+    "Segment",
     "Statistics",
     "beyond_nanoseconds",
     "converted",

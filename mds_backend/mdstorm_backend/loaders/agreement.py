@@ -1,6 +1,7 @@
 """Compare the passes of ranks, without a collective and without blocking training.
 
-`Pass.rests` and `Schedule.own_rests` call `begin_pass`, which returns a `Beginning` if the process
+`Pass.planned` and `Schedule.own_segments` call `begin_pass`, which returns a `Beginning` if the
+process
 belongs to a group of as many ranks as there are shares. Once the pass counts, the `Beginning`
 *offers* its seed, batch size, position and so on to the other ranks, in the store of the process
 group. An offer is one `compare_set`, which is atomic and returns the offer of the rank that came
@@ -35,7 +36,7 @@ from typing import Any, NamedTuple
 
 from mdstorm_backend.base.checks import warn_user
 from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.loaders.rest import Rest
+from mdstorm_backend.loaders.segment import Segment
 from mdstorm_backend.loaders.state import selection_of
 
 _logger = logging.getLogger(__name__)
@@ -115,25 +116,23 @@ class Numbering:
 
 @dataclass(eq=False)
 class Beginning:
-    """A pass begun by this rank, one of several; `rest` is None once the pass is offered."""
+    """A pass begun by this rank, one of several; `segment` is None once the pass is offered."""
 
-    rest: Rest | None
+    segment: Segment | None
     numbering: Numbering
     batches: int = 0
 
     def count(self) -> None:
-        """Count a batch, offer the pass with the second one, and report any differences found."""
+        """Count a batch, and report any differences found."""
         self.batches += 1
-        if self.batches == 2:
-            self.offer()
         if _ranks.found:
             _ranks.report()
 
     def offer(self) -> None:
         """Offer the pass to the other ranks, once: it counts."""
-        rest, self.rest = self.rest, None
-        if rest is not None:
-            _ranks.offer(self, rest)
+        segment, self.segment = self.segment, None
+        if segment is not None:
+            _ranks.offer(self, segment)
 
     def leave(self) -> None:
         """Offer the pass, and wait briefly for the store.
@@ -190,13 +189,13 @@ class Ranks:
             return None
         return None if group is None or group.itself is self._inherited else group
 
-    def begin(self, rest: Rest, numbering: Numbering) -> Beginning | None:
+    def begin(self, segment: Segment, numbering: Numbering) -> Beginning | None:
         """Report the differences found so far, and warn of shares that cannot work out.
 
         Return the `Beginning` of the pass if it is to be compared with those of other ranks.
         """
         self.report()
-        options, num_shares = rest.options, rest.sampler.num_ranks
+        options, num_shares = segment.options, segment.plan.num_ranks
         group = None if num_shares == 1 else self.group
         if group is None:
             return None
@@ -206,7 +205,7 @@ class Ranks:
                 f"are {group.size} ranks, so no rank reads the other shares: pass "
                 f'shard_count={group.size}, or cur_shard="auto"'
             )
-        if options.leaves_out_rows and rest.sampler.spans_epochs:
+        if options.leaves_out_rows and not segment.plan.has_equal_batches:
             _warn_once(
                 "a predicate or filters leave out rows, so ranks may have different numbers of "
                 "batches, and those with more would wait for the others forever: filter before "
@@ -215,32 +214,32 @@ class Ranks:
         # With fewer shares than ranks, the program has several worlds, such as a mesh or trials.
         is_main = threading.current_thread() is threading.main_thread()
         if options.check_ranks and num_shares == group.size and is_main:
-            return Beginning(rest, numbering)
+            return Beginning(segment, numbering)
         return None
 
-    def offer(self, begun: Beginning, rest: Rest) -> None:
+    def offer(self, begun: Beginning, segment: Segment) -> None:
         """Have the thread offer a pass that counts, and compare it with the other ranks' passes."""
         if (group := self.group) is not None:
             try:
-                self._offer(group, begun, rest)
+                self._offer(group, begun, segment)
             except Exception as error:  # training continues
                 self._fail(error)
 
-    def _offer(self, group: Group, begun: Beginning, rest: Rest) -> None:
+    def _offer(self, group: Group, begun: Beginning, segment: Segment) -> None:
         self._count_group(group)
         numbering = begun.numbering
-        kind = f"mdstorm/{self._number}/{_kind(rest)}"
+        kind = f"mdstorm/{self._number}/{_kind(segment)}"
         if numbering.kind != kind:
             self._loaders[kind] += 1
             numbering.kind, numbering.loader = kind, self._loaders[kind]
             numbering.passes, numbering.last = 0, None
         numbering.passes += 1
         self._passes[kind] += 1
-        offered = _offered(rest, numbering.last)
+        offered = _offered(segment, numbering.last)
         numbering.last = begun
         if self._passes[kind] <= _MOST_PASSES and not self._has_failed:
             key = f"{kind}/{numbering.loader}/{numbering.passes}"
-            self._request(partial(self._check, group, key, rest, offered))
+            self._request(partial(self._check, group, key, segment, offered))
 
     def _count_group(self, group: Group) -> None:
         """Number a new group: the keys of a group that was destroyed may still be in the store."""
@@ -249,14 +248,20 @@ class Ranks:
             self._number += 1
             self._has_failed = False
 
-    def _check(self, group: Group, key: str, rest: Rest, offered: Mapping[str, Any]) -> None:
+    def _check(self, group: Group, key: str, segment: Segment, offered: Mapping[str, Any]) -> None:
         _check_server(group.store)
-        self._compare(group, key, rest, offered)
-        self._claim_share(group, key, rest)
+        self._compare(group, key, segment, offered)
+        self._claim_share(group, key, segment)
 
-    def _compare(self, group: Group, key: str, rest: Rest, offered: Mapping[str, Any]) -> None:
+    def _compare(
+        self, group: Group, key: str, segment: Segment, offered: Mapping[str, Any]
+    ) -> None:
         """Compare the values of this rank with those of the first rank, and record differences."""
-        order, url, epoch = rest.options.order, rest.options.dataset.url, rest.place.epoch
+        order, url, epoch = (
+            segment.options.order,
+            segment.options.dataset.url,
+            segment.position.epoch,
+        )
         other, their_url, theirs = self._first(group, key, [group.rank, url, offered])
         if other == group.rank:
             return
@@ -271,14 +276,14 @@ class Ranks:
             )
             self.found.append((name == "seed" and order.deals_by_seed, message))
 
-    def _claim_share(self, group: Group, key: str, rest: Rest) -> None:
+    def _claim_share(self, group: Group, key: str, segment: Segment) -> None:
         """Claim this rank's share of the rows, and record if another rank claimed it before."""
-        share, url = rest.options.order.world.rank, rest.options.dataset.url
+        share, url = segment.options.order.world.rank, segment.options.dataset.url
         if (other := self._first(group, f"{key}/{share}", group.rank)) != group.rank:
             message = (
                 f"ranks {other} and {group.rank} both read share {share} of {group.size} of {url} "
-                f"in epoch {rest.place.epoch}, so no rank reads another share: pass each rank's "
-                'own number as cur_shard, or cur_shard="auto"'
+                f"in epoch {segment.position.epoch}, so no rank reads another share: pass each "
+                'rank\'s own number as cur_shard, or cur_shard="auto"'
             )
             self.found.append((False, message))
 
@@ -343,29 +348,29 @@ class Ranks:
             _warn_once(message)
 
 
-def _kind(rest: Rest) -> str:
+def _kind(segment: Segment) -> str:
     """Return the kind of a loader. Nothing in it depends on the rows, which may differ."""
-    options = rest.options
+    options = segment.options
     selection = {**selection_of(options), "columns": options.columns, "splits": options.splits}
     settings = {key: value for key, value in selection["settings"].items() if key != "weights"}
-    kind = {"order": options.order.name, "shares": rest.sampler.num_ranks, **selection, **settings}
+    kind = {"order": options.order.name, "shares": segment.plan.num_ranks, **selection, **settings}
     for key in ("dataset", "settings", "num_epochs"):
         kind.pop(key, None)
     return json.dumps(kind, sort_keys=True)
 
 
-def _offered(rest: Rest, before: Beginning | None) -> dict[str, Any]:
+def _offered(segment: Segment, before: Beginning | None) -> dict[str, Any]:
     """Return the values of a pass on which ranks have to agree; None is not compared."""
-    order, place, sampler = rest.options.order, rest.place, rest.sampler
-    is_even = before is not None and sampler.has_equal_batches
+    order, position, plan = segment.options.order, segment.position, segment.plan
+    is_even = before is not None and plan.has_equal_batches
     # A state of samples without numbers is that of its own rank.
-    is_shared = sampler.has_numbers or not place.consumed
+    is_shared = plan.has_equal_batches or not position.consumed
     return {
-        "dataset fingerprint": rest.options.dataset.fingerprint,
-        "seed": order.state_keys(place)["shuffle_seed"] if order.shuffles_anything else None,
-        "batch size": rest.batching.batch_size,
-        "epoch number": place.epoch if is_shared else None,
-        "samples consumed": place.consumed if is_shared else None,
+        "dataset fingerprint": segment.options.dataset.fingerprint,
+        "seed": order.state_keys(position)["shuffle_seed"] if order.shuffles_anything else None,
+        "batch size": segment.batching.batch_size,
+        "epoch number": position.epoch if is_shared else None,
+        "samples consumed": position.consumed if is_shared else None,
         "batches of the pass before": before.batches if before is not None and is_even else None,
     }
 
@@ -382,17 +387,17 @@ def _check_server(store: Any) -> None:
         socket.create_connection((store.host, store.port), _PATIENCE).close()
 
 
-def warn_of_samples(rest: Rest, batch_size: int | None) -> None:
+def warn_of_samples(segment: Segment, batch_size: int | None) -> None:
     """Warn if a plain ``DataLoader`` may make one batch more on some ranks than on others."""
-    order, num_epochs = rest.options.order, rest.options.num_epochs
-    if not rest.sampler.spans_epochs or num_epochs is None:
+    order, num_epochs = segment.options.order, segment.options.num_epochs
+    if num_epochs is None or order.rows_of_rank(segment.plan.num_samples) is None:
         return
-    samples, longer = divmod(num_epochs * rest.sampler.num_samples, order.world_size)
+    samples, longer = divmod(num_epochs * segment.plan.num_samples, order.world_size)
     if longer and (
-        batch_size is None or (samples % batch_size == 0 and rest.batching.num_workers < 2)
+        batch_size is None or (samples % batch_size == 0 and segment.batching.num_workers < 2)
     ):
         _warn_once(
-            f"some ranks read {samples} samples of {rest.options.dataset.url}, and others one "
+            f"some ranks read {samples} samples of {segment.options.dataset.url}, and others one "
             "more, so the batches that a plain DataLoader makes of them may be one more as well, "
             "for which the other ranks would wait forever: use a StreamingDataLoader"
         )
@@ -417,6 +422,6 @@ os.register_at_fork(after_in_child=_after_fork)
 atexit.register(lambda: _ranks.finish())
 
 
-def begin_pass(rest: Rest, numbering: Numbering) -> Beginning | None:
+def begin_pass(segment: Segment, numbering: Numbering) -> Beginning | None:
     """Return the `Beginning` of a pass; None for a single rank, or if ranks are not compared."""
-    return _ranks.begin(rest, numbering)
+    return _ranks.begin(segment, numbering)

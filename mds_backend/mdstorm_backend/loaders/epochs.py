@@ -32,7 +32,7 @@ from typing import Any
 from mdstorm_backend.base import is_integer
 from mdstorm_backend.base.threads import WorkAhead
 from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.order import Place, World
+from mdstorm_backend.order import Position, World
 from mdstorm_backend.order.lanes import Lanes
 
 
@@ -71,8 +71,8 @@ class Epochs:
     def __init__(self) -> None:
         self.first_epoch: Callable[[], int] = int
         self.tried: set[tuple[int, int]] = set()
-        #: ``start`` is the place that was begun or loaded last, ``next`` the beginning: both None
-        #: at first. ``moves`` counts the changes of the beginning. ``joined`` is the group of
+        #: ``start`` is the position that was begun or loaded last, ``next`` the beginning: both are
+        #: None at first. ``moves`` counts the changes of the beginning. ``joined`` is the group of
         #: workers that read, and their numbers.
         self._record = SharedRecord(
             {"start": None, "next": None, "moves": 0, "joined": [], "packs": False}
@@ -80,7 +80,13 @@ class Epochs:
         self.ahead: WorkAhead[Any] = WorkAhead()
         self._begun = 0
         #: Whether a state was loaded that no iteration has resumed from.
-        self._is_loaded = False
+        self.is_loaded = False
+        #: A method of the iteration that moved the beginning last: see `settle`.
+        self.unsettled: weakref.WeakMethod[Callable[[], None]] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        self.settle()
+        return {**self.__dict__, "unsettled": None}
 
     @property
     def _own_record(self) -> SharedRecord:
@@ -89,8 +95,9 @@ class Epochs:
         return self._record
 
     @property
-    def next_place(self) -> Place:
-        """The place at which the next pass begins or resumes."""
+    def next_position(self) -> Position:
+        """The position at which the next pass begins or resumes."""
+        self.settle()
         return self._next(self._own_record.read())
 
     def set_next(self, epoch: int, num_epochs: int | None) -> None:
@@ -99,6 +106,7 @@ class Epochs:
             raise InvalidArgumentError(
                 f"an epoch must be an integer of at least 0, found {epoch!r}"
             )
+        self.settle()
         with self._own_record.changing() as record:
             following = self._next(record)
             first = following.pass_epoch
@@ -125,84 +133,73 @@ class Epochs:
             record["packs"] = True
 
     @property
-    def begun(self) -> Place | None:
-        """The place at which the latest epoch began, or is to resume; None before the first."""
+    def begun(self) -> Position | None:
+        """The position at which the latest epoch began, or is to resume; None before the first."""
         start = self._own_record.read()["start"]
-        return None if start is None else _place(start)
+        return None if start is None else _position_of(start)
 
-    def begin(self, joining: Worker | None = None, first_epoch: int | None = None) -> Place:
-        """Begin the next epoch, or join that of other workers of the group; return its place.
+    def begin(self, joining: Worker | None = None, first_epoch: int | None = None) -> Position:
+        """Begin the next epoch, or join that of other workers of the group; return its position.
 
         The epoch belongs to the pass that began with `first_epoch`; for None it begins a pass. The
         pass of a loaded state takes precedence over both.
         """
         self._begun += 1
+        self.settle()
         with (self._record if joining else self._own_record).changing() as record:
             group, workers = record["joined"] or (None, [])
             # A worker takes part in an epoch once. Persistent workers begin several in turn.
             mine = None if joining is None else [joining.group, self._begun]
             if joining is None or group != mine or joining.number in workers:
-                place = self._next(record)
-                first = place.epoch if first_epoch is None else first_epoch
-                if place.first_epoch is None:
-                    place = replace(place, first_epoch=first)
-                record["start"] = asdict(place)
-                record["next"] = asdict(place.beginning_of(place.epoch + 1))
+                position = self._next(record)
+                first = position.epoch if first_epoch is None else first_epoch
+                if position.first_epoch is None:
+                    position = replace(position, first_epoch=first)
+                record["start"] = asdict(position)
+                record["next"] = asdict(position.beginning_of(position.epoch + 1))
                 record["moves"] += 1
                 workers, record["packs"] = [], False
             record["joined"] = [] if joining is None else [mine, [*workers, joining.number]]
-            return _place(record["start"])
+            return _position_of(record["start"])
 
-    def open(
-        self,
-        on_count: Callable[[int], object] | None = None,
-        *,
-        resumes: Place | None = None,
-        may_peek: bool = False,
-        is_first: bool = False,
-    ) -> Iteration:
-        """Return an iteration that starts at the beginning, and does not move it yet.
+    def open(self, resumes: Position | None = None) -> tuple[Position, int]:
+        """Return where an iteration starts, and how often the beginning has been moved until then.
+
+        The beginning stays until the iteration counts: see `move`.
 
         Parameters
         ----------
-        on_count : callable, optional
-            Called with the first epoch of the pass when the iteration counts.
-        resumes : Place, optional
-            Where the iteration starts instead.
-        may_peek : bool
-            Whether the iteration may be left after one batch without counting.
-        is_first : bool
-            Whether it is the first iteration of its loader.
+        resumes : Position, optional
+            Where the iteration starts instead of the beginning.
         """
+        self.settle()
         with self._own_record.changing() as record:
-            place, moves = resumes or self._next(record), record["moves"]
-        place = replace(place, first_epoch=place.pass_epoch)
-        self.note_start(place)
-        may_peek = may_peek and (is_first or self._is_loaded)
-        self._is_loaded = False
-        is_tried = (place.epoch, place.consumed) in self.tried
-        return Iteration(self, place, moves, 2 if may_peek and not is_tried else 1, on_count)
+            position = resumes or self._next(record)
+            position = replace(position, first_epoch=position.pass_epoch)
+            record["start"], record["joined"], record["packs"] = asdict(position), [], False
+            return position, record["moves"]
 
-    def note_start(self, place: Place) -> None:
-        """Record that a loader reads from a place on: the beginning of an iteration or epoch."""
-        with self._own_record.changing() as record:
-            record["start"], record["joined"], record["packs"] = asdict(place), [], False
+    def settle(self) -> None:
+        """Let the iteration that moved the beginning last move it on to where it stands."""
+        settle = None if self.unsettled is None else self.unsettled()
+        if settle is not None:
+            settle()
 
-    def move(self, moves: int, place: Place) -> int:
+    def move(self, moves: int, position: Position) -> int:
         """Move the beginning if it has been moved `moves` times; return how often it has now."""
         with self._own_record.changing() as record:
             if record["moves"] != moves:
                 return moves
-            record["next"], record["moves"] = asdict(place), moves + 1
+            record["next"], record["moves"] = asdict(position), moves + 1
         self.tried.clear()
         return moves + 1
 
-    def note_begun(self, place: Place) -> None:
-        """Complete the record of the place that was begun, unless another one was begun since."""
+    def note_begun(self, before: Position, position: Position) -> None:
+        """Replace the position that was begun last, unless that is another one than `before`."""
         with self._own_record.changing() as record:
             begun = record["start"]
-            if begun and _at(begun) == (place.epoch, place.consumed):
-                record["start"] = asdict(place)
+            if begun and _at(begun) == (before.epoch, before.consumed):
+                record["start"] = asdict(position)
 
     def forget_order(self) -> None:
         """Drop the order that a state has set, unless the pass of the state is still to resume."""
@@ -211,95 +208,41 @@ class Epochs:
             if following and _at(following) != (start and _at(start)):
                 record["next"] = {**following, "num_canonical_nodes": None, "seed": None}
 
-    def go_on(self, place: Place, *, is_begun: bool = True) -> None:
-        """Resume the next pass at a place."""
+    def go_on(self, position: Position, *, is_begun: bool = True) -> None:
+        """Resume the next pass at a position."""
         with self._own_record.changing() as record:
-            record["start"] = asdict(place) if is_begun else None
-            record["next"], record["joined"], record["packs"] = asdict(place), [], False
+            record["start"] = asdict(position) if is_begun else None
+            record["next"], record["joined"], record["packs"] = asdict(position), [], False
             record["moves"] += 1
-        self._is_loaded = True
+        self.is_loaded = True
         self.tried.clear()
 
-    def go_on_as_worker(self, place: Place, next_epoch: int, worker: int) -> None:
-        """Record that this worker process resumes at a place of its own, as other workers do."""
+    def drop_skip(self) -> None:
+        """Let the next pass begin with a whole batch."""
+        with self._own_record.changing() as record:
+            if record["next"] is not None:
+                record["next"]["skip"] = 0
+
+    def go_on_as_worker(self, position: Position, next_epoch: int, worker: int) -> None:
+        """Record that this worker process resumes at a position of its own, as other workers do."""
         with self._record.changing() as record:
-            record["start"] = asdict(place)
-            record["next"] = asdict(place.beginning_of(next_epoch))
+            record["start"] = asdict(position)
+            record["next"] = asdict(position.beginning_of(next_epoch))
             record["moves"] += 1
             record["joined"] = [[None, 0], [worker]]
 
-    def _next(self, record: Mapping[str, Any]) -> Place:
-        return Place(self.first_epoch()) if record["next"] is None else _place(record["next"])
+    def _next(self, record: Mapping[str, Any]) -> Position:
+        return (
+            Position(self.first_epoch()) if record["next"] is None else _position_of(record["next"])
+        )
 
 
 def _at(found: Mapping[str, Any]) -> tuple[int, int]:
     return found["epoch"], found["consumed"]
 
 
-class Iteration:
-    """One iteration of a loader: where it started, and whether it has counted.
-
-    An iteration that counts moves the beginning of the next one to the epoch after the one that it
-    has reached, unless the beginning was moved since it started.
-
-    Parameters
-    ----------
-    epochs : Epochs
-        Holds the beginning.
-    start : Place
-        Where the iteration starts.
-    moves : int
-        How often the beginning had been moved then.
-    batches : int
-        The number of the batch that makes the iteration count: 2 if it may be a peek, otherwise 1.
-    on_count : callable, optional
-        Called with the first epoch of the pass when the iteration counts.
-
-    Attributes
-    ----------
-    has_counted : bool
-        Whether the iteration has counted.
-    """
-
-    def __init__(
-        self,
-        epochs: Epochs,
-        start: Place,
-        moves: int,
-        batches: int,
-        on_count: Callable[[int], object] | None = None,
-    ) -> None:
-        self.start, self.batches, self.has_counted = start, batches, False
-        self._epochs, self._moves, self._on_count = epochs, moves, on_count
-        self._epoch = start.epoch
-
-    def count(self) -> None:
-        """Move the beginning to the next epoch, once."""
-        if self.has_counted:
-            return
-        self.has_counted = True
-        if self._on_count is not None:
-            self._on_count(self.start.pass_epoch)
-        self._move()
-
-    def reach(self, epoch: int) -> None:
-        """Record that the iteration has taken samples of an epoch."""
-        if epoch > self._epoch:
-            self._epoch = epoch
-            if self.has_counted:
-                self._move()
-
-    def leave(self) -> None:
-        """Record that the iteration has ended, perhaps before it counted."""
-        if not self.has_counted:
-            self._epochs.tried.add((self.start.epoch, self.start.consumed))
-
-    def _move(self) -> None:
-        self._moves = self._epochs.move(self._moves, self.start.beginning_of(self._epoch + 1))
-
-
-def _place(found: Mapping[str, Any]) -> Place:
-    return Place(**{**found, "lanes": tuple(Lanes(*lanes) for lanes in found["lanes"])})
+def _position_of(found: Mapping[str, Any]) -> Position:
+    return Position(**{**found, "lanes": tuple(Lanes(*lanes) for lanes in found["lanes"])})
 
 
 #: Seconds after which a thread proceeds without the lock, which a fork may have left locked.

@@ -14,8 +14,8 @@ from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.loaders.nulls import NullPolicy
-from mdstorm_backend.order import ExactOrder, Place, World, find_world
-from mdstorm_backend.read import ImageDecoder, Output, SampleSource, Transform, pieces, reader
+from mdstorm_backend.order import ExactOrder, Position, World, find_world
+from mdstorm_backend.read import ImageDecoder, Output, SampleSource, Transform, reader, refill
 
 #: Rows of a block that holds images.
 _IMAGES_AT_A_TIME = 64
@@ -52,7 +52,7 @@ class ReaderOptions:
         Called with the rows that are read from each shard.
     slices : bool
         Whether to call the transform with slices of these rows, in the exact order: see
-        `PieceReader`.
+        `Refill`.
     images : ImageDecoder, optional
         Decodes images. A transform that changes image columns has to be made by the decoder's
         `before`; images of other columns are decoded after the transform.
@@ -64,7 +64,7 @@ class ReaderOptions:
         The columns of a batch, and matrices made of several columns; by default all `delivered`
         columns.
     keep : callable, optional
-        Caches the results of the transform, in the exact order: see `PieceReader`.
+        Caches the results of the transform, in the exact order: see `Refill`.
     workers, prefetch : int
         Number of threads that read ahead, and of blocks that may be ready.
     predownload : int or None
@@ -98,7 +98,7 @@ class ReaderOptions:
     fill_nulls: Mapping[str, Any] | None = None
     null_masks: Sequence[str] = ()
     outputs: tuple[Output, ...] = ()
-    keep: pieces.Keep | None = None
+    keep: refill.Keep | None = None
     workers: int = 2
     prefetch: int = 4
     predownload: int | None = None
@@ -122,9 +122,9 @@ class ReaderOptions:
         """Whether filters or a predicate choose among the rows."""
         return bool(getattr(self.transform, "leaves_out_rows", False))
 
-    def is_last_epoch(self, place: Place) -> bool:
-        """Whether a place is in the last epoch of its pass."""
-        epochs = place.epoch - place.pass_epoch + 1
+    def is_last_epoch(self, position: Position) -> bool:
+        """Whether a position is in the last epoch of its pass."""
+        epochs = position.epoch - position.pass_epoch + 1
         return self.num_epochs is not None and epochs >= self.num_epochs
 
     def in_world(self, world: World | None = None) -> ReaderOptions:
@@ -139,7 +139,7 @@ class ReaderOptions:
             return self
         return replace(self, order=self.order.share_of(world or find_world()))
 
-    def note_pass(self, first_epoch: int) -> None:
+    def record_pass(self, first_epoch: int) -> None:
         """Call `on_pass`."""
         if self.on_pass is not None:
             self.on_pass(first_epoch)

@@ -1,11 +1,11 @@
-"""States of passes: `write_state` makes them from a `Place`, `read_state` checks and reads them.
+"""States of passes: `write_state` makes them from a `Position`, `read_state` checks and reads them.
 
 A state is a dict of plain JSON values, for checkpoints. It has the five keys of a state of MosaicML
 Streaming, and our own values under ``"mdstorm"``. It is the same on all ranks, except where samples
-have no numbers: see `mdstorm_backend.read.pieces`.
+have no numbers: see `mdstorm_backend.order.row_plans`.
 
-`Pass.state_dict` and `Schedule` write states. `Schedule.load_state_dict` reads them, and a worker
-process reads its own in `Schedule.rests_of_worker`.
+`Loader` and `Schedule` write states. `Schedule.load_state_dict` reads them, and a worker process
+reads its own in `Schedule.segments_of_worker`.
 """
 
 from __future__ import annotations
@@ -18,19 +18,16 @@ from typing import Any
 from mdstorm_backend.base.checks import is_integer, warn_user
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.rest import Batching, PieceSampler, sampler_of
-from mdstorm_backend.order import DEFAULT_SEED, Place
+from mdstorm_backend.loaders.segment import Batching, plan_of
+from mdstorm_backend.order import DEFAULT_SEED, Plan, Position
 from mdstorm_backend.order.lanes import Lanes
 
 #: Version of the states that are written. Older versions counted or permuted differently, and raise
 #: StateMismatchError.
-VERSION = 4
+VERSION = 5
 
 #: Keys of the texts that describe which rows are left out, and how the others are changed.
 _SELECTION = ("filters", "predicate", "transform")
-
-#: Key of a state for the number of items of the next batch that were delivered.
-ITEMS = "items"
 
 #: Limit of canonical nodes against damaged states: each node gets a sample, which takes memory.
 _MOST_NODES = 1_000_000
@@ -41,40 +38,43 @@ _MOST_LANES = 256
 _MOST_LEVELS = 32
 
 
-def write_state(
-    options: ReaderOptions, batching: Batching, place: Place, *, skipped: int = 0
-) -> dict[str, Any]:
-    """Return the state of a pass at a place.
+def write_state(options: ReaderOptions, batching: Batching, position: Position) -> dict[str, Any]:
+    """Return the state of a pass at a position.
 
     Parameters
     ----------
     options, batching
         How the pass is read; the share of the rows must be known.
-    place : Place
-        The place.
-    skipped : int
-        Samples of a worker's part that it has read.
+    position : Position
+        The position.
+
+    Raises
+    ------
+    StateMismatchError
+        If no pass can resume at the position.
     """
+    if position.reason:
+        raise StateMismatchError(position.reason)
     order = options.order
-    is_unbegun = place.epoch == 0 and place.first_epoch is None
+    is_unbegun = position.epoch == 0 and position.first_epoch is None
     ours: dict[str, Any] = {
         "version": VERSION,
         "order": order.name,
         "world_size": order.world_size,
-        "first_epoch": place.pass_epoch,
-        "finished": options.is_last_epoch(place) and place.is_end,
-        "epoch_end": place.end,
-        "lanes": [list(lanes) for lanes in place.lanes],
+        "first_epoch": position.pass_epoch,
+        "finished": options.is_last_epoch(position) and position.is_end,
+        "epoch_end": position.end,
+        "lanes": [list(lanes) for lanes in position.lanes],
         **selection_of(options),
     }
-    if not sampler_of(options, batching).has_numbers:
-        ours |= {"rank": order.world.rank, "row": place.row, "batch_size": batching.batch_size}
-    if skipped:
-        ours["skipped"] = skipped
+    if of_rank := plan_of(options, batching).rows_of_rank(position):
+        ours |= {**of_rank, "batch_size": batching.batch_size}
+    if position.skip:
+        ours["skip"] = position.skip
     return {
-        "epoch": order.before_first_epoch if is_unbegun else place.epoch,
-        "sample_in_epoch": place.consumed,
-        **order.state_keys(place),
+        "epoch": order.before_first_epoch if is_unbegun else position.epoch,
+        "sample_in_epoch": position.consumed,
+        **order.state_keys(position),
         "mdstorm": ours,
     }
 
@@ -97,8 +97,8 @@ def selection_of(options: ReaderOptions) -> dict[str, Any]:
 
 def read_state(
     state: object, options: ReaderOptions, batching: Batching, *, of_worker: bool = False
-) -> tuple[Place, int]:
-    """Return the place at which a state resumes, and the samples of a worker's part to leave out.
+) -> Position:
+    """Return the position at which a state resumes.
 
     Parameters
     ----------
@@ -125,8 +125,8 @@ def read_state(
         if consumed:
             raise damaged(f"it has {consumed} samples of epoch {epoch}, before the first epoch")
         # The state was taken before the first epoch, which begins as the arguments and world say.
-        return Place(), 0
-    place = Place(
+        return Position()
+    position = Position(
         epoch,
         consumed,
         seed=None if state.get("shuffle_seed") is None else number(state, "shuffle_seed"),
@@ -135,13 +135,8 @@ def read_state(
         initial_physical_nodes=_nodes(state, "initial_physical_nodes"),
     )
     if ours is None:
-        return place, 0
+        return position
     first_epoch, size = number(ours, "first_epoch"), number(ours, "world_size", 1)
-    if ours.get(ITEMS) and size != options.order.world_size:
-        raise StateMismatchError(
-            f"the state was taken after {ours[ITEMS]} items of a batch on each of {size} ranks, "
-            f"and there are {options.order.world_size} ranks here: load it on as many ranks"
-        )
     if first_epoch > epoch:
         raise damaged(f"its pass began with epoch {first_epoch}, and it stands in {epoch}")
     end = None if ours.get("epoch_end") is None else number(ours, "epoch_end")
@@ -149,23 +144,50 @@ def read_state(
         raise damaged(f"it stands after {consumed} samples of an epoch that ends after {end}")
     if flag(ours, "finished"):
         if not consumed:
-            return place.beginning_of(epoch + 1), 0
+            return position.beginning_of(epoch + 1)
         end = consumed
-    place = replace(place, first_epoch=first_epoch, end=end, lanes=_lanes(ours))
-    sampler = sampler_of(options, batching, place)
-    if sampler.spans_epochs:
-        _check_place(place, options, is_piece="row" in ours)
-        if consumed and ("row" in ours) != isinstance(sampler, PieceSampler):
+    position = replace(position, first_epoch=first_epoch, end=end, lanes=_lanes(ours))
+    if "skip" in ours:
+        skip = number(ours, "skip")
+        if skip and size != options.order.world_size:
             raise StateMismatchError(
-                "readers of row groups, and transforms that may drop rows, count the rows of one "
-                "rank, and all others those of all ranks; the state was taken by one kind, and "
-                "this is the other: load it into a reader of its own kind, or start again "
-                "without it"
+                f"the state was taken after {skip} items of a batch on each of {size} ranks, and "
+                f"there are {options.order.world_size} ranks here: load it on {size} ranks"
             )
-        if isinstance(sampler, PieceSampler) and "row" in ours:
-            place = _of_rank(place, ours, options, batching, sampler)
-        sampler.begun(place)
-    return place, number(ours, "skipped") if "skipped" in ours else 0
+        if batching.by_item or of_worker:  # others leave out items by themselves
+            position = replace(position, skip=skip)
+    if options.order.is_strict:
+        position = _checked_position(position, ours, options, batching)
+    return position
+
+
+def _checked_position(
+    position: Position, ours: Mapping[str, Any], options: ReaderOptions, batching: Batching
+) -> Position:
+    """Return a position in the exact order, with the rows of this rank if samples have no numbers.
+
+    Raises
+    ------
+    StateMismatchError
+        If no pass reaches the position, or it says nothing about this rank.
+    """
+    is_of_rank = "row" in ours
+    _check_position(position, options, is_of_rank=is_of_rank)
+    plan = plan_of(options, batching, position)
+    counts_own_rows = bool(plan.rows_of_rank(position))
+    if position.consumed and is_of_rank != counts_own_rows:
+        raise StateMismatchError(
+            "readers of row groups, and transforms that may drop rows, count the rows of one "
+            "rank, and all others those of all ranks; the state was taken by one kind, and "
+            "this is the other: load it into a reader of its own kind, or start again "
+            "without it"
+        )
+    _ = plan.begin
+    return (
+        _of_rank(position, ours, options, batching, plan)
+        if is_of_rank and counts_own_rows
+        else position
+    )
 
 
 def _ours(state: Mapping[str, Any], options: ReaderOptions) -> Mapping[str, Any] | None:
@@ -181,9 +203,8 @@ def _ours(state: Mapping[str, Any], options: ReaderOptions) -> Mapping[str, Any]
     version = ours.get("version")
     if not is_integer(version) or version < VERSION:
         raise StateMismatchError(
-            "the state was written by an older version of mdstorm, in which another order of rows "
-            "belongs to a seed: finish that run with that version, or begin the epoch again "
-            "without the state"
+            "the state was written by an older version of mdstorm, whose states have another form: "
+            "finish that run with that version, or begin the epoch again without the state"
         )
     if version > VERSION:
         raise StateMismatchError(
@@ -210,7 +231,7 @@ def _check_selection(
     check_equal(there, here, options.dataset.url)
     if not is_begun or not order.shuffles_anything or flag(ours, "finished"):
         return
-    seed, seed_there = order.state_keys(Place())["shuffle_seed"], state.get("shuffle_seed")
+    seed, seed_there = order.state_keys(Position())["shuffle_seed"], state.get("shuffle_seed")
     # States without a rank are the same on all ranks, and usually taken on the first one.
     rank, rank_there = order.world.rank, ours.get("rank", 0)
     if rank == rank_there or seed in (seed_there, DEFAULT_SEED):
@@ -244,57 +265,58 @@ def _lanes(ours: Mapping[str, Any]) -> tuple[Lanes, ...]:
     return tuple(lanes)
 
 
-def _check_place(place: Place, options: ReaderOptions, *, is_piece: bool) -> None:
-    """Raise StateMismatchError for a place that no pass in the exact order reaches."""
+def _check_position(position: Position, options: ReaderOptions, *, is_of_rank: bool) -> None:
+    """Raise StateMismatchError for a position that no pass in the exact order reaches."""
     num_rows, num_epochs = len(options.dataset), options.num_epochs
-    epochs = place.epoch - place.pass_epoch
+    epochs = position.epoch - position.pass_epoch
     if num_epochs is not None and epochs >= num_epochs:
         raise damaged(f"it stands in epoch {epochs} of a pass of {num_epochs}")
-    if place.consumed > num_rows and not (options.drops_rows or is_piece):
-        raise damaged(f"it stands after {place.consumed} samples of an epoch of {num_rows}")
-    if not place.lanes:
-        if 0 < place.consumed < num_rows and not (place.is_end or is_piece):
+    if position.consumed > num_rows and not (options.drops_rows or is_of_rank):
+        raise damaged(f"it stands after {position.consumed} samples of an epoch of {num_rows}")
+    if not position.lanes:
+        if 0 < position.consumed < num_rows and not (position.is_end or is_of_rank):
             raise damaged("it does not say how its epoch lies, 'lanes'")
         return
-    starts = [lanes.consumed for lanes in place.lanes]
-    if starts[0] or starts != sorted(set(starts)) or starts[-1] > place.consumed:
-        raise damaged(f"lanes that begin after {starts} samples do not lead to {place.consumed}")
-    if (most := max(lanes.size for lanes in place.lanes)) > num_rows:
+    starts = [lanes.consumed for lanes in position.lanes]
+    if starts[0] or starts != sorted(set(starts)) or starts[-1] > position.consumed:
+        raise damaged(f"lanes that begin after {starts} samples do not lead to {position.consumed}")
+    if (most := max(lanes.size for lanes in position.lanes)) > num_rows:
         raise damaged(f"it names {most} ranks, and there are {num_rows} rows")
 
 
 def _of_rank(
-    place: Place,
+    position: Position,
     ours: Mapping[str, Any],
     options: ReaderOptions,
     batching: Batching,
-    sampler: PieceSampler,
-) -> Place:
-    """Return the place of this rank, for samples without numbers.
+    plan: Plan,
+) -> Position:
+    """Return the position of this rank, for samples without numbers.
 
     A state then usually holds the rows of one rank only. In a pass of a single epoch it holds for
     all ranks, as long as batches are full: rows are counted after the transform, and each rank has
     read as many.
     """
-    order = sampler.order
+    order = options.order
     row, batch_size = number(ours, "row"), number(ours, "batch_size", 1)
     there = number(ours, "rank"), number(ours, "world_size", 1)
     is_full = row % batch_size == 0 and not batching.by_shard
-    is_of_all = options.num_epochs == 1 and is_full and not place.is_end
-    is_unread = not (place.consumed or ours.get(ITEMS))
-    is_mine = there[0] == order.rank or is_of_all or is_unread
-    if sampler.even is not None and place.consumed:
+    is_of_all = options.num_epochs == 1 and is_full and not position.is_end
+    is_unread = not (position.consumed or position.skip)
+    is_mine = there[0] == order.world.rank or is_of_all or is_unread
+    if plan.has_equal_batches and position.consumed:
         is_mine = batch_size == batching.batch_size  # all ranks have had as many batches
     if there[1] == order.world_size and is_mine:
-        return replace(place, row=row)
+        return replace(position, row=row)
     reason = (
         "a transform or predicate may drop rows"
         if options.drops_rows
         else "batches are row groups, of which ranks have different numbers"
     )
+    here = f"rank {order.world.rank} of {order.world_size}"
     raise StateMismatchError(
         f"the state was taken by rank {there[0]} of {there[1]} with batch_size={batch_size}, and "
-        f"this is rank {order.rank} of {order.world_size} with batch_size={batching.batch_size}. "
+        f"this is {here} with batch_size={batching.batch_size}. "
         f"Since {reason}, a state says nothing about others: save the state of each rank, and load "
         "it on the same rank of as many ranks, with the same batch_size"
     )

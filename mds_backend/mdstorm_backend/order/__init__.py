@@ -1,8 +1,8 @@
 """The ``exact`` order: every row once per epoch, shared out among the ranks of the world.
 
 `find_world` finds this process's rank. An `ExactOrder` holds the settings: seed, shuffling, rank.
-An `ExactSampler` turns them into the sample numbers and batches of one rank, from any `Place` of a
-pass on. It is a `Sampler`, the interface through which loaders read in any order; the ``elastic``
+An `ExactPlan` turns them into the sample numbers and batches of one rank, from any `Position` of a
+pass on. It is a `Plan`, the interface through which loaders read in any order; the ``elastic``
 order has its own in `mdstorm_backend.elastic`.
 
 All of this is computed from a few numbers, without reading data and without communication, so that
@@ -12,18 +12,23 @@ every rank can work out where the whole world is.
 from __future__ import annotations
 
 from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder
-from mdstorm_backend.order.exact_sampler import ExactSampler
+from mdstorm_backend.order.exact_plan import ExactPlan
 from mdstorm_backend.order.lanes import ceil_div
-from mdstorm_backend.order.sampler import Chunk, Place, Sampler
+from mdstorm_backend.order.plan import Chunk, Plan, Position, Samples
+from mdstorm_backend.order.row_plans import EvenPlan, RefilledPlan, RowGroupPlan
 from mdstorm_backend.order.world import World, find_world, given_world
 
 __all__ = [
     "DEFAULT_SEED",
     "Chunk",
+    "EvenPlan",
     "ExactOrder",
-    "ExactSampler",
-    "Place",
-    "Sampler",
+    "ExactPlan",
+    "Plan",
+    "Position",
+    "RefilledPlan",
+    "RowGroupPlan",
+    "Samples",
     "World",
     "ceil_div",
     "find_world",

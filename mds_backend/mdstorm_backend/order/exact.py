@@ -5,7 +5,7 @@ Each rank reads a contiguous lane of the stored order, whatever the seed: see
 within windows of whole shards. Both are shuffled differently in each epoch. A `Window` is a few
 consecutive shards, which can be kept open together; one `Permutation` shuffles all of its rows.
 
-Users pass an `ExactOrder` to readers. `ExactSampler` calls `chunks` to read the lane of a rank.
+Users pass an `ExactOrder` to readers. `ExactPlan` calls `chunks` to read the lane of a rank.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.checks import check_integer, suggests_fields
 from mdstorm_backend.errors import NoDataAvailableError
 from mdstorm_backend.order.lanes import EpochLanes, Lanes
-from mdstorm_backend.order.sampler import Chunk, Place, RowsOnDemand, ShardRows, short_type
+from mdstorm_backend.order.plan import Chunk, Position, RowsOnDemand, ShardRows, short_type
 from mdstorm_backend.order.world import World
 
 #: The seed of all ranks if none is given. They must share it, or a state taken on one rank would
@@ -124,13 +124,16 @@ class ExactOrder:
         seed = self.seed or (DEFAULT_SEED if self.is_share else "drawn at random")
         return f"exact order, {' and '.join(shuffled)} shuffled, seed {seed}"
 
+    def check_batches_unknown(self, num_workers: int) -> None:
+        """Do nothing: samples do not depend on the batch size."""
+
     def rows_of_rank(self, num_rows: int) -> int | None:
         """Return how many rows this rank reads, or None if there are fewer rows than ranks."""
         return None if num_rows < self.world_size else len(self.rows(num_rows))
 
-    def state_keys(self, place: Place) -> dict[str, Any]:
+    def state_keys(self, position: Position) -> dict[str, Any]:
         """Return MosaicML Streaming's keys of a state, with their nearest equivalents here."""
-        size, seed = self.world_size, self.seed if place.seed is None else place.seed
+        size, seed = self.world_size, self.seed if position.seed is None else position.seed
         return {"num_canonical_nodes": size, "shuffle_seed": seed, "initial_physical_nodes": size}
 
     def settings(self, shard_sizes: Sequence[int]) -> dict[str, Any]:

@@ -179,8 +179,8 @@ class ParquetDataset(SampleDataset):
             row_groups=tuple(map(with_texts, self.row_groups)),
         )
 
-    def with_row_groups(self, numbers: Sequence[int]) -> ParquetDataset:
-        """Return a dataset of some of the row groups, in the order of `numbers`."""
+    def with_shards(self, numbers: Sequence[int]) -> ParquetDataset:
+        """Return a dataset with only the row groups `numbers`, in that order."""
         chosen = [int(number) for number in numbers]
         if chosen == list(range(len(self.row_groups))):
             return self

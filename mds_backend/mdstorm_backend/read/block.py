@@ -13,7 +13,7 @@ import numpy.typing as npt
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.format import Batch, slice_batch
-from mdstorm_backend.order.sampler import Chunk, RowsOnDemand, ShardRows, short_type
+from mdstorm_backend.order.plan import Chunk, RowsOnDemand, ShardRows, short_type
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.read.shard import Shard
 
@@ -42,9 +42,8 @@ class Block:
     ----------
     sizes : list of int
         Rows of each batch.
-    marks : list
-        For each batch, how far it advances the pass: the number of samples of the dataset it was
-        made of, or a `Position` where samples cannot be counted.
+    offsets : list of int
+        The offset of each batch in its plan: see `Plan`.
     parts : list of Located
         The samples of all batches, until they are read.
     batch : Batch
@@ -52,7 +51,7 @@ class Block:
     """
 
     sizes: list[int] = field(default_factory=list)
-    marks: list[Any] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)
     parts: list[Located] = field(default_factory=list)
     batch: Batch = field(default_factory=dict)
 

@@ -11,18 +11,20 @@ from itertools import islice
 from typing import Any
 from weakref import WeakValueDictionary
 
-from mdstorm_backend.base import cached_property, is_integer, warn_user
+from mdstorm_backend.base import cached_property, is_integer
 from mdstorm_backend.base.recorder import Cause, Recorder, work
 from mdstorm_backend.base.threads import OrderedPool, PoolContext, Prefetcher
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format import Batch, Schema, num_rows
-from mdstorm_backend.order import Chunk
+from mdstorm_backend.order import Chunk, Samples
+from mdstorm_backend.order.plan import RowsOnDemand
 from mdstorm_backend.read.block import Block, Located, Opened, Transform
 from mdstorm_backend.read.decoded_images import ImageDecoder, reading_samples
 from mdstorm_backend.read.gather_rows import Gatherer
 from mdstorm_backend.read.late import default_workers
 from mdstorm_backend.read.matrices import Output, arranged
-from mdstorm_backend.read.shard import SampleSource, Shard
+from mdstorm_backend.read.refill import Keep, Refill, joined
+from mdstorm_backend.read.shard import MemoryShard, SampleSource, Shard, warn_no_data
 
 #: A block has up to this many rows or bytes, whichever is less, but at least one batch.
 BLOCK_ROWS = 65536
@@ -62,8 +64,6 @@ class Reader:
         Most rows of a block, rounded to whole batches.
     samples_ahead : int
         Samples whose shards are opened ahead of use.
-    keeps_open : bool
-        Keep the shards of a chunk that is not a range open until all of it has been read.
     recorder : Recorder, optional
         Records the work done, and what the consumer waits for.
     """
@@ -80,7 +80,6 @@ class Reader:
     prefetch: int = 4
     block_rows: int = BLOCK_ROWS
     samples_ahead: int = 0
-    keeps_open: bool = True
     recorder: Recorder | None = None
 
     def __post_init__(self) -> None:
@@ -98,16 +97,8 @@ class Reader:
         outputs = () if has_functions else self.outputs
         return Gatherer(self.schema, exact_nulls=self.exact_nulls, outputs=outputs)
 
-    def blocks(self, chunks: Iterator[Chunk], sizes: Iterator[int]) -> Iterator[Block]:
-        """Yield blocks of whole batches.
-
-        Parameters
-        ----------
-        chunks : iterator of Chunk
-            Sample numbers, in the order of delivery.
-        sizes : iterator of int
-            Number of samples of each batch.
-        """
+    def blocks(self, samples: Samples) -> Iterator[Block]:
+        """Yield blocks of whole batches."""
         # Raises for missing columns even if nothing is read; samples may differ in their columns.
         _ = self.schema
         if not len(self.dataset):
@@ -122,22 +113,81 @@ class Reader:
             self._ahead() as ahead,
             Prefetcher(threads, depth, self.recorder) as prefetcher,
         ):
-            plan = ahead(self._plan(chunks, sizes))
             fill = partial(self._fill, share_of=prefetcher.share_of)
-            yield from prefetcher.map(fill, plan, first_here=only_copies)
+            yield from prefetcher.map(fill, ahead(self._cut(samples)), first_here=only_copies)
 
-    def planned(self, chunks: Iterator[Chunk], sizes: Iterator[int]) -> Iterator[Block]:
+    def planned(self, samples: Samples) -> Iterator[Block]:
         """Yield the blocks of `blocks` unread, for the `numbers` of their samples.
 
         The shards of a block stay open while it is referenced.
         """
         with self._ahead(decodes=False) as ahead:
-            for block in ahead(self._plan(chunks, sizes)):
+            for block in ahead(self._cut(samples)):
                 for part in block.parts:
                     _ = part.opened
                 yield block
 
-    def _plan(self, chunks: Iterator[Chunk], sizes: Iterator[int]) -> Iterator[Block]:
+    def refilled(self, refill: Refill, part: int = 0) -> Iterator[Block]:
+        """Yield blocks of batches that a stage cuts from the rows that the transform returns.
+
+        The transform is called with slices of shards, before shuffling and batching.
+
+        Parameters
+        ----------
+        refill : Refill
+            Which slices are read, and how their rows are cut.
+        part : int
+            The part of the batches to yield, of as many as the plan of `refill` has.
+        """
+        _ = self.schema
+        if not len(self.dataset):
+            warn_no_data(self.dataset.url)
+            return
+        with (
+            self._ahead() as ahead,
+            Prefetcher(self.workers, self.prefetch, self.recorder) as prefetcher,
+        ):
+
+            def transformed(slices: Iterable[range]) -> Iterator[MemoryShard]:
+                """Read and transform slices, ahead of use."""
+                bounds = self.dataset.bounds
+                blocks = (Block([len(one)], [], [Located(one, bounds)]) for one in slices)
+                # Shards of cached slices need not be opened.
+                opened = blocks if refill.keep is not None else ahead(blocks)
+                made: Iterator[MemoryShard] = prefetcher.map(
+                    partial(self._transformed, keep=refill.keep), opened
+                )
+                return made
+
+            # The transform has already been called, so it does not limit the size of a block.
+            most = batches_per_block(self.dataset, self.block_rows, self.batch_size)
+            yield from prefetcher.map(self._joined, refill.blocks(transformed, part, most))
+
+    def _transformed(self, block: Block, keep: Keep | None) -> MemoryShard:
+        """Read and transform one slice of a shard, unless a cache has the result."""
+        (part,) = block.parts
+        assert isinstance(part.chunk, range)
+
+        def make() -> Batch:
+            if not part.shards:
+                part.shards = [self.dataset.shard(number) for number in part.shard_numbers]
+            with work(Cause.DECODING):
+                self._gather_into(block)
+            self._transform(block)
+            return block.batch
+
+        name = f"{part.chunk.start}+{len(part)}"
+        return MemoryShard(make() if keep is None else keep(name, make))
+
+    def _joined(self, block: Block) -> Block:
+        """Join the transformed rows of a block."""
+        assert self.transform is not None
+        with work(Cause.DECODING):
+            block.batch = joined(block, self.transform.columns)
+        # It is unknown which samples the transformed rows came from.
+        return self._finished(block, tuple)
+
+    def _cut(self, samples: Samples) -> Iterator[Block]:
         """Cut the samples into blocks of 1, 2, 4 … batches, so that the first one is ready soon."""
         keeps_rows = self.transform is None or getattr(self.transform, "keeps_rows", False)
         most = batches_per_block(self.dataset, self.block_rows, self.batch_size)
@@ -149,33 +199,49 @@ class Reader:
             nonlocal left, kept
             while count:
                 while not len(left):
-                    left = next(chunks)
-                    # Samples in arbitrary order need the same shards over and over.
-                    kept = {} if self.keeps_open and not isinstance(left, range) else None
+                    left = next(samples.chunks)
+                    # A shuffled window of few shards needs the same ones over and over.
+                    kept = {} if isinstance(left, RowsOnDemand) else None
                 taken, left = left[:count], left[count:]
                 count -= len(taken)
                 yield Located(taken, bounds, kept)
 
-        while marks := list(islice(sizes, min(batches, most) if keeps_rows else 1)):
-            yield Block(list(marks), marks, list(located(sum(marks))))  # nothing else holds them
+        while sizes := list(islice(samples.sizes, min(batches, most) if keeps_rows else 1)):
+            offsets = list(islice(samples.offsets, len(sizes)))
+            yield Block(sizes, offsets, list(located(sum(sizes))))  # nothing else holds them
             batches *= 2
 
     def _fill(self, block: Block, share_of: Callable[[int], int]) -> Block:
         with work(Cause.DECODING):
-            block.batch = self._gather(block.parts)
-            if self.prepare is not None:
-                block.batch = self.prepare(block.batch)
-        with reading_samples(block.numbers):
-            if self.transform is not None:
-                with work(Cause.TRANSFORMS):
-                    block.batch = self.transform(block.batch)
-                if len(block.sizes) == 1:
-                    block.sizes = [num_rows(block.batch)]
-            if self.images is not None:
-                block.batch = self.images(block.batch, share_of(default_workers()))
-        return self._finished(block)
+            self._gather_into(block)
+        if self.transform is not None:
+            self._transform(block)
+            if len(block.sizes) == 1:
+                block.sizes = [num_rows(block.batch)]
+        return self._finished(block, block.numbers, share_of)
 
-    def _finished(self, block: Block) -> Block:
+    # The stages, each of which changes the batch of a block
+
+    def _gather_into(self, block: Block) -> None:
+        block.batch = self._gather(block.parts)
+        if self.prepare is not None:
+            block.batch = self.prepare(block.batch)
+
+    def _transform(self, block: Block) -> None:
+        assert self.transform is not None
+        with reading_samples(block.numbers), work(Cause.TRANSFORMS):
+            block.batch = self.transform(block.batch)
+
+    def _finished(
+        self,
+        block: Block,
+        numbers: Callable[[], Sequence[int]],
+        share_of: Callable[[int], int] = int,
+    ) -> Block:
+        """Decode images, and make matrices."""
+        if self.images is not None:
+            with reading_samples(numbers):
+                block.batch = self.images(block.batch, share_of(default_workers()))
         if self.outputs:
             block.batch = arranged(block.batch, self.outputs)
         block.parts = []
@@ -313,13 +379,3 @@ def check_num_epochs(num_epochs: object) -> None:
         raise InvalidArgumentError(
             f"iterations must be positive integer or None, found num_epochs={num_epochs!r}"
         )
-
-
-def warn_no_data(url: str, *, transformed: bool = False, dropped: bool = False) -> None:
-    """Warn that there is nothing to read, as Petastorm does."""
-    reason = "the dataset has no rows"
-    if transformed:
-        reason = "the predicate or the transform left no rows in a whole epoch"
-    elif dropped:
-        reason = "no epoch has the rows of a full batch, and drop_last leaves out all others"
-    warn_user(f"No matching data is available for loading in {url}: {reason}")

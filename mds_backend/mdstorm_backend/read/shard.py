@@ -13,6 +13,7 @@ from weakref import WeakSet, WeakValueDictionary
 import numpy as np
 import numpy.typing as npt
 
+from mdstorm_backend.base import warn_user
 from mdstorm_backend.format import Batch, Schema, num_rows, take_values
 from mdstorm_backend.storage import Arrival
 
@@ -276,3 +277,13 @@ def contiguous(rows: Rows) -> slice | None:
         return slice(0, 0)
     first, last = int(rows[0]), int(rows[-1])
     return slice(first, last + 1) if last - first + 1 == len(rows) else None
+
+
+def warn_no_data(url: str, *, transformed: bool = False, dropped: bool = False) -> None:
+    """Warn that there is nothing to read, as Petastorm does."""
+    reason = "the dataset has no rows"
+    if transformed:
+        reason = "the predicate or the transform left no rows in a whole epoch"
+    elif dropped:
+        reason = "no epoch has the rows of a full batch, and drop_last leaves out all others"
+    warn_user(f"No matching data is available for loading in {url}: {reason}")

@@ -99,8 +99,8 @@ def test_a_damaged_state_is_refused(thirty: str, items: Any) -> None:
     with make_reader(thirty, seed=3) as reader:
         list(islice(reader, 2))
         state = reader.state_dict()
-        state["mdstorm"]["items"] = items
-        with pytest.raises(StateMismatchError, match="'items' has to be an integer"):
+        state["mdstorm"]["skip"] = items
+        with pytest.raises(StateMismatchError, match="'skip' has to be an integer"):
             reader.load_state_dict(state)
 
 
@@ -259,9 +259,7 @@ def test_earlier_epoch_does_not_move_first_epoch_of_next_reader_back(
         assert following.state_dict()["mdstorm"]["first_epoch"] == 5
 
 
-def test_repeated_peek_with_new_loader_counts(
-    thirty: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_repeated_peek_with_new_loader_counts(thirty: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a GAN, which takes a batch of a new loader in each step."""
     monkeypatch.setattr(options, "_next_epochs", {})
     monkeypatch.setattr(options, "_tried", {})

@@ -17,7 +17,7 @@ from tests.programs import run_program
 from mdstorm_backend import StreamingDataLoader, StreamingDataset
 from mdstorm_backend.base import cached_property, threads
 from mdstorm_backend.base.threads import OrderedPool, PassThreads, Prefetcher, WorkAhead, place
-from mdstorm_backend.elastic import elastic_sampler
+from mdstorm_backend.elastic import elastic_plan
 
 SECONDS = 30
 
@@ -340,7 +340,7 @@ def test_epochs_that_are_laid_out_ahead_are_the_same(
         made.append(arguments)
         begin(self, *arguments)
 
-    monkeypatch.setattr(elastic_sampler, "_MANY", 1)
+    monkeypatch.setattr(elastic_plan, "_MANY", 1)
     monkeypatch.setattr(WorkAhead, "begin", counted)
     assert epochs(url, num_workers) == expected
     assert len(made) == 3  # in the process of the loader, once in each epoch

@@ -24,10 +24,10 @@ from mdstorm_backend.errors import CorruptDatasetError, MDStormError
 from mdstorm_backend.format.compression import decompress
 from mdstorm_backend.format.index import Index, ShardInfo
 from mdstorm_backend.format.schema import Schema
-from mdstorm_backend.loaders.passes import Schedule
+from mdstorm_backend.loaders.loader import Loader
 from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.rest import Batching
-from mdstorm_backend.loaders.runner import PassRunner
+from mdstorm_backend.loaders.schedule import Schedule
+from mdstorm_backend.loaders.segment import Batching
 from mdstorm_backend.order import ExactOrder, World
 from mdstorm_backend.read.late import LateDecoder
 from mdstorm_backend.read.mds_shard import MDSShard
@@ -132,14 +132,14 @@ def attack_compression(codec: str, random: Random) -> bool:
 def attack_state(order: str, random: Random) -> bool:
     """Load a damaged state and read on; whether it was taken for one."""
     options = ReaderOptions(target("fixed").dataset, ORDERS[order], num_epochs=3)
-    passes = PassRunner(Schedule(options), Batching(2))
-    begun = passes.begin()
-    block = next(iter(next(iter(begun.rests(passes.new_recorder()))).blocks()))
-    begun.advance(block.marks[0], block.sizes[0])
+    loader = Loader(Schedule(options), Batching(2))
+    begun = loader.begin()
+    block = next(iter(next(iter(begun.segments(loader.new_recorder()))).blocks()))
+    begun.offset = block.offsets[0]
     try:
-        passes.load_state_dict(damaged_json(begun.state_dict(), random))
-        for rest in passes.begin().rests(passes.new_recorder()):
-            sum(len(block.sizes) for block in rest.blocks())
+        loader.load_state_dict(damaged_json(begun.state_dict(), random))
+        for segment in loader.begin().segments(loader.new_recorder()):
+            sum(len(block.sizes) for block in segment.blocks())
     except (MDStormError, UserWarning):  # of fewer samples than canonical nodes
         return False
     return True

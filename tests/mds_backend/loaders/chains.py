@@ -1,4 +1,4 @@
-"""Random chains of worlds: peeks, states and resumes, in which no row is lost or doubled."""
+"""Random chains of worlds: peeks, states, resumes and epochs; each row has to come once."""
 
 import json
 import random

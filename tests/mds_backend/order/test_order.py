@@ -17,10 +17,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mdstorm_backend.errors import InvalidArgumentError, NoDataAvailableError
-from mdstorm_backend.order import DEFAULT_SEED, ExactOrder, ExactSampler, Place, exact
+from mdstorm_backend.order import DEFAULT_SEED, ExactOrder, ExactPlan, Position, exact
 from mdstorm_backend.order.exact import Permutation
 from mdstorm_backend.order.lanes import Deal, EpochLanes, Lanes, stride
-from mdstorm_backend.order.sampler import RowsOnDemand
+from mdstorm_backend.order.plan import RowsOnDemand
 from mdstorm_backend.read.block import Located
 
 #: Permutations of all sizes are computed as large ones are.
@@ -166,15 +166,15 @@ def test_windows_are_read_in_any_parts(
     assert list(chain.from_iterable(found)) == samples[start:stop]
 
 
-def batches_of(sampler: ExactSampler, begun: Place) -> list[list[int]]:
-    """The numbers of each batch, those of all parts in their turn."""
-    parts = []
-    for part in range(sampler.num_parts):
-        chunks, sizes = sampler.part(begun, part)
-        numbers = chain.from_iterable(Located(chunk, sampler.bounds).numbers() for chunk in chunks)
-        parts.append([[next(numbers) for _ in range(size)] for size in sizes])
-    count = sum(map(len, parts))
-    return [parts[n % len(parts)][n // len(parts)] for n in range(count)]
+def batches_of(plan: ExactPlan) -> list[list[int]]:
+    """The numbers of each batch, of all parts, in the order of their offsets."""
+    found: dict[int, list[int]] = {}
+    for part in range(plan.num_parts):
+        chunks, sizes, offsets = plan.samples(part)
+        numbers = chain.from_iterable(Located(chunk, plan.bounds).numbers() for chunk in chunks)
+        for size, offset in zip(sizes, offsets, strict=False):
+            found[offset] = [next(numbers) for _ in range(size)]
+    return [found[offset] for offset in range(1, len(found) + 1)]
 
 
 class Worlds:
@@ -190,48 +190,55 @@ class Worlds:
         self.order = ExactOrder(draw.randint(1, 99), *shuffles)
         self.is_padded = self.epochs == 1 and draw.random() < 0.3
         self.seen = [Counter[int]() for _ in range(self.epochs)]
-        self.place = Place(draw.randint(0, 3))
+        self.position = Position(draw.randint(0, 3))
 
     @property
     def left(self) -> int:
         return self.rows * self.epochs - sum(seen.total() for seen in self.seen)
 
-    def world(self) -> Iterator[ExactSampler]:
+    def world(self) -> Iterator[ExactPlan]:
         """Draw a world that can go on, and how its ranks make batches."""
         draw, size = self.draw, self.draw.randint(1, min(9, self.rows, self.left))
         batch_size, parts = draw.randint(1, 12), draw.choice([1, 1, 2, 3])
         padded_to = batch_size * self.is_padded
         for rank in range(size):
             order = replace(self.order, rank=rank, world_size=size, padded_to=padded_to)
-            yield ExactSampler(order, self.bounds, batch_size, self.epochs, False, parts)
+            yield ExactPlan(
+                order, self.bounds, batch_size, self.epochs, False, parts, self.position
+            )
 
     def go_on(self) -> None:
         """Let a world have some batches."""
         ranks = list(self.world())
-        (begun,) = {sampler.begun(self.place) for sampler in ranks}
-        batches = [batches_of(sampler, begun) for sampler in ranks]
-        (count,) = {sampler.num_batches(begun) for sampler in ranks}
+        (begin,) = {plan.begin for plan in ranks}
+        batches = [batches_of(plan) for plan in ranks]
+        (count,) = {plan.num_batches() for plan in ranks}
+        assert count is not None
         assert {len(mine) for mine in batches} == {count}
         steps = [[len(mine[n]) for mine in batches] for n in range(count)]
         if not self.is_padded:
             assert all(max(step) - min(step) <= 1 for step in steps)
             assert all(min(step) for step in steps) or ranks[0].batch_size == 1
         taken = min(self.draw.randint(1, 6), count)
-        start = position = ranks[0].position(begun)
-        for _ in range(taken):
-            position = ranks[0].advanced(position)
-        assert position - start == sum(map(sum, steps[:taken]))
-        for sampler, mine in zip(ranks, batches, strict=True):
-            self.count(sampler, [row for batch in mine[:taken] for row in batch], start, position)
-        self.place = ranks[0].place(begun, position)
-        assert bool(self.place.lanes) == (0 < self.place.consumed < self.rows)
+        (self.position,) = {plan.position(taken) for plan in ranks}
+        assert [plan.num_read(taken) for plan in ranks] == [
+            sum(map(len, mine[:taken])) for mine in batches
+        ]
+        start, stop = map(self.samples_at, (begin, self.position))
+        assert stop - start == sum(map(sum, steps[:taken]))
+        for plan, mine in zip(ranks, batches, strict=True):
+            self.count(plan, [row for batch in mine[:taken] for row in batch], start, stop)
+        assert bool(self.position.lanes) == (0 < self.position.consumed < self.rows)
 
-    def count(self, sampler: ExactSampler, rows: list[int], start: int, stop: int) -> None:
+    def samples_at(self, position: Position) -> int:
+        return (position.epoch - position.pass_epoch) * self.rows + position.consumed
+
+    def count(self, plan: ExactPlan, rows: list[int], start: int, stop: int) -> None:
         """Count what a rank has had, epoch by epoch."""
-        deal, first = Deal(sampler.order.world_size), 0
+        deal, first = Deal(plan.order.world_size), 0
         for epoch, seen in enumerate(self.seen):
             low, high = max(start, epoch * self.rows), min(stop, (epoch + 1) * self.rows)
-            size = deal.num_positions(sampler.order.rank, low, high) if low < high else 0
+            size = deal.num_positions(plan.order.rank, low, high) if low < high else 0
             mine = rows[first:] if self.is_padded else rows[first : first + size]
             seen.update(mine)
             first += len(mine)
@@ -254,8 +261,7 @@ def test_each_row_comes_once_an_epoch_in_any_chain_of_worlds(seeds: range) -> No
 @pytest.mark.parametrize("rank", range(4))
 def test_while_the_world_stays_a_rank_reads_each_epoch_in_one_run(rank: int) -> None:
     order = ExactOrder(rank=rank, world_size=4)
-    sampler = ExactSampler(order, np.array([0, 40, 101]), 8, 3)
-    chunks = list(sampler.part(Place())[0])
+    chunks = list(ExactPlan(order, np.array([0, 40, 101]), 8, 3).samples().chunks)
     assert len(chunks) == 3
     assert all(isinstance(chunk, range) for chunk in chunks)
     assert max(abs(chunk.start - 101 * rank // 4) for chunk in chunks) <= 1
@@ -308,54 +314,62 @@ def test_many_changes_leave_each_of_thousands_its_share() -> None:
 def test_positions_of_the_last_step_fill_one_rank_after_the_other_where_it_is_padded() -> None:
     def sizes(rank: int) -> list[int]:
         order = ExactOrder(rank=rank, world_size=3, padded_to=4)
-        sampler = ExactSampler(order, np.array([0, 29]), 4)
-        return list(sampler.part(sampler.begun(Place()))[1])
+        return list(ExactPlan(order, np.array([0, 29]), 4).samples().sizes)
 
     assert [sizes(rank) for rank in range(3)] == [[4, 4, 4], [4, 4, 1], [4, 4, 0]]
 
 
 def test_a_world_with_more_ranks_than_rows_left_cannot_go_on() -> None:
     order = ExactOrder(rank=0, world_size=4)
-    sampler = ExactSampler(order, np.array([0, 10]), 2)
+    plan = ExactPlan(order, np.array([0, 10]), 2, start=Position(0, 7, 0, (Lanes(0, 1),)))
     with pytest.raises(NoDataAvailableError, match="only 3 rows are left of this pass, for 4"):
-        sampler.begun(Place(0, 7, 0, (Lanes(0, 1),)))
+        _ = plan.begin
 
 
 def test_in_batches_of_one_row_the_last_one_is_gone_on_to_in_the_same_world() -> None:
-    def sampler(rank: int) -> ExactSampler:
-        return ExactSampler(ExactOrder(rank=rank, world_size=3), np.array([0, 10]), 1)
+    def plan(rank: int, start: Position = Position()) -> ExactPlan:  # noqa: B008  # frozen
+        order = ExactOrder(rank=rank, world_size=3)
+        return ExactPlan(order, np.array([0, 10]), 1, start=start)
 
-    begun = sampler(0).begun(Place())
-    stopped = sampler(0).place(begun, 9)
-    rests = [batches_of(one, one.begun(stopped)) for one in map(sampler, range(3))]
-    assert rests == [batches_of(one, begun)[3:] for one in map(sampler, range(3))]
+    rests = [batches_of(plan(rank, plan(0).position(3))) for rank in range(3)]
+    assert rests == [batches_of(plan(rank))[3:] for rank in range(3)]
     assert sorted(map(len, [rest[0] for rest in rests])) == [0, 0, 1]
 
 
 def test_of_worlds_that_read_nothing_a_place_says_nothing() -> None:
     bounds = np.array([0, 30])
-    place = Place(0, 8, 0, (Lanes(0, 2),))
+    place = Position(0, 8, 0, (Lanes(0, 2),))
     for size in (3, 5, 4):
-        place = ExactSampler(ExactOrder(world_size=size), bounds, 2).begun(place)
+        place = ExactPlan(ExactOrder(world_size=size), bounds, 2, start=place).begin
     assert place.lanes == (Lanes(0, 2), Lanes(8, 4))
 
 
 @pytest.mark.parametrize("halved", [[4, 4, 2, 3], [5, 5, 3, 3]], ids=str)
 def test_a_part_goes_on_after_its_batch_where_the_last_one_is_halved(halved: list[int]) -> None:
     bounds = np.array([0, 9 * halved[0] + 1])
-    sampler = ExactSampler(ExactOrder(world_size=3), bounds, halved[0], num_parts=2)
-    begun = sampler.begun(Place())
-    batches = batches_of(sampler, begun)
+    plan = ExactPlan(ExactOrder(world_size=3, seed=1), bounds, halved[0], num_parts=2)
+    batches = batches_of(plan)
     assert list(map(len, batches)) == halved
     for part in range(2):
-        place, skipped, left = sampler.after_part(begun, 0, part, 4)
-        chunks, sizes = sampler.part(place, left, skipped)
+        place, left = plan.position_of_part(part, part + 1)
+        chunks, sizes, _ = replace(plan, start=place).samples(left)
         numbers = [number for chunk in chunks for number in Located(chunk, bounds).numbers()]
         assert numbers[: sum(sizes)] == [n for batch in batches[part + 2 :: 2] for n in batch]
 
 
 def test_a_place_knows_its_end_and_keeps_its_seed_for_the_beginning_of_an_epoch() -> None:
-    assert [Place(consumed=n, end=4).is_end for n in (3, 4)] == [False, True]
-    assert not Place(consumed=4).is_end
-    place = Place(3, 5, 1, (Lanes(0, 2),), seed=7, end=9, row=2)
-    assert place.beginning_of(4) == Place(4, seed=7)
+    assert [Position(consumed=n, end=4).is_end for n in (3, 4)] == [False, True]
+    assert not Position(consumed=4).is_end
+    place = Position(3, 5, 1, (Lanes(0, 2),), seed=7, end=9, row=2)
+    assert place.beginning_of(4) == Position(4, seed=7)
+
+
+def test_position_after_last_batch_is_end_of_pass_whose_last_rows_are_dropped() -> None:
+    plan = ExactPlan(ExactOrder(seed=1), np.array([0, 20]), 30, 4, drop_last=True)
+    assert plan.num_batches() == 2  # they end within the third of four epochs
+    assert plan.position(1) == replace(plan.begin, epoch=1, consumed=10, lanes=(Lanes(0, 1),))
+    assert (
+        plan.position(2)
+        == plan.end()
+        == replace(plan.begin, epoch=3, consumed=20, lanes=(), end=20)
+    )

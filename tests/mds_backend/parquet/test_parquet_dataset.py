@@ -146,10 +146,10 @@ def test_file_systems_go_before_urls(tmp_path: Path) -> None:
 def test_some_row_groups_are_a_dataset_of_their_own(tmp_path: Path) -> None:
     path = Path(write(tmp_path / "a.parquet", range(10), row_group_size=2))
     dataset = open_parquet(str(tmp_path))
-    some = dataset.with_row_groups([4, 1])
+    some = dataset.with_shards([4, 1])
     assert numbers(some) == [8, 9, 2, 3]
     assert (some.shard_sizes, some[3]) == ((2, 2), {"n": 3})
-    assert dataset.with_row_groups(np.arange(5)) is dataset
+    assert dataset.with_shards(np.arange(5)) is dataset
     assert open_parquet(str(tmp_path)).fingerprint == dataset.fingerprint != some.fingerprint
     write(path, range(1, 11), row_group_size=2)
     assert open_parquet(str(tmp_path)).fingerprint != dataset.fingerprint

@@ -1,18 +1,19 @@
 """Batches of a dataset, as the engine reads them: in the exact order, by number, and in pieces."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, repeat
+from itertools import chain, count, repeat
 from typing import Any
 
 import numpy as np
 
 from mdstorm_backend.format.values.batch import Batch, as_arrow
 from mdstorm_backend.order.exact import ExactOrder
-from mdstorm_backend.order.exact_sampler import ExactSampler
-from mdstorm_backend.order.sampler import Chunk, Place
+from mdstorm_backend.order.exact_plan import ExactPlan
+from mdstorm_backend.order.plan import Chunk, Position, Samples
+from mdstorm_backend.order.row_plans import RefilledPlan
 from mdstorm_backend.read.block import Block
-from mdstorm_backend.read.pieces import PieceReader, Position
 from mdstorm_backend.read.reader import Reader
+from mdstorm_backend.read.refill import Refill
 from mdstorm_backend.read.shard import SampleSource
 
 IN_ORDER = ExactOrder()
@@ -25,19 +26,18 @@ def exact(
     num_epochs: int | None = 1,
     *,
     part: tuple[int, int] = (0, 1),
-    place: Place = Place(),  # noqa: B008  # frozen
+    place: Position = Position(),  # noqa: B008  # frozen
     drop_last: bool = False,
     unread: bool = False,
     **options: Any,
 ) -> Iterator[Block]:
     """Blocks of one rank's part number `part[0]` of `part[1]` in the exact order."""
     number, parts = part
-    sampler = ExactSampler(
-        order.resolved(), dataset.bounds, batch_size, num_epochs, drop_last, parts
+    plan = ExactPlan(
+        order.resolved(), dataset.bounds, batch_size, num_epochs, drop_last, parts, place
     )
-    chunks, sizes = sampler.part(sampler.begun(place), number)
     reader = Reader(dataset=dataset, batch_size=batch_size, **options)
-    return (reader.planned if unread else reader.blocks)(chunks, sizes)
+    return (reader.planned if unread else reader.blocks)(plan.samples(number))
 
 
 def numbered(
@@ -49,7 +49,8 @@ def numbered(
     sizes = chain(repeat(batch_size, full), [rest] if rest else [])
     half = len(chunk) // 2
     chunks: Iterator[Chunk] = iter([chunk[:half], chunk[half:]])
-    return Reader(dataset=dataset, batch_size=batch_size, **options).blocks(chunks, sizes)
+    samples = Samples(chunks, sizes, count(1))
+    return Reader(dataset=dataset, batch_size=batch_size, **options).blocks(samples)
 
 
 def pieces(
@@ -57,13 +58,16 @@ def pieces(
     order: ExactOrder = IN_ORDER,
     batch_size: int = 4,
     *,
-    start: Position = Position(),  # noqa: B008  # immutable
+    start: Position = Position(),  # noqa: B008  # frozen
+    num_epochs: int | None = 1,
     part: tuple[int, int] = (0, 1),
+    slices: bool = False,
     **options: Any,
 ) -> Iterator[Block]:
-    """Blocks of a rank's part of each shard."""
-    reader = PieceReader(dataset=dataset, order=order.resolved(), batch_size=batch_size, **options)
-    return reader.pieces(start, 0, *part)
+    """Blocks of what a transform makes of slices of a rank's part of each shard."""
+    plan = RefilledPlan(order.resolved(), dataset.bounds, num_epochs, part[1], start)
+    reader = Reader(dataset=dataset, batch_size=batch_size, **options)
+    return reader.refilled(Refill(plan, dataset, batch_size, slices=slices), part[0])
 
 
 def batches(blocks: Iterable[Block]) -> Iterator[Batch]:

@@ -17,7 +17,7 @@ from tests.mds_backend.small_datasets import array_of, write_dataset, write_numb
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import DatasetNotFoundError
 from mdstorm_backend.format import Batch, as_arrow
-from mdstorm_backend.order import ExactOrder, ExactSampler, Place
+from mdstorm_backend.order import ExactOrder, ExactPlan, Position
 from mdstorm_backend.read.reader import batches_per_block
 
 SIZES = [1, 2, 7, 23, 60]
@@ -63,7 +63,7 @@ def test_every_row_comes_once_an_epoch_and_all_ranks_have_as_many_batches(
     for rank in range(world_size):
         order = ExactOrder(**shuffle, rank=rank, world_size=world_size)
         found = values(exact(dataset, order, batch_size, epochs, **options))
-        assert len(found) == ExactSampler(order, dataset.bounds, batch_size, epochs).length()
+        assert len(found) == ExactPlan(order, dataset.bounds, batch_size, epochs).length()
         assert all(len(batch) <= batch_size for batch in found)
         rows = [n for batch in found for n in batch]
         for epoch, counted in enumerate(per_epoch):
@@ -120,9 +120,9 @@ def test_parts_deal_out_the_batches_in_turn(datasets: dict[int, Dataset], parts:
         assert read((part, parts)) == whole[part::parts]
 
 
-@pytest.mark.parametrize("place", [Place(), Place(epoch=4, first_epoch=4)])
+@pytest.mark.parametrize("place", [Position(), Position(epoch=4, first_epoch=4)])
 def test_the_numbers_of_the_samples_are_known_without_reading(
-    datasets: dict[int, Dataset], place: Place
+    datasets: dict[int, Dataset], place: Position
 ) -> None:
     order = ExactOrder(seed=2, shuffle_shards=True, window=9, rank=1, world_size=2)
     planned = exact(datasets[60], order, 8, 2, place=place, unread=True)
@@ -244,7 +244,11 @@ def test_a_transform_gets_the_rows_of_a_batch(fixed: Dataset) -> None:
     even = OnNumbers(lambda numbers: numbers[numbers % 2 == 0])
     blocks = list(numbered(fixed, [1, 2, 4, 3, 5, 7, 8], 3, transform=even))
     assert [list(block.batch["number"]) for block in blocks] == [[2, 4], [], [8]]
-    assert [(block.sizes, block.marks) for block in blocks] == [([2], [3]), ([0], [3]), ([1], [1])]
+    assert [(block.sizes, block.offsets) for block in blocks] == [
+        ([2], [1]),
+        ([0], [2]),
+        ([1], [3]),
+    ]
 
 
 class Recording:

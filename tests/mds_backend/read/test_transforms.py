@@ -10,8 +10,8 @@ from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.order.exact import ExactOrder
-from mdstorm_backend.read import pieces as pieces_module
-from mdstorm_backend.read.pieces import Position
+from mdstorm_backend.order.row_plans import RefilledPlan
+from mdstorm_backend.read import refill
 
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "even": lambda numbers: numbers[numbers % 2 == 0],
@@ -52,7 +52,7 @@ def test_batches_are_cut_from_what_a_function_returns(
 def test_slices_of_shards_give_what_whole_shards_give(
     dataset: Dataset, order: ExactOrder, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pieces_module, "_SLICE_BYTES", -(-2 * dataset.nbytes // len(dataset)))
+    monkeypatch.setattr(refill, "_SLICE_BYTES", -(-2 * dataset.nbytes // len(dataset)))
     transform = OnNumbers(FUNCTIONS[name])
     sliced = values(pieces(dataset, order, transform=transform, slices=True))
     assert max(transform.calls) == 2
@@ -83,15 +83,18 @@ def test_a_position_gives_the_rest_and_a_part_its_batches_in_turn(
     order = ExactOrder(seed=4, shuffle_shards=True, shuffle_rows=True, window=window)
     options = {"num_epochs": 2, "transform": OnNumbers(FUNCTIONS[name]), "block_rows": 1}
 
-    def read(**where: Any) -> list[tuple[Position, Any]]:
+    def read(**where: Any) -> list[tuple[int, Any]]:
         blocks = pieces(dataset, order, **options, **where)
         return [
-            (mark, batch) for b in blocks for mark, batch in zip(b.marks, values([b]), strict=True)
+            (offset, batch)
+            for b in blocks
+            for offset, batch in zip(b.offsets, values([b]), strict=True)
         ]
 
+    plan = RefilledPlan(order, dataset.bounds, 2)
     whole = read()
-    for done, (position, _) in enumerate(whole, 1):
-        assert read(start=position) == whole[done:]
+    for done, (offset, _) in enumerate(whole, 1):
+        assert read(start=plan.position(offset)) == whole[done:]
     for part in range(3):
         assert read(part=(part, 3)) == whole[part::3]
 

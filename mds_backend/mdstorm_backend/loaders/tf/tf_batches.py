@@ -81,7 +81,7 @@ def make_tf_dataset(
 
     def build() -> Any:
         runs = opened()
-        options = runs.passes.schedule.options
+        options = runs.loader.schedule.options
         read = (specs or tf_columns.stored_specs)(options)
         columns = tf_columns.arranged_specs(read, options.outputs)
         names = tuple(spec.name for spec in columns)
@@ -133,10 +133,10 @@ def _batches(
     cut_here = batch_size >= _BLOCK_ROWS // 2 or any(
         spec.ragged or None in spec.shape for spec in specs
     )
-    block_rows = None if cut_here or runs.passes.schedule.options.has_images else _BLOCK_ROWS
+    block_rows = None if cut_here or runs.loader.schedule.options.has_images else _BLOCK_ROWS
 
     def read(number: Any) -> Iterator[Any]:
-        for recorder, blocks in runs.rests(number, block_rows):
+        for recorder, blocks in runs.segments(number, block_rows):
             for block in blocks:
                 whole = ((block.batch, block.sizes),)
                 each = ((part, [num_rows(part)]) for part in block.batches())
@@ -170,8 +170,8 @@ class ContextDataset(Described, OwnContext):
         super().__init__(build())  # type: ignore[call-arg]
 
     def _mdstorm_description(self, *, full: bool) -> Description:
-        passes = self._runs().passes
-        options, batch_size = passes.schedule.options, passes.batching.batch_size
+        loader = self._runs().loader
+        options, batch_size = loader.schedule.options, loader.batching.batch_size
         sizes = [("batch_size", f"{batch_size}"), ("element_spec", f"{self.element_spec}")]
         sizes = [*options.shown, *sizes]
         found = loaders.describe_data(options.dataset, full=full)
@@ -208,7 +208,7 @@ class ContextDataset(Described, OwnContext):
         last_pass : bool
             Include only the latest iteration, rather than all of them.
         """
-        return self._runs().passes.recorders.statistics(last_pass=last_pass)
+        return self._runs().loader.recorders.statistics(last_pass=last_pass)
 
     def state_dict(self, batches: int | None = None) -> dict[str, Any]:
         """Return the state of the latest iteration, for `load_state_dict`.
@@ -245,7 +245,7 @@ class ContextDataset(Described, OwnContext):
 
         The threads of a pass end with its iterator.
         """
-        self._runs().passes.schedule.options.dataset.release()
+        self._runs().loader.schedule.options.dataset.release()
 
 
 @lru_cache(maxsize=1)
@@ -283,7 +283,7 @@ def _counting_class(iterator_class: Any) -> Any:
             try:
                 batch = take()
             except (StopIteration, tf.errors.OutOfRangeError):
-                run.end()
+                self._mdstorm_runs.end(run)
                 run.loop.end(is_waiting=True)
                 raise
             run.take()

@@ -1,13 +1,13 @@
 """Track what iterations over a TensorFlow dataset have read, and which batches were requested.
 
 TensorFlow calls the generators of `TFRuns`, in its own threads. `TFRuns.iterations` begins an
-iteration when its first batch is requested. `TFRuns.rests` reads its blocks, ahead of use.
+iteration when its first batch is requested. `TFRuns.segments` reads its blocks, ahead of use.
 `TFRuns.requests` is called behind the last stage that reads ahead, so it observes the requests of
 the consumer: Python, Keras, ``take`` or a ``tf.function``. An iteration moves where the next one
 begins with its second request, or when its end is requested.
 
-A `TFRun` keeps the places of the blocks that were read, from which it computes the place after a
-number of batches. The Python iterator of the dataset, if there is one, counts them.
+A `TFRun` keeps the offsets of the batches that were read, from which it computes the position after
+a number of batches. The Python iterator of the dataset, if there is one, counts them.
 """
 
 from __future__ import annotations
@@ -16,32 +16,35 @@ import math
 import sys
 import threading
 import weakref
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
-from copy import copy
-from dataclasses import replace
-from itertools import count, islice
-from typing import Any
+from itertools import count
+from typing import Any, TypeAlias
 
 from mdstorm_backend.base.recorder import WAITED, Recorder
 from mdstorm_backend.errors import StateMismatchError
-from mdstorm_backend.loaders import Batching, PassRunner, Rest, Schedule
-from mdstorm_backend.loaders.agreement import Beginning
-from mdstorm_backend.loaders.epochs import Iteration
+from mdstorm_backend.loaders import Batching, Loader, Schedule, Segment
 from mdstorm_backend.loaders.loader_statistics import LOOP, PIPELINE
 from mdstorm_backend.loaders.passes import Pass
 from mdstorm_backend.loaders.reader_options import tell_of_endless
+from mdstorm_backend.order import Position
 from mdstorm_backend.read import Block
 
 #: TensorFlow's cardinality of a dataset that never ends, ``tf.data.INFINITE_CARDINALITY``.
 INFINITE = -1
-#: Number of latest blocks whose places are kept, for iterations whose batches are not counted.
+#: Number of latest blocks whose positions are kept, for iterations whose batches are not counted.
 _BLOCKS_KEPT = 1024
 
 
+#: Number of batches before a block, its segment, and the offsets of its batches, after that of the
+#: batch before.
+_Read: TypeAlias = tuple[int, Segment, list[int]]
+
+
 class TFRun:
-    """One iteration over a dataset.
+    """One iteration over a dataset, and the queue of the blocks that were read ahead.
 
     Parameters
     ----------
@@ -52,11 +55,8 @@ class TFRun:
 
     Attributes
     ----------
-    iteration : Iteration or None
-        Where it started, and whether it has counted; None before the first batch is requested.
     current : Pass or None
-        The pass that is read; None before the first batch is requested. Its schedule belongs to
-        this run alone, because it is advanced ahead of use.
+        The pass, at a batch that was requested; None before the first request.
     delivered : int
         Batches that Python code has taken.
     num_read : int
@@ -72,7 +72,6 @@ class TFRun:
     """
 
     def __init__(self, url: str = "", batches_per_epoch: float = math.inf) -> None:
-        self.iteration: Iteration | None = None
         self.current: Pass | None = None
         self.delivered = 0
         self.loop = Recorder()
@@ -82,31 +81,13 @@ class TFRun:
         self._url, self._batches_per_epoch = url, batches_per_epoch
         self.is_over = False
         self.num_read = 0
-        #: For each block: number of batches before it, the pass there, its marks and its sizes.
-        self._blocks: deque[tuple[int, Pass, list[Any], list[int]]] = deque(maxlen=_BLOCKS_KEPT)
-        #: The numbers of later batches with which another epoch begins, from 1, and these epochs.
-        self._epochs: deque[tuple[int, int]] = deque()
-        #: The batch for which `request` was called last.
-        self._requested = 0
-        self._beginning: Beginning | None = None
+        self._blocks: deque[_Read] = deque(maxlen=_BLOCKS_KEPT)
 
-    def begin_rest(self, rest: Rest) -> None:
-        """Record that a rest of the pass will be read."""
-        assert self.current is not None
-        if (beginning := self.current.beginning) is not None:
-            # Ranks compare what was requested, and not what was read ahead.
-            self._beginning, self.current.beginning = beginning, None
-        self._epochs.append((self.num_read + 1, rest.place.epoch))
-
-    def record(self, block: Block) -> None:
-        """Record that a block was read, and advance the pass."""
-        assert self.current is not None
-        self._blocks.append((self.num_read, copy(self.current), block.marks, block.sizes))
-        for number, (mark, size) in enumerate(zip(block.marks, block.sizes, strict=True), 1):
-            if self.current.advance(mark, size):
-                place = self.current.place
-                assert place is not None
-                self._epochs.append((self.num_read + number, place.epoch))
+    def record(self, segment: Segment, block: Block) -> None:
+        """Record that a block was read."""
+        last = self._blocks[-1] if self._blocks else None
+        before = last[2][-1] if last is not None and last[1] is segment else 0
+        self._blocks.append((self.num_read, segment, [before, *block.offsets]))
         self.num_read += len(block.sizes)
         while len(self._blocks) > 1 and self._blocks[1][0] <= self.delivered:
             self._blocks.popleft()
@@ -116,33 +97,28 @@ class TFRun:
 
         It has to be called for the first two batches, and where an epoch begins.
         """
-        assert self.iteration is not None
-        self._requested = number
-        self.reach()
-        if number >= self.iteration.batches:
-            self.count()
-        following = min([self.num_read + 1, *(first for first, _ in islice(self._epochs, 1))])
-        return 1 if number == 1 else max(following - number, 1)
+        assert self.current is not None
+        blocks, num_read = list(self._blocks), self.num_read
+        latest = min(number, num_read)
+        for first, segment, offsets in blocks:
+            if first < latest < first + len(offsets):
+                self.current.stand(segment, offsets[latest - first])
+        if number == 1 or not latest:
+            return 1
+        return max(self._following_epoch(blocks, latest) - number, 1)
 
-    def reach(self) -> None:
-        """Record the epochs of the batches that were requested, once they are read."""
-        assert self.iteration is not None
-        while self._epochs and self._epochs[0][0] <= self._requested:
-            self.iteration.reach(self._epochs.popleft()[1])
-
-    def count(self) -> None:
-        """Let the iteration count: the next one begins after the epoch that it has reached."""
-        if self.iteration is not None:
-            self.iteration.count()
-        if self._beginning is not None:
-            self._beginning.offer()
-
-    def end(self) -> None:
-        """Record that the end of the iteration is requested."""
-        self.is_over = True
-        if self._beginning is not None:
-            self._beginning.batches = self.num_read
-        self.count()
+    def _following_epoch(self, blocks: list[_Read], latest: int) -> int:
+        """Return the first batch after `latest` with another epoch, or that was not read yet."""
+        assert self.current is not None
+        here, epoch = self.current.segment, self.current.position.epoch
+        for first, segment, offsets in blocks:
+            if segment is here:
+                border = segment.plan.offset_after_epoch(epoch)
+                if offsets[-1] >= border:
+                    return first + bisect_left(offsets, border)
+            elif first >= latest:
+                return first + 1
+        return blocks[-1][0] + len(blocks[-1][2])
 
     def take(self) -> None:
         """Record that Python code has taken a batch."""
@@ -167,13 +143,13 @@ class TFRun:
         if self.loop.is_over:
             self.loop.since += self.loop.clock() - start
 
-    def place(self, batches: int | None) -> Pass | None:
-        """Return the pass after some batches; None before the first batch is read.
+    def position(self, batches: int | None) -> Position | None:
+        """Return the position after some batches; None before the first batch is read.
 
         Raises
         ------
         StateMismatchError
-            If the number of batches is not known, or the place is no longer kept.
+            If the number of batches is not known, or the position is no longer kept.
         """
         if batches is None and self.is_over and not self.delivered:
             batches = self.num_read
@@ -188,14 +164,14 @@ class TFRun:
             batches = self.delivered
         if not self._blocks and not batches:
             return None
-        for first, place, marks, sizes in reversed(self._blocks):
-            if first <= batches <= first + len(marks):
-                current: Pass = copy(place)
-                for mark, size in zip(marks[: batches - first], sizes, strict=False):
-                    current.advance(mark, size)
-                if self.is_over and batches == self.num_read:
-                    current.finish()
-                return current
+        for first, segment, offsets in reversed(list(self._blocks)):
+            if first <= batches < first + len(offsets):
+                is_end = self.is_over and batches == self.num_read
+                return (
+                    segment.plan.end()
+                    if is_end
+                    else segment.plan.position(offsets[batches - first])
+                )
         raise StateMismatchError(
             f"no state after {batches} batches is known: {self.num_read} were read, and of long "
             "iterations only the last ones are remembered"
@@ -208,22 +184,19 @@ class TFRuns:
     Parameters
     ----------
     schedule : Schedule
-        The schedule of the dataset, which holds where the next iteration begins. Each iteration
-        reads ahead with a separate one.
+        The schedule of the dataset.
     batching : Batching
         How batches are made.
     """
 
     def __init__(self, schedule: Schedule, batching: Batching) -> None:
-        self.passes = PassRunner(schedule, batching)
+        self.loader = Loader(schedule, batching)
         self._run: TFRun | None = None
         #: Iterations that have begun and not ended, by the numbers that TensorFlow has of them.
         self._open: dict[int, TFRun] = {}
         self._numbers = count()
         #: Runs of iterators that Python code holds, some of which have begun.
         self._announced: deque[weakref.ref[TFRun]] = deque()
-        #: Whether no iteration has begun yet.
-        self._is_first = True
         #: The cardinality declared to TensorFlow: the most batches of any iteration.
         self._claimed: int | None = None
         self._lock = threading.Lock()
@@ -233,22 +206,16 @@ class TFRuns:
 
         No iteration will have more. The number is multiplied by `parts`.
         """
-        schedule = self.passes.schedule
+        schedule = self.loader.schedule
         if schedule.options.num_epochs is None:
             return INFINITE
-        sampler = schedule.sampler(self.passes.batching)
-        if not sampler.spans_epochs:
-            return None  # a state may contain other canonical nodes, and so have more batches
-        try:
-            self._claimed = sampler.length()
-        except TypeError:
-            return None
+        self._claimed = schedule.plan(self.loader.batching).most_batches()
         # None for an empty dataset: TensorFlow would not begin to read it, and we would not warn.
-        return self._claimed * parts or None
+        return self._claimed * parts if self._claimed else None
 
-    def _check_claim(self, current: Pass) -> None:
+    def _check_claim(self) -> None:
         """Raise StateMismatchError for a pass whose end TensorFlow would leave out."""
-        if self._claimed is not None and (found := current.num_batches()) > self._claimed:
+        if self._claimed is not None and (found := self.loader.length()) > self._claimed:
             raise StateMismatchError(
                 f"this dataset was created for a share of {self._claimed} batches, and this "
                 f"process now has a share of {found}: the world was larger then. Create the "
@@ -257,9 +224,9 @@ class TFRuns:
 
     def announce(self) -> TFRun:
         """Return the run of an iterator that Python code holds, before its iteration begins."""
-        schedule, batches_per_epoch = self.passes.schedule, math.inf
+        schedule, batches_per_epoch = self.loader.schedule, math.inf
         if schedule.options.num_epochs is None:
-            batches_per_epoch = schedule.sampler().rows_per_epoch / self.passes.batching.batch_size
+            batches_per_epoch = schedule.plan().rows_per_epoch / self.loader.batching.batch_size
         run = TFRun(schedule.options.dataset.url, batches_per_epoch)
         self._announced.append(weakref.ref(run))
         return run
@@ -273,13 +240,12 @@ class TFRuns:
         with self._lock:
             number, run = next(self._numbers), self._begin()
             self._open[number] = run
-        assert run.iteration is not None
         try:
             yield number
-            run.end()
+            self.end(run)
         finally:
-            run.reach()
-            run.iteration.leave()
+            if run.current is not None:
+                run.current.leave()
             del self._open[number]
 
     def _begin(self) -> TFRun:
@@ -289,73 +255,82 @@ class TFRuns:
             run = self._announced.popleft()()
         if run is None or run.current is not None:
             run = TFRun()
-        for under_way in self._open.values():
-            under_way.reach()
-        schedule, is_first = self.passes.schedule, self._is_first
-        self._run, self._is_first = run, False
-        run.iteration = schedule.epochs.open(
-            schedule.options.note_pass, may_peek=True, is_first=is_first
-        )
-        own = Schedule(replace(schedule.options, on_pass=None, tried=None))
-        own.epochs.ahead = schedule.epochs.ahead
-        own.epochs.go_on(run.iteration.start)
-        run.current = Pass(own, self.passes.batching).following(self.passes.numbering)
-        self._check_claim(run.current)
+        self._run = run
+        run.current = self.loader.next_pass()
+        self._check_claim()
         return run
 
-    def rests(
+    def segments(
         self, number: Any, block_rows: int | None
     ) -> Iterator[tuple[Recorder, Iterator[Block]]]:
-        """Read an iteration, and yield the recorder and the blocks of each of its rests."""
+        """Read an iteration, and yield the recorder and the blocks of each of its segments."""
         run = self._open[int(number)]
         assert run.current is not None
-        assert run.iteration is not None
-        run.pipeline = recorder = self.passes.new_recorder(PipelineRecorder(run.loop))
+        run.pipeline = recorder = self.loader.new_recorder(PipelineRecorder(run.loop))
         run.is_idle.clear()
         is_waiting = False
         try:
-            for rest in run.current.rests(recorder):
-                run.begin_rest(rest)
-                yield recorder, self._blocks(run, rest, block_rows)
-            resumes = run.iteration.start.consumed > 0
-            if resumes and not run.num_read and run.current.order.world_size == 1:
+            for segment in run.current.planned(recorder):
+                yield recorder, self._blocks(run, segment, block_rows)
+            if run.current.start.consumed and not run.num_read and self._is_alone(run):
                 # The state was taken at the end, which only reading has found: no other rank reads
                 # the rest of that pass, so the next one begins.
-                run.current.finish()
-                run.current = run.current.following(self.passes.numbering)
-                for rest in run.current.rests(recorder):
-                    run.begin_rest(rest)
-                    yield recorder, self._blocks(run, rest, block_rows)
+                run.current.skip_to_next()
+                for segment in run.current.planned(recorder):
+                    yield recorder, self._blocks(run, segment, block_rows)
             is_waiting = True
         finally:
             recorder.end(is_waiting=is_waiting)
             run.is_idle.set()
 
-    def _blocks(self, run: TFRun, rest: Rest, block_rows: int | None) -> Iterator[Block]:
-        """Read the blocks of a rest, ahead of the batches that are taken from them."""
-        reading: Any = rest.blocks(block_rows=block_rows)
-        with self.passes.threads.closing(reading) as blocks:
+    @staticmethod
+    def _is_alone(run: TFRun) -> bool:
+        assert run.current is not None
+        return run.current.here.order.world_size == 1
+
+    def _blocks(self, run: TFRun, segment: Segment, block_rows: int | None) -> Iterator[Block]:
+        """Read the blocks of a segment, ahead of the batches that are taken from them."""
+        reading: Any = segment.blocks(block_rows=block_rows)
+        with self.loader.threads.closing(reading) as blocks:
             for block in blocks:
-                run.record(block)
+                run.record(segment, block)
                 yield block
 
     def requests(self, number: Any) -> Iterator[int]:
         """Yield how many batches TensorFlow may pass on until it has to call again."""
         run, requested = self._open[int(number)], 0
+        assert run.current is not None
         while True:
             following = run.request(requested + 1)
+            with self._lock:
+                self.loader.take(run.current, requested + 1)
+                run.current.settle()
             requested += following
             yield following
 
+    def end(self, run: TFRun) -> None:
+        """Record that the end of an iteration is requested."""
+        run.is_over = True
+        if run.current is not None:
+            if run.current.compared is not None:
+                run.current.compared.batches = run.num_read
+            with self._lock:
+                self.loader.count(run.current)
+                run.current.finish()
+                run.current.settle()
+
     def state_dict(self, batches: int | None = None) -> dict[str, Any]:
         """Return the state of the latest iteration."""
-        place = None if self._run is None else self._run.place(batches)
-        return self.passes.state_dict() if place is None else place.state_dict()
+        run = self._run
+        position = None if run is None else run.position(batches)
+        if run is None or run.current is None or position is None:
+            return self.loader.state_dict()
+        return run.current.state_dict(position)
 
     def load_state_dict(self, state: object) -> None:
         """Resume the next iteration from a state."""
         with self._lock:
-            self.passes.load_state_dict(state)
+            self.loader.load_state_dict(state)
             self._run = None
 
 

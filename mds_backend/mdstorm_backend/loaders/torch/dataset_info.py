@@ -112,7 +112,7 @@ class DatasetInfo:
     @fact
     def length(self) -> int:
         """Alias of ``len``."""
-        return self._mdstorm.schedule.sampler().rows_per_epoch
+        return self._mdstorm.schedule.plan().rows_per_epoch
 
     @fact
     def initial_physical_nodes(self) -> int | None:

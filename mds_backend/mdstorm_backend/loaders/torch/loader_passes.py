@@ -19,7 +19,14 @@ from torch.utils.data import DataLoader
 
 from mdstorm_backend.base.threads import PassThreads
 from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.loaders import Batching, Delivered, PassRecorders, PassRunner, Rest, converted
+from mdstorm_backend.loaders import (
+    Batching,
+    Delivered,
+    Loader,
+    PassRecorders,
+    Segment,
+    converted,
+)
 from mdstorm_backend.loaders.torch import moved_batches, torch_batches, torch_tensors
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 
@@ -30,7 +37,7 @@ FETCHES_AHEAD: ContextVar[Callable[[], bool] | None] = ContextVar("FETCHES_AHEAD
 
 @dataclass
 class LoaderPasses:
-    """The passes and the state of a loader, in one attribute so that subclasses may use others.
+    """How a loader makes batches, and its passes, in one attribute: subclasses may use others.
 
     Attributes
     ----------
@@ -44,15 +51,15 @@ class LoaderPasses:
         Whether batches are collated from lists of samples rather than made from whole columns.
     reads_blocks : bool
         Whether batches are read as blocks rather than made by PyTorch from what the dataset yields.
-    runner : PassRunner or None
-        The passes; None before the first use, which opens the dataset.
+    passes : Loader or None
+        The loop and its position; None before the first use, which opens the dataset.
     workers : Workers or None
         The persistent worker processes.
     has_last : callable or None
         The value of `FETCHES_AHEAD` when the last iteration was begun.
     counted : int or None
-        Number of samples of the last iteration if PyTorch or a subclass counted them; None if the
-        runner counts them.
+        Number of samples of the last iteration if PyTorch or a subclass counted them; None if
+        `passes` counts them.
     has_length : bool
         Whether ``len`` is available to callers that assume the same length for all passes.
     """
@@ -62,7 +69,7 @@ class LoaderPasses:
     device: torch.device | None
     collates: bool
     reads_blocks: bool
-    runner: PassRunner | None = None
+    passes: Loader | None = None
     workers: torch_batches.Workers | None = None
     threads: PassThreads = field(default_factory=PassThreads)
     has_last: Callable[[], bool] | None = None
@@ -72,10 +79,10 @@ class LoaderPasses:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without running iterations; the copy continues where this loader is."""
-        threads, runner = PassThreads(), self.runner
-        runner = None if runner is None else runner.to_continue(threads)
-        recorders = PassRecorders() if runner is None else runner.recorders
-        anew = {"threads": threads, "runner": runner, "recorders": recorders}
+        threads, passes = PassThreads(), self.passes
+        passes = None if passes is None else passes.copied(threads)
+        recorders = PassRecorders() if passes is None else passes.recorders
+        anew = {"threads": threads, "passes": passes, "recorders": recorders}
         return {**self.__dict__, **anew, "workers": None, "has_last": None}
 
     def end_workers(self) -> None:
@@ -84,15 +91,15 @@ class LoaderPasses:
         if workers is not None and not workers.is_busy:
             workers.shutdown()
 
-    def of(self, loader: DataLoader[Any]) -> PassRunner:
+    def of(self, loader: DataLoader[Any]) -> Loader:
         """Return the passes over the dataset of a loader."""
         schedule = source_of(loader)._mdstorm.schedule
-        if self.runner is None:
+        if self.passes is None:
             assert loader.batch_size is not None
             batching = Batching(loader.batch_size, loader.drop_last, loader.num_workers)
-            self.runner = PassRunner(schedule, batching, self.threads, recorders=self.recorders)
-        self.runner.schedule = schedule
-        return self.runner
+            self.passes = Loader(schedule, batching, self.threads, recorders=self.recorders)
+        self.passes.schedule = schedule
+        return self.passes
 
     def run(
         self, loader: DataLoader[Any], count_rows: Callable[[Any], int] | None = None
@@ -107,25 +114,28 @@ class LoaderPasses:
             Returns how many samples a batch counts as; by default the number read for it.
         """
         self.recorders.note_asked()
-        self.counted, runner = None if count_rows is None else 0, self.of(loader)
+        self.counted, passes = None, self.of(loader)
         if not self.collates:
-            torch_tensors.check_columns(runner.schedule.options)
-        runner.remembers = self.has_last is not None
-        runner.is_ahead = self.has_last
-        batches = runner.run(partial(self._deliver, loader))
-        if count_rows is None:
-            yield from batches
-            return
+            torch_tensors.check_columns(passes.schedule.options)
+        passes.is_ahead = self.has_last
+        batches = passes.run(partial(self._deliver, loader))
+        yield from batches if count_rows is None else self.counting(batches, count_rows)
+
+    def counting(
+        self, batches: Generator[Any, None, None], count_rows: Callable[[Any], int]
+    ) -> Generator[Any, None, None]:
+        """Yield batches, and count their samples."""
+        self.counted = 0
         with closing(batches):
             for batch in batches:
                 self.counted = (self.counted or 0) + count_rows(batch)
                 yield batch
 
-    def _deliver(self, loader: DataLoader[Any], rest: Rest) -> Sequence[Any]:
+    def _deliver(self, loader: DataLoader[Any], segment: Segment) -> Sequence[Any]:
         if self.counted is not None:
             self.counted = 0  # states count from the beginning of an epoch that is read by itself
         collate = loader.collate_fn if self.collates else None
-        made = torch_batches.DeliveredBatches(source_of(loader), rest, collate, self.batch_map)
+        made = torch_batches.DeliveredBatches(source_of(loader), segment, collate, self.batch_map)
         stages: list[Any] = []
         if not loader.num_workers:
             stages += converted(made.blocks(), made.converted)
@@ -143,13 +153,13 @@ class LoaderPasses:
         self, loader: DataLoader[Any], made: torch_batches.DeliveredBatches
     ) -> Delivered:
         workers = self.workers
-        if workers is None or workers.is_busy or not workers.can_read(made.rest):
+        if workers is None or workers.is_busy or not workers.can_read(made.segment):
             self.end_workers()
             options = {**self.options, "num_workers": loader.num_workers}
             workers = torch_batches.Workers(made, options)
             self.workers = workers if loader.persistent_workers else None
         try:
-            yield from workers.deliver(made.rest)
+            yield from workers.deliver(made.segment)
         except Exception:
             self.end_workers()
             raise
@@ -168,17 +178,16 @@ def counted_batches(
     loader: DataLoader[Any], kept: LoaderPasses, count_rows: Callable[[Any], int]
 ) -> Generator[Any, None, None]:
     """Iterate with PyTorch's own loader and count the delivered rows."""
-    kept.counted = 0
-    batches: Delivered = ((batch, None, count_rows(batch)) for batch in DataLoader.__iter__(loader))
+    batches: Delivered = ((batch, 0, 0) for batch in DataLoader.__iter__(loader))
     if kept.device is not None:
         batches = moved_batches.on_device(batches, kept.device)
     order = getattr(getattr(loader.dataset, "_mdstorm", None), "order", None)
     name = getattr(order, "name", "exact")  # a dataset that has none counts as exact
     recorder, is_waiting = kept.recorders.begin(name, loader.num_workers), False
     try:
-        for batch, _, size in recorder.consumed(batches):
-            kept.counted = (kept.counted or 0) + size
-            recorder.deliver(size)
+        made = (batch for batch, _, _ in recorder.consumed(batches))
+        for batch in kept.counting(made, count_rows):
+            recorder.deliver((kept.counted or 0) - recorder.rows)
             yield batch
             recorder.ask()
         is_waiting = True

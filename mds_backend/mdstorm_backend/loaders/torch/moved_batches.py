@@ -57,7 +57,7 @@ def on_device(delivered: Delivered, device: torch.device) -> Delivered:
     Parameters
     ----------
     delivered : generator
-        Batches with their marks and sizes. It is closed at the end.
+        Batches with their offsets and sizes. It is closed at the end.
     device : torch.device
         The target device; not the CPU.
 
@@ -80,8 +80,8 @@ def on_device(delivered: Delivered, device: torch.device) -> Delivered:
 
 def _copied(delivered: Delivered, device: torch.device) -> Delivered:
     with closing(delivered):
-        for batch, mark, size in delivered:
-            yield map_tensors(lambda tensor: tensor.to(device), batch), mark, size
+        for batch, offset, size in delivered:
+            yield map_tensors(lambda tensor: tensor.to(device), batch), offset, size
 
 
 def _copied_ahead(delivered: Delivered, device: torch.device, module: Any) -> Delivered:
@@ -91,9 +91,9 @@ def _copied_ahead(delivered: Delivered, device: torch.device, module: Any) -> De
     ``torch.cuda`` or that of another accelerator.
     """
     stream = module.Stream(device)
-    waiting: deque[tuple[Any, list[torch.Tensor], Any, Any, int]] = deque()
+    waiting: deque[tuple[Any, list[torch.Tensor], Any, int, int]] = deque()
     with closing(delivered):
-        for batch, mark, size in delivered:
+        for batch, offset, size in delivered:
             copies: list[torch.Tensor] = []
 
             def copied(tensor: torch.Tensor, copies: list[torch.Tensor] = copies) -> torch.Tensor:
@@ -103,7 +103,7 @@ def _copied_ahead(delivered: Delivered, device: torch.device, module: Any) -> De
             with module.stream(stream):
                 moved = map_tensors(copied, batch)
                 event = stream.record_event()
-            waiting.append((moved, copies, event, mark, size))
+            waiting.append((moved, copies, event, offset, size))
             if len(waiting) > _AHEAD:
                 yield _ready(*waiting.popleft(), module.current_stream(device))
         while waiting:
@@ -117,25 +117,25 @@ def _copy(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
 
 
 def _ready(
-    batch: Any, copies: list[torch.Tensor], event: Any, mark: Any, size: int, current: Any
-) -> tuple[Any, Any, int]:
+    batch: Any, copies: list[torch.Tensor], event: Any, offset: int, size: int, current: Any
+) -> tuple[Any, int, int]:
     """Make the computing stream wait for a batch, and mark the memory as used by that stream."""
     current.wait_event(event)
     for tensor in copies:
         tensor.record_stream(current)
-    return batch, mark, size
+    return batch, offset, size
 
 
 def pinned(batches: Delivered, *, are_dicts: bool) -> Delivered:
     """Copy the tensors of batches to pinned memory; `are_dicts` if batches are dicts of columns."""
     with closing(batches):
-        for batch, mark, size in batches:
+        for batch, offset, size in batches:
             if are_dicts:  # lists stay: most hold Python objects, of which each would be visited
                 tensors = {name: v for name, v in batch.items() if not isinstance(v, list)}
                 batch = {**batch, **pin_memory(tensors)}  # type: ignore[no-untyped-call]
             else:
                 batch = pin_memory(batch)  # type: ignore[no-untyped-call]
-            yield batch, mark, size
+            yield batch, offset, size
 
 
 class _Packed(NamedTuple):

@@ -20,7 +20,7 @@ from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.format import parse_size
 from mdstorm_backend.loaders.epochs import Epochs, Worker
-from mdstorm_backend.loaders.passes import SAMPLES_AT_A_TIME
+from mdstorm_backend.loaders.schedule import SAMPLES_AT_A_TIME
 from mdstorm_backend.loaders.torch.samples import SampleMaker, WorkerPart, is_of_worker
 from mdstorm_backend.order import ExactOrder, World, find_world
 from mdstorm_backend.read import ImageDecoder, SampleSource
@@ -155,7 +155,7 @@ class OpenedDataset:
     def shown(self, name: str) -> Any:
         """Return the value of a setting as the attribute of that name reports it."""
         if name == "epoch_size":
-            return self.schedule.sampler().num_samples
+            return self.schedule.plan().num_samples
         if name == "predownload":
             return self.settings.least_ahead
         if name == "streams":
@@ -252,9 +252,9 @@ class OpenedDataset:
         whole = size
         if batch_size not in (None, size):
             whole = lcm(size, batch_size) * num_workers
-        sampler = schedule.sampler()
-        samples = num_samples // sampler.num_ranks
-        if samples % whole and samples < sampler.rows_per_epoch:
+        plan = schedule.plan()
+        samples = num_samples // plan.num_ranks
+        if samples % whole and samples < plan.rows_per_epoch:
             raise StateMismatchError(
                 f"after {samples} samples on this rank, worker processes stand within batches of "
                 f"{size}, by which they divide the samples. Which ones they have delivered is not "

@@ -22,7 +22,7 @@ from mdstorm_backend.base import cached_property
 from mdstorm_backend.datasets import Dataset, open_streams
 from mdstorm_backend.format import DTYPES, Batch, Column, is_number
 from mdstorm_backend.format.values.nested_lists import elements_of
-from mdstorm_backend.loaders import ReaderOptions, Rest, Schedule
+from mdstorm_backend.loaders import ReaderOptions, Schedule, Segment
 from mdstorm_backend.loaders.epochs import Worker
 from mdstorm_backend.loaders.nulls import check_exact
 from mdstorm_backend.loaders.state import check_equal, damaged, number, write_state
@@ -197,42 +197,44 @@ class WorkerPart:
     def __post_init__(self) -> None:
         end_with_parent()
         schedule, state = self.schedule, self.state
-        self._part, self.yielded = self.worker.number, 0
+        self._part, self._offset, self.yielded = self.worker.number, 0, 0
         if state is None:
-            self._rests = schedule.own_rests(self.batch_size, self.worker)
+            self._segments = schedule.own_segments(self.batch_size, self.worker)
         else:
             here, there = self._here(), state["mdstorm"][_WORKER]
             if missing := [key for key in here if key not in there]:
                 raise damaged(f"it has no {missing} of its worker")
             check_equal(there, here, schedule.options.dataset.url)
             self._part, self.yielded = number(there, "part"), number(there, "rows")
-            self._rests = schedule.rests_of_worker(state, self.batch_size, self.worker)
-        self.noted, self._rest = self.yielded, next(self._rests, None)
+            self._segments = schedule.segments_of_worker(state, self.batch_size, self.worker)
+        self.noted, self._segment = self.yielded, next(self._segments, None)
 
-    def rests(self) -> Iterator[tuple[Rest, int]]:
-        """Yield each `Rest` to read, with the number of this worker's part of it."""
-        while self._rest is not None:
-            yield self._rest, self._part
-            following = next(self._rests, None)
+    def segments(self) -> Iterator[tuple[Segment, int]]:
+        """Yield each `Segment` to read, with the number of this worker's part of it."""
+        while self._segment is not None:
+            yield self._segment, self._part
+            following = next(self._segments, None)
             if following is None:  # keep the last one: the state is that of the end
                 return
-            self._rest, self._part, self.yielded = following, self.worker.number, 0
+            self._segment, self._part, self._offset = following, self.worker.number, 0
+            self.yielded = 0
 
-    def advance(self, mark: Any) -> None:
-        """Record that a whole batch was delivered; `mark` is its mark in the block."""
-        assert self._rest is not None
-        self._rest, self._part = self._rest.after(self._part, mark)
+    def advance(self, offset: int) -> None:
+        """Record that a whole batch was delivered, with its offset in the plan."""
+        self._offset = offset
         self.noted -= self.yielded
         self.yielded = 0
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of this worker."""
-        if self._rest is None:  # there was nothing to read
+        if (segment := self._segment) is None:  # there was nothing to read
             return self.schedule.state_dict(0, True) if self.state is None else {**self.state}
-        rest = self._rest
-        state = write_state(rest.options, rest.batching, rest.place, skipped=rest.skipped)
-        place = {**self._here(), "part": self._part, "rows": self.yielded}
-        return {**state, "mdstorm": {**state["mdstorm"], _WORKER: place}}
+        position, part = segment.position, self._part
+        if self._offset:
+            position, part = segment.plan.position_of_part(part, self._offset)
+        state = write_state(segment.options, segment.batching, position)
+        worker = {**self._here(), "part": part, "rows": self.yielded}
+        return {**state, "mdstorm": {**state["mdstorm"], _WORKER: worker}}
 
     def _here(self) -> dict[str, Any]:
         """Return the values that must be equal when a state is taken and when it is loaded."""

@@ -173,7 +173,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         kept = self._mdstorm
         if kept.counted is not None:
             return kept.counted
-        return 0 if kept.runner is None else kept.runner.rows
+        return 0 if kept.passes is None else kept.passes.rows
 
     @num_samples_yielded.setter
     def num_samples_yielded(self, count: int) -> None:
@@ -196,7 +196,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
             return DataLoader.__len__(self)
         if not self._mdstorm.has_length:
             raise TypeError("this pass resumed in another world, with fewer batches than the next")
-        return self._mdstorm.of(self).place.num_batches()
+        return self._mdstorm.of(self).length()
 
     def __iter__(self) -> Generator[BatchT, None, None]:  # type: ignore[override]
         kept = self._mdstorm
@@ -249,7 +249,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         if not isinstance(self.dataset, StreamingDataset):
             return None
         opened = self.dataset._mdstorm
-        samples = self.num_samples_yielded * opened.schedule.sampler().num_ranks
+        samples = self.num_samples_yielded * opened.schedule.plan().num_ranks
         state = self.dataset.state_dict(samples, False)
         if not (kept.reads_blocks or _counts_itself(self)):
             opened.check_batches(samples, self.batch_size or 1, self.num_workers)
@@ -290,7 +290,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
             return
         if isinstance(self.dataset, StreamingDataset):
             self.dataset.load_state_dict(given)
-        self._mdstorm.runner = self._mdstorm.counted = None
+        self._mdstorm.passes = self._mdstorm.counted = None
 
 
 def _counts_itself(loader: StreamingDataLoader[Any]) -> bool:

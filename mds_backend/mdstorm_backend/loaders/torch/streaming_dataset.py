@@ -20,7 +20,7 @@ from mdstorm_backend.display import Described, Description
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.format import MAX_IMAGE_BYTES
-from mdstorm_backend.loaders import Rest
+from mdstorm_backend.loaders import Segment
 from mdstorm_backend.loaders.agreement import warn_of_samples
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings, find_streams
 from mdstorm_backend.loaders.epochs import Worker
@@ -282,35 +282,35 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
 def _own_samples(dataset: StreamingDataset) -> Iterator[Any]:
     opened = dataset._mdstorm
     opened.noted = opened.yielded
-    for rest in opened.schedule.own_rests(opened.settings.batch_size, Worker()):
+    for segment in opened.schedule.own_segments(opened.settings.batch_size, Worker()):
         opened.noted -= opened.yielded
         opened.yielded = 0
-        warn_of_samples(rest, opened.settings.batch_size)
-        for block in blocks_of(dataset, replace(rest, recorder=current_recorder())):
+        warn_of_samples(segment, opened.settings.batch_size)
+        for block in blocks_of(dataset, replace(segment, recorder=current_recorder())):
             for sample in samples_of(dataset, block):
                 opened.yielded += 1
                 yield sample
 
 
 def _samples_of(dataset: StreamingDataset, part: WorkerPart) -> Iterator[Any]:
-    for rest, number in part.rests():
+    for segment, number in part.segments():
         skipped = part.yielded
         if number == 0:
-            warn_of_samples(rest, dataset._mdstorm.settings.batch_size)
-        for block in blocks_of(dataset, rest, number):
+            warn_of_samples(segment, dataset._mdstorm.settings.batch_size)
+        for block in blocks_of(dataset, segment, number):
             samples = samples_of(dataset, block)
-            for mark, size in zip(block.marks, block.sizes, strict=True):
+            for offset, size in zip(block.offsets, block.sizes, strict=True):
                 for sample in islice(samples, skipped, size):
                     part.yielded += 1
                     yield sample
-                part.advance(mark)
+                part.advance(offset)
                 skipped = 0
 
 
 def blocks_of(
-    dataset: StreamingDataset, rest: Rest, part: int = 0, *, block_rows: int | None = None
+    dataset: StreamingDataset, segment: Segment, part: int = 0, *, block_rows: int | None = None
 ) -> Iterator[Block]:
-    """Return the blocks of one part of `rest`, for `samples_of`.
+    """Return the blocks of one part of `segment`, for `samples_of`.
 
     Raises
     ------
@@ -319,13 +319,13 @@ def blocks_of(
         numbers.
     """
     if not _is_read_by_sample(dataset):
-        return rest.blocks(part, block_rows=block_rows)
+        return segment.blocks(part, block_rows=block_rows)
     if dataset._mdstorm.options.transform is not None:
         raise InvalidArgumentError(
             f"{type(dataset).__name__} overrides __getitem__ and has a transform, which would not "
             "be called: transform each sample in __getitem__, or do not override it"
         )
-    return rest.blocks(part, block_rows=block_rows, unread=True)
+    return segment.blocks(part, block_rows=block_rows, unread=True)
 
 
 def samples_of(dataset: StreamingDataset, block: Block) -> Iterator[Any]:

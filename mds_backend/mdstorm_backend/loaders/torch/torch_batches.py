@@ -1,4 +1,4 @@
-"""Make the batches of a rest of a pass, in this process or in worker processes."""
+"""Make the batches of a segment of a pass, in this process or in worker processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader, IterableDataset, default_collate, get_w
 from mdstorm_backend.base.recorder import WAITED, Cause, Recorder
 from mdstorm_backend.base.threads import set_up_arrow
 from mdstorm_backend.errors import ArgumentTypeError, TransformError
-from mdstorm_backend.loaders import Delivered, Rest
+from mdstorm_backend.loaders import Delivered, Segment
 from mdstorm_backend.loaders.torch.moved_batches import packed, unpacked
 from mdstorm_backend.loaders.torch.samples import end_with_parent
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset, blocks_of, samples_of
@@ -28,8 +28,8 @@ from mdstorm_backend.read import Block
 Collate: TypeAlias = Callable[[list[Any]], Any]
 #: Turns a batch into what the model takes.
 BatchMap: TypeAlias = Callable[[Any], Any]
-#: A batch, its mark, its size, and the recorder's totals since the previous batch, by name.
-Sent: TypeAlias = tuple[Any, Any, int, dict[str, float]]
+#: A batch, its offset and size, and the recorder's totals since the previous batch, by name.
+Sent: TypeAlias = tuple[Any, int, int, dict[str, float]]
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -55,14 +55,14 @@ else:
 
 @dataclass(frozen=True, eq=False)
 class DeliveredBatches:
-    """The batches of a rest of a pass, and how they are made. It can be pickled.
+    """The batches of a segment of a pass, and how they are made. It can be pickled.
 
     Attributes
     ----------
     source : StreamingDataset
         The dataset to read.
-    rest : Rest
-        The rest of the pass or epoch that is to be read.
+    segment : Segment
+        What is to be read.
     collate : callable or None
         Makes a batch from the list of its samples; None for whole columns as tensors.
     batch_map : callable or None
@@ -70,19 +70,19 @@ class DeliveredBatches:
     """
 
     source: StreamingDataset
-    rest: Rest
+    segment: Segment
     collate: Collate | None
     batch_map: BatchMap | None
 
     def blocks(self, part: int = 0, block_rows: int | None = None) -> Iterator[Block]:
         """Return the blocks of a part; they are not read if samples are made one by one."""
         if self.collate is None:
-            return self.rest.blocks(part, block_rows=block_rows)
-        return blocks_of(self.source, self.rest, part, block_rows=block_rows)
+            return self.segment.blocks(part, block_rows=block_rows)
+        return blocks_of(self.source, self.segment, part, block_rows=block_rows)
 
     def converted(self, blocks: Iterator[Block]) -> Delivered:
         """Convert blocks to batches."""
-        recorder, function = self.rest.recorder, self.batch_map
+        recorder, function = self.segment.recorder, self.batch_map
         assert recorder is not None
         batches = (
             tensor_batches(self.source._mdstorm.options, blocks, to_collated, recorder)
@@ -104,20 +104,20 @@ def _collated(
     collated = recorder.called(collate, Cause.TRANSFORMS)
     for block in blocks:
         samples = samples_of(source, block)
-        for mark, size in zip(block.marks, block.sizes, strict=True):
+        for offset, size in zip(block.offsets, block.sizes, strict=True):
             if size == 0 and pads:
-                yield None, mark, size
+                yield None, offset, size
             elif size == 0 and collate is default_collate:
                 # `default_collate` needs a sample to determine the columns.
-                yield _without_rows(collate([source[0]])), mark, size
+                yield _without_rows(collate([source[0]])), offset, size
             else:
-                yield collated(made(islice(samples, size))), mark, size
+                yield collated(made(islice(samples, size))), offset, size
 
 
 def _mapped(batches: Delivered, batch_map: BatchMap, *, pads: bool) -> Delivered:
     with closing(batches):
-        for batch, mark, size in batches:
-            yield None if pads and size == 0 else batch_map(batch), mark, size
+        for batch, offset, size in batches:
+            yield None if pads and size == 0 else batch_map(batch), offset, size
 
 
 def mapped(batch_map: BatchMap, batch: Any) -> Any:
@@ -189,12 +189,12 @@ class Workers:
     """
 
     def __init__(self, batches: DeliveredBatches, options: Mapping[str, Any]) -> None:
-        self._options = batches.rest.options
+        self._options = batches.segment.options
         self.is_busy = False
         # The columns of streams may differ if samples are made one by one.
         if not all(column.is_numpy() for column in self._options.dataset.schema):
             set_up_arrow()  # once, rather than in each process
-        context, count = _context_of(options), batches.rest.batching.num_workers
+        context, count = _context_of(options), batches.segment.batching.num_workers
         self._queues = [context.SimpleQueue() for _ in range(count)]
         left_out = ("collate_fn", "drop_last", "batch_size", "persistent_workers")
         kept = {name: value for name, value in options.items() if name not in left_out}
@@ -206,17 +206,17 @@ class Workers:
             **kept,
         )
 
-    def can_read(self, rest: Rest) -> bool:
+    def can_read(self, segment: Segment) -> bool:
         """Whether a pass is read as those before it, except that the world may be another one."""
-        order = self._options.order.share_of(rest.options.order.world)
-        return rest.options == replace(self._options, order=order)
+        order = self._options.order.share_of(segment.options.order.world)
+        return segment.options == replace(self._options, order=order)
 
-    def deliver(self, rest: Rest) -> Delivered:
+    def deliver(self, segment: Segment) -> Delivered:
         """Yield the batches of a pass, or of an epoch."""
         self.is_busy = True
         try:
             for queue in self._queues:
-                queue.put((rest.place, rest.options.order.world))
+                queue.put((segment.position, segment.options.order.world))
             has_begun = self._loader._iterator is not None
             iterator: Any = iter(self._loader)  # the one iterator, which is reset
             if not has_begun:
@@ -225,8 +225,8 @@ class Workers:
                 # each would be waited for, for seconds, and killed.
                 queues = [*iterator._index_queues, iterator._worker_result_queue]
                 weakref.finalize(iterator, queues.clear).atexit = False
-            assert rest.recorder is not None
-            yield from received(iterator, rest.recorder)
+            assert segment.recorder is not None
+            yield from received(iterator, segment.recorder)
         finally:
             self.is_busy = False
 
@@ -286,21 +286,21 @@ class _Part(IterableDataset[Any]):
         worker = get_worker_info()
         assert worker is not None
         end_with_parent()
-        rest, recorder = self.batches.rest, Recorder()
-        place, world = self.queues[worker.id].get()
-        options = replace(rest.options, order=rest.options.order.share_of(world))
-        rest = replace(rest, options=options, place=place, recorder=recorder)
-        batches = replace(self.batches, rest=rest)
+        segment, recorder = self.batches.segment, Recorder()
+        position, world = self.queues[worker.id].get()
+        options = replace(segment.options, order=segment.options.order.share_of(world))
+        segment = replace(segment, options=options, start=position, recorder=recorder)
+        batches = replace(self.batches, segment=segment)
         before = recorder.totals()
         recorder.deliver(0, 1)  # so that the first batch is recorded like the others
         # Blocks of one batch: sending a view would send its whole block to the other process.
         with closing(batches.converted(batches.blocks(worker.id, 1))) as delivered:
             recorder.ask()
-            for batch, mark, size in delivered:
+            for batch, offset, size in delivered:
                 recorder.deliver(size)
                 now = recorder.totals()
                 spent = {name: v - before[name] for name, v in now.items() if v != before[name]}
-                yield packed(batch), mark, size, spent
+                yield packed(batch), offset, size, spent
                 before = now
                 recorder.ask()
 
@@ -313,10 +313,10 @@ def received(batches: Iterator[Sent], recorder: Recorder) -> Delivered:
     while True:
         start = recorder.clock()
         try:
-            batch, mark, size, recorded = next(batches)
+            batch, offset, size, recorded = next(batches)
         except StopIteration:
             return
         spans = [recorded.get(name, 0.0) for name in WAITED]
         recorder.wait(recorder.clock() - start, spans)
         recorder.add(recorded)
-        yield unpacked(batch), mark, size
+        yield unpacked(batch), offset, size

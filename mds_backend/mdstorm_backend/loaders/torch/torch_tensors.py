@@ -152,10 +152,10 @@ def tensor_batches(
         made = prefetcher.map(converted, blocks) if ahead else map(converted, blocks)
         for block, columns in made:
             names = tuple(columns)
-            for mark, size, *values in zip(
-                block.marks, block.sizes, *columns.values(), strict=True
+            for offset, size, *values in zip(
+                block.offsets, block.sizes, *columns.values(), strict=True
             ):
-                yield dict(zip(names, values, strict=True)), mark, size
+                yield dict(zip(names, values, strict=True)), offset, size
 
 
 def split_values(values: TorchValues, sizes: list[int]) -> list[Collated]:

@@ -378,7 +378,7 @@ def test_names_of_a_loader_are_free(url: str, monkeypatch: pytest.MonkeyPatch) -
     free = ours - mosaics
     monkeypatch.setitem(globals(), "NAMES", sorted(free))
     loader = Loader(StreamingDataset(remote=url, **ARGUMENTS), 4)
-    assert loader.runner == "runner"  # type: ignore[attr-defined]
+    assert loader.passes == "passes"  # type: ignore[attr-defined]
     iterator = iter(loader)
     begun = column(islice(iterator, 4))
     assert begun + column(copied(loader)) == expected[0]

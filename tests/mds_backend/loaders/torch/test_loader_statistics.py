@@ -249,7 +249,7 @@ EVICTED = "brought back what was evicted: raise cache_limit"
         ((Functions, "batch_map"), BATCH_MAP, "transforms", "vectorise the function"),
         ((Functions, "collate"), COLLATE, "transforms", "vectorise the function"),
         ((torch_tensors, "split_values"), {}, "batching", "raise batch_size"),
-        ((Pass, "rests"), {}, "startup", "starts slowly"),
+        ((Pass, "segments"), {}, "startup", "starts slowly"),
     ],
 )
 def test_the_verdict_names_the_bottleneck(

@@ -1,12 +1,11 @@
-"""`PassRunner`: the loop that runs the passes of PyTorch loaders and of readers.
+"""`Loader`: the loop that runs the passes of PyTorch loaders, TensorFlow datasets and readers.
 
-An adapter gives `PassRunner.run` a `Deliver` function, which makes the batches of a `Rest`. The
-runner begins a `Pass`, calls the function for each of its rests, leaves out short last batches,
-advances the pass with each batch, and ends the threads that read ahead. It also keeps the place of
-the loader, and makes and loads its states.
+An adapter gives `Loader.run` a `Deliver` function, which makes the batches of a `Segment`. The loop
+begins a `Pass`, calls the function for each of its segments, leaves out short last batches, records
+the offset of each batch, and ends the threads that read ahead. The position of the loader is that
+of the pass that was advanced last; a state is that position.
 
-TensorFlow runs its own loop, and uses a `PassRunner` only for places and states: see `TFRuns`. A
-reader holds an `ItemCursor`, which takes one item at a time and survives Ctrl-C and forks.
+A reader holds an `ItemCursor`, which takes one item at a time and survives Ctrl-C and forks.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from copy import copy
 from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import islice
 from typing import Any, TypeAlias
@@ -23,22 +21,24 @@ from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.base.threads import PassThreads
 from mdstorm_backend.loaders.agreement import Numbering
 from mdstorm_backend.loaders.loader_statistics import PassRecorders
-from mdstorm_backend.loaders.passes import Pass, Schedule
-from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.rest import Batching, Rest
-from mdstorm_backend.loaders.state import ITEMS, number, state_mapping
+from mdstorm_backend.loaders.passes import Pass
+from mdstorm_backend.loaders.reader_options import ReaderOptions, tell_of_endless
+from mdstorm_backend.loaders.schedule import Schedule
+from mdstorm_backend.loaders.segment import Batching, Segment, plan_of
+from mdstorm_backend.loaders.state import write_state
+from mdstorm_backend.order import Position
 from mdstorm_backend.read.block import Block
 
 #: Stands for a batch that only advances the pass, and is not delivered.
 NOTHING: Any = object()
-#: Batches, each with the block's mark for it and its number of rows.
-Delivered: TypeAlias = Generator[tuple[Any, Any, int], None, None]
+#: Batches, each with its offset in the plan and its number of rows.
+Delivered: TypeAlias = Generator[tuple[Any, int, int], None, None]
 #: Makes batches from blocks.
 Convert: TypeAlias = Callable[[Iterator[Block]], Delivered]
-#: Returns the generators that make the batches of a rest, each reading from the one before it.
-Deliver: TypeAlias = Callable[[Rest], Sequence[Any]]
+#: Returns the generators that make the batches of a segment, each reading from the one before it.
+Deliver: TypeAlias = Callable[[Segment], Sequence[Any]]
 
-#: Batches after which an iteration has counted: two, and one that is taken ahead of use.
+#: The first batches of a pass that decide whether it counts, one of them taken ahead of use.
 _MOST_UNCOUNTED = 3
 
 
@@ -48,11 +48,11 @@ def converted(blocks: Iterator[Block], convert: Convert) -> Sequence[Any]:
 
 
 @dataclass(eq=False)
-class PassRunner:
-    """Runs the passes of one loader, and keeps their place.
+class Loader:
+    """Runs the passes of one loader, and keeps its position.
 
-    Several iterations may be under way. Each is a pass of its own; the place of the runner is that
-    of the pass that was advanced or begun last. `to_continue` makes a copy that resumes from it.
+    Several iterations may be under way, each with a pass of its own; the position is that of the
+    pass that was advanced or begun last.
 
     Parameters
     ----------
@@ -61,16 +61,13 @@ class PassRunner:
     batching : Batching
         How batches are made.
     threads : PassThreads, optional
-        Waits for the threads of the passes; by default the runner has its own.
+        Waits for the threads of the passes; by default the loader has its own.
     check : callable, optional
         Called before a batch counts as delivered; an exception from it ends the iteration.
-    by_item : bool
-        Whether batches are iterables of items, which are delivered one by one. A batch counts as
-        delivered with its last item; until then, a state holds the number of delivered items.
     may_peek : bool
         Whether the first iteration may be left after one batch without counting.
     recorders : PassRecorders, optional
-        Makes the recorders of the passes; by default the runner has its own.
+        Makes the recorders of the passes; by default the loader has its own.
     """
 
     schedule: Schedule
@@ -78,58 +75,85 @@ class PassRunner:
     threads: PassThreads = field(default_factory=PassThreads)
     _: KW_ONLY
     check: Callable[[], None] | None = None
-    by_item: bool = False
     may_peek: bool = True
     recorders: PassRecorders = field(default_factory=PassRecorders)
 
     def __post_init__(self) -> None:
         #: The pass that was advanced or begun last; None before the first iteration.
-        self._pass: Pass | None = None
-        #: Whether to keep the place before the last batch, for `state_dict`.
-        self.remembers = False
-        #: The place before the last batch.
-        self._before: Pass | None = None
-        #: Number of items of the next batch that were delivered.
-        self._items = 0
+        self._latest: Pass | None = None
+        #: Where the next iteration starts, whatever the schedule has recorded; None for the latter.
+        self._resumes: Position | None = None
         #: If batches are taken ahead of use, whether the last one has not been used yet.
         self.is_ahead: Callable[[], bool] | None = None
-        #: Whether no iteration has begun since the runner was made or loaded a state.
+        #: Whether no iteration has begun since the loader was made or loaded a state.
         self._is_first = True
         #: The iteration under way that began last.
         self._open: Pass | None = None
         #: Numbers the passes, to compare them with those of other ranks.
-        self.numbering = Numbering()
+        self._numbering = Numbering()
 
     @property
-    def place(self) -> Pass:
-        """The pass at the place of the runner."""
-        return self._pass or Pass(self.schedule, self.batching)
+    def segment(self) -> Segment:
+        """What the pass that was advanced last reads."""
+        assert self._latest is not None
+        return self._latest.segment
 
     @property
     def rows(self) -> int:
         """Samples delivered since the pass began, or the epoch if no batch spans two."""
-        return 0 if self._pass is None else self._pass.rows
+        return 0 if self._latest is None else self._latest.rows
+
+    def length(self) -> int:
+        """Return the number of batches of a whole pass.
+
+        Raises
+        ------
+        TypeError
+            If the number is not known.
+        """
+        here = self.schedule.options.in_world() if self._latest is None else self._latest.here
+        return plan_of(here, self.batching).length()
 
     def begin(self) -> Pass:
-        """Return the pass of the next iteration: the remainder of a pass, or a new one.
+        """Begin the next iteration: the remainder of a pass, or a new one.
 
         An iteration that is still under way counts now.
         """
         if self._open is not None:
-            self._open.count()
-        following = self.place.following(
-            self.numbering, may_peek=self.may_peek, is_first=self._is_first
+            self.count(self._open)
+        self._latest = self._open = self.next_pass()
+        return self._latest
+
+    def next_pass(self) -> Pass:
+        """Return the pass of the next iteration; others stay as they are."""
+        following = self.schedule.open(
+            self.batching,
+            self._numbering,
+            resumes=self._resumes,
+            may_peek=self.may_peek,
+            is_first=self._is_first,
         )
-        self._pass = self._open = following
-        self._before, self._is_first = None, False
+        self._is_first = False
         return following
+
+    def count(self, current: Pass) -> None:
+        """Let a pass count."""
+        current.count()
+        self._resumes = None
+
+    def count_latest(self) -> None:
+        """Let the pass that was advanced last count: more was taken of it than batches show."""
+        if self._latest is not None:
+            self.count(self._latest)
+
+    def take(self, current: Pass, batches: int) -> None:
+        """Let a pass count if the user has taken enough batches."""
+        if batches >= current.counts_from and not current.has_counted:
+            self.count(current)
 
     def leave(self, current: Pass) -> None:
         """Record that an iteration has ended, perhaps before it counted."""
-        assert current.iteration is not None
-        current.iteration.leave()
-        if current.iteration.has_counted and current.beginning is not None:
-            current.beginning.leave()
+        current.leave()
         if self._open is current:
             self._open = None
 
@@ -140,21 +164,22 @@ class PassRunner:
         """
         recorder, is_waiting = self.new_recorder(), False
         current = self.begin()
-        deliver_all = self._items_of if self.by_item else self._batches_of
+        deliver_all = self._items_of if self.batching.by_item else self._batches_of
         try:
-            for rest in current.rests(recorder):
+            for segment in current.segments(recorder):
                 with ExitStack() as stack:
                     # Close all stages: after an error their threads would read ahead until the
                     # garbage collector runs.
-                    for stage in deliver(rest):
+                    for stage in deliver(segment):
                         delivered = stack.enter_context(self.threads.closing(stage))
-                    yield from deliver_all(current, delivered, recorder)
+                    yield from deliver_all(current, segment, _watched(delivered, segment), recorder)
+            self.count(current)
             current.finish()
-            self._pass = current
+            self._latest = current
             is_waiting = True
         except GeneratorExit:
             if self.is_ahead is not None and not self.is_ahead():
-                current.take(recorder.batches)
+                self.take(current, recorder.batches)
             raise
         finally:
             self.leave(current)
@@ -167,23 +192,23 @@ class PassRunner:
         )
 
     def _batches_of(
-        self, current: Pass, delivered: Delivered, recorder: Recorder
+        self, current: Pass, segment: Segment, delivered: Delivered, recorder: Recorder
     ) -> Generator[Any, None, None]:
-        least = current.least_rows
-        for batch, mark, size in delivered:
+        least, compared, check = segment.least_rows, current.compared, self.check
+        for batch, offset, size in delivered:
             if size < least:
                 continue
-            if self.check is not None:
-                self.check()
-            if self.remembers:
-                self._before = copy(current)
-            current.advance(mark, size)
-            self._pass = current  # another iteration may have been advanced meanwhile
+            if check is not None:
+                check()
+            current.before, current.offset = current.offset, offset
+            self._latest = current  # another iteration may have been advanced meanwhile
+            if compared is not None:
+                compared.count()
             if batch is NOTHING:
                 continue
             if recorder.batches < _MOST_UNCOUNTED:
                 recorder.deliver(size)
-                current.take(recorder.batches - (self.is_ahead is not None))
+                self.take(current, recorder.batches - (self.is_ahead is not None))
                 yield batch
                 recorder.ask()
                 continue
@@ -196,21 +221,16 @@ class PassRunner:
             recorder.trained += asked_at - delivered_at
 
     def _items_of(
-        self, current: Pass, delivered: Delivered, recorder: Recorder
+        self, current: Pass, segment: Segment, delivered: Delivered, recorder: Recorder
     ) -> Generator[Any, None, None]:
-        for items, mark, size in delivered:
+        for items, offset, size in delivered:
             recorder.deliver(size)
-            current.take(recorder.batches)
-            for item in islice(items, self._items, None):
-                self._items += 1
+            self.take(current, recorder.batches)
+            for item in islice(items, current.items, None):
+                current.items += 1
                 yield item
-            current.advance(mark, size)
-            self._items = 0
+            current.offset, current.items = offset, 0
             recorder.ask()
-
-    def restart(self) -> None:
-        """Begin the next iteration with a whole batch."""
-        self._items = 0
 
     def state_dict(self, *, before_last: bool = False) -> dict[str, Any]:
         """Return the state of a checkpoint, for `load_state_dict`.
@@ -218,14 +238,12 @@ class PassRunner:
         Parameters
         ----------
         before_last : bool
-            Return the state before the last batch, which is then delivered again. This has an
-            effect only if the runner `remembers` that place.
+            Return the state before the last batch, which is then delivered again.
         """
-        place = self._before if before_last else None
-        state = (place or self.place).state_dict()
-        if self._items:
-            state["mdstorm"] = {**state["mdstorm"], ITEMS: self._items}
-        return state
+        if (latest := self._latest) is None:
+            position = self._resumes or self.schedule.epochs.next_position
+            return write_state(self.schedule.options.in_world(), self.batching, position)
+        return latest.state_dict(latest.position_before if before_last else latest.position)
 
     def load_state_dict(self, state: object) -> None:
         """Resume the next iteration from a state.
@@ -236,20 +254,54 @@ class PassRunner:
             If it was taken from another dataset or another way of reading, or is not a state.
         """
         self.schedule.load_state_dict(state, self.batching)
-        ours = state_mapping(state).get("mdstorm") if self.by_item else None
-        self._items = number(ours, ITEMS) if isinstance(ours, Mapping) and ITEMS in ours else 0
-        self._pass = self._before = self._open = None
+        self._latest = self._open = self._resumes = None
         self._is_first = True
 
-    def go_to(self, place: Pass) -> None:
-        """Resume the next iteration at an earlier place of this runner."""
-        self._pass = place.to_continue()
+    def restart(self) -> None:
+        """Begin the next iteration with a whole batch, in a pass of its own."""
+        self._latest = self._resumes = None
+        self.schedule.epochs.drop_skip()
 
-    def to_continue(self, threads: PassThreads) -> PassRunner:
-        """Return a runner for a copy of the loader, which resumes from this place."""
+    def copied(self, threads: PassThreads) -> Loader:
+        """Return a loader for a copy, which resumes where this one is.
+
+        If the latest iteration has not counted, the copy begins where it began.
+        """
         other = replace(self, threads=threads, recorders=PassRecorders())
-        other._pass, other._items = self._pass and self._pass.to_continue(), self._items
+        other._resumes, latest = self._resumes, self._latest
+        if latest is not None and latest.has_counted:
+            position = latest.position
+            if self.is_ahead is not None and self.is_ahead():
+                position = latest.position_before
+            is_empty = position.is_end and not position.consumed
+            other._resumes = position.beginning_of(position.epoch + 1) if is_empty else position
         return other
+
+
+def _watched(delivered: Delivered, segment: Segment) -> Delivered:
+    """Return batches; meanwhile the next epoch is prepared, and it is logged if there is no end."""
+    options = segment.options
+    if options.num_epochs is None and options.tells_of_endless:
+        return _warning_of_endless(delivered, segment)
+    # Without workers, the reader prepares the next epoch.
+    return _preparing(delivered, segment) if segment.batching.num_workers else delivered
+
+
+def _warning_of_endless(delivered: Delivered, segment: Segment) -> Delivered:
+    following = segment.plan.offset_after_epoch(segment.position.epoch)
+    for one in delivered:
+        if one[1] >= following:
+            tell_of_endless(segment.options.dataset.url)
+            yield one
+            break
+        yield one
+    yield from delivered
+
+
+def _preparing(delivered: Delivered, segment: Segment) -> Delivered:
+    yield from islice(delivered, (segment.plan.num_batches() or 0) // 2)
+    segment.plan.prepare()
+    yield from delivered
 
 
 class ItemCursor:
@@ -262,14 +314,14 @@ class ItemCursor:
 
     Parameters
     ----------
-    runner : PassRunner
+    loader : Loader
         Runs the passes of this cursor, and no others.
     deliver : callable
-        Makes the batches of a `Rest`.
+        Makes the batches of a `Segment`.
     """
 
-    def __init__(self, runner: PassRunner, deliver: Deliver) -> None:
-        self._runner = runner
+    def __init__(self, loader: Loader, deliver: Deliver) -> None:
+        self._loader = loader
         self._deliver = deliver
         #: The items of the current pass, and the process that reads them; None between passes.
         self._items: Generator[Any, None, None] | None = None
@@ -280,7 +332,7 @@ class ItemCursor:
     @property
     def options(self) -> ReaderOptions:
         """The reader options, with the seed of a state that was loaded."""
-        return self._runner.schedule.options
+        return self._loader.schedule.options
 
     def take(self) -> Any:
         """Return the next item.
@@ -298,7 +350,7 @@ class ItemCursor:
         if self._is_over:
             raise StopIteration
         if self._items is None:
-            self._items = self._runner.run(self._deliver)
+            self._items = self._loader.run(self._deliver)
             self._process = os.getpid()
         try:
             return next(self._items)
@@ -314,7 +366,7 @@ class ItemCursor:
 
     def restart(self) -> None:
         """Begin the next pass with the next item."""
-        self._runner.restart()
+        self._loader.restart()
         self._failure, self._is_over = None, False
         self.end()
 
@@ -323,7 +375,7 @@ class ItemCursor:
         items, self._items = self._items, None
         if items is not None:
             items.close()
-        self._runner.threads.wait()
+        self._loader.threads.wait()
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch of the next pass.
@@ -333,11 +385,11 @@ class ItemCursor:
         InvalidArgumentError
             If the epoch is not an integer of at least 0.
         """
-        self._runner.schedule.next_epoch = epoch
+        self._loader.schedule.next_epoch = epoch
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state from which `load_state_dict` continues with the next item."""
-        return self._runner.state_dict()
+        return self._loader.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume from a state.
@@ -347,12 +399,12 @@ class ItemCursor:
         StateMismatchError
             If it was taken from another dataset or another way of reading, or is not a state.
         """
-        self._runner.load_state_dict(state)
+        self._loader.load_state_dict(state)
         self._failure, self._is_over = None, False
         self.end()
 
     def _go_on(self) -> None:
-        """Continue from this place after reading was interrupted."""
+        """Continue from this position after reading was interrupted."""
         state = self.state_dict()
         self.load_state_dict(state)
         # The state of a finished pass resumes with the next pass, but this one has to end first.

@@ -1,23 +1,22 @@
-"""`Sampler`, the interface of all orders, `Place`, how far the world has read, and `Chunk`.
+"""`Plan`, the batches of one rank in any order, `Position`, where a pass stands, and `Chunk`.
 
-A sampler yields the sample numbers of one rank and the sizes of its batches, from any place on. It
-also does the arithmetic of progress: a pass keeps an opaque *position*, asks the sampler to advance
-it by each batch, and converts it to a `Place` when a state is requested. States hold places, which
-are the same on all ranks, so that another number of ranks can resume from them.
+A plan begins at a `Position` and lists the batches of one rank from there on: which samples, and
+where they are cut. `Plan.position` computes the position after any of them, which is what a state
+holds. It is the same on all ranks, so that another number of ranks can resume from it.
 
-A sampler yields chunks, which readers cut into batches. A `Chunk` is a range of sample numbers
+A plan yields chunks, which readers cut into batches. A `Chunk` is a range of sample numbers
 where rows are read in stored order, an array of numbers, or `RowsOnDemand`, whose order is computed
 when a block is filled.
 
-`ExactSampler` and `ElasticSampler` implement `Sampler`, and `PieceSampler` of the loaders for
-samples that cannot be numbered. Passes use only this interface, whatever the order.
+`ExactPlan` and `ElasticPlan` number the samples of all ranks. The plans of `row_plans` count the
+rows of one rank, where samples cannot be numbered. Loaders use only this interface, for any order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol, TypeAlias
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +25,7 @@ from mdstorm_backend.order.lanes import Lanes
 
 
 @dataclass(frozen=True)
-class Place:
+class Position:
     """How far the world has read in a pass; the same on all ranks, except for `row`.
 
     Attributes
@@ -49,6 +48,11 @@ class Place:
         ``exact`` order it is set only at the end of a pass.
     row : int
         Rows of this rank's share that it has read in the epoch, if samples cannot be numbered.
+    skip : int
+        How much this process has already returned of what comes next: samples of a worker's part,
+        or items of a reader's next batch.
+    reason : str
+        Why no pass can resume here; empty if one can.
     """
 
     epoch: int = 0
@@ -60,6 +64,8 @@ class Place:
     initial_physical_nodes: int | None = None
     end: int | None = None
     row: int = 0
+    skip: int = 0
+    reason: str = ""
 
     @property
     def pass_epoch(self) -> int:
@@ -71,36 +77,54 @@ class Place:
         """Whether the end is known and has been reached."""
         return self.end is not None and self.consumed >= self.end
 
-    def beginning_of(self, epoch: int) -> Place:
+    def beginning_of(self, epoch: int) -> Position:
         """Return the beginning of a pass that starts with `epoch`, in the same order."""
-        return replace(self, epoch=epoch, consumed=0, first_epoch=None, lanes=(), end=None, row=0)
+        return Position(
+            epoch,
+            seed=self.seed,
+            num_canonical_nodes=self.num_canonical_nodes,
+            initial_physical_nodes=self.initial_physical_nodes,
+        )
 
 
-class Sampler(Protocol):
-    """The samples of one rank: their numbers, and the batches into which they are cut.
-
-    Results depend only on the arguments, and samplers can be pickled. A *position* advances with
-    each batch of a pass; only the sampler knows what it contains. A *part* is the share of one
-    worker process.
+class Samples(NamedTuple):
+    """What one process reads: samples in reading order, and the batches into which they are cut.
 
     Attributes
     ----------
-    spans_epochs : bool
-        Whether batches may span epochs, so that a pass is read without interruption.
-    has_windows : bool
-        Whether each chunk is read from few shards, which are worth keeping open meanwhile.
-    has_numbers : bool
-        Whether samples are numbered, so that a position is a number of consumed samples.
+    chunks : iterator of Chunk
+        The samples.
+    sizes : iterator of int
+        Number of samples of each batch.
+    offsets : iterator of int
+        Offset of each batch in its plan.
     """
 
-    spans_epochs: ClassVar[bool]
-    has_windows: ClassVar[bool] = True
-    has_numbers: ClassVar[bool] = True
+    chunks: Iterator[Chunk]
+    sizes: Iterator[int]
+    offsets: Iterator[int]
 
-    @property
-    def has_equal_batches(self) -> bool:
-        """Whether all ranks are certain to have the same number of batches."""
-        return True
+
+class Plan(Protocol):
+    """The batches of one rank, from a position to the end of the pass, or of its epoch.
+
+    A plan is pure and can be pickled. Each batch has an *offset*, an integer: how far the plan is
+    once that batch was taken. It travels with the batch, and `position` computes the rest from it.
+    A *part* is the share of one worker process.
+
+    Attributes
+    ----------
+    start : Position
+        Where the plan begins, as it was given: see `begin`.
+    num_parts : int
+        Number of worker processes that share the batches.
+    has_equal_batches : bool
+        Whether all ranks are certain to have the same number of batches.
+    """
+
+    start: Position
+    num_parts: int
+    has_equal_batches: ClassVar[bool] = True
 
     @property
     def num_samples(self) -> int:
@@ -115,12 +139,8 @@ class Sampler(Protocol):
         """Number of ranks that read different samples."""
 
     @property
-    def needs_batch_size(self) -> bool:
-        """Whether the samples depend on a batch size that was not given."""
-        return False
-
-    def begun(self, place: Place) -> Place:
-        """Return `place` completed for a pass that begins or resumes there in this world.
+    def begin(self) -> Position:
+        """The position where the plan begins, completed for this world.
 
         Raises
         ------
@@ -128,12 +148,21 @@ class Sampler(Protocol):
             If a pass cannot resume there.
         """
 
-    def has_batches(self, place: Place) -> bool:
-        """Whether there are batches from a place on."""
+    def samples(self, part: int = 0) -> Samples:
+        """Return the samples and batches of one part."""
 
-    def is_over(self, place: Place) -> bool:
-        """Whether the pass has been read, or the epoch if no batch spans two."""
-        return not self.has_batches(place)
+    def position(self, offset: int) -> Position:
+        """Return the position after the batch with some offset; that of 0 is `begin`."""
+
+    def end(self) -> Position:
+        """Return the position once the end of the pass was requested; `begin` if it never ends."""
+
+    def position_of_part(self, part: int, offset: int) -> tuple[Position, int]:
+        """Return where a worker process resumes after a batch, and its part from there on."""
+        return self.position(offset), self.num_parts - 1
+
+    def num_batches(self) -> int | None:
+        """Return the number of batches of all parts; None if that is not known, or infinite."""
 
     def length(self) -> int:
         """Return the number of batches of a whole pass.
@@ -144,27 +173,21 @@ class Sampler(Protocol):
             If the number is not known.
         """
 
-    def position(self, place: Place) -> Any:
-        """Return the position of a place."""
+    def most_batches(self) -> int | None:
+        """Return the most batches of any whole pass, whatever its seed; None if not known."""
+        return None
 
-    def advanced(self, position: Any, mark: Any) -> Any:
-        """Return the position after a batch, given the mark that its block has for it."""
+    def offset_after_epoch(self, epoch: int) -> int:
+        """Return an offset that batches reach once they hold samples after an epoch."""
 
-    def milestone(self, begun: Place, position: Any) -> Any:
-        """Return the next position at which the pass records an epoch or prepares the next one."""
+    def num_read(self, offset: int) -> int | None:
+        """Return how many samples this rank has read for the batches up to one; None if unknown."""
 
-    def prepare(self, place: Place) -> None:
-        """Start computing the epoch after that of a place in the background, if that takes long."""
-        return
+    def reached(self, samples: int, *, from_beginning: bool = False) -> Position:
+        """Return the position after all ranks together have read so many samples.
 
-    def place(self, begun: Place, position: Any) -> Place:
-        """Return the place of a position in a pass that began at `begun`."""
-
-    def end(self, begun: Place) -> Any:
-        """Return the end of the pass begun at `begun`, or of its epoch if no batch spans two."""
-
-    def after_samples(self, begun: Place, samples: int) -> Any:
-        """Return the position after every rank has read so many samples.
+        They are counted from `begin`, or from the beginning of the pass, or of its epoch where no
+        batch spans two.
 
         Raises
         ------
@@ -172,15 +195,26 @@ class Sampler(Protocol):
             If numbers of samples do not determine a position.
         """
 
-    def part(
-        self, place: Place, part: int = 0, skipped: int = 0
-    ) -> tuple[Iterator[Chunk], Iterator[int]]:
-        """Return a part's chunks after a place and `skipped` samples, and its batch sizes."""
+    def reached_here(self, samples: int) -> Position:
+        """Return the position after this rank, like all others, has read so many samples.
 
-    def after_part(
-        self, place: Place, skipped: int, part: int, mark: Any
-    ) -> tuple[Place, int, int]:
-        """Return the place, skipped samples and part with which a part resumes after one batch."""
+        Raises
+        ------
+        StateMismatchError
+            If numbers of samples do not determine a position.
+        """
+
+    def rows_of_rank(self, position: Position) -> dict[str, int]:
+        """Return the values of a state that concern this rank alone, if samples have no numbers."""
+        return {}
+
+    def following(self) -> Plan | None:
+        """Return the plan of the next epoch of the pass, if no batch spans two; otherwise None."""
+        return None
+
+    def prepare(self) -> None:
+        """Start computing the next epoch in the background, if that takes long."""
+        return
 
 
 @dataclass(frozen=True)

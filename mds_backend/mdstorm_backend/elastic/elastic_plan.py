@@ -1,8 +1,7 @@
-"""`ElasticShare`: an elastic order and this process's rank. `ElasticSampler`: the rank's samples.
+"""`ElasticShare`: an elastic order and this process's rank. `ElasticPlan`: the rank's batches.
 
-A position of this sampler is how many samples of the epoch the whole world has consumed. The ids of
-a rank are dealt out for an epoch at a time, as MosaicML Streaming does; for large datasets, those
-of the next epoch are computed in a thread while one is read.
+The ids of a rank are dealt out for an epoch at a time, as MosaicML Streaming does; for large
+datasets, those of the next epoch are computed in a thread while one is read.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from mdstorm_backend.elastic.batching import rank_work
 from mdstorm_backend.elastic.elastic_order import ElasticOrder
 from mdstorm_backend.elastic.sampling import Ids, StreamShape
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
-from mdstorm_backend.order import Chunk, Place, Sampler, World, ceil_div
+from mdstorm_backend.order import Chunk, Plan, Position, Samples, World, ceil_div
 
 #: Fields of an order that `ElasticShare.settings` leaves out: MosaicML Streaming's states have keys
 #: for two, and the others may change with the world, as long as the global batch stays the same.
@@ -83,17 +82,29 @@ class ElasticShare:
             return "elastic order, sequential"
         return f"elastic order, shuffled by {order.shuffle_algo}, seed {order.shuffle_seed}"
 
+    def check_batches_unknown(self, num_workers: int) -> None:
+        """Raise InvalidArgumentError if the samples depend on a batch size that was not given."""
+        depends = num_workers > 1 or self.order.batching_method != "random"
+        if depends and not self.states_batch_size:
+            raise InvalidArgumentError(
+                "the order of samples depends on the batches: please pass `batch_size` to the "
+                "StreamingDataset, the same as to the loader"
+            )
+
     def rows_of_rank(self, num_rows: int) -> int | None:
         """Return None, because ranks may repeat samples."""
         return None
 
-    def state_keys(self, place: Place) -> dict[str, Any]:
+    def state_keys(self, position: Position) -> dict[str, Any]:
         """Return MosaicML Streaming's keys of a state."""
-        order, nodes = self.resumed(place), self.world.replicated(self.order.replication).num_nodes
+        order, nodes = (
+            self.resumed(position),
+            self.world.replicated(self.order.replication).num_nodes,
+        )
         return {
             "num_canonical_nodes": order.num_canonical_nodes,
             "shuffle_seed": order.shuffle_seed,
-            "initial_physical_nodes": place.initial_physical_nodes or nodes,
+            "initial_physical_nodes": position.initial_physical_nodes or nodes,
         }
 
     def settings(self, shard_sizes: Sequence[int]) -> dict[str, Any]:
@@ -120,21 +131,22 @@ class ElasticShare:
         """Return the same order for the rank and size of `world`."""
         return replace(self, world=world, follows_world=False)
 
-    def resumed(self, place: Place) -> ElasticOrder:
-        """Return the order with a place's seed and canonical nodes, and defaults filled in."""
+    def resumed(self, position: Position) -> ElasticOrder:
+        """Return the order with a position's seed and canonical nodes, and defaults filled in."""
         order = replace(
             self.order,
-            num_canonical_nodes=place.num_canonical_nodes or self.order.num_canonical_nodes,
-            shuffle_seed=self.order.shuffle_seed if place.seed is None else place.seed,
+            num_canonical_nodes=position.num_canonical_nodes or self.order.num_canonical_nodes,
+            shuffle_seed=self.order.shuffle_seed if position.seed is None else position.seed,
         )
         return order.resolved(self.world.replicated(order.replication).num_nodes)
 
 
 @dataclass(frozen=True, eq=False)
-class ElasticSampler(Sampler):
-    """The samples of one rank in the elastic order: a `Sampler`.
+class ElasticPlan(Plan):
+    """The batches of one rank in the elastic order: a `Plan` up to the end of an epoch.
 
-    A position is the number of samples of the epoch that all ranks together have consumed.
+    The offset of a batch is its number, from 1. The batches of several worker processes are
+    numbered as PyTorch's loader takes them: from each in turn, leaving out those that have ended.
 
     Attributes
     ----------
@@ -148,6 +160,8 @@ class ElasticSampler(Sampler):
         Leave out batches that are not full.
     num_parts : int
         Number of worker processes, to which ids are dealt as MosaicML Streaming does.
+    start : Position
+        Where the plan begins.
     ahead : WorkAhead
         Computes the next epoch while this one is read.
     url : str
@@ -159,10 +173,9 @@ class ElasticSampler(Sampler):
     num_epochs: int | None = 1
     drop_last: bool = False
     num_parts: int = 1
+    start: Position = Position()  # noqa: RUF009  # frozen
     ahead: WorkAhead[_Dealt] = field(default_factory=WorkAhead)
     url: str = ""
-    spans_epochs: ClassVar[bool] = False
-    has_windows: ClassVar[bool] = False
 
     @property
     def num_samples(self) -> int:
@@ -173,143 +186,156 @@ class ElasticSampler(Sampler):
     def _batch_size_of_order(self) -> int:
         return self.share.order.batch_size if self.share.states_batch_size else self.batch_size
 
-    def _dealt(self, place: Place) -> _Dealt:
-        """Return the samples of this rank from a place to the end of its epoch.
+    @property
+    def _dealt(self) -> _Dealt:
+        """The samples of this rank from the beginning of the plan to the end of the epoch.
 
         Raises
         ------
         StateMismatchError
             If the epoch cannot be resumed there.
         """
-        if place.consumed and place.is_end:  # over, whatever this world would pad
+        position = self.start
+        if position.consumed and position.is_end:  # over, whatever this world would pad
             nothing = np.empty((self.num_parts, 0, self._batch_size_of_order), np.int64)
             return _Dealt(nothing, [0] * self.num_parts)
-        asked = self._asked(place)
+        asked = self._asked(position)
         try:
             return self.ahead.get(asked, partial(_deal, *asked))
         except InvalidArgumentError as error:
-            if not place.consumed:
+            if not position.consumed:
                 raise
             raise StateMismatchError(
                 f"the state does not fit {self.url} read by {self.share.num_ranks} ranks in "
                 f"batches of {self._batch_size_of_order}: {error}"
             ) from error
 
-    def prepare(self, place: Place) -> None:
-        """Start computing the epoch after that of a place in a thread, if that takes long."""
+    def prepare(self) -> None:
+        """Start computing the next epoch in a thread, if that takes long."""
         if self.num_samples >= _MANY:
-            asked = self._asked(place.beginning_of(place.epoch + 1))
+            asked = self._asked(self.start.beginning_of(self.start.epoch + 1))
             self.ahead.begin(asked, partial(_deal, *asked))
 
-    def _asked(self, place: Place) -> tuple[Any, ...]:
+    def _asked(self, position: Position) -> tuple[Any, ...]:
         share = self.share
-        order = replace(share.resumed(place), batch_size=self._batch_size_of_order)
+        order = replace(share.resumed(position), batch_size=self._batch_size_of_order)
         return (
             order,
             share.streams,
             share.world,
-            place.epoch,
-            place.consumed,
-            place.initial_physical_nodes,
+            position.epoch,
+            position.consumed,
+            position.initial_physical_nodes,
             self.num_parts,
         )
 
-    def begun(self, place: Place) -> Place:
-        """Return `place` completed with the end of its epoch."""
-        samples = sum(self._dealt(place).counts)
-        end = place.consumed + self.share.num_ranks * samples
-        return replace(place, first_epoch=place.pass_epoch, end=end)
+    @cached_property
+    def begin(self) -> Position:
+        """The position where the plan begins, with the end of its epoch."""
+        position = self.start
+        end = position.consumed + self.share.num_ranks * sum(self._counts)
+        return replace(position, first_epoch=position.pass_epoch, end=end)
 
-    def position(self, place: Place) -> int:
-        """Return how many samples of the epoch all ranks together have consumed."""
-        return place.consumed
+    def position(self, offset: int) -> Position:
+        """Return the position after a number of batches.
 
-    def advanced(self, position: int, mark: int) -> int:
-        """Return the position after a batch of `mark` samples on each rank."""
-        return position + mark * self.share.num_ranks
-
-    def place(self, begun: Place, position: int) -> Place:
-        """Return the place of a position in an epoch that was begun or resumed at `begun`.
-
-        Raises
-        ------
-        StateMismatchError
-            If the number of samples does not determine which ones were delivered.
+        Within an epoch it has a `reason` if their number does not determine which samples they
+        hold.
         """
-        size = self._batch_size_of_order
-        is_within = begun.consumed < position < (begun.end or 0)
+        begin, size = self.begin, self._batch_size_of_order
+        if not offset:
+            return begin
+        consumed = begin.consumed + self.num_read(offset) * self.num_ranks
+        reason, is_within = "", consumed < (begin.end or 0)
         if self.num_parts > 1 and size != self.batch_size and is_within:
-            raise StateMismatchError(
+            reason = (
                 f"the dataset has batch_size={size}, and its loader {self.batch_size}: with "
                 f"{self.num_parts} workers, each of which makes batches of its own samples, "
                 "their number within an epoch does not say which samples were delivered. Pass "
                 "the same batch_size to both, or read with num_workers=0"
             )
-        return replace(begun, consumed=position)
+        is_over = self.following() is None and offset >= self.num_batches()
+        end = consumed if is_over and self.num_epochs is not None else begin.end
+        return replace(begin, consumed=consumed, end=end, skip=0, reason=reason)
 
-    def end(self, begun: Place) -> int:
-        """Return the position at the end of the epoch that was begun or resumed at `begun`."""
-        return begun.consumed if begun.end is None else begun.end
+    def end(self) -> Position:
+        """Return the position after the last batch, as the end of the epoch if passes end."""
+        position = self.position(self.num_batches())
+        return position if self.num_epochs is None else replace(position, end=position.consumed)
 
-    def has_batches(self, place: Place) -> bool:
-        """Whether there are batches from a place on."""
-        return self.num_batches(place) > 0
+    def position_of_part(self, part: int, offset: int) -> tuple[Position, int]:
+        """Return where a worker process resumes after a batch: after samples of its own list."""
+        taken = _taken(offset, self._lists)[part] * self.batch_size
+        return replace(self.begin, skip=min(taken, self._counts[part])), part
 
-    def is_over(self, place: Place) -> bool:
-        """Whether all samples of the epoch have been read."""
-        return place.is_end
+    @cached_property
+    def _counts(self) -> list[int]:
+        """Number of samples of each part, also known once their ids are no longer kept."""
+        return self._dealt.counts
 
-    def milestone(self, begun: Place, position: int) -> int:
-        """Return the position at which to `prepare` the next epoch: the middle of what is left."""
-        middle = (begun.consumed + self.end(begun)) // 2
-        return middle if position < middle else self.end(begun) + 1
+    @cached_property
+    def _lists(self) -> list[int]:
+        """Number of batches of each part."""
+        size = self.batch_size
+        return [n // size if self.drop_last else ceil_div(n, size) for n in self._counts]
+
+    def offset_after_epoch(self, epoch: int) -> int:
+        """Return an offset that no batch has: all are of one epoch."""
+        return self.num_batches() + 1
+
+    def num_read(self, offset: int) -> int:
+        """Return how many samples this rank has read for a number of batches."""
+        pairs = zip(_taken(offset, self._lists), self._counts, strict=True)
+        return sum(min(taken * self.batch_size, count) for taken, count in pairs)
 
     @property
     def num_ranks(self) -> int:
         """Number of ranks that read different samples."""
         return self.share.num_ranks
 
-    @property
-    def needs_batch_size(self) -> bool:
-        """Whether the samples depend on a batch size that was not given."""
-        depends = self.num_parts > 1 or self.share.order.batching_method != "random"
-        return depends and not self.share.states_batch_size
+    def reached(self, samples: int, *, from_beginning: bool = False) -> Position:
+        """Return the position after all ranks together have read so many samples of the epoch."""
+        before = 0 if from_beginning else self.start.consumed
+        return replace(self.start, consumed=before + samples, skip=0)
 
-    def after_samples(self, begun: Place, samples: int) -> int:
-        """Return the position after every rank has read so many samples."""
-        return begun.consumed + samples * self.num_ranks
+    def reached_here(self, samples: int) -> Position:
+        """Return the position after this rank, like all others, has read so many samples."""
+        return self.reached(samples * self.num_ranks)
 
-    def part(
-        self, place: Place, part: int = 0, skipped: int = 0
-    ) -> tuple[Iterator[Chunk], Iterator[int]]:
-        """Return a part's chunks after a place and `skipped` samples, and its batch sizes."""
-        dealt = self._dealt(place)
+    def samples(self, part: int = 0) -> Samples:
+        """Return the samples and batches of one part, after those that its worker has returned."""
+        dealt, size, skipped = self._dealt, self.batch_size, self.begin.skip
         ids = dealt.ids[part].reshape(-1)
         if len(ids) > dealt.counts[part]:
             ids = ids[ids >= 0]
-        full, rest = divmod(len(ids) - skipped, self.batch_size)
+        full, rest = divmod(len(ids) - skipped, size)
         last = [rest] if rest and not self.drop_last else []
-        return self._halves(place, ids[skipped:]), chain(repeat(self.batch_size, full), last)
+        sizes = chain(repeat(size, full), last)
+        return Samples(self._halves(ids[skipped:]), sizes, self._offsets(part, skipped // size))
 
-    def _halves(self, place: Place, ids: Ids) -> Iterator[Chunk]:
+    def _halves(self, ids: Ids) -> Iterator[Chunk]:
         """Yield the ids in two halves, and start computing the next epoch in between."""
         middle = len(ids) // 2
         if middle:
             yield ids[:middle]
-        self.prepare(place)
+        self.prepare()
         if len(ids):
             yield ids[middle:]
 
-    def after_part(
-        self, place: Place, skipped: int, part: int, mark: int
-    ) -> tuple[Place, int, int]:
-        """Return where a part resumes after a batch: `mark` samples further."""
-        return place, skipped + mark, part
+    def _offsets(self, part: int, first: int) -> Iterator[int]:
+        """Yield the numbers of a part's batches among those of all parts."""
+        lists = self._lists
+        least = min(lists)
+        for taken in range(first, lists[part]):
+            if taken <= least:
+                yield taken * len(lists) + part + 1
+            else:
+                before = sum(count > taken for count in lists[: part + 1])
+                yield sum(min(count, taken) for count in lists) + before
 
-    def num_batches(self, place: Place) -> int:
-        """Return the number of batches of this rank from a place to the end of the epoch."""
-        size, counts = self.batch_size, self._dealt(place).counts
-        return sum(n // size if self.drop_last else ceil_div(n, size) for n in counts)
+    def num_batches(self) -> int:
+        """Return the number of batches of this rank to the end of the epoch."""
+        return sum(self._lists)
 
     def length(self) -> int:
         """Return the batches of a whole pass as MosaicML Streaming counts them; there may be more.
@@ -330,6 +356,30 @@ class ElasticSampler(Sampler):
     def rows_per_epoch(self) -> int:
         """Samples of this rank in one epoch, as MosaicML Streaming counts them."""
         return ceil_div(self.num_samples, self.share.num_ranks)
+
+    def following(self) -> ElasticPlan | None:
+        """Return the plan of the next epoch of the pass; None after the last one."""
+        first, epoch = self.start.pass_epoch, self.start.epoch + 1
+        if self.num_epochs is not None and epoch >= first + self.num_epochs:
+            return None
+        return replace(self, start=replace(self.start.beginning_of(epoch), first_epoch=first))
+
+
+def _taken(offset: int, lists: list[int]) -> list[int]:
+    """Return how many batches were taken of each list after `offset` of all, taken in turn."""
+    low, high = 0, max(lists)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if sum(min(count, middle) for count in lists) <= offset:
+            low = middle
+        else:
+            high = middle - 1
+    taken = [min(count, low) for count in lists]
+    left = offset - sum(taken)
+    longer = [part for part, count in enumerate(lists) if count > low]
+    for part in longer[:left]:
+        taken[part] += 1
+    return taken
 
 
 class _Dealt(NamedTuple):

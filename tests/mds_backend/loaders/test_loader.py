@@ -14,10 +14,10 @@ from mdstorm_backend import Dataset, ElasticOrder, ExactOrder
 from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.format import Batch
-from mdstorm_backend.loaders import Batching, PassRunner, ReaderOptions, Schedule, converted
-from mdstorm_backend.loaders.rest import Rest, samples_ahead
-from mdstorm_backend.loaders.runner import NOTHING, Delivered
-from mdstorm_backend.order import Place
+from mdstorm_backend.loaders import Batching, Loader, ReaderOptions, Schedule, Segment, converted
+from mdstorm_backend.loaders.loader import NOTHING, Delivered
+from mdstorm_backend.loaders.segment import samples_ahead
+from mdstorm_backend.order import Position
 from mdstorm_backend.read.block import Block
 from mdstorm_backend.read.reader import BLOCK_ROWS
 
@@ -48,7 +48,7 @@ def options(dataset: Dataset, **given: Any) -> ReaderOptions:
 
 def test_nulls_are_filled_before_the_transform(dataset: Dataset) -> None:
     filled = options(dataset, fill_nulls={"a": 10}, transform=Sum())
-    blocks = Rest(filled, Batching(2), Place()).blocks()
+    blocks = Segment(filled, Batching(2), Position()).blocks()
     assert [block.batch["c"].tolist() for block in blocks] == [[4, 14]]  # type: ignore[union-attr]
 
 
@@ -69,33 +69,33 @@ def test_a_block_of_endless_epochs_needs_few_of_them(
     tmp_path: Path, part: int, num_workers: int
 ) -> None:
     endless = options(write_numbers(tmp_path, 2), num_epochs=None)
-    blocks: Any = Rest(endless, Batching(1, num_workers=num_workers), Place()).blocks(part)
+    blocks: Any = Segment(endless, Batching(1, num_workers=num_workers), Position()).blocks(part)
     with closing(blocks):
         first, *_, last = islice(blocks, 8)
     assert (len(first.sizes), len(last.sizes)) == (1, 32)
 
 
-def runner_of(
+def loader_of(
     dataset: Dataset,
     order: str = "exact",
     batch_size: int = 3,
     *,
     num_epochs: int = 1,
     drop_last: bool = False,
-    **options: Any,
-) -> PassRunner:
+    by_item: bool = False,
+) -> Loader:
     read = ReaderOptions(dataset, ORDERS[order], num_epochs=num_epochs)
-    return PassRunner(Schedule(read), Batching(batch_size, drop_last), **options)
+    return Loader(Schedule(read), Batching(batch_size, drop_last, by_item=by_item))
 
 
 def lists(blocks: Iterator[Block]) -> Delivered:
     for block in blocks:
-        for batch, mark, size in zip(block.batches(), block.marks, block.sizes, strict=True):
-            yield batch["number"].tolist(), mark, size
+        for batch, offset, size in zip(block.batches(), block.offsets, block.sizes, strict=True):
+            yield batch["number"].tolist(), offset, size
 
 
-def read_by(runner: PassRunner, convert: Callable[..., Delivered] = lists) -> Any:
-    return runner.run(lambda rest: converted(rest.blocks(), convert))
+def read_by(loader: Loader, convert: Callable[..., Delivered] = lists) -> Any:
+    return loader.run(lambda segment: converted(segment.blocks(), convert))
 
 
 def flat(batches: Any) -> list[int]:
@@ -105,24 +105,24 @@ def flat(batches: Any) -> list[int]:
 @in_either_order
 def test_what_is_nothing_counts_and_is_not_delivered(numbers: Dataset, order: str) -> None:
     def odd(blocks: Iterator[Block]) -> Delivered:
-        for number, (batch, mark, size) in enumerate(lists(blocks)):
-            yield batch if number % 2 else NOTHING, mark, size
+        for number, (batch, offset, size) in enumerate(lists(blocks)):
+            yield batch if number % 2 else NOTHING, offset, size
 
-    expected = list(read_by(runner_of(numbers, order)))
-    runner = runner_of(numbers, order)
-    batches = read_by(runner, odd)
+    expected = list(read_by(loader_of(numbers, order)))
+    loader = loader_of(numbers, order)
+    batches = read_by(loader, odd)
     assert [next(batches), next(batches)] == [expected[1], expected[3]]
-    assert runner.rows == 12
+    assert loader.rows == 12
     batches.close()
 
 
 @in_either_order
 def test_the_place_is_that_of_the_iteration_advanced_last(numbers: Dataset, order: str) -> None:
-    runner = runner_of(numbers, order)
-    first, second = read_by(runner), read_by(runner)
+    loader = loader_of(numbers, order)
+    first, second = read_by(loader), read_by(loader)
     next(first), next(second), next(first)
-    other = runner_of(numbers, order)
-    other.load_state_dict(runner.state_dict())
+    other = loader_of(numbers, order)
+    other.load_state_dict(loader.state_dict())
     assert flat(read_by(other)) == flat(first)
     first.close()
     second.close()
@@ -130,11 +130,11 @@ def test_the_place_is_that_of_the_iteration_advanced_last(numbers: Dataset, orde
 
 def test_epochs_whose_rows_are_all_left_out_count_as_well(numbers: Dataset) -> None:
     # Two batches end with the third epoch; the fourth has fewer rows than a batch.
-    runner = runner_of(numbers, batch_size=30, num_epochs=4, drop_last=True)
-    assert len(list(read_by(runner))) == 2
-    other = runner_of(numbers, batch_size=30, num_epochs=4, drop_last=True)
+    loader = loader_of(numbers, batch_size=30, num_epochs=4, drop_last=True)
+    assert len(list(read_by(loader))) == 2
+    other = loader_of(numbers, batch_size=30, num_epochs=4, drop_last=True)
     other.schedule.next_epoch = 4
-    assert flat(read_by(runner)) == flat(read_by(other))
+    assert flat(read_by(loader)) == flat(read_by(other))
 
 
 def test_blocks_are_closed_after_what_is_made_of_them(numbers: Dataset) -> None:
@@ -146,38 +146,38 @@ def test_blocks_are_closed_after_what_is_made_of_them(numbers: Dataset) -> None:
         finally:
             closed.append(name)
 
-    runner = runner_of(numbers)
-    batches = runner.run(
-        lambda rest: converted(
-            noted("blocks", rest.blocks()), lambda blocks: noted("batches", lists(blocks))
+    loader = loader_of(numbers)
+    batches = loader.run(
+        lambda segment: converted(
+            noted("blocks", segment.blocks()), lambda blocks: noted("batches", lists(blocks))
         )
     )
     next(batches)
     batches.close()
     assert closed == ["batches", "blocks"]
-    runner.threads.wait()
+    loader.threads.wait()
 
 
 def test_a_state_of_the_beginning_or_of_batches_counts_no_items(numbers: Dataset) -> None:
-    state = runner_of(numbers, by_item=True).state_dict()
-    assert "items" not in state["mdstorm"]
-    of_batches = runner_of(numbers)
-    of_batches.load_state_dict({**state, "mdstorm": {**state["mdstorm"], "items": 2}})
+    state = loader_of(numbers, by_item=True).state_dict()
+    assert "skip" not in state["mdstorm"]
+    of_batches = loader_of(numbers)
+    of_batches.load_state_dict({**state, "mdstorm": {**state["mdstorm"], "skip": 2}})
     assert of_batches.state_dict() == state
 
 
-def row_groups(dataset: Dataset, rank: int) -> PassRunner:
+def row_groups(dataset: Dataset, rank: int) -> Loader:
     """Read whole shards on a rank of three, one of which has a row less than the others."""
     order = ExactOrder(seed=3, window=15, rank=rank, world_size=3)
-    return PassRunner(Schedule(ReaderOptions(dataset, order)), Batching(ROWS, by_shard=True))
+    return Loader(Schedule(ReaderOptions(dataset, order)), Batching(ROWS, by_shard=True))
 
 
-def groups_of(runner: PassRunner) -> Iterator[list[int]]:
+def groups_of(loader: Loader) -> Iterator[list[int]]:
     def groups(blocks: Iterator[Any]) -> Delivered:
         for block in blocks:
-            yield block.batch["number"].tolist(), block.marks[-1], sum(block.sizes)
+            yield block.batch["number"].tolist(), block.offsets[-1], sum(block.sizes)
 
-    return read_by(runner, groups)  # type: ignore[no-any-return]
+    return read_by(loader, groups)  # type: ignore[no-any-return]
 
 
 def test_row_groups_and_batches_refuse_states_of_each_other(numbers: Dataset) -> None:

@@ -1,0 +1,221 @@
+"""`Segment`: what is read without interruption, the rest of a pass or of an epoch.
+
+It holds the options, the `Batching` and the `Position` at which reading begins, from which it makes
+the `Plan` of its batches. Adapters for PyTorch, TensorFlow and readers call `Segment.blocks`, in
+this process or, as a `Segment` can be pickled, in each worker process for a part of the batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from mdstorm_backend.base.recorder import Recorder
+from mdstorm_backend.base.threads import WorkAhead, cached_property
+from mdstorm_backend.elastic import ElasticPlan, ElasticShare, StreamShape
+from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.order import (
+    EvenPlan,
+    ExactPlan,
+    Plan,
+    Position,
+    RefilledPlan,
+    RowGroupPlan,
+)
+from mdstorm_backend.read import Block, reader
+from mdstorm_backend.read.refill import EvenRefill, Refill
+from mdstorm_backend.read.shard import warn_no_data
+
+#: Bytes of samples whose shards are opened ahead of use, if opening a shard needs no network.
+_BYTES_AHEAD = 256 << 20
+#: Largest number of epochs in a block, approximately, so that the first batch of an endless pass
+#: over a few rows need not wait for thousands of epochs.
+_EPOCHS_PER_BLOCK = 16
+
+
+@dataclass(frozen=True)
+class Batching:
+    """How a loader makes batches.
+
+    Attributes
+    ----------
+    batch_size : int
+        Rows of a batch.
+    drop_last : bool
+        Whether to leave out batches that are not full.
+    num_workers : int
+        Number of worker processes that read; 0 to read in the loader's own process.
+    by_shard : bool
+        Whether a batch is the rank's part of one shard, whatever its size. Only the exact order has
+        such batches; in others, and for the state, `batch_size` is that of the largest one.
+    by_item : bool
+        Whether batches are iterables of items, which are delivered one by one. A batch counts as
+        delivered with its last item; until then, a state holds the number of delivered items.
+    """
+
+    batch_size: int
+    drop_last: bool = False
+    num_workers: int = 0
+    by_shard: bool = False
+    by_item: bool = False
+
+
+def plan_of(
+    options: ReaderOptions,
+    batching: Batching,
+    start: Position = Position(),  # noqa: B008  # frozen
+    ahead: WorkAhead[Any] | None = None,
+) -> Plan:
+    """Return the plan of this rank from a position on.
+
+    Parameters
+    ----------
+    options : ReaderOptions
+        What to read; its share of the rows must be known.
+    batching : Batching
+        How batches are made.
+    start : Position, optional
+        Where reading begins or resumes. Its seed takes precedence over that of the order.
+    ahead : WorkAhead, optional
+        Computes the next epoch in the background while one is read.
+    """
+    plan, _ = _planned(options, batching, start, ahead or WorkAhead())
+    return plan
+
+
+def _planned(
+    options: ReaderOptions, batching: Batching, start: Position, ahead: WorkAhead[Any]
+) -> tuple[Plan, Refill | None]:
+    """Return a plan, and the stage that cuts its batches from the rows of a transform, if needed.
+
+    This is the only code that depends on the order.
+    """
+    order, dataset, num_epochs = options.order, options.dataset, options.num_epochs
+    assert not order.follows_world, "in_world() has not been called"
+    size, drop_last = batching.batch_size, batching.drop_last
+    parts = max(batching.num_workers, 1)
+    if isinstance(order, ElasticShare):
+        share = replace(order, streams=order.streams or (StreamShape(dataset.shard_sizes),))
+        arguments = (share, size, num_epochs, drop_last, parts, start, ahead, dataset.url)
+        return ElasticPlan(*arguments), None
+    if start.seed is not None:
+        order = replace(order, seed=start.seed)
+    if not batching.by_shard and not options.drops_rows:
+        return ExactPlan(order, dataset.bounds, size, num_epochs, drop_last, parts, start), None
+    of_rows = (order, dataset.bounds, num_epochs, parts, start)
+    slices = (options.slices, options.keep)
+    if batching.by_shard:
+        kind = RefilledPlan if options.drops_rows else RowGroupPlan
+        groups = kind(*of_rows)
+        whole = Refill(groups, dataset, None, False, *slices)
+        return groups, None if options.transform is None else whole
+    # Only the transform's function may drop rows, and no filter or predicate.
+    if order.world_size > 1 and not options.leaves_out_rows:
+        even = EvenPlan(*of_rows, size, drop_last)
+        return even, EvenRefill(even, dataset, size, False, *slices)
+    refilled = RefilledPlan(*of_rows)
+    return refilled, Refill(refilled, dataset, size, drop_last, *slices)
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """What is read without interruption: a pass or an epoch, from a position on. Can be pickled.
+
+    Attributes
+    ----------
+    options, batching
+        What is read, and how batches are made of it.
+    start : Position
+        Where it begins: see `Plan.start`.
+    recorder : Recorder or None
+        Records the reading in this process; None to record nothing.
+    ahead : WorkAhead
+        Computes the next epoch in the background while one is read.
+    """
+
+    options: ReaderOptions
+    batching: Batching
+    start: Position
+    recorder: Recorder | None = None
+    ahead: WorkAhead[Any] = field(default_factory=WorkAhead)
+
+    @cached_property
+    def _planned(self) -> tuple[Plan, Refill | None]:
+        return _planned(self.options, self.batching, self.start, self.ahead)
+
+    @property
+    def plan(self) -> Plan:
+        """The batches of the segment."""
+        return self._planned[0]
+
+    @property
+    def position(self) -> Position:
+        """The position where the segment begins, completed for this world."""
+        return self.plan.begin
+
+    @property
+    def least_rows(self) -> int:
+        """Batches with fewer rows are not delivered: a transform may leave some rows of each."""
+        is_cut = self._planned[1] is not None
+        return self.batching.batch_size if self.batching.drop_last and not is_cut else 0
+
+    def blocks(
+        self, part: int = 0, *, block_rows: int | None = None, unread: bool = False
+    ) -> Iterator[Block]:
+        """Read the batches of a part; with `unread`, only lay them out: see `Reader.planned`."""
+        (plan, refill), options = self._planned, self.options
+        size = self.batching.batch_size
+        arguments = options.read_arguments(block_rows)
+        most = _EPOCHS_PER_BLOCK * max(plan.rows_per_epoch, 1)
+        arguments["block_rows"] = min(arguments["block_rows"], most)
+        if self.batching.by_shard:
+            arguments["block_rows"] = 1  # a row group is a block
+        blocks = reader.Reader(
+            dataset=options.dataset,
+            batch_size=size,
+            columns=options.columns,
+            samples_ahead=samples_ahead(options, size),
+            recorder=self.recorder,
+            **arguments,
+        )
+        if refill is not None:
+            return blocks.refilled(refill, part)
+        samples = plan.samples(part)
+        return blocks.planned(samples) if unread else blocks.blocks(samples)
+
+    def following(self) -> Segment | None:
+        """Return the segment of the next epoch, if the pass has one; otherwise None."""
+        plan = self.plan.following()
+        return None if plan is None else replace(self, start=plan.start)
+
+    def with_batches(self) -> Segment | None:
+        """Return this segment; if it ends where it begins, that of the next epoch, or pass.
+
+        None, with a warning, if there is nothing to read. A pass that ends may have no batches from
+        its beginning, if all of them are dropped.
+        """
+        segment = self
+        while segment.is_over:
+            after = segment.position.beginning_of(segment.position.epoch + 1)
+            segment = segment.following() or replace(segment, start=after)
+        num_samples, ends = segment.plan.num_samples, self.options.num_epochs is not None
+        if segment.plan.num_batches() != 0 or (num_samples and ends):
+            return segment
+        warn_no_data(self.options.dataset.url, dropped=num_samples > 0)
+        return None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no batches are left, because the pass or epoch was resumed at its end."""
+        return self.position.consumed > 0 and self.plan.num_batches() == 0
+
+
+def samples_ahead(options: ReaderOptions, batch_size: int) -> int:
+    """Return the least number of samples whose shards are opened ahead of use."""
+    if options.predownload is not None:
+        return options.predownload
+    dataset = options.dataset
+    per_row = max(dataset.nbytes // max(len(dataset), 1), 1)
+    rows = dataset.bytes_ahead // per_row or min(_BYTES_AHEAD // per_row, reader.BLOCK_ROWS)
+    return max(8 * batch_size, rows)

@@ -1,0 +1,297 @@
+"""`ExactPlan`: the batches of one rank in the ``exact`` order.
+
+It counts how many samples of the pass the whole world has consumed, see
+`mdstorm_backend.order.lanes`. In one *step* each rank reads one batch. Batches may span epochs;
+only the last ones of a pass may be smaller than the others.
+
+Nothing here is as long as an epoch: chunks, sizes and lengths are computed lazily.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import chain, count, islice, repeat
+
+import numpy as np
+import numpy.typing as npt
+
+from mdstorm_backend.base import cached_property
+from mdstorm_backend.errors import NoDataAvailableError
+from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.order.lanes import EpochLanes, Lanes, Stretch, ceil_div
+from mdstorm_backend.order.plan import Chunk, Plan, Position, Samples
+
+_Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class ExactPlan(Plan):
+    """The batches of one rank in the exact order: a `Plan` up to the end of the pass.
+
+    The offset of a batch is its number, from 1. Positions are numbers of samples in the pass, see
+    `mdstorm_backend.order.lanes`.
+
+    Attributes
+    ----------
+    order : ExactOrder
+        The order, with a fixed seed, and the rank.
+    bounds : numpy.ndarray
+        int64, number of the first sample of each shard, then the number of all samples.
+    batch_size : int
+        Samples in a batch of one rank.
+    num_epochs : int or None
+        Epochs of a pass; None for a pass that never ends.
+    drop_last : bool
+        Leave out batches that are not full.
+    num_parts : int
+        Number n of processes that share the batches: part k reads batches k, k + n, …
+    start : Position
+        Where the plan begins.
+    """
+
+    order: ExactOrder
+    bounds: _Numbers
+    batch_size: int
+    num_epochs: int | None = 1
+    drop_last: bool = False
+    num_parts: int = 1
+    start: Position = Position()  # noqa: RUF009  # frozen
+
+    @cached_property
+    def num_samples(self) -> int:
+        """Samples of an epoch over the whole world."""
+        return int(self.bounds[-1])
+
+    @cached_property
+    def _stop(self) -> int | None:
+        """The done at the end of a pass; None if it never ends."""
+        return None if self.num_epochs is None else self.num_epochs * self.num_samples
+
+    @cached_property
+    def _step(self) -> int:
+        """Samples of a step in which every rank has a full batch."""
+        return self.order.world_size * self.batch_size
+
+    @cached_property
+    def _own_lanes(self) -> Lanes:
+        padded_to = self.order.padded_to if self.num_epochs == 1 else 0
+        return Lanes(0, self.order.world_size, padded_to)
+
+    @cached_property
+    def begin(self) -> Position:
+        """The position where the plan begins, with this world's lanes.
+
+        Raises
+        ------
+        NoDataAvailableError
+            If too few rows are left for the ranks.
+        """
+        position = self.start
+        self.order.rows(self.num_samples)  # checks the number of ranks
+        lanes, own = position.lanes, self._own_lanes
+        is_recut = bool(lanes) and lanes[-1][1:] != own[1:]
+        if is_recut:  # drop lanes that nobody has read from
+            read = (one for one in lanes if one.consumed < position.consumed)
+            lanes = (*read, own._replace(consumed=position.consumed))
+        begin = replace(
+            position, first_epoch=position.pass_epoch, lanes=lanes, seed=self.order.seed
+        )
+        if begin.is_end or self._stop is None:
+            return begin
+        left, size = self._stop - self._done(begin), self.order.world_size
+        # Any pass in batches of one row gets here: the last batch of some ranks is empty.
+        is_refused = is_recut or self.batch_size > 1
+        if 0 < left < size and is_refused and not own.padded_to and not self.drop_last:
+            raise NoDataAvailableError(
+                f"only {left} rows are left of this pass, for {size} ranks: resume on at most as "
+                "many ranks as rows, or begin the next epoch on all of them, without this state"
+            )
+        return begin
+
+    def _done(self, position: Position) -> int:
+        """Return how many samples of the pass the world has consumed at a position."""
+        return (position.epoch - position.pass_epoch) * self.num_samples + position.consumed
+
+    @cached_property
+    def _first(self) -> int:
+        """The done at which the plan begins."""
+        return self._done(self.begin)
+
+    def _position_at(self, done: int) -> Position:
+        """Return the position of a done, for a pass that may continue there."""
+        begin, num_samples = self.begin, max(self.num_samples, 1)
+        passed = max(done - 1, 0) // num_samples
+        epoch, consumed = begin.pass_epoch + passed, done - passed * num_samples
+        lanes: tuple[Lanes, ...] = ()
+        if 0 < consumed < num_samples:
+            lanes = begin.lanes if epoch == begin.epoch else ()
+            lanes = lanes or (self._own_lanes,)
+        return replace(begin, epoch=epoch, consumed=consumed, lanes=lanes, end=None, skip=0)
+
+    def position(self, offset: int) -> Position:
+        """Return the position after a number of batches on each rank."""
+        if not offset:
+            return self.begin
+        count = self.num_batches()
+        if count is not None and offset >= count:
+            return self.end()
+        return self._position_at(self._after(offset))
+
+    def end(self) -> Position:
+        """Return the position at the end of the pass; `begin` if it never ends."""
+        if self._stop is None:
+            return self.begin
+        position = self._position_at(self._stop)
+        return replace(position, end=position.consumed)
+
+    def _after(self, offset: int) -> int:
+        """Return the done after a number of batches on each rank."""
+        full = offset if self._num_full is None else min(offset, self._num_full)
+        done = self._first + full * self._step
+        for _ in range(offset - full):
+            done = self._stepped(done)
+        return done
+
+    @cached_property
+    def _num_full(self) -> int | None:
+        """How many batches are full, before the last ones; None if all are, without end."""
+        if self._stop is None:
+            return None
+        full = (self._stop - self._first) // self._step
+        return full if self.drop_last else max(full - 1, 0)  # the last full one may be halved
+
+    def _stepped(self, done: int) -> int:
+        """Return the done after one more batch on each rank.
+
+        If fewer samples than ranks would be left after the last full batch, all ranks halve that
+        batch, so that no rank has an empty one.
+        """
+        after, stop, size = done + self._step, self._stop, self.order.world_size
+        if stop is None or after + size <= stop:
+            return after
+        if after >= stop:
+            return stop
+        if self.batch_size == 1 or self.drop_last or self._own_lanes.padded_to:
+            return after
+        return done + size * ceil_div(self.batch_size, 2)
+
+    @property
+    def rows_per_epoch(self) -> int:
+        """Samples of this rank in the first epoch; other epochs may have one more or less."""
+        return len(self.order.rows(self.num_samples))
+
+    @property
+    def num_ranks(self) -> int:
+        """Number of ranks that read different samples."""
+        return self.order.world_size
+
+    def num_batches(self) -> int | None:
+        """Return the number of batches, equal on all ranks; None if the pass never ends."""
+        if self.begin.is_end or not self.num_samples:
+            return 0
+        return None if self._stop is None else self._steps_to(self._stop, self._first)
+
+    def _steps_to(self, stop: int, first: int) -> int:
+        left = stop - first
+        return left // self._step if self.drop_last else ceil_div(left, self._step)
+
+    def length(self) -> int:
+        """Return the number of batches of a whole pass.
+
+        Raises
+        ------
+        TypeError
+            If epochs never end.
+        """
+        self.order.rows(self.num_samples)  # checks the number of ranks
+        if self._stop is None:
+            raise TypeError(
+                "num_epochs=None never ends, so there is no number of batches: pass num_epochs=1"
+            )
+        return self._steps_to(self._stop, 0)
+
+    def most_batches(self) -> int | None:
+        """Return the number of batches of a whole pass; None if it never ends."""
+        return None if self._stop is None else self.length()
+
+    def offset_after_epoch(self, epoch: int) -> int:
+        """Return the number of batches up to the first one with samples after an epoch."""
+        stop = (epoch + 1 - self.begin.pass_epoch) * self.num_samples
+        return (stop - self._first) // self._step + 1
+
+    def num_read(self, offset: int) -> int:
+        """Return how many samples this rank has read for a number of batches."""
+        full = offset if self._num_full is None else min(offset, self._num_full)
+        return full * self.batch_size + sum(islice(self._last_sizes(), offset - full))
+
+    def reached(self, samples: int, *, from_beginning: bool = False) -> Position:
+        """Return the position after all ranks together have read so many samples."""
+        return self._position_at(samples if from_beginning else self._first + samples)
+
+    def reached_here(self, samples: int) -> Position:
+        """Return the position after this rank, like all others, has read so many samples."""
+        first, stop = self._first, self._stop
+        after = first + samples * self.order.world_size
+        if stop is None:
+            return self._position_at(after)
+        # In the last step, some ranks may have fewer samples than others.
+        deal = self._lanes_at(first).deal
+        is_end = samples and samples >= deal.num_positions(self.order.rank, first, stop)
+        return self._position_at(stop if is_end else min(after, stop))
+
+    def samples(self, part: int = 0) -> Samples:
+        """Return the samples and batches of one part."""
+        chunks, parts = self._chunks(), self.num_parts
+        if parts > 1:
+            chunks = cut(chunks, self._sizes(), part, parts)
+        return Samples(chunks, islice(self._sizes(), part, None, parts), count(part + 1, parts))
+
+    def _sizes(self) -> Iterator[int]:
+        if self._num_full is None:
+            return repeat(self.batch_size)
+        return chain(repeat(self.batch_size, self._num_full), self._last_sizes())
+
+    def _last_sizes(self) -> Iterator[int]:
+        """Yield the sizes of the batches after those that are certain to be full."""
+        if self._num_full is None or self._stop is None or self.drop_last:
+            return
+        done = self._first + self._num_full * self._step
+        while done < self._stop:
+            after = self._stepped(done)
+            deal = self._lanes_at(done).deal
+            yield deal.num_positions(self.order.rank, done, after)
+            done = after
+
+    def _lanes_at(self, done: int) -> EpochLanes:
+        """Return the lanes of the epoch that contains the sample at a done."""
+        begin, epoch = self.begin, done // max(self.num_samples, 1)
+        is_begun = epoch + begin.pass_epoch == begin.epoch
+        lanes = (begin.lanes if is_begun else ()) or (self._own_lanes,)
+        stop = self._stop if self._own_lanes.padded_to else None
+        return EpochLanes(self.num_samples, epoch * self.num_samples, stop, lanes)
+
+    def _chunks(self) -> Iterator[Chunk]:
+        done, rank = self._first, self.order.rank
+        first_epoch = self.begin.pass_epoch
+        first = done // max(self.num_samples, 1)
+        for epoch in count(first) if self.num_epochs is None else range(first, self.num_epochs):
+            lanes, number = self._lanes_at(epoch * self.num_samples), first_epoch + epoch
+            consumed = max(done - epoch * self.num_samples, 0)
+            rests = [Stretch(rank, 0, len(lanes.first_lane(rank)))] if not consumed else None
+            for lane, start, stop in rests or lanes.rest(rank, consumed):
+                rows, used = lanes.first_lane(lane), range(start, stop)
+                yield from self.order.chunks(self.bounds, rows, number, used)
+
+
+def cut(chunks: Iterator[Chunk], sizes: Iterator[int], part: int, parts: int) -> Iterator[Chunk]:
+    """Yield the samples of every `parts`-th batch, beginning with batch number `part`."""
+    chunk: Chunk = range(0)
+    for number, size in enumerate(sizes):
+        while size:
+            while not len(chunk):
+                chunk = next(chunks)
+            taken, chunk = chunk[:size], chunk[size:]
+            size -= len(taken)
+            if number % parts == part:
+                yield taken

@@ -1,0 +1,267 @@
+"""Plans that count the rows of one rank, because nothing numbers the samples of all ranks.
+
+That is the case if each batch is a row group, or if a transform may return any number of rows. Only
+the rank itself knows how far it has read then, and ranks may have different numbers of batches.
+
+- `RowGroupPlan`: each batch is this rank's part of a shard, or a window of such parts.
+- `RefilledPlan`: the rows that a transform returns fill batches, or each of its windows is a batch.
+- `EvenPlan`: the rows are spread over batches that are planned by the rows that the transform is
+  given, so that all ranks have the same number of batches.
+
+The offset of a batch combines its epoch and the rows of that epoch: see `RowGroupPlan.offset`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import count, islice, tee
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from mdstorm_backend.base import cached_property
+from mdstorm_backend.errors import StateMismatchError
+from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.order.lanes import ceil_div
+from mdstorm_backend.order.plan import Chunk, Plan, Position, Samples
+
+#: More rows than any epoch has, to combine an epoch and a number of rows in an offset.
+_MOST_ROWS = 1 << 40
+
+
+@dataclass(frozen=True, eq=False)
+class RowGroupPlan(Plan):
+    """Batches that are the parts of shards, or the windows, of one rank: a `Plan`.
+
+    Attributes
+    ----------
+    order : ExactOrder
+        The order, with a fixed seed, and the rank.
+    bounds : numpy.ndarray
+        int64, number of the first sample of each shard, then the number of all samples.
+    num_epochs : int or None
+        Epochs of a pass; None never ends.
+    num_parts : int
+        Number n of processes that share the batches: part k reads batches k, k + n, …
+    start : Position
+        Where the plan begins.
+    """
+
+    order: ExactOrder
+    bounds: npt.NDArray[np.int64]
+    num_epochs: int | None = 1
+    num_parts: int = 1
+    start: Position = Position()  # noqa: RUF009  # frozen
+    has_equal_batches: ClassVar[bool] = False
+
+    @cached_property
+    def num_samples(self) -> int:
+        """Samples of an epoch over the whole world."""
+        return int(self.bounds[-1])
+
+    @cached_property
+    def rows(self) -> range:
+        """The samples of this rank."""
+        return self.order.rows(self.num_samples)
+
+    @property
+    def rows_per_epoch(self) -> int:
+        """Rows of this rank in one epoch."""
+        return len(self.rows)
+
+    @property
+    def num_ranks(self) -> int:
+        """Number of ranks."""
+        return self.order.world_size
+
+    @cached_property
+    def begin(self) -> Position:
+        """The position where the plan begins, with the seed of the order."""
+        _ = self.rows  # checks the number of ranks
+        return replace(self.start, first_epoch=self.start.pass_epoch, seed=self.order.seed)
+
+    @property
+    def epochs(self) -> Iterator[int]:
+        """The epochs from the beginning of the plan on."""
+        first = self.begin.epoch
+        return (
+            count(first) if self._last_epoch is None else iter(range(first, self._last_epoch + 1))
+        )
+
+    @cached_property
+    def _last_epoch(self) -> int | None:
+        return None if self.num_epochs is None else self.begin.pass_epoch + self.num_epochs - 1
+
+    @staticmethod
+    def offset(epoch: int, row: int) -> int:
+        """Return the offset of a batch that ends in an epoch, after some rows of this rank."""
+        return epoch * _MOST_ROWS + row
+
+    def position(self, offset: int) -> Position:
+        """Return the position after a batch."""
+        if not offset:
+            return self.begin
+        epoch, row = divmod(offset, _MOST_ROWS)
+        consumed = row * self.order.world_size
+        end = consumed if self._is_over(epoch, row) else None
+        return replace(self.begin, epoch=epoch, consumed=consumed, row=row, end=end, skip=0)
+
+    def _is_over(self, epoch: int, row: int) -> bool:
+        """Whether the last batch is certain to have been read, and no other rank has any left."""
+        is_alone = self.order.world_size == 1
+        return is_alone and epoch == self._last_epoch and row >= self.rows_per_epoch
+
+    def end(self) -> Position:
+        """Return the position at the end of the pass; `begin` if it never ends."""
+        if self._last_epoch is None:
+            return self.begin
+        position = self.position(self.offset(self._last_epoch, self.rows_per_epoch))
+        return replace(position, end=position.consumed)
+
+    def num_batches(self) -> int | None:
+        """Return 0 if no batches are left, or None: their number is not known."""
+        begin = self.begin
+        is_over = begin.is_end or not self.num_samples or self._is_over(begin.epoch, begin.row)
+        return 0 if is_over else None
+
+    def length(self) -> int:
+        """Raise TypeError: the number of batches is not known."""
+        if self.num_epochs is None:
+            raise TypeError("the number of batches is not known: num_epochs=None never ends")
+        raise TypeError(f"the number of batches is not known: {self._reason}")
+
+    @property
+    def _reason(self) -> str:
+        return "batches are row groups"
+
+    def offset_after_epoch(self, epoch: int) -> int:
+        """Return the offset after the first row of the next epoch."""
+        return self.offset(epoch + 1, 1)
+
+    def rows_of_rank(self, position: Position) -> dict[str, int]:
+        """Return this rank, and the rows that it has read."""
+        return {"rank": self.order.rank, "row": position.row}
+
+    def num_read(self, offset: int) -> int | None:
+        """Return None: the rows of batches are counted as they are read."""
+        return None
+
+    def reached(self, samples: int, *, from_beginning: bool = False) -> Position:
+        """Raise StateMismatchError: numbers of samples do not determine a position."""
+        raise StateMismatchError(
+            "a transform may drop rows, so samples do not say how far the dataset is: take "
+            "the state from a StreamingDataLoader over it, loader.state_dict()"
+        )
+
+    def reached_here(self, samples: int) -> Position:
+        """Raise StateMismatchError: numbers of samples do not determine a position."""
+        return self.reached(samples)
+
+    def samples(self, part: int = 0) -> Samples:
+        """Return the row groups of one part, each of which is a batch."""
+        chunks, sized, ended = tee(islice(self._groups(), part, None, self.num_parts), 3)
+        return Samples(
+            (chunk for chunk, _ in chunks),
+            (len(chunk) for chunk, _ in sized),
+            (offset for _, offset in ended),
+        )
+
+    def _groups(self) -> Iterator[tuple[Chunk, int]]:
+        """Yield the row groups, or windows, each with its offset."""
+        skipped, rows, order = self.begin.row, self.rows, self.order
+        for epoch in self.epochs:
+            row = 0
+            chunks: Iterator[Chunk] = (
+                order.chunks(self.bounds, rows, epoch, range(len(rows)))
+                if order.shuffles
+                else iter(order.pieces(self.bounds, rows, epoch))
+            )
+            for chunk in chunks:
+                used = chunk[max(skipped - row, 0) :]
+                row += len(chunk)
+                if len(used):
+                    yield used, self.offset(epoch, row)
+            skipped = 0
+
+
+class RefilledPlan(RowGroupPlan):
+    """Batches of the rows that a transform returns, whose number is not known: a `Plan`."""
+
+    def _is_over(self, epoch: int, row: int) -> bool:
+        return False
+
+    @property
+    def _reason(self) -> str:
+        return "a transform may drop rows"
+
+
+@dataclass(frozen=True, eq=False)
+class EvenPlan(RowGroupPlan):
+    """Batches over which the rows that a transform returns are spread: a `Plan`.
+
+    Its rows are those that the transform is given: each batch ends after `batch_size` of them.
+
+    Attributes
+    ----------
+    batch_size : int
+        Input rows per batch.
+    drop_last : bool
+        Leave out the last batch if it is not full.
+    """
+
+    batch_size: int = 1
+    drop_last: bool = False
+    has_equal_batches: ClassVar[bool] = True
+
+    @property
+    def rows_per_epoch(self) -> int:
+        """Rows of a rank in an epoch, the same on all ranks: one with a row less counts it too."""
+        return max(ceil_div(self.num_samples, self.order.world_size), 1)
+
+    def _is_over(self, epoch: int, row: int) -> bool:
+        if self.num_epochs is None:
+            return False
+        rows = self.rows_per_epoch
+        dropped = self.num_epochs * rows % self.batch_size if self.drop_last else 0
+        return epoch == self._last_epoch and row >= rows - dropped
+
+    def length(self) -> int:
+        """Return the number of batches of a whole pass, the same on all ranks.
+
+        Raises
+        ------
+        TypeError
+            If epochs never end.
+        """
+        if self.num_epochs is None:
+            return super().length()
+        rows, size = self.num_epochs * self.rows_per_epoch, self.batch_size
+        return rows // size if self.drop_last else ceil_div(rows, size)
+
+    def most_batches(self) -> int | None:
+        """Return the number of batches of a whole pass; None if it never ends."""
+        return None if self.num_epochs is None else self.length()
+
+    def num_batches(self) -> int | None:
+        """Return the number of batches; None if the pass never ends."""
+        begin, found = self.begin, super().num_batches()
+        if self.num_epochs is None or found == 0:
+            return found
+        done = (begin.epoch - begin.pass_epoch) * self.rows_per_epoch + begin.row
+        return self.length() - done // self.batch_size
+
+    def ends(self, start: int, stop: int) -> list[int]:
+        """Return the ends of batches after `start` and up to `stop`, in rows of the pass."""
+        size = self.batch_size
+        ends = list(range((start // size + 1) * size, stop + 1, size))
+        is_last = self.num_epochs is not None and stop == self.num_epochs * self.rows_per_epoch
+        if is_last and stop % size and not self.drop_last:
+            ends.append(stop)
+        return ends
+
+    def offset_of_row(self, row: int) -> int:
+        """Return the offset of a batch that ends after some rows of the pass."""
+        epoch = (row - 1) // self.rows_per_epoch
+        return self.offset(self.begin.pass_epoch + epoch, row - epoch * self.rows_per_epoch)

@@ -1,0 +1,299 @@
+"""Stages that cut the rows returned by a transform into batches.
+
+A transform that may drop rows is called with slices of the parts of shards that a rank reads, ahead
+of use. The rows that it returns for some slices form a *window*, within which they are shuffled.
+`Refill` fills batches with the rows of one window after the other. `EvenRefill` spreads them over
+batches that are planned by the rows that the transform is given: a group of windows gets as many
+batches as would end within it if every row were kept.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count, islice
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from mdstorm_backend.errors import TransformError
+from mdstorm_backend.format import Batch, slice_batch
+from mdstorm_backend.order import Chunk, EvenPlan, RowGroupPlan, ceil_div
+from mdstorm_backend.read.block import Block, Located
+from mdstorm_backend.read.gather_rows import gather_columns
+from mdstorm_backend.read.shard import MemoryShard, SampleSource, warn_no_data
+
+#: Stored bytes of the slice of a shard that is passed to a transform.
+_SLICE_BYTES = 4 << 20
+
+#: Returns the batch cached under a name, or else calls the function for it.
+Keep: TypeAlias = Callable[[str, Callable[[], Batch]], Batch]
+#: Reads and transforms slices, ahead of use.
+Transformed: TypeAlias = Callable[[Iterable[range]], Iterator[MemoryShard]]
+#: The rows of a batch, and its offset in the plan.
+_Batch: TypeAlias = tuple[list[Located], int]
+
+
+class Window(NamedTuple):
+    """Rows returned by a transform that are shuffled together; `chosen` is their order."""
+
+    shards: list[MemoryShard]
+    bounds: npt.NDArray[np.int64]
+    chosen: Chunk
+
+
+@dataclass(frozen=True, eq=False)
+class Refill:
+    """Fills batches with the rows that a transform returns.
+
+    Attributes
+    ----------
+    plan : RowGroupPlan
+        What is read; its begin may be the place of an earlier batch.
+    dataset : SampleSource
+        The dataset.
+    batch_size : int or None
+        Rows of a batch; None to make each window a batch.
+    drop_last : bool
+        Leave out the last batch if it is not full.
+    slices : bool
+        Call the transform with slices of about 4 MiB: threads share a shard, and the first batch
+        is ready with the first slice. Slices do not depend on the batch size, so a state can be
+        resumed with another one.
+    keep : callable, optional
+        A cache: called with the name of each part or slice and a function that reads and
+        transforms it; returns the function's result, or the batch cached under that name.
+    """
+
+    plan: RowGroupPlan
+    dataset: SampleSource
+    batch_size: int | None
+    drop_last: bool = False
+    slices: bool = False
+    keep: Keep | None = None
+
+    def blocks(self, transformed: Transformed, part: int, most: int) -> Iterator[Block]:
+        """Yield blocks of 1, 2, 4 … batches of one part, up to `most`."""
+        batches, largest = 1, most if self.batch_size is not None else 1
+        mine = islice(self._batches(transformed), part, None, self.plan.num_parts)
+        while found := list(islice(mine, min(batches, largest))):
+            sizes = [sum(map(len, located)) for located, _ in found]
+            offsets = [offset for _, offset in found]
+            yield Block(sizes, offsets, [one for located, _ in found for one in located])
+            batches *= 2
+
+    def _batches(self, transformed: Transformed) -> Iterator[_Batch]:
+        """Cut the rows into batches, which may span windows and epochs."""
+        parts: list[Located] = []
+        begin, size = self.plan.begin, self.batch_size
+        missing, offset = size, 0
+        for window, epoch, first, row in _after(self._windows(transformed), begin.epoch, begin.row):
+            rows = len(window.chosen)
+            while first < rows:
+                stop = rows if missing is None else min(first + missing, rows)
+                parts.append(_located(window, first, stop))
+                missing = None if missing is None else missing - stop + first
+                first, offset = stop, self.plan.offset(epoch, row - rows + stop)
+                if not missing:
+                    yield parts, offset
+                    parts, missing = [], size
+        if parts and not self.drop_last:
+            yield parts, offset
+
+    def _windows(self, transformed: Transformed) -> Iterator[tuple[int, Window]]:
+        """Yield the windows of each epoch; stop with a warning after an epoch without any row."""
+        for epoch in self.plan.epochs:
+            pieces = [self._cut(piece) for piece in self._pieces(epoch)]
+            made = transformed(one for slices in pieces for one in slices)
+            rows = 0
+            for number, shards in enumerate(self._joined(map(len, pieces), made)):
+                window = self._window(shards, epoch, number)
+                rows += len(window.chosen)
+                yield epoch, window
+            if not rows:
+                warn_no_data(self.dataset.url, transformed=True)
+                return
+
+    def _pieces(self, epoch: int) -> list[range]:
+        """Return this rank's part of each shard, in the order of an epoch."""
+        return self.plan.order.pieces(self.plan.bounds, self.plan.rows, epoch)
+
+    def _cut(self, piece: range) -> list[range]:
+        """Cut a part of a shard into the slices for the transform."""
+        if not self.slices:
+            return [piece]
+        rows = max(_SLICE_BYTES * len(self.dataset) // max(self.dataset.nbytes, 1), 1)
+        return [piece[first : first + rows] for first in range(0, len(piece), rows)]
+
+    def _joined(
+        self, counts: Iterable[int], made: Iterator[MemoryShard]
+    ) -> Iterator[list[MemoryShard]]:
+        """Join slices of whole shard parts into windows of at least `order.window` rows."""
+        order = self.plan.order
+        if not order.shuffles:  # nothing waits for the rest of a shard
+            yield from ([shard] for shard in made if shard.num_samples)
+            return
+        group: list[MemoryShard] = []
+        for slices in counts:
+            group += (shard for shard in islice(made, slices) if shard.num_samples)
+            if group and sum(shard.num_samples for shard in group) >= order.window:
+                yield group
+                group = []
+        if group:
+            yield group
+
+    def _window(self, shards: list[MemoryShard], epoch: int, number: int) -> Window:
+        bounds, order = np.cumsum([0] + [shard.num_samples for shard in shards]), self.plan.order
+        size = int(bounds[-1])
+        chosen = order.permutation(size, epoch, number) if order.shuffles else range(size)
+        return Window(shards, bounds, chosen)
+
+
+@dataclass
+class _Group:
+    """Slices whose rows are spread over the same batches.
+
+    Attributes
+    ----------
+    windows : list of (int, int, list of range)
+        The epoch, the number of the window in it, and the slices of each window.
+    ends : list of int
+        Where each batch ends, in rows read since the pass began.
+    """
+
+    windows: list[tuple[int, int, list[range]]] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, eq=False)
+class EvenRefill(Refill):
+    """Spreads the rows that a transform returns over planned batches, as many on every rank."""
+
+    plan: EvenPlan
+
+    def _batches(self, transformed: Transformed) -> Iterator[_Batch]:
+        """Spread the rows of each group of windows over the group's batches."""
+        begin = self.plan.begin
+        done = (begin.epoch - begin.pass_epoch) * self.plan.rows_per_epoch + begin.row
+        planned: deque[_Group] = deque()
+
+        def slices() -> Iterator[range]:
+            for group in self._groups(done):
+                planned.append(group)
+                for _, _, window in group.windows:
+                    yield from window
+
+        made = transformed(slices())
+        while (shard := next(made, None)) is not None:
+            group, shards, windows = planned.popleft(), [shard], []
+            for epoch, number, window in group.windows:
+                shards += islice(made, len(window) - len(shards))
+                windows.append(self._window([s for s in shards if s.num_samples], epoch, number))
+                shards = []
+            for parts, end in zip(_evenly(windows, group), group.ends, strict=True):
+                if end > done:
+                    yield parts, self.plan.offset_of_row(end)
+
+    def _groups(self, done: int) -> Iterator[_Group]:
+        """Yield the groups that have batches ending after `done` rows of the pass.
+
+        `ends` of the first group includes batches that end earlier.
+        """
+        plan = self.plan
+        size, first = plan.rows_per_epoch, plan.begin.pass_epoch
+        # The first group may begin in an earlier epoch, by at most the length of a batch.
+        epoch = max(done // size - ceil_div(plan.batch_size, size), 0)
+        epochs = count(epoch) if plan.num_epochs is None else range(epoch, plan.num_epochs)
+        group = _Group()
+        for epoch in epochs:
+            at, end = epoch * size, (epoch + 1) * size
+            windows = self._planned_windows(first + epoch)
+            for number, slices in enumerate(windows):
+                group.windows.append((first + epoch, number, slices))
+                stop = at + sum(map(len, slices))
+                stop = end if number == len(windows) - 1 else stop
+                if ends := plan.ends(at, stop):
+                    group.ends = ends
+                    if ends[-1] > done:
+                        yield group
+                    group = _Group()
+                at = stop
+
+    def _planned_windows(self, epoch: int) -> list[list[range]]:
+        """Join the slices of shard parts into windows, whose rows are shuffled together."""
+        order, pieces = self.plan.order, self._pieces(epoch)
+        if not order.shuffles:
+            return [[one] for piece in pieces for one in self._cut(piece)]
+        windows: list[list[range]] = [[]]
+        for piece in pieces:
+            if sum(map(len, windows[-1])) >= max(order.window, 1):
+                windows.append([])
+            windows[-1] += self._cut(piece)
+        return windows
+
+
+def joined(block: Block, names: Sequence[str]) -> Batch:
+    """Return the transformed rows of a block, whose parts were cut by a `Refill`."""
+    if sum(block.sizes):
+        return gather_columns(block.parts, names)
+    # The types are only known from a row.
+    rows = [part.row for part in block.parts if isinstance(part, _NoRows)]
+    return slice_batch(gather_columns(rows, names), 0, 0)
+
+
+class _NoRows(Located):
+    """The rows of an empty batch, and a row that provides the types."""
+
+    def __init__(self, window: Window, row: Located) -> None:
+        super().__init__(range(0), window.bounds)
+        self.row = row
+
+
+def _evenly(windows: list[Window], group: _Group) -> Iterator[list[Located]]:
+    """Yield the rows of each batch of a group, in the order of its windows."""
+    rows, batches = sum(len(window.chosen) for window in windows), len(group.ends)
+    read = sum(len(one) for _, _, slices in group.windows for one in slices)
+    if rows < min(batches, read):  # a rank may be a row short of a batch of one
+        raise TransformError(
+            f"the function of a transform returned {rows} rows for {read}, of which "
+            f"every rank makes {batches} batches: leave rows out by predicate= or filters=, or "
+            "before writing, and not in the function"
+        )
+    left, first = iter(windows), 0
+    window = next(left)
+    for number in range(batches):
+        missing = ceil_div(rows * (number + 1), batches) - ceil_div(rows * number, batches)
+        parts = []
+        while missing:
+            if first == len(window.chosen):
+                window, first = next(left), 0
+                continue
+            stop = min(first + missing, len(window.chosen))
+            parts.append(_located(window, first, stop))
+            missing, first = missing - stop + first, stop
+        yield parts or [_NoRows(window, _located(window, first - 1, first))]
+
+
+def _after(
+    windows: Iterator[tuple[int, Window]], begun: int, skipped: int
+) -> Iterator[tuple[Window, int, int, int]]:
+    """Yield windows after some rows of the first epoch.
+
+    Each comes with its epoch, its first row to use, and the rows of the epoch up to its end.
+    """
+    epoch, row = begun, 0
+    for number, window in windows:
+        row = row if number == epoch else 0
+        epoch, rows = number, len(window.chosen)
+        skip = skipped if epoch == begun else 0
+        if row + rows > skip:
+            yield window, epoch, max(skip - row, 0), row + rows
+        row += rows
+
+
+def _located(window: Window, first: int, stop: int) -> Located:
+    located = Located(window.chosen[first:stop], window.bounds)
+    located.shards = [window.shards[number] for number in located.shard_numbers]
+    return located

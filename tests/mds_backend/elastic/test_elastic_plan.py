@@ -1,0 +1,68 @@
+"""Plans of the elastic order: offsets of batches of worker processes, and positions after them."""
+
+from itertools import chain
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mdstorm_backend.elastic import ElasticOrder, ElasticPlan, ElasticShare, StreamShape
+from mdstorm_backend.order import Position, World
+
+
+def plan_of(
+    samples: int, dealt: int, batch_size: int, parts: int, *, drop_last: bool
+) -> ElasticPlan:
+    share = ElasticShare(ElasticOrder(dealt), World(1, 2), (StreamShape((samples,)),))
+    return ElasticPlan(share, batch_size, 2, drop_last, parts)
+
+
+def in_turns(lists: list[list[int]]) -> list[int]:
+    """The batches of some lists as PyTorch's loader takes them: one of each list in turn."""
+    longest = max(map(len, lists))
+    return [one[n] for n in range(longest) for one in lists if n < len(one)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    samples=st.integers(8, 90),
+    dealt=st.integers(1, 7),
+    batch_size=st.integers(1, 7),
+    parts=st.integers(1, 4),
+    drop_last=st.booleans(),
+)
+def test_offsets_number_batches_of_parts_of_unequal_length_in_turns(
+    samples: int, dealt: int, batch_size: int, parts: int, drop_last: bool
+) -> None:
+    plan = plan_of(samples, dealt, batch_size, parts, drop_last=drop_last)
+    read = [plan.samples(part) for part in range(parts)]
+    batches = [list(zip(one.offsets, one.sizes, strict=True)) for one in read]
+    offsets = in_turns([[offset for offset, _ in part] for part in batches])
+    assert offsets == list(range(1, plan.num_batches() + 1))
+    consumed = 0
+    for offset, size in sorted(chain.from_iterable(batches)):
+        consumed += 2 * size
+        position = plan.position(offset)
+        assert (position.consumed, position.epoch) == (consumed, 0)
+        is_known = parts == 1 or dealt == batch_size or consumed >= (plan.begin.end or 0)
+        assert bool(position.reason) != is_known
+
+
+@given(part=st.integers(0, 2), taken=st.integers(1, 4))
+def test_worker_resumes_after_batches_of_its_list(part: int, taken: int) -> None:
+    plan = plan_of(80, 4, 3, 3, drop_last=False)
+    chunks, sizes, offsets = plan.samples(part)
+    numbers, batches = list(chain.from_iterable(chunks)), list(zip(sizes, offsets, strict=True))
+    position, same = plan.position_of_part(part, batches[min(taken, len(batches)) - 1][1])
+    rest = ElasticPlan(plan.share, 3, 2, False, 3, position).samples(same)
+    skipped = sum(size for size, _ in batches[:taken])
+    assert [int(n) for n in chain.from_iterable(rest.chunks)] == [int(n) for n in numbers[skipped:]]
+    assert list(zip(rest.sizes, rest.offsets, strict=True)) == batches[taken:]
+
+
+def test_plan_of_next_epoch_follows_until_the_last() -> None:
+    plan = plan_of(40, 4, 4, 1, drop_last=False)
+    following = plan.following()
+    assert following is not None
+    assert following.start == Position(1, first_epoch=0)
+    assert following.following() is None
+    assert following.end().is_end
