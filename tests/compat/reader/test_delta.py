@@ -269,8 +269,8 @@ def test_what_a_table_cannot_be_read_by(table: Path) -> None:
     other = fsspec.filesystem("dir", path=str(table.parent), target_protocol="file")
     with pytest.raises(UnsupportedTableError, match="cannot be read through filesystem="):
         make_batch_reader(f"file://{table.name}", filesystem=other)
-    with pytest.raises(UnsupportedURLError, match="name of a table in a catalog"):
-        convert("main.sales.orders", "/nowhere")
+    with pytest.raises(UnsupportedURLError, match="which has three parts"):
+        convert("uc://sales.orders", "/nowhere")
     with pytest.raises((UnsupportedTableError, UnsupportedArgumentError), match="without spark"):
         convert(str(table), "/nowhere", spark=object())  # type: ignore[arg-type]
 
