@@ -1,4 +1,4 @@
-"""Tables by name: what a catalog says about them, and the credentials that it gives out."""
+"""Tables by name: where a catalog keeps them, and the credentials that it gives out."""
 
 from __future__ import annotations
 

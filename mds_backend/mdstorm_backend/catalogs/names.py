@@ -74,7 +74,7 @@ def check_no_table_name(text: Any) -> None:
     Raises
     ------
     DatasetNotFoundError
-        If it is; the message says how to read or convert the table.
+        If it is; the message explains how to read or convert the table.
     """
     if (name := table_name(text)) is not None:
         raise DatasetNotFoundError(

@@ -23,9 +23,9 @@ _API = "/api/2.1/unity-catalog"
 #: Kinds of tables that are files; each of the others, with what it is.
 _FILES = ("MANAGED", "EXTERNAL")
 _OTHERS = {
-    "EXTERNAL_SHALLOW_CLONE": "a shallow clone, whose files are those of another table",
+    "EXTERNAL_SHALLOW_CLONE": "a shallow clone, whose files belong to another table",
     "FOREIGN": "a foreign table, which is in another system",
-    "MANAGED_SHALLOW_CLONE": "a shallow clone, whose files are those of another table",
+    "MANAGED_SHALLOW_CLONE": "a shallow clone, whose files belong to another table",
     "MATERIALIZED_VIEW": "a materialized view",
     "METRIC_VIEW": "a metric view",
     "STREAMING_TABLE": "a streaming table",
