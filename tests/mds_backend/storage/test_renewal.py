@@ -15,9 +15,10 @@ from tests.servers.s3 import BUCKET, S3Server
 from tests.servers.vending import MARK, GuardedS3
 
 from mdstorm_backend import errors
-from mdstorm_backend.storage import Location
+from mdstorm_backend.storage import Location, renewing
 from mdstorm_backend.storage import credentials as renewal
 from mdstorm_backend.storage.credentials import CredentialProvider, Lease
+from mdstorm_backend.tables.delta_options import of_delta_rs
 
 PREFIX = "vended/table/"
 
@@ -223,3 +224,26 @@ def test_credentials_of_the_environment_are_picked_up(
     set_token(-1)
     with pytest.raises(errors.CredentialsError, match="have expired"):
         location.stat("a")
+
+
+def test_region_of_a_bucket_is_asked_of_the_store(
+    place: Location, s3: S3Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The credentials of a catalog come without one, and deltalake needs it."""
+    monkeypatch.delenv("AWS_ENDPOINT_URL")
+    monkeypatch.setattr(renewing, "_S3", s3.url)
+    renewing.bucket_region.cache_clear()
+    keys = Lease({"key": "k", "secret": "s", "token": "t"})
+    monkeypatch.setattr(Vendor, "fetch", lambda self: keys)
+    url, options = of_delta_rs(place)
+    assert (url, options["AWS_REGION"], options["AWS_SESSION_TOKEN"]) == (
+        place.url,
+        "us-east-1",
+        "t",
+    )
+    monkeypatch.setattr(renewing, "_S3", "http://127.0.0.1:9")
+    renewing.bucket_region.cache_clear()
+    with caplog.at_level(logging.WARNING):
+        assert "AWS_REGION" not in of_delta_rs(place)[1]
+    assert f"the region of the bucket {BUCKET} is not known" in caplog.text
+    renewing.bucket_region.cache_clear()
