@@ -241,6 +241,21 @@ def test_one_share_alone_is_not_comparable(tmp_path: Path) -> None:
     assert "lacks shard 1 of 2" in output
 
 
+@pytest.mark.parametrize(("times", "code"), [(3, 0), (2, 1)])
+def test_one_epoch_compares_with_several(times: int, code: int, tmp_path: Path) -> None:
+    once, thrice = loader_at(0, kind="make_tf_dataset"), loader_at(0, kind="make_tf_dataset")
+    for value, factor in ((once, 1), (thrice, 3)):
+        column = value["data"]["columns"]["id"]
+        column |= {"digest": f"{5 * factor:x}", "rest": f"{7 * factor:x}"}
+        value["data"] |= {"rows": 8 * factor, "digest": f"{9 * factor:x}"}
+    once["data"]["times"] = times
+    once["passes"] = [[2, 8, False]]
+    one = write(tmp_path / "one.json", recording(once))
+    other = write(tmp_path / "other.json", recording(thrice))
+    found, output = run(one, other)
+    assert found == code, output
+
+
 def test_loader_that_was_not_read_is_not_comparable(tmp_path: Path) -> None:
     value = loader_at(0, note="no pass over it was complete")
     del value["data"]

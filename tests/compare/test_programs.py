@@ -4,6 +4,7 @@ What Petastorm gave is in recorded.json, so that Petastorm is not needed here.
 """
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -16,6 +17,7 @@ from tests.compare.record import GENERATED, RECORDED, load
 from tests.compare.recording_here import ROOT
 
 from mdstorm._compare import Verdict, compare_recordings, read_recording
+from mdstorm._compare.documented import DOCUMENTED
 
 #: Sections of docs/differences.md that generated programs meet, by what they contain.
 SECTIONS = {
@@ -78,3 +80,10 @@ def test_planted_faults_are_found_and_named(tmp_path: Path) -> None:
             missed.append((fault, first))
     assert not missed
     assert len(FAULTS) == 40
+
+
+def test_sections_that_reports_name_exist() -> None:
+    lines = (ROOT / "docs" / "differences.md").read_text("utf-8").splitlines()
+    titles = (line.strip("# ").lower() for line in lines if line.startswith("## "))
+    anchors = {re.sub(r"[^\w -]", "", title).replace(" ", "-") for title in titles}
+    assert {section for section, _, _ in DOCUMENTED} <= anchors

@@ -155,6 +155,8 @@ def _of_passes(
         return
     for number, (one, other) in enumerate(zip(old.passes, new.passes, strict=True), 1):
         (_, rows, was_complete), (_, rows_now, is_complete) = one, other
+        if was_complete != is_complete and _reads_ahead(old):
+            continue
         if was_complete != is_complete:
             detail = "complete, then not" if was_complete else "not complete, then complete"
             yield Difference("passes", "", f"pass {number}: {detail}")
@@ -203,6 +205,8 @@ def _of_data(
     yield from values
     changed = {difference.column for difference in values} | set(random) | verdict.rounded
     verdict.no_order = _no_order(old, before, repeated)
+    if any(column.ordered is None for data in (before, after) for column in data.columns.values()):
+        verdict.no_order = verdict.no_order or "one epoch was read for several"
     yield from _of_rows(before, after, changed, verdict)
     sizes = before.sizes if repeated is None else repeated.sizes
     if before.sizes == sizes != after.sizes and _has_sizes(old, before, after):

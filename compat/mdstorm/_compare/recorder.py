@@ -526,6 +526,7 @@ class Loader:
         self.passes: list[list[Any]] = []
         self.data: Pass | None = None
         self.source = "program"
+        self.times = 1
         self.note = ""
         self.is_busy = False
         self.lock = threading.RLock()
@@ -570,6 +571,15 @@ class Loader:
         return not self.note
 
     @property
+    def _epochs(self) -> int:
+        """The number of epochs of a pass; 1 if it is endless."""
+        found = 1
+        for one in (self, self.reader):
+            given = {} if one is None else _flat(one.bound.arguments, one.bound)
+            found *= given.get("num_epochs") or 1
+        return int(found)
+
+    @property
     def is_threaded(self) -> bool:
         """Whether it reads with Petastorm's thread pool, which may end before it has read all."""
         if "mdstorm" in sys.modules:
@@ -590,6 +600,7 @@ class Loader:
                 return
         if self.data is None or found.rows > self.data.rows:
             self.data, self.source = found, "full pass"
+            self.times = self._epochs if epochs == 1 else 1
 
     def _read(self, found: Pass, epochs: int | None) -> None:
         for item in _items_again(self, epochs):
@@ -613,7 +624,7 @@ class Loader:
             over = {"kind": self.reader.kind, "arguments": _arguments_as_json(self.reader)}
             found["reader"] = over
         if self.data is not None:
-            found["data"] = dict(self.data.to_json(), source=self.source)
+            found["data"] = dict(self.data.to_json(), source=self.source, times=self.times)
         note = self.note or (self.data is None and "no pass over it was complete")
         return dict(found, note=note) if note else found
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from glob import escape, glob
 from typing import Any
 
-from mdstorm._compare.recorder import FORMAT
+from mdstorm._compare.recorder import FORMAT, SEVERAL
 from mdstorm.errors import InvalidArgumentError
 
 _MODULUS = 2**128
@@ -23,7 +23,7 @@ class Column:
     shapes: frozenset[str]
     nulls: int
     digest: int
-    #: The digest that depends on the order; None for rows of several ranks.
+    #: The digest that depends on the order; None for rows of several ranks or epochs.
     ordered: int | None
     #: The digest of whole rows, but for this column.
     rest: int
@@ -42,6 +42,22 @@ class Column:
             int(value["ordered"], 16),
             int(value["rest"], 16),
             tuple(float(value[key]) for key in keys) if "sum" in value else None,  # type: ignore[arg-type]
+        )
+
+    def repeated(self, times: int) -> Column:
+        """Return the column of the same rows, read several times."""
+        numbers = self.numbers
+        if numbers is not None:
+            low, high, *sums = numbers
+            one, two, three = (each * times for each in sums)
+            numbers = (low, high, one, two, three)
+        return replace(
+            self,
+            nulls=self.nulls * times,
+            digest=self.digest * times % _MODULUS,
+            ordered=None,
+            rest=self.rest * times % _MODULUS,
+            numbers=numbers,
         )
 
     def joined(self, other: Column) -> Column:
@@ -79,7 +95,7 @@ class Data:
     def from_json(cls, value: Mapping[str, Any]) -> Data:
         """Read the data of a recording."""
         columns = {name: Column.from_json(each) for name, each in value["columns"].items()}
-        return cls(
+        found = cls(
             value["rows"],
             value["sizes"],
             int(value["digest"], 16),
@@ -87,6 +103,17 @@ class Data:
             value.get("note", ""),
             value.get("examples", ()),
         )
+        # One epoch stands for all, if the program did not read them to their end.
+        times = value.get("times", 1)
+        return found if times == 1 else found.repeated(times)
+
+    def repeated(self, times: int) -> Data:
+        """Return the data of the same rows, read several times."""
+        columns = {name: column.repeated(times) for name, column in self.columns.items()}
+        # Batches span epochs, so their sizes are unknown.
+        sizes = {SEVERAL: sum(self.sizes.values()) * times}
+        digest = self.digest * times % _MODULUS
+        return replace(self, rows=self.rows * times, sizes=sizes, digest=digest, columns=columns)
 
     def joined(self, other: Data) -> Data:
         """Return the data of the rows of both."""
