@@ -360,3 +360,56 @@ def test_ranks_write_a_file_each_and_compare_together(folder: Path, tmp_path: Pa
     code, output = run(path, path)
     assert code == 0, output
     assert "equal           20 rows, 2 columns" in output
+
+
+_KEEPS_ORDER = {"shuffle_row_groups": False}
+
+
+@pytest.mark.parametrize(
+    ("changed", "arguments", "says"),
+    [
+        ({"ordered": "7"}, _KEEPS_ORDER, "order: equal rows in another order"),
+        ({"ordered": "7"}, {}, ""),
+        ({"ordered": "7"}, {**_KEEPS_ORDER, "shuffle_rows": True}, ""),
+        ({"digest": "7"}, {}, "column id: values: other values"),
+        ({"nulls": 3}, {}, "column id: nulls: 0 nulls, then 3"),
+        ({"dtypes": ["int64"]}, {}, "column id: dtype: float32, then int64"),
+        ({"shapes": ["[2]"]}, {}, "column id: shape: [], then [2]"),
+    ],
+)
+def test_each_difference_of_a_column_is_named(
+    changed: dict[str, Any], arguments: dict[str, Any], says: str, tmp_path: Path
+) -> None:
+    one = write(tmp_path / "one.json", recording(loader_at(0, arguments=arguments)))
+    value = loader_at(0, arguments=arguments)
+    value["data"]["columns"]["id"] |= changed
+    code, output = run(one, write(tmp_path / "other.json", recording(value)))
+    assert (code, says in output) == (bool(says), True), output
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"rows": 7}, "rows: 8 rows, then 7"),
+        ({"digest": "5"}, "pairing: equal columns, but other values in one row"),
+        ({"sizes": {"8": 1}}, "batches: 2 of 4, then 1 of 8"),
+    ],
+)
+def test_each_difference_of_a_pass_is_named(
+    changed: dict[str, Any], says: str, tmp_path: Path
+) -> None:
+    one = write(tmp_path / "one.json", recording(loader_at(0)))
+    value = loader_at(0)
+    value["data"] |= changed
+    code, output = run(one, write(tmp_path / "other.json", recording(value)))
+    assert code == 1
+    assert says in output
+
+
+def test_another_number_of_passes_or_calls_is_different(tmp_path: Path) -> None:
+    one = write(tmp_path / "one.json", recording(loader_at(0), loader_at(1)))
+    twice = loader_at(0, passes=[[2, 8, True], [2, 8, True]])
+    code, output = run(one, write(tmp_path / "other.json", recording(twice)))
+    assert code == 1
+    assert "passes: 1 passes, then 2" in output
+    assert "calls: call 2 of this function is not in" in output

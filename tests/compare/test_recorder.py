@@ -98,6 +98,26 @@ def test_digest_of_a_known_batch_is_the_same_in_every_version() -> None:
     assert digest_of(batch)[0] == KNOWN
 
 
+def test_rest_is_the_digest_of_rows_without_the_column() -> None:
+    both, one = Pass(is_batched=True), Pass(is_batched=True)
+    numbers, texts = np.arange(4), ["a", "b", "c", "d"]
+    both.add({"i": numbers, "s": texts})
+    one.add({"s": texts})
+    assert both.to_json()["columns"]["i"]["rest"] == one.to_json()["digest"]
+
+
+def test_ordered_digest_depends_on_the_order_and_not_on_batches() -> None:
+    def ordered(*parts: list[int]) -> str:
+        found = Pass(is_batched=True)
+        for part in parts:
+            found.add({"i": np.array(part)})
+        digest: str = found.to_json()["columns"]["i"]["ordered"]
+        return digest
+
+    assert ordered([1, 2, 3]) == ordered([1], [2, 3])
+    assert len({ordered([1, 2, 3]), ordered([1, 3, 2]), ordered([1], [3], [2])}) == 2
+
+
 def test_a_row_that_comes_twice_does_not_cancel() -> None:
     row = {"i": np.array([5])}
     assert len({digest_of(*[row] * times)[0] for times in (1, 2, 3, 4)}) == 4
