@@ -20,7 +20,8 @@ from mdstorm._readers.arguments import (
 from mdstorm._rows import ResumableTFDataset, Row
 from mdstorm._spark.context_managers import TorchDatasetContextManager
 from mdstorm._spark.converter_files import ColumnNames, ModelInputs, ReadFiles, make_tf_dataset
-from mdstorm._spark.copies import PETASTORM_CONF, delete_dir, forget
+from mdstorm._spark.copies import PETASTORM_CONF, forget
+from mdstorm._spark.deletion import delete_dir
 from mdstorm.errors import DatasetNotFoundError, InvalidArgumentError
 from mdstorm_backend.base import check_function, check_list, require
 from mdstorm_backend.datasets import describe_place

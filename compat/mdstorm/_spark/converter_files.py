@@ -11,7 +11,7 @@ from mdstorm._datasets.sources import directory_of, open_files
 from mdstorm._readers import options as reading
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.schema_fields import delivered_name
-from mdstorm._spark.copies import is_copy
+from mdstorm._spark.deletion import is_copy
 from mdstorm.errors import ArgumentTypeError, DatasetNotFoundError, InvalidArgumentError
 from mdstorm_backend.base import check_integer, choose_among, require
 from mdstorm_backend.datasets import Dataset

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from mdstorm import errors
 from mdstorm._datasets.sources import open_stored
 from mdstorm._petastorm_names import public
-from mdstorm._spark import copies
+from mdstorm._spark import copies, deletion
 from mdstorm._spark.converter import SparkDatasetConverter
 from mdstorm_backend import spark as jobs
 from mdstorm_backend.base import check_flag, check_mapping, check_text, suggests_keywords
@@ -190,7 +190,7 @@ def make_spark_converter(
 
     def convert() -> str:
         """Write a copy that is deleted when the process ends, and return its URL."""
-        copies.delete_abandoned(parent)
+        deletion.delete_abandoned(parent)
         staged_in = copies.staging_dir(session, parent, staging, staging_dir_url)
         # A name in Petastorm's pattern: time, application, unique id.
         application = jobs.read_conf(session, "spark.app.id") or "unknown"
@@ -202,7 +202,7 @@ def make_spark_converter(
         else:
             jobs.check_driver_writes(Location.of(parent))
             materialize_staged(df, dir_url, staged_in, **options)
-        copies.delete_at_exit(dir_url)
+        deletion.delete_at_exit(dir_url)
         return dir_url
 
     # Another version of this package may have stored a type in another form.
@@ -210,7 +210,7 @@ def make_spark_converter(
     known_by = {**options, "parent": parent, "encodings": encodings}
     dataset = open_dataset(copies.find_or_convert(df, known_by, convert, cache_key))
     if cache_key if keep is None else keep:
-        copies.keep_after_exit(dataset.url)
+        deletion.keep_after_exit(dataset.url)
     return _converter(dataset.url, dataset, decimals)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from mdstorm._spark.copies import unfinished_copies
+from mdstorm._spark.deletion import unfinished_copies
 from mdstorm.cli import Group, examples, format_option, write_json, write_table
 from mdstorm_backend.cache import CachedDataset, cache_root, clear_cached, list_cached
 from mdstorm_backend.display import counted, human_bytes

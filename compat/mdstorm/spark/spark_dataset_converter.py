@@ -3,7 +3,7 @@
 from mdstorm._petastorm_names import other_names
 from mdstorm._spark.context_managers import TFDatasetContextManager, TorchDatasetContextManager
 from mdstorm._spark.converter import SparkDatasetConverter
-from mdstorm._spark.copies import register_delete_dir_handler
+from mdstorm._spark.deletion import register_delete_dir_handler
 from mdstorm._spark.make_converter import DEFAULT_ROW_GROUP_SIZE_BYTES, make_spark_converter
 
 __all__ = [

@@ -13,7 +13,7 @@ from tests.servers.azure import CONTAINER, AzureServer
 from tests.servers.gcs import GoogleServer
 from tests.servers.s3 import BUCKET, S3Server
 
-from mdstorm._spark.copies import delete_abandoned, unfinished_copies
+from mdstorm._spark.deletion import delete_abandoned, unfinished_copies
 from mdstorm.cli import main
 from mdstorm_backend import open_dataset
 from mdstorm_backend.errors import DatasetNotFoundError
@@ -63,7 +63,7 @@ def test_copies_stay_that_are_to_be_kept_or_found_by_name(tmp_path: Path) -> Non
 #: Without Spark: the marker file alone makes a directory ours.
 DOOMED = """
 import os, sys, weakref
-from mdstorm._spark.copies import delete_at_exit, delete_dir
+from mdstorm._spark.deletion import delete_at_exit, delete_dir
 from mdstorm.spark.spark_dataset_converter import register_delete_dir_handler
 from mdstorm_backend.write.commit import mark_directory
 from mdstorm_backend.storage import Location
@@ -152,7 +152,7 @@ location = Location.of(sys.argv[1])
 print(location.list_names())
 """
 DOOMED_OBJECTS = """
-from mdstorm._spark.copies import delete_at_exit
+from mdstorm._spark.deletion import delete_at_exit
 from mdstorm_backend.write.commit import mark_directory
 
 mark_directory(location)
