@@ -22,6 +22,7 @@ from mdstorm._spark.context_managers import TorchDatasetContextManager
 from mdstorm._spark.converter_files import ColumnNames, ModelInputs, ReadFiles, make_tf_dataset
 from mdstorm._spark.copies import PETASTORM_CONF, forget
 from mdstorm._spark.deletion import delete_dir
+from mdstorm._spark.renewed import Renewed
 from mdstorm.errors import DatasetNotFoundError, InvalidArgumentError
 from mdstorm_backend.base import check_function, check_list, require
 from mdstorm_backend.datasets import describe_place
@@ -73,6 +74,8 @@ class SparkDatasetConverter(Described):
     _mdstorm_decimals: str | None = None
     #: The data as they were opened when the converter was made, for `repr`; never pickled.
     _mdstorm_known: Any = None
+    #: Shows other processes that the copy is in use; loaders keep it as well.
+    _mdstorm_use: Renewed | None = None
     #: The version of a table.
     _mdstorm_version: int | None = None
     #: The default of the methods' argument `storage_options`.
@@ -416,4 +419,6 @@ class SparkDatasetConverter(Described):
         if self._mdstorm_storage_options is not None:
             keywords.setdefault("storage_options", self._mdstorm_storage_options)
         arguments = ReaderArguments(version=self._mdstorm_version, **named, **keywords)
-        return ReadFiles(self.cache_dir_url, list(self.file_urls), arguments, inputs)
+        return ReadFiles(
+            self.cache_dir_url, list(self.file_urls), arguments, inputs, use=self._mdstorm_use
+        )

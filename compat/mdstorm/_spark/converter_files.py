@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from mdstorm._datasets.decoded_source import with_float_decimals
@@ -12,6 +12,7 @@ from mdstorm._readers import options as reading
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.schema_fields import delivered_name
 from mdstorm._spark.deletion import is_copy
+from mdstorm._spark.renewed import Renewed
 from mdstorm.errors import ArgumentTypeError, DatasetNotFoundError, InvalidArgumentError
 from mdstorm_backend.base import check_integer, choose_among, require
 from mdstorm_backend.datasets import Dataset
@@ -202,6 +203,8 @@ class ReadFiles:
         The columns for a model.
     begins : FirstEpoch or None
         The epoch to begin with; None for the first one.
+    use : Renewed or None
+        Shows other processes that the copy is in use, as long as the loader exists.
     """
 
     cache_dir_url: str | None
@@ -209,6 +212,7 @@ class ReadFiles:
     arguments: ReaderArguments
     inputs: ModelInputs = ModelInputs()
     begins: reading.FirstEpoch | None = None
+    use: Renewed | None = field(default=None, compare=False, repr=False)
 
     @property
     def directory(self) -> str:

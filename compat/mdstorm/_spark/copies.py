@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from mdstorm._datasets.sources import scheme_less
+from mdstorm._spark.kept_copies import CacheKey
 from mdstorm.errors import InvalidArgumentError, MissingDependencyError, UnsupportedURLError
-from mdstorm_backend.base import parse_json
 from mdstorm_backend.format import INDEX_NAME
 from mdstorm_backend.read import map_in_threads
 from mdstorm_backend.spark import is_local, read_conf, why_not_writable
@@ -54,21 +54,20 @@ def find_or_convert(
     df : pyspark.sql.DataFrame
         The frame.
     options : dict
-        All that makes another copy of it, as JSON. The notes of named copies are in ``parent``.
+        All that makes another copy of it, as JSON, and the ``parent`` cache directory.
     convert : callable
         Writes the frame and returns the URL.
     cache_key : str, optional
         Name under which other processes find the copy as well.
     """
-    digest = hashlib.sha256((cache_key or "").encode()).hexdigest()
-    place, note_name = Location.of(options["parent"]), f"_mdstorm_cache_key_{digest[:24]}"
     content, source = identify(df, options)
     with _lock:
-        noted = _read_note(place, note_name, source) if cache_key else None
-        dir_url = noted or _remembered(content, df) or convert()
-        if cache_key and dir_url != noted:
-            note = {"cache_key": cache_key, "directory": dir_url, "source": source}
-            place.write(note_name, [json.dumps(note).encode()])
+        remembered = _remembered(content, df)
+        if cache_key:
+            key = CacheKey(options["parent"], cache_key)
+            dir_url = key.find_or_convert(source, convert, remembered)
+        else:
+            dir_url = remembered or convert()
         _conversions[content] = (dir_url, df if hasattr(df, "_jdf") else None)
         return dir_url
 
@@ -87,24 +86,10 @@ def _remembered(content: str, df: DataFrame) -> str | None:
     Where plans can be compared, they are: hashes may collide.
     """
     dir_url, frame = _conversions.get(content, (None, None))
-    if dir_url is None or not _exists(dir_url):
+    if dir_url is None or not Location.of(dir_url).exists(INDEX_NAME):
         return None
     is_same = frame is None or not hasattr(df, "_jdf") or frame.sameSemantics(df)
     return dir_url if is_same else None
-
-
-def _exists(dir_url: str) -> bool:
-    return Location.of(dir_url).exists(INDEX_NAME)
-
-
-def _read_note(place: Location, name: str, source: str) -> str | None:
-    """Return the copy recorded by another process, if its source is equal and it still exists."""
-    try:
-        note = parse_json(place.read(name))
-        dir_url, noted_source = str(note["directory"]), note["source"]
-    except (FileNotFoundError, KeyError, TypeError, ValueError):
-        return None
-    return dir_url if noted_source == source and _exists(dir_url) else None
 
 
 def identify(df: DataFrame, options: dict[str, Any]) -> tuple[str, str]:

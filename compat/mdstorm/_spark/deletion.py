@@ -6,7 +6,7 @@ import atexit
 import logging
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta, timezone
 
 from mdstorm._petastorm_names import public
@@ -84,6 +84,11 @@ def _delete_doomed() -> None:
 def is_copy(dir_url: str) -> bool:
     """Whether a directory has the name of a converter's copy."""
     return _COPIES.fullmatch(dir_url.rpartition("/")[2]) is not None
+
+
+def copy_names(names: Iterable[str]) -> list[str]:
+    """Return those of `names` that are names of a converter's copies."""
+    return [name for name in names if _COPIES.fullmatch(name)]
 
 
 def unfinished_copies(parent: str) -> list[CachedDataset]:

@@ -15,12 +15,19 @@ from mdstorm._datasets.sources import open_stored
 from mdstorm._petastorm_names import public
 from mdstorm._spark import copies, deletion
 from mdstorm._spark.converter import SparkDatasetConverter
+from mdstorm._spark.renewed import Renewed
 from mdstorm_backend import spark as jobs
 from mdstorm_backend.base import check_flag, check_mapping, check_text, suggests_keywords
 from mdstorm_backend.catalogs import of_table, table_name
 from mdstorm_backend.convert import materialize_staged
 from mdstorm_backend.datasets import Dataset, open_dataset
-from mdstorm_backend.format import become_floats, check_decimals, check_float_dtype, plan_types
+from mdstorm_backend.format import (
+    MARKER_NAME,
+    become_floats,
+    check_decimals,
+    check_float_dtype,
+    plan_types,
+)
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.storage import Location, url_of
 from mdstorm_backend.tables import AsOf
@@ -211,7 +218,10 @@ def make_spark_converter(
     dataset = open_dataset(copies.find_or_convert(df, known_by, convert, cache_key))
     if cache_key if keep is None else keep:
         deletion.keep_after_exit(dataset.url)
-    return _converter(dataset.url, dataset, decimals)
+    converter = _converter(dataset.url, dataset, decimals)
+    converter._mdstorm_use = Renewed(dataset.url, MARKER_NAME)
+    converter._mdstorm_use.renew()
+    return converter
 
 
 @cache

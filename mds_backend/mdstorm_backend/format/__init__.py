@@ -7,7 +7,7 @@ from mdstorm_backend.format.encodings.decode_images import MAX_IMAGE_BYTES, imag
 from mdstorm_backend.format.encodings.numbers import DTYPES
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.format.schema import Column, Schema
-from mdstorm_backend.format.shard_info import parse_size
+from mdstorm_backend.format.shard_info import MARKER_NAME, parse_size
 from mdstorm_backend.format.stored_schema import without_form
 from mdstorm_backend.format.type_plan import (
     become_floats,
@@ -47,6 +47,7 @@ __all__ = [
     "DTYPES",
     "EXTENSIONS",
     "INDEX_NAME",
+    "MARKER_NAME",
     "MAX_IMAGE_BYTES",
     "Batch",
     "Column",

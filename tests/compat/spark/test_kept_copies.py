@@ -1,0 +1,279 @@
+"""Copies under a `cache_key` that many processes ask for, over sources that change."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tests.programs import without_session
+from tests.servers.s3 import BUCKET, S3Server
+
+from mdstorm._spark import kept_copies, renewed
+from mdstorm._spark.kept_copies import CacheKey, list_copies
+from mdstorm._spark.renewed import Renewed
+from mdstorm.spark.spark_dataset_converter import register_delete_dir_handler
+from mdstorm_backend.storage import Location
+
+NAME = "20260102030405-appid-local-1-"
+
+#: Converts a frame of no Spark session under one key, once all processes have started.
+PROGRAM = """
+import json, os, sys, time, uuid
+from pathlib import Path
+from types import SimpleNamespace
+from mdstorm._spark.copies import find_or_convert
+from mdstorm_backend.storage import Location
+
+parent, barrier, count = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+frame = SimpleNamespace(
+    schema=SimpleNamespace(json=lambda: "{}"),
+    select=lambda _: SimpleNamespace(semanticHash=lambda: 1),
+    inputFiles=list,
+)
+
+def convert():
+    url = f"{parent}/20260102030405-appid-local-1-{uuid.uuid4()}"
+    location = Location.of(url)
+    location.make_directory()
+    for name in ("_mdstorm", "part-00000-0123abcd-0.00000.mds", "index.json"):
+        location.write(name, [b"{}"])
+    return url
+
+(barrier / str(os.getpid())).touch()
+while len(list(barrier.iterdir())) < count:
+    time.sleep(0.01)
+print(find_or_convert(frame, {"parent": parent}, convert, "one"))
+"""
+
+
+def write_copy(parent: Path, number: int, *, age: float = 0) -> str:
+    """A finished copy that no process has used for `age` seconds."""
+    location = Location.of(str(parent / f"{NAME}{number}"))
+    location.make_directory()
+    for name in ("_mdstorm", "part-00000-0123abcd-0.00000.mds", "index.json"):
+        location.write(name, [b"{}"])
+    set_age(location.url, age)
+    return location.url
+
+
+def set_age(url: str, age: float) -> None:
+    import time
+
+    for path in Path(url.removeprefix("file://")).iterdir():
+        os.utime(path, (time.time() - age,) * 2)
+
+
+def must_not_convert() -> str:
+    raise AssertionError("there is a copy")
+
+
+def copies_in(parent: Path) -> list[str]:
+    return sorted(path.as_uri() for path in parent.glob(f"{NAME}*"))
+
+
+def test_eight_processes_with_one_key_keep_one_copy(tmp_path: Path) -> None:
+    program, barrier, parent = tmp_path / "program.py", tmp_path / "barrier", tmp_path / "cache"
+    program.write_text(PROGRAM)
+    barrier.mkdir()
+    command = [sys.executable, str(program), parent.as_uri(), str(barrier), "8"]
+    running = [
+        subprocess.Popen(command, env=without_session(), stdout=subprocess.PIPE, text=True)
+        for _ in range(8)
+    ]
+    urls = {process.communicate(timeout=300)[0].strip() for process in running}
+    assert [process.returncode for process in running] == [0] * 8
+    assert urls == set(copies_in(parent))
+    assert len(urls) == 1
+    assert len(list(parent.iterdir())) == 2  # the copy and the note: no claim is left
+
+
+class TestClaims:
+    """`CacheKey.find_or_convert`: who converts, and who waits."""
+
+    def test_one_of_eight_threads_converts(self, tmp_path: Path) -> None:
+        made: list[str] = []
+
+        def convert() -> str:
+            made.append(write_copy(tmp_path, len(made)))
+            return made[-1]
+
+        def find(_: int) -> str:
+            return CacheKey(tmp_path.as_uri(), "one").find_or_convert("source", convert, None)
+
+        with ThreadPoolExecutor(8) as pool:
+            found = set(pool.map(find, range(8)))
+        assert copies_in(tmp_path) == list(found)
+
+    def test_claim_works_on_object_store(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        pytest.importorskip("s3fs")
+        with closing(S3Server()) as server:
+            for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+                monkeypatch.setenv(variable, "any")
+            monkeypatch.setenv("S3_ENDPOINT_URL", server.url)
+            parent = f"s3://{BUCKET}/cache"
+
+            def convert() -> str:
+                location = Location.of(f"{parent}/{NAME}1")
+                for name in ("_mdstorm", "index.json"):
+                    location.write(name, [b"{}"])
+                return location.url
+
+            def find(_: int) -> str:
+                return CacheKey(parent, "one").find_or_convert("source", convert, None)
+
+            with ThreadPoolExecutor(4) as pool:
+                assert set(pool.map(find, range(4))) == {f"{parent}/{NAME}1"}
+            (copy,) = list_copies(parent)
+            assert (copy.key, copy.is_in_use) == ("one", True)
+            server.grow_old(f"cache/{NAME}1/")
+            assert not list_copies(parent)[0].is_in_use
+            Renewed(copy.url, "_mdstorm").renew()
+            assert list_copies(parent)[0].is_in_use
+            assert len(server.objects("cache/")) == 3
+
+    def test_claim_of_dead_process_is_taken_over(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        key = CacheKey(tmp_path.as_uri(), "one")
+        claim = tmp_path / key._claim_name
+        claim.write_text("a process that was killed")
+        pauses: list[float] = []
+
+        def pause(seconds: float) -> None:
+            pauses.append(seconds)
+            if len(pauses) == 3:  # the process is not alive, so the claim is not renewed
+                os.utime(claim, (1e9, 1e9))
+
+        monkeypatch.setattr(kept_copies.time, "sleep", pause)
+        url = key.find_or_convert("source", lambda: write_copy(tmp_path, 1), None)
+        assert url == copies_in(tmp_path)[0]
+        assert len(pauses) == 4  # three while it waited, one for its own claim
+        assert not claim.exists()
+
+    def test_waiting_ends_with_copy_of_other_process(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        key, other = (CacheKey(tmp_path.as_uri(), "one") for _ in range(2))
+        (tmp_path / key._claim_name).write_text("another process")
+        monkeypatch.setattr(
+            kept_copies.time, "sleep", lambda _: other._add(write_copy(tmp_path, 1), "source", None)
+        )
+        assert key.find_or_convert("source", must_not_convert, None) == copies_in(tmp_path)[0]
+        assert "another process converts cache_key='one'" in caplog.text
+        assert (tmp_path / key._claim_name).exists()  # it is the other's
+
+    def test_waiting_for_longest_time_ends_with_conversion(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        key = CacheKey(tmp_path.as_uri(), "one")
+        (tmp_path / key._claim_name).write_text("a process that hangs")
+        monkeypatch.setattr(kept_copies, "_LONGEST_WAIT", -1.0)
+        url = key.find_or_convert("source", lambda: write_copy(tmp_path, 1), None)
+        assert copies_in(tmp_path) == [url]
+
+    def test_second_of_two_conversions_is_removed(self, tmp_path: Path) -> None:
+        key, other = (CacheKey(tmp_path.as_uri(), "one") for _ in range(2))
+
+        def convert() -> str:
+            other._add(write_copy(tmp_path, 1), "source", None)
+            return write_copy(tmp_path, 2)
+
+        url = key.find_or_convert("source", convert, None)
+        assert copies_in(tmp_path) == [url]
+        assert url.endswith("-1")
+
+    def test_failed_conversion_leaves_no_claim(self, tmp_path: Path) -> None:
+        key = CacheKey(tmp_path.as_uri(), "one")
+        with pytest.raises(AssertionError, match="there is a copy"):
+            key.find_or_convert("source", must_not_convert, None)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_parent_that_refuses_claims_is_left_to_conversion(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        key = CacheKey("file:///proc/nothing", "one")
+        with pytest.raises(AssertionError, match="there is a copy"):
+            key.find_or_convert("source", must_not_convert, None)
+        assert "could not write to file:///proc/nothing" in caplog.text
+
+
+class TestReplacedCopies:
+    """Copies under one key, over sources that change."""
+
+    @pytest.fixture
+    def convert(self, tmp_path: Path) -> Callable[[int], str]:
+        """Convert a source, once a day."""
+        key = CacheKey(tmp_path.as_uri(), "daily")
+
+        def convert(day: int) -> str:
+            for url in copies_in(tmp_path):
+                set_age(url, 86_400)
+            return key.find_or_convert(f"day {day}", lambda: write_copy(tmp_path, day), None)
+
+        return convert
+
+    def test_last_two_copies_are_kept(self, tmp_path: Path, convert: Callable[[int], str]) -> None:
+        urls = [convert(day) for day in range(5)]
+        assert copies_in(tmp_path) == urls[3:]
+        assert {copy.key for copy in list_copies(str(tmp_path))} == {"daily"}
+
+    def test_earlier_copy_is_found_if_its_source_is_back(
+        self, convert: Callable[[int], str]
+    ) -> None:
+        first, second = convert(1), convert(2)
+        assert (convert(1), convert(2)) == (first, second)
+
+    def test_copy_in_use_is_kept_until_it_is_not(
+        self, tmp_path: Path, convert: Callable[[int], str]
+    ) -> None:
+        urls = [convert(0), convert(1)]
+        key = CacheKey(tmp_path.as_uri(), "daily")
+        use = Renewed(urls[0], "_mdstorm")
+        renewed.renew_all()
+        urls.append(key.find_or_convert("day 2", lambda: write_copy(tmp_path, 2), None))
+        assert copies_in(tmp_path) == urls
+        assert {copy.key for copy in list_copies(str(tmp_path))} == {"daily"}
+        use.stop()
+        assert (convert(3), copies_in(tmp_path)) == (urls[2][:-1] + "3", copies_in(tmp_path)[-2:])
+
+    @pytest.mark.usefixtures("default_delete_handler")
+    def test_copy_that_cannot_be_removed_stays_known(
+        self,
+        tmp_path: Path,
+        convert: Callable[[int], str],
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        def fail(url: str) -> None:
+            raise PermissionError(url)
+
+        register_delete_dir_handler(fail)
+        urls = [convert(day) for day in range(3)]
+        assert "could not remove the replaced copy" in caplog.text
+        register_delete_dir_handler(None)
+        urls.append(convert(3))
+        assert copies_in(tmp_path) == urls[2:]
+
+
+class TestRenewed:
+    """Files by which a process shows that it is alive."""
+
+    def test_file_is_renewed_while_object_exists(self, tmp_path: Path) -> None:
+        url = write_copy(tmp_path, 1, age=1_000)
+        location = Location.of(url)
+        assert not renewed.is_alive(location, "_mdstorm")
+        use = Renewed(url, "_mdstorm")
+        renewed.renew_all()
+        assert renewed.is_alive(location, "_mdstorm")
+        set_age(url, 1_000)
+        del use
+        renewed.renew_all()
+        assert not renewed.is_alive(location, "_mdstorm")
+
+    def test_missing_file_is_not_written(self, tmp_path: Path) -> None:
+        use = Renewed(tmp_path.as_uri(), "_mdstorm")
+        use.renew()
+        assert list(tmp_path.iterdir()) == []
