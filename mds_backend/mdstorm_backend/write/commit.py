@@ -209,8 +209,8 @@ def write_index(
         raise
     except OSError as error:
         raise errors.WriteError(
-            f"{location.file_url(INDEX_NAME)} could not be written ({error!r}), and without it "
-            "nothing there counts as a dataset. Check the storage, and try again"
+            f"{location.file_url(INDEX_NAME)} could not be written ({error!r}). "
+            f"{directories.outcome_of_failure(location)}; check the storage, and write again"
         ) from error
     if bytes(found) != content:
         raise errors.WriteError(
@@ -219,7 +219,7 @@ def write_index(
             "directory"
         )
     if location.is_local_disk:
-        for name in filter(_TEMPORARY.fullmatch, location.list_matches(f"{INDEX_NAME}.*.tmp")):
+        for name in filter(_TEMPORARY.fullmatch, location.list_matches("*.tmp")):
             location.remove(name)
 
 

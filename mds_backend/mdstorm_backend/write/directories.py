@@ -90,9 +90,20 @@ def file_errors(location: Location, name: str) -> Iterator[None]:
         if isinstance(error, errors.MDStormError) and not isinstance(error, errors.StorageError):
             raise
         raise errors.WriteError(
-            f"{location.file_url(name)} could not be written ({error!r}). No index is written, so "
-            "nothing there counts as a dataset; check the storage, and write again"
+            f"{location.file_url(name)} could not be written ({error!r}). "
+            f"{outcome_of_failure(location)}; check the storage, and write again"
         ) from error
+
+
+def outcome_of_failure(location: Location) -> str:
+    """Describe the dataset of a directory after a write has failed: the index is written last."""
+    no_index = "No index is written, so nothing there counts as a dataset"
+    try:
+        is_dataset = location.exists(INDEX_NAME)
+    except Exception as error:
+        _logger.warning("could not look for %s: %r", location.file_url(INDEX_NAME), error)
+        return f"{no_index} unless one was there before"
+    return "The dataset that was there before is not replaced" if is_dataset else no_index
 
 
 @contextmanager

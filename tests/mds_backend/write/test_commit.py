@@ -12,6 +12,7 @@ import pytest
 from tests.mds_backend import small_datasets
 from tests.mds_backend.small_datasets import array_of, plan, write_dataset, write_numbers
 
+from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.errors import CredentialsError, DatasetExistsError, StorageError, WriteError
 from mdstorm_backend.format.index import Index
 from mdstorm_backend.storage import Location
@@ -139,6 +140,16 @@ def test_removal_takes_everything_that_was_written_even_by_a_killed_process(tmp_
     assert remove_dataset(dataset.location) == []
     assert not directory.exists()
     assert remove_dataset(dataset.location) == []
+
+
+def test_next_index_removes_temporary_files_of_killed_writers(tmp_path: Path) -> None:
+    dataset = write_numbers(tmp_path, 10)
+    before = names(tmp_path)
+    for name in ("index.json", "_mdstorm"):
+        (tmp_path / f"{name}.{'0' * 32}.tmp").write_bytes(b"half")
+    (tmp_path / "_mdstorm.mine.tmp").touch()
+    write_index(dataset.location, dataset.index)
+    assert names(tmp_path) == sorted([*before, "_mdstorm.mine.tmp"])
 
 
 def test_a_removal_that_is_interrupted_leaves_no_dataset(
@@ -283,6 +294,36 @@ def test_a_failure_says_where_and_why(tmp_path: Path, failures: list[Exception])
     for text in (where, "No space left on device", "No index is written"):
         assert text in str(error)
     assert error.__cause__ is full
+
+
+@pytest.mark.parametrize(
+    "write",
+    [store_shards, lambda store: write_index(store.locations[0], Index((), {}))],
+    ids=["shard", "index"],
+)
+def test_failed_write_beside_dataset_names_it_as_kept(
+    write: Any, tmp_path: Path, failures: list[Exception]
+) -> None:
+    dataset = write_numbers(tmp_path, 10)
+    failures.append(OSError(errno.ENOSPC, "No space left on device"))
+    with pytest.raises(WriteError) as caught:
+        write(store_at(tmp_path))
+    assert "The dataset that was there before is not replaced" in str(caught.value)
+    assert "counts as a dataset" not in str(caught.value)
+    assert len(open_dataset(dataset.url).to_table()) == 10
+
+
+def test_failed_look_after_failed_write_keeps_its_cause(
+    failures: list[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: Location, name: str) -> bool:
+        raise StorageError("down as well") if name == "index.json" else FileNotFoundError
+
+    failures.append(OSError("down"))
+    monkeypatch.setattr(Location, "stat", fail)
+    error = failed(store_at("memory://down", retry=0))
+    assert "('down')" in str(error)
+    assert "nothing there counts as a dataset unless one was there before" in str(error)
 
 
 def test_a_failure_is_raised_by_the_next_file_as_well(
