@@ -26,7 +26,7 @@ __all__ = ["main"]
 #: Sub-commands in alphabetical order: the module of each, and its one-line help.
 _COMMANDS = {
     "audit": ("mdstorm_migrate.cli.audit", "Report which features of Petastorm are used where."),
-    "cache": ("mdstorm.cli.cache", "List or clear the local copies of remote shards."),
+    "cache": ("mdstorm.cli.cache", "List or clear cached shards, and copies of DataFrames."),
     "compare": ("mdstorm.cli.compare", "Compare what a program reads before and after migration."),
     "convert": ("mdstorm.cli.datasets", "Convert Parquet files or Petastorm datasets to MDS."),
     "doctor": ("mdstorm.cli.doctor", "Check whether mdstorm can work here."),

@@ -1,14 +1,20 @@
-"""``mdstorm cache``: list and clear the shard cache."""
+"""``mdstorm cache``: list and clear the shard cache, and a converter's copies."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from datetime import datetime, timedelta, timezone
+
 import click
 
-from mdstorm._spark.deletion import unfinished_copies
+from mdstorm._spark.copies import ENVIRONMENT_VARIABLE, checked_directory
+from mdstorm._spark.deletion import delete_dir, unfinished_copies
+from mdstorm._spark.kept_copies import KeptCopy, list_copies
 from mdstorm.cli import Group, examples, format_option, write_json, write_table
 from mdstorm_backend.cache import CachedDataset, cache_root, clear_cached, list_cached
 from mdstorm_backend.display import counted, human_bytes
-from mdstorm_backend.errors import StorageError
+from mdstorm_backend.errors import InvalidArgumentError, StorageError
 from mdstorm_backend.storage import Location, normalize_url
 from mdstorm_backend.write import remove_dataset
 
@@ -33,21 +39,62 @@ _directory_option = click.option(
 )
 
 
+def _parent(ctx: click.Context, parameter: click.Parameter, url: str | None) -> str | None:
+    """Return the URL of a parent cache directory; raise StorageError if it does not exist."""
+    if url is None:
+        return None
+    url = checked_directory(url, "parent cache directory")
+    if Location.of(url).describe() is None:
+        raise StorageError(f"there is nothing at {url}: check the URL", url=url)
+    return url
+
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def _duration(ctx: click.Context, parameter: click.Parameter, text: str) -> timedelta:
+    """Parse a duration such as ``7d``."""
+    match = re.fullmatch(r"(\d+)([smhdw])", text)
+    if match is None:
+        raise click.BadParameter(f"found {text!r}: pass a number and s, m, h, d or w, such as 7d")
+    return timedelta(**{_UNITS[match[2]]: int(match[1])})
+
+
 @click.group(
-    cls=Group, epilog=examples("mdstorm cache ls", "mdstorm cache clear s3://bucket/events")
+    cls=Group,
+    epilog=examples(
+        "mdstorm cache ls",
+        "mdstorm cache clear s3://bucket/events",
+        "mdstorm cache ls --parent s3://bucket/copies",
+        "mdstorm cache rm --parent s3://bucket/copies --unused --older-than 7d",
+    ),
 )
 def cache() -> None:
-    """List or clear the local copies of remote shards."""
+    """List or clear the local copies of remote shards, and the copies of DataFrames."""
 
 
-@cache.command(epilog=examples("mdstorm cache ls --format json"))
+@cache.command(
+    epilog=examples(
+        "mdstorm cache ls --format json", "mdstorm cache ls --parent s3://bucket/copies"
+    )
+)
 @_directory_option
+@click.option(
+    "--parent",
+    metavar="URL",
+    callback=_parent,
+    help="List the finished copies of DataFrames below a converter's parent cache directory.",
+)
 @format_option
-def ls(directory: str, format_: str) -> None:
+def ls(directory: str, parent: str | None, format_: str) -> None:
     """List the datasets with cached shards, least recently used first.
 
-    Unfinished copies of DataFrames, left behind by killed jobs, are listed last.
+    Unfinished copies of DataFrames, left behind by killed jobs, are listed last. With --parent, the
+    finished copies are listed instead, with their keys, and whether a process uses them.
     """
+    if parent is not None:
+        _list_copies(parent, format_)
+        return
     found = [*list_cached(directory), *unfinished_copies(directory)]
     if format_ == "json":
         write_json([_to_json(one) for one in found])
@@ -90,6 +137,88 @@ def clear(url: str | None, directory: str, yes: bool) -> None:
         remove_dataset(Location.of(copy.directory))
         removed += copy.bytes
     click.echo(f"removed {human_bytes(removed)}")
+
+
+def _list_copies(parent: str, format_: str) -> None:
+    found = list_copies(parent)
+    if format_ == "json":
+        write_json([_copy_to_json(copy) for copy in found])
+        return
+    names = ["key", "shards", "bytes", "converted", "last use", "in use", "copy"]
+    rows = [
+        (
+            copy.key or "",
+            f"{copy.shards:,}",
+            human_bytes(copy.bytes),
+            *(f"{when.astimezone():%Y-%m-%d %H:%M}" for when in (copy.converted, copy.last_use)),
+            "yes" if copy.is_in_use else "no",
+            copy.url,
+        )
+        for copy in found
+    ]
+    write_table(parent, names, rows, numbers=("shards", "bytes"))
+    click.echo(_copies_size(found))
+
+
+@cache.command(
+    epilog=examples("mdstorm cache rm --parent s3://bucket/copies --unused --older-than 7d")
+)
+@click.option(
+    "--parent",
+    metavar="URL",
+    required=True,
+    envvar=ENVIRONMENT_VARIABLE,
+    show_envvar=True,
+    callback=_parent,
+    help="The converter's parent cache directory.",
+)
+@click.option("--unused", is_flag=True, help="Remove the copies that no process uses.")
+@click.option(
+    "--older-than",
+    metavar="DURATION",
+    default="0s",
+    callback=_duration,
+    help="Only copies that nobody has used for this long, such as 12h, 7d or 2w.",
+)
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+def rm(parent: str, unused: bool, older_than: timedelta, yes: bool) -> None:
+    """Remove the copies of DataFrames that no process uses, also those with a cache_key.
+
+    A copy counts as used for five minutes after its last process has ended. Only files that mdstorm
+    wrote are removed.
+    """
+    if not unused:
+        raise InvalidArgumentError("pass --unused to remove the copies that no process uses")
+    now = datetime.now(timezone.utc)
+    found = [
+        copy
+        for copy in list_copies(parent)
+        if not copy.is_in_use and now - copy.last_use >= older_than
+    ]
+    if not found:
+        click.echo("no copy is unused for that long", err=True)
+        return
+    if not yes:
+        click.confirm(f"Remove {_copies_size(found)}?", abort=True, err=True)
+    left = {copy.url for copy in list_copies(parent) if copy.is_in_use}  # since the question
+    found = [copy for copy in found if copy.url not in left]
+    for copy in found:
+        delete_dir(copy.url)
+    click.echo(f"removed {_copies_size(found)}")
+
+
+def _copies_size(found: Sequence[KeptCopy]) -> str:
+    names = "1 copy" if len(found) == 1 else f"{len(found):,} copies"
+    return f"{names}, {human_bytes(sum(copy.bytes for copy in found))}"
+
+
+def _copy_to_json(copy: KeptCopy) -> dict[str, object]:
+    return {
+        **vars(copy),
+        "converted": copy.converted.isoformat(),
+        "last_use": copy.last_use.isoformat(),
+        "is_in_use": copy.is_in_use,
+    }
 
 
 def _size(found: list[CachedDataset]) -> str:

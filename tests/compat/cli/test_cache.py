@@ -2,9 +2,12 @@ import json
 from pathlib import Path
 
 import pytest
+from click.testing import Result
 from tests.compat.cli.conftest import run
+from tests.compat.spark.kept import NAME, set_age, write_copy
 from tests.mds_backend.small_datasets import write_numbers
 
+from mdstorm._spark.kept_copies import CacheKey, list_copies
 from mdstorm_backend.datasets.dataset import open_dataset
 
 
@@ -70,3 +73,88 @@ def test_one_dataset_is_cleared(cached: list[str]) -> None:
 def test_nothing_to_clear_is_no_error(tmp_path: Path) -> None:
     result = run("cache", "clear", "--directory", tmp_path)
     assert (result.exit_code, result.stderr) == (0, "nothing is cached\n")
+
+
+class TestCopies:
+    """``--parent``: copies of DataFrames."""
+
+    @pytest.fixture
+    def copies(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        """URLs of copies: last used 30 and 8 days ago, the second one with a key, and just now."""
+        monkeypatch.setenv("COLUMNS", "400")
+        key = CacheKey(tmp_path.as_uri(), "daily")
+        urls = [write_copy(tmp_path, number) for number in range(3)]
+        for url, days in zip(urls, (30, 8, 0), strict=True):
+            set_age(url, days * 86_400)
+        key._add(urls[1], "source", None)
+        write_copy(tmp_path / "elsewhere", 1)
+        (tmp_path / "notes.txt").touch()
+        return urls
+
+    def remove(self, tmp_path: Path, *options: str, **arguments: str) -> Result:
+        command = ("cache", "rm", "--parent", tmp_path.as_uri(), "--unused", *options)
+        return run(*command, **arguments)
+
+    def test_copies_are_listed_with_keys_and_use(self, copies: list[str], tmp_path: Path) -> None:
+        parent = tmp_path.as_uri()
+        found = json.loads(run("cache", "ls", "--parent", parent, "--format", "json").stdout)
+        assert [one["url"] for one in found] == copies
+        assert [one["key"] for one in found] == [None, "daily", None]
+        assert [one["is_in_use"] for one in found] == [False, False, True]
+        assert [(one["shards"], one["bytes"]) for one in found] == [(1, 6)] * 3
+        assert found[0]["converted"] == found[0]["last_use"] < found[1]["last_use"]
+        table = run("cache", "ls", "--parent", parent).stdout
+        assert [line.split()[-2] for line in table.splitlines() if NAME in line] == [
+            "no", "no", "yes",
+        ]  # fmt: skip
+        assert table.splitlines()[-1] == "3 copies, 18 B"
+
+    def test_unused_copies_of_that_age_are_removed(self, copies: list[str], tmp_path: Path) -> None:
+        result = self.remove(tmp_path, "--older-than", "2w", "--yes")
+        assert (result.exit_code, result.stdout) == (0, "removed 1 copy, 6 B\n")
+        assert [one.url for one in list_copies(str(tmp_path))] == copies[1:]
+        assert self.remove(tmp_path, "--yes").stdout == "removed 1 copy, 6 B\n"
+        assert [one.url for one in list_copies(str(tmp_path))] == copies[2:]
+        nothing = self.remove(tmp_path, "--yes")
+        assert (nothing.exit_code, nothing.stdout) == (0, "")
+        assert "no copy is unused" in nothing.stderr
+        assert (tmp_path / "elsewhere" / f"{NAME}1" / "index.json").exists()
+
+    def test_removal_asks_before(
+        self, copies: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        refused = self.remove(tmp_path, input="n\n")
+        assert refused.exit_code == 1
+        assert "Remove 2 copies, 12 B?" in refused.stderr
+        assert len(list_copies(str(tmp_path))) == 3
+        monkeypatch.setenv("MDSTORM_PARENT_CACHE_DIR_URL", tmp_path.as_uri())
+        assert run("cache", "rm", "--unused", input="y\n").exit_code == 0
+        assert [one.url for one in list_copies(str(tmp_path))] == copies[2:]
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (["--older-than", "7d"], "pass --unused"),
+            (["--unused", "--older-than", "week"], "such as 7d"),
+        ],
+    )
+    def test_unclear_removal_is_refused(
+        self, copies: list[str], tmp_path: Path, options: list[str], message: str
+    ) -> None:
+        refused = run("cache", "rm", "--parent", tmp_path.as_uri(), *options, "--yes")
+        assert refused.exit_code == 2
+        assert message in refused.stderr
+        assert len(list_copies(str(tmp_path))) == 3
+
+    @pytest.mark.parametrize("command", [["ls"], ["rm", "--unused"]])
+    def test_missing_parent_is_an_error(self, tmp_path: Path, command: list[str]) -> None:
+        refused = run("cache", *command, "--parent", f"{tmp_path.as_uri()}/nothing")
+        assert refused.exit_code == 3
+        assert f"there is nothing at {tmp_path.as_uri()}/nothing" in refused.stderr
+
+    def test_damaged_note_is_logged(
+        self, copies: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        (tmp_path / "_mdstorm_cache_key_0").write_text("[]")
+        assert [copy.key for copy in list_copies(str(tmp_path))] == [None, "daily", None]
+        assert "_mdstorm_cache_key_0 cannot be read" in caplog.text

@@ -1,11 +1,16 @@
 """`cache_key`: copies that other processes find."""
 
+import gc
+import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.compat.spark.kept import set_age
 from tests.programs import SESSION, run_program
 
+from mdstorm._spark.kept_copies import list_copies
+from mdstorm._spark.renewed import renew_all
 from mdstorm.spark import make_spark_converter
 from mdstorm_backend.datasets.dataset import open_dataset
 
@@ -13,6 +18,8 @@ IN_ANOTHER_PROCESS = (
     SESSION
     + """
 import sys
+from mdstorm._spark.kept_copies import list_copies
+from mdstorm._spark.renewed import renew_all
 from mdstorm.spark import make_spark_converter
 
 df = builder.getOrCreate().read.csv(sys.argv[2], "x int").where("x > 1")
@@ -80,6 +87,33 @@ def test_a_copy_may_get_a_name_later_under_which_no_plan_counts(
     named = make_spark_converter(spark.range(5), cache_key="rows")
     found = make_spark_converter(spark.range(6), cache_key="rows")
     assert first.cache_dir_url == named.cache_dir_url == found.cache_dir_url
+
+
+def test_converter_its_loaders_and_pickles_keep_copy_in_use(spark: Any, cache_dir: Path) -> None:
+    converter = make_spark_converter(spark.range(5), cache_key="rows")
+    url = converter.cache_dir_url
+    assert url is not None
+
+    def is_in_use() -> bool:
+        set_age(url, 1_000)
+        renew_all()
+        (copy,) = list_copies(cache_dir.as_uri())
+        return copy.is_in_use
+
+    assert is_in_use()
+    pickled, loader = pickle.dumps(converter), converter.make_torch_dataloader(num_epochs=1)
+    del converter
+    assert is_in_use()
+    del loader
+    gc.collect()
+    assert not is_in_use()
+    again = pickle.loads(pickled)  # noqa: S301 - ours
+    assert is_in_use()
+    assert len(again) == 5
+    del again
+    assert not is_in_use()
+    assert make_spark_converter(spark.range(5), cache_key="rows").cache_dir_url == url
+    assert list_copies(cache_dir.as_uri())[0].is_in_use
 
 
 @pytest.mark.parametrize("content", ["", '{"directory": "file:///nowhere"}', None])

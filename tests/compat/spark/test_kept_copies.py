@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.compat.spark.kept import NAME, set_age, write_copy
 from tests.programs import without_session
 from tests.servers.s3 import BUCKET, S3Server
 
@@ -17,8 +18,6 @@ from mdstorm._spark.kept_copies import CacheKey, list_copies
 from mdstorm._spark.renewed import Renewed
 from mdstorm.spark.spark_dataset_converter import register_delete_dir_handler
 from mdstorm_backend.storage import Location
-
-NAME = "20260102030405-appid-local-1-"
 
 #: Converts a frame of no Spark session under one key, once all processes have started.
 PROGRAM = """
@@ -48,23 +47,6 @@ while len(list(barrier.iterdir())) < count:
     time.sleep(0.01)
 print(find_or_convert(frame, {"parent": parent}, convert, "one"))
 """
-
-
-def write_copy(parent: Path, number: int, *, age: float = 0) -> str:
-    """A finished copy that no process has used for `age` seconds."""
-    location = Location.of(str(parent / f"{NAME}{number}"))
-    location.make_directory()
-    for name in ("_mdstorm", "part-00000-0123abcd-0.00000.mds", "index.json"):
-        location.write(name, [b"{}"])
-    set_age(location.url, age)
-    return location.url
-
-
-def set_age(url: str, age: float) -> None:
-    import time
-
-    for path in Path(url.removeprefix("file://")).iterdir():
-        os.utime(path, (time.time() - age,) * 2)
 
 
 def must_not_convert() -> str:
@@ -262,7 +244,8 @@ class TestRenewed:
     """Files by which a process shows that it is alive."""
 
     def test_file_is_renewed_while_object_exists(self, tmp_path: Path) -> None:
-        url = write_copy(tmp_path, 1, age=1_000)
+        url = write_copy(tmp_path, 1)
+        set_age(url, 1_000)
         location = Location.of(url)
         assert not renewed.is_alive(location, "_mdstorm")
         use = Renewed(url, "_mdstorm")
