@@ -38,7 +38,8 @@ _ROWS_PER_SHARD = 5
 class LocalDiskCache(CacheBase):
     """A cache that keeps each value in a file of a local directory, shared by processes.
 
-    Values are pickled. A file that is damaged, or belongs to another user, counts as missing.
+    Values are pickled. A file that is damaged, or belongs to another user, counts as missing. If
+    the disk is full or read-only, a warning is issued once, and no more values are stored.
 
     Parameters
     ----------
@@ -83,6 +84,7 @@ class LocalDiskCache(CacheBase):
         self._mdstorm_limit = int(size_limit_bytes)
         self._mdstorm_removes = cleanup
         self._mdstorm_policy = eviction_policy
+        self._mdstorm_can_store = True
 
     def get(self, key: str, fill_cache_func: Callable[[], Any]) -> Any:
         """Return the value of a key; if there is none, call the function and keep its result."""
@@ -90,7 +92,7 @@ class LocalDiskCache(CacheBase):
         found = self._mdstorm_read(path)
         if found is None:
             found = (fill_cache_func(),)
-            self._mdstorm_write(path, found)
+            self._mdstorm_store(path, found)
         return found[0]
 
     def cleanup(self) -> None:
@@ -127,6 +129,20 @@ class LocalDiskCache(CacheBase):
                 os.utime(path)
         value: tuple[Any] = pickle.loads(content[start:])  # noqa: S301  # this user's own file
         return value
+
+    def _mdstorm_store(self, path: Path, value: tuple[Any]) -> None:
+        """Store a value, unless the disk has failed before."""
+        if not self._mdstorm_can_store:
+            return
+        try:
+            self._mdstorm_write(path, value)
+        except OSError as error:
+            self._mdstorm_can_store = False
+            warn_user(
+                f"the cache in {self._mdstorm_directory} cannot store values ({error}). They are "
+                "read again in each epoch: free space there, or choose another cache_location or a "
+                "smaller cache_size_limit"
+            )
 
     def _mdstorm_write(self, path: Path, value: tuple[Any]) -> None:
         """Store a value if there is room for it or room can be made."""

@@ -102,6 +102,8 @@ def read_metadata(location: Location) -> pq.FileMetaData | None:
             content = location.read(name)
         except (FileNotFoundError, NotADirectoryError):
             continue
+        except IsADirectoryError as error:
+            raise _damaged(location.file_url(name)) from error
         try:
             return pq.read_metadata(pa.BufferReader(pa.py_buffer(content)))
         except (pa.ArrowException, OSError) as error:
@@ -169,8 +171,8 @@ def write_beside(location: Location, name: str, content: bytes) -> None:
 def _damaged(url: str) -> errors.CorruptDatasetError:
     return errors.CorruptDatasetError(
         f"{url} was truncated, or is not a Parquet file: its writer was probably interrupted. The "
-        "rows beside it are not affected. Write it again with generate_petastorm_metadata(spark, "
-        "url, 'package.module.MySchema'), or with an empty block: with "
+        "rows beside it are not affected. Remove it, and write it again with "
+        "generate_petastorm_metadata(spark, url, 'package.module.MySchema'), or with an empty block: with "
         "materialize_dataset(spark, url, MySchema): pass",
         url=url,
     )

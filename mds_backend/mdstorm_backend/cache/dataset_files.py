@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from collections.abc import Iterable
@@ -185,7 +186,9 @@ class DirectFiles:
             content = self.location.read(file.basename)
             download.check_content(file, content, hash_name, url)
             self._check_not_rewritten(file)
-        except download.ABSENT as error:
+        except OSError as error:
+            if not isinstance(error, download.ABSENT) and error.errno != errno.ELOOP:
+                raise
             raise download.missing(url, error) from error
         self._checked.add(file.basename)
         return content

@@ -8,6 +8,7 @@ time is the time of the shard's last use. The ledger counts the bytes of all sha
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -351,6 +352,8 @@ class CacheDirectory:
 
 _RECORD_SUFFIX = ".shard"
 _VERSION = 1
+#: Nothing there, a file in the place of its directory, or a link to itself.
+_NO_FILE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 
 
 @dataclass(frozen=True)
@@ -371,8 +374,10 @@ class FileIdentity:
         """Return the identity of the file at `path`; None if there is none."""
         try:
             return cls.of(os.stat(path))
-        except (FileNotFoundError, NotADirectoryError):
-            return None
+        except OSError as error:
+            if error.errno in _NO_FILE:
+                return None
+            raise
 
 
 @dataclass(frozen=True)

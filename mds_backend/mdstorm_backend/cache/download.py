@@ -95,10 +95,12 @@ ABSENT = (FileNotFoundError, IsADirectoryError)
 
 
 def missing(url: str, error: OSError) -> errors.DatasetNotFoundError:
-    """Return the error for a file that is missing, or is a directory."""
+    """Return the error for a file that is missing, or is a directory or a link to itself."""
     found = f"shard {url} is gone, but the index lists it"
     if isinstance(error, IsADirectoryError):
         found = f"shard {url} is a directory, not a file"
+    elif error.errno == errno.ELOOP:
+        found = f"shard {url} is a link to itself"
     return errors.DatasetNotFoundError(f"{found}. Restore it, or write the dataset again", url=url)
 
 

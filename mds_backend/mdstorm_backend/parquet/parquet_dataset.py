@@ -136,7 +136,11 @@ class ParquetDataset(SampleDataset):
         location = self.table_location or self.location
         for name in ("_common_metadata", "_metadata"):
             with suppress(*location.absences):
-                content = pa.py_buffer(location.read(name))
+                try:
+                    content = pa.py_buffer(location.read(name))
+                except IsADirectoryError as error:
+                    url = location.file_url(name)
+                    raise CorruptDatasetError(f"{url} is a directory", url=url) from error
                 return footers.parsed(content, location.file_url(name)).metadata or {}
         return {}
 

@@ -1,5 +1,6 @@
 """``cache_type='local-disk'``, and the cache behind it."""
 
+import errno
 import os
 import tempfile
 from pathlib import Path
@@ -171,6 +172,22 @@ class TestLocalDiskCache:
         assert not left.parent.exists()
         monkeypatch.setattr(os, "replace", lambda *_: os.remove("gone"))  # by another process
         assert cache.get("d", lambda: 1) == 1
+
+    def test_full_disk_warns_once_and_values_are_computed(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(descriptor: int, mode: str) -> Any:
+            os.close(descriptor)
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        cache = LocalDiskCache(str(tmp_path / "c"), 5 << 10, 1)
+        assert cache.get("kept", lambda: 1) == 1
+        monkeypatch.setattr(os, "fdopen", fail)
+        with pytest.warns(UserWarning, match="No space left on device") as caught:
+            assert [cache.get(key, lambda: 2) for key in ("a", "b", "a", "kept")] == [2, 2, 2, 1]
+        (warning,) = caught
+        assert f"the cache in {tmp_path}/c cannot store" in str(warning.message)
+        assert len(list((tmp_path / "c").iterdir())) == 1
 
     def test_what_is_larger_than_the_limit_is_not_kept(self, tmp_path: Path) -> None:
         cache = LocalDiskCache(str(tmp_path), 5 << 10, 1)

@@ -14,6 +14,7 @@ from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm import convert
 from mdstorm.errors import (
+    CorruptDatasetError,
     InvalidArgumentError,
     MissingAttributeError,
     UnsupportedArgumentError,
@@ -24,6 +25,7 @@ from mdstorm.reader import Reader, make_batch_reader, make_reader
 from mdstorm.spark import make_spark_converter
 from mdstorm_backend.cache import CacheOptions
 from mdstorm_backend.datasets import Dataset, open_dataset
+from mdstorm_backend.parquet import open_parquet
 
 
 @pytest.fixture
@@ -177,3 +179,16 @@ def test_another_file_system(directory: Path) -> None:
     with make_batch_reader("memory://read-dataset") as reader:
         assert pq.read_table(reader.dataset.files[0], filesystem=reader.dataset.fs).num_rows == 10
     memory.rm("/read-dataset", recursive=True)
+
+
+@pytest.mark.parametrize("make", [make_batch_reader, make_reader])
+@pytest.mark.parametrize("name", ["_common_metadata", "_metadata"])
+def test_metadata_file_that_is_a_directory_is_reported_as_damaged(
+    make: Any, name: str, tmp_path: Path
+) -> None:
+    url = write_parquet(tmp_path, {"a": range(3)})
+    (tmp_path / name).mkdir()
+    with pytest.raises(CorruptDatasetError, match=rf"{url}/{name} was truncated, .*Remove it"):
+        make(url)
+    with pytest.raises(CorruptDatasetError, match=f"{url}/{name} is a directory"):
+        _ = open_parquet(url).common_metadata

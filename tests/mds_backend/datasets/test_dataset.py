@@ -70,6 +70,21 @@ def test_what_is_missing_is_reported_with_its_url(numbers: Dataset, tmp_path: Pa
     assert e.value.url == f"file://{gone}"
 
 
+@pytest.mark.parametrize(
+    ("compression", "what"), [(None, "is a link to itself"), ("zstd", "is gone")]
+)
+def test_shard_that_links_to_itself_is_reported_with_its_url(
+    compression: str | None, what: str, tmp_path: Path
+) -> None:
+    dataset = write_numbers(tmp_path, 10, compression=compression)
+    shard = tmp_path / dataset.index.shards[0].stored.basename
+    shard.unlink()
+    shard.symlink_to(shard.name)
+    with pytest.raises(DatasetNotFoundError, match=what) as e:
+        open_dataset(dataset.url).to_table()
+    assert e.value.url == f"file://{shard}"
+
+
 def test_a_sample_is_found_by_its_number(dataset: Dataset) -> None:
     assert list(dataset[0]) == list(FIELDS)
     for name, expected in ROWS.items():
