@@ -172,8 +172,8 @@ def _damaged(url: str) -> errors.CorruptDatasetError:
     return errors.CorruptDatasetError(
         f"{url} was truncated, or is not a Parquet file: its writer was probably interrupted. The "
         "rows beside it are not affected. Remove it, and write it again with "
-        "generate_petastorm_metadata(spark, url, 'package.module.MySchema'), or with an empty block: with "
-        "materialize_dataset(spark, url, MySchema): pass",
+        "generate_petastorm_metadata(spark, url, 'package.module.MySchema'), or with an empty "
+        "block: with materialize_dataset(spark, url, MySchema): pass",
         url=url,
     )
 
