@@ -313,10 +313,10 @@ def _of_rank(
         if options.drops_rows
         else "batches are row groups, of which ranks have different numbers"
     )
-    here = f"rank {order.world.rank} of {order.world_size}"
+    rank, size = order.world.rank, order.world_size
     raise StateMismatchError(
         f"the state was taken by rank {there[0]} of {there[1]} with batch_size={batch_size}, and "
-        f"this is {here} with batch_size={batching.batch_size}. "
+        f"this is rank {rank} of {size} with batch_size={batching.batch_size}. "
         f"Since {reason}, a state says nothing about others: save the state of each rank, and load "
         "it on the same rank of as many ranks, with the same batch_size"
     )
