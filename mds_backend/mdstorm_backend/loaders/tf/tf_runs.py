@@ -82,6 +82,8 @@ class TFRun:
         self.is_over = False
         self.num_read = 0
         self._blocks: deque[_Read] = deque(maxlen=_BLOCKS_KEPT)
+        #: The batch for which `request` was called last.
+        self._requested = 0
 
     def record(self, segment: Segment, block: Block) -> None:
         """Record that a block was read."""
@@ -97,15 +99,23 @@ class TFRun:
 
         It has to be called for the first two batches, and where an epoch begins.
         """
-        assert self.current is not None
-        blocks, num_read = list(self._blocks), self.num_read
-        latest = min(number, num_read)
-        for first, segment, offsets in blocks:
-            if first < latest < first + len(offsets):
-                self.current.stand(segment, offsets[latest - first])
+        self._requested = number
+        latest = self.reach()
         if number == 1 or not latest:
             return 1
-        return max(self._following_epoch(blocks, latest) - number, 1)
+        return max(self._following_epoch(list(self._blocks), latest) - number, 1)
+
+    def reach(self) -> int:
+        """Let the pass stand at the batch that was requested last, and return its number.
+
+        A batch may be requested before it is read: until then, that is the last one read.
+        """
+        assert self.current is not None
+        latest = min(self._requested, self.num_read)
+        for first, segment, offsets in list(self._blocks):
+            if first < latest < first + len(offsets):
+                self.current.stand(segment, offsets[latest - first])
+        return latest
 
     def _following_epoch(self, blocks: list[_Read], latest: int) -> int:
         """Return the first batch after `latest` with another epoch, or that was not read yet."""
@@ -245,6 +255,7 @@ class TFRuns:
             self.end(run)
         finally:
             if run.current is not None:
+                run.reach()
                 run.current.leave()
             del self._open[number]
 
@@ -255,6 +266,8 @@ class TFRuns:
             run = self._announced.popleft()()
         if run is None or run.current is not None:
             run = TFRun()
+        for under_way in self._open.values():
+            under_way.reach()
         self._run = run
         run.current = self.loader.next_pass()
         self._check_claim()

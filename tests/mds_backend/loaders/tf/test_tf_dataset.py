@@ -21,8 +21,8 @@ from tests.mds_backend.small_datasets import array_of, write_dataset, write_numb
 from mdstorm_backend import Dataset, ElasticOrder, ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.errors import StateMismatchError
-from mdstorm_backend.loaders import ReaderOptions
-from mdstorm_backend.loaders.tf import ColumnSpec, make_tf_dataset, tf_batches
+from mdstorm_backend.loaders import Batching, ReaderOptions, Schedule
+from mdstorm_backend.loaders.tf import ColumnSpec, make_tf_dataset, tf_batches, tf_runs
 from mdstorm_backend.loaders.tf.tf_runs import INFINITE
 
 ROWS, SHARDS = 100, 10
@@ -416,6 +416,21 @@ def test_round_across_epochs_continues_after_the_epoch_it_reached(
     dataset = make_tf_dataset(lambda: read, batch_size=BATCH, prefetch=prefetch)
     for batches in (12, 13, 26, 30, 1, 5):
         assert column(dataset.take(batches)) == taken(torch, batches)
+
+
+def test_batch_requested_before_it_is_read_counts_its_epoch(numbers: Dataset) -> None:
+    read = ReaderOptions(numbers, ORDERS["exact"], num_epochs=None)
+    runs = tf_runs.TFRuns(Schedule(read), Batching(BATCH))
+    iteration = runs.iterations()
+    number = next(iteration)
+    first_of_second_epoch = len(numbers) // BATCH + 1
+    requests = runs.requests(number)
+    assert list(islice(requests, first_of_second_epoch)) == [1] * first_of_second_epoch
+    blocks: Any = (block for _, found in runs.segments(number, 1) for block in found)
+    list(islice(blocks, first_of_second_epoch))
+    blocks.close()
+    iteration.close()  # type: ignore[attr-defined]
+    assert runs.loader.schedule.next_epoch == 2
 
 
 @pytest.mark.parametrize("num_epochs", [1, None])
