@@ -128,6 +128,17 @@ def test_the_place_is_that_of_the_iteration_advanced_last(numbers: Dataset, orde
     second.close()
 
 
+@in_either_order
+def test_state_before_last_batch_resumes_with_that_batch(numbers: Dataset, order: str) -> None:
+    loader, other = loader_of(numbers, order), loader_of(numbers, order)
+    batches = read_by(loader)
+    *_, last = islice(batches, 3)
+    other.load_state_dict(loader.state_dict(before_last=True))
+    assert next(iter(list(read_by(other)))) == last
+    other.load_state_dict(loader.state_dict())
+    assert list(read_by(other)) == list(batches)
+
+
 def test_epochs_whose_rows_are_all_left_out_count_as_well(numbers: Dataset) -> None:
     # Two batches end with the third epoch; the fourth has fewer rows than a batch.
     loader = loader_of(numbers, batch_size=30, num_epochs=4, drop_last=True)
