@@ -94,6 +94,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "spark.spark_dataset_converter._materialize_df",
         "spark.spark_dataset_converter._wait_file_available",
     ),
+    "modules-of-older-versions": ("compat", "gcsfs_helpers", "shuffle_options"),
     "tools-and-benchmarks": ("benchmark", "etl.metadata_util", "tools"),
     "tests-and-their-helpers": ("generator", "test_util", "tests"),
 }

@@ -24,12 +24,15 @@ _SECTIONS = {
         "*.TSVReader *.TSVWriter *.XSVReader *.XSVWriter"
     ),
     "shared-memory-and-process-groups": (
-        "*.BARRIER_FILELOCK *.CACHE_FILELOCK *.RESUME *.SHM_TO_CLEAN *.maybe_init_dist base.shared"
+        "*.BARRIER *.BARRIER_FILELOCK *.CACHE_FILELOCK *.CACHE_USAGE *.EPOCH_DATA *.EPOCH_SHAPE "
+        "*.LOCALS *.NEXT_EPOCH *.RESUME *.SHARD_ACCESS_TIMES *.SHARD_STATES *.SHM_TO_CLEAN "
+        "*.maybe_init_dist base.shared"
     ),
     "readers-of-single-shards": (
         "base.format.base *.FileInfo *.MDSReader *.Reader *.reader_from_json"
     ),
     "registries-and-batching": "base.batching base.registry_utils",
+    "steps-of-an-order": "*.algos *.divide_spans",
     "storages": (
         "*.DOWNLOADER_MAPPINGS *.UPLOADERS *.AlipanDownloader *.AlipanUploader *.HFDownloader "
         "*.HFUploader *.OCIDownloader *.OCIUploader *.SFTPDownloader *.SFTPUploader"

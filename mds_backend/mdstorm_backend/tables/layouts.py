@@ -84,6 +84,9 @@ def check_layout(location: Location, names: Sequence[str]) -> None:
         for kind, pattern in _KINDS.items():
             if match := pattern.fullmatch(name):
                 raise _not_plain(location.url, kind, _directory(location, match))
+    # Without a commit, .hoodie has no files. Object stores have no empty directories.
+    if location.is_in_file_tree and is_hudi(location):
+        raise _not_plain(location.url, "hudi", location.url)
     if marked:
         _check_markers(location, names)
 

@@ -100,6 +100,15 @@ def test_a_star_imports_the_public_names_which_are_those_of_the_engine() -> None
             ("streaming.base.converters", "SPARK_TO_MDS"),
         ),
         ("streaming.base.distributed", "maybe_init_dist"),
+        *(
+            ("streaming.base.constant", name)
+            for name in (
+                "BARRIER CACHE_USAGE EPOCH_DATA EPOCH_SHAPE LOCALS NEXT_EPOCH SHARD_ACCESS_TIMES "
+                "SHARD_STATES"
+            ).split()
+        ),
+        *((f"streaming.base.{module}", "algos") for module in ("shuffle", "partition")),
+        ("streaming.base.shuffle.py1s", "divide_spans"),
         *((f"streaming.base.format.mds{module}", "MDSReader") for module in ("", ".reader")),
         *(("streaming.base.format", "reader_from_json"), ("streaming.base.storage", "OCIUploader")),
         ("streaming.base.storage.download", "HFDownloader"),

@@ -44,6 +44,14 @@ def test_tables_of_hudi_are_refused_with_the_way_out(tmp_path: Path, inside: str
         inspect(str(tmp_path / inside))
 
 
+def test_table_of_hudi_without_commits_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "table", "x=1/a.parquet")
+    (tmp_path / "table" / ".hoodie").mkdir()
+    for part in ("table", "table/x=1"):
+        with pytest.raises(UnsupportedTableError, match="/table is a table of Hudi"):
+            open_parquet(str(tmp_path / part))
+
+
 @pytest.mark.parametrize(
     ("kind", "mark", "file"),
     [
