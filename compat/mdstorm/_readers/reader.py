@@ -156,6 +156,16 @@ class Reader(Described, OwnContext):
     def __iter__(self) -> Reader:
         return self
 
+    def __bool__(self) -> bool:
+        return True
+
+    def __len__(self) -> int:
+        """Raise ArgumentTypeError: torch.utils.data.DataLoader asks first for the length."""
+        raise errors.ArgumentTypeError(
+            "a Reader has no len(). If torch.utils.data.DataLoader was created over it, create "
+            "mdstorm.pytorch.DataLoader(reader, batch_size=…) instead"
+        )
+
     def __next__(self) -> Row:
         with self._mdstorm_lock:
             self._mdstorm_check_running()

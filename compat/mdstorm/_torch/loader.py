@@ -22,7 +22,7 @@ import torch
 from mdstorm._readers.arguments import check_reader, rows_of_batch
 from mdstorm._readers.reader import Reader, ReaderPasses, can_pass_over, deliver
 from mdstorm._torch import columns as torch_columns
-from mdstorm.errors import StateMismatchError, UnsupportedArgumentError
+from mdstorm.errors import ArgumentTypeError, StateMismatchError, UnsupportedArgumentError
 from mdstorm.reader_impl import shuffling_buffer as row_buffers
 from mdstorm_backend import loaders
 from mdstorm_backend.base import OwnContext, PassThreads, check_integer
@@ -51,6 +51,16 @@ class LoaderBase:
         #: None before the first pass, True within one.
         self._in_iter: bool | None = None
         self._error: Exception | None = None
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __len__(self) -> int:
+        """Raise ArgumentTypeError: torch.utils.data.DataLoader asks first for the length."""
+        raise ArgumentTypeError(
+            f"a {type(self).__name__} has no len(). If torch.utils.data.DataLoader was created "
+            "over it: it yields batches already. Iterate over it directly"
+        )
 
     def __iter__(self) -> Iterator[Any]:
         if self._error is not None:

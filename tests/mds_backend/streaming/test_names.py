@@ -91,6 +91,13 @@ def test_a_star_imports_the_public_names_which_are_those_of_the_engine() -> None
     assert "_encodings" not in mdstorm_backend.streaming.base.format.mds.encodings.__all__
 
 
+#: Names of shared memory.
+SEGMENTS = (
+    *("BARRIER", "CACHE_USAGE", "EPOCH_DATA", "EPOCH_SHAPE", "LOCALS", "NEXT_EPOCH"),
+    *("SHARD_ACCESS_TIMES", "SHARD_STATES"),
+)
+
+
 @pytest.mark.parametrize(
     ("module", "name"),
     [
@@ -100,13 +107,7 @@ def test_a_star_imports_the_public_names_which_are_those_of_the_engine() -> None
             ("streaming.base.converters", "SPARK_TO_MDS"),
         ),
         ("streaming.base.distributed", "maybe_init_dist"),
-        *(
-            ("streaming.base.constant", name)
-            for name in (
-                "BARRIER CACHE_USAGE EPOCH_DATA EPOCH_SHAPE LOCALS NEXT_EPOCH SHARD_ACCESS_TIMES "
-                "SHARD_STATES"
-            ).split()
-        ),
+        *(("streaming.base.constant", name) for name in SEGMENTS),
         *((f"streaming.base.{module}", "algos") for module in ("shuffle", "partition")),
         ("streaming.base.shuffle.py1s", "divide_spans"),
         *((f"streaming.base.format.mds{module}", "MDSReader") for module in ("", ".reader")),

@@ -1,0 +1,33 @@
+"""PyTorch's own `DataLoader` around readers and loaders, which are no datasets for it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.compat.readers import batch_reader, write_parquet
+
+from mdstorm.pytorch import BatchedDataLoader, DataLoader
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Any:
+    with batch_reader(write_parquet(tmp_path, {"a": range(6)})) as reader:
+        yield reader
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_torch_loader_over_reader_names_the_loader_to_use(reader: Any, shuffle: bool) -> None:
+    with pytest.raises(TypeError, match=r"Reader has no len\(\).*mdstorm\.pytorch\.DataLoader"):
+        next(iter(torch.utils.data.DataLoader(reader, shuffle=shuffle)))
+    assert reader
+    assert len(list(reader)) == 2
+
+
+@pytest.mark.parametrize("make", [DataLoader, BatchedDataLoader])
+def test_torch_loader_over_loader_names_the_remedy(reader: Any, make: Any) -> None:
+    loader = make(reader, batch_size=3)
+    with pytest.raises(TypeError, match=r"has no len\(\).*Iterate over it directly"):
+        next(iter(torch.utils.data.DataLoader(loader)))
+    assert loader
+    assert len(list(loader)) == 2
