@@ -52,7 +52,10 @@ def find_in_unity(name: TableName, storage_options: dict[str, Any]) -> CatalogTa
             f"credentials. Pass the path of the table's files. {read_by_spark(name)}",
             url=name.url,
         )
-    workspace = Workspace()
+    try:
+        workspace = Workspace()
+    except errors.CredentialsError as error:
+        raise errors.CredentialsError(f"{error}. {read_by_spark(name)}", url=name.url) from None
     path = f"{_API}/tables/{quote(name.full, safe='')}"
     try:
         found = workspace.get(path, {"include_manifest_capabilities": "true"})

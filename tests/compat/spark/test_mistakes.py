@@ -49,7 +49,7 @@ MISTAKES: list[Row] = [
     (lambda s, u: convert(s.range(1).selectExpr("id", "id"), u), ValueError, "with df.toDF(…)"),
     (lambda s, u: convert(s.sql("SELECT NULL AS n"), u), TypeError, "CAST(… AS STRING)"),
     (lambda s, u: convert(s.readStream.format("rate").load(), u), TypeError, "convert the table"),
-    (lambda s, u: convert("no.such.table", u), ValueError, "or spark.table('no.such.table') to"),
+    (lambda s, u: convert("no.such.table", u), OSError, "spark.table('no.such.table'))"),
     (lambda s, u: materialized(s, "data", SCHEMA), ValueError, "write file:///"),
     (lambda s, u: materialized(u, s, SCHEMA), ValueError, "directory url must be a string, found"),
     (lambda s, u: materialized(s, u, [1]), TypeError, "schema must be a Unischema, found list"),
