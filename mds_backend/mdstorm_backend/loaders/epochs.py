@@ -1,8 +1,8 @@
 """`Epochs`: which epoch a dataset reads next, shared by its process and its worker processes.
 
 Each `Schedule` has an `Epochs`, which holds where the next iteration begins: the *beginning*. A
-pass of a loader calls `Epochs.open`, which returns an `Iteration`. That moves the beginning only
-once the iteration *counts*, so that one rank may peek at a batch and is not ahead of the others.
+pass of a loader starts there, by `Epochs.open`, and moves the beginning, by `Epochs.move`, only
+once it *counts*, so that one rank may peek at a batch and is not ahead of the others.
 
 Iterations over samples count from their first one: `Epochs.begin` moves the beginning at once. The
 workers of a plain ``DataLoader`` have copies of the dataset and call it as well: the first worker
