@@ -175,6 +175,17 @@ class TestStates:
         assert taken(islice(second, 100)) == whole[1][250:350]
         assert taken(second) == whole[2]
 
+    def test_rows_of_a_single_block_count_after_load(self, thousand: str) -> None:
+        def make() -> Any:
+            return make_petastorm_dataset(row_reader(thousand, shuffle_rows=True, seed=3))
+
+        first, expected = make(), make()
+        whole = [taken(expected) for _ in range(2)]
+        list(islice(first, 250))
+        first.load_state_dict(first.state_dict())
+        assert taken(islice(first, 100)) == whole[0][250:350]
+        assert taken(first) == whole[1]
+
     def test_what_is_made_of_the_dataset_is_counted_by_the_user(self, thousand: str) -> None:
         first, second = (make_petastorm_dataset(row_reader(thousand)) for _ in range(2))
         list(islice(first.batch(64), 3))
