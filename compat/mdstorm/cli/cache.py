@@ -39,14 +39,12 @@ _directory_option = click.option(
 )
 
 
-def _parent(ctx: click.Context, parameter: click.Parameter, url: str | None) -> str | None:
-    """Return the URL of a parent cache directory; raise StorageError if it does not exist."""
-    if url is None:
-        return None
-    url = checked_directory(url, "parent cache directory")
+def _copies_below(parent: str) -> list[KeptCopy]:
+    """List the copies below a parent cache directory; raise StorageError if it does not exist."""
+    url = checked_directory(parent, "parent cache directory")
     if Location.of(url).describe() is None:
         raise StorageError(f"there is nothing at {url}: check the URL", url=url)
-    return url
+    return list_copies(url)
 
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -82,8 +80,8 @@ def cache() -> None:
 @click.option(
     "--parent",
     metavar="URL",
-    callback=_parent,
-    help="List the finished copies of DataFrames below a converter's parent cache directory.",
+    help="List the finished copies of DataFrames below this parent cache directory of a converter; "
+    "the default is to list shards.",
 )
 @format_option
 def ls(directory: str, parent: str | None, format_: str) -> None:
@@ -140,7 +138,7 @@ def clear(url: str | None, directory: str, yes: bool) -> None:
 
 
 def _list_copies(parent: str, format_: str) -> None:
-    found = list_copies(parent)
+    found = _copies_below(parent)
     if format_ == "json":
         write_json([_copy_to_json(copy) for copy in found])
         return
@@ -168,15 +166,14 @@ def _list_copies(parent: str, format_: str) -> None:
     metavar="URL",
     required=True,
     envvar=ENVIRONMENT_VARIABLE,
-    show_envvar=True,
-    callback=_parent,
-    help="The converter's parent cache directory.",
+    help=f"The converter's parent cache directory; by default {ENVIRONMENT_VARIABLE}.",
 )
 @click.option("--unused", is_flag=True, help="Remove the copies that no process uses.")
 @click.option(
     "--older-than",
     metavar="DURATION",
     default="0s",
+    show_default=True,
     callback=_duration,
     help="Only copies that nobody has used for this long, such as 12h, 7d or 2w.",
 )
@@ -192,7 +189,7 @@ def rm(parent: str, unused: bool, older_than: timedelta, yes: bool) -> None:
     now = datetime.now(timezone.utc)
     found = [
         copy
-        for copy in list_copies(parent)
+        for copy in _copies_below(parent)
         if not copy.is_in_use and now - copy.last_use >= older_than
     ]
     if not found:
@@ -200,7 +197,7 @@ def rm(parent: str, unused: bool, older_than: timedelta, yes: bool) -> None:
         return
     if not yes:
         click.confirm(f"Remove {_copies_size(found)}?", abort=True, err=True)
-    left = {copy.url for copy in list_copies(parent) if copy.is_in_use}  # since the question
+    left = {copy.url for copy in _copies_below(parent) if copy.is_in_use}  # since the question
     found = [copy for copy in found if copy.url not in left]
     for copy in found:
         delete_dir(copy.url)

@@ -59,9 +59,9 @@ _NAMES: dict[str, frozenset[str]] = {
 
 
 def is_unknown(path: str) -> bool:
-    """Whether a dotted path that mdstorm lacks is not a name of Petastorm 0.13.1 either."""
+    """Whether a dotted path that mdstorm does not have is not a name of Petastorm either."""
     module, _, name = path.rpartition(".")
-    if module not in PUBLIC or path in _MODULES or name.startswith("__"):
+    if module not in PUBLIC or path in {*_MODULES, *_SECTION_OF} or name.startswith("__"):
         return False
     return name not in _NAMES.get(module, ()) and name not in incidental_of(module)
 
@@ -111,6 +111,7 @@ SECTIONS: dict[str, frozenset[str]] = {
         "spark.spark_dataset_converter._materialize_df "
         "spark.spark_dataset_converter._wait_file_available"
     ),
+    "modules-of-older-versions": words("compat gcsfs_helpers shuffle_options"),
     "tools-and-benchmarks": words("benchmark etl.metadata_util tools"),
     "tests-and-their-helpers": words("generator test_util tests"),
 }

@@ -96,7 +96,7 @@ class TestClaims:
             for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
                 monkeypatch.setenv(variable, "any")
             monkeypatch.setenv("S3_ENDPOINT_URL", server.url)
-            parent = f"s3://{BUCKET}/cache"
+            parent = f"s3://{BUCKET}/kept"
 
             def convert() -> str:
                 location = Location.of(f"{parent}/{NAME}1")
@@ -111,11 +111,11 @@ class TestClaims:
                 assert set(pool.map(find, range(4))) == {f"{parent}/{NAME}1"}
             (copy,) = list_copies(parent)
             assert (copy.key, copy.is_in_use) == ("one", True)
-            server.grow_old(f"cache/{NAME}1/")
+            server.grow_old(f"kept/{NAME}1/")
             assert not list_copies(parent)[0].is_in_use
             Renewed(copy.url, "_mdstorm").renew()
             assert list_copies(parent)[0].is_in_use
-            assert len(server.objects("cache/")) == 3
+            assert len(server.objects("kept/")) == 3
 
     def test_claim_of_dead_process_is_taken_over(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

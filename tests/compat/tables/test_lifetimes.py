@@ -102,7 +102,7 @@ def test_secrets_are_in_no_pickle_state_log_repr_error_or_report(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     for name in ("mdstorm", "mdstorm_backend"):
-        logging.getLogger(name).setLevel(logging.DEBUG)
+        caplog.set_level(logging.DEBUG, logger=name)
     texts: list[str] = []
     converter = make_spark_converter(NAME)
     with make_batch_reader(NAME, num_epochs=1) as reader:
