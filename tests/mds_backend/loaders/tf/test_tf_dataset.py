@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.mds_backend.loaders.loaders import Launch, Repeat, Where, taken
+from tests.mds_backend.loaders.loaders import Filter, Launch, Repeat, Where, taken
 from tests.mds_backend.loaders.loaders import column as torch_column
 from tests.mds_backend.loaders.loaders import torch_loader as torch_of
 from tests.mds_backend.small_datasets import array_of, write_dataset, write_numbers
@@ -484,3 +484,17 @@ def test_state_of_the_last_batch_of_a_function_resumes_with_the_next_epoch(
     for _ in range(2):  # a peek is none of it
         assert column(islice(second, 1)) == whole[:1]
     assert column(second) == whole
+
+
+def test_empty_rest_of_a_filtered_share_counts_at_its_end(numbers: Dataset) -> None:
+    """Other ranks may have more rows in that epoch, so this one waits for the next."""
+    options = {
+        "transform": Filter(lambda number: number % 2 == 0),
+        "specs": number_spec,
+        "shuffle": {"rank": 0, "world_size": 2},
+    }
+    first, second = (make(numbers, 5, **options) for _ in range(2))
+    whole = column(first.take(5))
+    assert len(whole) == 5
+    second.load_state_dict(first.state_dict(batches=5))
+    assert [column(second), column(second)] == [[], whole]
