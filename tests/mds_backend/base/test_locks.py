@@ -19,7 +19,7 @@ def path(tmp_path: Path) -> str:
     return str(tmp_path / "lock")
 
 
-def test_a_lock_whose_file_is_removed_meanwhile_is_made_anew_or_refused(
+def test_lock_whose_file_is_removed_while_locking_is_retried_or_refused(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flock, removed = fcntl.flock, []
@@ -39,7 +39,7 @@ def test_a_lock_whose_file_is_removed_meanwhile_is_made_anew_or_refused(
     assert len(os.listdir("/proc/self/fd") if before else []) == len(before)
 
 
-def test_who_released_a_lock_or_removed_its_file_has_no_part_in_the_next_one(path: str) -> None:
+def test_release_of_an_old_lock_leaves_the_next_one_locked(path: str) -> None:
     first = locked(path)
     first.remove_file()
     second = locked(path)
@@ -52,7 +52,7 @@ def test_who_released_a_lock_or_removed_its_file_has_no_part_in_the_next_one(pat
     other.release()
 
 
-def test_content_is_one_line_and_what_follows_it_does_not_count(path: str) -> None:
+def test_lock_content_ends_with_its_first_line(path: str) -> None:
     with locked(path) as lock:
         lock.write(b"a longer line")
         lock.write(b"short")
@@ -61,9 +61,7 @@ def test_content_is_one_line_and_what_follows_it_does_not_count(path: str) -> No
         assert lock.read() == b""
 
 
-def test_a_waiter_is_patient_while_there_is_progress_and_no_longer(
-    path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_waiter_times_out_only_without_progress(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     held = locked(path)
     now = count()  # a second per look
     seen = iter([*range(50), *[50] * 100])

@@ -27,7 +27,7 @@ from mdstorm_backend.errors import MDStormError, MissingDependencyError
         ("xxhash", "xxhash", '"mdstorm[xxhash]"'),
     ],
 )
-def test_a_missing_library_is_one_error_that_says_what_to_install(
+def test_missing_library_raises_error_with_install_command(
     module: str, extra: str, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing(name: str) -> None:
@@ -42,7 +42,7 @@ def test_a_missing_library_is_one_error_that_says_what_to_install(
     assert isinstance(e.value, MDStormError)
 
 
-def test_a_library_that_is_broken_says_so_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_import_error_within_a_library_is_raised_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(name: str) -> None:
         raise ModuleNotFoundError("No module named 'libcuda'", name="libcuda")
 
@@ -52,7 +52,7 @@ def test_a_library_that_is_broken_says_so_itself(monkeypatch: pytest.MonkeyPatch
     assert not isinstance(caught.value, MDStormError)
 
 
-def test_every_public_name_can_be_had() -> None:
+def test_every_public_name_can_be_imported() -> None:
     assert sorted(mdstorm_backend.__all__) == mdstorm_backend.__all__
     for name in mdstorm_backend.__all__:
         found = getattr(mdstorm_backend, name)
@@ -60,7 +60,7 @@ def test_every_public_name_can_be_had() -> None:
     assert set(mdstorm_backend.__all__) <= set(dir(mdstorm_backend))
 
 
-def test_other_names_are_attribute_errors() -> None:
+def test_unknown_name_of_the_package_raises_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = mdstorm_backend.nothing
 
@@ -97,7 +97,7 @@ def test_a_function_is_wrapped_once_whenever_its_module_is_loaded(is_loaded: boo
 
 
 @pytest.mark.usefixtures("module")
-def test_a_module_that_is_found_and_not_loaded_shows_its_source() -> None:
+def test_source_of_a_module_is_found_without_loading_it() -> None:
     when_loaded([NAME], put_in)
     spec = importlib.util.find_spec(NAME)
     assert spec is not None

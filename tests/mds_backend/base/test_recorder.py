@@ -52,7 +52,7 @@ def busy(clock: Clock, **seconds: float) -> Any:
     return function
 
 
-def test_a_wait_is_divided_as_the_work_on_the_result_and_on_what_that_waited_for(
+def test_waiting_time_is_divided_by_the_work_that_was_waited_for(
     clock: Clock, recorder: Recorder
 ) -> None:
     shard = Late(recorder.task(busy(clock, DOWNLOADS=9))("shard"), clock, 3)
@@ -124,7 +124,7 @@ def test_the_depth_of_the_queue_counts_results_that_are_ready(recorder: Recorder
     assert 0 < totals["results_ready"] <= 4 + 3 + 2 + 1
 
 
-def test_what_it_takes_to_begin_is_part_of_the_start_and_what_follows_is_not(clock: Clock) -> None:
+def test_startup_seconds_exclude_time_that_the_consumer_spends(clock: Clock) -> None:
     recorder = Recorder(clock)
     clock.advance(3)
     recorder.begun()
@@ -135,7 +135,7 @@ def test_what_it_takes_to_begin_is_part_of_the_start_and_what_follows_is_not(clo
     assert recorder.totals()["startup_seconds"] == 5
 
 
-def test_another_thread_goes_on_with_a_task(clock: Clock, recorder: Recorder) -> None:
+def test_task_continued_in_another_thread_is_recorded(clock: Clock, recorder: Recorder) -> None:
     def begin(_: object) -> Any:
         return of_this_task(lambda: busy(clock, DOWNLOADS=4)(None))
 

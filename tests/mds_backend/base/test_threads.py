@@ -22,7 +22,7 @@ from mdstorm_backend.elastic import elastic_plan
 SECONDS = 30
 
 
-def test_work_knows_its_place_among_that_of_all_pools() -> None:
+def test_tasks_of_all_pools_are_numbered_in_order() -> None:
     with OrderedPool(1) as first, OrderedPool(3) as second:
         pools = [second, first, second, first, first]
         found = [f.result() for f in [pool.submit(lambda: (place(), place())) for pool in pools]]
@@ -31,7 +31,7 @@ def test_work_knows_its_place_among_that_of_all_pools() -> None:
 
 
 @pytest.mark.parametrize("first_here", [False, True])
-def test_items_are_taken_by_the_consumer_and_no_more_than_may_be_ahead(first_here: bool) -> None:
+def test_pool_reads_no_more_items_ahead_than_its_limit(first_here: bool) -> None:
     taken: list[int] = []
     made_by: list[threading.Thread] = []
 
@@ -71,7 +71,7 @@ class AtOnce:
         pass
 
 
-def test_results_that_are_ready_are_not_held_back_and_have_one_thread_each(
+def test_ready_results_are_yielded_while_others_are_computed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(threads, "OrderedPool", AtOnce)
@@ -84,7 +84,7 @@ def test_results_that_are_ready_are_not_held_back_and_have_one_thread_each(
     assert shares == [5, 5, 1, 1]
 
 
-def test_calls_that_are_under_way_share_threads() -> None:
+def test_concurrent_calls_share_threads() -> None:
     both = threading.Barrier(2)
 
     def share(_: int) -> int:
@@ -127,7 +127,7 @@ assert os.waitpid(child, 0)[1] == 0
 """
 
 
-def test_a_fork_need_not_wait_for_what_a_thread_imports(tmp_path: Path) -> None:
+def test_fork_while_a_thread_imports_does_not_deadlock(tmp_path: Path) -> None:
     pytest.importorskip("pandas")
     run_program(_FORK_DURING_AN_IMPORT, cwd=tmp_path)
 
@@ -185,7 +185,7 @@ def outer(work: Work, threads: PassThreads) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("next_pass", [False, True])
-def test_threads_of_a_generator_that_is_let_go_of_are_waited_for_by_who_owns_it(
+def test_threads_of_a_dropped_generator_are_joined_by_its_owner(
     work: Work, next_pass: bool
 ) -> None:
     threads, second = PassThreads(), Work()
@@ -203,7 +203,7 @@ def test_threads_of_a_generator_that_is_let_go_of_are_waited_for_by_who_owns_it(
     assert work.ended.is_set()
 
 
-def test_work_that_has_not_begun_is_cancelled_when_a_pass_is_closed(work: Work) -> None:
+def test_closing_a_pass_cancels_tasks_that_have_not_begun(work: Work) -> None:
     called: list[int] = []
     all_submitted = threading.Event()
 
@@ -229,7 +229,7 @@ def test_work_that_has_not_begun_is_cancelled_when_a_pass_is_closed(work: Work) 
     assert called == [0, 1]
 
 
-def test_the_garbage_may_be_collected_by_a_thread_of_its_own(work: Work) -> None:
+def test_generator_collected_in_its_own_thread_does_not_deadlock(work: Work) -> None:
     class Cycle:
         def __init__(self) -> None:
             self.itself, self.results = self, prefetched(collect)
@@ -297,7 +297,7 @@ def test_instances_have_one_dictionary_if_garbage_is_collected_while_it_is_made(
     assert len(kept) == 1_000
 
 
-def test_a_fork_need_not_wait_for_a_thread_that_is_not_there() -> None:
+def test_forked_child_does_not_wait_for_threads_of_its_parent() -> None:
     slow, quick = Slow(), Slow()
     quick.may_end.set()
     with ThreadPoolExecutor(1) as pool:
@@ -328,7 +328,7 @@ def epochs(url: str, num_workers: int) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_epochs_that_are_laid_out_ahead_are_the_same(
+def test_epoch_computed_ahead_equals_one_computed_on_use(
     tmp_path: Path, num_workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = write_numbers(tmp_path, 32).url
@@ -346,7 +346,7 @@ def test_epochs_that_are_laid_out_ahead_are_the_same(
     assert len(made) == 3  # in the process of the loader, once in each epoch
 
 
-def test_a_result_is_kept_until_the_next_one() -> None:
+def test_result_computed_ahead_is_kept_until_the_next_one() -> None:
     ahead: WorkAhead[str] = WorkAhead()
     assert ahead.get("one", lambda: "made") == "made"
     assert ahead.get("one", lambda: "made anew") == "made"
@@ -354,7 +354,7 @@ def test_a_result_is_kept_until_the_next_one() -> None:
     assert ahead.get("one", lambda: "made anew") == "made anew"
 
 
-def test_a_thread_makes_a_result_once_which_raises_where_it_is_asked_for() -> None:
+def test_failed_work_ahead_runs_once_and_raises_on_request() -> None:
     ahead: WorkAhead[str] = WorkAhead()
     calls = []
 
@@ -372,7 +372,7 @@ def test_a_thread_makes_a_result_once_which_raises_where_it_is_asked_for() -> No
     assert ahead.get("key", lambda: "made now") == "made now"
 
 
-def test_what_another_thread_begins_meanwhile_is_not_taken() -> None:
+def test_work_ahead_of_another_thread_is_not_returned() -> None:
     ahead: WorkAhead[str] = WorkAhead()
 
     class Key:
@@ -386,7 +386,7 @@ def test_what_another_thread_begins_meanwhile_is_not_taken() -> None:
     assert ahead.get("other", lambda: "made now") == "another's"
 
 
-def test_a_copy_has_nothing_ahead() -> None:
+def test_copy_of_work_ahead_is_empty() -> None:
     ahead: WorkAhead[str] = WorkAhead()
     ahead.begin("key", lambda: "ahead")
     assert copy.copy(ahead).get("key", lambda: "now") == "now"

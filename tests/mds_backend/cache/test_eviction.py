@@ -27,9 +27,7 @@ def size_of(directory: Path) -> int:
     return sum(path.stat().st_size for path in found)
 
 
-def test_the_least_recently_used_shard_goes_first_and_opening_one_counts_as_use(
-    source: Path, local: Path
-) -> None:
+def test_least_recently_opened_shard_is_evicted_first(source: Path, local: Path) -> None:
     infos = make_shards(source, 3)
     files = cache(source, directory=local, limit=2000)
     files.open(infos[0])
@@ -62,7 +60,7 @@ def test_the_directory_never_exceeds_the_limit(
     assert 1000 < largest <= 3500
 
 
-def test_files_that_the_cache_did_not_bring_are_never_removed(source: Path, local: Path) -> None:
+def test_files_that_the_cache_did_not_download_are_never_evicted(source: Path, local: Path) -> None:
     infos = make_shards(source, 6)
     make_shards(local, 1)
     (local / "notes.txt").write_text("mine")
@@ -94,7 +92,7 @@ def test_a_shard_larger_than_the_limit_is_named(
         )
 
 
-def test_the_limit_is_also_that_of_the_index(source: Path, local: Path) -> None:
+def test_size_of_the_index_counts_towards_the_limit(source: Path, local: Path) -> None:
     infos = make_shards(source, 6)
     local.mkdir()
     (local / "index.json").write_bytes(bytes(500))
@@ -107,7 +105,7 @@ def test_the_limit_is_also_that_of_the_index(source: Path, local: Path) -> None:
         cache(source, directory=local, limit=1499).open(infos[0])
 
 
-def test_waiting_for_room_has_an_end(
+def test_waiting_for_space_times_out(
     source: Path, local: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     infos = make_shards(source, 2)
@@ -120,7 +118,7 @@ def test_waiting_for_room_has_an_end(
     assert files.open(infos[1])
 
 
-def test_room_that_a_killed_download_reserved_is_taken_back(source: Path, local: Path) -> None:
+def test_space_reserved_by_a_killed_download_is_reclaimed(source: Path, local: Path) -> None:
     infos = make_shards(source, 2)
     files = cache(source, directory=local, limit=2000)
     files.open(infos[0])
@@ -131,7 +129,7 @@ def test_room_that_a_killed_download_reserved_is_taken_back(source: Path, local:
     assert files_in(local) == [info.raw_data.basename for info in infos]
 
 
-def test_records_are_counted_only_where_the_ledger_says_that_there_is_no_room(
+def test_records_are_counted_only_if_the_ledger_is_full(
     source: Path, local: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     infos = make_shards(source, 5)
@@ -154,7 +152,7 @@ def test_records_are_counted_only_where_the_ledger_says_that_there_is_no_room(
     assert size_of(local) <= 4000
 
 
-def test_what_is_kept_of_a_shard_counts_when_it_is_brought_again(source: Path, local: Path) -> None:
+def test_ledger_counts_files_kept_from_an_earlier_download(source: Path, local: Path) -> None:
     ledger = Path(CacheDirectory(str(local)).ledger)
     for fingerprint, compression in ("first", "zstd"), ("second", "gz"):
         ledger.unlink(missing_ok=True)
@@ -166,7 +164,7 @@ def test_what_is_kept_of_a_shard_counts_when_it_is_brought_again(source: Path, l
     assert int(ledger.read_bytes().partition(b"\n")[0]) >= sum(sizes)
 
 
-def test_more_is_removed_than_is_needed_where_counting_takes_a_while(
+def test_slow_counting_evicts_more_than_is_needed_at_once(
     source: Path, local: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mdstorm_backend.cache.space._MANY", 5)

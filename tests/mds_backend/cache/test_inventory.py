@@ -20,7 +20,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "default cache"
 
 
-def test_datasets_are_listed_with_what_they_take_the_least_recently_used_first(
+def test_cached_datasets_are_listed_by_last_use_with_their_sizes(
     source: Path,
 ) -> None:
     for number, name in enumerate(["b", "a", "c"]):
@@ -51,7 +51,7 @@ def test_clearing_removes_one_dataset_or_all(source: Path, root: Path) -> None:
 
 
 @pytest.mark.parametrize("is_read", [False, True])
-def test_former_states_of_a_dataset_go_unless_somebody_reads_them(
+def test_cache_of_a_replaced_dataset_is_removed_unless_in_use(
     is_read: bool, source: Path, root: Path
 ) -> None:
     for name in ("a", "b"):
@@ -72,7 +72,7 @@ def test_former_states_of_a_dataset_go_unless_somebody_reads_them(
     assert list(root.iterdir()) == []
 
 
-def test_a_former_state_that_cannot_be_removed_stays_with_a_warning(
+def test_cache_of_a_replaced_dataset_that_cannot_be_removed_warns(
     source: Path, root: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     (info,) = make_shards(source, 1)
@@ -108,7 +108,7 @@ def test_clearing_a_named_directory_leaves_other_files(
     assert not (local / ".mdstorm").exists()
 
 
-def test_a_lock_that_hangs_is_no_matter_of_the_disk(
+def test_lock_timeout_is_not_reported_as_a_full_disk(
     source: Path, local: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (info,) = make_shards(source, 1)
@@ -122,7 +122,7 @@ def test_a_lock_that_hangs_is_no_matter_of_the_disk(
                 use()
 
 
-def test_a_shard_that_is_being_brought_stays(source: Path, root: Path) -> None:
+def test_clearing_keeps_shards_that_are_being_downloaded(source: Path, root: Path) -> None:
     infos = make_shards(source, 2)
     for info in infos:
         cache(source).open(info)
@@ -134,7 +134,7 @@ def test_a_shard_that_is_being_brought_stays(source: Path, root: Path) -> None:
     assert list(root.iterdir()) == []
 
 
-def test_a_shard_that_is_brought_while_the_cache_is_cleared_stays_ours(
+def test_shard_downloaded_while_the_cache_is_cleared_stays_listed(
     source: Path, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (info,) = make_shards(source, 1)

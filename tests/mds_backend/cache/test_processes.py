@@ -134,7 +134,7 @@ os._exit(0)
         ),
     ],
 )
-def test_a_restart_after_a_kill_at_any_step_just_works(
+def test_restart_after_a_kill_at_any_step_reads_all_shards(
     compression: str, limit: int, tmp_path: Path
 ) -> None:
     directory = tmp_path / "work"

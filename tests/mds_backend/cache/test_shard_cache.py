@@ -31,7 +31,7 @@ from mdstorm_backend.errors import (
 
 
 @COMPRESSIONS
-def test_shards_come_as_they_were_written_and_are_downloaded_once(
+def test_shards_are_downloaded_once_and_equal_their_source(
     compression: str | None, source: Path, local: Path, storage: Storage
 ) -> None:
     infos = make_shards(source, compression=compression)
@@ -51,7 +51,7 @@ def overwrite(path: Path, content: bytes) -> None:
 
 
 @pytest.mark.parametrize("validate_hash", [None, "sha1"])
-def test_the_compressed_file_is_kept_on_request_and_used_unless_it_was_damaged(
+def test_kept_compressed_file_is_used_unless_damaged(
     validate_hash: str | None, source: Path, local: Path, storage: Storage
 ) -> None:
     (info,) = make_shards(source, 1, compression="zstd")
@@ -67,7 +67,7 @@ def test_the_compressed_file_is_kept_on_request_and_used_unless_it_was_damaged(
         overwrite(packed, b"x" * info.stored.bytes)
 
 
-def test_a_shard_is_in_its_place_only_after_the_compressed_file(
+def test_shard_is_published_after_its_compressed_file(
     source: Path, local: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (info,) = make_shards(source, 1, compression="zstd")
@@ -99,7 +99,7 @@ def test_a_directory_filled_by_another_reader_is_used_and_left_as_it_is(
 
 
 @COMPRESSIONS
-def test_somebody_elses_file_of_a_wrong_size_is_named_and_left_alone(
+def test_foreign_file_of_wrong_size_is_named_and_kept(
     compression: str | None, source: Path, local: Path
 ) -> None:
     (info,) = make_shards(source, 1, compression=compression)
@@ -114,7 +114,7 @@ def test_somebody_elses_file_of_a_wrong_size_is_named_and_left_alone(
 
 @COMPRESSIONS
 @pytest.mark.parametrize("size", [0, 400])
-def test_a_shard_that_was_cut_off_later_is_brought_again(
+def test_truncated_cached_shard_is_downloaded_again(
     compression: str | None, size: int, source: Path, local: Path, storage: Storage
 ) -> None:
     infos = make_shards(source, compression=compression)
@@ -133,7 +133,7 @@ def test_a_shard_that_was_cut_off_later_is_brought_again(
 
 
 @COMPRESSIONS
-def test_files_of_a_former_state_of_the_dataset_are_brought_anew(
+def test_files_cached_under_an_old_fingerprint_are_downloaded_again(
     compression: str | None, source: Path, local: Path
 ) -> None:
     (old,) = make_shards(source, 1, compression=compression)
@@ -148,7 +148,7 @@ def test_files_of_a_former_state_of_the_dataset_are_brought_anew(
 
 @pytest.mark.parametrize("keep_zip", [False, True])
 @COMPRESSIONS
-def test_a_shard_that_turned_out_damaged_is_brought_anew(
+def test_damaged_cached_shard_is_downloaded_again(
     compression: str | None, keep_zip: bool, source: Path, local: Path, storage: Storage
 ) -> None:
     for options in ({}, {"directory": local}):
@@ -203,7 +203,7 @@ def test_pauses_between_attempts_double(
 
 @COMPRESSIONS
 @pytest.mark.parametrize("is_directory", [False, True])
-def test_a_vanished_shard_is_named_at_once(
+def test_missing_shard_is_named_without_retries(
     is_directory: bool, compression: str | None, source: Path, local: Path, storage: Storage
 ) -> None:
     (info,) = make_shards(source, 1, compression=compression)
@@ -217,7 +217,7 @@ def test_a_vanished_shard_is_named_at_once(
     assert shards.parts_in(local) == []
 
 
-def test_a_download_that_hangs_is_given_up(source: Path, local: Path, storage: Storage) -> None:
+def test_hanging_download_times_out(source: Path, local: Path, storage: Storage) -> None:
     (info,) = make_shards(source, 1)
     release = threading.Event()
     storage.faults += [lambda source, target: release.wait(60) and None] * 2
@@ -228,9 +228,7 @@ def test_a_download_that_hangs_is_given_up(source: Path, local: Path, storage: S
     assert bytes(cache(source, directory=local).open(info)) == contents([info])[0]
 
 
-def test_a_compressed_file_that_cannot_be_decompressed_is_named_and_gone(
-    source: Path, local: Path
-) -> None:
+def test_undecodable_compressed_file_is_named_and_removed(source: Path, local: Path) -> None:
     (info,) = make_shards(source, 1, compression="zstd")
     (source / info.stored.basename).write_bytes(b"x" * info.stored.bytes)
     with pytest.raises(CorruptDatasetError, match=f"{info.stored.basename} cannot be decompr"):
@@ -239,7 +237,7 @@ def test_a_compressed_file_that_cannot_be_decompressed_is_named_and_gone(
 
 
 @COMPRESSIONS
-def test_a_file_that_was_not_checked_when_it_came_is_checked_once(
+def test_file_downloaded_without_validation_is_validated_once(
     compression: str | None, source: Path, local: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (info,) = make_shards(source, 1, compression=compression, hashes=["md5", "sha1"])
@@ -256,9 +254,7 @@ def test_a_file_that_was_not_checked_when_it_came_is_checked_once(
 
 
 @pytest.mark.parametrize("replaces", [False, True], ids=["alone", "for one that was checked"])
-def test_somebody_elses_damaged_file_is_named_and_left_alone(
-    replaces: bool, source: Path, local: Path
-) -> None:
+def test_foreign_damaged_file_is_named_and_kept(replaces: bool, source: Path, local: Path) -> None:
     (info,) = make_shards(source, 1)
     local.mkdir()
     if replaces:
@@ -270,7 +266,7 @@ def test_somebody_elses_damaged_file_is_named_and_left_alone(
     assert files_in(local) == [info.raw_data.basename]
 
 
-def test_a_note_that_is_no_record_or_of_another_version_counts_as_empty() -> None:
+def test_unreadable_record_counts_as_empty() -> None:
     record = Record("abc", reserved=9)
     assert Record.from_bytes(record.to_bytes()) == record
     other = record.to_bytes().replace(b'"version": 1', b'"version": 2')
@@ -279,7 +275,7 @@ def test_a_note_that_is_no_record_or_of_another_version_counts_as_empty() -> Non
 
 
 @pytest.mark.parametrize("name", ["../x", "/etc/x", "a/../../x", ".mdstorm/x", "", "a\\..\\..\\x"])
-def test_names_that_lead_out_of_the_directory_are_refused(
+def test_shard_names_outside_the_directory_are_refused(
     name: str, source: Path, local: Path
 ) -> None:
     (info,) = make_shards(source, 1)
@@ -288,7 +284,7 @@ def test_names_that_lead_out_of_the_directory_are_refused(
         cache(source, directory=local).open(bad)
 
 
-def test_threads_share_a_download_and_different_shards_come_in_parallel(
+def test_threads_share_one_download_and_fetch_shards_in_parallel(
     source: Path, local: Path, storage: Storage
 ) -> None:
     infos = make_shards(source, 4)
@@ -306,7 +302,7 @@ def test_threads_share_a_download_and_different_shards_come_in_parallel(
     assert storage.downloads == Counter(info.raw_data.basename for info in infos)
 
 
-def test_a_directory_that_cannot_be_written_is_named_and_keeps_what_is_in_it(
+def test_unwritable_cache_directory_is_named_and_still_read(
     source: Path, local: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (info,) = make_shards(source, 1)

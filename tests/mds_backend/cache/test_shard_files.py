@@ -45,7 +45,7 @@ def put(source: Path, location: Location, infos: list[ShardInfo]) -> None:
 
 
 @COMPRESSIONS
-def test_files_of_this_machine_are_read(
+def test_local_files_are_read_in_place(
     compression: str | None, location: Location, source: Path
 ) -> None:
     infos = make_shards(source, compression=compression)
@@ -86,7 +86,7 @@ def test_compressed_files_on_a_disk_are_decompressed_once_and_not_copied(
 
 @pytest.mark.parametrize("keep_zip", [False, True])
 @pytest.mark.parametrize("where", ["default", "beside", "elsewhere"])
-def test_a_file_of_this_machine_that_was_replaced_is_decompressed_again(
+def test_replaced_local_file_is_decompressed_again(
     where: str, keep_zip: bool, source: Path, local: Path
 ) -> None:
     directory = {"default": None, "beside": str(source), "elsewhere": str(local)}[where]
@@ -102,7 +102,7 @@ def test_a_file_of_this_machine_that_was_replaced_is_decompressed_again(
 
 
 @COMPRESSIONS
-def test_what_is_missing_or_wrong_on_this_machine_is_named(
+def test_missing_or_damaged_local_file_is_named(
     compression: str | None, location: Location, source: Path
 ) -> None:
     infos = make_shards(source, 3, compression=compression)
@@ -138,14 +138,14 @@ def test_a_hash_that_is_not_recorded_is_an_argument_error(
             files.open(info)
 
 
-def test_datasets_and_their_states_have_default_directories_of_their_own() -> None:
+def test_default_cache_directory_depends_on_url_and_fingerprint() -> None:
     urls = "s3://a/x", "s3://b/x", "s3://b/.."
     places = {default_directory(url, fingerprint) for url in urls for fingerprint in "12"}
     assert len(places) == 6
     assert {os.path.dirname(place) for place in places} == {cache_root()}
 
 
-def test_the_default_directory_is_this_users_alone(
+def test_default_cache_directory_is_private_to_the_user(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("MDSTORM_CACHE_DIR")
@@ -169,7 +169,7 @@ def test_the_default_directory_is_this_users_alone(
         elsewhere.rename(root)
 
 
-def test_a_dataset_written_anew_with_the_same_index_is_brought_anew(
+def test_dataset_rewritten_with_an_equal_index_is_downloaded_again(
     source: Path, local: Path
 ) -> None:
     for directory in (None, local):
@@ -186,7 +186,7 @@ def test_a_dataset_written_anew_with_the_same_index_is_brought_anew(
 
 
 @pytest.mark.parametrize("error", [ConnectionRefusedError, PermissionError])
-def test_a_named_directory_serves_while_the_storage_is_away_or_gives_no_access(
+def test_named_cache_directory_is_read_without_access_to_storage(
     error: type[OSError], source: Path, local: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     infos = make_shards(source)
@@ -229,7 +229,7 @@ def test_sizes_are_numbers_or_texts_with_units_of_1024() -> None:
         ({"directory": "s3://bucket/cache"}, "must be a local path, found 's3://bucket/cache'"),
     ],
 )
-def test_values_outside_their_domain_are_refused(option: dict[str, Any], text: str) -> None:
+def test_cache_options_out_of_range_are_refused(option: dict[str, Any], text: str) -> None:
     with pytest.raises(errors.InvalidArgumentError, match=text):
         CacheOptions(**option)
 
@@ -246,7 +246,7 @@ def read(source: Path, **options: Any) -> bytes:
     return read_index(shards.remote(source), CacheOptions(**options))[0]
 
 
-def test_failures_that_stay_are_named(index: Path, storage: shards.Storage) -> None:
+def test_persistent_failure_names_file_and_cause(index: Path, storage: shards.Storage) -> None:
     storage.faults += [shards.disconnected] * 2
     with pytest.raises(errors.StorageError, match=r"index\.json cannot be read after 2 attempts"):
         read(index.parent)
@@ -261,7 +261,7 @@ def test_failures_that_stay_are_named(index: Path, storage: shards.Storage) -> N
 
 
 @pytest.mark.parametrize("fault", [shards.disconnected, shards.refused])
-def test_the_copy_serves_while_the_storage_is_away_or_gives_no_access(
+def test_cached_index_is_read_without_access_to_storage(
     fault: shards.Fault,
     index: Path,
     local: Path,
@@ -293,22 +293,20 @@ def test_a_filled_directory_is_read_where_the_dataset_is_gone(
         StreamingDataset(remote=remote, local=local, batch_size=1)
 
 
-def test_the_copy_of_another_dataset_does_not_serve(index: Path, local: Path) -> None:
+def test_cached_index_of_another_dataset_is_not_used(index: Path, local: Path) -> None:
     read(index.parent, directory=str(local))
     with pytest.raises(errors.DatasetNotFoundError, match=r"other: it has no index\.json"):
         read(index.parent / "other", directory=str(local))
 
 
-def test_a_new_state_of_the_dataset_replaces_our_copy(index: Path, local: Path) -> None:
+def test_changed_index_replaces_the_cached_copy(index: Path, local: Path) -> None:
     read(index.parent, directory=str(local))
     index.write_text('{"shards": [], "version": 2, "mdstorm": {}}')
     assert read(index.parent, directory=str(local)) == index.read_bytes()
     assert (local / "index.json").read_bytes() == index.read_bytes()
 
 
-def test_the_index_of_another_dataset_that_somebody_put_there_stays(
-    index: Path, local: Path
-) -> None:
+def test_foreign_index_in_the_cache_directory_is_not_replaced(index: Path, local: Path) -> None:
     local.mkdir()
     (local / "index.json").write_text("no JSON")
     with pytest.raises(errors.InvalidArgumentError, match=r"another dataset.*Choose another dir"):

@@ -30,7 +30,7 @@ def source(tmp_path: Path) -> ParquetDataset:
 
 
 @pytest.mark.parametrize(("first", "second"), [*ONE, *long(NONE_OR_BOTH)])
-def test_one_that_fails_removes_only_its_own_shards(
+def test_failed_conversion_removes_only_its_own_shards(
     s3: S3Server, source: ParquetDataset, first: bool, second: bool
 ) -> None:
     location = Location.of(f"s3://{BUCKET}/fails-{first}-{second}/mds")
@@ -51,7 +51,7 @@ def test_one_that_fails_removes_only_its_own_shards(
 
 
 @pytest.mark.parametrize(("first", "second"), [*NONE_OR_BOTH, *long(ONE)])
-def test_one_that_comes_too_late_leaves_the_dataset_of_the_other(
+def test_second_of_two_conversions_leaves_the_first_dataset(
     s3: S3Server, source: ParquetDataset, first: bool, second: bool
 ) -> None:
     url = f"s3://{BUCKET}/late-{first}-{second}/mds"

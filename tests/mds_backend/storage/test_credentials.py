@@ -59,7 +59,7 @@ def refused(location: Location, *texts: str) -> None:
         mark_directory(location)
 
 
-def test_s3_without_credentials(s3_without_keys: S3Server) -> None:
+def test_s3_without_credentials_raises_error_with_the_fix(s3_without_keys: S3Server) -> None:
     location = Location.of(f"s3://{BUCKET}/x", {"endpoint_url": s3_without_keys.url})
     to_set = "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
     refused(location, "S3 (s3:) gives no access", "set: none", to_set)
@@ -69,7 +69,7 @@ def test_s3_without_credentials(s3_without_keys: S3Server) -> None:
     assert "direct cause" not in "".join(traceback.format_exception(caught.value))
 
 
-def test_azure_without_a_key_and_with_a_wrong_one(
+def test_azure_with_missing_or_wrong_key_raises_error_with_the_fix(
     azure: AzureServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("AZURE_STORAGE_CONNECTION_STRING")
@@ -86,7 +86,7 @@ def test_azure_without_a_key_and_with_a_wrong_one(
 
 
 @pytest.mark.parametrize("found", ["GOOGLE_APPLICATION_CREDENTIALS", "none"])
-def test_google_without_rights(
+def test_google_without_rights_raises_error_with_the_fix(
     found: str, gs: GoogleServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gs.token = "wrong-secret"
@@ -105,13 +105,15 @@ DATABRICKS_URLS = pytest.mark.parametrize(
 
 
 @DATABRICKS_URLS
-def test_databricks_without_credentials(url: str, no_credentials: None) -> None:
+def test_databricks_without_credentials_raises_error_with_the_fix(
+    url: str, no_credentials: None
+) -> None:
     why = "is not mounted here, and the Databricks workspace gives no access"
     refused(Location.of(url), why, "set: none", "Set DATABRICKS_HOST and DATABRICKS_TOKEN")
 
 
 @DATABRICKS_URLS
-def test_databricks_with_a_wrong_token(
+def test_databricks_with_a_wrong_token_raises_error_with_the_fix(
     url: str, databricks: DatabricksServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DATABRICKS_TOKEN", "wrong-secret")
@@ -121,7 +123,7 @@ def test_databricks_with_a_wrong_token(
     assert Location.of(url).list_names() == []
 
 
-def test_two_ways_into_databricks_are_refused(
+def test_two_authorization_methods_for_databricks_are_refused(
     databricks: DatabricksServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DATABRICKS_CLIENT_ID", "me")
@@ -130,7 +132,7 @@ def test_two_ways_into_databricks_are_refused(
     refused(location, "more than one authorization method", "nothing else or DATABRICKS_AUTH_TYPE")
 
 
-def test_credentials_may_come_as_options(
+def test_credentials_as_storage_options_are_used_and_not_pickled(
     databricks: DatabricksServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("DATABRICKS_TOKEN")
@@ -174,7 +176,9 @@ def any_host(no_credentials: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(urls, "check_reachable", lambda filesystem: None)
 
 
-def test_storage_options_count_more(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_storage_options_override_the_environment(
+    s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("AWS_ENDPOINT_URL")
     monkeypatch.setenv("S3_ENDPOINT_URL", "http://127.0.0.1:9")
     given = {"endpoint_url": s3.url}
@@ -184,9 +188,7 @@ def test_storage_options_count_more(s3: S3Server, monkeypatch: pytest.MonkeyPatc
         assert location.read("x") == b"1"
 
 
-def test_a_canned_acl_is_that_of_every_object(
-    s3: S3Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_canned_acl_applies_to_every_object(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("S3_ENDPOINT_URL", s3.url)
     monkeypatch.setenv("S3_CANNED_ACL", "public-read")
     write_ints(f"s3://{BUCKET}/acl")
@@ -224,7 +226,7 @@ def test_keys_of_google_open_its_storage_as_s3(
     assert "secret-of-google" not in f"{caught.value}{pickle.dumps(location)!r}"
 
 
-def test_options_for_google_are_those_of_its_own_file_system(
+def test_storage_options_for_google_open_gcsfs(
     any_host: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("gcsfs")
@@ -234,7 +236,9 @@ def test_options_for_google_are_those_of_its_own_file_system(
     assert ("gs" in fs.protocol, path) == (True, "bucket/x")
 
 
-def test_azure_has_the_account_and_its_key(any_host: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_azure_reads_account_and_key_from_the_environment(
+    any_host: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("adlfs")
     monkeypatch.setenv("AZURE_ACCOUNT_NAME", ACCOUNT)
     monkeypatch.setenv("AZURE_ACCOUNT_ACCESS_KEY", KEY)

@@ -53,7 +53,7 @@ TEXTS: dict[type[Exception], str] = {
 
 
 @pytest.mark.parametrize("kind", SDK_ERRORS, ids=lambda kind: kind.__name__)
-def test_what_an_sdk_raises_is_an_error_of_its_kind(kind: Any) -> None:
+def test_sdk_exceptions_become_errors_of_the_same_kind(kind: Any) -> None:
     for error in SDK_ERRORS[kind]:
         found: Any = raised(error)
         assert type(found) is kind
@@ -62,15 +62,15 @@ def test_what_an_sdk_raises_is_an_error_of_its_kind(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("error", [CorruptDatasetError("ours"), FileExistsError("its own")])
-def test_errors_that_say_it_already_pass(error: Exception) -> None:
+def test_errors_of_the_package_are_raised_unchanged(error: Exception) -> None:
     assert raised(error) is error
 
 
-def test_only_the_first_line_is_repeated() -> None:
+def test_only_the_first_line_of_an_sdk_message_is_quoted() -> None:
     assert "<xml" not in str(raised(OSError("bad request\nContent: <xml>")))
 
 
-def test_secrets_in_what_an_sdk_says_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_in_sdk_messages_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of-the-environment")
     monkeypatch.setenv("AZURE_ACCOUNT_ACCESS_KEY", "of-azure")
     error = OSError("of-azure and of-the-environment and of-the-options at https://h/?sig=signed&x")
@@ -103,7 +103,7 @@ def connections(fresh_filesystems: None, monkeypatch: pytest.MonkeyPatch) -> lis
     [(REFUSING, "Connection refused"), ("http://nowhere.invalid", "[nN]ame")],
 )
 @pytest.mark.parametrize("kind", ["s3", "databricks"])
-def test_a_host_that_is_not_there_is_asked_once_for_each_attempt(
+def test_unreachable_host_is_connected_once_per_attempt(
     endpoint: str, reason: str, kind: str, connections: list[Any], request: pytest.FixtureRequest
 ) -> None:
     request.getfixturevalue(kind)
@@ -119,14 +119,14 @@ def test_a_host_that_is_not_there_is_asked_once_for_each_attempt(
         assert len(connections) == 1
 
 
-def test_a_host_that_answers_is_asked_once(s3: S3Server, connections: list[Any]) -> None:
+def test_reachable_host_is_probed_once(s3: S3Server, connections: list[Any]) -> None:
     location = Location.of(f"s3://{BUCKET}/there", {"endpoint_url": s3.url})
     location.write("x", [b"1"])
     assert location.read("x") == b"1"
     assert len(connections) == 1
 
 
-def test_a_host_behind_a_proxy_is_left_to_the_client(
+def test_host_behind_a_proxy_is_not_probed(
     s3: S3Server, connections: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("http_proxy", s3.url)
@@ -138,7 +138,9 @@ def test_a_host_behind_a_proxy_is_left_to_the_client(
         urls.check_endpoint("https://nowhere.invalid")
 
 
-def test_so_is_one_behind_a_proxy_of_the_options(s3: S3Server, connections: list[Any]) -> None:
+def test_host_behind_a_proxy_from_options_is_not_probed(
+    s3: S3Server, connections: list[Any]
+) -> None:
     options = {"endpoint_url": REFUSING, "config_kwargs": {"proxies": {"http": s3.url}}}
     Location.of(f"s3://{BUCKET}/x", options).write("y", [b"1"])
     assert connections == []

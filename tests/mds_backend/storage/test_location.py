@@ -69,14 +69,14 @@ def test_mounts_of_remote_storage_are_not_local_disks() -> None:
         (("s3:///x", "s3a:/x/y", "gs:///x", "abfss:///x"), r"be of the form \w+://bucket/path"),
     ],
 )
-def test_a_url_that_names_no_place_is_refused(urls: tuple[str, ...], message: str) -> None:
+def test_incomplete_url_is_refused(urls: tuple[str, ...], message: str) -> None:
     for url in urls:
         with pytest.raises(errors.UnsupportedURLError, match=message.format(url=url)):
             Location.of(url)
 
 
 @pytest.mark.parametrize("url", ["hdfs:///x", "hdfs://nowhere:1/x"])
-def test_hdfs_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+def test_unreachable_hdfs_raises_a_named_error(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     def fail(*args: object, **options: object) -> None:
         raise OSError("Unable to load libjvm\ndlopen(/usr/lib/jvm) failed\ndlopen(/x) failed")
 
@@ -99,7 +99,7 @@ def test_hdfs_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch, url: str) 
         ("nosuch://x", "another scheme that fsspec knows"),
     ],
 )
-def test_urls_of_other_tools_are_told_how_they_are_written_here(
+def test_urls_of_other_tools_raise_errors_with_our_spelling(
     monkeypatch: pytest.MonkeyPatch, url: str, instead: str
 ) -> None:
     monkeypatch.setenv("HOME", "/home/me")
@@ -128,7 +128,7 @@ def test_a_tilde_is_the_home_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     assert CacheOptions(directory="~/x y").directory == "/home/me/x y"
 
 
-def test_a_mount_without_an_api_is_not_made() -> None:
+def test_unmounted_path_without_an_api_is_not_created() -> None:
     with pytest.raises(FileNotFoundError, match="/Workspace/ is not mounted"):
         Location.of("/Workspace/Users/me").make_directory()
 
@@ -196,7 +196,7 @@ def test_a_write_that_fails_leaves_no_file_or_the_one_that_was_there(tmp_path: P
 
 
 @pytest.mark.parametrize("name", ["with blank", "per%20cent", "hash#mark", "question?", "naïve"])
-def test_paths_are_taken_literally(name: str, tmp_path: Path) -> None:
+def test_special_characters_in_paths_are_literal(name: str, tmp_path: Path) -> None:
     location = Location.of(str(tmp_path / name))
     location.make_directory()
     location.write("x", [b"1"])

@@ -21,7 +21,7 @@ from mdstorm_backend.write.commit import remove_dataset
 TABLE = pa.table({"n": range(100), "text": [str(i) for i in range(100)]})
 
 
-def test_the_mount_is_as_restricted_as_it_says(volume: Path) -> None:
+def test_mount_double_refuses_append_and_memory_maps(volume: Path) -> None:
     file = volume / "file"
     file.write_bytes(b"abc")
     with pytest.raises(OSError, match="not supported"):
@@ -60,7 +60,7 @@ def test_parquet_is_read_and_converted_in_place(volume: Path) -> None:
     assert open_dataset(str(volume / "mds")).to_table().equals(TABLE)
 
 
-def test_a_dataset_is_replaced_and_removed_whatever_a_listing_remembers(volume: Path) -> None:
+def test_stale_listing_does_not_prevent_replacing_or_removing(volume: Path) -> None:
     pq.write_table(TABLE, volume / "part.parquet")
     source, target = open_parquet(str(volume)), Location.of(str(volume / "mds"))
     for _ in range(2):
@@ -72,7 +72,7 @@ def test_a_dataset_is_replaced_and_removed_whatever_a_listing_remembers(volume: 
         assert not (volume / "mds").exists()
 
 
-def test_a_listing_without_the_file_that_was_written_last_is_not_believed(volume: Path) -> None:
+def test_files_missing_from_a_stale_listing_are_read(volume: Path) -> None:
     assert os.listdir(volume) == []
     for name in ("part-0.parquet", "part-1.parquet"):
         pq.write_table(TABLE, volume / name)

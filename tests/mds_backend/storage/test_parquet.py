@@ -33,7 +33,7 @@ def put(location: Location) -> None:
     location.write("_SUCCESS", [b"-"])
 
 
-def test_every_storage_has_the_same_rows(store: Store) -> None:
+def test_parquet_on_every_storage_has_the_same_rows(store: Store) -> None:
     put(store.location)
     dataset = open_parquet(store.url, storage_options=store.storage_options)
     assert dataset.schema.names == ("k", "n", "s")
@@ -62,7 +62,7 @@ def test_a_file_is_downloaded_once(s3: S3Server, tmp_path: Path) -> None:
     assert (tmp_path / "named/k=1/a.parquet").exists()
 
 
-def test_file_systems_of_fsspec_and_arrow(s3: S3Server) -> None:
+def test_filesystem_objects_of_fsspec_and_arrow_are_accepted(s3: S3Server) -> None:
     put(Location.of(f"s3://{BUCKET}/parquet-given", {"endpoint_url": s3.url}))
     ours = fsspec.filesystem("s3", endpoint_url=s3.url)
     arrow = pa.fs.S3FileSystem(
@@ -76,7 +76,7 @@ def test_file_systems_of_fsspec_and_arrow(s3: S3Server) -> None:
             assert open_parquet(url, filesystem=given).to_table(["n", "s"]).equals(TABLE)
 
 
-def test_what_a_storage_fails_to_deliver(s3: S3Server) -> None:
+def test_failing_storage_raises_error_that_names_the_file(s3: S3Server) -> None:
     url, options = f"s3://{BUCKET}/parquet-broken", {"endpoint_url": s3.url}
     put(Location.of(url, options))
     broken = {**options, "config_kwargs": {"retries": {"max_attempts": 0}}}
@@ -109,7 +109,7 @@ def put_table(location: Location, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("by_variables", [False, True])
-def test_delta_tables_on_s3(
+def test_delta_table_on_s3_is_read(
     s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_variables: bool
 ) -> None:
     url, options = f"s3://{BUCKET}/delta-{by_variables}/t", {"endpoint_url": s3.url}
@@ -158,7 +158,7 @@ def test_delta_table_is_read_by_a_profile_and_by_a_credential_process(
             of_delta_rs(Location.of(url))
 
 
-def test_delta_tables_on_azure(
+def test_delta_table_on_azure_is_read(
     azure: AzureServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("AZURE_STORAGE_CONNECTION_STRING")
@@ -168,7 +168,7 @@ def test_delta_tables_on_azure(
     assert open_parquet(url, storage_options=options).to_table()["n"].to_pylist() == [1, 2, 4]
 
 
-def test_options_that_delta_rs_knows_by_other_names(
+def test_storage_options_are_renamed_for_delta_rs(
     no_credentials: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("adlfs")

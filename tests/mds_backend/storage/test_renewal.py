@@ -180,7 +180,7 @@ def test_forked_child_uses_the_credentials_of_its_parent(place: Location, guard:
     assert len(guard.handed_out) == 1
 
 
-def test_pickles_and_texts_hold_no_secret(place: Location) -> None:
+def test_pickles_and_reprs_contain_no_secret(place: Location) -> None:
     place.read("a")
     found = pickle.dumps(place)
     assert pickle.loads(found) == place  # noqa: S301
@@ -226,7 +226,7 @@ def test_credentials_of_the_environment_are_picked_up(
         location.stat("a")
 
 
-def test_region_of_a_bucket_is_asked_of_the_store(
+def test_region_of_a_bucket_is_requested_from_the_store(
     place: Location, s3: S3Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The credentials of a catalog come without one, and deltalake needs it."""

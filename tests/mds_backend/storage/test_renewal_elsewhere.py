@@ -78,7 +78,7 @@ def signed(azure: AzureServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     return Location(place.url, {"account_name": ACCOUNT}, credentials=Signer("t"))
 
 
-def test_signatures_of_azure_are_renewed_and_the_environment_is_not_used(
+def test_azure_signature_is_renewed_without_the_environment(
     signed: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = signed.child("plain")

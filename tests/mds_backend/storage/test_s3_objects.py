@@ -60,7 +60,7 @@ def broken_off(app: WSGIApp) -> WSGIApp:
     ],
     ids=["no fault", "one reset", "four resets", "slow down"],
 )
-def test_only_the_rest_of_a_range_is_asked_for_again(
+def test_retry_requests_only_the_remaining_bytes_of_a_range(
     fault: Any, times: int, requests: int, s3: S3Server, location: Location, tmp_path: Path
 ) -> None:
     left = iter(range(times))
@@ -74,14 +74,14 @@ def test_only_the_rest_of_a_range_is_asked_for_again(
 
 
 @pytest.mark.parametrize("size", [400, 2000, SIZE + 1, 9000])
-def test_an_object_of_another_size_gives_a_file_of_that_size(
+def test_download_of_an_object_with_another_size_has_that_size(
     size: int, location: Location, tmp_path: Path
 ) -> None:
     location.write("object", [bytes(size)])
     assert len(download(location, tmp_path / "copy")) == size
 
 
-def test_ranges_of_two_objects_are_never_put_together(
+def test_ranges_of_a_replaced_object_are_never_combined(
     s3: S3Server, location: Location, tmp_path: Path
 ) -> None:
     location = at(s3, max_pool_connections=1)
@@ -98,7 +98,7 @@ def test_ranges_of_two_objects_are_never_put_together(
 
 
 @pytest.mark.parametrize("broken", [True, False], ids=["always reset", "hung"])
-def test_a_range_that_does_not_come_is_an_error(
+def test_range_that_never_arrives_raises(
     broken: bool, s3: S3Server, location: Location, tmp_path: Path
 ) -> None:
     release = threading.Event()
@@ -121,7 +121,7 @@ def test_a_range_that_does_not_come_is_an_error(
     ("status", "after", "says"),
     [("503 Slow Down", "0", ""), ("429 Too Many Requests", "60", ", and asks to wait 60 s")],
 )
-def test_the_error_says_what_a_store_that_refuses_answers(
+def test_error_quotes_the_answer_of_a_refusing_store(
     status: str, after: str, says: str, s3: S3Server, location: Location, tmp_path: Path
 ) -> None:
     location = at(s3, max_pool_connections=len(status))  # a client that nobody waits with
@@ -146,7 +146,7 @@ def failing(s3: S3Server, status: str, fails: Callable[[list[bool]], bool]) -> l
     return signed
 
 
-def test_what_refuses_signed_urls_is_asked_as_the_client_does(
+def test_store_that_refuses_signed_urls_is_read_by_its_client(
     s3: S3Server, location: Location, tmp_path: Path
 ) -> None:
     signed = failing(s3, "403 Forbidden", lambda signed: signed[-1])
@@ -164,7 +164,7 @@ def test_a_signed_url_is_used_again_after_a_connection_broke(
     assert signed == [True, False, *[True] * 5]
 
 
-def test_a_pace_is_what_the_link_holds_and_as_much_again() -> None:
+def test_request_limit_is_twice_what_fills_the_link() -> None:
     pace, now = Pace(64), 1.0
     for _ in range(8):
         size, pace.is_full = round(pace.bytes) // 16, True
@@ -175,7 +175,7 @@ def test_a_pace_is_what_the_link_holds_and_as_much_again() -> None:
     assert pace.bytes == pytest.approx(400e6, rel=0.2)
 
 
-def test_refusals_halve_the_requests_at_a_time_until_answers_come() -> None:
+def test_throttling_halves_concurrent_requests_until_one_succeeds() -> None:
     pace = Pace(64)
     for _ in range(10):
         pace.refused(1.0, 1.5, 0.0, "busy")
@@ -188,7 +188,7 @@ def test_refusals_halve_the_requests_at_a_time_until_answers_come() -> None:
     assert 2 < pace.requests < 4
 
 
-def test_earlier_work_has_its_turns_first_and_errors_give_theirs_back() -> None:
+def test_earlier_requests_go_first_and_errors_release_their_slots() -> None:
     order: list[tuple[int, int]] = []
 
     async def take(turns: Turns, *place: int) -> None:

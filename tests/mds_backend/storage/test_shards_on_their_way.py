@@ -82,7 +82,7 @@ def batches(tmp_path: Path, order: ExactOrder | None = None, **options: Any) -> 
 
 
 @pytest.mark.parametrize("order", [None, ExactOrder()], ids=["elastic", "exact"])
-def test_rows_are_there_before_the_rest_of_their_shard(
+def test_first_rows_are_read_before_their_shard_is_complete(
     order: ExactOrder | None, s3: S3Server, tmp_path: Path
 ) -> None:
     release = held(s3)
@@ -112,7 +112,7 @@ def test_a_shard_that_is_replaced_while_it_is_read_is_an_error(
 
 
 @pytest.mark.parametrize("resets", [5, 10])
-def test_a_further_attempt_asks_for_what_is_missing(
+def test_retry_requests_only_the_missing_ranges(
     resets: int, s3: S3Server, location: Location, tmp_path: Path
 ) -> None:
     content = location.read(SHARD)

@@ -76,9 +76,7 @@ def test_threads_share_connections_until_credentials_are_refused(store: Store) -
     assert again is not fs
 
 
-def test_shards_come_through_a_cache_and_survive_their_storage(
-    store: Store, tmp_path: Path
-) -> None:
+def test_cached_shards_are_read_after_their_storage_is_gone(store: Store, tmp_path: Path) -> None:
     index = write(store.location, "zstd")
     options = CacheOptions(directory=str(tmp_path / "local"), retry=1)
     assert Index.from_bytes(read_index(store.location, options)[0], url="") == index
@@ -92,7 +90,7 @@ def test_shards_come_through_a_cache_and_survive_their_storage(
         files.open(index.shards[0])
 
 
-def test_files_are_listed_described_replaced_and_removed(store: Store, tmp_path: Path) -> None:
+def test_files_can_be_listed_described_replaced_and_removed(store: Store, tmp_path: Path) -> None:
     location = store.location
     assert location.list_sizes() == []
     assert not location.exists("a")
@@ -133,7 +131,7 @@ def test_datasets_are_written_merged_and_replaced(store: Store) -> None:
     assert numbers_in(b) == list(range(5))
 
 
-def test_what_fails_leaves_nothing(store: Store) -> None:
+def test_failed_write_leaves_no_files(store: Store) -> None:
     def failing() -> Iterator[int]:
         yield from range(30)
         raise RuntimeError("mine")
@@ -145,7 +143,7 @@ def test_what_fails_leaves_nothing(store: Store) -> None:
 
 
 @pytest.mark.parametrize(("failures", "succeeds"), [(4, True), (5, False)])
-def test_a_workspace_that_fails_is_asked_again(
+def test_failing_workspace_request_is_retried(
     failures: int, succeeds: bool, databricks: DatabricksServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(databricks_files.time, "sleep", lambda seconds: None)
@@ -158,7 +156,7 @@ def test_a_workspace_that_fails_is_asked_again(
 
 
 @pytest.mark.parametrize("directory", ["Volumes/main/default/volume/a b", "a b"])
-def test_a_part_of_a_file_in_a_workspace_comes_without_the_rest(
+def test_range_of_a_workspace_file_downloads_only_that_range(
     directory: str, databricks: DatabricksServer
 ) -> None:
     location = Location.of(f"dbfs:/{directory}")
@@ -179,7 +177,9 @@ def test_a_part_of_a_file_in_a_workspace_comes_without_the_rest(
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_google_is_asked_again_after_faults(gs: GoogleServer, workers: int, tmp_path: Path) -> None:
+def test_google_requests_are_retried_after_faults(
+    gs: GoogleServer, workers: int, tmp_path: Path
+) -> None:
     url = f"gs://{BUCKET}/faults"
     write(Location.of(url))
     busy = respond("503 Service Unavailable")
