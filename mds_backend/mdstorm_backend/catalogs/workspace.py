@@ -41,11 +41,15 @@ class Workspace:
         set_now = sorted((k, v) for k, v in os.environ.items() if k.startswith("DATABRICKS_"))
         place = (os.getpid(), host, hash(tuple(set_now)))
         if place not in _clients:
+            known = host or os.environ.get("DATABRICKS_HOST", "")
             try:
+                if known:  # `Config` itself would try to reach it for a minute
+                    check_endpoint(known if "://" in known else f"https://{known}")
                 config = core.Config(host=host, retry_timeout_seconds=_PATIENCE)
                 if not config.host:
                     raise ValueError("no host is configured")
-                check_endpoint(config.host)
+                if not known:
+                    check_endpoint(config.host)
                 config.authenticate()
             except Exception as error:
                 raise _log_in_failed(error) from None
