@@ -84,7 +84,7 @@ def test_download_of_an_object_with_another_size_has_that_size(
 def test_ranges_of_a_replaced_object_are_never_combined(
     s3: S3Server, location: Location, tmp_path: Path
 ) -> None:
-    location = at(s3, max_pool_connections=1)
+    one_connection = at(s3, max_pool_connections=1)
 
     def replace(method: str, path: str) -> None:
         if s3.count("GET") == 3:
@@ -93,8 +93,8 @@ def test_ranges_of_a_replaced_object_are_never_combined(
 
     s3.fault = replace
     with pytest.raises(StorageError, match="replaced while it was read"):
-        download(location, tmp_path / "copy")
-    assert download(location, tmp_path / "copy") == OTHER
+        download(one_connection, tmp_path / "copy")
+    assert download(one_connection, tmp_path / "copy") == OTHER
 
 
 @pytest.mark.parametrize("broken", [True, False], ids=["always reset", "hung"])
