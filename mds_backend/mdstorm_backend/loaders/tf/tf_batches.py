@@ -1,33 +1,26 @@
 """An MDS dataset as a `tf.data.Dataset` of namedtuples, or of what a model takes.
 
-The generator yields large blocks of rows with the sizes of their batches, into which TensorFlow
-cuts them, since every element of a generator has a fixed cost. Ragged columns are yielded as
-batches. `TFRuns` begins the iterations, and tracks which batches were read and requested.
+`tf_pipeline` has the stages that TensorFlow runs. `TFRuns` begins the iterations, and tracks which
+batches were read and requested.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from traceback import walk_stack
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from mdstorm_backend import loaders
 from mdstorm_backend.base.threads import OwnContext
 from mdstorm_backend.display import Described, Description
-from mdstorm_backend.format.values.batch import num_rows
-from mdstorm_backend.loaders.tf import tf_columns
+from mdstorm_backend.loaders.tf import tf_columns, tf_pipeline
 from mdstorm_backend.loaders.tf.tf_columns import ColumnSpec
-from mdstorm_backend.loaders.tf.tf_runs import INFINITE, TFRun, TFRuns
+from mdstorm_backend.loaders.tf.tf_runs import TFRun, TFRuns
 from mdstorm_backend.read.reader import check_batch_size
-
-_BLOCK_ROWS = 1 << 16
-#: Type of the numbers that Python yields to TensorFlow.
-_NUMBER = tf.TensorSpec((), tf.int64)
 
 
 def make_tf_dataset(
@@ -89,15 +82,7 @@ def make_tf_dataset(
         is_share = options.order.is_share
         # A strategy splits the batches of a share among all its workers, and reads the parts here.
         claim = runs.claim(num_workers() if is_share else 1)
-
-        def iteration(number: Any) -> Any:
-            batches = _batches(runs, number, columns, batch_size, made)
-            batches = batches.prefetch(tf.data.AUTOTUNE if prefetch is None else prefetch)
-            return _observed(batches, runs, number)
-
-        numbers = tf.data.Dataset.from_generator(runs.iterations, output_signature=_NUMBER)
-        do_not_convert = tf.autograph.experimental.do_not_convert
-        dataset = with_cardinality(numbers.flat_map(do_not_convert(iteration)), claim)
+        dataset = tf_pipeline.batches_of(runs, columns, made, claim, prefetch)
         settings = tf.data.Options()
         # Otherwise TensorFlow would request a second batch with the first one, and the batch from
         # which Keras builds a model would count as an iteration.
@@ -111,51 +96,6 @@ def make_tf_dataset(
 def _namedtuples(type_name: str, names: tuple[str, ...]) -> Callable[[Mapping[str, Any]], Any]:
     row = tf_columns.row_type(type_name, names)
     return lambda columns: row(*columns.values())
-
-
-def _observed(batches: Any, runs: TFRuns, number: Any) -> Any:
-    """Return a dataset of the same batches that reports to `runs` when they are requested."""
-    counts = tf.data.Dataset.from_generator(runs.requests, args=(number,), output_signature=_NUMBER)
-    # A choice among one dataset, so many times: Python is not called for each batch.
-    zero = tf.data.Dataset.from_tensors(tf.constant(0, tf.int64))
-    return tf.data.Dataset.choose_from_datasets([batches], counts.flat_map(zero.repeat))
-
-
-def _batches(
-    runs: TFRuns,
-    number: Any,
-    specs: list[ColumnSpec],
-    batch_size: int,
-    element: Callable[[Mapping[str, Any]], Any],
-) -> Any:
-    # Arrays of variable length have one length in a batch, but not in a block; and large batches
-    # gain nothing from blocks.
-    cut_here = batch_size >= _BLOCK_ROWS // 2 or any(
-        spec.ragged or None in spec.shape for spec in specs
-    )
-    block_rows = None if cut_here or runs.loader.schedule.options.has_images else _BLOCK_ROWS
-
-    def read(number: Any) -> Iterator[Any]:
-        for recorder, blocks in runs.segments(number, block_rows):
-            for block in blocks:
-                whole = ((block.batch, block.sizes),)
-                each = ((part, [num_rows(part)]) for part in block.batches())
-                for part, sizes in each if cut_here else whole:
-                    columns = {s.name: tf_columns.to_tf(part[s.name], s) for s in specs}
-                    made = element(columns)
-                    recorder.deliver(sum(sizes), len(sizes))
-                    yield made if cut_here else (made, np.array(sizes, np.int64))
-                    recorder.ask()
-
-    def cut(part: Any, sizes: Any) -> Any:
-        # Sizes repeat from the beginning, and an empty batch after the last row has to be taken.
-        repeated = tf.data.Dataset.from_tensors(part).rebatch(sizes)
-        return repeated.take(tf.size(sizes, tf.int64))
-
-    signature = element({spec.name: spec.signature for spec in specs})
-    yielded = signature if cut_here else (signature, tf.TensorSpec((None,), tf.int64))
-    read_here = tf.data.Dataset.from_generator(read, args=(number,), output_signature=yielded)
-    return read_here if cut_here else read_here.flat_map(cut)
 
 
 class ContextDataset(Described, OwnContext):
@@ -293,42 +233,6 @@ def _counting_class(iterator_class: Any) -> Any:
 
 
 _KEPT_BY = ("cache", "map", "prefetch", "repeat", "shuffle", "skip", "take", "with_options")
-
-
-def with_cardinality(dataset: Any, batches: int | None) -> Any:
-    """Return a dataset of the same elements that declares its cardinality.
-
-    Unlike with `tf.data.experimental.assert_cardinality` the dataset may have fewer elements: an
-    iteration that resumes in the middle ends earlier, and so does one that is left.
-
-    Parameters
-    ----------
-    dataset : tf.data.Dataset
-        A dataset whose cardinality is not known.
-    batches : int or None
-        The most elements of any iteration, or `INFINITE`; None if that is not known.
-    """
-    if batches is None:
-        return dataset
-    if batches == 1:
-        # No iteration has fewer. `take` would not request its end, and it would look like a peek.
-        return dataset.apply(tf.data.experimental.assert_cardinality(1))
-    # A choice between datasets counts as infinite if one of them is. The first one is chosen every
-    # time, and the choice ends with it. TensorFlow begins both.
-    first = tf.data.Dataset.from_tensors(tf.constant(0, tf.int64)).repeat()
-    never = tf.data.Dataset.from_tensors(tf.nest.map_structure(_value_of, dataset.element_spec))
-    endless = tf.data.Dataset.choose_from_datasets(
-        [dataset, never.repeat()], first, stop_on_empty_dataset=True
-    )
-    return endless if batches == INFINITE else endless.take(batches)
-
-
-def _value_of(spec: Any) -> Any:
-    """Return a small value that conforms to a ``TypeSpec``."""
-    if isinstance(spec, tf.RaggedTensorSpec):
-        inner = _value_of(tf.TensorSpec(spec.shape[spec.ragged_rank :], spec.dtype))
-        return tf.RaggedTensor.from_nested_row_splits(inner, [[0, 1]] * spec.ragged_rank)
-    return tf.zeros([size or 1 for size in spec.shape] if spec.shape.rank else [], spec.dtype)
 
 
 def v1_class() -> Any:

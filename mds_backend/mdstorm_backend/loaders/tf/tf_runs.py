@@ -2,7 +2,7 @@
 
 TensorFlow calls the generators of `TFRuns`, in its own threads. `TFRuns.iterations` begins an
 iteration when its first batch is requested. `TFRuns.segments` reads its blocks, ahead of use.
-`TFRuns.requests` is called behind the last stage that reads ahead, so it observes the requests of
+`TFRuns.request` is called behind the last stage that reads ahead, so it observes the requests of
 the consumer: Python, Keras, ``take`` or a ``tf.function``. An iteration moves where the next one
 begins with its second request, or when its end is requested.
 
@@ -61,6 +61,8 @@ class TFRun:
         Batches that Python code has taken.
     num_read : int
         Batches that were read, including those ahead of use.
+    requested : int
+        Number of the batch for which `request` was called last.
     loop : Recorder
         Records the requests of Python code.
     pipeline : Recorder or None
@@ -82,8 +84,7 @@ class TFRun:
         self.is_over = False
         self.num_read = 0
         self._blocks: deque[_Read] = deque(maxlen=_BLOCKS_KEPT)
-        #: The batch for which `request` was called last.
-        self._requested = 0
+        self.requested, self._following = 0, 1
 
     def record(self, segment: Segment, block: Block) -> None:
         """Record that a block was read."""
@@ -94,16 +95,18 @@ class TFRun:
         while len(self._blocks) > 1 and self._blocks[1][0] <= self.delivered:
             self._blocks.popleft()
 
-    def request(self, number: int) -> int:
+    def request(self) -> int:
         """Record that a batch is requested, and return how many batches later to call this again.
 
         It has to be called for the first two batches, and where an epoch begins.
         """
-        self._requested = number
+        self.requested = number = self._following
         latest = self.reach()
-        if number == 1 or not latest:
-            return 1
-        return max(self._following_epoch(list(self._blocks), latest) - number, 1)
+        self._following += 1
+        if number > 1 and latest:
+            following = self._following_epoch(list(self._blocks), latest)
+            self._following = max(following, self._following)
+        return self._following - number
 
     def reach(self) -> int:
         """Let the pass stand at the batch that was requested last, and return its number.
@@ -111,7 +114,7 @@ class TFRun:
         A batch may be requested before it is read: until then, that is the last one read.
         """
         assert self.current is not None
-        latest = min(self._requested, self.num_read)
+        latest = min(self.requested, self.num_read)
         for first, segment, offsets in list(self._blocks):
             if first < latest < first + len(offsets):
                 self.current.stand(segment, offsets[latest - first])
@@ -309,17 +312,15 @@ class TFRuns:
                 run.record(segment, block)
                 yield block
 
-    def requests(self, number: Any) -> Iterator[int]:
-        """Yield how many batches TensorFlow may pass on until it has to call again."""
-        run, requested = self._open[int(number)], 0
+    def request(self, number: Any) -> int:
+        """Return how many batches TensorFlow may pass on, from the one that is requested now."""
+        run = self._open[int(number)]
         assert run.current is not None
-        while True:
-            following = run.request(requested + 1)
-            with self._lock:
-                self.loader.take(run.current, requested + 1)
-                run.current.settle()
-            requested += following
-            yield following
+        following = run.request()
+        with self._lock:
+            self.loader.take(run.current, run.requested)
+            run.current.settle()
+        return following
 
     def end(self, run: TFRun) -> None:
         """Record that the end of an iteration is requested."""

@@ -1,0 +1,188 @@
+"""The stages of a dataset that TensorFlow runs, from blocks that Python reads to counted batches.
+
+Python yields large blocks of rows with the sizes of their batches, into which TensorFlow cuts them,
+since every element that Python yields has a fixed cost. Ragged columns are yielded as batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from mdstorm_backend.format.values.batch import num_rows
+from mdstorm_backend.loaders.tf import tf_columns
+from mdstorm_backend.loaders.tf.tf_columns import ColumnSpec
+from mdstorm_backend.loaders.tf.tf_runs import INFINITE, TFRuns
+from mdstorm_backend.loaders.tf.tf_traced import NUMBER, Find, traced_dataset
+
+_BLOCK_ROWS = 1 << 16
+
+
+def batches_of(
+    runs: TFRuns,
+    specs: Sequence[ColumnSpec],
+    element: Callable[[Mapping[str, Any]], Any],
+    claim: int | None,
+    prefetch: int | None,
+) -> Any:
+    """Return the dataset of the batches that `runs` reads.
+
+    Parameters
+    ----------
+    runs : TFRuns
+        Begins the iterations, and reads them.
+    specs : sequence of ColumnSpec
+        The columns of a batch.
+    element : callable
+        Makes the structure of a batch from its columns by name.
+    claim : int or None
+        The most batches of any iteration, or `INFINITE`; None if that is not known.
+    prefetch : int or None
+        Batches that TensorFlow keeps ready; None if it decides.
+    """
+    # Arrays of variable length have one length in a batch, but not in a block; and large batches
+    # gain nothing from blocks.
+    cut_here = runs.loader.batching.batch_size >= _BLOCK_ROWS // 2 or any(
+        spec.ragged or None in spec.shape for spec in specs
+    )
+    signature = element({spec.name: spec.signature for spec in specs})
+    kind = _Kind(
+        cut_here,
+        tf.data.AUTOTUNE if prefetch is None else prefetch,
+        claim if claim in (None, 1, INFINITE) else _MANY,
+    )
+    source = _Source(runs, specs, element, cut_here)
+    return traced_dataset(source, _built, signature, kind, [claim or 0])
+
+
+#: Stands for the number of batches of datasets that declare one.
+_MANY = 2
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """What differs among datasets of the same columns.
+
+    Attributes
+    ----------
+    cut_here : bool
+        Whether Python cuts blocks into batches.
+    prefetch : int
+        Batches that TensorFlow keeps ready, or `tf.data.AUTOTUNE`.
+    claim : int or None
+        None, 1, `INFINITE` or `_MANY`: the declared number of batches.
+    """
+
+    cut_here: bool
+    prefetch: int
+    claim: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Source:
+    """What TensorFlow calls: see `batches_of`."""
+
+    runs: TFRuns
+    specs: Sequence[ColumnSpec]
+    element: Callable[[Mapping[str, Any]], Any]
+    cut_here: bool
+
+    def read(self, number: Any) -> Iterator[Any]:
+        """Read an iteration, and yield flat tuples of blocks and sizes, or of batches."""
+        has_images = self.runs.loader.schedule.options.has_images
+        block_rows = None if self.cut_here or has_images else _BLOCK_ROWS
+        for recorder, blocks in self.runs.segments(number, block_rows):
+            for block in blocks:
+                whole = ((block.batch, block.sizes),)
+                each = ((part, [num_rows(part)]) for part in block.batches())
+                for part, sizes in each if self.cut_here else whole:
+                    columns = {s.name: tf_columns.to_tf(part[s.name], s) for s in self.specs}
+                    made = tuple(tf.nest.flatten(self.element(columns)))
+                    recorder.deliver(sum(sizes), len(sizes))
+                    yield made if self.cut_here else (made, np.array(sizes, np.int64))
+                    recorder.ask()
+
+
+def _built(find: Find, specs: tuple[Any, ...], kind: _Kind, source: Any, claim: Any) -> Any:
+    """Return the dataset of a source: see `traced_dataset`."""
+
+    def iteration(number: Any) -> Any:
+        read = _read(find, specs, kind.cut_here, source, number).prefetch(kind.prefetch)
+        return _observed(find, read, source, number)
+
+    numbers = tf.data.Dataset.from_generator(
+        lambda source: find(source).runs.iterations(), args=(source,), output_signature=NUMBER
+    )
+    return with_cardinality(numbers.flat_map(iteration), kind.claim, claim)
+
+
+def _read(find: Find, specs: tuple[Any, ...], cut_here: bool, source: Any, number: Any) -> Any:
+    def cut(part: Any, sizes: Any) -> Any:
+        # Sizes repeat from the beginning, and an empty batch after the last row has to be taken.
+        repeated = tf.data.Dataset.from_tensors(part).rebatch(sizes)
+        return repeated.take(tf.size(sizes, tf.int64))
+
+    read_here = tf.data.Dataset.from_generator(
+        lambda source, number: find(source).read(number),
+        args=(source, number),
+        output_signature=specs if cut_here else (specs, tf.TensorSpec((None,), tf.int64)),
+    )
+    return read_here if cut_here else read_here.flat_map(cut)
+
+
+def _observed(find: Find, batches: Any, source: Any, number: Any) -> Any:
+    """Return a dataset of the same batches that reports to `TFRuns` when they are requested."""
+    zero = tf.data.Dataset.from_tensors(tf.constant(0, tf.int64))
+
+    def zeros(source: Any, number: Any) -> Any:
+        times = tf.numpy_function(request, [source, number], tf.int64)
+        return zero.repeat(tf.ensure_shape(times, ()))
+
+    def request(source: Any, number: Any) -> Any:
+        return np.int64(find(source).runs.request(number))
+
+    # A choice among one dataset, so many times: Python is not called for each batch.
+    endless = tf.data.Dataset.from_tensors((source, number)).repeat()
+    return tf.data.Dataset.choose_from_datasets([batches], endless.flat_map(zeros))
+
+
+def with_cardinality(dataset: Any, kind: int | None, batches: Any) -> Any:
+    """Return a dataset of the same elements that declares its cardinality.
+
+    Unlike with `tf.data.experimental.assert_cardinality` the dataset may have fewer elements: an
+    iteration that resumes in the middle ends earlier, and so does one that is left.
+
+    Parameters
+    ----------
+    dataset : tf.data.Dataset
+        A dataset whose cardinality is not known.
+    kind : int or None
+        None if the number of elements is not known, 1, `INFINITE`, or another number for any other.
+    batches : tf.Tensor
+        The most elements of any iteration.
+    """
+    if kind is None:
+        return dataset
+    if kind == 1:
+        # No iteration has fewer. `take` would not request its end, and it would look like a peek.
+        return dataset.apply(tf.data.experimental.assert_cardinality(1))
+    # A choice between datasets counts as infinite if one of them is. The first one is chosen every
+    # time, and the choice ends with it. TensorFlow begins both.
+    first = tf.data.Dataset.from_tensors(tf.constant(0, tf.int64)).repeat()
+    never = tf.data.Dataset.from_tensors(tf.nest.map_structure(_value_of, dataset.element_spec))
+    endless = tf.data.Dataset.choose_from_datasets(
+        [dataset, never.repeat()], first, stop_on_empty_dataset=True
+    )
+    return endless if kind == INFINITE else endless.take(batches)
+
+
+def _value_of(spec: Any) -> Any:
+    """Return a small value that conforms to a ``TypeSpec``."""
+    if isinstance(spec, tf.RaggedTensorSpec):
+        inner = _value_of(tf.TensorSpec(spec.shape[spec.ragged_rank :], spec.dtype))
+        return tf.RaggedTensor.from_nested_row_splits(inner, [[0, 1]] * spec.ragged_rank)
+    return tf.zeros([size or 1 for size in spec.shape] if spec.shape.rank else [], spec.dtype)

@@ -1,0 +1,87 @@
+"""Datasets that call Python, traced once for each kind and used again by all datasets of that kind.
+
+To make a dataset of `tf.data` that calls Python, TensorFlow traces a dozen functions, which takes
+longer than to read a small table, and keeps them until the process ends. So the functions are
+traced for a kind of dataset, and are given the number of the object whose methods they call. A
+dataset keeps its object and its functions, TensorFlow's iterators keep the dataset, and nothing
+else does.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Hashable, Sequence
+from functools import lru_cache
+from itertools import count
+from typing import Any, TypeAlias
+
+import tensorflow as tf
+
+#: Type of the numbers that Python and TensorFlow exchange.
+NUMBER = tf.TensorSpec((), tf.int64)
+#: Returns the object with a number, whose methods a dataset calls.
+Find: TypeAlias = Callable[[Any], Any]
+#: Makes a dataset from `Find`, the flat specs of its elements, the kind, the number of the object,
+#: and other numbers that are not known when the functions are traced.
+Build: TypeAlias = Callable[..., Any]
+
+#: Kinds whose functions are kept. A dataset keeps its own functions, however many others there are.
+_KINDS_KEPT = 64
+_sources: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+_numbers = count()
+
+
+def traced_dataset(
+    source: object, build: Build, signature: Any, kind: Hashable = None, numbers: Sequence[int] = ()
+) -> Any:
+    """Return a dataset whose functions are traced once for a kind.
+
+    Parameters
+    ----------
+    source : object
+        Its methods are called while the dataset is read. Kept by the dataset only.
+    build : callable
+        Makes the dataset: ``build(find, specs, kind, number, *numbers)``. A function of a module,
+        which calls only methods of ``find(number)``.
+    signature : structure of TypeSpec
+        The elements of the dataset; those that `build` makes are flat tuples.
+    kind : hashable
+        Whatever else changes what TensorFlow runs.
+    numbers : sequence of int
+        Numbers for `build`, passed as tensors.
+    """
+    specs = tuple(tf.nest.flatten(signature))
+    if tf.executing_eagerly():
+        traced = _traced(build, specs, kind, len(numbers))
+        number = next(_numbers)
+        _sources[number] = source
+        variant = traced(*(tf.constant(n, tf.int64) for n in (number, *numbers)))
+    else:
+        # The graph has functions of its own, and keeps them and the object.
+        traced, variant = None, _variant(build, lambda _: source, specs, kind, [0, *numbers])
+    dataset = tf.data.experimental.from_variant(variant, signature)
+    dataset._mdstorm_kept = source, traced
+    return dataset
+
+
+@lru_cache(maxsize=_KINDS_KEPT)
+def _traced(build: Build, specs: tuple[Any, ...], kind: Hashable, count: int) -> Any:
+    def made(*numbers: Any) -> Any:
+        return _variant(build, _find, specs, kind, numbers)
+
+    # A concrete function, because `tf.config.run_functions_eagerly` does not apply to it.
+    function = tf.function(made, autograph=False)
+    return function.get_concrete_function(*[NUMBER] * (1 + count))
+
+
+def _variant(
+    build: Build, find: Find, specs: tuple[Any, ...], kind: Hashable, numbers: Sequence[Any]
+) -> Any:
+    # AutoGraph takes long to convert functions, and leaves files in the temporary folder.
+    built = tf.autograph.experimental.do_not_convert(build)
+    tensors = (tf.convert_to_tensor(number, tf.int64) for number in numbers)
+    return tf.data.experimental.to_variant(built(find, specs, kind, *tensors))
+
+
+def _find(number: Any) -> Any:
+    return _sources[int(number)]

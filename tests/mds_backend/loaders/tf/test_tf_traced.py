@@ -1,0 +1,109 @@
+"""Functions that TensorFlow traces: shared by datasets of one kind, and kept by them only."""
+
+import gc
+import tempfile
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tensorflow as tf
+from tests.mds_backend.small_datasets import write_numbers
+
+from mdstorm_backend import Dataset, ExactOrder
+from mdstorm_backend.loaders import ReaderOptions
+from mdstorm_backend.loaders.tf import make_tf_dataset, tf_traced
+
+ROWS, SHARDS = 100, 10
+WHOLE = list(range(ROWS))
+
+
+def make(dataset: Dataset, batch_size: int = 30, **options: Any) -> Any:
+    read = ReaderOptions(dataset, ExactOrder().resolved(), **options)
+    return make_tf_dataset(lambda: read, batch_size=batch_size)
+
+
+def rows(dataset: Any) -> list[int]:
+    return [number for batch in dataset for number in batch.number.numpy().tolist()]
+
+
+def test_datasets_of_one_kind_are_traced_once(numbers: Dataset) -> None:
+    assert rows(make(numbers)) == WHOLE
+    before = tf_traced._traced.cache_info().misses
+    assert [rows(make(numbers, size, num_epochs=2)) for size in (7, 30)] == [WHOLE * 2] * 2
+    assert tf_traced._traced.cache_info().misses == before
+
+
+def test_dataset_of_another_kind_is_not_confused(tmp_path: Path, numbers: Dataset) -> None:
+    other = write_numbers(tmp_path, 20)
+    first, second = make(numbers), make(other)
+    assert [len(first), len(second)] == [4, 1]
+    assert list(zip(rows(first), rows(second), strict=False)) == [(i, i) for i in range(20)]
+    assert make(numbers, num_epochs=None).cardinality().numpy() == tf.data.INFINITE_CARDINALITY
+
+
+@pytest.mark.parametrize("taken", [0, 1, 4])
+def test_dataset_ends_with_its_last_reference(numbers: Dataset, taken: int) -> None:
+    dataset = make(numbers)
+    for _ in zip(range(taken), dataset, strict=False):
+        pass
+    ended = threading.Event()  # by a thread in which TensorFlow ends the iterator
+    weakref.finalize(dataset._runs(), ended.set)
+    del dataset
+    gc.collect()
+    assert ended.wait(30)
+
+
+def mapped(dataset: Any) -> Any:
+    return dataset.map(lambda batch: batch)
+
+
+def in_zip(dataset: Any) -> Any:
+    return tf.data.Dataset.zip((dataset, tf.data.Dataset.range(100))).map(lambda batch, _: batch)
+
+
+def nested(dataset: Any) -> Any:
+    return tf.data.Dataset.range(1).flat_map(lambda _: dataset)
+
+
+@pytest.mark.parametrize("made_of", [mapped, in_zip, nested, iter])
+def test_what_is_made_of_a_dataset_keeps_it(
+    numbers: Dataset, made_of: Callable[[Any], Any]
+) -> None:
+    made = made_of(make(numbers))
+    gc.collect()
+    tf_traced._traced.cache_clear()
+    assert rows(made) == WHOLE
+
+
+def test_distributed_dataset_keeps_it(numbers: Dataset) -> None:
+    strategy = tf.distribute.MirroredStrategy(["CPU:0"])
+    distributed = strategy.experimental_distribute_dataset(make(numbers))
+    gc.collect()
+    assert rows(distributed) == WHOLE
+
+
+@pytest.fixture
+def run_eagerly() -> Iterator[None]:
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
+@pytest.mark.filterwarnings("ignore:Even though the `tf.config")
+def test_dataset_is_read_while_functions_run_eagerly(numbers: Dataset, run_eagerly: None) -> None:
+    tf_traced._traced.cache_clear()
+    dataset = make(numbers)
+    gc.collect()
+    assert rows(dataset) == WHOLE
+
+
+def test_tracing_leaves_no_files(
+    numbers: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    tf_traced._traced.cache_clear()
+    assert rows(make(numbers)) == WHOLE
+    assert list(tmp_path.iterdir()) == []
