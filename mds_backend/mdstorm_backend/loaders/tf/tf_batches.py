@@ -6,6 +6,7 @@ batches were read and requested.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -70,7 +71,8 @@ def make_tf_dataset(
         # A pass would log that it is endless too early, as TensorFlow reads ahead, or needlessly,
         # where Keras counts steps.
         quiet = replace(options, tells_of_endless=False)
-        return TFRuns(loaders.Schedule(quiet), loaders.Batching(batch_size))
+        ahead = _REQUESTED_AHEAD if has_replicas() else 0
+        return TFRuns(loaders.Schedule(quiet), loaders.Batching(batch_size), ahead)
 
     def build() -> Any:
         runs = opened()
@@ -257,6 +259,9 @@ def v1_class() -> Any:
 
 
 _WORKERS = ("chief", "worker")
+#: Batches that a strategy with several replicas requests ahead, at most. Of n replicas each has two
+#: parts of a batch ready, and a thread has one more: 2n + 1 parts of n to a batch.
+_REQUESTED_AHEAD = 3
 #: The module that calls the function passed to ``strategy.distribute_datasets_from_function``.
 _ASKS_PER_WORKER = "tensorflow.python.distribute.input_lib"
 
@@ -273,6 +278,15 @@ def num_workers() -> int:
         return 1
     devices = (tf.DeviceSpec.from_string(d.name) for d in tf.config.list_logical_devices())
     return max(1, len({(d.job, d.task) for d in devices if d.job in _WORKERS}))
+
+
+def has_replicas() -> bool:
+    """Whether a strategy may divide batches among several devices of this process."""
+    if not tf.executing_eagerly():
+        return False
+    names = (tf.DeviceSpec.from_string(d.name) for d in tf.config.list_logical_devices())
+    alike = Counter((name.job, name.task, name.device_type) for name in names)
+    return max(alike.values(), default=1) > 1
 
 
 def in_cluster() -> bool:

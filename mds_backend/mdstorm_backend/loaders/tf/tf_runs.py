@@ -98,12 +98,13 @@ class TFRun:
     def request(self) -> int:
         """Record that a batch is requested, and return how many batches later to call this again.
 
-        It has to be called for the first two batches, and where an epoch begins.
+        It has to be called until the pass counts, and where an epoch begins.
         """
+        assert self.current is not None
         self.requested = number = self._following
         latest = self.reach()
         self._following += 1
-        if number > 1 and latest:
+        if number >= self.current.counts_from and latest:
             following = self._following_epoch(list(self._blocks), latest)
             self._following = max(following, self._following)
         return self._following - number
@@ -200,10 +201,13 @@ class TFRuns:
         The schedule of the dataset.
     batching : Batching
         How batches are made.
+    ahead : int
+        Batches that TensorFlow may request ahead of the one that is used.
     """
 
-    def __init__(self, schedule: Schedule, batching: Batching) -> None:
+    def __init__(self, schedule: Schedule, batching: Batching, ahead: int = 0) -> None:
         self.loader = Loader(schedule, batching)
+        self._ahead = ahead
         self._run: TFRun | None = None
         #: Iterations that have begun and not ended, by the numbers that TensorFlow has of them.
         self._open: dict[int, TFRun] = {}
@@ -267,12 +271,15 @@ class TFRuns:
         run: TFRun | None = None
         while self._announced and (run is None or run.current is not None):
             run = self._announced.popleft()()
-        if run is None or run.current is not None:
+        is_announced = run is not None and run.current is None
+        if run is None or not is_announced:
             run = TFRun()
         for under_way in self._open.values():
             under_way.reach()
         self._run = run
         run.current = self.loader.next_pass()
+        if run.current.counts_from > 1 and not is_announced:
+            run.current.counts_from += self._ahead
         self._check_claim()
         return run
 

@@ -22,7 +22,7 @@ from mdstorm_backend import Dataset, ElasticOrder, ExactOrder, StreamingDataLoad
 from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders import Batching, ReaderOptions, Schedule
-from mdstorm_backend.loaders.tf import ColumnSpec, make_tf_dataset, tf_pipeline, tf_runs
+from mdstorm_backend.loaders.tf import ColumnSpec, make_tf_dataset, tf_batches, tf_pipeline, tf_runs
 from mdstorm_backend.loaders.tf.tf_runs import INFINITE
 
 ROWS, SHARDS = 100, 10
@@ -444,6 +444,22 @@ def test_peek_after_load_keeps_rest_of_epoch(numbers: Dataset, num_epochs: int |
     assert first == peeked
     # That iteration counts, and so would one of a single batch.
     assert column(dataset.take(1)) != [peeked]
+
+
+@pytest.mark.parametrize("taken_ahead", [1, 3])
+def test_peek_of_replicas_that_request_ahead_keeps_rest_of_epoch(
+    numbers: Dataset, taken_ahead: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tf_batches, "has_replicas", lambda: True)
+    first, second = made_in("exact", numbers), made_in("exact", numbers)
+    whole = column(islice(first, 4)) and column(made_in("exact", numbers))
+    second.load_state_dict(first.state_dict())
+    assert column(second.take(1 + taken_ahead))[:1] == whole[4:5]
+    assert column(second.map(lambda batch: batch)) == whole[4:]
+    # Otherwise an iteration of five batches counts.
+    second.load_state_dict(first.state_dict())
+    assert column(second.take(5)) == whole[4:9]
+    assert column(second.take(1)) != whole[4:5]
 
 
 @pytest.mark.parametrize("read", [column, lambda dataset: column(dataset.map(lambda batch: batch))])
