@@ -580,11 +580,12 @@ def declared_spec(name: str, numpy_type: Any, shape: tuple[int | None, ...]) -> 
     InvalidArgumentError
         If TensorFlow has no such type; also ValueError.
     """
-    if numpy_type in _DTYPES:
+    if numpy_type in _DTYPES and declared_dtype(numpy_type).kind != "u":
         return ColumnSpec(name, _DTYPES[numpy_type], tuple(shape))
     dtype = declared_dtype(numpy_type)
     if dtype.type in _DTYPES:
-        return ColumnSpec(name, _DTYPES[dtype.type], tuple(shape))
+        stacked = dtype.name if dtype.kind == "u" else ""
+        return ColumnSpec(name, _DTYPES[dtype.type], tuple(shape), stacked=stacked)
     if dtype.kind not in _SAME_KINDS or dtype.itemsize > 8:
         raise InvalidArgumentError(
             f"Unknown mapping of numpy {numpy_type!r} to tensorflow dtype: declare column {name!r} "

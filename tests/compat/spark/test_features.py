@@ -4,7 +4,7 @@ import pickle
 from collections import Counter
 from collections.abc import Callable
 from decimal import Decimal
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from mdstorm import TransformSpec
 from mdstorm._spark.converter_files import ModelInputs
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, NullValueError
 from mdstorm.spark import SparkDatasetConverter
+from mdstorm_backend import MDSWriter, open_dataset
 
 ROWS = 1300
 FLOATS = ("a", "b", "c", "d", "e")
@@ -240,6 +241,29 @@ def test_stack_casts_to_a_dtype_or_to_the_one_of_numpy(
             assert x.tolist() == np.array(expected).tolist()
             seen += y.tolist()
         assert sorted(seen) == list(range(ROWS))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "stacked"),
+    [
+        ("uint16", "float32", np.float32),
+        ("uint16", "uint8", np.int32),  # promoted as a column is
+        ("uint32", "float32", np.float64),
+        ("uint32", "uint16", np.int64),
+        ("uint16", "int16", np.int32),
+    ],
+)
+def test_stack_of_unsigned_columns_has_the_dtype_of_numpy_in_both_frameworks(
+    tmp_path: Path, first: str, second: str, stacked: type[np.generic]
+) -> None:
+    with MDSWriter(columns={"a": first, "b": second}, out=str(tmp_path / "data")) as writer:
+        writer.write({"a": np.dtype(first).type(65535), "b": np.dtype(second).type(2)})
+    dataset = open_dataset(str(tmp_path / "data"))
+    converter = SparkDatasetConverter(dataset.url, dataset.file_urls, 1)
+    spec = TransformSpec(lambda frame: frame, edit_fields=[("a", np.dtype(first).type, (), False)])
+    for batches, transform in product((with_torch, with_tf), (None, spec)):
+        (x,) = batches(converter, features=["a", "b"], stack=True, transform_spec=transform)
+        assert (x.dtype, x.tolist()) == (stacked, [[65535, 2]]), batches
 
 
 @pytest.mark.parametrize("batches", [with_torch, with_tf])

@@ -44,6 +44,8 @@ class ColumnSpec:
     image : Column or None
         The stored column, if it holds images: images of a batch share a shape, known only when they
         are decoded.
+    stacked : str
+        Name of the NumPy dtype of its values in a matrix, if TensorFlow promotes them; else empty.
     """
 
     name: str
@@ -52,6 +54,7 @@ class ColumnSpec:
     ragged: bool = False
     dimensions: int = 1
     image: Column | None = None
+    stacked: str = ""
 
     @property
     def is_fixed(self) -> bool:
@@ -89,7 +92,8 @@ def spec_of_column(column: Column, images: ImageDecoder | None = None) -> Column
     if encoding.is_image:
         return ColumnSpec(column.name, dtype, image=column)
     if not depth:
-        return ColumnSpec(column.name, dtype)
+        stored = str(numpy_dtype(type_).name)
+        return ColumnSpec(column.name, dtype, stacked=stored if stored in _PROMOTED else "")
     if column.value_shape:
         return ColumnSpec(column.name, dtype, column.value_shape)
     if column.origin.lengths == "unknown":
@@ -175,7 +179,7 @@ def arranged_specs(specs: Sequence[ColumnSpec], outputs: Sequence[Output]) -> li
         check_numbers(
             {c.name: c.dtype if c.signature.shape.rank == 1 else "array" for c in columns}
         )
-        dtype = output.dtype_of([column.dtype for column in columns]).name
+        dtype = output.dtype_of([column.stacked or column.dtype for column in columns]).name
         shape = (len(columns),)
         arranged.append(ColumnSpec(output_name(output), _PROMOTED.get(dtype, dtype), shape))
     return arranged
