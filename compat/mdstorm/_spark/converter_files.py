@@ -275,7 +275,7 @@ class ReadFiles:
 def make_tf_dataset(files: ReadFiles, batch_size: int, prefetch: int | None) -> Any:
     """Make a dataset for eager and graph mode, of namedtuples unless inputs are named."""
     require("tensorflow")
-    from mdstorm._tensorflow import declared_spec
+    from mdstorm._tensorflow.columns import declared_spec
     from mdstorm_backend.loaders import tf as tf_loaders
 
     check_integer("prefetch", prefetch, lowest=-1)

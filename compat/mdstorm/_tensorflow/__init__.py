@@ -1,0 +1,7 @@
+"""Implementation of the datasets in `mdstorm.tf_utils`."""
+
+from __future__ import annotations
+
+from mdstorm_backend.base import require
+
+require("tensorflow")  # the error names what to install

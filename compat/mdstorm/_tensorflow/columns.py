@@ -1,0 +1,223 @@
+"""The columns and values of a reader as TensorFlow's: their specs, and their conversion."""
+
+from __future__ import annotations
+
+import calendar
+import datetime
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mdstorm._transforms.row_transform import declared_dtype
+from mdstorm.errors import InvalidArgumentError, NullInRowError, UnequalLengthsError
+from mdstorm.unischema import Unischema
+from mdstorm_backend.base import warn_user
+from mdstorm_backend.format import Column, Values, shapes_of
+from mdstorm_backend.loaders import null_error
+from mdstorm_backend.loaders import tf as tf_loaders
+from mdstorm_backend.loaders.tf import ColumnSpec
+from mdstorm_backend.read import LateDecoder
+
+_TENSORFLOW = "TensorFlow"  #: NumPy types that are delivered as another TensorFlow type.
+_DTYPES = {
+    np.str_: "string",
+    np.bytes_: "string",
+    Decimal: "string",
+    np.datetime64: "int64",
+    datetime.date: "int64",
+    np.timedelta64: "int64",
+    np.uint16: "int32",
+    np.uint32: "int64",
+    np.bool_: "bool",
+}
+#: Kinds of NumPy types that have the same name in TensorFlow.
+_SAME_KINDS = "iuf"
+
+
+def date_to_nsec_from_epoch(dt: datetime.date) -> int:
+    """Return a date, or a time taken as UTC, as nanoseconds since 1970.
+
+    Fractions of a second are dropped, as in Petastorm.
+    """
+    return calendar.timegm(dt.timetuple()) * 1_000_000_000
+
+
+def column_for_tf(values: Values, spec: ColumnSpec, column: Column | None = None) -> Any:
+    """Convert a column of some rows to the type that `spec` declares.
+
+    Dates and timestamps become int64 nanoseconds since 1970 UTC, decimals become text, and strings
+    become UTF-8 bytes. Numbers are cast to the declared type.
+
+    Parameters
+    ----------
+    values : numpy.ndarray or pyarrow.Array
+        The column, from a block of the engine or from a reader.
+    spec : ColumnSpec
+        How the column is delivered.
+    column : Column, optional
+        The stored column.
+
+    Raises
+    ------
+    NullValueError
+        If a null has no value in TensorFlow.
+    UnequalLengthsError
+        If the arrays differ in shape.
+    TransformError
+        If the values have another type or shape than declared.
+    """
+    if column is not None and column.is_late and not isinstance(values, np.ndarray):
+        values = LateDecoder(column)(values)
+    if isinstance(values, pa.Array):
+        if pa.types.is_list(values.type) and not values.null_count and not spec.ragged:
+            sizes = np.unique(shapes_of(values).sizes, axis=0).tolist()
+            _check_lengths(["x".join(map(str, shape)) for shape in sizes], spec)
+    elif values.dtype == object:
+        values = _of_objects(values, spec)
+    return tf_loaders.to_tf(values, spec)
+
+
+def rows_for_tf(values: Values, spec: ColumnSpec, column: Column | None = None) -> Any:
+    """Convert a column of rows without nulls, as `column_for_tf` converts columns of batches.
+
+    As in Petastorm, dates in rows are numbers of days, and timestamps numbers of microseconds.
+    """
+    if isinstance(values, pa.Array):
+        if pa.types.is_decimal(values.type):
+            values = np.array([str(value.normalize()) for value in values.to_pylist()], object)
+        elif pa.types.is_temporal(values.type):
+            values = values.to_numpy(zero_copy_only=False)
+    if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind == "M":
+        return _days_or_microseconds(values)
+    return column_for_tf(values, spec, column)
+
+
+def refuse_nulls_in_rows(fields: Iterable[tuple[str, Any]]) -> None:
+    """Raise NullInRowError if any field is null, naming all such fields.
+
+    Parameters
+    ----------
+    fields : iterable of tuple of str and object
+        Each name with the value of one row or the column of several rows.
+    """
+    found = dict.fromkeys(name for name, values in fields if _holds_none(values))
+    if found:
+        held = ", ".join(f'"{name}"=None' for name in found)
+        raise NullInRowError(
+            f"Encountered {held}. Tensorflow does not support None values as a tensor. Leave such "
+            "rows out with a predicate, or give them a value in a transform_spec or with fill_nulls"
+        )
+
+
+def _holds_none(values: Any) -> bool:
+    if isinstance(values, pa.Array):
+        return bool(values.null_count)
+    if isinstance(values, np.ndarray) and values.ndim and values.dtype == object:
+        return any(value is None for value in values)
+    return values is None
+
+
+def value_for_tf(value: Any, spec: ColumnSpec) -> Any:
+    """Convert one value of a row to the type that `spec` declares."""
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind not in "OM" and spec.dtype != "string":
+            return value.astype(spec.dtype, copy=False)
+        return column_for_tf(value[np.newaxis], spec)[0]
+    if isinstance(value, Decimal):
+        return str(value.normalize())
+    if isinstance(value, (str, bytes)):
+        return np.array(value, object)  # NumPy strings lose a trailing NUL
+    if isinstance(value, datetime.date):
+        value = np.datetime64(value)
+    if isinstance(value, np.datetime64):
+        return _days_or_microseconds(np.asarray([value]))[0]
+    return value
+
+
+def _days_or_microseconds(values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    is_date = np.datetime_data(values.dtype)[0] == "D"
+    return values.astype("datetime64[D]" if is_date else "datetime64[us]").astype(np.int64)
+
+
+def _of_objects(values: npt.NDArray[Any], spec: ColumnSpec) -> npt.NDArray[Any]:
+    """Return a column of Python objects as an array that TensorFlow can convert."""
+    flat = values.reshape(-1)
+    nulls = sum(value is None for value in flat)
+    if nulls:
+        raise null_error(spec.name, nulls, _TENSORFLOW)
+    first = flat[0] if len(flat) else None
+    if isinstance(first, np.ndarray):
+        _check_lengths(["x".join(map(str, array.shape)) for array in flat], spec)
+        return np.stack(flat.tolist())
+    if isinstance(first, datetime.date):
+        return np.array(flat.tolist(), "datetime64").reshape(values.shape)
+    if isinstance(first, Decimal):
+        return np.array([str(value) for value in flat], object).reshape(values.shape)
+    return values
+
+
+def _check_lengths(lengths: list[Any], spec: ColumnSpec) -> None:
+    if len(set(lengths)) > 1:
+        found = ", ".join(str(length) for length in lengths[:20])
+        raise UnequalLengthsError(
+            f"Length of all values in column {spec.name!r} are expected to be the same length. Got "
+            f"the following set of lengths: '{found}'. Pad them in a transform_spec, or leave the "
+            "column out with schema_fields"
+        )
+
+
+def declared_spec(name: str, numpy_type: Any, shape: tuple[int | None, ...]) -> ColumnSpec:
+    """Return the spec of a column with a declared NumPy type.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If TensorFlow has no such type; also ValueError.
+    """
+    if numpy_type in _DTYPES and declared_dtype(numpy_type).kind != "u":
+        return ColumnSpec(name, _DTYPES[numpy_type], tuple(shape))
+    dtype = declared_dtype(numpy_type)
+    if dtype.type in _DTYPES:
+        stacked = dtype.name if dtype.kind == "u" else ""
+        return ColumnSpec(name, _DTYPES[dtype.type], tuple(shape), stacked=stacked)
+    if dtype.kind not in _SAME_KINDS or dtype.itemsize > 8:
+        raise InvalidArgumentError(
+            f"Unknown mapping of numpy {numpy_type!r} to tensorflow dtype: declare column {name!r} "
+            "in edit_fields with a NumPy type of numbers or text, or leave it out with "
+            "schema_fields"
+        )
+    return ColumnSpec(name, dtype.name, tuple(shape))
+
+
+def specs_of_schema(schema: Unischema) -> list[ColumnSpec]:
+    """Return the specs of a schema's fields, with Petastorm's warning for strings.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If TensorFlow has no type for a field; also ValueError.
+    """
+    for column in schema.fields.values():
+        if column.numpy_dtype is np.str_:
+            warn_user(
+                "Tensorflow will convert all unicode strings back to bytes type. You may need to "
+                f"decode values: field {column.name!r}",
+                UnicodeWarning,
+            )
+    return [declared_spec(f.name, f.numpy_dtype, f.shape) for f in schema.fields.values()]
+
+
+def specs_of_ngram(reader: Any) -> dict[int, list[ColumnSpec]]:
+    """Return the specs of an n-gram's fields by offset."""
+    offsets = range(min(reader.ngram.fields), max(reader.ngram.fields) + 1)
+    return {offset: specs_of_schema(schema_at(reader, offset)) for offset in offsets}
+
+
+def schema_at(reader: Any, offset: int) -> Unischema:
+    """Return the fields of an n-gram's rows at an offset."""
+    schema: Unischema = reader.ngram.get_schema_at_timestep(reader.schema, offset)
+    return schema

@@ -1,0 +1,178 @@
+"""Datasets of TensorFlow over readers: of rows, of batches and of n-grams."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import tensorflow as tf
+
+from mdstorm._readers.options import draws_seed
+from mdstorm._readers.reader import Reader, can_pass_over
+from mdstorm._tensorflow.columns import schema_at, specs_of_ngram, specs_of_schema
+from mdstorm._tensorflow.elements import Elements, NGrams, Parts
+from mdstorm.errors import InvalidArgumentError
+from mdstorm_backend.loaders import tf as tf_loaders
+
+
+def dataset_of_rows(reader: Any) -> Any:
+    """Return a TensorFlow dataset of a reader's rows or batches."""
+    specs = specs_of_schema(reader.schema)
+    warn_of_decimals_in(reader)
+    if can_pass_over(reader) and reader.batched_output:
+        tf_loaders.check_nulls_of(reader._mdstorm_options())
+
+    def dataset(*, by_shard: bool) -> Parts:
+        elements = Elements(reader, specs, by_shard)
+        row = reader.schema.make_namedtuple_tf(*(spec.signature for spec in specs))
+
+        def make() -> Any:
+            dataset = tf.data.Dataset.from_generator(elements, output_signature=row)
+            return _with_options(dataset, reader)
+
+        return Parts(elements, make)
+
+    by_shard = dataset(by_shard=True)
+    # If the user does not see row-group boundaries, elements may have any number of rows. But a
+    # column of arrays of any length must have one length per element, which only row groups ensure.
+    is_fixed = all(spec.is_fixed for spec in specs)
+    anyhow = dataset(by_shard=False) if is_fixed or not reader.batched_output else by_shard
+    _, rows, batches = _adapters()
+    return batches(by_shard, anyhow) if reader.batched_output else rows(anyhow)
+
+
+def dataset_of_ngrams(reader: Any) -> Any:
+    """Return a TensorFlow dataset of a reader's n-grams: dicts from offset to namedtuple."""
+    specs = specs_of_ngram(reader)
+    warn_of_decimals_in(reader)
+    signature = {
+        offset: schema_at(reader, offset).make_namedtuple_tf(
+            *(tf.TensorSpec(spec.shape, spec.dtype) for spec in columns)
+        )
+        for offset, columns in specs.items()
+    }
+    elements = NGrams(reader, specs)
+    dataset = tf.data.Dataset.from_generator(elements, output_signature=signature)
+    plain, _, _ = _adapters()
+    return plain(_with_options(dataset, reader))
+
+
+def warn_of_decimals_in(reader: Any) -> None:
+    """Warn if a reader delivers decimals and the user did not choose their type."""
+    if isinstance(reader, Reader):
+        reader._mdstorm_warn_of_decimals("TensorFlow")
+
+
+def _with_options(dataset: Any, reader: Any) -> Any:
+    """Turn off TensorFlow's sharding if the reader shards the rows.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If TensorFlow would shard rows that each worker reads in another order.
+    """
+    if (
+        tf_loaders.in_cluster()
+        and isinstance(reader, Reader)
+        and draws_seed(reader._mdstorm_arguments)
+    ):
+        raise InvalidArgumentError(
+            "TensorFlow leaves out the batches of other workers, but each worker's reader has "
+            "its own random order, so some rows would be lost and others come twice: create the "
+            'reader with cur_shard="auto", or with the same seed=… in all workers'
+        )
+    is_share = can_pass_over(reader) and reader._mdstorm_options().order.is_share
+    return tf_loaders.without_sharding(dataset) if is_share else dataset
+
+
+@lru_cache(maxsize=1)
+def _adapters() -> tuple[Any, Any, Any]:
+    """Return TensorFlow's class of ``tf.compat.v1`` datasets, and those of rows and of batches."""
+    adapter = type(tf.compat.v1.data.Dataset.from_tensors(0))
+
+    class ReaderDataset(adapter):  # type: ignore[misc, valid-type]
+        """A dataset over a reader, with a position of its own."""
+
+        _elements: Elements
+
+        def __iter__(self) -> Any:
+            iterator = super().__iter__()
+            self._elements.taken = 0
+            kind: Any = type(iterator)
+            iterator._mdstorm_elements = self._elements
+            iterator.__class__ = _counting_class(kind)
+            return iterator
+
+        def state_dict(self, items: int | None = None) -> dict[str, Any]:
+            """Return the state of the latest iteration, for `load_state_dict`.
+
+            Parameters
+            ----------
+            items : int, optional
+                Rows or batches of this dataset used since the iteration began. By default those
+                that Python code has taken, ``for item in dataset``. What is made of this dataset,
+                as by ``batch``, is not counted, and the number is required.
+
+            Raises
+            ------
+            StateMismatchError
+                If the number of items is not known, or the reader has a position of its own.
+            """
+            return self._elements.state_dict(items)
+
+        def load_state_dict(self, state: Mapping[str, Any]) -> None:
+            """Resume the next iteration from `state`, taken from an equal dataset.
+
+            Raises
+            ------
+            StateMismatchError
+                If it was taken from another dataset or another way of reading, or is not a state.
+            """
+            self._elements.load_state_dict(state)
+
+    class RowsDataset(ReaderDataset):
+        """A dataset of rows that are read in blocks."""
+
+        def __init__(self, parts: Parts) -> None:
+            self._parts, self._elements = parts.make, parts.elements
+            # Not unbatch(): it crashes the process for arrays without elements.
+            super().__init__(parts.make().flat_map(tf.data.Dataset.from_tensor_slices))
+
+        def batch(
+            self, batch_size: Any, drop_remainder: bool = False, *others: Any, **options: Any
+        ) -> Any:
+            """Batch rows as TensorFlow does, but without splitting the blocks first."""
+            if others or options or not isinstance(drop_remainder, bool):
+                return super().batch(batch_size, drop_remainder, *others, **options)
+            return adapter(self._parts().rebatch(batch_size, drop_remainder))
+
+    class BatchesDataset(ReaderDataset):
+        """A dataset of batches, which can be unbatched into rows."""
+
+        def __init__(self, batches: Parts, parts: Parts) -> None:
+            self._parts, self._elements = parts, batches.elements
+            super().__init__(batches.make())
+
+        def unbatch(self, *others: Any, **options: Any) -> Any:
+            """Split batches into rows."""
+            return RowsDataset(self._parts)
+
+    return adapter, RowsDataset, BatchesDataset
+
+
+@lru_cache(maxsize=8)
+def _counting_class(iterator_class: Any) -> Any:
+    """Return a subclass of TensorFlow's iterator class that counts the items taken."""
+
+    class CountingIterator(iterator_class):  # type: ignore[misc]
+        """An iterator that reports to its `Elements` how many items were taken."""
+
+        _mdstorm_elements: Elements
+
+        def __next__(self) -> Any:
+            item = super().__next__()
+            self._mdstorm_elements.take()
+            return item
+
+    return CountingIterator

@@ -1,0 +1,235 @@
+"""What TensorFlow reads of a reader: blocks of rows, or n-grams, and the position after each."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mdstorm._readers.reader import Reader, ReaderPasses, can_pass_over
+from mdstorm._tensorflow.columns import (
+    column_for_tf,
+    refuse_nulls_in_rows,
+    rows_for_tf,
+    value_for_tf,
+)
+from mdstorm.errors import StateMismatchError, UnequalLengthsError
+from mdstorm_backend.format import Batch, num_rows, slice_batch
+from mdstorm_backend.loaders import NOTHING, Delivered
+from mdstorm_backend.loaders.tf import ColumnSpec
+from mdstorm_backend.read import Block
+
+#: Bytes of stored rows in a block that is passed to TensorFlow.
+_BYTES_AT_A_TIME = 4 << 20
+_MOST_ROWS = 1 << 16
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What yields the blocks of a dataset, and what makes a dataset of TensorFlow of them."""
+
+    elements: Elements
+    make: Callable[[], Any]
+
+
+#: Latest blocks whose states are kept, since TensorFlow reads ahead.
+_STATES_KEPT = 1024
+#: Key of a state for the rows of the next block that were taken.
+_SKIP = "skip"
+
+
+@dataclass
+class Elements:
+    """Yields blocks of rows as namedtuples of arrays, for ``tf.data.Dataset.from_generator``.
+
+    Over an unused reader of mdstorm, each call is a complete, independent pass. Over other readers,
+    calls continue with the reader's own items, and reset a reader that is at its end.
+
+    Attributes
+    ----------
+    reader : Reader
+        The reader.
+    specs : sequence of ColumnSpec
+        How the columns are delivered.
+    by_shard : bool
+        Whether an element is one shard's share of the rows, rather than a block of any rows.
+    """
+
+    reader: Any
+    specs: Sequence[ColumnSpec]
+    by_shard: bool
+    #: Items that a Python iterator has taken since the latest iteration began.
+    taken: int = 0
+    _passes: ReaderPasses | None = None
+    _begun: bool = False
+    #: For each block of the latest iteration: items before it, and the state there.
+    _states: deque[tuple[int, dict[str, Any]]] = field(
+        default_factory=lambda: deque(maxlen=_STATES_KEPT)
+    )
+    #: Items up to the end of the latest block, and the state there.
+    _after: tuple[int, dict[str, Any]] = field(default_factory=lambda: (0, {}))
+    #: Where a loaded state resumes, and the rows of the block there that were taken before it.
+    _loaded: tuple[Any, int] = (None, 0)
+
+    def __call__(self) -> Iterator[Any]:
+        passes = self._own_passes()
+        self._begun = True
+        return self._items() if passes is None else self._of_passes(passes)
+
+    def _own_passes(self) -> ReaderPasses | None:
+        """Return what reads in blocks; None for other readers, and those with a position."""
+        reader = self.reader
+        begins_anew = can_pass_over(reader) and (self._begun or reader._mdstorm_is_at_a_start)
+        if self._passes is None and begins_anew:
+            source = reader._mdstorm_options().dataset
+            per_row = max(source.nbytes // max(len(source), 1), 1)
+            rows = max(1, min(_BYTES_AT_A_TIME // per_row, _MOST_ROWS))
+            self._passes = ReaderPasses(
+                reader,
+                rows,
+                by_shard=self.by_shard,
+                owner="a dataset of make_petastorm_dataset",
+            )
+        return self._passes
+
+    def _of_passes(self, passes: ReaderPasses) -> Iterator[Any]:
+        """Yield the blocks of a pass, and keep the state before each of them."""
+        begins, skipped = self._loaded
+        skipped = skipped if passes.begins == begins else 0
+        items = -skipped
+        self._states.clear()
+        for batch in passes(self._of_blocks):
+            self._states.append((items, passes.state_dict(before_last=True)))
+            items += 1 if self._are_batches else num_rows(batch)
+            self._after = items, passes.state_dict()
+            yield from self._parts(slice_batch(batch, skipped, num_rows(batch)))
+            skipped = 0
+        self._after = items, passes.state_dict()
+
+    @property
+    def _are_batches(self) -> bool:
+        """Whether the items of the dataset are blocks, rather than their rows."""
+        return self.by_shard and bool(self.reader.batched_output)
+
+    @staticmethod
+    def _of_blocks(blocks: Iterator[Block]) -> Delivered:
+        for block in blocks:
+            found = block.batch if num_rows(block.batch) else NOTHING
+            yield found, block.offsets[-1], sum(block.sizes)
+
+    def take(self) -> None:
+        """Count an item that Python code has taken."""
+        self.taken += 1
+        if self.taken == 2 and self._passes is not None:
+            self._passes.count()
+
+    def state_dict(self, items: int | None) -> dict[str, Any]:
+        """Return the state after some items of the latest iteration."""
+        passes = self._resumable()
+        if items is None:
+            items = self.taken
+            if self._states and not items:
+                raise StateMismatchError(
+                    "the items of this dataset were not counted, because TensorFlow took them "
+                    "itself, as with batch() or in Keras. Pass the number that was used since the "
+                    "iteration began, state_dict(items=…)"
+                )
+        if not self._states:
+            return passes.state_dict()
+        last, _ = self._after
+        for first, state in reversed([*self._states, self._after]):
+            if first <= items <= last:
+                ours = {**state["mdstorm"], _SKIP: items - first}
+                return {**state, "mdstorm": ours} if items > first else state
+        raise StateMismatchError(
+            f"no state after {items} items is known: {last} were read, and of long iterations "
+            "only the last blocks are remembered"
+        )
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Resume the next iteration from a state."""
+        passes = self._resumable()
+        passes.load_state_dict(state)
+        self._loaded, self.taken = (passes.begins, state.get("mdstorm", {}).get(_SKIP, 0)), 0
+        self._states.clear()
+
+    def _resumable(self) -> ReaderPasses:
+        passes = self._own_passes()
+        if passes is None:
+            raise StateMismatchError(
+                "this dataset takes items of a reader that was used before, or that is not one of "
+                "mdstorm: call state_dict() of the reader, or make the dataset of an unused reader"
+            )
+        return passes
+
+    def _parts(self, batch: Batch) -> Iterator[Any]:
+        """Yield the rows of a batch together, or one by one if their arrays differ in shape."""
+        try:
+            yield self._columns(batch)
+        except UnequalLengthsError:
+            if self.reader.batched_output:
+                raise
+            for row in range(num_rows(batch)):
+                yield self._columns(slice_batch(batch, row, row + 1))
+
+    def _columns(self, batch: Batch) -> Any:
+        assert self._passes is not None
+        if not self.reader.batched_output:
+            refuse_nulls_in_rows((spec.name, batch[spec.name]) for spec in self.specs)
+        convert = column_for_tf if self.reader.batched_output else rows_for_tf
+        column = self._passes.options.column
+        return self._named(convert(batch[s.name], s, column(s.name)) for s in self.specs)
+
+    def _items(self) -> Iterator[Any]:
+        for item in _from_its_place(self.reader):
+            values = item._asdict()
+            if self.reader.batched_output:
+                yield self._named(column_for_tf(np.asarray(values[s.name]), s) for s in self.specs)
+            else:
+                refuse_nulls_in_rows((spec.name, values[spec.name]) for spec in self.specs)
+                cells = (value_for_tf(values[s.name], s) for s in self.specs)
+                yield self._named(np.asarray(cell)[np.newaxis] for cell in cells)
+
+    def _named(self, columns: Iterator[Any]) -> Any:
+        return self.reader.schema.make_namedtuple_tf(*columns)
+
+
+@dataclass
+class NGrams:
+    """Yields the n-grams of a reader, for ``tf.data.Dataset.from_generator``.
+
+    Each call starts again from the beginning if the reader can; otherwise it continues.
+
+    Attributes
+    ----------
+    reader : Reader
+        The reader.
+    specs : dict of int to sequence of ColumnSpec
+        How the columns of each offset are delivered.
+    """
+
+    reader: Any
+    specs: Mapping[int, Sequence[ColumnSpec]]
+    _begun: bool = False
+
+    def __call__(self) -> Iterator[Any]:
+        if self._begun and isinstance(self.reader, Reader):
+            self.reader._mdstorm_restart()
+        self._begun = True
+        for item in _from_its_place(self.reader):
+            yield {offset: _row_for_tf(item[offset], specs) for offset, specs in self.specs.items()}
+
+
+def _row_for_tf(row: Any, specs: Sequence[ColumnSpec]) -> Any:
+    refuse_nulls_in_rows((spec.name, getattr(row, spec.name)) for spec in specs)
+    return type(row)(*(value_for_tf(getattr(row, spec.name), spec) for spec in specs))
+
+
+def _from_its_place(reader: Any) -> Iterator[Any]:
+    """Yield the remaining items of a reader; if it is at its end, reset it and yield all."""
+    if getattr(reader, "last_row_consumed", False):
+        reader.reset()
+    yield from reader
