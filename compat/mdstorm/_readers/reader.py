@@ -474,13 +474,17 @@ class ReaderPasses:
         RuntimeError
             If the reader was stopped.
         """
+        return self.run(lambda segment: loaders.converted(segment.blocks(), convert))
+
+    def run(self, deliver: loaders.Deliver) -> Iterator[Any]:
+        """Iterate over a pass, whose batches `deliver` makes of each segment."""
         reader, loader = self._reader, self._loader
         reader._mdstorm_check_running()
         reader._mdstorm_owner = self._owner
         if self._times_set != reader._mdstorm_times_set:
             self._times_set = reader._mdstorm_times_set
             loader.schedule.next_epoch = reader._mdstorm_next_epoch
-        yield from loader.run(lambda segment: loaders.converted(segment.blocks(), convert))
+        yield from loader.run(deliver)
         reader._mdstorm_untouched, reader.last_row_consumed = False, True
 
     def _count_pass(self, first_epoch: int) -> None:

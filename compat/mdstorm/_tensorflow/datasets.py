@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -11,7 +12,7 @@ import tensorflow as tf
 from mdstorm._readers.options import draws_seed
 from mdstorm._readers.reader import Reader, can_pass_over
 from mdstorm._tensorflow.columns import schema_at, specs_of_ngram, specs_of_schema
-from mdstorm._tensorflow.elements import Elements, NGrams, Parts
+from mdstorm._tensorflow.elements import Elements, NGrams
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.loaders import tf as tf_loaders
 
@@ -23,15 +24,8 @@ def dataset_of_rows(reader: Any) -> Any:
     if can_pass_over(reader) and reader.batched_output:
         tf_loaders.check_nulls_of(reader._mdstorm_options())
 
-    def dataset(*, by_shard: bool) -> Parts:
-        elements = Elements(reader, specs, by_shard)
-        row = reader.schema.make_namedtuple_tf(*(spec.signature for spec in specs))
-
-        def make() -> Any:
-            dataset = tf.data.Dataset.from_generator(elements, output_signature=row)
-            return _with_options(dataset, reader)
-
-        return Parts(elements, make)
+    def dataset(*, by_shard: bool) -> Blocks:
+        return Blocks(reader, Elements(reader, specs, by_shard))
 
     by_shard = dataset(by_shard=True)
     # If the user does not see row-group boundaries, elements may have any number of rows. But a
@@ -52,10 +46,47 @@ def dataset_of_ngrams(reader: Any) -> Any:
         )
         for offset, columns in specs.items()
     }
-    elements = NGrams(reader, specs)
-    dataset = tf.data.Dataset.from_generator(elements, output_signature=signature)
+    dataset = tf_loaders.traced_dataset(NGrams(reader, specs), _elements, signature)
     plain, _, _ = _adapters()
     return plain(_with_options(dataset, reader))
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """What a dataset reads of a reader, and TensorFlow's datasets of it."""
+
+    reader: Any
+    elements: Elements
+
+    def blocks(self) -> Any:
+        """Return a dataset of blocks."""
+        return self._dataset(_elements, [spec.signature for spec in self.elements.specs])
+
+    def rows(self) -> Any:
+        """Return a dataset of rows."""
+        specs = self.elements.specs
+        return self._dataset(_rows, [tf.TensorSpec(spec.shape, spec.dtype) for spec in specs])
+
+    def _dataset(self, build: Any, specs: list[Any]) -> Any:
+        signature = self.reader.schema.make_namedtuple_tf(*specs)
+        dataset = tf_loaders.traced_dataset(self.elements, build, signature)
+        return _with_options(dataset, self.reader)
+
+
+def _elements(find: Any, specs: tuple[Any, ...], _: Any, source: Any) -> Any:
+    """Return the dataset of what a source reads: see `traced_dataset`."""
+    return tf.data.Dataset.from_generator(
+        lambda source: find(source).read(), args=(source,), output_signature=specs
+    )
+
+
+def _rows(find: Any, specs: tuple[Any, ...], _: Any, source: Any) -> Any:
+    """Return the dataset of the rows of the blocks that a source reads: see `traced_dataset`."""
+    blocks = tuple(tf.TensorSpec((None, *spec.shape), spec.dtype) for spec in specs)
+    # Not unbatch(): it crashes the process for arrays without elements.
+    return _elements(find, blocks, None, source).flat_map(
+        lambda *columns: tf.data.Dataset.from_tensor_slices(columns)
+    )
 
 
 def warn_of_decimals_in(reader: Any) -> None:
@@ -98,7 +129,7 @@ def _adapters() -> tuple[Any, Any, Any]:
 
         def __iter__(self) -> Any:
             iterator = super().__iter__()
-            self._elements.taken = 0
+            self._elements.taken = None
             kind: Any = type(iterator)
             iterator._mdstorm_elements = self._elements
             iterator.__class__ = _counting_class(kind)
@@ -134,10 +165,9 @@ def _adapters() -> tuple[Any, Any, Any]:
     class RowsDataset(ReaderDataset):
         """A dataset of rows that are read in blocks."""
 
-        def __init__(self, parts: Parts) -> None:
-            self._parts, self._elements = parts.make, parts.elements
-            # Not unbatch(): it crashes the process for arrays without elements.
-            super().__init__(parts.make().flat_map(tf.data.Dataset.from_tensor_slices))
+        def __init__(self, parts: Blocks) -> None:
+            self._parts, self._elements = parts, parts.elements
+            super().__init__(parts.rows())
 
         def batch(
             self, batch_size: Any, drop_remainder: bool = False, *others: Any, **options: Any
@@ -145,14 +175,14 @@ def _adapters() -> tuple[Any, Any, Any]:
             """Batch rows as TensorFlow does, but without splitting the blocks first."""
             if others or options or not isinstance(drop_remainder, bool):
                 return super().batch(batch_size, drop_remainder, *others, **options)
-            return adapter(self._parts().rebatch(batch_size, drop_remainder))
+            return adapter(self._parts.blocks().rebatch(batch_size, drop_remainder))
 
     class BatchesDataset(ReaderDataset):
         """A dataset of batches, which can be unbatched into rows."""
 
-        def __init__(self, batches: Parts, parts: Parts) -> None:
+        def __init__(self, batches: Blocks, parts: Blocks) -> None:
             self._parts, self._elements = parts, batches.elements
-            super().__init__(batches.make())
+            super().__init__(batches.blocks())
 
         def unbatch(self, *others: Any, **options: Any) -> Any:
             """Split batches into rows."""
@@ -171,8 +201,6 @@ def _counting_class(iterator_class: Any) -> Any:
         _mdstorm_elements: Elements
 
         def __next__(self) -> Any:
-            item = super().__next__()
-            self._mdstorm_elements.take()
-            return item
+            return self._mdstorm_elements.take(super().__next__)
 
     return CountingIterator

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,8 +17,8 @@ from mdstorm._tensorflow.columns import (
 )
 from mdstorm.errors import StateMismatchError, UnequalLengthsError
 from mdstorm_backend.format import Batch, num_rows, slice_batch
-from mdstorm_backend.loaders import NOTHING, Delivered
-from mdstorm_backend.loaders.tf import ColumnSpec
+from mdstorm_backend.loaders import NOTHING, Delivered, Segment, converted
+from mdstorm_backend.loaders.tf import ColumnSpec, ReadAhead
 from mdstorm_backend.read import Block
 
 #: Bytes of stored rows in a block that is passed to TensorFlow.
@@ -27,26 +26,17 @@ _BYTES_AT_A_TIME = 4 << 20
 _MOST_ROWS = 1 << 16
 
 
-@dataclass(frozen=True)
-class Parts:
-    """What yields the blocks of a dataset, and what makes a dataset of TensorFlow of them."""
-
-    elements: Elements
-    make: Callable[[], Any]
-
-
-#: Latest blocks whose states are kept, since TensorFlow reads ahead.
-_STATES_KEPT = 1024
 #: Key of a state for the rows of the next block that were taken.
 _SKIP = "skip"
 
 
 @dataclass
 class Elements:
-    """Yields blocks of rows as namedtuples of arrays, for ``tf.data.Dataset.from_generator``.
+    """Yields blocks of rows as tuples of arrays.
 
-    Over an unused reader of mdstorm, each call is a complete, independent pass. Over other readers,
-    calls continue with the reader's own items, and reset a reader that is at its end.
+    Over an unused reader of mdstorm, each call of `read` is a complete, independent pass. Over
+    other readers, calls continue with the reader's own items, and reset a reader that is at its
+    end.
 
     Attributes
     ----------
@@ -61,20 +51,17 @@ class Elements:
     reader: Any
     specs: Sequence[ColumnSpec]
     by_shard: bool
-    #: Items that a Python iterator has taken since the latest iteration began.
-    taken: int = 0
+    #: Items that Python code has taken since the latest iteration began; None if it takes none.
+    taken: int | None = None
     _passes: ReaderPasses | None = None
     _begun: bool = False
-    #: For each block of the latest iteration: items before it, and the state there.
-    _states: deque[tuple[int, dict[str, Any]]] = field(
-        default_factory=lambda: deque(maxlen=_STATES_KEPT)
-    )
-    #: Items up to the end of the latest block, and the state there.
-    _after: tuple[int, dict[str, Any]] = field(default_factory=lambda: (0, {}))
+    #: What the latest iteration has read.
+    _queue: ReadAhead = field(default_factory=ReadAhead)
     #: Where a loaded state resumes, and the rows of the block there that were taken before it.
     _loaded: tuple[Any, int] = (None, 0)
 
-    def __call__(self) -> Iterator[Any]:
+    def read(self) -> Iterator[Any]:
+        """Begin an iteration, and yield its blocks."""
         passes = self._own_passes()
         self._begun = True
         return self._items() if passes is None else self._of_passes(passes)
@@ -96,65 +83,63 @@ class Elements:
         return self._passes
 
     def _of_passes(self, passes: ReaderPasses) -> Iterator[Any]:
-        """Yield the blocks of a pass, and keep the state before each of them."""
+        """Yield the blocks of a pass, and record their offsets."""
         begins, skipped = self._loaded
         skipped = skipped if passes.begins == begins else 0
-        items = -skipped
-        self._states.clear()
-        for batch in passes(self._of_blocks):
-            self._states.append((items, passes.state_dict(before_last=True)))
-            items += 1 if self._are_batches else num_rows(batch)
-            self._after = items, passes.state_dict()
+        queue = self._queue = ReadAhead(-skipped, "items")
+
+        def deliver(segment: Segment) -> Sequence[Any]:
+            return converted(
+                segment.blocks(), lambda blocks: self._recorded(segment, queue, blocks)
+            )
+
+        for batch in passes.run(deliver):
             yield from self._parts(slice_batch(batch, skipped, num_rows(batch)))
             skipped = 0
-        self._after = items, passes.state_dict()
+        queue.is_over = True
 
     @property
     def _are_batches(self) -> bool:
         """Whether the items of the dataset are blocks, rather than their rows."""
         return self.by_shard and bool(self.reader.batched_output)
 
-    @staticmethod
-    def _of_blocks(blocks: Iterator[Block]) -> Delivered:
+    def _recorded(self, segment: Segment, queue: ReadAhead, blocks: Iterator[Block]) -> Delivered:
         for block in blocks:
-            found = block.batch if num_rows(block.batch) else NOTHING
-            yield found, block.offsets[-1], sum(block.sizes)
+            rows = num_rows(block.batch)
+            queue.record(segment, block.offsets[-1:], min(rows, 1) if self._are_batches else rows)
+            yield block.batch if rows else NOTHING, block.offsets[-1], sum(block.sizes)
 
-    def take(self) -> None:
-        """Count an item that Python code has taken."""
-        self.taken += 1
-        if self.taken == 2 and self._passes is not None:
+    def take(self, following: Callable[[], Any]) -> Any:
+        """Return the item that `following` returns, which Python code takes."""
+        taken = self.taken = self.taken or 0
+        item = following()
+        if taken == 1 and self._passes is not None:
             self._passes.count()
+        self.taken = taken + 1  # last: after Ctrl-C the caller does not have the item
+        return item
 
     def state_dict(self, items: int | None) -> dict[str, Any]:
         """Return the state after some items of the latest iteration."""
-        passes = self._resumable()
+        passes, queue = self._resumable(), self._queue
         if items is None:
-            items = self.taken
-            if self._states and not items:
+            items = self.taken or 0
+            if queue and self.taken is None:
                 raise StateMismatchError(
                     "the items of this dataset were not counted, because TensorFlow took them "
                     "itself, as with batch() or in Keras. Pass the number that was used since the "
                     "iteration began, state_dict(items=…)"
                 )
-        if not self._states:
+        if not queue:
             return passes.state_dict()
-        last, _ = self._after
-        for first, state in reversed([*self._states, self._after]):
-            if first <= items <= last:
-                ours = {**state["mdstorm"], _SKIP: items - first}
-                return {**state, "mdstorm": ours} if items > first else state
-        raise StateMismatchError(
-            f"no state after {items} items is known: {last} were read, and of long iterations "
-            "only the last blocks are remembered"
-        )
+        state, rest = queue.state_dict(items)
+        return {**state, "mdstorm": {**state["mdstorm"], _SKIP: rest}} if rest else state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume the next iteration from a state."""
         passes = self._resumable()
         passes.load_state_dict(state)
-        self._loaded, self.taken = (passes.begins, state.get("mdstorm", {}).get(_SKIP, 0)), 0
-        self._states.clear()
+        self._loaded, self.taken = (passes.begins, state.get("mdstorm", {}).get(_SKIP, 0)), None
+        self._queue = ReadAhead()
 
     def _resumable(self) -> ReaderPasses:
         passes = self._own_passes()
@@ -181,27 +166,24 @@ class Elements:
             refuse_nulls_in_rows((spec.name, batch[spec.name]) for spec in self.specs)
         convert = column_for_tf if self.reader.batched_output else rows_for_tf
         column = self._passes.options.column
-        return self._named(convert(batch[s.name], s, column(s.name)) for s in self.specs)
+        return tuple(convert(batch[s.name], s, column(s.name)) for s in self.specs)
 
     def _items(self) -> Iterator[Any]:
         for item in _from_its_place(self.reader):
             values = item._asdict()
             if self.reader.batched_output:
-                yield self._named(column_for_tf(np.asarray(values[s.name]), s) for s in self.specs)
+                yield tuple(column_for_tf(np.asarray(values[s.name]), s) for s in self.specs)
             else:
                 refuse_nulls_in_rows((spec.name, values[spec.name]) for spec in self.specs)
                 cells = (value_for_tf(values[s.name], s) for s in self.specs)
-                yield self._named(np.asarray(cell)[np.newaxis] for cell in cells)
-
-    def _named(self, columns: Iterator[Any]) -> Any:
-        return self.reader.schema.make_namedtuple_tf(*columns)
+                yield tuple(np.asarray(cell)[np.newaxis] for cell in cells)
 
 
 @dataclass
 class NGrams:
-    """Yields the n-grams of a reader, for ``tf.data.Dataset.from_generator``.
+    """Yields the n-grams of a reader as flat tuples.
 
-    Each call starts again from the beginning if the reader can; otherwise it continues.
+    Each call of `read` starts again from the beginning if the reader can; otherwise it continues.
 
     Attributes
     ----------
@@ -215,17 +197,22 @@ class NGrams:
     specs: Mapping[int, Sequence[ColumnSpec]]
     _begun: bool = False
 
-    def __call__(self) -> Iterator[Any]:
+    def read(self) -> Iterator[Any]:
+        """Begin an iteration, and yield its n-grams."""
         if self._begun and isinstance(self.reader, Reader):
             self.reader._mdstorm_restart()
         self._begun = True
         for item in _from_its_place(self.reader):
-            yield {offset: _row_for_tf(item[offset], specs) for offset, specs in self.specs.items()}
+            yield tuple(
+                value
+                for offset in sorted(self.specs)
+                for value in _values(item[offset], self.specs[offset])
+            )
 
 
-def _row_for_tf(row: Any, specs: Sequence[ColumnSpec]) -> Any:
+def _values(row: Any, specs: Sequence[ColumnSpec]) -> Iterator[Any]:
     refuse_nulls_in_rows((spec.name, getattr(row, spec.name)) for spec in specs)
-    return type(row)(*(value_for_tf(getattr(row, spec.name), spec) for spec in specs))
+    return (value_for_tf(getattr(row, spec.name), spec) for spec in specs)
 
 
 def _from_its_place(reader: Any) -> Iterator[Any]:

@@ -7,6 +7,7 @@ from mdstorm_backend.loaders.dataset_settings import DatasetSettings
 from mdstorm_backend.loaders.loader import (
     NOTHING,
     Convert,
+    Deliver,
     Delivered,
     ItemCursor,
     Loader,
@@ -24,6 +25,7 @@ __all__ = [
     "Batching",
     "Convert",
     "DatasetSettings",
+    "Deliver",
     "Delivered",
     "ItemCursor",
     "Loader",

@@ -88,7 +88,7 @@ class TestBatching:
 
     def test_blocks_are_larger_than_row_groups(self, thousand: str) -> None:
         dataset = make_petastorm_dataset(batch_reader(thousand)).unbatch()
-        (block,) = dataset._parts()
+        (block,) = dataset._parts.blocks()
         assert len(block.number) == 1000
 
     def test_arrays_of_several_lengths(self, tmp_path: Path) -> None:

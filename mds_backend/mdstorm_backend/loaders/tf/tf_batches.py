@@ -219,7 +219,7 @@ def _counting_class(iterator_class: Any) -> Any:
 
         def _mdstorm_take(self, take: Callable[[], Any]) -> Any:
             run = self._mdstorm_run
-            run.loop.ask()
+            run.ask()
             if run.current is None:
                 self._mdstorm_runs.begin_next(run)
             try:

@@ -6,8 +6,8 @@ iteration when its first batch is requested. `TFRuns.segments` reads its blocks,
 the consumer: Python, Keras, ``take`` or a ``tf.function``. An iteration moves where the next one
 begins with its second request, or when its end is requested.
 
-A `TFRun` keeps the offsets of the batches that were read, from which it computes the position after
-a number of batches. The Python iterator of the dataset, if there is one, counts them.
+A `TFRun` has the queue of what was read (`ReadAhead`), from which it computes the position after a
+number of batches. The Python iterator of the dataset, if there is one, counts them.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ import math
 import sys
 import threading
 import weakref
-from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import count
-from typing import Any, TypeAlias
+from typing import Any
 
 from mdstorm_backend.base.recorder import WAITED, Recorder
 from mdstorm_backend.errors import StateMismatchError
@@ -29,22 +28,15 @@ from mdstorm_backend.loaders import Batching, Loader, Schedule, Segment
 from mdstorm_backend.loaders.loader_statistics import LOOP, PIPELINE
 from mdstorm_backend.loaders.passes import Pass
 from mdstorm_backend.loaders.reader_options import tell_of_endless
-from mdstorm_backend.order import Position
+from mdstorm_backend.loaders.tf.tf_queue import ReadAhead
 from mdstorm_backend.read import Block
 
 #: TensorFlow's cardinality of a dataset that never ends, ``tf.data.INFINITE_CARDINALITY``.
 INFINITE = -1
-#: Number of latest blocks whose positions are kept, for iterations whose batches are not counted.
-_BLOCKS_KEPT = 1024
-
-
-#: Number of batches before a block, its segment, and the offsets of its batches, after that of the
-#: batch before.
-_Read: TypeAlias = tuple[int, Segment, list[int]]
 
 
 class TFRun:
-    """One iteration over a dataset, and the queue of the blocks that were read ahead.
+    """One iteration over a dataset.
 
     Parameters
     ----------
@@ -57,43 +49,32 @@ class TFRun:
     ----------
     current : Pass or None
         The pass, at a batch that was requested; None before the first request.
+    is_counted : bool
+        Whether Python code takes the batches, and not TensorFlow itself.
     delivered : int
         Batches that Python code has taken.
-    num_read : int
-        Batches that were read, including those ahead of use.
+    queue : ReadAhead
+        What was read, including batches ahead of use.
     requested : int
         Number of the batch for which `request` was called last.
     loop : Recorder
         Records the requests of Python code.
     pipeline : Recorder or None
         Records the requests of TensorFlow; None before the first one.
-    is_over : bool
-        Whether the end was requested.
     is_idle : threading.Event
         Set unless the iteration is reading.
     """
 
     def __init__(self, url: str = "", batches_per_epoch: float = math.inf) -> None:
         self.current: Pass | None = None
-        self.delivered = 0
+        self.is_counted, self.delivered = False, 0
         self.loop = Recorder()
         self.pipeline: Recorder | None = None
         self.is_idle = threading.Event()
         self.is_idle.set()
         self._url, self._batches_per_epoch = url, batches_per_epoch
-        self.is_over = False
-        self.num_read = 0
-        self._blocks: deque[_Read] = deque(maxlen=_BLOCKS_KEPT)
+        self.queue = ReadAhead()
         self.requested, self._following = 0, 1
-
-    def record(self, segment: Segment, block: Block) -> None:
-        """Record that a block was read."""
-        last = self._blocks[-1] if self._blocks else None
-        before = last[2][-1] if last is not None and last[1] is segment else 0
-        self._blocks.append((self.num_read, segment, [before, *block.offsets]))
-        self.num_read += len(block.sizes)
-        while len(self._blocks) > 1 and self._blocks[1][0] <= self.delivered:
-            self._blocks.popleft()
 
     def request(self) -> int:
         """Record that a batch is requested, and return how many batches later to call this again.
@@ -105,7 +86,8 @@ class TFRun:
         latest = self.reach()
         self._following += 1
         if number >= self.current.counts_from and latest:
-            following = self._following_epoch(list(self._blocks), latest)
+            segment, epoch = self.current.segment, self.current.position.epoch
+            following = self.queue.first_of_next_epoch(segment, epoch, latest)
             self._following = max(following, self._following)
         return self._following - number
 
@@ -115,31 +97,22 @@ class TFRun:
         A batch may be requested before it is read: until then, that is the last one read.
         """
         assert self.current is not None
-        latest = min(self.requested, self.num_read)
-        for first, segment, offsets in list(self._blocks):
-            if first < latest < first + len(offsets):
-                self.current.stand(segment, offsets[latest - first])
+        latest = min(self.requested, self.queue.num_read)
+        if (found := self.queue.latest(latest)) is not None:
+            self.current.stand(*found)
         return latest
 
-    def _following_epoch(self, blocks: list[_Read], latest: int) -> int:
-        """Return the first batch after `latest` with another epoch, or that was not read yet."""
-        assert self.current is not None
-        here, epoch = self.current.segment, self.current.position.epoch
-        for first, segment, offsets in blocks:
-            if segment is here:
-                border = segment.plan.offset_after_epoch(epoch)
-                if offsets[-1] >= border:
-                    return first + bisect_left(offsets, border)
-            elif first >= latest:
-                return first + 1
-        return blocks[-1][0] + len(blocks[-1][2])
+    def ask(self) -> None:
+        """Record that Python code requests a batch."""
+        self.is_counted = True
+        self.loop.ask()
 
     def take(self) -> None:
         """Record that Python code has taken a batch."""
-        self.delivered += 1
         self.loop.deliver(0)
-        if self.delivered > self._batches_per_epoch:
+        if self.delivered >= self._batches_per_epoch:
             tell_of_endless(self._url)
+        self.delivered += 1  # last: after Ctrl-C the caller does not have the batch
 
     def let_go(self, resources: list[Any]) -> None:
         """Release TensorFlow's iterator in a thread, and wait until nothing is read any more.
@@ -157,18 +130,18 @@ class TFRun:
         if self.loop.is_over:
             self.loop.since += self.loop.clock() - start
 
-    def position(self, batches: int | None) -> Position | None:
-        """Return the position after some batches; None before the first batch is read.
+    def state_dict(self, batches: int | None) -> dict[str, Any] | None:
+        """Return the state after some batches; None before the first batch is read.
 
         Raises
         ------
         StateMismatchError
             If the number of batches is not known, or the position is no longer kept.
         """
-        if batches is None and self.is_over and not self.delivered:
-            batches = self.num_read
+        if batches is None and self.queue.is_over and not self.is_counted:
+            batches = self.queue.num_read
         elif batches is None:
-            if self.num_read and not self.delivered:
+            if self.queue.num_read and not self.is_counted:
                 raise StateMismatchError(
                     "the batches of this dataset were not counted, because TensorFlow took them "
                     "itself, as in Keras or in a tf.function, and may have taken some ahead of "
@@ -176,20 +149,9 @@ class TFRun:
                     "state_dict(batches=…)"
                 )
             batches = self.delivered
-        if not self._blocks and not batches:
+        if not self.queue and not batches:
             return None
-        for first, segment, offsets in reversed(list(self._blocks)):
-            if first <= batches < first + len(offsets):
-                is_end = self.is_over and batches == self.num_read
-                return (
-                    segment.plan.end()
-                    if is_end
-                    else segment.plan.position(offsets[batches - first])
-                )
-        raise StateMismatchError(
-            f"no state after {batches} batches is known: {self.num_read} were read, and of long "
-            "iterations only the last ones are remembered"
-        )
+        return self.queue.state_dict(batches)[0]
 
 
 class TFRuns:
@@ -295,7 +257,7 @@ class TFRuns:
         try:
             for segment in run.current.planned(recorder):
                 yield recorder, self._blocks(run, segment, block_rows)
-            if run.current.start.consumed and not run.num_read and self._is_alone(run):
+            if run.current.start.consumed and not run.queue.num_read and self._is_alone(run):
                 # The state was taken at the end, which only reading has found: no other rank reads
                 # the rest of that pass, so the next one begins.
                 run.current.skip_to_next()
@@ -316,7 +278,8 @@ class TFRuns:
         reading: Any = segment.blocks(block_rows=block_rows)
         with self.loader.threads.closing(reading) as blocks:
             for block in blocks:
-                run.record(segment, block)
+                run.queue.record(segment, block.offsets)
+                run.queue.drop_used(run.delivered)
                 yield block
 
     def request(self, number: Any) -> int:
@@ -331,10 +294,10 @@ class TFRuns:
 
     def end(self, run: TFRun) -> None:
         """Record that the end of an iteration is requested."""
-        run.is_over = True
+        run.queue.is_over = True
         if run.current is not None:
             if run.current.compared is not None:
-                run.current.compared.batches = run.num_read
+                run.current.compared.batches = run.queue.num_read
             with self._lock:
                 self.loader.count(run.current)
                 run.current.finish()
@@ -342,11 +305,8 @@ class TFRuns:
 
     def state_dict(self, batches: int | None = None) -> dict[str, Any]:
         """Return the state of the latest iteration."""
-        run = self._run
-        position = None if run is None else run.position(batches)
-        if run is None or run.current is None or position is None:
-            return self.loader.state_dict()
-        return run.current.state_dict(position)
+        state = None if self._run is None else self._run.state_dict(batches)
+        return self.loader.state_dict() if state is None else state
 
     def load_state_dict(self, state: object) -> None:
         """Resume the next iteration from a state."""

@@ -1,0 +1,185 @@
+"""TensorFlow loops that end early: the state is that of the last batch which the user has."""
+
+import _thread
+import json
+import random
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import tensorflow as tf
+
+from mdstorm import TransformSpec, make_batch_reader
+from mdstorm.spark import make_spark_converter
+from mdstorm.tf_utils import make_petastorm_dataset
+
+ROWS = 400
+READ: dict[str, Any] = {"num_epochs": 1, "seed": 3, "shuffle_row_groups": True}
+
+
+class StopError(Exception):
+    """What user code or a function raises."""
+
+
+class Moment:
+    """Calls `cause` when a function is called for a row."""
+
+    def __init__(self) -> None:
+        self.row: int | None = None
+        self.cause: Callable[[], None] = _thread.interrupt_main
+
+    def pass_by(self, frame: Any) -> None:
+        if self.row in frame["number"].to_numpy():
+            self.row = None
+            self.cause()
+
+
+MOMENT = Moment()
+
+
+def watched(frame: Any) -> Any:
+    MOMENT.pass_by(frame)
+    return frame
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("interrupted") / "rows.parquet"
+    pq.write_table(pa.table({"number": range(ROWS)}), path, row_group_size=20)
+    return f"file://{path}"
+
+
+def of_converter(url: str) -> Any:
+    return make_spark_converter(url).make_tf_dataset(
+        13, transform_spec=TransformSpec(watched), shuffling_queue_capacity=50, **READ
+    )
+
+
+def of_batches(url: str) -> Any:
+    return make_petastorm_dataset(
+        make_batch_reader(url, transform_spec=TransformSpec(watched), **READ)
+    )
+
+
+def of_rows(url: str) -> Any:
+    return make_petastorm_dataset(make_batch_reader(url, shuffle_rows=True, **READ)).unbatch()
+
+
+def numbers(items: Any) -> list[int]:
+    return [n for item in items for n in item.number.numpy().reshape(-1).tolist()]
+
+
+def taken_until(
+    dataset: Any,
+    error: Any,
+    stop: int | None = None,
+    interrupt_after: Callable[[float], None] = lambda seconds: None,
+    seconds: float = 0.0,
+) -> list[int]:
+    """Return what a loop has, which ends by an error, of its own with item `stop`."""
+    items: list[Any] = []
+    item = None
+    with suppress(error):
+        interrupt_after(seconds)
+        for item in dataset:
+            items.append(item)
+            if len(items) == stop:
+                raise error
+        interrupt_after(0.0)
+    if item is not None and (not items or item is not items[-1]):
+        items.append(item)  # the loop ended before it could keep what it has
+    return numbers(items)
+
+
+def rest_after(dataset: Any, make: Callable[[str], Any], url: str) -> list[int]:
+    state = json.loads(json.dumps(dataset.state_dict()))
+    resumed = make(url)
+    resumed.load_state_dict(state)
+    return numbers(resumed)
+
+
+@pytest.mark.parametrize("error", [StopError, KeyboardInterrupt])
+@pytest.mark.parametrize("make", [of_converter, of_batches, of_rows])
+@pytest.mark.parametrize("stop", [1, 5])
+def test_state_after_exception_in_loop_resumes_with_next_batch(
+    url: str, make: Callable[[str], Any], error: type[BaseException], stop: int
+) -> None:
+    dataset = make(url)
+    seen = taken_until(dataset, error, stop)
+    assert sorted(seen + rest_after(dataset, make, url)) == list(range(ROWS))
+
+
+@pytest.mark.parametrize("row", [7, 200, 390])
+@pytest.mark.parametrize("make", [of_converter, of_batches])
+def test_state_after_error_of_a_function_resumes_with_next_batch(
+    url: str, make: Callable[[str], Any], row: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise StopError
+
+    monkeypatch.setattr(MOMENT, "cause", fail)
+    monkeypatch.setattr(MOMENT, "row", row)
+    dataset = make(url)
+    seen = taken_until(dataset, tf.errors.OpError)
+    assert MOMENT.row is None
+    assert len(seen) < ROWS
+    assert sorted(seen + rest_after(dataset, make, url)) == list(range(ROWS))
+
+
+@pytest.mark.parametrize("row", [7, 200, 390])
+@pytest.mark.parametrize("make", [of_converter, of_batches])
+def test_state_after_interrupt_while_reading_resumes_with_next_batch(
+    url: str, make: Callable[[str], Any], row: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MOMENT, "row", row)
+    dataset = make(url)
+    seen = taken_until(dataset, KeyboardInterrupt)
+    assert MOMENT.row is None
+    assert sorted(seen + rest_after(dataset, make, url)) == list(range(ROWS))
+
+
+@pytest.fixture
+def interrupt_after() -> Iterator[Callable[[float], None]]:
+    """Returns what raises KeyboardInterrupt after some CPU time of this process."""
+
+    def interrupt(number: int, frame: Any) -> None:
+        if frame is not None and frame.f_code.co_name in ("take", "_mdstorm_take"):
+            signal.setitimer(signal.ITIMER_VIRTUAL, 1e-5)  # a batch is changing hands
+            return
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGVTALRM, interrupt)
+
+    def arm(seconds: float) -> None:
+        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+
+    yield arm
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    signal.signal(signal.SIGVTALRM, before)
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # in a finalizer
+@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("make", [of_converter, of_batches, of_rows])
+def test_state_after_interrupts_at_random_moments_loses_no_row(
+    url: str, make: Callable[[str], Any], seed: int, interrupt_after: Callable[[float], None]
+) -> None:
+    draw, dataset = random.Random(seed), make(url)
+    seen: list[int] = []
+    for _ in range(3):
+        seconds = draw.uniform(1e-4, 0.08)
+        # TensorFlow may raise a RuntimeError that names it.
+        errors = (KeyboardInterrupt, RuntimeError)
+        seen += taken_until(dataset, errors, None, interrupt_after, seconds)
+        if len(seen) == ROWS:
+            break
+        state = json.loads(json.dumps(dataset.state_dict()))
+        dataset = make(url)
+        dataset.load_state_dict(state)
+    seen += [] if len(seen) == ROWS else numbers(dataset)
+    assert sorted(seen) == list(range(ROWS))
