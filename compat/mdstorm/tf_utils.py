@@ -92,7 +92,10 @@ def make_petastorm_dataset(reader: Any) -> TFDataset[Row]:
 def tf_tensors(reader: Any, shuffling_queue_capacity: int = 0, min_after_dequeue: int = 0) -> Any:
     """Return tensors of a reader's next item, for ``tf.compat.v1.Session.run``.
 
-    At the end of the reader, running the tensors raises ``tf.errors.OutOfRangeError``.
+    Call it in a graph, ``with tf.Graph().as_default():``, or after
+    ``tf.compat.v1.disable_eager_execution()``. Otherwise, TensorFlow 2 takes an item at once, and
+    a session finds its graph empty, as with Petastorm. At the end of the reader, running the
+    tensors raises ``tf.errors.OutOfRangeError``.
 
     Parameters
     ----------
