@@ -124,7 +124,7 @@ def make_reader(
     cur_shard, shard_count, shard_seed, cache_type, cache_location, cache_size_limit,
     cache_row_size_estimate, cache_extra_settings, hdfs_driver, filters, storage_options,
     zmq_copy_buffers, filesystem, convert_early_to_numpy, order, fill_nulls, null_masks,
-    check_ranks, decimals, decode, size, max_image_bytes, version, timestamp
+    check_ranks, decimals, dtype, decode, size, max_image_bytes, version, timestamp
         As in `make_batch_reader`; a predicate gets one row at a time.
 
     Returns
@@ -265,6 +265,9 @@ def make_batch_reader(
         arrays of numbers. By default, decimals stay `Decimal`: lists in PyTorch, text in
         TensorFlow, with a warning from a loader over the reader. ``"decimal"`` does the same
         without the warning.
+    dtype : {"float32", "float64"}, optional
+        Type in which floating-point scalars and arrays are delivered, also to filters, predicates
+        and functions. By default, they keep the types in which they are stored.
     decode : str or list of str, optional
         Binary columns that hold image files, to deliver as RGB: uint8 arrays ``(rows, height,
         width, 3)``. Filters and predicates get the files, `transform_spec` the decoded images.
@@ -355,7 +358,7 @@ def _open_reader(
         filesystem=arguments.filesystem,
         as_of=arguments.as_of,
     )
-    found = opened(dataset, decode=not batched, decimals=arguments.decimals)
+    found = opened(dataset, decode=not batched, floats=arguments.floats)
     if batched and found.kind == "petastorm":
         warn_user(
             "Please use make_reader (instead of 'make_batch_reader') to read this dataset. It was "

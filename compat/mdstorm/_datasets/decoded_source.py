@@ -14,7 +14,14 @@ import pyarrow as pa
 
 from mdstorm import codecs
 from mdstorm._datasets import petastorm_metadata
-from mdstorm._datasets.field_decoders import DecodedField, decoded_field, with_floats
+from mdstorm._datasets.field_decoders import (
+    AS_STORED,
+    DecodedField,
+    Floats,
+    cast_floats,
+    decoded_field,
+    with_floats,
+)
 from mdstorm._pickles.stored_pickles import load_unischema
 from mdstorm._schema import NamedSparkType, UnischemaField, spark_type_json
 from mdstorm.errors import CorruptDatasetError, DecodeFieldError, MDStormError
@@ -104,19 +111,19 @@ def decoded(source: Any, unischema: Unischema) -> Any:
     return source if nothing_to_do else result
 
 
-def with_float_decimals(source: Any, dtype: str) -> Any:
-    """Return a dataset whose decimals, and arrays of decimals, are floating-point numbers.
+def in_float_types(source: Any, floats: Floats) -> Any:
+    """Return a dataset whose decimals and floating-point numbers are read in other types.
 
     Parameters
     ----------
     source : SampleSource
-        Any dataset, decoded or as it is stored; returned unchanged if it has no decimals.
-    dtype : {"float64", "float32"}
-        What they become.
+        Any dataset, decoded or as it is stored; returned unchanged if no column changes.
+    floats : Floats
+        The types.
     """
     is_decoded = isinstance(source, DecodedSource)
     stored, unischema = (source.stored, source.unischema) if is_decoded else (source, None)
-    result = DecodedSource(stored, unischema, dtype)
+    result = DecodedSource(stored, unischema, floats)
     return source if tuple(result.schema) == tuple(source.schema) else result
 
 
@@ -145,8 +152,8 @@ class DecodedSource(SampleDataset):
         The dataset.
     unischema : Unischema or None
         Its schema; every field is stored. None: the columns are the fields.
-    decimals : {"float64", "float32", None}
-        What decimals and arrays of them are read as; None leaves them.
+    floats : Floats
+        The types in which decimals and floating-point numbers are read.
 
     Attributes
     ----------
@@ -157,34 +164,32 @@ class DecodedSource(SampleDataset):
     """
 
     def __init__(
-        self, stored: Any, unischema: Unischema | None, decimals: str | None = None
+        self, stored: Any, unischema: Unischema | None, floats: Floats = AS_STORED
     ) -> None:
         self.stored: SampleDataset = stored
         self.url = self.stored.url
         self.shard_sizes = self.stored.shard_sizes
         self.shard_bytes = self.stored.shard_bytes  # encoded
         self.unischema = unischema
-        self._decimals = decimals
+        self._floats = floats
         fields = {column.name: DecodedField(column, None) for column in stored.schema}
         if unischema is not None:
             declared = unischema.fields.items()
             fields = {name: decoded_field(field, stored.schema[name]) for name, field in declared}
-        if decimals is not None:
-            fields = {name: with_floats(field, decimals) for name, field in fields.items()}
-        self._fields = fields
+        self._fields = {name: with_floats(field, floats) for name, field in fields.items()}
         self.schema = Schema(tuple(field.column for field in self._fields.values()))
         self._open: OpenShards[DecodedShard] = OpenShards()
         stated = None if unischema is None else unischema_to_json(unischema)
-        text = stored.fingerprint + json.dumps(stated, sort_keys=True) + (decimals or "")
+        text = stored.fingerprint + json.dumps(stated, sort_keys=True) + str(floats)
         self.fingerprint = hashlib.sha256(text.encode("ascii")).hexdigest()[:16]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return DecodedSource, (self.stored, self.unischema, self._decimals)
+        return DecodedSource, (self.stored, self.unischema, self._floats)
 
     @property
     def decodes(self) -> bool:
-        """Whether any field has to be decoded."""
-        return any(field.decode is not None for field in self._fields.values())
+        """Whether any field has to be decoded or cast."""
+        return not all(field.is_as_stored for field in self._fields.values())
 
     @property
     def is_mapped(self) -> bool:
@@ -193,7 +198,7 @@ class DecodedSource(SampleDataset):
 
     def over(self, stored: Any) -> DecodedSource:
         """Return a decoded source over a part of the stored samples."""
-        return DecodedSource(stored, self.unischema, self._decimals)
+        return DecodedSource(stored, self.unischema, self._floats)
 
     def shard(self, number: int) -> Shard:
         """Open a shard."""
@@ -244,7 +249,7 @@ class DecodedShard(Shard):
         """Return all samples of some columns, read-only; None if they are not in memory."""
         if not self._keeps:
             return None
-        plain = [name for name in columns if self._fields[name].decode is None]
+        plain = [name for name in columns if self._fields[name].is_as_stored]
         batch = self._stored.decoded(plain, exact_nulls=exact_nulls)
         if batch is None:
             return None
@@ -258,8 +263,8 @@ class DecodedShard(Shard):
 
     def read(self, rows: Rows, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch:
         """Copy the samples `rows` (ascending, without repetition) of some columns."""
-        plain = [name for name in columns if self._fields[name].decode is None]
-        others = [name for name in columns if self._fields[name].decode is not None]
+        plain = [name for name in columns if self._fields[name].is_as_stored]
+        others = [name for name in columns if not self._fields[name].is_as_stored]
         found = self._stored.read(rows, plain, exact_nulls=exact_nulls) if plain else {}
         kept = self.decoded(others, exact_nulls=exact_nulls) if others else {}
         for name in others:
@@ -273,7 +278,7 @@ class DecodedShard(Shard):
     def sample(self, row: int, columns: Sequence[str] | None = None) -> dict[str, Any]:
         """Return one sample, by default with all columns; arrays as NumPy, None for null."""
         names = list(self._fields) if columns is None else list(columns)
-        plain = [name for name in names if self._fields[name].decode is None]
+        plain = [name for name in names if self._fields[name].is_as_stored]
         found = self._stored.sample(row, plain) if plain else {}
         for name in names:
             if name not in found:
@@ -282,10 +287,12 @@ class DecodedShard(Shard):
 
     def _decode(self, rows: Rows, name: str, exact_nulls: bool) -> Values:
         field = self._fields[name]
-        assert field.decode is not None
-        stored = self._stored.read(rows, [name], exact_nulls=True)[name]
+        exact = exact_nulls or field.decode is not None
+        values = self._stored.read(rows, [name], exact_nulls=exact)[name]
         try:
-            return _delivered(field.column, field.decode(stored), exact_nulls)
+            if field.decode is not None:
+                values = _delivered(field.column, field.decode(values), exact_nulls)
+            return values if field.cast is None else cast_floats(values, field.cast)
         except (ArithmeticError, TypeError, ValueError, LookupError, pa.ArrowException) as error:
             if isinstance(error, MDStormError) and not isinstance(error, ValueError):
                 raise

@@ -54,10 +54,46 @@ class DecodedField:
         The field as a column of the reading core.
     decode : callable or None
         Decodes stored values; None if no decoding is needed.
+    cast : str or None
+        Floating-point dtype to which the decoded values are cast; None leaves them.
     """
 
     column: mds.Column
     decode: Decode | None
+    cast: str | None = None
+
+    @property
+    def is_as_stored(self) -> bool:
+        """Whether values are returned as they are stored."""
+        return self.decode is None and self.cast is None
+
+
+@dataclass(frozen=True)
+class Floats:
+    """The floating-point types in which columns are read.
+
+    Attributes
+    ----------
+    decimals : {"float64", "float32", "decimal", None}
+        Type of decimals, and of arrays of them; the last two leave them.
+    dtype : {"float32", "float64", None}
+        Type of floating-point scalars and arrays; None keeps their types.
+    """
+
+    decimals: str | None = None
+    dtype: str | None = None
+
+    def __bool__(self) -> bool:
+        """Whether any column may change."""
+        return mds.become_floats(self.decimals) or self.dtype is not None
+
+    def __str__(self) -> str:
+        decimals = self.decimals if mds.become_floats(self.decimals) else ""
+        return decimals if self.dtype is None else f"{decimals} dtype={self.dtype}"
+
+
+#: Every column keeps its type.
+AS_STORED = Floats()
 
 
 def decoded_field(field: UnischemaField, stored: mds.Column) -> DecodedField:
@@ -280,20 +316,60 @@ def _integer(value: Any) -> int:
     return int(value)
 
 
-def with_floats(field: DecodedField, dtype: str) -> DecodedField:
-    """Return a field with decimals, or arrays of decimals, converted to a floating-point dtype.
+def with_floats(field: DecodedField, floats: Floats) -> DecodedField:
+    """Return a field in the floating-point type in which it is read.
 
     Parameters
     ----------
     field : DecodedField
-        Any field; others than of decimals are returned unchanged.
-    dtype : {"float64", "float32"}
-        The dtype. Nulls inside of arrays are NaN.
+        Any field; others than of decimals and floating-point numbers are returned unchanged.
+    floats : Floats
+        The types. Nulls inside of arrays of decimals are NaN.
     """
+    column = field.column
+    if column.parsed_encoding.is_opaque:
+        return field
+    is_text = column.encoding == "str_decimal" and column.spark_type is None
+    if is_text or mds.holds_decimals(column.arrow_type):
+        decimals = floats.decimals
+        return _decimals(field, decimals) if mds.become_floats(decimals) else field
+    stored = column.parsed_encoding.dtype
+    if floats.dtype is None or stored is None or stored.kind != "f" or stored.name == floats.dtype:
+        return field
+    encoding = column.encoding.replace(stored.name, floats.dtype)
+    return replace(field, column=replace(column, encoding=encoding), cast=floats.dtype)
+
+
+def cast_floats(values: mds.Values, dtype: str) -> mds.Values:
+    """Cast floating-point scalars or arrays to a dtype as Spark does: too large becomes infinity.
+
+    Parameters
+    ----------
+    values : numpy.ndarray or pyarrow.Array
+        The values; null stays null.
+    dtype : {"float32", "float64"}
+        The dtype.
+    """
+    to = np.dtype(dtype)
+    if not isinstance(values, np.ndarray):
+        return values.cast(mds.list_type(pa.from_numpy_dtype(to), mds.depth_of(values.type)))
+    with np.errstate(over="ignore"):
+        return _cast_rows(values, to)
+
+
+def _cast_rows(values: Any, dtype: np.dtype[Any]) -> Any:
+    """Cast an array, or the arrays inside of objects and lists."""
+    if isinstance(values, list):  # an uneven nested array
+        return [_cast_rows(value, dtype) for value in values]
+    if isinstance(values, np.ndarray) and values.dtype == object:
+        return objects([_cast_rows(value, dtype) for value in values])
+    return None if values is None else values.astype(dtype)
+
+
+def _decimals(field: DecodedField, dtype: str) -> DecodedField:
+    """Return a field of decimals, or of arrays of decimals, converted to a dtype."""
     column, decode = field.column, field.decode
     is_text = column.encoding == "str_decimal" and column.spark_type is None
-    if column.parsed_encoding.is_opaque or not (is_text or mds.holds_decimals(column.arrow_type)):
-        return field
     target = replace(column, encoding=dtype, spark_type=None)
     if pa.types.is_list(column.arrow_type):
         # Only the arrays of a batch tell whether they have one length.
@@ -310,15 +386,16 @@ def with_floats(field: DecodedField, dtype: str) -> DecodedField:
     return DecodedField(target, to_floats)
 
 
-def schema_with_floats(unischema: Unischema, dtype: str) -> Unischema:
+def schema_with_floats(unischema: Unischema, floats: Floats) -> Unischema:
     """Return the schema of columns that `with_floats` converted."""
-    float_type = np.dtype(dtype).type
-    return Unischema(
-        unischema._name,
-        [
-            field._replace(numpy_dtype=float_type, codec=None)
-            if field.numpy_dtype is Decimal
-            else field
-            for field in unischema.fields.values()
-        ],
-    )
+
+    def converted(field: UnischemaField) -> UnischemaField:
+        if field.numpy_dtype is Decimal:
+            if not mds.become_floats(floats.decimals):
+                return field
+            return field._replace(numpy_dtype=np.dtype(floats.decimals).type, codec=None)
+        if floats.dtype is None or np.dtype(field.numpy_dtype).kind != "f":
+            return field
+        return field._replace(numpy_dtype=np.dtype(floats.dtype).type)
+
+    return Unischema(unischema._name, [converted(field) for field in unischema.fields.values()])

@@ -11,15 +11,15 @@ from urllib.parse import unquote, urlparse
 import pyarrow as pa
 
 from mdstorm import errors
-from mdstorm._datasets.decoded_source import decoded, stored_unischema, with_float_decimals
-from mdstorm._datasets.field_decoders import schema_with_floats
+from mdstorm._datasets.decoded_source import decoded, in_float_types, stored_unischema
+from mdstorm._datasets.field_decoders import AS_STORED, Floats, schema_with_floats
 from mdstorm._datasets.petastorm_metadata import row_group_counts
 from mdstorm.unischema import Unischema, infer_unischema
 from mdstorm_backend.base import cached_property, warn_user
 from mdstorm_backend.catalogs import table_name
 from mdstorm_backend.datasets import Dataset, open_dataset
 from mdstorm_backend.display import Described, Description
-from mdstorm_backend.format import EXTENSIONS, INDEX_NAME, become_floats
+from mdstorm_backend.format import EXTENSIONS, INDEX_NAME
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.read import SampleSource
 from mdstorm_backend.storage import Location, has_scheme, normalize_url, open_filesystem, url_of
@@ -127,7 +127,7 @@ def open_stored(
 
 
 def opened(
-    dataset: Dataset | ParquetDataset, *, decode: bool = True, decimals: str | None = None
+    dataset: Dataset | ParquetDataset, *, decode: bool = True, floats: Floats = AS_STORED
 ) -> Opened:
     """Decode an open dataset by its schema, or infer the schema.
 
@@ -137,8 +137,8 @@ def opened(
         The dataset.
     decode : bool
         Whether fields that Petastorm stored encoded are delivered decoded.
-    decimals : {"float64", "float32", "decimal", None}
-        What decimals are read as; None and ``"decimal"`` leave them.
+    floats : Floats
+        The types in which decimals and floating-point numbers are read.
     """
     stored = stored_unischema(dataset)
     is_parquet = isinstance(dataset, ParquetDataset)
@@ -152,11 +152,11 @@ def opened(
         found = Opened(dataset, as_stored, "petastorm", inferred=True)
     else:
         found = Opened(decoded(dataset, stored), stored, "petastorm" if is_parquet else "mds")
-    if not become_floats(decimals):
+    if not floats:
         return found
     return found._replace(
-        source=with_float_decimals(found.source, decimals),
-        unischema=schema_with_floats(found.unischema, decimals),
+        source=in_float_types(found.source, floats),
+        unischema=schema_with_floats(found.unischema, floats),
     )
 
 

@@ -11,6 +11,7 @@ from os import PathLike
 from types import NoneType
 from typing import Any, Literal, TypedDict
 
+from mdstorm._datasets.field_decoders import Floats
 from mdstorm._readers.schema_fields import field_patterns
 from mdstorm.cache import CacheBase, NullCache
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedArgumentError
@@ -19,7 +20,7 @@ from mdstorm.predicates import PredicateBase
 from mdstorm.selectors import RowGroupSelectorBase
 from mdstorm.transform import TransformSpec
 from mdstorm_backend import base
-from mdstorm_backend.format import MAX_IMAGE_BYTES, check_decimals
+from mdstorm_backend.format import MAX_IMAGE_BYTES, check_decimals, check_float_dtype
 from mdstorm_backend.order import given_world
 from mdstorm_backend.read import Decode, Size, check_decode, check_num_epochs
 from mdstorm_backend.tables import AsOf
@@ -87,6 +88,7 @@ class ReaderArguments:
     null_masks: Sequence[str] | None = ()
     check_ranks: bool = True
     decimals: str | None = None
+    dtype: Literal["float32", "float64"] | None = None
     version: int | str | None = None
     timestamp: str | datetime | None = None
     shuffling_queue_capacity: int | None = 0
@@ -118,6 +120,7 @@ class ReaderArguments:
         )
         base.check_one_of("order", self.order, _ORDERS)
         check_decimals(self.decimals)
+        check_float_dtype(self.dtype)
         self._check_classes()
         self._check_share()
         _ = self.as_of, self.cache  # which check their arguments
@@ -177,6 +180,11 @@ class ReaderArguments:
     def as_of(self) -> AsOf:
         """The version of a Delta table to read."""
         return AsOf(self.version, self.timestamp)
+
+    @property
+    def floats(self) -> Floats:
+        """The types in which decimals and floating-point numbers are read."""
+        return Floats(self.decimals, self.dtype)
 
     @property
     def is_auto(self) -> bool:
@@ -242,6 +250,7 @@ class AddedKeywords(TypedDict, total=False):
     null_masks: Sequence[str] | None
     check_ranks: bool
     decimals: str | None
+    dtype: Literal["float32", "float64"] | None
     decode: Decode | None
     size: Size | None
     max_image_bytes: int

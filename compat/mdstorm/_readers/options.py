@@ -177,7 +177,13 @@ def _filtered(
             arguments.filters, source.schema, getattr(stored, "partition_columns", ())
         )
         selection["filters"] = filters.described()
-        stored, done = shard_views.prune_by_filters(stored, filters)
+        rounded = [
+            name
+            for name in filters.fields
+            if source.schema[name].is_floating
+            and source.schema[name].arrow_type != stored.schema[name].arrow_type
+        ]
+        stored, done = shard_views.prune_by_filters(stored, filters, rounded)
         if not done:
             looked_at = sorted(filters.fields - set(schema.names))
             read = source.schema.select([*schema.names, *looked_at])

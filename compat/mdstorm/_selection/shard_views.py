@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -179,7 +179,9 @@ class _ShardPiece(Shard):
         return self._shard.sample(row + self._start, columns)
 
 
-def prune_by_filters(source: SampleSource, filters: Filters) -> tuple[SampleSource, bool]:
+def prune_by_filters(
+    source: SampleSource, filters: Filters, rounded: Collection[str] = ()
+) -> tuple[SampleSource, bool]:
     """Drop row groups in which no row can match filters.
 
     Parameters
@@ -188,6 +190,8 @@ def prune_by_filters(source: SampleSource, filters: Filters) -> tuple[SampleSour
         The dataset; returned unchanged if it is not a Parquet dataset.
     filters : Filters
         The conditions.
+    rounded : collection of str
+        Columns that are rounded when they are read, so that their stored bounds do not hold.
 
     Returns
     -------
@@ -203,7 +207,8 @@ def prune_by_filters(source: SampleSource, filters: Filters) -> tuple[SampleSour
     others = sorted(filters.fields - partitions)
     if not others:
         return left, True
-    return _matching(left, filters, value_bounds(left, others)), False
+    bounded = [name for name in others if name not in rounded]
+    return _matching(left, filters, value_bounds(left, bounded)), False
 
 
 def _matching(source: ParquetDataset, filters: Filters, bounds: list[Bounds]) -> ParquetDataset:

@@ -114,7 +114,7 @@ class TorchDatasetContextManager(OwnContext, Generic[_Loader]):
             self.loader = make_loader(self._files, self.batch_size, len(dataset))
             return cast(_Loader, self.loader)
         self.reader = Reader(
-            opened(dataset, decode=False, decimals=arguments.decimals),
+            opened(dataset, decode=False, floats=arguments.floats),
             replace(arguments, shuffling_queue_capacity=0),
             batched=True,
         )

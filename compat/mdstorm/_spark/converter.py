@@ -72,6 +72,8 @@ class SparkDatasetConverter(Described):
     _mdstorm_is_deleted = False
     #: The default of the methods' argument `decimals`.
     _mdstorm_decimals: str | None = None
+    #: The default of the methods' argument `dtype`, over data in place.
+    _mdstorm_dtype: str | None = None
     #: The data as they were opened when the converter was made, for `repr`; never pickled.
     _mdstorm_known: Any = None
     #: Shows other processes that the copy is in use; loaders keep it as well.
@@ -187,9 +189,9 @@ class SparkDatasetConverter(Described):
             ``reader_pool_type``. Beyond Petastorm: ``fill_nulls={column: value}``;
             ``null_masks=[column, …]``; ``order="elastic"`` for MosaicML Streaming's order;
             ``decode="photo", size=224``, which turns a column of image files into arrays;
-            ``decimals`` and ``storage_options``, by default as passed to `make_spark_converter`;
-            and ``transform_whole_shards=True``, which passes the rows of a whole shard to the
-            function of ``transform_spec``, instead of slices of a shard.
+            ``decimals``, ``dtype`` and ``storage_options``, by default as passed to
+            `make_spark_converter`; and ``transform_whole_shards=True``, which passes the rows of a
+            whole shard to the function of ``transform_spec``, instead of slices of a shard.
             `mdstorm.make_batch_reader` describes them all.
 
         Returns
@@ -312,8 +314,8 @@ class SparkDatasetConverter(Described):
             ``transform_spec``, ``seed``, ``shuffle_rows``, ``shuffle_row_groups`` and
             ``reader_pool_type``, and others that `mdstorm.make_batch_reader` describes. Beyond
             Petastorm: ``fill_nulls={column: value}``; ``null_masks=[column, …]``; ``decode="photo",
-            size=224``, which turns a column of image files into arrays; ``decimals`` and
-            ``storage_options``, by default as passed to `make_spark_converter`;
+            size=224``, which turns a column of image files into arrays; ``decimals``, ``dtype``
+            and ``storage_options``, by default as passed to `make_spark_converter`;
             ``transform_whole_shards=True``, which passes whole shards to the function of
             ``transform_spec``; and ``order``. The default order
             ``"exact"`` delivers every row once per epoch across all ranks, even when a run resumes
@@ -403,7 +405,7 @@ class SparkDatasetConverter(Described):
         inputs : ModelInputs
             Which columns a model takes.
         keywords : ReaderKeywords
-            The method's keywords, to which the converter's decimals and storage options are added.
+            The method's keywords, to which the converter's types and storage options are added.
         **named
             Further arguments of a reader.
         """
@@ -416,6 +418,8 @@ class SparkDatasetConverter(Described):
         check_keywords(method.__name__, keywords, known)
         if self._mdstorm_decimals is not None:
             keywords.setdefault("decimals", self._mdstorm_decimals)
+        if self._mdstorm_dtype is not None:
+            keywords.setdefault("dtype", self._mdstorm_dtype)
         if self._mdstorm_storage_options is not None:
             keywords.setdefault("storage_options", self._mdstorm_storage_options)
         arguments = ReaderArguments(version=self._mdstorm_version, **named, **keywords)

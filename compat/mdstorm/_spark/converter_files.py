@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from mdstorm._datasets.decoded_source import with_float_decimals
+from mdstorm._datasets.decoded_source import in_float_types
 from mdstorm._datasets.sources import directory_of, open_files
 from mdstorm._readers import options as reading
 from mdstorm._readers.arguments import ReaderArguments
@@ -17,7 +17,6 @@ from mdstorm.errors import ArgumentTypeError, DatasetNotFoundError, InvalidArgum
 from mdstorm_backend.base import check_integer, choose_among, require
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.elastic import ElasticShare
-from mdstorm_backend.format import become_floats
 from mdstorm_backend.loaders import MASK_SUFFIX, ReaderOptions
 from mdstorm_backend.order import ExactOrder
 from mdstorm_backend.parquet import ParquetDataset
@@ -248,11 +247,9 @@ class ReadFiles:
             ) from error.__cause__
 
     def dataset(self) -> SampleSource:
-        """Open the dataset, with decimals converted to floats if the arguments ask for it."""
-        dataset = self.stored()
-        if not become_floats(self.arguments.decimals):
-            return dataset
-        source: SampleSource = with_float_decimals(dataset, self.arguments.decimals)
+        """Open the dataset, with floating-point types as the arguments ask for."""
+        dataset, floats = self.stored(), self.arguments.floats
+        source: SampleSource = in_float_types(dataset, floats) if floats else dataset
         return source
 
     def options(self, dataset: SampleSource, order: ExactOrder | ElasticShare) -> ReaderOptions:

@@ -53,13 +53,23 @@ _CODECS = {
 _logger = logging.getLogger("mdstorm.spark.spark_dataset_converter")
 
 
+class _NotGiven(str):
+    """The default of an argument, which equals its value but is not the same object."""
+
+    __slots__ = ()
+
+
+#: Petastorm's default, which it applies to frames and ignores for files.
+_DEFAULT_DTYPE = cast('Literal["float32"]', _NotGiven("float32"))
+
+
 @public("mdstorm.spark.spark_dataset_converter")
 @suggests_keywords
 def make_spark_converter(
     df: DataFrame | str | os.PathLike[str],
     parquet_row_group_size_bytes: int | None = DEFAULT_ROW_GROUP_SIZE_BYTES,
     compression_codec: str | None = None,
-    dtype: Literal["float32", "float64"] | None = "float32",
+    dtype: Literal["float32", "float64"] | None = _DEFAULT_DTYPE,
     *,
     decimals: str | None = None,
     parent_cache_dir_url: str | os.PathLike[str] | None = None,
@@ -82,16 +92,17 @@ def make_spark_converter(
     df : pyspark.sql.DataFrame, str, path or pyiceberg.table.Table
         The frame, from a classic or a Spark Connect session. Or the path or URL of Parquet files, a
         Delta or Iceberg table or an MDS dataset, on Databricks on DBFS; the name of a table in
-        Unity Catalog; or a table of pyiceberg. These are read in place, with their own
-        floating-point types. Of the other arguments only `decimals`, `version`, `timestamp` and
-        `storage_options` apply, and `SparkDatasetConverter.delete` removes nothing.
+        Unity Catalog; or a table of pyiceberg. These are read in place. Of the other arguments
+        only `dtype`, `decimals`, `version`, `timestamp` and `storage_options` apply, and
+        `SparkDatasetConverter.delete` removes nothing.
     parquet_row_group_size_bytes : int, optional
         Largest size of an uncompressed shard in bytes, by default 32 MiB; None or 0 mean 64 MiB.
     compression_codec : str, optional
         ``uncompressed``, ``snappy``, ``gzip``, ``bzip2``, ``lz4`` or ``deflate``.
     dtype : {"float32", "float64", None}
         Type to which floating-point scalars, arrays and vectors are converted; None keeps their
-        types.
+        types. The default is ``"float32"`` for frames. If `df` is a path, the default keeps the
+        stored types, and a `dtype` that you pass applies when the data are read.
     decimals : {"float64", "float32", "decimal"}, optional
         Type to which decimals, and arrays of decimals, are converted: floating-point numbers, which
         models can be trained on, or ``"decimal"``, which keeps them. By default they are kept, and
@@ -172,7 +183,10 @@ def make_spark_converter(
         check_float_dtype(dtype)
         given = {"cache_key": cache_key, "keep": keep, "compression_codec": compression_codec}
         _check_not_given(df, given)
-        return _converter_of_path(df, decimals, as_of, storage_options)
+        converter = _converter_of_path(df, decimals, as_of, storage_options)
+        if dtype is not _DEFAULT_DTYPE:
+            converter._mdstorm_dtype = dtype
+        return converter
     session = session_of(df)
     parent = copies.parent_cache_dir(session, parent_cache_dir_url)
     if as_of:
@@ -190,7 +204,7 @@ def make_spark_converter(
     options: dict[str, Any] = {
         "shard_size": jobs.checked_shard_size(parquet_row_group_size_bytes),
         "compression": compression,
-        "dtype": dtype,
+        "dtype": dtype and str(dtype),
     }
     if become_floats(decimals):
         options["decimals"] = decimals
