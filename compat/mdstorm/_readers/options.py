@@ -23,7 +23,7 @@ from mdstorm._transforms.pandas_transform import PandasTransform
 from mdstorm._transforms.process_transform import ProcessTransform, function_identity
 from mdstorm._transforms.row_transform import DeclaredTransform, RowTransform
 from mdstorm.cache import CacheBase, NullCache
-from mdstorm.errors import InvalidArgumentError, UnsupportedArgumentError
+from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedArgumentError
 from mdstorm.selectors import select_row_groups
 from mdstorm.transform import TransformSpec
 from mdstorm_backend.base import warn_user
@@ -81,6 +81,7 @@ def reader_options(
     """
     schema = select_fields(source.schema, arguments.schema_fields)
     masks = tuple(arguments.null_masks or ())
+    _check_read(schema, source.schema, [*(arguments.fill_nulls or ()), *masks])
     names = NullPolicy(schema, arguments.fill_nulls, masks).columns
     source, filters, looked_at, selection = _filtered(arguments, source, schema, batched)
     source, order = _cut(arguments, source, order, overlap)
@@ -127,6 +128,16 @@ def reader_options(
         keep = KeptShares(cache, options, spec, filters=filters, batched=batched)
         options = replace(options, keep=keep)
     return options
+
+
+def _check_read(schema: Schema, stored: Schema, names: Iterable[str]) -> None:
+    """Raise ArgumentTypeError if columns whose nulls are handled exist, but are not read."""
+    left_out = [name for name in names if name in stored and name not in schema]
+    if left_out:
+        raise ArgumentTypeError(
+            f"fill_nulls and null_masks name columns {left_out} that are not read: name them in "
+            "schema_fields, which nested columns need, or leave them out of both"
+        )
 
 
 def _cut(

@@ -20,7 +20,7 @@ from mdstorm_backend.display import counted
 from mdstorm_backend.format import Column, Schema, shapes_of
 from mdstorm_backend.format.values.batch import MASK_SUFFIX, Batch, Values, as_arrow
 from mdstorm_backend.format.values.nested_lists import element_type, elements_of, with_elements
-from mdstorm_backend.read import column_to_numpy, objects
+from mdstorm_backend.read import SampleSource, column_to_numpy, objects
 
 #: Up to this number, float64 holds every integer.
 _EXACT = 1 << 53
@@ -39,6 +39,9 @@ class NullPolicy:
         The value that replaces the nulls of a column; in a column of arrays, the null elements. A
         null array becomes an array of that value, of the shape that all arrays of the column have.
         It becomes an empty array if shapes vary, or if it is inside of another array.
+    shape_of : callable, optional
+        Returns the shape of all arrays of a column whose schema does not state it, and None if
+        they differ. Called when nulls are filled.
     masks : sequence of str, optional
         Columns that get a boolean companion ``<name>_is_null``. Their own nulls become 0, NaN or
         empty unless `fill` has a value for them.
@@ -52,8 +55,14 @@ class NullPolicy:
     """
 
     def __init__(
-        self, schema: Schema, fill: Mapping[str, Any] | None = None, masks: Sequence[str] = ()
+        self,
+        schema: Schema,
+        fill: Mapping[str, Any] | None = None,
+        masks: Sequence[str] = (),
+        shape_of: Callable[[Column], tuple[int, ...] | None] | None = None,
     ) -> None:
+        self._shape_of = shape_of
+        self._shapes: dict[str, tuple[int, ...] | None] = {}
         self.fill = dict(fill or {})
         self.masks = tuple(masks)
         unknown = [name for name in [*self.fill, *self.masks] if name not in schema]
@@ -109,8 +118,32 @@ class NullPolicy:
             if is_array:
                 nothing = np.array([], column.element_type.to_pandas_dtype())
                 return objects([nothing.copy() if v is None else v for v in values])
-            return _to_values(_filled(values, fill, column), self.afterwards(column))
+            shape = self._shape(values, column) if column.is_array else None
+            return _to_values(_filled(values, fill, column, shape), self.afterwards(column))
         return column_to_numpy(values, column) if column.is_numpy() else values
+
+    def _shape(self, values: pa.Array, column: Column) -> tuple[int, ...] | None:
+        """Return the shape that null arrays get: that of all arrays of the column, if any.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If arrays have another shape than those by which it was determined.
+        """
+        if self._shape_of is None or not column.may_have_one_length:
+            return column.value_shape
+        if column.name not in self._shapes:
+            self._shapes[column.name] = self._shape_of(column)
+        shape = self._shapes[column.name]
+        present = values.drop_null()
+        if shape is not None and len(present) and shapes_of(present).common() != shape:
+            raise errors.InvalidArgumentError(
+                f"null arrays of column {column.name!r} of {column.origin.url} are filled to the "
+                f"shape {shape} of the arrays in its first row group, but others differ: convert "
+                "the data, which counts all shapes, fill the nulls in the transform, or leave such "
+                f"rows out with filters=[({column.name!r}, '!=', None)]"
+            )
+        return shape
 
 
 def _are_null(values: Values) -> npt.NDArray[np.bool_]:
@@ -175,12 +208,12 @@ def _default_of(column: Column) -> Any:
     return pa.scalar(0).cast(pa.int32() if pa.types.is_date(element) else pa.int64()).as_py()
 
 
-def _filled(values: pa.Array, fill: Any, column: Column) -> pa.Array:
-    """Return the values of a column with `fill` in place of nulls."""
+def _filled(values: pa.Array, fill: Any, column: Column, shape: tuple[int, ...] | None) -> pa.Array:
+    """Return the values of a column with `fill` in place of nulls, in null arrays of a shape."""
     if not column.is_array:
         return pc.fill_null(values, _scalar(fill, values.type))
     if values.null_count:
-        row = _repeated(fill, column.value_shape or (0,))
+        row = _repeated(fill, shape or (0,))
         rows = pa.concat_arrays([values, pa.array([row], values.type)])
         own = np.where(np.asarray(values.is_null()), len(values), np.arange(len(values)))
         values = rows.take(pa.array(own))
@@ -203,6 +236,25 @@ def _scalar(value: Any, type_: pa.DataType) -> pa.Scalar:
             raise TypeError(f"it would become {stored}")
         value = stored.item()
     return pa.scalar(value, type_)
+
+
+def shape_in(source: SampleSource, column: Column) -> tuple[int, ...] | None:
+    """Return the shape of all arrays in the first shard that has any; None if they differ.
+
+    Parameters
+    ----------
+    source : SampleSource
+        The dataset.
+    column : Column
+        A column of arrays.
+    """
+    for number, size in enumerate(source.shard_sizes):
+        rows = np.arange(size)
+        values = source.shard(number).read(rows, [column.name], exact_nulls=True)[column.name]
+        arrays = as_arrow(values).drop_null()
+        if len(arrays):
+            return shapes_of(arrays).common()
+    return None
 
 
 def check_exact(values: pa.Array, name: str) -> None:

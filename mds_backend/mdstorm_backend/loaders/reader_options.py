@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from mdstorm_backend.base import cached_property
@@ -13,7 +13,7 @@ from mdstorm_backend.display import Described, Description
 from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.schema import Column, Schema
-from mdstorm_backend.loaders.nulls import NullPolicy
+from mdstorm_backend.loaders.nulls import NullPolicy, shape_in
 from mdstorm_backend.order import ExactOrder, Position, World, find_world
 from mdstorm_backend.read import ImageDecoder, Output, SampleSource, Transform, reader, refill
 
@@ -152,7 +152,8 @@ class ReaderOptions:
     @cached_property
     def nulls(self) -> NullPolicy:
         """How nulls are filled and masked."""
-        return NullPolicy(self.schema, self.fill_nulls, self.null_masks)
+        shape_of = partial(shape_in, self.dataset)
+        return NullPolicy(self.schema, self.fill_nulls, self.null_masks, shape_of)
 
     @property
     def delivered(self) -> tuple[str, ...]:
