@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, time
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,8 @@ from mdstorm_backend.format import Column, Schema, shapes_of
 from mdstorm_backend.format.values.batch import MASK_SUFFIX, Batch, Values, as_arrow
 from mdstorm_backend.format.values.nested_lists import element_type, elements_of, with_elements
 from mdstorm_backend.read import SampleSource, column_to_numpy, objects
+
+_logger = logging.getLogger(__name__)
 
 #: Up to this number, float64 holds every integer.
 _EXACT = 1 << 53
@@ -298,10 +302,12 @@ def null_error(
     return _null_error({name: count}, framework, inside=inside)
 
 
-def refuse_nulls(
+def check_nulls(
     columns: Iterable[Column], framework: str, needs_value: Callable[[Column], bool]
 ) -> None:
     """Raise one error for all columns with nulls that `framework` has no value for.
+
+    A warning is logged, once per process, for other columns whose nulls become NaN.
 
     Parameters
     ----------
@@ -317,12 +323,43 @@ def refuse_nulls(
     NullValueError
         If there is such a column.
     """
-    found = [column for column in columns if needs_value(column)]
-    counts = {column.name: column.null_count + column.element_null_count for column in found}
-    counts = {name: count for name, count in counts.items() if count}
-    if counts:
+    with_nulls = [column for column in columns if column.has_nulls]
+    found = [column for column in with_nulls if needs_value(column)]
+    if found:
         inside = any(column.element_null_count > 0 for column in found)
-        raise _null_error(counts, framework, inside=inside)
+        raise _null_error({c.name: _nulls_of(c) for c in found}, framework, inside=inside)
+    for column in with_nulls:
+        if _becomes_nan(column):
+            _warn_of_nan(column.origin.url, column.name, _nulls_of(column), framework)
+
+
+def _nulls_of(column: Column) -> int:
+    return column.null_count + column.element_null_count
+
+
+def _becomes_nan(column: Column) -> bool:
+    """Whether the nulls of a column that needs no value become NaN, and not None in a list."""
+    type_ = column.element_type if column.is_array else column.arrow_type
+    types = pa.types
+    return bool(types.is_integer(type_) or types.is_floating(type_) or types.is_duration(type_))
+
+
+@cache
+def _warn_of_nan(url: str, name: str, count: int, framework: str) -> None:
+    """Log, once per process, that nulls become NaN, with which no model can be trained."""
+    _logger.warning(
+        "Column %r of %s holds %s, which %s gets as NaN, and a loss that NaN enters is NaN. "
+        "Replace them with fill_nulls={%r: …}, mark them with null_masks=[%r], or leave such rows "
+        "out before converting. fill_nulls={%r: float('nan')} keeps NaN in a column of floats "
+        "without this warning",
+        name,
+        url,
+        counted(count, "null"),
+        framework,
+        name,
+        name,
+        name,
+    )
 
 
 def _null_error(

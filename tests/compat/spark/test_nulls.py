@@ -6,13 +6,17 @@ from typing import Any
 
 import pytest
 import tensorflow as tf
+from tests.compat.readers import write_parquet
 from tests.compat.spark.converters import IN_ORDER, Read, converter_of, with_either
 from tests.mds_backend.small_datasets import array_of
 
 from mdstorm import TransformSpec
 from mdstorm.errors import NullValueError
 from mdstorm.predicates import in_lambda
+from mdstorm.pytorch import DataLoader
+from mdstorm.reader import make_batch_reader
 from mdstorm.spark import SparkDatasetConverter
+from mdstorm.tf_utils import make_petastorm_dataset
 
 NAN = float("nan")
 
@@ -92,3 +96,71 @@ def test_a_transform_sees_what_petastorm_shows_it_and_masks(
     options: dict[str, Any] = {"num_epochs": 1, "null_masks": masks, "transform_spec": spec}
     list(nulls(tmp_path, name).make_torch_dataloader(**options))
     assert repr(seen) == repr([expected])
+
+
+def nan_warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    texts = [record.getMessage() for record in caplog.records]
+    caplog.clear()
+    return [text for text in texts if "a loss that NaN enters is NaN" in text]
+
+
+@with_either
+def test_nulls_that_become_nan_are_logged_once_with_column_and_count(
+    tmp_path: Path, read: Read, caplog: pytest.LogCaptureFixture
+) -> None:
+    columns = {
+        "id": [0, 1, 2],
+        "v": [0.5, None, None],
+        "array": [[1.0, None], [1.0, 2.0], [3.0, 4.0]],
+    }
+    fields = {"id": "long", "v": "double", "array": array_of("double")}
+    converter = converter_of(tmp_path / "nulls", columns, fields)
+    for _ in range(2):
+        read(converter, **{**IN_ORDER, "batch_size": 1})
+    framework = "PyTorch" if "torch" in read.__name__ else "TensorFlow"
+    found = nan_warnings(caplog)
+    assert [text.partition(" of ")[0] for text in found] == ["Column 'v'", "Column 'array'"]
+    assert f"holds 2 nulls, which {framework} gets as NaN" in found[0]
+    assert "fill_nulls={'v': …}" in found[0]
+    assert "null_masks=['v']" in found[0]
+
+
+@with_either
+@pytest.mark.parametrize(
+    "decision",
+    [
+        {"fill_nulls": {"v": 0}},
+        {"fill_nulls": {"v": NAN}},
+        {"null_masks": ["v"]},
+        {"filters": [("v", "!=", None)]},
+        {"schema_fields": ["id"]},
+    ],
+    ids=["fill", "nan", "mask", "filter", "unread"],
+)
+def test_nulls_about_which_the_user_has_decided_are_not_logged(
+    tmp_path: Path, read: Read, decision: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    columns = {"id": [0, 1], "v": [0.5, None]}
+    converter = converter_of(tmp_path / "nulls", columns, {"id": "long", "v": "double"})
+    read(converter, **decision, **IN_ORDER)
+    assert nan_warnings(caplog) == []
+
+
+def test_nulls_of_integers_and_of_readers_are_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = write_parquet(tmp_path, {"v": [1, None], "text": ["a", None]})
+    with DataLoader(make_batch_reader(url), batch_size=2) as loader:
+        (batch,) = loader
+    assert batch["v"].isnan().sum() == 1
+    (found,) = nan_warnings(caplog)
+    assert found.startswith(f"Column 'v' of {url} holds 1 null, which PyTorch gets as NaN")
+
+
+def test_nulls_of_readers_are_logged_in_tensorflow(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = write_parquet(tmp_path, {"v": [1.0, None]})
+    with make_batch_reader(url) as reader:
+        list(make_petastorm_dataset(reader))
+    assert len(nan_warnings(caplog)) == 1

@@ -16,7 +16,7 @@ import tensorflow as tf
 from mdstorm_backend.errors import InvalidArgumentError, TransformError, UnsupportedTypeError
 from mdstorm_backend.format import Column, Values, as_arrow, is_number, numpy_dtype
 from mdstorm_backend.format.values import nested_lists
-from mdstorm_backend.loaders.nulls import nanoseconds, null_error, refuse_nulls
+from mdstorm_backend.loaders.nulls import check_nulls, nanoseconds, null_error
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.read import ImageDecoder, LateDecoder, scalars_to_numpy
 from mdstorm_backend.read.matrices import Output, check_numbers, output_name
@@ -152,8 +152,11 @@ def stored_specs(options: ReaderOptions, names: Sequence[str] | None = None) -> 
 
 
 def check_nulls_of(options: ReaderOptions) -> None:
-    """Raise NullValueError for stored columns with nulls that have no value in TensorFlow."""
-    refuse_nulls(options.null_checked, "TensorFlow", needs_value)
+    """Raise NullValueError for stored columns with nulls that have no value in TensorFlow.
+
+    A warning is logged about nulls that become NaN.
+    """
+    check_nulls(options.null_checked, "TensorFlow", needs_value)
 
 
 def needs_value(column: Column) -> bool:

@@ -16,7 +16,7 @@ from mdstorm_backend.base.threads import Prefetcher
 from mdstorm_backend.format import Column, Values, depth_of, shapes_of
 from mdstorm_backend.format.values import nested_lists
 from mdstorm_backend.loaders import Delivered, ReaderOptions
-from mdstorm_backend.loaders.nulls import check_exact, nanoseconds, null_error, refuse_nulls
+from mdstorm_backend.loaders.nulls import check_exact, check_nulls, nanoseconds, null_error
 from mdstorm_backend.read import Block, LateDecoder, scalars_to_numpy
 
 #: A column of a batch: a tensor, or a list where PyTorch has no type for it.
@@ -35,8 +35,11 @@ _HAS_UNSIGNED = hasattr(torch, "uint16")
 
 
 def check_columns(options: ReaderOptions) -> None:
-    """Raise NullValueError before the first batch if a column has nulls that no tensor can hold."""
-    refuse_nulls(options.null_checked, "PyTorch", needs_value)
+    """Raise NullValueError before the first batch if a column has nulls that no tensor can hold.
+
+    A warning is logged about nulls that become NaN.
+    """
+    check_nulls(options.null_checked, "PyTorch", needs_value)
 
 
 def needs_value(column: Column) -> bool:
