@@ -124,7 +124,7 @@ def make_reader(
     cur_shard, shard_count, shard_seed, cache_type, cache_location, cache_size_limit,
     cache_row_size_estimate, cache_extra_settings, hdfs_driver, filters, storage_options,
     zmq_copy_buffers, filesystem, convert_early_to_numpy, order, fill_nulls, null_masks,
-    check_ranks, decimals, dtype, decode, size, max_image_bytes, version, timestamp
+    check_ranks, on_corrupt, decimals, dtype, decode, size, max_image_bytes, version, timestamp
         As in `make_batch_reader`; a predicate gets one row at a time.
 
     Returns
@@ -259,6 +259,10 @@ def make_batch_reader(
         with different seeds, batch sizes or states. The ranks compare through the group's store,
         without waiting for each other. Different seeds in the elastic order are an error, other
         differences a warning.
+    on_corrupt : {"raise", "skip"}
+        Whether a damaged shard, row group, sample or image is a `CorruptDatasetError`, or its rows
+        are left out of their batches, with a line in the log and a number in ``statistics()`` of a
+        loader. The number of batches stays the same; a batch of damaged rows is empty.
     decimals : {"float64", "float32", "decimal"}, optional
         Type in which decimals are delivered. ``"float64"`` and ``"float32"`` deliver the nearest
         floating-point numbers, also to filters, predicates and functions; arrays of decimals become

@@ -22,7 +22,7 @@ from mdstorm.transform import TransformSpec
 from mdstorm_backend import base
 from mdstorm_backend.format import MAX_IMAGE_BYTES, check_decimals, check_float_dtype
 from mdstorm_backend.order import given_world
-from mdstorm_backend.read import Decode, Size, check_decode, check_num_epochs
+from mdstorm_backend.read import ON_CORRUPT, Decode, OnCorrupt, Size, check_decode, check_num_epochs
 from mdstorm_backend.tables import AsOf
 
 _ORDERS = ("exact", "elastic")
@@ -87,6 +87,7 @@ class ReaderArguments:
     fill_nulls: Mapping[str, Any] | None = None
     null_masks: Sequence[str] | None = ()
     check_ranks: bool = True
+    on_corrupt: OnCorrupt = "raise"
     decimals: str | None = None
     dtype: Literal["float32", "float64"] | None = None
     version: int | str | None = None
@@ -119,6 +120,7 @@ class ReaderArguments:
             "reader_pool_type", self.reader_pool_type, _POOLS, shown=str(self.reader_pool_type)
         )
         base.check_one_of("order", self.order, _ORDERS)
+        base.check_one_of("on_corrupt", self.on_corrupt, ON_CORRUPT)
         check_decimals(self.decimals)
         check_float_dtype(self.dtype)
         self._check_classes()
@@ -234,6 +236,8 @@ class ReaderArguments:
             raise no_cache_with("shuffle_row_drop_partitions > 1")
         if self.is_elastic:
             raise no_cache_with("order='elastic'")
+        if self.on_corrupt == "skip":
+            raise no_cache_with("on_corrupt='skip'")
         return LocalDiskCache(
             self.cache_location,
             self.cache_size_limit,  # type: ignore[arg-type]  # which the class checks
@@ -249,6 +253,7 @@ class AddedKeywords(TypedDict, total=False):
     fill_nulls: Mapping[str, Any] | None
     null_masks: Sequence[str] | None
     check_ranks: bool
+    on_corrupt: OnCorrupt
     decimals: str | None
     dtype: Literal["float32", "float64"] | None
     decode: Decode | None

@@ -118,6 +118,7 @@ def reader_options(
         fill_nulls=arguments.fill_nulls,
         null_masks=masks,
         check_ranks=bool(arguments.check_ranks),
+        on_corrupt=arguments.on_corrupt,
         workers=arguments.workers,
         prefetch=arguments.prefetch,
         first_epoch=begins.find if begins else int,

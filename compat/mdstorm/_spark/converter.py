@@ -189,6 +189,7 @@ class SparkDatasetConverter(Described):
             ``reader_pool_type``. Beyond Petastorm: ``fill_nulls={column: value}``;
             ``null_masks=[column, …]``; ``order="elastic"`` for MosaicML Streaming's order;
             ``decode="photo", size=224``, which turns a column of image files into arrays;
+            ``on_corrupt="skip"``, which leaves out damaged rows;
             ``decimals``, ``dtype`` and ``storage_options``, by default as passed to
             `make_spark_converter`; and ``transform_whole_shards=True``, which passes the rows of a
             whole shard to the function of ``transform_spec``, instead of slices of a shard.
@@ -314,8 +315,9 @@ class SparkDatasetConverter(Described):
             ``transform_spec``, ``seed``, ``shuffle_rows``, ``shuffle_row_groups`` and
             ``reader_pool_type``, and others that `mdstorm.make_batch_reader` describes. Beyond
             Petastorm: ``fill_nulls={column: value}``; ``null_masks=[column, …]``; ``decode="photo",
-            size=224``, which turns a column of image files into arrays; ``decimals``, ``dtype``
-            and ``storage_options``, by default as passed to `make_spark_converter`;
+            size=224``, which turns a column of image files into arrays; ``on_corrupt="skip"``,
+            which leaves out damaged rows; ``decimals``, ``dtype`` and ``storage_options``, by
+            default as passed to `make_spark_converter`;
             ``transform_whole_shards=True``, which passes whole shards to the function of
             ``transform_spec``; and ``order``. The default order
             ``"exact"`` delivers every row once per epoch across all ranks, even when a run resumes

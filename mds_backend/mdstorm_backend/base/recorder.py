@@ -52,6 +52,7 @@ _COUNTED = (
     "shard_bytes",
     "results",
     "results_ready",
+    "skipped",
 )
 _ZERO: dict[str, float] = dict.fromkeys((*BUSY, *_COUNTED), 0)
 #: Seconds. After a shorter wait, the result is taken to have been ready: no wait is counted.

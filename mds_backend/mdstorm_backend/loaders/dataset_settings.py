@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from mdstorm_backend.base import check_list
+from mdstorm_backend.base import check_list, check_one_of
 from mdstorm_backend.datasets import open_streams, stream_files
 from mdstorm_backend.datasets.stream import Stream
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
@@ -14,7 +14,7 @@ from mdstorm_backend.elastic.sampling import as_integer
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.format.encodings.decode_images import MAX_IMAGE_BYTES
 from mdstorm_backend.order import DEFAULT_SEED, ExactOrder, given_world
-from mdstorm_backend.read import Decode, Size, Transform, check_decode
+from mdstorm_backend.read import ON_CORRUPT, Decode, OnCorrupt, Size, Transform, check_decode
 from mdstorm_backend.read.reader import check_batch_size, check_num_epochs
 
 #: Least number of samples whose shards are opened ahead of use, without a batch size.
@@ -58,6 +58,7 @@ class DatasetSettings(stream_files.StreamDefaults):
     fill_nulls: Mapping[str, Any] | None = None
     null_masks: Sequence[str] = ()
     check_ranks: bool = True
+    on_corrupt: OnCorrupt = "raise"
     workers: int = 2
     prefetch: int = 4
     world: Any = None
@@ -69,6 +70,7 @@ class DatasetSettings(stream_files.StreamDefaults):
         check_decode(self.decode, self.size, self.max_image_bytes)
         check_list("columns", self.columns)
         check_list("null_masks", self.null_masks)
+        check_one_of("on_corrupt", self.on_corrupt, ON_CORRUPT)
         transform = self.transform
         if transform is not None and not (callable(transform) and hasattr(transform, "columns")):
             raise ArgumentTypeError(
@@ -147,6 +149,7 @@ class DatasetSettings(stream_files.StreamDefaults):
             "fill_nulls": self.fill_nulls,
             "null_masks": tuple(self.null_masks),
             "check_ranks": self.check_ranks,
+            "on_corrupt": self.on_corrupt,
             "splits": tuple(each._mdstorm.shown("split") for each in self.streams),
             "workers": self.workers,
             "prefetch": self.prefetch,

@@ -102,6 +102,8 @@ class Statistics(Described):
     results, results_ready : int
         How often the reader took a result that threads had prepared (blocks of batches, opened
         shards), and the sum of the numbers of results that were then ready: see `queue_depth`.
+    skipped : int
+        Samples that were left out because they are damaged, with ``on_corrupt="skip"``.
     """
 
     consumer: str = LOOP
@@ -132,6 +134,7 @@ class Statistics(Described):
     shard_bytes: int = 0
     results: int = 0
     results_ready: int = 0
+    skipped: int = 0
 
     @property
     def seconds(self) -> float:
@@ -248,6 +251,8 @@ def _table(found: Statistics) -> list[tuple[str, str]]:
     )
     if busy:
         table.append(("threads were busy", busy))
+    if found.skipped:
+        table.append(("damaged", f"{counted(found.skipped, 'sample')} skipped"))
     if found.downloads:
         files = counted(found.downloads, "file")
         rate = f"{human_bytes(found.download_rate)}/s"

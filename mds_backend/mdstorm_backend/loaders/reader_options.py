@@ -15,7 +15,15 @@ from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.loaders.nulls import NullPolicy, shape_in
 from mdstorm_backend.order import ExactOrder, Position, World, find_world
-from mdstorm_backend.read import ImageDecoder, Output, SampleSource, Transform, reader, refill
+from mdstorm_backend.read import (
+    ImageDecoder,
+    OnCorrupt,
+    Output,
+    SampleSource,
+    Transform,
+    reader,
+    refill,
+)
 
 #: Rows of a block that holds images.
 _IMAGES_AT_A_TIME = 64
@@ -65,6 +73,8 @@ class ReaderOptions:
         columns.
     keep : callable, optional
         Caches the results of the transform, in the exact order: see `Refill`.
+    on_corrupt : {"raise", "skip"}
+        Whether a damaged sample is an error or is left out of its batch.
     workers, prefetch : int
         Number of threads that read ahead, and of blocks that may be ready.
     predownload : int or None
@@ -99,6 +109,7 @@ class ReaderOptions:
     null_masks: Sequence[str] = ()
     outputs: tuple[Output, ...] = ()
     keep: refill.Keep | None = None
+    on_corrupt: OnCorrupt = "raise"
     workers: int = 2
     prefetch: int = 4
     predownload: int | None = None
@@ -206,6 +217,7 @@ class ReaderOptions:
             "exact_nulls": not nulls_stay,
             "images": self.images and self.images.after(self.transform),
             "outputs": self.outputs,
+            "on_corrupt": self.on_corrupt,
             "workers": self.workers,
             "prefetch": self.prefetch,
             "block_rows": block_rows or most_rows,

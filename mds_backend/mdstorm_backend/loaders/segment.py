@@ -156,8 +156,11 @@ class Segment:
 
     @property
     def least_rows(self) -> int:
-        """Batches with fewer rows are not delivered: a transform may leave some rows of each."""
-        is_cut = self._planned[1] is not None
+        """Batches with fewer rows are not delivered: a transform may leave some rows of each.
+
+        Batches that lose damaged samples are delivered, since all ranks need the same number.
+        """
+        is_cut = self._planned[1] is not None or self.options.on_corrupt == "skip"
         return self.batching.batch_size if self.batching.drop_last and not is_cut else 0
 
     def blocks(

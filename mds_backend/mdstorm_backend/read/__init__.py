@@ -9,6 +9,7 @@ from mdstorm_backend.read.batch_formats import (
     scalars_to_numpy,
 )
 from mdstorm_backend.read.block import Block, Transform
+from mdstorm_backend.read.damage import ON_CORRUPT, OnCorrupt
 from mdstorm_backend.read.decoded_images import Decode, ImageDecoder, Size, check_decode
 from mdstorm_backend.read.late import LateDecoder, default_workers, map_in_threads, objects
 from mdstorm_backend.read.matrices import (
@@ -23,10 +24,12 @@ from mdstorm_backend.read.reader import check_num_epochs
 from mdstorm_backend.read.shard import OpenShards, Rows, SampleSource, Shard
 
 __all__ = [
+    "ON_CORRUPT",
     "Block",
     "Decode",
     "ImageDecoder",
     "LateDecoder",
+    "OnCorrupt",
     "OpenShards",
     "Output",
     "Rows",

@@ -14,11 +14,12 @@ from weakref import WeakValueDictionary
 from mdstorm_backend.base import cached_property, is_integer
 from mdstorm_backend.base.recorder import Cause, Recorder, work
 from mdstorm_backend.base.threads import OrderedPool, PoolContext, Prefetcher
-from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.errors import CorruptDatasetError, InvalidArgumentError
 from mdstorm_backend.format import Batch, Schema, num_rows
 from mdstorm_backend.order import Chunk, Samples
 from mdstorm_backend.order.plan import RowsOnDemand
 from mdstorm_backend.read.block import Block, Located, Opened, Transform
+from mdstorm_backend.read.damage import Damage, OnCorrupt
 from mdstorm_backend.read.decoded_images import ImageDecoder, reading_samples
 from mdstorm_backend.read.gather_rows import Gatherer
 from mdstorm_backend.read.late import default_workers
@@ -64,6 +65,8 @@ class Reader:
         Most rows of a block, rounded to whole batches.
     samples_ahead : int
         Samples whose shards are opened ahead of use.
+    on_corrupt : {"raise", "skip"}
+        Whether a damaged sample is an error or is left out of its batch.
     recorder : Recorder, optional
         Records the work done, and what the consumer waits for.
     """
@@ -80,6 +83,7 @@ class Reader:
     prefetch: int = 4
     block_rows: int = BLOCK_ROWS
     samples_ahead: int = 0
+    on_corrupt: OnCorrupt = "raise"
     recorder: Recorder | None = None
 
     def __post_init__(self) -> None:
@@ -96,6 +100,16 @@ class Reader:
         has_functions = self.prepare or self.transform or self.images
         outputs = () if has_functions else self.outputs
         return Gatherer(self.schema, exact_nulls=self.exact_nulls, outputs=outputs)
+
+    @cached_property
+    def _damage(self) -> Damage:
+        return Damage(self.dataset, self.schema.names, self._try)
+
+    def _try(self, parts: Sequence[Located]) -> None:
+        """Read samples, and decode their images, only to see whether that fails."""
+        batch = self._gather(parts)
+        if self.images is not None and self.transform is None:
+            self.images(batch, 1)
 
     def blocks(self, samples: Samples) -> Iterator[Block]:
         """Yield blocks of whole batches."""
@@ -172,7 +186,13 @@ class Reader:
             if not part.shards:
                 part.shards = [self.dataset.shard(number) for number in part.shard_numbers]
             with work(Cause.DECODING):
-                self._gather_into(block)
+                try:
+                    self._gather_into(block)
+                except CorruptDatasetError:
+                    if self.on_corrupt == "raise":
+                        raise
+                    self._damage.leave_out(block)
+                    self._gather_into(block)
             self._transform(block)
             return block.batch
 
@@ -212,6 +232,16 @@ class Reader:
             batches *= 2
 
     def _fill(self, block: Block, share_of: Callable[[int], int]) -> Block:
+        try:
+            return self._filled(block, share_of)
+        except CorruptDatasetError:
+            if self.on_corrupt == "raise":
+                raise
+        with work(Cause.DECODING):
+            self._damage.leave_out(block)
+        return self._filled(block, share_of)
+
+    def _filled(self, block: Block, share_of: Callable[[int], int]) -> Block:
         with work(Cause.DECODING):
             self._gather_into(block)
         if self.transform is not None:
@@ -252,6 +282,7 @@ class Reader:
         dataset = self.dataset
 
         def open_shard(number: int) -> Shard:
+            self._damage.check_shard(number)
             shard = (dataset.begin_shard if decodes else dataset.shard)(number)
             shard.will_need()
             if decodes:
@@ -264,6 +295,7 @@ class Reader:
             dataset.find_open,
             self.samples_ahead if self.workers else 0,
             threads=self.workers > 0 and not dataset.is_mapped,
+            on_corrupt=self.on_corrupt,
             recorder=self.recorder,
         )
 
@@ -289,6 +321,8 @@ class ShardsAhead(PoolContext):
         How many samples ahead of use shards are requested.
     threads : bool
         Whether to open shards in threads. Not worth it if opening only maps a file.
+    on_corrupt : {"raise", "skip"}
+        With ``"skip"``, the error for a damaged shard is raised when it is used.
     recorder : Recorder, optional
         Records the work done, and the time spent waiting for it.
     """
@@ -300,9 +334,11 @@ class ShardsAhead(PoolContext):
         ahead: int,
         *,
         threads: bool,
+        on_corrupt: OnCorrupt = "raise",
         recorder: Recorder | None = None,
     ) -> None:
         self._recorder = recorder
+        self._on_corrupt = on_corrupt
         #: Opens a shard in this thread; `_task` does so in the pool.
         self._open_shard = open_shard if recorder is None else recorder.called(open_shard)
         self._task: Callable[[int], Any] = (
@@ -352,10 +388,21 @@ class ShardsAhead(PoolContext):
             found = self._under_way[number] = self._pool.submit(self._task, number)
         elif found is None:
             self._opened += 1
-            found = self._open_shard(number)
+            found = self._open_here(number)
         if kept is not None:
             kept[number] = found
         return found
+
+    def _open_here(self, number: int) -> Shard | Future[Any]:
+        """Open a shard in this thread; an error that is raised later is returned as a future."""
+        try:
+            return self._open_shard(number)
+        except CorruptDatasetError as error:
+            if self._on_corrupt == "raise":
+                raise
+            failed: Future[Any] = Future()
+            failed.set_exception(error)
+            return failed
 
 
 def batches_per_block(dataset: SampleSource, rows: int, batch_size: int) -> int:

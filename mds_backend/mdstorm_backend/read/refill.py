@@ -259,7 +259,8 @@ def _evenly(windows: list[Window], group: _Group) -> Iterator[list[Located]]:
         raise TransformError(
             f"the function of a transform returned {rows} rows for {read}, of which "
             f"every rank makes {batches} batches: leave rows out by predicate= or filters=, or "
-            "before writing, and not in the function"
+            'before writing, and not in the function. If on_corrupt="skip" left out rows here, '
+            "shuffle them with those of other shards by shuffling_queue_capacity="
         )
     left, first = iter(windows), 0
     window = next(left)

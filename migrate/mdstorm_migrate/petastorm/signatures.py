@@ -50,8 +50,8 @@ ACCEPTED: dict[str, frozenset[str]] = {
 #: Keywords that mdstorm adds; migrated code may use them.
 ADDED: frozenset[str] = words(
     "batch_map cache_key check_ranks decimals decode device dtype features fill_nulls keep labels "
-    "max_image_bytes null_masks order parent_cache_dir_url sample_weights size stack staging "
-    "staging_dir_url storage_format storage_options timestamp version world"
+    "max_image_bytes null_masks on_corrupt order parent_cache_dir_url sample_weights size stack "
+    "staging staging_dir_url storage_format storage_options timestamp version world"
 )
 
 _OPTIONS = {"s3_config_kwargs": "pass storage_options= instead"}

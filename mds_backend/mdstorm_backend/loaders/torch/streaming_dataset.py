@@ -28,7 +28,7 @@ from mdstorm_backend.loaders.torch.dataset_info import DatasetInfo, fact
 from mdstorm_backend.loaders.torch.opened_dataset import OpenedDataset
 from mdstorm_backend.loaders.torch.samples import WorkerPart, of_batch
 from mdstorm_backend.order import DEFAULT_SEED, ExactOrder
-from mdstorm_backend.read import Block, Decode, Size, Transform
+from mdstorm_backend.read import Block, Decode, OnCorrupt, Size, Transform
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -94,6 +94,11 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         Columns to read; all by default.
     num_epochs, transform, fill_nulls, null_masks, check_ranks, workers, prefetch
         See `ReaderOptions`.
+    on_corrupt : {"raise", "skip"}
+        Whether a damaged shard, sample or image is a `CorruptDatasetError`, or its samples are left
+        out of their batches, with a line in the log and a number in ``statistics()``. The number of
+        batches stays the same; a batch of damaged samples is empty. Indexing and iteration over
+        samples always raise.
     decode : str or list of str, optional
         Columns of images (encodings ``bytes``, ``jpeg``, ``png`` and ``pil``) to deliver as uint8
         arrays ``(height, width, 3)``, which batches stack. A transform gets them decoded.
@@ -177,6 +182,7 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         fill_nulls: Mapping[str, Any] | None = None,
         null_masks: Sequence[str] = (),
         check_ranks: bool = True,
+        on_corrupt: OnCorrupt = "raise",
         workers: int = 2,
         prefetch: int = 4,
         storage_options: dict[str, Any] | None = None,

@@ -1,0 +1,110 @@
+"""Leave out samples that cannot be read: damaged shards, row groups, samples and images."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from mdstorm_backend.base.recorder import count
+from mdstorm_backend.errors import CorruptDatasetError
+from mdstorm_backend.read.block import Block, Located
+from mdstorm_backend.read.shard import SampleSource, Shard
+
+#: What to do about a sample that cannot be read.
+OnCorrupt: TypeAlias = Literal["raise", "skip"]
+ON_CORRUPT = ("raise", "skip")
+
+_logger = logging.getLogger(__name__)
+
+
+class Damage:
+    """The damage that one iteration has found.
+
+    Parameters
+    ----------
+    dataset : SampleSource
+        What is read.
+    columns : sequence of str
+        The columns that are read.
+    read : callable
+        Reads samples as the iteration does, and raises CorruptDatasetError for damage.
+    """
+
+    def __init__(
+        self,
+        dataset: SampleSource,
+        columns: Sequence[str],
+        read: Callable[[Sequence[Located]], object],
+    ) -> None:
+        self._dataset = dataset
+        self._columns = columns
+        self._read = read
+        #: Shards of which no sample can be read; they are not opened again.
+        self._shards: dict[int, CorruptDatasetError] = {}
+
+    def check_shard(self, number: int) -> None:
+        """Raise CorruptDatasetError if a shard is known to be damaged."""
+        if number in self._shards:
+            raise self._shards[number]
+
+    def leave_out(self, block: Block) -> None:
+        """Remove the damaged samples from a block that could not be read.
+
+        Batches keep their places, with fewer rows or with none, so that all ranks have the same
+        number of batches.
+        """
+        numbers, bounds = np.array(block.numbers(), np.int64), self._dataset.bounds
+        owners = np.searchsorted(bounds, numbers, side="right") - 1
+        is_sound = np.ones(len(numbers), np.bool_)
+        for owner in np.unique(owners).tolist():
+            places = np.flatnonzero(owners == owner)
+            is_sound[places] = self._sound_in(owner, numbers[places])
+        sound = numbers[is_sound]
+        block.parts = [self._located(sound)] if len(sound) else []
+        until = np.concatenate([[0], np.cumsum(is_sound)])
+        ends = np.concatenate([[0], np.cumsum(block.sizes)])
+        block.sizes = np.diff(until[ends]).tolist()
+
+    def _sound_in(self, number: int, samples: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Return which samples of a shard can be read."""
+        try:
+            self.check_shard(number)
+            self._dataset.shard(number).decoded(self._columns)
+        except CorruptDatasetError as error:
+            self._shards[number] = error
+            _skip(len(samples), error)
+            return np.zeros(len(samples), np.bool_)
+        return self._bisect(samples)
+
+    def _bisect(self, samples: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        try:
+            self._read([self._located(samples)])
+        except CorruptDatasetError as error:
+            if len(samples) == 1:
+                _skip(1, error)
+                return np.zeros(1, np.bool_)
+            half = len(samples) // 2
+            return np.concatenate([self._bisect(samples[:half]), self._bisect(samples[half:])])
+        return np.ones(len(samples), np.bool_)
+
+    def _located(self, samples: npt.NDArray[np.int64]) -> Located:
+        located = Located(samples, self._dataset.bounds)
+        shards: list[Shard] = [self._dataset.shard(number) for number in located.shard_numbers]
+        located.shards = shards
+        return located
+
+
+def _skip(samples: int, error: CorruptDatasetError) -> None:
+    count("skipped", samples)
+    _warn(str(error))
+
+
+@cache
+def _warn(error: str) -> None:
+    """Log, once per process, what is damaged."""
+    _logger.warning('Samples are skipped, because on_corrupt="skip": %s', error)

@@ -1,0 +1,132 @@
+"""`on_corrupt="skip"` of converters and readers: damaged shards and row groups are left out."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+import tensorflow as tf
+from tests.compat.readers import write_parquet
+from tests.compat.spark.converters import IN_ORDER, Read, converter_of, with_either, with_torch
+
+from mdstorm import TransformSpec
+from mdstorm.errors import CorruptDatasetError, InvalidArgumentError, UnsupportedArgumentError
+from mdstorm.pytorch import DataLoader
+from mdstorm.reader import make_batch_reader
+from mdstorm.spark import SparkDatasetConverter, make_spark_converter
+
+ROWS, PER_SHARD = 40, 10
+COLUMNS = {"n": range(ROWS), "text": [f"text {n}" for n in range(ROWS)]}
+DAMAGED = set(range(10, 20))
+SOUND = [n for n in range(ROWS) if n not in DAMAGED]
+
+
+def in_mds(directory: Path) -> SparkDatasetConverter:
+    fields = {"n": "long", "text": "string"}
+    converter = converter_of(directory, COLUMNS, fields, tasks=ROWS // PER_SHARD)
+    shard = Path(converter.file_urls[1].removeprefix("file://"))
+    shard.write_bytes(shard.read_bytes()[:40])
+    return converter
+
+
+def in_parquet(directory: Path) -> SparkDatasetConverter:
+    """Overwrite the data of the second row group."""
+    url = write_parquet(directory, COLUMNS, row_group_size=PER_SHARD)
+    path = directory / "part.parquet"
+    column = pq.read_metadata(path).row_group(1).column(0)
+    start = column.dictionary_page_offset or column.data_page_offset
+    content = bytearray(path.read_bytes())
+    content[start : start + column.total_compressed_size] = b"\xff" * column.total_compressed_size
+    path.write_bytes(content)
+    return make_spark_converter(url)
+
+
+with_both = pytest.mark.parametrize("write", [in_mds, in_parquet], ids=["mds", "parquet"])
+
+
+@with_either
+@with_both
+def test_damaged_shards_are_an_error_by_default(tmp_path: Path, write: Any, read: Read) -> None:
+    with pytest.raises((CorruptDatasetError, tf.errors.OpError), match=r"shard|parquet"):
+        read(write(tmp_path / "data"), **IN_ORDER)
+
+
+@with_either
+@with_both
+@pytest.mark.parametrize("batch_size", [10, 4])
+def test_damaged_rows_are_skipped_and_batches_keep_their_number(
+    tmp_path: Path, write: Any, read: Read, batch_size: int
+) -> None:
+    converter = write(tmp_path / "data")
+    batches = read(converter, on_corrupt="skip", batch_size=batch_size, **IN_ORDER)
+    assert [n for batch in batches for n in batch["n"]] == SOUND
+    assert len(batches) == ROWS // batch_size
+
+
+@with_both
+@pytest.mark.parametrize("orders", [{}, {"order": "elastic", "shuffle_rows": True}], ids=str)
+def test_ranks_skip_damaged_rows_and_have_the_same_number_of_batches(
+    tmp_path: Path, write: Any, orders: Any
+) -> None:
+    converter = write(tmp_path / "data")
+    ranks = [
+        with_torch(
+            converter,
+            **{"on_corrupt": "skip", "batch_size": 3, "num_epochs": 1, **orders},
+            cur_shard=rank,
+            shard_count=2,
+        )
+        for rank in range(2)
+    ]
+    assert len(ranks[0]) == len(ranks[1])
+    assert sorted(n for rank in ranks for batch in rank for n in batch["n"]) == SOUND
+
+
+@with_both
+def test_functions_that_drop_rows_get_no_damaged_ones(tmp_path: Path, write: Any) -> None:
+    """The rows that are left are spread over batches whose number is planned."""
+    converter = write(tmp_path / "data")
+
+    def even(frame: pd.DataFrame) -> pd.DataFrame:
+        return frame[frame["n"] % 2 == 0]
+
+    ranks = [
+        with_torch(
+            converter,
+            on_corrupt="skip",
+            transform_spec=TransformSpec(even),
+            batch_size=5,
+            num_epochs=1,
+            shuffling_queue_capacity=20,  # rows of two shards are spread over the same batches
+            cur_shard=rank,
+            shard_count=2,
+        )
+        for rank in range(2)
+    ]
+    assert [len(batches) for batches in ranks] == [4, 4]
+    found = sorted(n for batches in ranks for batch in batches for n in batch["n"])
+    assert found == [n for n in SOUND if n % 2 == 0]
+
+
+def test_readers_skip_damaged_row_groups_and_loaders_count_them(tmp_path: Path) -> None:
+    (url,) = {in_parquet(tmp_path / "data").cache_dir_url}
+    with make_batch_reader(url, on_corrupt="skip", shuffle_row_groups=False) as reader:
+        assert [int(n) for batch in reader for n in batch.n] == SOUND
+    with DataLoader(make_batch_reader(url, on_corrupt="skip", shuffle_row_groups=False), 8) as made:
+        assert [n for batch in made for n in batch["n"].tolist()] == SOUND
+        assert made.statistics().skipped == PER_SHARD  # type: ignore[attr-defined]
+
+
+def test_skipping_is_checked_and_refused_with_a_cache(tmp_path: Path) -> None:
+    converter = in_mds(tmp_path / "data")
+    with pytest.raises(InvalidArgumentError, match="on_corrupt"):
+        converter.make_torch_dataloader(on_corrupt="ignore")  # type: ignore[arg-type]
+    with pytest.raises(UnsupportedArgumentError, match="on_corrupt='skip'"):
+        converter.make_torch_dataloader(
+            on_corrupt="skip",
+            cache_type="local-disk",
+            cache_location=str(tmp_path / "cache"),
+            cache_size_limit=1 << 20,
+            cache_row_size_estimate=100,
+        )

@@ -1,0 +1,136 @@
+"""`on_corrupt="skip"`: damaged shards, samples and images are left out of their batches."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.mds_backend.small_datasets import write_dataset
+
+from mdstorm_backend import MDSWriter, StreamingDataLoader, StreamingDataset
+from mdstorm_backend.errors import CorruptDatasetError, InvalidArgumentError
+from mdstorm_backend.order import ExactOrder
+
+ROWS, SHARDS = 80, 8
+COLUMNS = {"n": range(ROWS), "text": [f"text {n}" * (n % 3) for n in range(ROWS)]}
+FIELDS: Any = {"n": "long", "text": "string"}
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """Eight shards of ten rows, of which the fourth is cut off."""
+    write_dataset(tmp_path / "data", COLUMNS, FIELDS, tasks=SHARDS)
+    shard = sorted((tmp_path / "data").rglob("*.mds"))[3]
+    shard.write_bytes(shard.read_bytes()[:40])
+    return tmp_path / "data"
+
+
+DAMAGED = set(range(30, 40))
+
+
+def loader(directory: Path, rows: int = 10, **options: Any) -> StreamingDataLoader:
+    order = options.pop("order", ExactOrder())
+    dataset = StreamingDataset(local=str(directory), order=order, **options)
+    return StreamingDataLoader(dataset, batch_size=rows)
+
+
+def numbers(batches: Any) -> list[list[int]]:
+    return [batch["n"].tolist() for batch in batches]
+
+
+def test_damaged_shard_is_an_error_by_default(directory: Path) -> None:
+    with pytest.raises(CorruptDatasetError):
+        list(loader(directory))
+    with pytest.raises(InvalidArgumentError, match="on_corrupt"):
+        loader(directory, on_corrupt="ignore")
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_damaged_shard_is_skipped_counted_and_logged_once(
+    directory: Path, workers: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = loader(directory, on_corrupt="skip", workers=workers, num_epochs=2)
+    found = numbers(made)
+    rest = [[n for n in range(start, start + 10) if n not in DAMAGED] for start in range(0, 80, 10)]
+    assert found == rest * 2
+    assert found[3] == []
+    assert made.statistics().skipped == 20
+    assert "20 samples skipped" in str(made.statistics())
+    logged = [r.getMessage() for r in caplog.records if "skipped" in r.getMessage()]
+    assert len(logged) == 1
+    assert ".mds" in logged[0]
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize(
+    "order", [None, ExactOrder(seed=3, shuffle_shards=True, shuffle_rows=True)]
+)
+def test_ranks_have_the_same_number_of_batches_without_damaged_samples(
+    directory: Path, order: Any, drop_last: bool
+) -> None:
+    found: list[int] = []
+    lengths = []
+    for rank in range(2):
+        dataset = StreamingDataset(
+            local=str(directory), order=order, batch_size=3, world=(rank, 2), on_corrupt="skip"
+        )
+        batches = numbers(StreamingDataLoader(dataset, batch_size=3, drop_last=drop_last))
+        lengths.append(len(batches))
+        found += [n for batch in batches for n in batch]
+    assert lengths == [13 if drop_last else 14] * 2
+    assert not DAMAGED & set(found)
+    if not drop_last:
+        assert set(found) == set(range(ROWS)) - DAMAGED
+        assert order is None or len(found) == ROWS - len(DAMAGED)
+
+
+def test_state_after_damaged_samples_resumes_with_next_sample(directory: Path) -> None:
+    first = loader(directory, 7, on_corrupt="skip")
+    batches = iter(first)
+    taken = numbers(next(batches) for _ in range(5))
+    state = first.state_dict()
+    again = loader(directory, 7, on_corrupt="skip")
+    again.load_state_dict(state)
+    rest = numbers(again)
+    assert [n for batch in taken + rest for n in batch] == [
+        n for n in range(ROWS) if n not in DAMAGED
+    ]
+
+
+def test_single_damaged_sample_leaves_the_others_of_its_shard(tmp_path: Path) -> None:
+    with MDSWriter(out=str(tmp_path), columns={"n": "int", "array": "ndarray:int32"}) as writer:
+        for n in range(20):
+            writer.write({"n": n, "array": np.arange(n % 3 + 1, dtype=np.int32)})
+    (path,) = tmp_path.glob("*.mds")
+    content = bytearray(path.read_bytes())
+    sample = int(np.frombuffer(content, np.uint32, 1, 4 + 4 * 7)[0])
+    content[sample : sample + 4] = (1 << 30).to_bytes(4, "little")  # the size of the array
+    path.write_bytes(content)
+    with pytest.raises(CorruptDatasetError):
+        list(loader(tmp_path))
+    made = loader(tmp_path, on_corrupt="skip")
+    assert numbers(made) == [[0, 1, 2, 3, 4, 5, 6, 8, 9], list(range(10, 20))]
+    assert made.statistics().skipped == 1
+
+
+def test_damaged_image_leaves_the_others(tmp_path: Path) -> None:
+    from io import BytesIO
+
+    from PIL import Image
+
+    file = BytesIO()
+    Image.new("RGB", (4, 4)).save(file, "PNG")
+    with MDSWriter(out=str(tmp_path), columns={"n": "int", "image": "bytes"}) as writer:
+        for n in range(6):
+            writer.write({"n": n, "image": b"nothing" if n == 4 else file.getvalue()})
+    made = loader(tmp_path, 3, on_corrupt="skip", decode="image", size=4)
+    batches = [(batch["n"].tolist(), tuple(batch["image"].shape)) for batch in made]
+    assert batches == [([0, 1, 2], (3, 4, 4, 3)), ([3, 5], (2, 4, 4, 3))]
+
+
+def test_worker_processes_skip_and_count(directory: Path) -> None:
+    dataset = StreamingDataset(local=str(directory), order=ExactOrder(), on_corrupt="skip")
+    made = StreamingDataLoader(dataset, batch_size=8, num_workers=2)
+    found = [n for batch in numbers(made) for n in batch]
+    assert found == [n for n in range(ROWS) if n not in DAMAGED]
+    assert made.statistics().skipped == 10
