@@ -7,6 +7,7 @@ lets training frameworks be hooked into when they are loaded: see `mdstorm_backe
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.base.optional import require
@@ -64,12 +65,26 @@ _HOMES = {
 }
 
 
+#: Names of mdstorm that users look for here, and the modules that have them.
+_IN_MDSTORM = {
+    "BatchedDataLoader": "mdstorm.pytorch",
+    "SparkDatasetConverter": "mdstorm.spark",
+    "TransformSpec": "mdstorm",
+    "make_batch_reader": "mdstorm",
+    "make_petastorm_dataset": "mdstorm.tf_utils",
+    "make_reader": "mdstorm",
+    "make_spark_converter": "mdstorm.spark",
+}
+
+
 install()
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from mdstorm_backend.drop_in.stand_in import AbsentNames
+
+        raise AbsentNames("", __name__, "", {}, _IN_MDSTORM).error(__name__, name, sys._getframe(1))
     if _HOMES[name].startswith("loaders.torch"):
         require("torch")
     return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -152,6 +152,12 @@ MISTAKES: list[Row] = [
     # names
     (lambda p, m: import_from("mdstorm", "make_spark_converter"), ImportError, "it is mdstorm.spa"),
     (lambda p, m: import_from("mdstorm", "MDSWriter"), ImportError, "is mdstorm_backend.MDSWriter"),
+    (
+        lambda p, m: import_from("mdstorm_backend", "make_spark_converter"),
+        ImportError,
+        "it is mdstorm.spark.make_spark_converter",
+    ),
+    (lambda p, m: mdstorm_backend.make_reader, AttributeError, "it is mdstorm.make_reader"),  # type: ignore[attr-defined]
     (lambda p, m: mdstorm.DataLoader, AttributeError, "it is mdstorm.pytorch.DataLoader"),
 ]
 

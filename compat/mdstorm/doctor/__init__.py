@@ -33,6 +33,7 @@ _CHECKS: tuple[tuple[str, Check], ...] = (
     ("libraries", _software.check_libraries),
     ("java", _software.check_java),
     ("workers", _software.check_workers),
+    ("workers", _software.check_driver_python),
     ("spark", _software.check_spark_home),
     ("spark", _software.check_session),
     ("limits", _machine.check_open_files),

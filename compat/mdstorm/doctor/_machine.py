@@ -119,7 +119,8 @@ def check_cache_dir(setup: Setup) -> Iterator[Finding]:
     if not found:
         yield note(
             "no directory for converted DataFrames is configured",
-            f"set the conf {copies.PETASTORM_CONF}, or run `mdstorm doctor --cache-dir URL`",
+            f"set the conf {copies.PETASTORM_CONF}, or the variable {copies.ENVIRONMENT_VARIABLE}; "
+            "`mdstorm doctor --cache-dir URL` checks a directory before you set it",
         )
         return
     url = copies.checked_directory(found)

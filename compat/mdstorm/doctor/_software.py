@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -17,12 +18,14 @@ from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from packaging.requirements import Requirement
 from packaging.version import Version
 
 import mdstorm
 from mdstorm.doctor._report import Finding, Setup, note, ok, problem, warning
+from mdstorm_backend.errors import InvalidArgumentError
 
 #: The main library of each extra.
 _EXTRAS = {
@@ -65,6 +68,8 @@ _ASK_TORCH = """
 import json, torch
 print(json.dumps([torch.cuda.is_available(), torch.cuda.device_count(), torch.version.cuda]))
 """
+#: Timeout in seconds for a connection to a server.
+_PATIENCE_FOR_SERVER = 5
 #: Timeout in seconds for programs that are run to query this machine.
 _PATIENCE = 60
 
@@ -260,7 +265,7 @@ def check_session(setup: Setup) -> Finding | None:
     session = setup.session
     if session is None:
         remote = os.environ.get("SPARK_REMOTE")
-        return note(f"SPARK_REMOTE={remote}: sessions are of Spark Connect") if remote else None
+        return _server_at(remote) if remote else None
     from mdstorm_backend.spark import read_conf
 
     kind = "Spark Connect" if _is_remote(session) else "classic"
@@ -272,6 +277,47 @@ def check_session(setup: Setup) -> Finding | None:
     return (warning if _is_remote(session) else problem)(
         f"{found}, and pyspark here is {client}",
         f'pip install "pyspark=={server.release[0]}.{server.release[1]}.*"',
+    )
+
+
+def _server_at(remote: str) -> Finding:
+    """Check that a server of Spark Connect accepts connections."""
+    # Parameters, after a semicolon, may hold a token.
+    shown, (host, port) = remote.partition(";")[0], _address_of(remote)
+    is_behind_proxy = any(map(os.environ.get, ("grpc_proxy", "https_proxy", "http_proxy")))
+    if host and not is_behind_proxy:
+        try:
+            socket.create_connection((host, port), timeout=_PATIENCE_FOR_SERVER).close()
+        except OSError as error:
+            return problem(
+                f"SPARK_REMOTE={shown}, and no server accepts connections there: {error}",
+                "start the server (sbin/start-connect-server.sh of Spark), correct SPARK_REMOTE, "
+                "or unset it for a classic session",
+            )
+    return note(f"SPARK_REMOTE={shown}: sessions are of Spark Connect")
+
+
+def _address_of(remote: str) -> tuple[str, int]:
+    """Return host and port of a URL of Spark Connect; no host for ``local``."""
+    try:
+        parts = urlsplit(remote)
+        return (parts.hostname or "" if parts.scheme == "sc" else "", parts.port or 15002)
+    except ValueError as error:
+        raise InvalidArgumentError(
+            f"SPARK_REMOTE={remote.partition(';')[0]} is not a URL ({error}): use sc://host:port"
+        ) from error
+
+
+def check_driver_python(_: Setup) -> Finding | None:
+    """Check that the program that Spark's launchers start as the driver's Python is one."""
+    named = os.environ.get("PYSPARK_DRIVER_PYTHON")
+    if not named or "python" in Path(named).name:
+        return None
+    return warning(
+        f"PYSPARK_DRIVER_PYTHON={named} is not a Python: spark-submit starts it instead of your "
+        "program",
+        f"unset PYSPARK_DRIVER_PYTHON, or export PYSPARK_DRIVER_PYTHON={sys.executable}, where you "
+        "start programs",
     )
 
 

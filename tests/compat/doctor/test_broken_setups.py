@@ -226,6 +226,18 @@ BROKEN = [
     ],
     [
         Broken(
+            lambda setup: setup.set(SPARK_REMOTE="sc://127.0.0.1:1/;token=secret"),
+            *("spark", "SPARK_REMOTE=sc://127.0.0.1:1/, and no server", "or unset it"),
+        ),
+    ],
+    [
+        Broken(
+            lambda setup: setup.set(SPARK_REMOTE="sc://host:port"),
+            *("spark", "SPARK_REMOTE=sc://host:port is not a URL", "use sc://host:port"),
+        ),
+    ],
+    [
+        Broken(
             lambda setup: setup.remove("pyspark"),
             "libraries",
             "pyspark is not installed, which mdstorm[spark] needs",
@@ -304,3 +316,18 @@ def test_wrong_credentials_are_named_before_a_job_starts(setup: Setup, store: S3
     assert "S3 (s3:) gives no access" in named["found"]
     assert "AWS_ACCESS_KEY_ID" in named["remedy"]
     assert "wrong-secret" not in str(named)
+
+
+def test_driver_python_that_is_no_python_is_a_warning(setup: Setup) -> None:
+    setup.set(PYSPARK_DRIVER_PYTHON="/opt/bin/jupyter")
+    (found,) = (one for one in setup.doctor() if one["status"] == "warning")
+    assert "PYSPARK_DRIVER_PYTHON=/opt/bin/jupyter is not a Python" in found["found"]
+    assert "unset PYSPARK_DRIVER_PYTHON" in found["remedy"]
+
+
+def test_missing_cache_dir_names_a_variable_that_configures_it(setup: Setup) -> None:
+    (found,) = (one for one in setup.doctor() if one["check"] == "cache-dir")
+    assert "the variable MDSTORM_PARENT_CACHE_DIR_URL" in found["remedy"]
+    setup.set(MDSTORM_PARENT_CACHE_DIR_URL=f"file://{setup.root}")
+    (found,) = (one for one in setup.doctor() if one["check"] == "cache-dir")
+    assert found["status"] == "ok"
