@@ -281,6 +281,14 @@ def _read(location: Location, options: CacheOptions) -> tuple[bytes, str | None]
             "URL; if the dataset was deleted or its job failed, write it again",
             url=location.url,
         ) from (None if location.is_local_disk else error)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise errors.DatasetNotFoundError(
+            f"{location.file_url(INDEX_NAME)} is a link to itself. Restore it, or write the "
+            "dataset again",
+            url=location.url,
+        ) from error
 
 
 def _unfinished(location: Location) -> str | None:

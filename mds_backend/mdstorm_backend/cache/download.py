@@ -218,7 +218,7 @@ def try_again(action: Callable[[], T], *, url: str, attempts: int) -> T:
 
     Raises
     ------
-    FileNotFoundError, IsADirectoryError, NotADirectoryError
+    FileNotFoundError, IsADirectoryError, NotADirectoryError, OSError of a link to itself
     CredentialsError, ReplacedError, LocalDiskError
         Immediately, since retrying does not help.
     CorruptDatasetError, StorageError
@@ -231,6 +231,8 @@ def try_again(action: Callable[[], T], *, url: str, attempts: int) -> T:
         except (*_FINAL, LocalDiskError):
             raise
         except (errors.CorruptDatasetError, OSError) as error:
+            if getattr(error, "errno", None) == errno.ELOOP:
+                raise
             if attempt >= attempts:
                 raise _given_up(error, url, attempts) from error
             pause = min(2.0 ** (attempt - 1), LONGEST_PAUSE) * (1 + random.random() / 2)

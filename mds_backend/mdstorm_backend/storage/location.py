@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 import uuid
@@ -247,11 +248,14 @@ class Location:
         return [name for name, _ in self.list_sizes()]
 
     def exists(self, name: str) -> bool:
-        """Whether the file `name` exists in this directory."""
+        """Whether the file `name` exists in this directory; a link to itself does."""
         try:
             self.stat(name)
         except (FileNotFoundError, NotADirectoryError):
             return False
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise
         return True
 
     @_repeated_after_expiry

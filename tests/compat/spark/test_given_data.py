@@ -89,6 +89,13 @@ def test_arguments_for_copies_are_refused_for_files_in_place(
         make_spark_converter(str(data), **arguments)
 
 
+@pytest.mark.parametrize("read", [make_spark_converter, make_batch_reader])
+def test_index_that_links_to_itself_is_an_error_of_ours(tmp_path: Path, read: Any) -> None:
+    (tmp_path / "index.json").symlink_to("index.json")
+    with pytest.raises(DatasetNotFoundError, match="is a link to itself"):
+        read(f"file://{tmp_path}")
+
+
 def test_shard_size_is_ignored_for_files_in_place(data: Path) -> None:
     converter = make_spark_converter(str(data), 1 << 20)
     (batch,) = with_torch(converter, schema_fields=["x"], **IN_ORDER)

@@ -85,6 +85,13 @@ def test_shard_that_links_to_itself_is_reported_with_its_url(
     assert e.value.url == f"file://{shard}"
 
 
+def test_index_that_links_to_itself_is_reported_with_its_url(tmp_path: Path) -> None:
+    (tmp_path / "index.json").symlink_to("index.json")
+    with pytest.raises(DatasetNotFoundError, match=r"/index\.json is a link to itself") as e:
+        open_dataset(str(tmp_path))
+    assert e.value.url == f"file://{tmp_path}"
+
+
 def test_a_sample_is_found_by_its_number(dataset: Dataset) -> None:
     assert list(dataset[0]) == list(FIELDS)
     for name, expected in ROWS.items():

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -18,6 +19,7 @@ from mdstorm_backend.maintenance import inspect, reindex, verify
 from mdstorm_backend.parquet import open_parquet
 from mdstorm_backend.storage import Location
 from mdstorm_backend.tables import other_format
+from mdstorm_backend.tables.layouts import check_layout
 
 
 def write(folder: Path, *names: str) -> Path:
@@ -50,6 +52,34 @@ def test_table_of_hudi_without_commits_is_refused(tmp_path: Path) -> None:
     for part in ("table", "table/x=1"):
         with pytest.raises(UnsupportedTableError, match="/table is a table of Hudi"):
             open_parquet(str(tmp_path / part))
+
+
+@pytest.mark.parametrize(
+    "file", ["lake/events/a.parquet", "events/x=1/a.parquet", "2024/a.parquet"]
+)
+def test_nested_table_of_hudi_without_commits_is_refused(tmp_path: Path, file: str) -> None:
+    write(tmp_path, file)
+    table = file.removesuffix("/a.parquet").removesuffix("/x=1")
+    (tmp_path / table / ".hoodie").mkdir()
+    with pytest.raises(UnsupportedTableError, match=f"/{table} is a table of Hudi"):
+        open_parquet(str(tmp_path))
+
+
+@pytest.mark.parametrize("inside", ["", "lake/"])
+def test_table_of_hudi_without_commits_in_hdfs_is_refused(
+    tmp_path: Path, inside: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stands in for HDFS, which also has empty directories."""
+    write(tmp_path / inside, "x=1/a.parquet")
+    (tmp_path / inside / ".hoodie").mkdir()
+    local = fsspec.filesystem("file")
+    location = Location("hdfs://namenode" + str(tmp_path), filesystem=local)
+    monkeypatch.setattr(
+        Location, "_open", lambda one: (local, one.url.removeprefix("hdfs://namenode"))
+    )
+    names = [name for name, _ in location.list_files()]
+    with pytest.raises(UnsupportedTableError, match="is a table of Hudi"):
+        check_layout(location, names)
 
 
 @pytest.mark.parametrize(
