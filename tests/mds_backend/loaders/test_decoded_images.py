@@ -1,6 +1,8 @@
 """``decode=`` and ``size=``: columns of encoded images as arrays of pixels."""
 
 import io
+import json
+import struct
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 from mdstorm_backend import ExactOrder, MDSWriter, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import (
@@ -214,3 +217,37 @@ def test_an_image_that_only_has_to_be_cut_keeps_its_pixels(tmp_path: Path) -> No
     pixels = np.random.default_rng(1).integers(0, 256, (16, 19, 3), np.uint8)
     local = write(tmp_path, [Image.fromarray(pixels)], "png")
     np.testing.assert_array_equal(next(iter(loader(local, size=16)))["image"][0], pixels[:, 1:17])
+
+
+def claims(width: int, height: int) -> bytes:
+    """A JPEG of 16 by 16 pixels that states another size."""
+    stream = io.BytesIO()
+    Image.new("RGB", (16, 16)).save(stream, "JPEG")
+    content = bytearray(stream.getvalue())
+    start = content.index(b"\xff\xc0") + 5
+    content[start : start + 4] = struct.pack(">HH", height, width)
+    return bytes(content)
+
+
+def with_text(size: int) -> bytes:
+    """A PNG whose compressed text is `size` bytes long."""
+    stream, text = io.BytesIO(), PngInfo()
+    text.add_text("key", " " * size, zip=True)
+    Image.new("RGB", (4, 4)).save(stream, "PNG", pnginfo=text)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("bomb", [claims(65_500, 65_500), with_text(64 << 20)], ids=["jpeg", "png"])
+@pytest.mark.parametrize("options", [{"size": 8}, {"decode": None}], ids=["decode", "column"])
+def test_small_files_that_state_large_content_are_errors(
+    tmp_path: Path, bomb: bytes, options: Any
+) -> None:
+    encoding = "bytes" if "size" in options else "jpeg"
+    assert len(bomb) < 1 << 17
+    local = write(tmp_path, [bomb])
+    index = Path(local, "index.json")
+    stated = json.loads(index.read_text("utf-8"))
+    stated["shards"][0]["column_encodings"] = ["int", encoding]
+    index.write_text(json.dumps(stated), "utf-8")
+    with pytest.raises(CorruptDatasetError, match="'image'"):
+        list(loader(local, **options))
