@@ -283,7 +283,7 @@ def problems(found: list[dict[str, str]]) -> list[dict[str, str]]:
     return [one for one in found if one["status"] == "problem"]
 
 
-def test_a_set_up_that_works_has_no_problems(setup: Setup) -> None:
+def test_working_setup_has_no_problems(setup: Setup) -> None:
     found = setup.doctor("--cache-dir", f"file://{setup.root}/a/b", QUICK)
     assert problems(found) == []
     assert {"python", "java", "workers", "cache", "cache-dir"} <= {
@@ -294,7 +294,7 @@ def test_a_set_up_that_works_has_no_problems(setup: Setup) -> None:
 
 
 @pytest.mark.parametrize("things", BROKEN, ids=lambda things: ", ".join(t.check for t in things))
-def test_what_is_broken_is_named_with_its_remedy(things: list[Broken], setup: Setup) -> None:
+def test_broken_setup_is_reported_with_remedy(things: list[Broken], setup: Setup) -> None:
     for broken in things:
         broken.arrange(setup)
     found = problems(setup.doctor(*(option for broken in things for option in broken.options)))
@@ -307,7 +307,7 @@ def test_what_is_broken_is_named_with_its_remedy(things: list[Broken], setup: Se
         assert broken.remedy in remedy
 
 
-def test_wrong_credentials_are_named_before_a_job_starts(setup: Setup, store: S3Server) -> None:
+def test_wrong_credentials_are_reported_before_any_job(setup: Setup, store: S3Server) -> None:
     setup.set(
         AWS_ENDPOINT_URL=store.url, AWS_ACCESS_KEY_ID="wrong", AWS_SECRET_ACCESS_KEY="wrong-secret"
     )

@@ -13,7 +13,7 @@ from mdstorm.doctor import Finding, Report, check_setup
 from mdstorm.doctor._round_trip import COLUMNS, ROWS, is_null, judged, wrong_values
 
 
-def test_rows_come_back_in_every_library(
+def test_round_trip_returns_all_rows_in_every_library(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / "shards"))
@@ -28,14 +28,14 @@ def test_rows_come_back_in_every_library(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_rank_of_a_job_makes_no_round_trip(tmp_path: Path) -> None:
+def test_rank_of_distributed_job_skips_round_trip(tmp_path: Path) -> None:
     setup = Setup(tmp_path)
     setup.set(RANK=0, WORLD_SIZE=2, LOCAL_RANK=0, LOCAL_WORLD_SIZE=2, MASTER_ADDR="localhost")
     *_, last = setup.doctor("--cache-dir", f"file://{tmp_path}/cache")
     assert (last["check"], last["found"]) == ("round-trip", "not made in a job of several ranks")
 
 
-def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
+def test_round_trip_after_ctrl_c_leaves_no_files(tmp_path: Path) -> None:
     setup = Setup(tmp_path)
     started, cache = tmp_path / "started", tmp_path / "cache"
     os.mkfifo(started)
@@ -53,7 +53,7 @@ def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
     assert not cache.exists()
 
 
-def test_a_directory_of_the_user_keeps_what_is_in_it(tmp_path: Path) -> None:
+def test_round_trip_keeps_existing_files_of_directory(tmp_path: Path) -> None:
     (tmp_path / "own").write_text("mine")
     setup_directory = tmp_path / "setup"
     setup_directory.mkdir()
@@ -62,7 +62,7 @@ def test_a_directory_of_the_user_keeps_what_is_in_it(tmp_path: Path) -> None:
     assert sorted(one.name for one in tmp_path.iterdir()) == ["own", "setup"]
 
 
-def test_lost_repeated_and_wrong_rows_are_counted() -> None:
+def test_round_trip_counts_lost_repeated_and_wrong_rows() -> None:
     assert judged("x", {"ids": [*range(ROWS)], "wrong": {}}).status == "ok"
     found = judged("x", {"ids": [*range(5, ROWS), 9], "wrong": {"date": 3}})
     assert found.status == "problem"
@@ -79,7 +79,7 @@ def test_lost_repeated_and_wrong_rows_are_counted() -> None:
     assert wrong_values(rows, filled) == {"long": 1}
 
 
-def test_a_notebook_shows_the_report_as_text() -> None:
+def test_report_in_notebook_is_shown_as_text() -> None:
     report = Report((Finding("java", "problem", "there is none", "install it"),))
     assert repr(report).splitlines() == [
         "problem  java  there is none",
@@ -88,7 +88,7 @@ def test_a_notebook_shows_the_report_as_text() -> None:
     assert report.to_json()["problems"] == 1
 
 
-def test_a_full_cache_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_cache_disk_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import shutil
 
     full = shutil.disk_usage(tmp_path)._replace(free=1 << 20)
@@ -99,7 +99,7 @@ def test_a_full_cache_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert all("0.0 GiB free" in one.found and "free some space" in one.remedy for one in found)
 
 
-def test_a_check_that_fails_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_check_does_not_stop_other_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("resource.getrlimit", lambda limit: 1 // 0)
     report = check_setup()
     assert [one.check for one in report.problems] == ["limits"]

@@ -30,7 +30,9 @@ def test_epochs_never_end_by_default(ten: SparkDatasetConverter, read: Read) -> 
     assert list(chain(*batches)) == [i % 10 for i in range(4000)]
 
 
-def test_no_batch_size_is_the_default_or_everything(ten: SparkDatasetConverter) -> None:
+def test_batch_size_none_is_default_in_tensorflow_and_all_rows_in_torch(
+    ten: SparkDatasetConverter,
+) -> None:
     for size in (None, 0):
         batches = numbers(with_tf(ten, batch_size=size, num_epochs=5))
         assert [len(batch) for batch in batches] == [32, 18]
@@ -51,13 +53,15 @@ def rows(batches: Any) -> list[list[int]]:
     ("make", "arguments"),
     [("make_torch_dataloader", (5, 1, 2, 0, None)), ("make_tf_dataset", (5, 1, 1, 2, 0))],
 )
-def test_arguments_may_be_positional(ten: SparkDatasetConverter, make: str, arguments: Any) -> None:
+def test_loader_arguments_may_be_positional(
+    ten: SparkDatasetConverter, make: str, arguments: Any
+) -> None:
     loader = getattr(ten, make)(*arguments, shuffle_row_groups=False)
     assert rows(loader) == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
 
 
 @pytest.mark.parametrize("make", ["make_torch_dataloader", "make_tf_dataset"])
-def test_passes_are_complete_before_and_after_a_context(
+def test_loader_passes_are_complete_before_and_after_with_statement(
     ten: SparkDatasetConverter, make: str
 ) -> None:
     loader = getattr(ten, make)(batch_size=4, **IN_ORDER)
@@ -81,12 +85,12 @@ def ranks(
 
 
 @with_either
-def test_a_rank_has_a_contiguous_share(ten: SparkDatasetConverter, read: Read) -> None:
+def test_share_of_rank_is_contiguous_in_exact_order(ten: SparkDatasetConverter, read: Read) -> None:
     assert ranks(ten, read, 3, batch_size=3) == [[[0, 1], [2, 3]], [[4, 5], [6]], [[7, 8], [9]]]
 
 
 @with_either
-def test_a_world_is_the_rank_and_their_count(ten: SparkDatasetConverter, read: Read) -> None:
+def test_world_argument_selects_rank_and_count(ten: SparkDatasetConverter, read: Read) -> None:
     expected = read(ten, cur_shard=1, shard_count=3, batch_size=3, **IN_ORDER)
     assert read(ten, world=(1, 3), batch_size=3, **IN_ORDER) == expected
     with pytest.raises(InvalidArgumentError, match="cur_shard and shard_count: pass either"):
@@ -94,7 +98,7 @@ def test_a_world_is_the_rank_and_their_count(ten: SparkDatasetConverter, read: R
 
 
 @with_either
-def test_an_empty_dataset_is_an_empty_stream_and_a_warning(tmp_path: Path, read: Read) -> None:
+def test_empty_dataset_yields_no_batches_and_warns(tmp_path: Path, read: Read) -> None:
     empty = converter_of(tmp_path / "empty", {"number": []}, {"number": "long"}, tasks=1)
     for arguments in ({}, {"cur_shard": 0, "shard_count": 2}, {"num_epochs": 3}):
         with pytest.warns(UserWarning, match="No matching data is available"):
@@ -102,7 +106,7 @@ def test_an_empty_dataset_is_an_empty_stream_and_a_warning(tmp_path: Path, read:
 
 
 @with_either
-def test_numpy_integers_are_integers(ten: SparkDatasetConverter, read: Read) -> None:
+def test_arguments_accept_numpy_integers(ten: SparkDatasetConverter, read: Read) -> None:
     names = ("cur_shard", "shard_count", "batch_size", "num_epochs", "workers_count", "seed")
     values = dict(zip(names, map(np.int64, (1, 2, 5, 1, 2, 5)), strict=True))
     (batch,) = read(ten, **values, shuffling_queue_capacity=np.int32(20))
@@ -130,7 +134,7 @@ def shards(rows: list[int]) -> list[list[int]]:
 
 
 @with_either
-def test_shards_are_permuted_by_default_and_rows_within_them_on_request(
+def test_default_order_shuffles_shards_and_rows_only_on_request(
     many: SparkDatasetConverter, read: Read
 ) -> None:
     batches = read(many, batch_size=10, num_epochs=1, seed=5)
@@ -144,7 +148,7 @@ def test_shards_are_permuted_by_default_and_rows_within_them_on_request(
 
 @with_either
 @pytest.mark.parametrize(("capacity", "window"), [(1, 12), (12, 12), (13, 24), (96, 96), (999, 96)])
-def test_a_queue_shuffles_windows_of_whole_shards(
+def test_shuffling_queue_shuffles_windows_of_whole_shards(
     many: SparkDatasetConverter, read: Read, capacity: int, window: int
 ) -> None:
     rows = rows_of(many, read, shuffling_queue_capacity=capacity, seed=5)
@@ -160,7 +164,7 @@ def test_a_queue_shuffles_windows_of_whole_shards(
     [{"shuffle_row_groups": True}, {"shuffle_rows": True}, {"shuffling_queue_capacity": 50}],
     ids=lambda arguments: next(iter(arguments)),
 )
-def test_a_seed_fixes_the_order_and_each_epoch_has_its_own(
+def test_seed_fixes_order_that_differs_by_epoch(
     many: SparkDatasetConverter, arguments: dict[str, Any]
 ) -> None:
     first, again, other = (
@@ -181,7 +185,9 @@ def fifty(tmp_path: Path) -> SparkDatasetConverter:
 
 
 @with_either
-def test_rows_come_as_from_the_streaming_dataset(fifty: SparkDatasetConverter, read: Read) -> None:
+def test_elastic_order_of_converter_equals_streaming_dataset(
+    fifty: SparkDatasetConverter, read: Read
+) -> None:
     source = StreamingDataset(
         local=fifty.cache_dir_url, batch_size=8, shuffle=True, shuffle_seed=7, num_epochs=2
     )
@@ -191,7 +197,7 @@ def test_rows_come_as_from_the_streaming_dataset(fifty: SparkDatasetConverter, r
     assert [len(batch) for batch in found] == [8, 8, 8, 8, 8, 8, 2] * 2
 
 
-def test_a_transform_gets_the_rows_of_a_batch(fifty: SparkDatasetConverter) -> None:
+def test_transform_in_elastic_order_gets_rows_of_one_batch(fifty: SparkDatasetConverter) -> None:
     sizes = []
 
     def double(frame: Any) -> Any:
@@ -208,7 +214,7 @@ def test_a_transform_gets_the_rows_of_a_batch(fifty: SparkDatasetConverter) -> N
     assert sizes == [20, 20, 10]
 
 
-def test_an_own_loader_gets_the_order(fifty: SparkDatasetConverter) -> None:
+def test_data_loader_fn_reader_has_elastic_order(fifty: SparkDatasetConverter) -> None:
     def reader_of(reader: Any, **_: Any) -> Any:
         return SimpleNamespace(reader=reader, join=lambda: None, stop=lambda: None)
 
@@ -220,7 +226,9 @@ def test_an_own_loader_gets_the_order(fifty: SparkDatasetConverter) -> None:
     assert found == [n for batch in plain for n in batch["number"].tolist()]
 
 
-def test_all_rows_are_one_batch_of_each_epoch(fifty: SparkDatasetConverter) -> None:
+def test_batch_size_none_in_elastic_order_yields_one_batch_per_epoch(
+    fifty: SparkDatasetConverter,
+) -> None:
     with fifty.make_torch_dataloader(None, num_epochs=2, **ELASTIC) as loader:
         assert [len(batch["number"]) for batch in loader] == [50, 50]
 
@@ -239,7 +247,7 @@ def four_hundred(tmp_path: Path) -> SparkDatasetConverter:
         ("make_tf_dataset", {"prefetch": 0}),
     ],
 )
-def test_endless_epochs_are_told_once_when_the_second_begins(
+def test_endless_pass_is_logged_once_when_second_epoch_begins(
     four_hundred: SparkDatasetConverter, make: str, arguments: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert len(list(getattr(four_hundred, make)(100, num_epochs=3, **arguments))) == 12

@@ -49,14 +49,16 @@ def test_a_url_without_a_scheme_is_refused(url: str) -> None:
 
 
 @pytest.mark.parametrize("conf", [{}, {PETASTORM: ""}, {MDSTORM: "", PETASTORM: ""}], ids=str)
-def test_no_setting_is_an_error(conf: dict[str, str]) -> None:
+def test_missing_cache_dir_setting_is_an_error(conf: dict[str, str]) -> None:
     remedies = "SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF.*parent_cache_dir_url"
     message = f"Please set the spark config {PETASTORM}.*{remedies}.*{VARIABLE}"
     with pytest.raises(InvalidArgumentError, match=message):
         parent_cache_dir(session(**conf))
 
 
-def test_the_first_setting_given_wins(spark: Any, set_conf: Any, monkeypatch: Any) -> None:
+def test_cache_dir_settings_have_documented_precedence(
+    spark: Any, set_conf: Any, monkeypatch: Any
+) -> None:
     for argument, mdstorm, petastorm, variable, wins in (
         ("", "", "file:/p", None, "file:///p"),
         ("file:/a", "file:/m", "file:/p", "file:/v", "file:///a"),
@@ -74,7 +76,7 @@ def test_the_first_setting_given_wins(spark: Any, set_conf: Any, monkeypatch: An
         make_spark_converter(spark.range(1), compression_codec="no such codec")
 
 
-def test_a_disk_of_the_driver_is_warned_of_on_a_databricks_cluster(
+def test_local_cache_dir_on_databricks_cluster_warns(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster, there = "spark://master:7077", ("file:///tmp/x", "file:///dbfsx/y")

@@ -80,9 +80,7 @@ def test_other_options_are_another_copy(spark: Any, cache_dir: Path, source: Pat
         assert rows(other) == [3]
 
 
-def test_a_copy_may_get_a_name_later_under_which_no_plan_counts(
-    spark: Any, cache_dir: Path
-) -> None:
+def test_existing_copy_gets_cache_key_that_ignores_plans(spark: Any, cache_dir: Path) -> None:
     first = make_spark_converter(spark.range(5))
     named = make_spark_converter(spark.range(5), cache_key="rows")
     found = make_spark_converter(spark.range(6), cache_key="rows")
@@ -117,7 +115,9 @@ def test_converter_its_loaders_and_pickles_keep_copy_in_use(spark: Any, cache_di
 
 
 @pytest.mark.parametrize("content", ["", '{"directory": "file:///nowhere"}', None])
-def test_a_note_of_no_use_is_no_obstacle(spark: Any, cache_dir: Path, content: str | None) -> None:
+def test_unusable_cache_key_note_does_not_stop_conversion(
+    spark: Any, cache_dir: Path, content: str | None
+) -> None:
     first = make_spark_converter(spark.range(5), cache_key="rows")
     (note,) = cache_dir.glob("_mdstorm_cache_key_*")
     if content is None:

@@ -38,7 +38,7 @@ def test_names_that_petastorm_cannot_convert(spark: Any, cache_dir: Path) -> Non
     assert batch == {"a.b": [1.5], "c.d": [[2.5]], "x": [1], "X": [2]}
 
 
-def test_its_first_four_arguments_may_be_positional(spark: Any, cache_dir: Path) -> None:
+def test_first_four_arguments_may_be_positional(spark: Any, cache_dir: Path) -> None:
     df = spark.range(0, 2000, 1, 1).selectExpr("id", "CAST(id AS DOUBLE) AS x")
     converter = make_spark_converter(df, 8000, "gzip", "float64")
     dataset = open_dataset(converter.cache_dir_url)
@@ -82,7 +82,7 @@ class NotAFrame:
 @pytest.mark.parametrize(
     "thing", [None, 7, NotAFrame(), SimpleNamespace(sparkSession=1)], ids=value_id
 )
-def test_anything_but_a_frame_is_refused(thing: Any) -> None:
+def test_objects_that_are_no_frame_are_refused(thing: Any) -> None:
     message = f"'{type(thing).__name__}' object has no attribute '_jdf'"
     with pytest.raises(NotADataFrameError, match=message) as caught:
         make_spark_converter(thing)
@@ -132,7 +132,7 @@ def test_codecs_of_petastorm(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.parametrize("codec", ["zstd", "none", "gz", 7, b"gzip"], ids=str)
-def test_any_other_codec_is_refused(codec: Any) -> None:
+def test_unknown_codec_is_refused(codec: Any) -> None:
     message = "compression_codec should be None or one of the following values: .*'snappy'"
     with pytest.raises(CompressionCodecError, match=message) as caught:
         mds_compression(codec)

@@ -29,7 +29,9 @@ def halves(tmp_path: Path) -> SparkDatasetConverter:
 @pytest.mark.parametrize(
     ("decimals", "dtype"), [("float64", torch.float64), ("float32", torch.float32)]
 )
-def test_copies_hold_numbers(spark: Any, cache_dir: Any, decimals: str, dtype: torch.dtype) -> None:
+def test_copies_with_decimals_argument_hold_floats(
+    spark: Any, cache_dir: Any, decimals: str, dtype: torch.dtype
+) -> None:
     converter = make_spark_converter(spark.sql(HALVES).coalesce(1), decimals=decimals)
     stored = {c.name: c.encoding for c in open_dataset(converter.cache_dir_url).schema}
     assert stored == {"id": "int64", "x": decimals, "tenths": f"ndarray:{decimals}"}
@@ -41,7 +43,7 @@ def test_copies_hold_numbers(spark: Any, cache_dir: Any, decimals: str, dtype: t
 
 
 @runs_python_on_executors
-def test_staged_parquet_gives_the_same(spark: Any, cache_dir: Any) -> None:
+def test_decimals_are_the_same_in_staged_and_direct_copies(spark: Any, cache_dir: Any) -> None:
     df = spark.sql(HALVES).coalesce(1)
     staged, direct = (
         make_spark_converter(df, decimals="float32", parquet_row_group_size_bytes=size, staging=way)
@@ -51,7 +53,7 @@ def test_staged_parquet_gives_the_same(spark: Any, cache_dir: Any) -> None:
     assert tables[0].equals(tables[1])
 
 
-def test_what_they_become_is_part_of_what_a_copy_is(spark: Any, cache_dir: Any) -> None:
+def test_copies_with_other_decimals_are_not_shared(spark: Any, cache_dir: Any) -> None:
     df = spark.sql(HALVES)
     made = {
         name: make_spark_converter(df, decimals=name)
@@ -66,7 +68,7 @@ def test_what_they_become_is_part_of_what_a_copy_is(spark: Any, cache_dir: Any) 
     assert sorted(batch["x"]) == COLUMNS["x"]
 
 
-def test_a_loader_warns_of_decimals_unless_it_is_told(halves: SparkDatasetConverter) -> None:
+def test_loader_over_decimals_warns_unless_decimals_is_given(halves: SparkDatasetConverter) -> None:
     with pytest.warns(UserWarning, match="column 'x' of .* to PyTorch .* decimals=") as caught:
         (batch,) = halves.make_torch_dataloader(**IN_ORDER)
     assert len(caught) == 1
@@ -83,7 +85,7 @@ def test_a_loader_warns_of_decimals_unless_it_is_told(halves: SparkDatasetConver
         list(halves.make_torch_dataloader(features=["id"], filters=filters, num_epochs=1))
 
 
-def test_what_a_converter_was_told_its_loaders_know(tmp_path: Path) -> None:
+def test_decimals_of_converter_apply_to_its_loaders(tmp_path: Path) -> None:
     columns = COLUMNS | {"x": pa.array(COLUMNS["x"], pa.decimal128(21, 1))}
     told: Any = make_spark_converter(write_parquet(tmp_path, columns), decimals="float64")
     for made in (told, pickle.loads(pickle.dumps(told))):  # noqa: S301  # our own

@@ -80,7 +80,9 @@ def brighter(frame: pd.DataFrame) -> pd.DataFrame:
 
 @FRAMEWORKS
 @pytest.mark.parametrize("edits", [{}, {"edit_fields": [("id", np.float64, (), False)]}])
-def test_functions_get_pixels(tmp_path: Path, pixels: Callable[..., Any], edits: Any) -> None:
+def test_transforms_get_decoded_images(
+    tmp_path: Path, pixels: Callable[..., Any], edits: Any
+) -> None:
     spec = TransformSpec(brighter if edits else None, **edits)
     found = pixels(converter(tmp_path), decode="image", size=16, transform_spec=spec)
     np.testing.assert_allclose(found.mean(axis=(1, 2, 3)), range(ROWS), atol=1)
@@ -132,7 +134,7 @@ def test_a_cache_keeps_what_functions_make_of_each_size(tmp_path: Path) -> None:
                 assert next(reader).image.shape[1:] == (size, size, 3)
 
 
-def test_null_is_no_image(tmp_path: Path) -> None:
+def test_null_image_is_an_error_unless_filled(tmp_path: Path) -> None:
     made = converter(tmp_path, [file(0), None, *map(file, range(2, ROWS))])
     with pytest.raises(NullValueError, match=r"'image' holds 1 null, .* null_masks=\['image'\]"):
         torch_pixels(made, decode="image")

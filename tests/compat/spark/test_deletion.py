@@ -46,7 +46,9 @@ def test_delete_removes_what_is_cached_of_the_copy(
         assert len(converters) == kept
 
 
-def test_files_of_others_stay(ten: SparkDatasetConverter, caplog: pytest.LogCaptureFixture) -> None:
+def test_delete_keeps_foreign_files(
+    ten: SparkDatasetConverter, caplog: pytest.LogCaptureFixture
+) -> None:
     mine = path_of(ten) / "notes.txt"
     mine.write_text("mine")
     (path_of(ten) / "part-00000.parquet").touch()
@@ -58,9 +60,7 @@ def test_files_of_others_stay(ten: SparkDatasetConverter, caplog: pytest.LogCapt
     assert "keeps 2 files that mdstorm did not write, notes.txt" in record.getMessage()
 
 
-def test_a_directory_of_others_is_left_alone(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_delete_keeps_foreign_directory(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     names = ["index.json", "part-00000-0.00000.mds", "shard.00000.mds"]
     for name in names:
         (tmp_path / name).write_text("mine")

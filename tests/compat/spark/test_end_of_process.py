@@ -51,7 +51,7 @@ print(*[converter.cache_dir_url for converter in kept])
 
 
 @pytest.mark.long
-def test_copies_stay_that_are_to_be_kept_or_found_by_name(tmp_path: Path) -> None:
+def test_copies_with_keep_or_cache_key_survive_process(tmp_path: Path) -> None:
     done = run_program(CONVERT + KEPT, tmp_path / "cache", cwd=tmp_path)
     assert "Delete cache data" not in done.stderr
     expected = {Path(url.removeprefix("file://")) for url in done.stdout.split()}
@@ -80,7 +80,7 @@ main = os.getpid()
 """
 
 
-def test_copies_are_removed_at_the_end_and_not_by_forks(tmp_path: Path) -> None:
+def test_copies_are_removed_at_exit_but_not_by_forks(tmp_path: Path) -> None:
     end = """
 kept = doomed("kept until the end")
 delete_dir(doomed("deleted"))

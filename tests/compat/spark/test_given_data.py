@@ -133,7 +133,7 @@ def test_a_name_may_look_like_a_pattern(tmp_path: Path) -> None:
 
 
 @with_either
-def test_any_files_of_parquet_will_do_in_their_order(data: Path, read: Read) -> None:
+def test_converter_over_parquet_files_keeps_their_order(data: Path, read: Read) -> None:
     urls = [f"file://{data}/1.parquet", f"file://{data}/0.parquet"]
     for directory in (f"file://{data}", None):
         for files, expected in ((urls, [4, 5, 0, 1, 2, 3]), (urls[:1], [4, 5])):
@@ -195,7 +195,7 @@ def table(tmp_path: Path) -> Path:
 
 
 @with_either
-def test_a_converter_reads_live_rows(table: Path, read: Read) -> None:
+def test_converter_over_table_reads_live_rows(table: Path, read: Read) -> None:
     converter = make_spark_converter(f"file://{table}")
     assert (len(converter), converter.file_urls) == (3, [f"file://{table}"])
     for one in (converter, pickle.loads(pickle.dumps(converter))):  # noqa: S301
@@ -208,7 +208,7 @@ def test_a_converter_reads_live_rows(table: Path, read: Read) -> None:
 
 
 @with_either
-def test_a_converter_keeps_to_its_version(table: Path, read: Read) -> None:
+def test_converter_over_table_keeps_its_version(table: Path, read: Read) -> None:
     newest, first = make_spark_converter(str(table)), make_spark_converter(str(table), version=0)
     kill(table, {"k%3Da/f.parquet": [0, 1, 2, 3]})
     options = {"schema_fields": ["id"], **IN_ORDER}
@@ -235,7 +235,7 @@ def test_a_converter_by_hand_over_files_of_a_table_is_refused(table: Path) -> No
         with_torch(converter, **IN_ORDER)
 
 
-def test_the_version_belongs_to_the_converter(table: Path) -> None:
+def test_version_as_loader_argument_is_refused(table: Path) -> None:
     converter = make_spark_converter(str(table))
     for make in (converter.make_torch_dataloader, converter.make_tf_dataset):
         with pytest.raises(ArgumentTypeError, match="converter knows the version of its table"):
@@ -245,6 +245,6 @@ def test_the_version_belongs_to_the_converter(table: Path) -> None:
 
 
 @pytest.mark.usefixtures("cache_dir")
-def test_frames_have_no_version(spark: Any) -> None:
+def test_version_of_frame_is_refused(spark: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="use Spark, spark"):
         make_spark_converter(spark.range(1), version=1)

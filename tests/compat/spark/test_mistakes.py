@@ -63,7 +63,7 @@ INDEXER: Any = SingleFieldIndexer("of id", "id")
 
 
 @told(MISTAKES)
-def test_a_mistake_is_told_with_its_remedy(
+def test_mistake_raises_error_with_remedy(
     mistake: Mistake, builtin: type[Exception], words: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     check(mistake, builtin, words, (spark, tmp_path.as_uri()))

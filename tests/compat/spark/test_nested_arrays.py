@@ -165,7 +165,7 @@ def test_a_transform_gets_lists_of_arrays_of_an_uneven_column(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("values", "shape"), [(MATRICES.tolist(), (2, 4)), (SHAPES, (None, None))])
-def test_readers_deliver_them_from_mds(tmp_path: Path, values: Any, shape: Any) -> None:
+def test_readers_yield_nested_arrays_from_mds(tmp_path: Path, values: Any, shape: Any) -> None:
     made = converter(tmp_path, values)
     with make_batch_reader(made.file_urls, num_epochs=1) as reader:
         assert reader.schema.fields["v"].shape == shape
@@ -194,7 +194,7 @@ def test_strings_and_binaries_are_lists_or_ragged(tmp_path: Path, type_: Any, va
     assert in_tf(made)[1].to_list() == encoded(values)
 
 
-def test_a_copy_in_an_earlier_form_is_not_taken_for_one_in_this(
+def test_copy_with_other_encodings_is_not_reused(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mdstorm._spark import copies
@@ -214,7 +214,7 @@ def test_a_copy_in_an_earlier_form_is_not_taken_for_one_in_this(
     assert earlier.cache_dir_url != now.cache_dir_url == again.cache_dir_url
 
 
-def test_parquet_read_in_place_leaves_them_out_as_petastorm_does(tmp_path: Path) -> None:
+def test_nested_arrays_of_parquet_in_place_are_left_out_as_in_petastorm(tmp_path: Path) -> None:
     nested = pa.array(MATRICES[:2].tolist(), pa.list_(pa.list_(pa.float32())))
     pq.write_table(pa.table({"id": [1, 2], "v": nested}), tmp_path / "a.parquet")
     url = tmp_path.as_uri()

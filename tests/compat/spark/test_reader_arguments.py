@@ -15,7 +15,7 @@ from mdstorm.predicates import in_set
 from mdstorm.spark import SparkDatasetConverter
 
 
-def test_the_dataset_is_not_given_again(ten: SparkDatasetConverter) -> None:
+def test_dataset_url_is_refused_as_loader_argument(ten: SparkDatasetConverter) -> None:
     for make in (ten.make_torch_dataloader, ten.make_tf_dataset):
         for name in ("dataset_url_or_urls", "dataset_url"):
             with pytest.raises(TypeError, match=f"got multiple values for argument '{name}'"):
@@ -32,7 +32,7 @@ def test_the_dataset_is_not_given_again(ten: SparkDatasetConverter) -> None:
     ],
     ids=["predicate", "filters", "parts"],
 )
-def test_what_selects_rows_does_so(
+def test_row_selecting_arguments_select_rows(
     ten: SparkDatasetConverter, read: Read, arguments: dict[str, Any], expected: list[int]
 ) -> None:
     (batch,) = read(ten, **arguments, **IN_ORDER)
@@ -40,7 +40,7 @@ def test_what_selects_rows_does_so(
 
 
 @with_either
-def test_what_changes_nothing_is_accepted(ten: SparkDatasetConverter, read: Read) -> None:
+def test_arguments_without_effect_are_accepted(ten: SparkDatasetConverter, read: Read) -> None:
     batches = read(
         ten,
         batch_size=10,
@@ -93,7 +93,7 @@ def wide(tmp_path: Path) -> SparkDatasetConverter:
 
 
 @with_either
-def test_nested_columns_are_left_out_and_warned_of(wide: SparkDatasetConverter, read: Read) -> None:
+def test_nested_columns_are_left_out_with_warning(wide: SparkDatasetConverter, read: Read) -> None:
     with pytest.warns(UserWarning, match="has an unsupported field") as caught:
         (batch,) = read(wide, num_epochs=1)
     assert list(batch) == ["zeta", "alpha", "alpha_2", "words"]
@@ -101,7 +101,7 @@ def test_nested_columns_are_left_out_and_warned_of(wide: SparkDatasetConverter, 
     assert re.findall(r"Column '(\w+)'", text) == ["struct", "map", "deep"]
 
 
-def test_a_column_that_is_left_out_is_told_of_once(wide: SparkDatasetConverter) -> None:
+def test_left_out_column_warns_once(wide: SparkDatasetConverter) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
         next(iter(wide.make_torch_dataloader(num_epochs=1)))

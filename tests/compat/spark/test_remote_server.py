@@ -81,7 +81,9 @@ def test_a_directory_at_another_path_of_the_server_needs_one_to_stage_in(
     assert list((place / "both").glob("_mdstorm_staging_*")) == []
 
 
-def test_without_one_the_error_says_so(server: SparkConnectServer, place: Path) -> None:
+def test_server_without_shared_directory_is_an_error(
+    server: SparkConnectServer, place: Path
+) -> None:
     found = converted(server, place, parent_cache_dir_url=f"file://{place}/client/cache")
     assert found["error"] == "WriteError"
     assert "this process cannot see it" in found["text"]

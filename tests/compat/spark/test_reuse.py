@@ -60,7 +60,7 @@ def test_equal_frames_share_a_copy(spark: Any, cache_dir: Path, name: str) -> No
 
 
 @pytest.mark.parametrize("name", NEW)
-def test_different_frames_do_not(spark: Any, cache_dir: Path, name: str) -> None:
+def test_different_frames_have_different_copies(spark: Any, cache_dir: Path, name: str) -> None:
     first, second = NEW[name](spark)
     converters = make_spark_converter(first), make_spark_converter(second)
     assert converters[0].cache_dir_url != converters[1].cache_dir_url
@@ -98,7 +98,9 @@ def test_options_and_parents_belong_to_a_copy(spark: Any, cache_dir: Path, tmp_p
     assert first.cache_dir_url == again.cache_dir_url
 
 
-def test_the_clock_and_functions_are_compared_as_plans(classic_spark: Any, cache_dir: Path) -> None:
+def test_frames_with_clock_or_functions_are_compared_by_plan(
+    classic_spark: Any, cache_dir: Path
+) -> None:
     double = functions.udf(lambda x: x * 2, "long")
     for column in (functions.current_timestamp(), double("id")):
         frames = [with_column(classic_spark, column) for _ in range(2)]
@@ -176,7 +178,7 @@ def test_a_copy_deleted_behind_our_back_is_written_again(
 
 
 @runs_python_on_executors
-def test_a_failed_conversion_is_not_remembered(spark: Any, cache_dir: Path, tmp_path: Path) -> None:
+def test_failed_conversion_is_repeated(spark: Any, cache_dir: Path, tmp_path: Path) -> None:
     flag = tmp_path / "flag"
 
     def fail_without(batches: Any) -> Any:

@@ -51,7 +51,7 @@ def test_new_loaders_of_a_share_have_the_epochs_of_a_constant_seed(
 
 @in_either_order
 @pytest.mark.parametrize("taken", [0, 9, None])
-def test_new_loaders_go_on_after_the_epoch_of_a_state(
+def test_new_loaders_continue_after_epoch_of_loaded_state(
     thousand: SparkDatasetConverter, order: str, taken: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arguments = {**SHUFFLED, "cur_shard": 0, "shard_count": 1, "order": order}
@@ -91,7 +91,7 @@ def test_without_shard_arguments_the_seed_is_drawn(
 
 
 @in_either_order
-def test_the_state_of_one_rank_goes_on_on_all(thousand: SparkDatasetConverter, order: str) -> None:
+def test_state_of_one_rank_resumes_all_ranks(thousand: SparkDatasetConverter, order: str) -> None:
     def loaders() -> list[Any]:
         return [
             thousand.make_torch_dataloader(
@@ -109,7 +109,7 @@ def test_the_state_of_one_rank_goes_on_on_all(thousand: SparkDatasetConverter, o
 
 
 @in_either_order
-def test_ranks_with_seeds_of_their_own_do_not_go_on_from_one_state(
+def test_state_of_rank_with_other_seed_is_error_or_warning(
     thousand: SparkDatasetConverter, order: str
 ) -> None:
     def loader(rank: int) -> Any:

@@ -86,7 +86,9 @@ def shards(converter: SparkDatasetConverter) -> list[bytes]:
 @pytest.mark.parametrize(
     "dtype", ["float32", pytest.param("float64", marks=pytest.mark.long), None]
 )
-def test_the_result_is_that_of_executors(spark: Any, cache_dir: Path, dtype: str | None) -> None:
+def test_staged_copy_equals_copy_of_executors(
+    spark: Any, cache_dir: Path, dtype: str | None
+) -> None:
     df = spark.range(0, 9, 1, 2).selectExpr(*COLUMNS)
     options = {"dtype": dtype, "compression_codec": "gzip" if dtype is None else None}
     direct = make_spark_converter(df, staging=False, **options)
@@ -109,7 +111,7 @@ def test_vectors_become_arrays(classic_spark: Any, cache_dir: Path) -> None:
     assert open_dataset(converter.cache_dir_url).schema["v"].encoding == "ndarray:float32"
 
 
-def test_a_storage_that_executors_are_refused_is_found_out(
+def test_storage_that_refuses_executors_is_staged(
     spark: Any, tmp_path: Path, driver_only: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     staging = tmp_path / "staging"
@@ -174,7 +176,7 @@ def test_a_driver_without_credentials_raises_its_own_error(
 
 
 @runs_python_on_executors
-def test_what_executors_write_to_disks_of_their_own_is_not_seen(spark: Any, tmp_path: Path) -> None:
+def test_files_on_disks_of_executors_are_detected(spark: Any, tmp_path: Path) -> None:
     class Elsewhere(Location):
         def child(self, name: str) -> "Elsewhere":
             return Elsewhere(super().child(name).url)
@@ -287,7 +289,7 @@ def test_settings_of_the_session_are_as_before(spark: Any, tmp_path: Path, set_c
     assert (spark.conf.get(key), spark.conf.get(other, None)) == ("TIMESTAMP_MILLIS", before)
 
 
-def test_the_first_that_says_whether_to_stage_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_staging_settings_have_documented_precedence(monkeypatch: pytest.MonkeyPatch) -> None:
     for argument, conf, variable, expected in (
         (True, "false", "false", True),
         (False, "true", "true", False),
@@ -303,7 +305,7 @@ def test_the_first_that_says_whether_to_stage_counts(monkeypatch: pytest.MonkeyP
         assert found == ("file:///cache" if expected else None)
 
 
-def test_the_first_that_says_where_to_stage_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_staging_dir_settings_have_documented_precedence(monkeypatch: pytest.MonkeyPatch) -> None:
     session: Any = SimpleNamespace(conf={DIRECTORY_CONF: "dbfs:/conf"})
     monkeypatch.setenv(DIRECTORY_VARIABLE, "/Volumes/a/b/c")
     assert staging_dir(session, "file:///cache", True, "s3://x/y/") == "s3://x/y"

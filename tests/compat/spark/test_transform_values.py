@@ -62,7 +62,7 @@ STORED = [
 
 
 @pytest.mark.parametrize(("type_", "values"), STORED, ids=str)
-def test_the_identity_changes_nothing(tmp_path: Path, type_: Any, values: list[Any]) -> None:
+def test_identity_transform_keeps_values(tmp_path: Path, type_: Any, values: list[Any]) -> None:
     converter = two_shards(tmp_path, values, type_)
     (batch,) = converter.make_torch_dataloader(**BATCH)
     for spec in (IDENTITY, TransformSpec()):
@@ -184,7 +184,7 @@ def test_a_free_length_may_differ_between_batches(tmp_path: Path) -> None:
     ],
     ids=["scalars", "arrays", "length"],
 )
-def test_other_shapes_than_stored(
+def test_transform_shape_unlike_stored_is_an_error_in_tensorflow(
     tmp_path: Path, stored: list[Any], type_: Any, returned: list[Any]
 ) -> None:
     converter = two_shards(tmp_path, stored, type_)
@@ -193,7 +193,7 @@ def test_other_shapes_than_stored(
         with_tf(converter, transform_spec=spec, **BATCH)
 
 
-def test_other_types_than_declared(tmp_path: Path) -> None:
+def test_transform_results_are_cast_to_declared_types(tmp_path: Path) -> None:
     converter = two_shards(tmp_path, [1, 2, 3, 4], "long")
     for dtype, x in ((np.str_, 1), (np.int64, "a")):
         spec = TransformSpec(lambda frame, x=x: frame.assign(x=x), [("x", dtype, (), False)])

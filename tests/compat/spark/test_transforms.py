@@ -111,7 +111,7 @@ def test_a_state_continues_within_a_transformed_shard(ten: SparkDatasetConverter
     assert torch.cat([batch["number"] for batch in second]).tolist() == [4, 5, 7, 8]
 
 
-def test_a_transform_runs_in_processes_where_asked_for(ten: SparkDatasetConverter) -> None:
+def test_transform_in_process_pool_runs_in_processes(ten: SparkDatasetConverter) -> None:
     spec = TransformSpec(lambda frame: frame.assign(number=os.getpid()))
     batches = with_torch(ten, transform_spec=spec, reader_pool_type="process", **IN_ORDER)
     assert os.getpid() not in {pid for batch in batches for pid in batch["number"]}
@@ -164,7 +164,9 @@ TYPES: list[tuple[Any, torch.dtype, tf.DType]] = [
 
 
 @pytest.mark.parametrize("shape", [(), (2, 3)], ids=str)
-def test_numpy_types(two: SparkDatasetConverter, shape: tuple[int, ...]) -> None:
+def test_transform_results_of_numpy_types_are_accepted(
+    two: SparkDatasetConverter, shape: tuple[int, ...]
+) -> None:
     cells = {f"as_{dtype.__name__}": np.ones((2, *shape), dtype) for dtype, *_ in TYPES}
     more = {n: (list(c) if shape else c, c.dtype.type, shape) for n, c in cells.items()}
     spec = returning([1, 2], **more)
@@ -204,7 +206,7 @@ RETURNED: dict[str, tuple[Any, Any, list[Any], list[Any]]] = {
 }
 
 
-def test_what_pandas_holds(two: SparkDatasetConverter) -> None:
+def test_transform_results_of_pandas_types_are_accepted(two: SparkDatasetConverter) -> None:
     more = {
         name: (values, dtype, (None,) if isinstance(in_tf[0], list) else ())
         for name, (values, dtype, _, in_tf) in RETURNED.items()

@@ -114,7 +114,7 @@ def tf_batch(converter: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_pytorch_receives(torch_batch: Any, name: str) -> None:
+def test_stored_type_becomes_tensor_in_torch(torch_batch: Any, name: str) -> None:
     values, case = torch_batch[name], CASES[name]
     if isinstance(values, torch.Tensor):
         assert values.dtype == case.torch_dtype
@@ -125,12 +125,12 @@ def test_pytorch_receives(torch_batch: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_tensorflow_receives(tf_batch: Any, name: str) -> None:
+def test_stored_type_becomes_tensor_in_tensorflow(tf_batch: Any, name: str) -> None:
     values, case = getattr(tf_batch, name), CASES[name]
     assert values.dtype == case.tf_dtype
     found = values.to_list() if isinstance(values, tf.RaggedTensor) else values.numpy().tolist()
     assert found == (case.torch if case.tf is None else case.tf)
 
 
-def test_columns_come_in_the_order_of_the_frame(torch_batch: Any, tf_batch: Any) -> None:
+def test_columns_keep_order_of_frame(torch_batch: Any, tf_batch: Any) -> None:
     assert list(torch_batch) == list(tf_batch._fields) == list(CASES)
