@@ -109,7 +109,7 @@ class Schedule:
 
         It counts from its first sample. A worker process takes part in the epochs of its group.
         """
-        here, batching = self.options.in_world(worker.world), self._batching(batch_size, worker)
+        here, batching = self._of_samples(worker), self._batching(batch_size, worker)
         if batch_size is None:
             here.order.check_batches_unknown(worker.count)
         joining = None if worker.group is None else worker
@@ -145,7 +145,7 @@ class Schedule:
         StateMismatchError
             If the state belongs to another dataset or another way of reading, or is not a state.
         """
-        here, batching = self.options.in_world(worker.world), self._batching(batch_size, worker)
+        here, batching = self._of_samples(worker), self._batching(batch_size, worker)
         position = read_state(state, here, batching, of_worker=True)
         num_epochs, first = here.num_epochs, position.pass_epoch
         following = position.epoch + 1 if num_epochs is None else first + num_epochs
@@ -156,6 +156,13 @@ class Schedule:
             if not segment.is_over:
                 yield segment
             segment = segment.following()
+
+    def _of_samples(self, worker: Worker) -> ReaderOptions:
+        """Return the options of an iteration over samples, where damage is always an error.
+
+        PyTorch counts the samples that it gets, so a skipped one would shift states and batches.
+        """
+        return replace(self.options.in_world(worker.world), on_corrupt="raise")
 
     def _batching(self, batch_size: int | None, worker: Worker) -> Batching:
         default = SAMPLES_AT_A_TIME if worker.count > 1 else 1

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.mds_backend.small_datasets import write_dataset
+from torch.utils.data import DataLoader
 
 from mdstorm_backend import MDSWriter, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import CorruptDatasetError, InvalidArgumentError
@@ -95,6 +96,26 @@ def test_state_after_damaged_samples_resumes_with_next_sample(directory: Path) -
     assert [n for batch in taken + rest for n in batch] == [
         n for n in range(ROWS) if n not in DAMAGED
     ]
+
+
+class Same:
+    """A transform that keeps all rows."""
+
+    columns, keeps_rows = ("n",), True
+
+    def __call__(self, batch: Any) -> Any:
+        return {"n": batch["n"]}
+
+
+@pytest.mark.parametrize("transform", [None, Same()], ids=["plain", "transform"])
+def test_iteration_over_samples_raises_for_damage(directory: Path, transform: Any) -> None:
+    """PyTorch counts samples itself, and would count too few."""
+    dataset = StreamingDataset(local=str(directory), transform=transform, on_corrupt="skip")
+    for samples in (dataset, DataLoader(dataset, num_workers=1)):
+        with pytest.raises(CorruptDatasetError):
+            list(samples)
+    with pytest.raises(CorruptDatasetError):
+        dataset[35]
 
 
 def test_single_damaged_sample_leaves_the_others_of_its_shard(tmp_path: Path) -> None:
