@@ -17,7 +17,9 @@ from typing import Any
 from measuring import (
     arguments,
     emit,
-    peak_memory_in_a_process,
+    in_a_process,
+    peak_memory,
+    read_once,
     reading_speed,
     time_writes,
     touch_mapping,
@@ -57,6 +59,12 @@ def open_torch(converter: Any, batch_size: int, **options: Any) -> Any:
 def open_tf(converter: Any, batch_size: int) -> Any:
     """One context of the tf.data pipeline."""
     return converter.make_tf_dataset(batch_size=batch_size, num_epochs=1, shuffle_row_groups=False)
+
+
+def speed_after_tf(tf_data: Any, torch: Any, rows: int) -> dict[str, Any]:
+    """Measure the torch loader in a process that has read once with tf.data."""
+    read_once(tf_data, touch_namedtuple, rows)
+    return reading_speed(torch, touch_mapping, rows)
 
 
 def write_parquet(session: Any, folder: str, rows: int) -> SparkDatasetConverter:
@@ -99,12 +107,18 @@ def main() -> None:
             "shuffled": reading_speed(parquet_shuffled, touch_mapping, rows),
         }
         memory = {
-            "in_order": peak_memory_in_a_process(in_order),
-            "shuffled": peak_memory_in_a_process(shuffled),
+            "in_order": in_a_process(peak_memory, in_order),
+            "shuffled": in_a_process(peak_memory, shuffled),
         }
-        # Last, so that TensorFlow's threads are not there while torch is measured.
-        tf = reading_speed(partial(open_tf, converter, batch_size), touch_namedtuple, rows)
-        tf_parquet = reading_speed(partial(open_tf, parquet, batch_size), touch_namedtuple, rows)
+        # In other processes, so that TensorFlow's threads and settings are not in this one.
+        mds_tf = partial(open_tf, converter, batch_size)
+        tf = in_a_process(reading_speed, mds_tf, touch_namedtuple, rows)
+        parquet_tf = partial(open_tf, parquet, batch_size)
+        tf_parquet = in_a_process(reading_speed, parquet_tf, touch_namedtuple, rows)
+        after_tf = {
+            "in_order": in_a_process(speed_after_tf, mds_tf, in_order, rows),
+            "shuffled": in_a_process(speed_after_tf, mds_tf, shuffled, rows),
+        }
 
     emit(
         {
@@ -114,6 +128,7 @@ def main() -> None:
             "batch_size": batch_size,
             **figures,
             "torch_rows_per_s": torch,
+            "torch_after_tf_rows_per_s": after_tf,
             "tf_rows_per_s": tf,
             "parquet_torch_rows_per_s": torch_parquet,
             "parquet_tf_rows_per_s": tf_parquet,

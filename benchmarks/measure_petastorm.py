@@ -14,7 +14,8 @@ from typing import Any
 from measuring import (
     arguments,
     emit,
-    peak_memory_in_a_process,
+    in_a_process,
+    peak_memory,
     reading_speed,
     time_writes,
     touch_mapping,
@@ -74,8 +75,8 @@ def main() -> None:
             ),
         }
         memory = {
-            "batched": peak_memory_in_a_process(in_order),
-            "batched_shuffled": peak_memory_in_a_process(shuffled),
+            "batched": in_a_process(peak_memory, in_order),
+            "batched_shuffled": in_a_process(peak_memory, shuffled),
         }
         # Last, so that TensorFlow's threads are not there while torch is measured.
         tf = reading_speed(partial(open_tf, converter, batch_size), touch_namedtuple, rows)

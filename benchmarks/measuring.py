@@ -11,13 +11,15 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from unittest import mock
 
 from table import FIRST_COLUMN, LAST_COLUMN, ROWS, numeric_table
 
 WARM_WRITES = 3
 EMPTY_READ_RETRIES = 5
+
+_Measured = TypeVar("_Measured")
 
 # Batches of one library's loader, for as long as its context is open.
 Loader = AbstractContextManager[Iterable[Any]]
@@ -158,17 +160,18 @@ def pillow_alone() -> AbstractContextManager[Any]:
     return mock.patch.object(decode_images, "_turbo", return_value=None)
 
 
-def peak_memory_in_a_process(open_epoch: Callable[[], Loader], epochs: int = 5) -> dict[str, float]:
-    """Measure peak MiB after the first epoch, and how much it has grown after the last.
-
-    In a process of its own: a peak never falls again, and earlier measurements raise it.
-    """
+def in_a_process(measure: Callable[..., _Measured], *arguments: Any) -> _Measured:
+    """Call `measure` in a new process, in which other measurements have left no traces."""
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(max_workers=1, mp_context=spawn) as executor:
-        return executor.submit(_peak_memory, open_epoch, epochs).result()
+        return executor.submit(measure, *arguments).result()
 
 
-def _peak_memory(open_epoch: Callable[[], Loader], epochs: int) -> dict[str, float]:
+def peak_memory(open_epoch: Callable[[], Loader], epochs: int = 5) -> dict[str, float]:
+    """Measure peak MiB after the first epoch, and how much it has grown after the last.
+
+    In a new process: a peak never falls again, and earlier measurements raise it.
+    """
     peaks = []
     for _ in range(epochs):
         with open_epoch() as loader:

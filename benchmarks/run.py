@@ -91,6 +91,18 @@ TARGETS = (
         "petastorm.tf_rows_per_s",
         20,
     ),
+    Target(
+        "torch in order after tf.data in the same process, against without",
+        "mdstorm.torch_after_tf_rows_per_s.in_order",
+        "mdstorm.torch_rows_per_s.in_order",
+        0.95,
+    ),
+    Target(
+        "torch shuffled after tf.data in the same process, against without",
+        "mdstorm.torch_after_tf_rows_per_s.shuffled",
+        "mdstorm.torch_rows_per_s.shuffled",
+        0.95,
+    ),
     Target("import mdstorm", "mdstorm.import_s", None, 0.15),
 )
 

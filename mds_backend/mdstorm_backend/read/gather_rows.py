@@ -14,7 +14,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import chain
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -22,6 +21,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
+from mdstorm_backend.base.allocator import keep_freed_memory
 from mdstorm_backend.format import Batch, Schema, Values, num_rows, take_values
 from mdstorm_backend.format.values.batch import concat_stored, concat_values, copy_values
 from mdstorm_backend.read.block import Located, Selection
@@ -60,7 +60,7 @@ class Gatherer:
     outputs: Sequence[Output] = ()
 
     def __post_init__(self) -> None:
-        _keep_freed_memory()
+        keep_freed_memory()
         self._packing = Packing(self.schema.names, self.outputs)
         #: What gathers records of each dtype; None if columns are gathered one by one.
         self._of_records: dict[np.dtype[np.void] | None, RecordGatherer | None] = {None: None}
@@ -88,17 +88,6 @@ class Gatherer:
         if gather is not None:
             return gather(parts)
         return gather_columns(parts, schema.names, exact_nulls=exact_nulls, packing=self._packing)
-
-
-@cache
-def _keep_freed_memory() -> None:
-    """Make glibc keep the freed memory of a block for the next one.
-
-    By default glibc returns freed memory to the system from 128 KiB on, so that the pages of each
-    block are faulted in anew, which takes as long as filling them. The threshold adapts, for the
-    whole process, to twice the largest block ever freed: here 16 MiB.
-    """
-    np.empty(16 << 20, np.uint8).fill(0)
 
 
 def gather_columns(

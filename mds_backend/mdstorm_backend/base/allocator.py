@@ -1,0 +1,43 @@
+"""How the C library keeps freed memory: `keep_freed_memory`."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+#: Parameters of glibc's ``mallopt``.
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+#: The highest that all versions of glibc accept. Most blocks of a pass have 8 MiB.
+_MAPPED_FROM = 32 << 20
+#: What each arena of the allocator may keep. A pass has some four blocks at a time.
+_KEPT = 64 << 20
+#: Settings of users.
+_ENVIRONMENT = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_")
+
+
+def keep_freed_memory() -> None:
+    """Make glibc keep the freed memory of a block for the next one.
+
+    By default glibc returns freed memory to the system from 128 KiB on. The pages of each block are
+    then faulted in again, which takes as long as filling them. Call this when a pass begins: other
+    libraries, such as TensorFlow, lower the thresholds of the process. Thresholds that users have
+    set in the environment are left as they are.
+    """
+    mallopt = _mallopt()
+    if mallopt is not None:
+        mallopt(_MMAP_THRESHOLD, _MAPPED_FROM)
+        mallopt(_TRIM_THRESHOLD, _KEPT)
+
+
+@lru_cache(maxsize=1)
+def _mallopt() -> Callable[[int, int], Any] | None:
+    """Return glibc's function; None if there is another allocator, or users have set thresholds."""
+    is_set = any(name in os.environ for name in _ENVIRONMENT)
+    if is_set or "glibc.malloc." in os.environ.get("GLIBC_TUNABLES", ""):
+        return None
+    found = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    return found
