@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base import check_one_of, warn_user
-from mdstorm_backend.elastic.sampling import IntArray, index_dtype
+from mdstorm_backend.elastic.sampling import CHUNK, Ids, IntArray, chunks, index_dtype
 from mdstorm_backend.errors import InvalidArgumentError
 
 #: Names of the shuffle algorithms.
@@ -267,11 +267,39 @@ def _settle(ids: IntArray, positions: npt.NDArray[np.float64], final: float) -> 
     inner: list[float] = []
     if parts > 1:
         inner = np.linspace(positions.min(), min(final, positions.max()), parts + 1)[1:-1].tolist()
+    if not inner and final == np.inf:
+        unsorted.take(sorting_order(positions), out=ids, mode="clip")
+        return len(ids)
     for begin, end in pairwise([-np.inf, *inner, final]):
         here = np.flatnonzero((positions >= begin) & (positions < end))
-        ids[done : done + len(here)] = unsorted[here[np.argsort(positions[here])]]
+        ids[done : done + len(here)] = unsorted[here[sorting_order(positions[here])]]
         done += len(here)
     later = np.flatnonzero(positions >= final)
     ids[done:] = unsorted[later]
     positions[: len(later)] = positions[later]
     return done
+
+
+def sorting_order(positions: npt.NDArray[np.float64]) -> Ids:
+    """Return the order that sorts the positions.
+
+    Sorting integers is several times as fast as `numpy.argsort`. So rounded positions are sorted,
+    with their indices in the low bits, and then the few that are equal once rounded.
+    """
+    count = len(positions)
+    if not count:
+        return np.empty(0, np.int64)
+    least, bits = positions.min(), count.bit_length()
+    scale = 2.0 ** (62 - bits) / max(float(positions.max() - least), 1.0)
+    keys = np.empty(count, np.int64)
+    for part in chunks(count, CHUNK):
+        rounded = ((positions[part] - least) * scale).astype(np.int64)
+        keys[part] = (rounded << bits) | np.arange(part.start, part.stop)
+    keys.sort()
+    order = keys & ((1 << bits) - 1)
+    keys >>= bits
+    equal = np.flatnonzero(keys[1:] == keys[:-1])
+    for run in np.split(equal, np.flatnonzero(np.diff(equal) > 1) + 1) if len(equal) else ():
+        alike = slice(run[0], run[-1] + 2)
+        order[alike] = order[alike][np.argsort(positions[order[alike]])]
+    return order

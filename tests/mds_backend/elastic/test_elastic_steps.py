@@ -244,3 +244,24 @@ def test_fewer_samples_than_canonical_nodes_are_shuffled(algo: str) -> None:
 def test_what_cannot_shuffle_is_refused(algo: str, message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         shuffle(algo, [3, 4], 1, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "positions",
+    [
+        np.empty(0),
+        np.zeros(1),
+        np.full(7, 2.5),
+        np.random.default_rng(0).uniform(-3, 100_000, 100_000),
+        # Close together but for one: equal once rounded.
+        np.append(np.random.default_rng(0).uniform(0, 1e-9, 1_000), 5e6),
+        np.random.default_rng(0).integers(0, 50, 1_000) / 7,
+    ],
+    ids=["none", "one", "equal", "spread", "close", "repeated"],
+)
+def test_sorting_order_sorts_positions_that_are_equal_once_rounded(
+    positions: np.ndarray[Any, np.dtype[np.float64]],
+) -> None:
+    order = shuffles.sorting_order(positions)
+    assert positions[order].tolist() == np.sort(positions).tolist()
+    assert np.sort(order).tolist() == list(range(len(positions)))
