@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from mdstorm.errors import InvalidArgumentError
+from mdstorm_backend.base import arrow_compute as pc
 from mdstorm_backend.format import Batch, Column, Values, depth_of
 from mdstorm_backend.loaders import beyond_nanoseconds
 from mdstorm_backend.read import LateDecoder, column_to_numpy, objects, scalars_to_numpy

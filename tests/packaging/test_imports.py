@@ -3,9 +3,13 @@
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.compat.test_public_names import MODULES
 from tests.programs import run_command
+
+from mdstorm import convert
 
 HEAVY = {
     *("adlfs", "databricks", "deltalake", "gcsfs", "pandas", "pyiceberg", "pyspark", "s3fs"),
@@ -39,3 +43,23 @@ def test_workers_of_spark_import_little_to_write_shards() -> None:
     unneeded = ("cache", "convert", "datasets", "loaders", "order", "read", "spark", "tables")
     assert not loaded.intersection(f"mdstorm_backend.{room}" for room in unneeded)
     assert not loaded.intersection({"fsspec", "pyarrow.parquet", "rich", "urllib.request"})
+
+
+@pytest.mark.newest
+@pytest.mark.parametrize("form", ["mds", "parquet"])
+def test_batches_of_numbers_load_neither_pandas_nor_arrow_compute(
+    tmp_path: Path, form: str
+) -> None:
+    path = tmp_path / "table.parquet"
+    pq.write_table(pa.table({"n": pa.array(range(100)), "x": pa.array([0.5] * 100)}), path)
+    if form == "mds":
+        convert(str(path), str(tmp_path / "mds"))
+        path = tmp_path / "mds"
+    program = (
+        "from mdstorm import make_batch_reader; "
+        "from mdstorm.spark import make_spark_converter; "
+        f"url = {path.as_uri()!r}; "
+        "loader = make_spark_converter(url).make_torch_dataloader(batch_size=10, num_epochs=1); "
+        "print(len(list(loader)), len(list(make_batch_reader(url, num_epochs=1))))"
+    )
+    assert not loaded_after(program) & {"pandas", "pyarrow.compute"}

@@ -11,22 +11,23 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from mdstorm._selection.described import shortened, text_of
 from mdstorm._selection.predicate_filter import Mask, keep_rows
 from mdstorm.errors import InvalidArgumentError
+from mdstorm_backend.base import arrow_compute as pc
 from mdstorm_backend.base import choose_among
 from mdstorm_backend.format import Batch, Column, Schema, Values, as_arrow
 
-_COMPARISONS: dict[str, Callable[..., pa.Array]] = {
-    "=": pc.equal,
-    "==": pc.equal,
-    "!=": pc.not_equal,
-    "<": pc.less,
-    ">": pc.greater,
-    "<=": pc.less_equal,
-    ">=": pc.greater_equal,
+#: The functions of `pyarrow.compute`, by name.
+_COMPARISONS = {
+    "=": "equal",
+    "==": "equal",
+    "!=": "not_equal",
+    "<": "less",
+    ">": "greater",
+    "<=": "less_equal",
+    ">=": "greater_equal",
 }
 _MEMBERSHIPS = ("in", "not in")
 #: Whether a comparison with a value can hold for something between two bounds.
@@ -212,7 +213,7 @@ def _compare(operator: str, values: pa.Array, value: Any) -> pa.Array:
     scalar = pa.scalar(value)
     if _is_date_of_timestamp(scalar.type, values.type):  # Arrow compares these only after a cast
         scalar = scalar.cast(values.type)
-    return _COMPARISONS[operator](values, scalar)
+    return getattr(pc, _COMPARISONS[operator])(values, scalar)
 
 
 def _is_in(values: pa.Array, wanted: Sequence[Any]) -> pa.Array:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from mdstorm import predicates as petastorm_predicates
 from mdstorm._rows import cells
 from mdstorm._transforms.pandas_transform import batch_to_frame, is_missing
 from mdstorm.errors import InvalidArgumentError
+from mdstorm_backend.base import arrow_compute as pc
 from mdstorm_backend.base import cached_property, require
 from mdstorm_backend.format import Batch, Column, Schema, Values, num_rows, take_values
 

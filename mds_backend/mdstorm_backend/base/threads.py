@@ -375,8 +375,9 @@ def _until_failure(items: Iterable[_In], failure: list[Exception]) -> Iterator[_
 def _make_forks_safe() -> None:
     """Make forks wait until Arrow is initialised.
 
-    When Arrow first converts Python objects, it imports pandas under a lock, in whichever thread. A
-    process forked in the meantime would wait forever for a thread that it does not have.
+    When Arrow first converts Python objects, it imports pandas under a lock, in whichever thread,
+    and the first of its functions imports them all. A process forked in the meantime would wait
+    forever for a thread that it does not have.
     """
     os.register_at_fork(before=set_up_arrow)
 
@@ -384,6 +385,7 @@ def _make_forks_safe() -> None:
 def set_up_arrow() -> None:
     """Initialise Arrow, or wait for the thread that does; it imports pandas if installed."""
     import pyarrow as pa
+    import pyarrow.compute
 
     pa.array([0])
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from mdstorm_backend.base import arrow_compute as pc
 from mdstorm_backend.base.threads import cached_property, each
 from mdstorm_backend.convert import parquet_to_mds
 from mdstorm_backend.display import Progress, counted, progress

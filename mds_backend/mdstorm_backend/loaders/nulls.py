@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from mdstorm_backend import errors
+from mdstorm_backend.base import arrow_compute as pc
 from mdstorm_backend.base import choose_among
 from mdstorm_backend.display import counted
 from mdstorm_backend.format import Column, Schema, shapes_of

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from mdstorm_backend.base import arrow_compute as pc
 from mdstorm_backend.format import Column, Values, as_arrow, is_number
 from mdstorm_backend.format.encodings.encoding import Decode, DecodeSpan, Encoding
 from mdstorm_backend.format.encodings.json_text import decode_lists

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from mdstorm_backend.base import arrow_compute as pc
 from mdstorm_backend.errors import EncodingError, MDStormError
 from mdstorm_backend.format import layout, shard_info
 from mdstorm_backend.format.encodings import arrays, encode_arrays

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from mdstorm_backend.base import arrow_compute as pc
 from mdstorm_backend.format.values import arrow_types
 from mdstorm_backend.format.values.batch import Positions, Values, gather_binary, gather_fixed
 

@@ -16,8 +16,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from mdstorm_backend.base import arrow_compute as pc
 from mdstorm_backend.format.values.arrow_types import is_number
 from mdstorm_backend.format.values.nested_lists import children_of, element_type
 

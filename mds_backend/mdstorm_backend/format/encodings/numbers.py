@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from mdstorm_backend.base import arrow_compute as pc
 from mdstorm_backend.format.encodings.encoding import EncodedColumn, Encoding
 from mdstorm_backend.format.values import arrow_types
 
@@ -224,7 +224,20 @@ def to_numpy(values: pa.Array, dtype: np.dtype[np.generic]) -> npt.NDArray[Any]:
     if values.null_count:
         values = pc.fill_null(values, float("nan") if pa.types.is_floating(values.type) else 0)
     with np.errstate(over="ignore"):
-        return np.asarray(values).astype(dtype, copy=False)
+        return _as_numpy(values).astype(dtype, copy=False)
+
+
+def _as_numpy(values: pa.Array) -> npt.NDArray[Any]:
+    """Return numbers without nulls as a view.
+
+    Arrow's own conversions import pandas if it is installed, which takes as long as reading.
+    """
+    is_number = pa.types.is_integer(values.type) or pa.types.is_floating(values.type)
+    memory = values.buffers()[1] if is_number else None
+    if memory is None:
+        return np.asarray(values)
+    dtype = np.dtype(stored_dtype(values.type))
+    return np.frombuffer(memory, dtype, len(values), values.offset * dtype.itemsize)
 
 
 def fit_numbers(values: pa.Array, dtype: np.dtype[np.generic]) -> npt.NDArray[Any]:

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from mdstorm_backend.base import arrow_compute as pc
 
 _Lengths = npt.NDArray[np.int64]
 #: Largest number of lists without elements among rows that are read together.
