@@ -29,7 +29,7 @@ from mdstorm_backend.storage import Arrival, Buffer, Location
 _KEPT_OF_LIMITED_CACHE = 4
 #: Bytes of shards to download ahead of use: more than any network link has in flight. The number of
 #: these shards is bounded, because each takes a file descriptor.
-_BYTES_AHEAD = 128 << 20
+_BYTES_AHEAD = 256 << 20
 _FEWEST_AHEAD, _MOST_AHEAD = 2, 64
 #: Shards of up to this many bytes are read into memory rather than mapped.
 _SMALL_SHARD = 64 << 10

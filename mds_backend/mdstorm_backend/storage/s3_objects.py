@@ -30,6 +30,8 @@ from mdstorm_backend.storage.local_files import Arrival
 
 #: Bytes per range; the first ranges of an object are shorter if it is read while it downloads.
 _RANGE, _FIRST_RANGE = 8 << 20, 2 << 20
+#: Seconds after the first request for an object when its other ranges are requested at the latest.
+_HEAD_START = 0.05
 #: Largest number of requests for a range whose connection breaks.
 _ATTEMPTS = 5
 _CHUNK = 1 << 20
@@ -143,8 +145,9 @@ class _Download:
     arrival: Arrival
     is_read: bool
     work: int = field(default_factory=place)
-    #: Set when the first range is answered. The others wait for it, so that an earlier item of work
-    #: that starts a moment later still gets its turns first.
+    #: Set when the first range is answered, or `_HEAD_START` seconds after it was requested. The
+    #: others wait for it, so that an earlier item of work that starts a moment later still gets its
+    #: turns first, and that they find the URL signed.
     begun: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> None:
@@ -152,15 +155,23 @@ class _Download:
         self._object = S3Object(self.fs, self.path, self._turns, self.timeout)
         first, *others = sorted(self.arrival.missing.items())
         tasks = [asyncio.ensure_future(self._copy(*bounds)) for bounds in others]
+        soon = asyncio.ensure_future(self._begin_soon())
         try:
             await self._copy(*first)
             await asyncio.gather(*tasks)
         except _OtherSizeError as error:
             os.truncate(self.file, error.size)
         finally:
-            for task in tasks:
+            for task in (soon, *tasks):
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(soon, *tasks, return_exceptions=True)
+
+    async def _begin_soon(self) -> None:
+        """Let the other ranges begin, if the store has answered before and never refused."""
+        await self._object.sent.wait()
+        await asyncio.sleep(_HEAD_START)
+        if self._turns.pace.has_answered and not self._turns.pace.refusal:
+            self.begun.set()
 
     async def _copy(self, start: int, stop: int) -> None:
         """Copy the range from `start` to `stop`, with retries."""
@@ -313,6 +324,8 @@ class S3Object:
         #: The signed URL; "" before it is signed, None if signed URLs cannot be used.
         self._url: str | None = ""
         self._is_refused = False
+        #: Set when the first request is sent with a signed URL.
+        self.sent = asyncio.Event()
 
     async def get(self, start: int = 0, stop: int | None = None) -> Answer:
         """Request the bytes from `start` to `stop`, by default all of them.
@@ -332,7 +345,9 @@ class S3Object:
             if pace.resumes > begun:
                 await asyncio.sleep(pace.resumes - begun)
             try:
-                return await self._get_signed(ranges) or await self._get_by_client(ranges)
+                answer = await self._get_signed(ranges) or await self._get_by_client(ranges)
+                pace.has_answered = True
+                return answer
             except _BusyError as error:
                 wait = max(error.wait, pause * (1 + random()))
                 pace.refused(begun, now(), wait, str(error))
@@ -364,6 +379,7 @@ class S3Object:
         if self._url is None or session is None:
             return None
         request = AWSPreparedRequest("GET", self._url, HeadersDict(ranges), None, True)
+        self.sent.set()
         try:
             response = (await session.send(request)).raw
         except Exception:  # the client retries, and reports the error
@@ -463,6 +479,8 @@ class Pace:
         Time at which requests may be sent again, on the event loop's clock.
     refusal : str
         The store's latest refusal; "" if it never refused.
+    has_answered : bool
+        Whether the store has answered any request with content.
     is_full : bool
         Whether requests had to wait in this round: only then do rates measure the link.
     """
@@ -470,7 +488,7 @@ class Pace:
     def __init__(self, connections: int, *, is_given: bool = False) -> None:
         self.requests = self._connections = float(connections)
         self.bytes = inf if is_given else _FIRST
-        self.resumes, self.refusal = 0.0, ""
+        self.resumes, self.refusal, self.has_answered = 0.0, "", False
         self._halved = -inf
         self._least, self._rate = inf, 0.0
         self._begin_round(0.0)

@@ -73,6 +73,24 @@ def test_retry_requests_only_the_remaining_bytes_of_a_range(
     assert (s3.count("GET"), len(s3.requests)) == (requests, requests)
 
 
+def test_ranges_are_requested_before_a_slow_store_answers_the_first(
+    s3: S3Server, location: Location, tmp_path: Path
+) -> None:
+    location = at(s3, max_pool_connections=20)  # a client that no store has refused
+    assert location.read("object") == CONTENT
+    s3.reset()
+    several = threading.Event()
+
+    def hold(method: str, path: str) -> None:
+        if s3.count("GET") > 1:
+            several.set()
+        assert several.wait(20)
+
+    s3.fault = hold
+    assert download(location, tmp_path / "copy", timeout=40) == CONTENT
+    assert len(s3.requests) == 6
+
+
 @pytest.mark.parametrize("size", [400, 2000, SIZE + 1, 9000])
 def test_download_of_an_object_with_another_size_has_that_size(
     size: int, location: Location, tmp_path: Path
