@@ -6,6 +6,7 @@ the numbers are computed.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
@@ -44,6 +45,8 @@ _OF_STARTUP = (
     "on this machine (local)"
 )
 _KEPT_PROCESSES = "keep worker processes (persistent_workers), "
+_logger = logging.getLogger(__name__)
+
 _NOT_SUMMED = ("consumer", "order", "workers")
 _WIDTH = 88
 
@@ -182,11 +185,26 @@ class Statistics(Described):
             return Verdict("startup", _startup(self))
         cause = max(_CAUSES, key=lambda cause: _waited_for(self, cause))
         opening = _opening(self, cause)
+        if cause == "batching" and self._sending_seconds:
+            sending, reading = _seconds(self._sending_seconds), _seconds(_reading(self))
+            return Verdict(
+                cause,
+                f"{opening}: set num_workers=0. Reading these batches took {reading}, and sending "
+                f"them between processes {sending}",
+            )
         if cause == "downloads" and 2 * self.downloaded_again >= self.downloads > 0:
             again = f"{self.downloaded_again} of {self.downloads} brought back what was evicted"
             return Verdict("cache", f"{opening}, and {again}: raise cache_limit")
         remedy = _of_downloads(self) if cause == "downloads" else _REMEDIES[cause]
         return Verdict(cause, f"{opening}: {remedy}")
+
+    @property
+    def _sending_seconds(self) -> float:
+        """Waiting for batches from worker processes, if that took longer than reading them."""
+        if not self.workers:
+            return 0.0
+        sending = self.waited_for_batching
+        return sending if sending > _reading(self) else 0.0
 
     def as_dict(self) -> dict[str, Any]:
         """Return all fields, and the figures derived from them, by name."""
@@ -323,6 +341,12 @@ def _opening(found: Statistics, cause: str) -> str:
     return f"{found.consumer} waits {100 * waited:.0f} % of the time, {100 * part:.0f} % for {what}"
 
 
+def _reading(found: Statistics) -> float:
+    """Return the seconds of reading, summed over threads and processes."""
+    seconds: float = sum(getattr(found, name) for name in BUSY)
+    return seconds
+
+
 def _of_downloads(found: Statistics) -> str:
     """Return advice on downloads, depending on whether the link is always busy."""
     link = f"the link gives {human_bytes(found.download_rate)}/s"
@@ -359,6 +383,7 @@ class PassRecorders:
         #: When the first batch of a pass was requested that has not begun yet.
         self._asked: float | None = None
         self.last: Recorder | None = None
+        self._has_warned = False
 
     def __reduce__(self) -> tuple[Any, ...]:
         return PassRecorders, ()
@@ -372,6 +397,7 @@ class PassRecorders:
     ) -> Recorder:
         """Return the recorder of a pass that begins: `recorder`, or a new one."""
         begun = recorder or Recorder(self._clock, self._asked)
+        self._warn_about_workers()
         over, running = self._passes
         going_on = [begun]
         for other in running:
@@ -383,6 +409,16 @@ class PassRecorders:
         self._described = {"order": order, "workers": workers}
         self.last, self._asked = begun, None
         return begun
+
+    def _warn_about_workers(self) -> None:
+        """Log once, when a further pass begins, if worker processes slowed the last one down."""
+        if self._has_warned or not self._described.get("workers"):
+            return
+        if self.last is not None and self.last.is_over:
+            last = self.statistics(last_pass=True)
+            if last._sending_seconds and last.verdict.cause == "batching":
+                self._has_warned = True
+                _logger.warning("%s", last.verdict)
 
     def statistics(self, *, last_pass: bool = False) -> Statistics:
         """Return the sum of all passes, or the statistics of the last one alone."""

@@ -63,6 +63,17 @@ def test_a_start_that_takes_longer_than_all_other_waiting_is_the_verdict() -> No
     assert "takes 50 ms" in str(found(0.01, training_seconds=0, startup_seconds=0.05).verdict)
 
 
+def test_batches_that_take_longer_to_send_than_to_read_want_no_workers() -> None:
+    verdict = found(90, workers=2, decode_seconds=5.0).verdict
+    assert verdict.cause == "batching"
+    assert str(verdict) == (
+        "training waits 90 % of the time, 90 % for batches to be put together: set num_workers=0. "
+        "Reading these batches took 5.00 s, and sending them between processes 90.00 s"
+    )
+    assert "num_workers=0" not in str(found(90, workers=2, decode_seconds=95.0).verdict)
+    assert "num_workers=0" not in str(found(90, decode_seconds=5.0).verdict)
+
+
 def test_one_batch_says_nothing() -> None:
     assert Statistics().verdict.cause == "unknown"
     assert found(50, batches=1).verdict.cause == "unknown"

@@ -54,6 +54,18 @@ def test_passes_are_summed_and_the_last_one_is_there_alone(remote: Any) -> None:
     assert every.seconds > last.seconds > 0
 
 
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_loader_warns_once_if_workers_take_longer_to_send_than_to_read(
+    num_workers: int, remote: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = {"num_workers": num_workers, "persistent_workers": num_workers > 0}
+    loader = StreamingDataLoader(remote(batch_size=2), 2, **options)
+    for _ in range(4):
+        list(loader)
+    warnings = [r.getMessage() for r in caplog.records if "num_workers=0" in r.getMessage()]
+    assert len(warnings) == (1 if num_workers else 0)
+
+
 def test_what_was_evicted_is_downloaded_again(remote: Any, numbers: Dataset) -> None:
     index = Path(numbers.location.path, "index.json").stat().st_size
     limit = 3 * max(numbers.shard_bytes) + index
