@@ -28,7 +28,7 @@ def run(source: str, folder: Path) -> list[str]:
     return run_program(textwrap.dedent(source), cwd=folder).stdout.splitlines()
 
 
-def test_children_of_every_kind_find_it(tmp_path: Path) -> None:
+def test_child_processes_import_the_stand_in(tmp_path: Path) -> None:
     program = """
         import multiprocessing, subprocess, sys
         import mdstorm

@@ -55,7 +55,7 @@ def numbers(tmp_path: Path) -> Dataset:
     return dataset
 
 
-def test_what_is_missing_is_reported_with_its_url(numbers: Dataset, tmp_path: Path) -> None:
+def test_missing_dataset_raises_error_with_its_url(numbers: Dataset, tmp_path: Path) -> None:
     with pytest.raises(DatasetNotFoundError, match=r"no dataset at .*: it has no index\.json") as e:
         open_dataset(str(tmp_path / "missing"))
     for kind in (FileNotFoundError, RuntimeError, MDStormError):
@@ -101,7 +101,7 @@ def test_a_sample_is_found_by_its_number(dataset: Dataset) -> None:
 
 
 @pytest.mark.parametrize("i", [3, -4, 1000])
-def test_there_is_no_sample_beyond_the_end(dataset: Dataset, i: int) -> None:
+def test_sample_number_beyond_the_end_raises_index_error(dataset: Dataset, i: int) -> None:
     with pytest.raises(IndexError, match=f"sample {i} of 3"):
         dataset[i]
 
@@ -116,14 +116,14 @@ def test_sizes_and_files_are_known_without_reading(numbers: Dataset) -> None:
     )
 
 
-def test_the_fingerprint_tells_datasets_apart(tmp_path: Path) -> None:
+def test_fingerprints_of_different_datasets_differ(tmp_path: Path) -> None:
     first = write_numbers(tmp_path / "a", 10)
     assert write_numbers(tmp_path / "b", 10).fingerprint == first.fingerprint
     assert write_numbers(tmp_path / "c", 11).fingerprint != first.fingerprint
     assert open_dataset(first.url).fingerprint == first.fingerprint
 
 
-def test_the_whole_is_the_same_however_it_is_cut(
+def test_batches_of_any_size_give_the_same_rows(
     dataset: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     columns = ["word", "number", "ratio", "pair", "list"]
@@ -153,7 +153,7 @@ def test_columns_are_named_once_and_in_a_list(dataset: Dataset) -> None:
 
 
 @pytest.mark.parametrize("schema", ["indexed", "lost"])
-def test_a_damaged_copy_in_the_cache_is_made_anew(
+def test_damaged_cached_copy_is_downloaded_again(
     schema: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / "cache"))
@@ -173,9 +173,7 @@ def test_a_damaged_copy_in_the_cache_is_made_anew(
 
 
 @pytest.mark.parametrize("pickled", [False, True])
-def test_rows_of_a_dataset_that_is_written_anew_are_not_mixed_in(
-    tmp_path: Path, pickled: bool
-) -> None:
+def test_rows_of_a_replaced_dataset_are_never_mixed(tmp_path: Path, pickled: bool) -> None:
     options: dict[str, Any] = {"size_limit": 1000, "exist_ok": True}
 
     def set_time(name: str, seconds: int) -> None:
@@ -235,7 +233,7 @@ def test_threads_can_share_a_dataset(numbers: Dataset) -> None:
     assert found == [list(range(1000))] * 16
 
 
-def test_few_shards_stay_open(tmp_path: Path) -> None:
+def test_number_of_open_shards_is_limited(tmp_path: Path) -> None:
     numbers = write_numbers(tmp_path, 200, shard_size=1)
     before = len(os.listdir("/dev/fd"))
     list(numbers.batches(1))
@@ -256,7 +254,7 @@ def test_an_index_that_lost_the_schema_takes_it_from_the_shards(tmp_path: Path) 
     assert lost.to_table().to_pydict() == values
 
 
-def test_nulls_of_which_a_lost_schema_says_nothing_are_nan_in_floats_or_refused(
+def test_nulls_without_a_schema_are_nan_in_floats_or_refused(
     tmp_path: Path,
 ) -> None:
     values = {"n": [1, None], "x": [0.5, None]}
@@ -269,7 +267,7 @@ def test_nulls_of_which_a_lost_schema_says_nothing_are_nan_in_floats_or_refused(
 
 
 @pytest.mark.parametrize(("limit", "kept"), [(None, 6), (10**6, 4)])
-def test_hundreds_of_mapped_shards_stay_open_but_few_where_the_cache_is_limited(
+def test_limited_cache_keeps_few_mapped_shards_open(
     limit: int | None, kept: int, tmp_path: Path
 ) -> None:
     values = {"x": [bytes(100_000)] * 6}

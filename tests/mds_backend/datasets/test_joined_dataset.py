@@ -32,7 +32,7 @@ def read(dataset: JoinedDataset, ids: list[int], columns: Any = None) -> dict[st
     return {name: as_arrow(values).to_pylist() for name, values in batch.items()}
 
 
-def test_samples_and_shards_are_numbered_through(tmp_path: Path) -> None:
+def test_joined_datasets_number_samples_and_shards_consecutively(tmp_path: Path) -> None:
     dataset = joined(tmp_path, numbers(0, 70), numbers(70, 75), numbers(75, 200))
     assert len(dataset) == 200
     ids = (0, 69, 70, 74, 75, 199, -1, -200)
@@ -48,14 +48,14 @@ def test_samples_and_shards_are_numbered_through(tmp_path: Path) -> None:
     assert read(dataset, [3, 199, 71, 3]) == {"n": [3, 199, 71, 3]}
 
 
-def test_without_columns_in_common_there_are_single_samples(tmp_path: Path) -> None:
+def test_joined_datasets_without_common_columns_read_single_samples(tmp_path: Path) -> None:
     dataset = joined(tmp_path, ({"a": [1]}, {"a": "long"}), ({"b": [2]}, {"b": "long"}))
     with pytest.raises(InvalidArgumentError, match=r"columns from each\. Read single samples"):
         read(dataset, [0])
     assert dataset.sample(1) == {"b": 2}
 
 
-def test_nulls_and_lengths_are_those_of_all(tmp_path: Path) -> None:
+def test_joined_dataset_adds_nulls_and_lengths(tmp_path: Path) -> None:
     fields: dict[str, Any] = {"n": "long", "list": array_of("long")}
     dataset = joined(
         tmp_path,
@@ -71,14 +71,14 @@ def test_nulls_and_lengths_are_those_of_all(tmp_path: Path) -> None:
             assert not any(isinstance(values, np.ndarray) for values in batch.values())
 
 
-def test_as_much_is_opened_ahead_as_any_part_asks_for(tmp_path: Path) -> None:
+def test_joined_dataset_opens_ahead_as_its_largest_part(tmp_path: Path) -> None:
     (here,) = joined(tmp_path, numbers(0, 70)).parts
     brought = open_dataset(here.url, cache=CacheOptions(directory=str(tmp_path / "cache")))
     assert here.bytes_ahead == 0
     assert JoinedDataset([here, brought]).bytes_ahead == brought.bytes_ahead > 0
 
 
-def test_the_fingerprint_is_that_of_all_in_their_order(tmp_path: Path) -> None:
+def test_fingerprint_of_joined_datasets_depends_on_their_order(tmp_path: Path) -> None:
     dataset = joined(tmp_path, numbers(0, 3), numbers(3, 7))
     other = JoinedDataset(dataset.parts[::-1])
     assert dataset.fingerprint == JoinedDataset(dataset.parts).fingerprint != other.fingerprint

@@ -39,7 +39,7 @@ def test_arguments_are_checked(arguments: dict[str, Any], text: str) -> None:
         Stream(local="a", repeat="2")  # type: ignore[arg-type]
 
 
-def test_derived_weights_can_be_read_and_do_not_stand_in_the_way(tmp_path: Path) -> None:
+def test_derived_stream_weights_are_readable_and_not_reused(tmp_path: Path) -> None:
     dataset = write_numbers(tmp_path, 10)
     stream = Stream(local=str(tmp_path), proportion=0.25)
     stream._mdstorm.derive(StreamWeight(0.5, 2.0, 20))
@@ -66,14 +66,16 @@ def test_weights_are_applied_as_in_mosaicml_streaming() -> None:
         Stream.validate_weights([*relative, *absolute])
 
 
-def test_a_stream_has_to_be_somewhere_once_it_is_read() -> None:
+def test_stream_without_local_and_remote_fails_on_reading() -> None:
     stream = Stream()
     assert (stream.local, stream.remote, stream.split) == (None, None, "")
     with pytest.raises(InvalidArgumentError, match="a stream needs the URL or path"):
         open_stream(stream, StreamDefaults())
 
 
-def test_local_is_where_the_shards_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stream_local_is_the_directory_of_its_shards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / "cached"))
     remote = write_numbers(tmp_path / "data" / "train", 10, compression="zstd")
     assert Stream(remote=str(tmp_path / "data")).local == str(tmp_path / "data")
@@ -87,7 +89,7 @@ def test_local_is_where_the_shards_are(tmp_path: Path, monkeypatch: pytest.Monke
     assert (Path(stream.local) / name).exists()
 
 
-def test_what_a_stream_does_not_say_its_dataset_says(tmp_path: Path) -> None:
+def test_stream_inherits_arguments_of_its_dataset(tmp_path: Path) -> None:
     write_numbers(tmp_path / "data" / "train", 10)
     defaults = StreamDefaults(split="train", download_retry=5, keep_zip=True, cache_limit="1gb")
     places = {"remote": str(tmp_path / "data"), "local": str(tmp_path / "cache")}
@@ -100,7 +102,7 @@ def test_what_a_stream_does_not_say_its_dataset_says(tmp_path: Path) -> None:
     assert len(open_stream(other, defaults)) == 10
 
 
-def test_a_dataset_that_is_nowhere_is_looked_for_elsewhere_by_the_user(tmp_path: Path) -> None:
+def test_subclass_can_provide_a_missing_dataset(tmp_path: Path) -> None:
     with pytest.raises(DatasetNotFoundError, match="pass its URL as remote") as caught:
         open_stream(Stream(local=str(tmp_path)), StreamDefaults())
     assert isinstance(caught.value, RuntimeError)
@@ -118,7 +120,7 @@ def test_credentials_are_not_pickled() -> None:
 
 
 @pytest.mark.parametrize("number", [-1, 6])
-def test_what_is_no_sample_is_an_index_error(number: int) -> None:
+def test_stream_index_out_of_range_raises_index_error(number: int) -> None:
     with pytest.raises(IndexError, match=f"Invalid sample index {number}: there are 6 samples"):
         Spanner(np.array([3, 3]))[number]
 
@@ -187,7 +189,7 @@ def numbers(dataset: Any) -> list[int]:
 
 
 @pytest.mark.parametrize("local", [None, "local"])
-def test_shards_are_those_that_a_subclass_returns(
+def test_stream_subclass_can_override_its_shards(
     tmp_path: Path, remote: str, notes: Path, local: str | None
 ) -> None:
     place = None if local is None else str(tmp_path / local)
@@ -199,7 +201,7 @@ def test_shards_are_those_that_a_subclass_returns(
 
 
 @pytest.mark.parametrize("num_workers", [0, pytest.param(2, marks=pytest.mark.long)])
-def test_shards_that_are_missing_are_prepared_by_a_subclass(
+def test_stream_subclass_can_prepare_missing_shards(
     tmp_path: Path, remote: str, notes: Path, num_workers: int
 ) -> None:
     place = {"remote": remote, "local": str(tmp_path / "local"), "split": "train"}
@@ -214,7 +216,7 @@ def test_shards_that_are_missing_are_prepared_by_a_subclass(
     assert notes.read_text() == ""
 
 
-def test_files_are_brought_by_a_subclass(tmp_path: Path, remote: str, notes: Path) -> None:
+def test_stream_subclass_can_download_files(tmp_path: Path, remote: str, notes: Path) -> None:
     stream = Downloading(remote=remote, local=str(tmp_path / "local"), split="train")
     assert numbers(StreamingDataset(streams=[stream], batch_size=4)) == list(range(ROWS))
     lines = notes.read_text().splitlines()
@@ -231,7 +233,7 @@ def test_files_are_brought_by_a_subclass(tmp_path: Path, remote: str, notes: Pat
         assert {path.name for path in (local / "train").glob("part-*")} == names
 
 
-def test_a_file_is_brought_by_one_at_a_time(tmp_path: Path, remote: str) -> None:
+def test_one_process_at_a_time_downloads_a_file(tmp_path: Path, remote: str) -> None:
     barriers: dict[str, Barrier] = {}
     met = []
 
@@ -255,7 +257,7 @@ def test_a_file_is_brought_by_one_at_a_time(tmp_path: Path, remote: str) -> None
     assert not met
 
 
-def test_shards_can_be_asked_for(tmp_path: Path, remote: str) -> None:
+def test_stream_returns_its_shards(tmp_path: Path, remote: str) -> None:
     stream = Stream(remote=remote, local=str(tmp_path / "local"), split="train")
     shards = stream.get_shards(World.detect(), False)
     assert [shard.samples for shard in shards] == [10] * SHARDS
@@ -264,7 +266,7 @@ def test_shards_can_be_asked_for(tmp_path: Path, remote: str) -> None:
     assert stream.prepare_shard(shards[2]) == 0
 
 
-def test_something_else_than_shards_is_refused(remote: str, notes: Path) -> None:
+def test_stream_override_that_returns_no_shards_is_refused(remote: str, notes: Path) -> None:
     class Wrong(Stream):
         def get_shards(self, world: Any, allow_unsafe_types: bool) -> list[Any]:
             return ["shard.00000.mds"]
@@ -282,16 +284,14 @@ class Named(Stream):
         super().__init__(**arguments)
 
 
-def test_names_of_a_subclass_are_its_own(remote: str) -> None:
+def test_attributes_of_a_subclass_do_not_collide(remote: str) -> None:
     stream = Named(remote=remote, split="train")
     assert stream.options == "options"  # type: ignore[attr-defined]
     dataset = StreamingDataset(streams=[stream], batch_size=4)
     assert numbers(pickle.loads(pickle.dumps(dataset))) == list(range(ROWS))  # noqa: S301  # made here
 
 
-def test_kinds_of_streams_have_names(
-    remote: str, notes: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stream_kinds_have_names(remote: str, notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams_registry, "_kinds", dict(streams_registry._kinds))
     streams_registry.register("every_other", func=EveryOther)
     assert "stream" in streams_registry

@@ -47,14 +47,14 @@ def test_html_is_escaped_and_has_no_colours() -> None:
     assert "color" not in html
 
 
-def test_a_long_table_says_what_it_leaves_out() -> None:
+def test_long_table_states_how_many_rows_are_omitted() -> None:
     rows = [[f"{number}"] for number in range(1203)]
     html = Told(lambda _: Description(["x"], [], ["n"], rows))._repr_html_()
     assert html.count("<td") == 1 + 200
     assert "… and 1,003 more" in html
 
 
-def test_what_fails_is_shown_nevertheless() -> None:
+def test_repr_of_an_object_that_fails_does_not_raise() -> None:
     def fails(full: bool) -> Description:
         raise OSError("closed")
 
@@ -112,7 +112,7 @@ def test_the_share_follows_the_launcher(folder: Path, monkeypatch: pytest.Monkey
     assert "not known" in repr(dataset)
 
 
-def test_a_loader_shows_its_data_and_what_it_has_delivered(folder: Path) -> None:
+def test_repr_of_a_loader_shows_data_and_progress(folder: Path) -> None:
     loader = StreamingDataLoader(StreamingDataset(local=str(folder)), batch_size=8)
     assert repr(loader).endswith("elastic order, sequential, batch_size=8, num_workers=0)")
     assert len(list(loader)) == 5
@@ -122,7 +122,7 @@ def test_a_loader_shows_its_data_and_what_it_has_delivered(folder: Path) -> None
     )
 
 
-def test_columns_that_are_not_delivered_are_not_shown(folder: Path) -> None:
+def test_repr_omits_columns_that_are_not_read(folder: Path) -> None:
     dataset = StreamingDataset(local=str(folder), columns=["id"], batch_size=1)
     for _ in ("unopened", "opened"):
         shown = text(StreamingDataLoader(dataset, batch_size=1)._repr_html_())
@@ -131,13 +131,13 @@ def test_columns_that_are_not_delivered_are_not_shown(folder: Path) -> None:
         assert list(dataset[0]) == ["id"]
 
 
-def test_a_writer_shows_where_it_writes_what(tmp_path: Path) -> None:
+def test_repr_of_a_writer_shows_target_and_columns(tmp_path: Path) -> None:
     writer = MDSWriter(columns={"id": "int64"}, out=str(tmp_path / "it"))
     assert repr(writer) == f"MDSWriter('{tmp_path}/it', columns={{'id': 'int64'}})"
     writer.finish()
 
 
-def test_nothing_is_opened_to_be_shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repr_opens_no_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     remote = StreamingDataset(remote="s3://me:word@nowhere/x", order=ExactOrder())
     local = StreamingDataset(local=str(folder), order=ExactOrder())
 
@@ -153,7 +153,7 @@ def test_nothing_is_opened_to_be_shown(folder: Path, monkeypatch: pytest.MonkeyP
     assert "word" not in remote._repr_html_()
 
 
-def test_what_is_gone_or_half_made_is_shown(folder: Path, tmp_path: Path) -> None:
+def test_repr_works_for_removed_data_and_partial_objects(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder, tmp_path / "it")
     dataset = StreamingDataset(local=str(tmp_path / "it"), order=ExactOrder())
     shutil.rmtree(tmp_path / "it")
@@ -165,13 +165,13 @@ def test_what_is_gone_or_half_made_is_shown(folder: Path, tmp_path: Path) -> Non
     assert repr(StreamingDataLoader.__new__(StreamingDataLoader)).endswith("described now)")
 
 
-def test_bytes_are_written_for_people() -> None:
+def test_byte_counts_are_shown_with_units() -> None:
     sizes = [0, 999, 1000, 999_949, 999_950, 1_234_000_000, 4e18]
     shown = ["0 B", "999 B", "1.0 kB", "999.9 kB", "1.0 MB", "1.2 GB", "4,000.0 PB"]
     assert list(map(human_bytes, sizes)) == shown
 
 
-def test_numbers_go_with_their_nouns() -> None:
+def test_counts_are_shown_with_singular_or_plural() -> None:
     assert [counted(n, "shard") for n in (0, 1, 2000)] == ["0 shards", "1 shard", "2,000 shards"]
     assert [counted(n, "batch", "batches") for n in (1, 2)] == ["1 batch", "2 batches"]
 
@@ -189,5 +189,5 @@ def test_numbers_go_with_their_nouns() -> None:
         ("https://h/x?X-Amz-Key=AKIA&n=1, s3://b/y", "https://h/x?X-Amz-Key=***&n=***, s3://b/y"),
     ],
 )
-def test_nothing_secret_is_shown_of_a_place(url: str, expected: str) -> None:
+def test_repr_of_a_location_hides_secrets(url: str, expected: str) -> None:
     assert shown_place(url) == expected

@@ -48,7 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_a_terminal_shows_a_bar_and_keeps_nothing_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_bar_is_erased_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = new_terminal(monkeypatch)
     threads = threading.active_count()
     with progress("Counting", "things") as on_progress:
@@ -59,7 +59,7 @@ def test_a_terminal_shows_a_bar_and_keeps_nothing_of_it(monkeypatch: pytest.Monk
     assert terminal.getvalue().endswith("\x1b[2K")
 
 
-def test_a_bar_is_drawn_no_more_often_than_anybody_sees(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_bar_is_drawn_at_a_limited_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = new_terminal(monkeypatch)
     monkeypatch.setattr("mdstorm_backend.display._INTERVAL", 3600.0)
     work()
@@ -67,7 +67,7 @@ def test_a_bar_is_drawn_no_more_often_than_anybody_sees(monkeypatch: pytest.Monk
     assert "2 of 3 things" not in terminal.getvalue()
 
 
-def test_there_is_one_bar_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nested_work_shows_one_progress_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     new_terminal(monkeypatch)
     with progress("Outer", "things"):
         assert open_line() is None
@@ -76,7 +76,7 @@ def test_there_is_one_bar_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     line.close()
 
 
-def test_the_caller_of_a_function_is_told_instead(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_callback_replaces_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = new_terminal(monkeypatch)
     told: list[tuple[int, int]] = []
     work(lambda done, total: told.append((done, total)))
@@ -84,7 +84,7 @@ def test_the_caller_of_a_function_is_told_instead(monkeypatch: pytest.MonkeyPatc
     assert terminal.getvalue() == ""
 
 
-def test_a_variable_silences_it_and_only_the_first_rank_shows_it(
+def test_progress_is_off_by_variable_and_on_other_ranks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     terminal = new_terminal(monkeypatch)
@@ -119,7 +119,7 @@ def test_a_terminal_shows_files_and_bytes_on_request(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("stream", [io.StringIO(), None])
-def test_logs_get_nothing(
+def test_progress_writes_nothing_to_logs(
     stream: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(sys, "stderr", stream)
@@ -161,7 +161,7 @@ def test_a_notebook_shows_one_output_in_place(folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("notebook")
-def test_a_notebook_says_where_work_stopped() -> None:
+def test_notebook_shows_how_far_failed_work_got() -> None:
     def fail() -> None:
         with progress("Counting", "things") as on_progress:
             assert on_progress is not None

@@ -40,12 +40,12 @@ class TestInstalled:
         old = b"cstreaming.base.stream\nStream\n."
         assert pickle.loads(old) is mdstorm_backend.Stream  # noqa: S301
 
-    def test_modules_that_are_missing_are_named_with_the_page(self) -> None:
+    def test_import_of_an_absent_module_raises_error_with_the_page(self) -> None:
         with pytest.raises(MissingModuleError, match=r"'streaming\.simulation'.*docs/mosaicml\.md"):
             importlib.import_module("streaming.simulation")
         assert importlib.util.find_spec("streaming.simulation") is None
 
-    def test_names_that_are_missing_are_named_with_the_section(self) -> None:
+    def test_import_of_an_absent_name_raises_error_with_the_section(self) -> None:
         with pytest.raises(MissingNameError, match=r"docs/mosaicml\.md#named-datasets"):
             from streaming import multimodal  # noqa: F401
 
@@ -55,7 +55,7 @@ class TestInstalled:
         assert (list(sys.meta_path), list(sys.path), sys.modules["streaming"]) == before
 
 
-def test_the_real_one_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_installed_mosaicml_streaming_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     real = types.ModuleType("streaming")
     real.__file__ = "/site-packages/streaming/__init__.py"
     monkeypatch.setitem(sys.modules, "streaming", real)
@@ -66,7 +66,7 @@ def test_the_real_one_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sys.meta_path == finders
 
 
-def test_children_of_every_kind_find_it(tmp_path: Path) -> None:
+def test_child_processes_import_the_stand_in(tmp_path: Path) -> None:
     (tmp_path / "neighbour.py").write_text(
         "from streaming import Stream\ndef home(_):\n    return Stream.__module__\n"
     )

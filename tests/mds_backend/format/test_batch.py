@@ -33,7 +33,7 @@ from mdstorm_backend.format.values.batch import Values, as_arrow, concat_values
         (np.array([[1]]), np.array([[1, 2]]), pa.list_(pa.int64()), "[[1], [1, 2]]"),
     ],
 )
-def test_pieces_of_two_types_have_one_for_both(
+def test_pieces_of_two_types_are_joined_in_a_common_type(
     one: Values, other: Values, type_: Any, joined: str
 ) -> None:
     found = concat_values([one, other])
@@ -68,14 +68,14 @@ def test_no_common_type_is_an_error_that_names_both(one: Values, other: Values) 
         concat_values([one, other], "x")
 
 
-def test_matrices_become_lists() -> None:
+def test_matrix_columns_become_arrow_lists() -> None:
     assert as_arrow(np.arange(6).reshape(3, 2)).to_pylist() == [[0, 1], [2, 3], [4, 5]]
     assert as_arrow(np.zeros((2, 2, 2))).to_pylist() == [[0.0] * 4] * 2
     assert as_arrow(np.zeros((0, 2))).to_pylist() == []
     assert as_arrow(np.array([1, 2])).to_pylist() == [1, 2]
 
 
-def test_what_no_arrow_array_can_hold_is_an_error_that_names_the_column() -> None:
+def test_values_that_arrow_cannot_hold_raise_error_with_the_column() -> None:
     untouched = pa.py_buffer(np.zeros(1 << 30, np.uint8))  # takes no memory
     bounds = pa.py_buffer(np.array([0, 1 << 30], np.int32))
     part = pa.Array.from_buffers(pa.binary(), 1, [None, bounds, untouched])
@@ -89,7 +89,9 @@ DIGITS = st.sampled_from([(1, 1), (10, 2), (15, 15), (20, 2), (38, 0), (38, 18),
 
 
 @given(DIGITS.flatmap(lambda d: st.tuples(st.just(d), st.lists(decimals(*d), max_size=5))))
-def test_they_are_rounded_to_the_nearest(case: tuple[tuple[int, int], list[Decimal]]) -> None:
+def test_decimals_are_rounded_to_the_nearest_float(
+    case: tuple[tuple[int, int], list[Decimal]],
+) -> None:
     digits, values = case
     stored = pa.array([*values, None], pa.decimal128(*digits))
     exact = [float(value) for value in values]
@@ -98,7 +100,7 @@ def test_they_are_rounded_to_the_nearest(case: tuple[tuple[int, int], list[Decim
     assert decimals_to_floats(stored, pa.float32()).to_pylist() == [*single, None]
 
 
-def test_arrays_of_them_keep_their_nulls() -> None:
+def test_arrays_of_decimals_keep_their_nulls_as_floats() -> None:
     rows = [[Decimal("0.10"), None], None, [], [Decimal("-3.00")]]
     lists = pa.array(rows, pa.list_(pa.decimal128(5, 2)))
     found = decimals_to_floats(lists[1:], pa.list_(pa.float64()))
@@ -116,7 +118,7 @@ def test_a_negative_scale_is_a_power_of_ten_that_may_be_too_large() -> None:
         decimals_to_floats(too_large, pa.float32())
 
 
-def test_an_encoding_of_floats_takes_them_by_their_nearest() -> None:
+def test_float_encoding_rounds_decimals_to_the_nearest() -> None:
     values = pa.array([Decimal("0.07"), None, Decimal("-12345678.91")], pa.decimal128(10, 2))
     for cast in (False, True):
         column = parse_encoding("float64").encode_column("x", values, cast=cast)

@@ -30,14 +30,14 @@ LEVELS = ["zstd:1", "zstd:22", "gz:0", "gz:9", "bz2:1", "bz2:9", "br:0", "br:11"
 
 
 @given(st.sampled_from([*NAMES, *LEVELS]), st.lists(st.binary(max_size=50), min_size=1, max_size=3))
-def test_every_codec_gives_back_what_it_took(compression: str, buffers: list[bytes]) -> None:
+def test_every_codec_round_trips(compression: str, buffers: list[bytes]) -> None:
     data = b"".join(buffers)
     packed = compress(compression, [memoryview(buffer) for buffer in buffers])
     assert bytes(decompress(compression, packed, len(data))) == data
 
 
 @given(st.sampled_from(NAMES), st.binary(max_size=300), st.integers(-3, 3), st.booleans())
-def test_what_comes_out_has_the_stated_size_or_is_refused(
+def test_decompressed_size_unlike_the_index_is_refused(
     compression: str, data: bytes, difference: int, repeated: bool
 ) -> None:
     data = data * 50 if repeated else data
@@ -62,7 +62,7 @@ def test_damaged_files_are_refused(compression: str) -> None:
 
 
 @pytest.mark.parametrize("compression", NAMES)
-def test_a_file_that_grows_out_of_bounds_is_not_unpacked(compression: str) -> None:
+def test_decompression_stops_at_the_stated_size(compression: str) -> None:
     packed = compress(compression, [bytes(64 << 20)])
     whole = bytes(compress(compression, [bytes(1000)]))
     for file, size in ((packed, 1000), (whole + bytes(packed), 1000), (whole, 1 << 45)):
@@ -84,7 +84,7 @@ def test_gz_and_bz2_files_of_several_members_are_read() -> None:
         decompress("bz2", 3 * bz2.compress(b"") + packed, 7)
 
 
-def test_gz_and_bz2_are_the_common_formats() -> None:
+def test_gz_and_bz2_files_are_read_by_the_standard_library() -> None:
     assert gzip.decompress(compress("gz", [b"abc"])) == b"abc"
     assert bz2.decompress(compress("bz2", [b"abc"])) == b"abc"
 
@@ -116,7 +116,7 @@ def test_files_of_unknown_size_are_decompressed(codec: str, data: bytes) -> None
     assert bytes(decompress_unsized(codec, compress(codec, [data]), len(data))) == data
 
 
-def test_a_size_that_cannot_be_true_is_not_believed() -> None:
+def test_impossible_size_in_a_compressed_header_is_ignored() -> None:
     with pytest.raises(ValueError, match="states 4294967295 bytes, which cannot lie in 9"):
         decompress_unsized("snappy", b"\xff\xff\xff\xff\x0fabcd", MAX_SHARD_BYTES)
 
@@ -155,7 +155,7 @@ def test_unknown_hashes_are_refused_with_the_known_ones(name: str) -> None:
         digest(name, [])
 
 
-def test_a_single_name_is_not_taken_apart() -> None:
+def test_single_hash_name_is_not_split_into_letters() -> None:
     with pytest.raises(errors.ArgumentTypeError, match=r"\['md5'\]"):
         check_hashes("md5")
 

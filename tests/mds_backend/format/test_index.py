@@ -30,7 +30,7 @@ SHARD = ShardInfo(
 PLAIN_SHARD = ShardInfo(("a",), ("int8",), (1,), 0, FileInfo("x.mds", 20, {}))
 
 
-def test_an_index_reads_back_as_it_was_written() -> None:
+def test_index_round_trips_through_json() -> None:
     other = replace(PLAIN_SHARD, raw_data=FileInfo("a b/ü.mds", 20, {}), size_limit="1.5MB")
     index = Index((SHARD, PLAIN_SHARD, other), {"a": 1})
     data = index.to_bytes()
@@ -53,7 +53,7 @@ def check_is_refused(data: bytes) -> str:
 
 
 @pytest.mark.parametrize("version", [1, 3, "2", None])
-def test_another_version_is_refused(version: object) -> None:
+def test_index_of_another_version_is_refused(version: object) -> None:
     value = {**value_of_index(), "version": version}
     assert repr(version) in check_is_refused(json.dumps(value).encode())
 
@@ -98,7 +98,7 @@ def test_a_wrong_value_in_a_shard_is_refused(key: str, wrong: object) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b'{"shards": [', b"not JSON"])
-def test_what_is_no_json_is_the_error_of_json_too(data: bytes) -> None:
+def test_index_that_is_not_json_raises_a_json_decode_error(data: bytes) -> None:
     with pytest.raises(json.JSONDecodeError, match="is not the index of an MDS dataset") as caught:
         Index.from_bytes(data, url=URL)
     assert isinstance(caught.value, CorruptDatasetError)
@@ -109,7 +109,7 @@ def test_what_is_no_json_is_the_error_of_json_too(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("sizes", [[8, None], [None, None], [4, 4]])
-def test_a_size_that_the_encoding_has_not_makes_its_column_opaque(sizes: list[int | None]) -> None:
+def test_column_size_unlike_its_encoding_makes_it_opaque(sizes: list[int | None]) -> None:
     value = value_of_index()
     value["shards"][0]["column_sizes"] = sizes
     schema = Schema.from_shards(Index.from_bytes(json.dumps(value).encode(), url=URL).shards)
@@ -133,7 +133,7 @@ def test_a_file_outside_of_the_dataset_is_refused(file: str, basename: str) -> N
     assert "shard 0: " in check_is_refused(json.dumps(value).encode())
 
 
-def test_two_shards_of_one_file_are_refused_as_a_wrong_merge_makes_them() -> None:
+def test_index_with_one_file_in_two_shards_is_refused() -> None:
     value = value_of_index()
     value["shards"] *= 2
     message = check_is_refused(json.dumps(value).encode())
@@ -153,11 +153,11 @@ def test_two_shards_of_one_file_are_refused_as_a_wrong_merge_makes_them() -> Non
     ],
     ids=lambda data: repr(data[:40]),
 )
-def test_what_is_not_an_index_is_refused(data: bytes) -> None:
+def test_json_that_is_not_an_index_is_refused(data: bytes) -> None:
     check_is_refused(data)
 
 
-def test_a_message_stays_short_however_large_the_mistake() -> None:
+def test_error_for_a_large_invalid_value_is_short() -> None:
     value = value_of_index()
     value["shards"][0]["compression"] = "x" * 100_000
     value["shards"][0]["samples"] = ["y" * 100_000]

@@ -61,13 +61,13 @@ def test_bitmaps_have_one_bit_a_row_least_significant_first() -> None:
         (True, "AQ=="),
     ],
 )
-def test_a_bitmap_that_is_not_of_its_length_is_refused(count: object, bits: object) -> None:
+def test_bitmap_of_wrong_length_is_refused(count: object, bits: object) -> None:
     with pytest.raises((TypeError, ValueError)):
         unpack_validity({"rows": {"a": {"count": count, "bits": bits}}})  # type: ignore[dict-item]
 
 
 @given(st.lists(st.binary(max_size=5), max_size=6))
-def test_a_header_is_read_back(samples: list[bytes]) -> None:
+def test_shard_header_round_trips(samples: list[bytes]) -> None:
     header = b'{"mdstorm": {"version": 1}}'
     data = shard(samples, header)
     offsets, extra = parse(data, len(samples))
@@ -103,6 +103,6 @@ def test_a_damaged_start_is_refused_with_the_file_and_a_remedy(data: bytes) -> N
 
 
 @pytest.mark.parametrize("data", [GOOD[:-1], GOOD + b"x"])
-def test_another_length_than_the_index_states_is_refused(data: bytes) -> None:
+def test_shard_of_another_length_than_in_the_index_is_refused(data: bytes) -> None:
     with pytest.raises(CorruptDatasetError, match=f"holds {len(data)} bytes and the index says 23"):
         parse_header(np.frombuffer(data, np.uint8), info(2, len(GOOD)), url=URL)

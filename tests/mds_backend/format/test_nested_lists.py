@@ -64,7 +64,7 @@ def test_nulls_are_counted_at_every_depth(given_: tuple[list[Any], pa.Array]) ->
 
 
 @given(lists())
-def test_rows_are_arrays_or_lists_of_them(given_: tuple[list[Any], pa.Array]) -> None:
+def test_nested_rows_are_arrays_or_lists_of_arrays(given_: tuple[list[Any], pa.Array]) -> None:
     rows, array = given_
     elements = np.asarray(nested_lists.elements_of(array).fill_null(-1))
 

@@ -52,7 +52,7 @@ def check_is_refused(index: Index) -> None:
     assert "Write the dataset again" in str(caught.value)
 
 
-def test_keys_of_later_versions_are_left_alone(dataset: Dataset) -> None:
+def test_unknown_keys_of_a_schema_are_ignored(dataset: Dataset) -> None:
     assert schema_of(changed(dataset, "number", later=[1]), url=URL) == dataset.schema
 
 
@@ -85,12 +85,14 @@ WRONG: dict[tuple[str, str], list[Any]] = {
     [(*entry, wrong) for entry in WRONG for wrong in WRONG[entry]],
     ids=lambda value: value if isinstance(value, str) else json.dumps(value),
 )
-def test_a_wrong_entry_is_refused(dataset: Dataset, column: str, key: str, wrong: object) -> None:
+def test_invalid_schema_entry_is_refused(
+    dataset: Dataset, column: str, key: str, wrong: object
+) -> None:
     check_is_refused(changed(dataset, column, **{key: wrong}))
 
 
 @pytest.mark.parametrize("columns", [7, "text", {"a": 1}, [7], [[]], [{}], [{"name": "number"}]])
-def test_what_is_no_list_of_columns_is_refused(dataset: Dataset, columns: object) -> None:
+def test_schema_that_is_no_list_of_columns_is_refused(dataset: Dataset, columns: object) -> None:
     check_is_refused(replace(dataset.index, extra={"columns": columns}))
 
 
@@ -101,7 +103,7 @@ def test_a_shard_without_the_column_or_of_another_dtype_is_refused(dataset: Data
     check_is_refused(replace(dataset.index, shards=(*shards, replace(last, column_names=names))))
 
 
-def test_opening_reports_it_with_the_index(dataset: Dataset) -> None:
+def test_opening_a_dataset_with_an_invalid_schema_names_the_index(dataset: Dataset) -> None:
     index = changed(dataset, "number", encoding="int8")
     with pytest.raises(CorruptDatasetError) as caught:
         Dataset(dataset.location, index).to_table()
@@ -115,12 +117,12 @@ def shard(**encodings: str) -> ShardInfo:
     )
 
 
-def test_a_schema_survives_the_way_through_json() -> None:
+def test_schema_round_trips_through_json() -> None:
     schema = plan(FIELDS)
     assert Schema.from_json(json.loads(json.dumps(schema.to_json()))) == schema
 
 
-def test_delivered_types_are_those_of_spark_after_the_cast() -> None:
+def test_output_types_are_the_spark_types_after_the_cast() -> None:
     types = plan({**FIELDS, "price": "decimal(10,2)"}, "float32").arrow_schema
     assert types.field("number").type == pa.int64()
     assert types.field("pair").type == pa.list_(pa.float32())
@@ -149,7 +151,7 @@ def test_shards_may_hold_arrays_of_different_shapes(
     assert (column.encoding, column.length) == (encoding, length)
 
 
-def test_what_the_reader_knows_is_no_part_of_the_schema() -> None:
+def test_settings_of_the_reader_are_not_written_with_the_schema() -> None:
     plain = Schema((Column("a", "pkl"),))
     opened = plain.opened("file:///data", allow_unsafe_types=True)
     assert opened["a"].origin == Origin("file:///data", True)

@@ -20,7 +20,7 @@ def order(*paths: str) -> list[str]:
     return [name.path for name in order_shards(parsed(*paths))]
 
 
-def test_names_are_taken_apart() -> None:
+def test_shard_names_are_parsed() -> None:
     (ours,) = parsed("part-00003-0a1b2c3d-17.00002.mds.zstd")
     assert (ours.directory, ours.job, ours.partition, ours.attempt) == ("", "0a1b2c3d", 3, 17)
     assert (ours.number, ours.extension) == (2, "zstd")
@@ -40,12 +40,12 @@ def test_names_are_taken_apart() -> None:
         *("part-00000.mds", "shard.00000.mdsx", "xshard.00000.mds"),
     ],
 )
-def test_other_names_are_none(path: str) -> None:
+def test_names_of_other_files_are_not_parsed(path: str) -> None:
     assert parse_shard_name(path) is None
 
 
 @given(st.permutations(range(6)))
-def test_shards_come_by_directory_partition_and_number(permutation: list[int]) -> None:
+def test_shards_are_sorted_by_directory_partition_and_number(permutation: list[int]) -> None:
     expected = [
         "part-00000-5.00000.mds",
         "part-00000-5.00001.mds",
@@ -75,12 +75,12 @@ def test_shards_of_two_writers_in_one_directory_are_refused_by_name(paths: list[
     assert all(path in str(caught.value) for path in paths)
 
 
-def test_directories_of_their_own_keep_writers_apart() -> None:
+def test_shards_of_writers_in_separate_directories_are_accepted() -> None:
     paths = ["a/shard.00000.mds", "b/part-00000-1.00000.mds"]
     assert order(*paths) == paths
 
 
-def test_gaps_are_named() -> None:
+def test_missing_shard_numbers_are_named() -> None:
     names = parsed("part-00000-1.00000.mds.gz", "part-00000-1.00003.mds.gz", "a/shard.00001.mds")
     assert missing_numbers(names) == [
         "part-00000-1.00001.mds.gz",
@@ -96,18 +96,18 @@ def test_gaps_are_named() -> None:
      (" 10 kb ", 10_240), ("1e2kb", 102_400), ("100b", 100), ("100", 100), ("3gb", 3 << 30),
      ((1 << 32) - 1, (1 << 32) - 1), (None, None), (0, None), ("0kb", None)],
 )  # fmt: skip
-def test_sizes_are_numbers_and_texts(value: Any, size: int | None) -> None:
+def test_shard_size_accepts_numbers_and_texts(value: Any, size: int | None) -> None:
     assert parse_size_limit(value) == size
 
 
 @pytest.mark.parametrize("value", ["", "kb", "1 parsec", "1xb", "b", "--1", [], "nankb"])
-def test_what_is_no_size_is_refused(value: Any) -> None:
+def test_invalid_shard_size_is_refused(value: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="unsupported value or suffix") as caught:
         parse_size_limit(value)
     assert repr(value) in str(caught.value)
 
 
 @pytest.mark.parametrize("value", [-1, "-1kb", 1 << 32, "4gb", "1tb"])
-def test_sizes_that_no_shard_can_have_are_refused(value: Any) -> None:
+def test_impossible_shard_sizes_are_refused(value: Any) -> None:
     with pytest.raises(InvalidArgumentError, match=r"greater than zero and less than 2\*\*32"):
         parse_size_limit(value)

@@ -56,7 +56,7 @@ ENCODINGS: dict[str, list[Any]] = {
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("encoding", ENCODINGS)
-def test_encodings_that_no_dtype_changes(encoding: str, dtype: str | None) -> None:
+def test_dtype_does_not_change_encodings_without_floats(encoding: str, dtype: str | None) -> None:
     for spark_type in ENCODINGS[encoding]:
         assert encoding_of(spark_type, dtype) == encoding, spark_type
 
@@ -103,7 +103,7 @@ def test_dtype_casts_scalars_arrays_and_vectors(
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_type_without_an_encoding_is_refused_with_a_way_out(
+def test_type_without_an_encoding_is_refused_with_the_fix(
     spark_type: Any, name: str, remedy: str
 ) -> None:
     with pytest.raises(UnsupportedTypeError) as caught:
@@ -121,7 +121,7 @@ def test_one_error_names_every_refused_column() -> None:
     assert "'good'" not in str(caught.value)
 
 
-def test_columns_need_names_of_their_own() -> None:
+def test_duplicate_column_names_are_refused() -> None:
     repeated = [*fields(x="long", y="long", z="long"), *fields(x="string", y="long")]
     for described, words in (
         ([], "no columns"),
@@ -151,7 +151,7 @@ def test_columns_keep_their_order_spark_type_and_nullability() -> None:
         ("string", "str", "string"),
     ],
 )
-def test_decimals_become_floats_where_it_is_told_so(type_: Any, encoding: Any, stored: Any) -> None:
+def test_decimals_become_floats_on_request(type_: Any, encoding: Any, stored: Any) -> None:
     (column,) = plan_types(fields(x=type_), "float32", "float64")
     kept = plan_types(fields(x=type_), "float32")
     assert column.encoding == (encoding or kept["x"].encoding)

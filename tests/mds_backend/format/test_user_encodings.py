@@ -57,7 +57,9 @@ def check_values(found: Any, expected: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("columns", LAYOUTS.values(), ids=LAYOUTS)
-def test_it_is_written_and_read_everywhere(columns: list[str], tmp_path: Path) -> None:
+def test_user_encoding_is_written_and_read_by_all_entries(
+    columns: list[str], tmp_path: Path
+) -> None:
     url = write(tmp_path, columns)
     dataset = open_dataset(url)
     for i in (0, 7, ROWS - 1):
@@ -80,7 +82,9 @@ def test_it_is_written_and_read_everywhere(columns: list[str], tmp_path: Path) -
 
 
 @pytest.mark.parametrize("context", [None, "fork", pytest.param("spawn", marks=pytest.mark.long)])
-def test_streaming_datasets_read_it_also_in_workers(context: str | None, tmp_path: Path) -> None:
+def test_user_encoding_is_read_by_streaming_datasets_and_workers(
+    context: str | None, tmp_path: Path
+) -> None:
     dataset = StreamingDataset(local=write(tmp_path, list(COLUMNS)), batch_size=8, shuffle=True)
     loader = StreamingDataLoader(
         dataset,
@@ -159,7 +163,7 @@ def sent_to_workers() -> Iterator[None]:
 
 @pytest.mark.long
 @pytest.mark.usefixtures("sent_to_workers")
-def test_tasks_of_spark_are_told_of_it(spark: Any, tmp_path: Path) -> None:
+def test_user_encoding_is_used_in_spark_tasks(spark: Any, tmp_path: Path) -> None:
     def samples(frame: Any) -> Iterator[dict[str, Any]]:
         for number in frame["n"]:
             yield {"n": number, "c": complex(number, 1)}
@@ -173,7 +177,7 @@ def test_tasks_of_spark_are_told_of_it(spark: Any, tmp_path: Path) -> None:
     assert sorted(s["n"] for s in open_dataset(options["out"])[:]) == [0, 1, 2, 3, 4]
 
 
-def test_a_process_knows_what_the_last_job_told_it_and_what_it_registered_itself() -> None:
+def test_registered_encodings_are_the_last_jobs_and_its_own() -> None:
     class Other(Words):
         pass
 
@@ -188,7 +192,7 @@ def test_a_process_knows_what_the_last_job_told_it_and_what_it_registered_itself
     assert registry.user_classes().keys() == {"square"}
 
 
-def test_a_column_travels_with_the_classes_that_it_needs() -> None:
+def test_pickled_column_carries_its_encoding_classes() -> None:
     class Local(Words):
         pass
 
@@ -200,7 +204,7 @@ def test_a_column_travels_with_the_classes_that_it_needs() -> None:
             pickle.dumps(Column("a", text))
 
 
-def test_values_of_the_format_written_before_are_given_to_the_new_class(tmp_path: Path) -> None:
+def test_class_replacing_a_built_in_encoding_reads_older_files(tmp_path: Path) -> None:
     class Doubled:
         def encode(self, obj: Any) -> bytes:
             raise NotImplementedError
@@ -217,7 +221,7 @@ def test_values_of_the_format_written_before_are_given_to_the_new_class(tmp_path
     assert open_dataset(str(tmp_path))[0] == {"i": 21}
 
 
-def test_a_value_that_does_not_fit_is_refused_and_leaves_no_trace(tmp_path: Path) -> None:
+def test_value_that_a_user_encoding_refuses_is_not_written(tmp_path: Path) -> None:
     class Wrong(own_classes.Complex128):
         def encode(self, obj: Any) -> bytes:
             return obj  # type: ignore[no-any-return]
@@ -233,7 +237,7 @@ def test_a_value_that_does_not_fit_is_refused_and_leaves_no_trace(tmp_path: Path
     registry.unregister_encoding("wrong")
 
 
-def test_a_class_in_the_place_of_pickles_is_as_unsafe(tmp_path: Path) -> None:
+def test_class_replacing_the_pickle_encoding_needs_permission(tmp_path: Path) -> None:
     register_encoding("pkl", Words)
     with MDSWriter(columns={"p": "pkl"}, out=str(tmp_path)) as writer:
         writer.write({"p": ["a", "b"]})
@@ -243,7 +247,7 @@ def test_a_class_in_the_place_of_pickles_is_as_unsafe(tmp_path: Path) -> None:
     registry.unregister_encoding("pkl")
 
 
-def test_what_is_no_encoding_is_refused() -> None:
+def test_registering_an_invalid_encoding_is_refused() -> None:
     class Half:
         def encode(self, obj: Any) -> bytes:
             return b""

@@ -194,7 +194,7 @@ def test_mistakes_are_named(
         list(loader(local, **options))
 
 
-def test_without_pillow_the_error_says_what_to_install(
+def test_missing_pillow_raises_error_with_install_command(
     local: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     error = MissingDependencyError('pip install "mdstorm[images]"', extra="images")

@@ -33,7 +33,7 @@ def files_of(directory: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("compression", [None, "zstd:1", "gz", "bz2", "br", "snappy"])
-def test_a_lost_index_comes_back_as_it_was(compression: str | None, tmp_path: Path) -> None:
+def test_reindex_restores_a_lost_index(compression: str | None, tmp_path: Path) -> None:
     write_dataset(tmp_path, damage.ROWS, damage.FIELDS, tasks=3, compression=compression)
     before = files_of(tmp_path)
     lose_index(tmp_path)
@@ -48,7 +48,7 @@ def test_a_lost_index_comes_back_as_it_was(compression: str | None, tmp_path: Pa
 @pytest.mark.parametrize(
     "name", [n for n in damage.GOLDEN_NAMES if n not in ("zero_samples", "merged_lexicographic")]
 )
-def test_indexes_of_the_formats_own_library_come_back(name: str, tmp_path: Path) -> None:
+def test_reindex_restores_indexes_of_mosaicml(name: str, tmp_path: Path) -> None:
     directory = damage.copy_of(name, tmp_path)
     before = json.loads(lose_index(directory))
     report = reindex(str(directory))
@@ -75,7 +75,7 @@ def test_directories_of_several_writers_become_one_dataset(tmp_path: Path) -> No
     assert after == before
 
 
-def test_an_index_that_exists_is_kept_unless_told(tmp_path: Path) -> None:
+def test_reindex_keeps_an_existing_index_unless_forced(tmp_path: Path) -> None:
     write_numbers(tmp_path, 300)
     damage.change_index(tmp_path, lambda index: index["mdstorm"].update(further="entry"))
     before = index_of(tmp_path)
@@ -93,7 +93,7 @@ def test_an_index_that_exists_is_kept_unless_told(tmp_path: Path) -> None:
     assert "further" not in json.loads(index_of(tmp_path))["mdstorm"]
 
 
-def test_what_looks_odd_is_noted(tmp_path: Path) -> None:
+def test_reindex_reports_gaps_and_unexpected_files(tmp_path: Path) -> None:
     write_numbers(tmp_path, 500)
     lose_index(tmp_path)
     _, second, *_ = sorted(tmp_path.glob("*.mds"))
@@ -107,7 +107,7 @@ def test_what_looks_odd_is_noted(tmp_path: Path) -> None:
     assert verify(str(tmp_path)).problems == ()
 
 
-def test_a_decompressed_copy_beside_its_shard_is_not_a_second_one(tmp_path: Path) -> None:
+def test_decompressed_copy_of_a_shard_is_indexed_once(tmp_path: Path) -> None:
     directory = damage.copy_of("compression_zstd", tmp_path)
     before = lose_index(directory)
     (directory / "shard.00000.mds").write_bytes(b"not looked at")
@@ -166,7 +166,7 @@ def test_a_damaged_shard_is_named_and_nothing_written(
     assert not (tmp_path / "index.json").exists()
 
 
-def test_a_header_that_asks_for_what_nobody_knows_is_named(tmp_path: Path) -> None:
+def test_shard_header_with_unknown_features_is_named(tmp_path: Path) -> None:
     write_numbers(tmp_path, 10)
     lose_index(tmp_path)
     (file,) = tmp_path.glob("*.mds")
@@ -201,7 +201,7 @@ def test_a_directory_without_shards_is_an_error(tmp_path: Path) -> None:
             reindex(str(directory))
 
 
-def test_what_is_left_of_a_killed_writer_is_told(tmp_path: Path) -> None:
+def test_reindex_reports_files_of_a_killed_writer(tmp_path: Path) -> None:
     writer = MDSWriter(out=tmp_path, columns={"n": "int"}, size_limit=1000)
     for number in range(500):
         writer.write({"n": number})

@@ -40,7 +40,9 @@ def shard_files(directory: Path) -> list[Path]:
 
 @pytest.mark.parametrize("quick", [True, False])
 @pytest.mark.parametrize("compression", [None, "zstd", "gz", "bz2", "br", "snappy"])
-def test_what_was_written_is_good(compression: str | None, quick: bool, tmp_path: Path) -> None:
+def test_verify_finds_no_problem_in_written_datasets(
+    compression: str | None, quick: bool, tmp_path: Path
+) -> None:
     dataset = write_dataset(tmp_path, damage.ROWS, damage.FIELDS, tasks=2, compression=compression)
     steps: list[tuple[int, int]] = []
     report = verify(
@@ -54,7 +56,7 @@ def test_what_was_written_is_good(compression: str | None, quick: bool, tmp_path
 
 
 @pytest.mark.parametrize("directory", damage.GOLDEN_NAMES)
-def test_every_dataset_of_the_formats_own_library_is_described_and_good(directory: str) -> None:
+def test_datasets_of_mosaicml_are_verified_and_described(directory: str) -> None:
     found = inspect(str(damage.GOLDEN / directory))
     check_json(found)
     assert not found.logical_schema
@@ -77,7 +79,7 @@ def test_missing_and_cut_files_are_all_named(quick: bool, tmp_path: Path) -> Non
     ]
 
 
-def test_a_file_that_is_not_in_the_index_is_noted(tmp_path: Path) -> None:
+def test_verify_lists_files_outside_the_index(tmp_path: Path) -> None:
     write_numbers(tmp_path, 10)
     (tmp_path / "part-00001-7.00000.mds").write_bytes(b"left behind")
     (tmp_path / "notes.txt").write_bytes(b"of no concern")
@@ -119,14 +121,14 @@ def test_hashes_of_both_forms_are_checked_and_may_be_in_upper_case(tmp_path: Pat
     ]
 
 
-def test_a_hash_that_the_index_promises_and_does_not_hold_is_a_problem(tmp_path: Path) -> None:
+def test_hash_listed_without_a_value_is_a_problem(tmp_path: Path) -> None:
     write_numbers(tmp_path, 1)
     damage.change_index(tmp_path, lambda index: index["shards"][0].update(hashes=["sha1"]))
     ((_, problem),) = problems(verify(str(tmp_path)))
     assert problem == "has no sha1 in the index, which promises it"
 
 
-def test_a_hash_that_nobody_knows_is_noted_once_for_all_shards(tmp_path: Path) -> None:
+def test_unknown_hash_is_reported_once_for_all_shards(tmp_path: Path) -> None:
     write_numbers(tmp_path, 500, compression="zstd")
 
     def change(index: Any) -> None:
@@ -236,7 +238,7 @@ def test_an_index_that_lost_the_schema_is_good_unless_it_hides_nulls(tmp_path: P
     assert verify(str(tmp_path / "nulls")).is_good
 
 
-def test_a_null_in_the_place_of_an_image_is_no_problem(tmp_path: Path) -> None:
+def test_null_image_is_no_problem(tmp_path: Path) -> None:
     with MDSWriter(out=tmp_path, columns={"image": "png", "number": "int16"}) as writer:
         writer.write_batch(pa.table({"image": [ONE_PIXEL, None], "number": [None, 1]}))
     assert verify(str(tmp_path)) == VerifyReport(f"file://{tmp_path}", False, 1, 2, ANY)
@@ -253,7 +255,9 @@ def test_a_damaged_index_is_a_problem_and_no_index_an_error(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("compression", [None, "zstd:1"])
-def test_the_index_is_described(compression: str | None, tmp_path: Path) -> None:
+def test_description_lists_the_contents_of_the_index(
+    compression: str | None, tmp_path: Path
+) -> None:
     dataset = write_numbers(tmp_path, 500, compression=compression)
     found = inspect(str(tmp_path))
     shards = dataset.index.shards
@@ -272,7 +276,7 @@ def test_the_index_is_described(compression: str | None, tmp_path: Path) -> None
     check_json(found)
 
 
-def test_nulls_are_counted_types_named_and_forms_of_arrays_told_apart(tmp_path: Path) -> None:
+def test_description_lists_nulls_types_and_array_shapes(tmp_path: Path) -> None:
     write_dataset(tmp_path, damage.ROWS, damage.FIELDS, tasks=2)
     columns = {column.name: column for column in inspect(str(tmp_path)).columns}
     assert list(columns) == list(damage.FIELDS)

@@ -152,7 +152,7 @@ def test_no_job_starts_for_a_refused_column(classic_spark: Any, target: Path) ->
     ],
     ids=["no column", "repeated", "dtype", "negative", "text", "codec", "level", "secret"],
 )
-def test_wrong_arguments_are_refused_and_nothing_is_written(
+def test_wrong_arguments_are_refused_before_anything_is_written(
     spark: Any, target: Path, expressions: list[str], options: dict[str, Any], message: str
 ) -> None:
     df = spark.range(3).selectExpr(*expressions)

@@ -153,7 +153,7 @@ ARRAYS = [
 
 
 @pytest.mark.parametrize(("literals", "element", "expected"), ARRAYS)
-def test_arrays(
+def test_arrays_of_spark_read_back(
     frame: MakeFrame, target: Path, literals: list[str], element: pa.DataType, expected: list[Any]
 ) -> None:
     dataset = materialize(frame(*literals), str(target))

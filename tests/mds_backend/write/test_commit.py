@@ -67,7 +67,7 @@ def write_attempt(directory: Path, numbers: range, prefix: str) -> list:
 
 
 @pytest.mark.parametrize("is_listed", [True, False])
-def test_rows_come_in_the_order_of_the_reports_whatever_a_mount_lists(
+def test_committed_rows_are_in_order_of_the_shard_reports(
     is_listed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The listing of a mount of remote storage may be from before the job."""
@@ -79,7 +79,7 @@ def test_rows_come_in_the_order_of_the_reports_whatever_a_mount_lists(
     assert numbers_of(tmp_path) == [3, 4, 0, 1, 2]
 
 
-def test_shards_of_attempts_that_lost_are_removed_and_other_files_stay(tmp_path: Path) -> None:
+def test_commit_removes_only_shards_of_lost_attempts(tmp_path: Path) -> None:
     write_attempt(tmp_path, range(3), "part-00000-0")
     winner = write_attempt(tmp_path, range(3), "part-00000-7")
     half = "part-00000-3.00000.mds.0123456789abcdef0123456789abcdef.tmp"
@@ -122,7 +122,7 @@ def test_nulls_are_counted_over_all_shards(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("second", "length"), [([3, 4], 2), ([3, 4, 5], None), ([], None), (None, 2)]
 )
-def test_the_form_of_arrays_is_known_if_all_shards_agree(
+def test_array_shape_is_in_the_schema_if_all_shards_agree(
     second: list[int] | None, length: int | None, tmp_path: Path
 ) -> None:
     rows = {"a": [[1, 2], second], "b": [[[1, 2]], [second] if second else second]}
@@ -208,7 +208,7 @@ def test_an_index_that_reads_back_as_something_else_is_an_error(
         write_index(Location.of(str(tmp_path)), Index((), {}))
 
 
-def test_refused_credentials_stay_what_they_are(failures: list[Exception]) -> None:
+def test_refused_credentials_during_commit_are_raised_unchanged(failures: list[Exception]) -> None:
     failures.append(CredentialsError("who are you?"))
     with pytest.raises(CredentialsError, match="who are you"):
         write_index(Location.of("memory://index/refused"), Index((), {}), retry=0)
@@ -237,9 +237,7 @@ def test_the_second_job_to_commit_is_refused_and_the_first_dataset_stays(tmp_pat
 
 
 @pytest.mark.parametrize("others", [[], [SECOND]])
-def test_a_job_that_is_abandoned_leaves_what_another_needs(
-    tmp_path: Path, others: list[str]
-) -> None:
+def test_abandoned_job_keeps_the_shards_of_another(tmp_path: Path, others: list[str]) -> None:
     directory = tmp_path / "target"
     for job in (FIRST, *others):
         shards_of(job, directory, range(3))
@@ -264,7 +262,7 @@ def failed(store: ShardStore, count: int = 1) -> WriteError:
     return caught.value
 
 
-def test_no_more_shards_are_under_way_than_there_are_threads(
+def test_uploads_in_flight_are_limited_to_the_threads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     under_way: list[int] = []
@@ -286,7 +284,7 @@ def test_no_more_shards_are_under_way_than_there_are_threads(
     assert max(under_way) <= 2
 
 
-def test_a_failure_says_where_and_why(tmp_path: Path, failures: list[Exception]) -> None:
+def test_failed_upload_names_file_and_cause(tmp_path: Path, failures: list[Exception]) -> None:
     full = OSError(errno.ENOSPC, "No space left on device")
     failures.append(full)
     error = failed(store_at(tmp_path))
@@ -301,7 +299,7 @@ def test_a_failure_says_where_and_why(tmp_path: Path, failures: list[Exception])
     [store_shards, lambda store: write_index(store.locations[0], Index((), {}))],
     ids=["shard", "index"],
 )
-def test_failed_write_beside_dataset_names_it_as_kept(
+def test_failed_overwrite_states_that_the_old_dataset_is_kept(
     write: Any, tmp_path: Path, failures: list[Exception]
 ) -> None:
     dataset = write_numbers(tmp_path, 10)
@@ -313,7 +311,7 @@ def test_failed_write_beside_dataset_names_it_as_kept(
     assert len(open_dataset(dataset.url).to_table()) == 10
 
 
-def test_failed_look_after_failed_write_keeps_its_cause(
+def test_failed_listing_after_failed_write_keeps_the_cause(
     failures: list[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(self: Location, name: str) -> bool:
@@ -326,7 +324,7 @@ def test_failed_look_after_failed_write_keeps_its_cause(
     assert "nothing there counts as a dataset unless one was there before" in str(error)
 
 
-def test_a_failure_is_raised_by_the_next_file_as_well(
+def test_failed_upload_is_raised_again_by_the_next_file(
     tmp_path: Path, failures: list[Exception]
 ) -> None:
     failures.append(OSError("down"))
@@ -335,7 +333,7 @@ def test_a_failure_is_raised_by_the_next_file_as_well(
     assert len(list(tmp_path.iterdir())) < 99
 
 
-def test_writing_elsewhere_is_tried_again(failures: list[Exception], pauses: list[float]) -> None:
+def test_failed_remote_write_is_retried(failures: list[Exception], pauses: list[float]) -> None:
     failures += [OSError("one"), StorageError("two")]
     store_shards(store_at("memory://again", retry=2))
     failures += [OSError("one"), StorageError("two")]
@@ -350,7 +348,7 @@ def test_writing_elsewhere_is_tried_again(failures: list[Exception], pauses: lis
     [("memory://never", 0, OSError("down")), ("file:///tmp", 2, OSError("down")),
      ("memory://denied", 2, PermissionError("denied")), ("memory://down", 0, StorageError("down"))],
 )  # fmt: skip
-def test_what_will_not_get_better_is_not_tried_again(
+def test_permanent_write_error_is_not_retried(
     url: str, retry: int, error: Exception, failures: list[Exception], pauses: list[float]
 ) -> None:
     failures.append(error)
@@ -358,7 +356,7 @@ def test_what_will_not_get_better_is_not_tried_again(
     assert pauses == []
 
 
-def test_a_file_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+def test_abandoning_a_job_keeps_foreign_files(tmp_path: Path) -> None:
     (tmp_path / "shard.00000.mds").write_bytes(b"somebody's")
     store = store_at(tmp_path)
     assert isinstance(failed(store, 2), DatasetExistsError)
@@ -367,7 +365,7 @@ def test_a_file_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "shard.00000.mds").read_bytes() == b"somebody's"
 
 
-def test_what_cannot_be_taken_back_is_logged(
+def test_file_that_cannot_be_removed_after_a_failure_is_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = store_at(tmp_path)

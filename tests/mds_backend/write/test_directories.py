@@ -24,7 +24,7 @@ def clear(directory: str | Path, *, exist_ok: bool = True) -> None:
     clear_target(Location.of(str(directory)), exist_ok=exist_ok, first_shard="shard.00000.mds")
 
 
-def test_a_url_that_is_kept_gets_a_new_local_directory() -> None:
+def test_kept_url_gets_a_new_local_directory() -> None:
     kept = find_targets("memory://c", True, None)
     assert kept.local is not None
     assert os.listdir(kept.local) == []
@@ -32,12 +32,12 @@ def test_a_url_that_is_kept_gets_a_new_local_directory() -> None:
 
 
 @pytest.mark.parametrize("out", ["", (), ("a",), ("a", "b", "c"), None, 5, ("memory://x", "a")])
-def test_anything_else_is_refused(out: Any) -> None:
+def test_other_output_arguments_are_refused(out: Any) -> None:
     with pytest.raises(errors.InvalidArgumentError, match="Invalid `out` argument"):
         find_targets(out, False, None)
 
 
-def test_both_of_a_pair_cannot_be_one(tmp_path: Path) -> None:
+def test_local_and_remote_of_a_pair_must_differ(tmp_path: Path) -> None:
     with pytest.raises(errors.InvalidArgumentError, match="same directory"):
         find_targets((str(tmp_path), tmp_path.as_uri()), True, None)
 
@@ -50,7 +50,7 @@ def test_a_dataset_is_replaced_on_request(tmp_path: Path, options: dict[str, Any
     assert files_in(tmp_path) == []
 
 
-def test_the_parts_of_a_merged_dataset_go_with_it(tmp_path: Path) -> None:
+def test_removing_a_merged_dataset_removes_its_parts(tmp_path: Path) -> None:
     write_ints(tmp_path / "a" / "b")
     index = json.loads((tmp_path / "a/b/index.json").read_text())
     index["shards"][0]["raw_data"]["basename"] = "a/b/shard.00000.mds"
@@ -60,7 +60,7 @@ def test_the_parts_of_a_merged_dataset_go_with_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("foreign", ["notes.txt", "shard.00001.mds", "deep/notes.txt"])
-def test_files_that_no_dataset_owns_are_never_removed(tmp_path: Path, foreign: str) -> None:
+def test_files_outside_the_index_are_never_removed(tmp_path: Path, foreign: str) -> None:
     write_ints(tmp_path)
     (tmp_path / foreign).parent.mkdir(exist_ok=True)
     (tmp_path / foreign).write_text("mine")
@@ -72,7 +72,9 @@ def test_files_that_no_dataset_owns_are_never_removed(tmp_path: Path, foreign: s
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b'{"version": 2, "shards": [{}]}'])
-def test_without_a_readable_index_nothing_is_owned(tmp_path: Path, content: bytes) -> None:
+def test_directory_without_a_readable_index_is_never_emptied(
+    tmp_path: Path, content: bytes
+) -> None:
     (tmp_path / "index.json").write_bytes(content)
     with pytest.raises(errors.DatasetExistsError, match="nothing was removed"):
         clear(tmp_path)
@@ -96,7 +98,7 @@ def run_killed(program: str, out: Path) -> None:
     assert done.returncode == -signal.SIGKILL
 
 
-def test_what_a_killed_writer_left_is_replaced_on_request_but_no_other_file(tmp_path: Path) -> None:
+def test_files_of_a_killed_writer_alone_are_replaced_on_request(tmp_path: Path) -> None:
     run_killed(_KILLED, tmp_path)
     (tmp_path / f"shard.00002.mds.{'0' * 32}.tmp").write_bytes(b"half")
     (tmp_path / "notes.txt").write_text("mine")
@@ -126,7 +128,7 @@ MDSWriter(columns={"n": "int"}, out=sys.argv[1], exist_ok=True)
 """
 
 
-def test_a_writer_that_was_killed_while_it_replaced_a_dataset_can_start_again(
+def test_writer_killed_while_replacing_a_dataset_can_start_again(
     tmp_path: Path,
 ) -> None:
     write_ints(tmp_path, range(50), size_limit=300)
@@ -137,14 +139,14 @@ def test_a_writer_that_was_killed_while_it_replaced_a_dataset_can_start_again(
     assert files_in(tmp_path) == ["index.json", "shard.00000.mds"]
 
 
-def test_a_file_is_no_directory(tmp_path: Path) -> None:
+def test_file_as_output_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     for exist_ok in (True, False):
         with pytest.raises(errors.DatasetExistsError, match=r"notes\.txt is a file: choose a dir"):
             clear(tmp_path / "notes.txt", exist_ok=exist_ok)
 
 
-def test_an_index_cannot_point_to_files_elsewhere(tmp_path: Path) -> None:
+def test_index_with_files_outside_its_directory_is_refused(tmp_path: Path) -> None:
     target, other = tmp_path / "target", tmp_path / "other"
     write_ints(target)
     write_ints(other)
@@ -155,7 +157,7 @@ def test_an_index_cannot_point_to_files_elsewhere(tmp_path: Path) -> None:
     assert files_in(other) == ["index.json", "shard.00000.mds"]
 
 
-def test_elsewhere_other_files_may_lie_beside_a_dataset() -> None:
+def test_remote_directory_with_other_files_accepts_a_dataset() -> None:
     location = Location.of("memory://beside")
     location.write("notes.txt", [b"mine"])
     location.write("val/index.json", [b"{}"])
@@ -166,7 +168,7 @@ def test_elsewhere_other_files_may_lie_beside_a_dataset() -> None:
     assert location.list_names() == ["index.json", "notes.txt", "shard.00000.mds", "val/index.json"]
 
 
-def test_elsewhere_a_shard_without_an_index_is_in_the_way() -> None:
+def test_remote_directory_with_a_shard_without_index_is_refused() -> None:
     location = Location.of("memory://leftover")
     location.write("shard.00000.mds", [b"somebody's"])
     for exist_ok in (True, False):
@@ -182,14 +184,14 @@ def take(directory: Path) -> Claim | None:
         return None
 
 
-def test_of_many_that_come_at_once_one_gets_the_directory(tmp_path: Path) -> None:
+def test_one_of_many_concurrent_writers_claims_the_directory(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         claims = list(pool.map(lambda _: take(tmp_path), range(40)))
     assert sum(one is not None for one in claims) == 1
     assert (tmp_path / CLAIM_NAME).exists()
 
 
-def test_giving_back_leaves_the_claim_of_the_next(tmp_path: Path) -> None:
+def test_release_keeps_the_claim_of_the_next_writer(tmp_path: Path) -> None:
     first = Claim(Location.of(str(tmp_path)))
     (tmp_path / CLAIM_NAME).unlink()
     second = Claim(Location.of(str(tmp_path)))
@@ -216,14 +218,14 @@ if process:
 """
 
 
-def test_a_forked_process_does_not_give_the_directory_back(tmp_path: Path) -> None:
+def test_forked_child_does_not_release_the_directory(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "ignore", "-c", _FORKED, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == repr([CLAIM_NAME])
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_system_without_locks_has_no_claims(
+def test_directories_without_file_locks_are_not_claimed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(path: str) -> None:

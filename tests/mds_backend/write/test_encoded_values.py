@@ -72,14 +72,16 @@ def check_same(encoding: str, values: pa.Array, as_given: list[Any]) -> None:
         lambda name: st.tuples(st.just(name), st.lists(ARROW_NUMBERS[name][1], max_size=4))
     ),
 )
-def test_numbers(encoding: str, given_: tuple[str, list[Any]]) -> None:
+def test_numbers_read_back_from_their_encoded_bytes(
+    encoding: str, given_: tuple[str, list[Any]]
+) -> None:
     name, values = given_
     column = pa.array(values, ARROW_NUMBERS[name][0])
     check_same(encoding, column, column.to_pylist())
 
 
 @pytest.mark.parametrize(("lowest", "highest"), [(-(2**63), 2**63 - 1), (0, 2**64 - 1)])
-def test_integers_at_the_ends_of_their_range(lowest: int, highest: int) -> None:
+def test_smallest_and_largest_integers_read_back(lowest: int, highest: int) -> None:
     encoding = "int64" if lowest else "uint64"
     type_ = pa.int64() if lowest else pa.uint64()
     check_same(encoding, pa.array([lowest, highest], type_), [lowest, highest])
@@ -96,7 +98,9 @@ def test_integers_at_the_ends_of_their_range(lowest: int, highest: int) -> None:
     st.lists(st.lists(st.integers(0, 100), min_size=1, max_size=4), max_size=4),
     st.integers(1, 3),
 )
-def test_arrays(dtype: str, form: str, rows: list[list[int]], length: int) -> None:
+def test_arrays_read_back_from_their_encoded_bytes(
+    dtype: str, form: str, rows: list[list[int]], length: int
+) -> None:
     encoding = form.format(dtype=dtype, length=length)
     arrow = pa.from_numpy_dtype(np.dtype(dtype))
     if dtype == "float16":
@@ -115,19 +119,19 @@ def test_arrays_of_several_dimensions_are_flat_lists_in_arrow(
 
 
 @given(st.lists(st.floats(), max_size=4), st.lists(st.integers(-(2**63), 2**63 - 1), max_size=4))
-def test_numbers_as_text(floats: list[float], integers: list[int]) -> None:
+def test_numbers_as_text_read_back(floats: list[float], integers: list[int]) -> None:
     check_same("str_float", pa.array(floats, pa.float64()), floats)
     check_same("str_int", pa.array(integers, pa.int64()), integers)
 
 
 @given(st.lists(st.integers(-(10**10), 10**10).map(lambda n: Decimal(n) / 100), max_size=4))
-def test_decimals_as_text_stand_for_the_same_number(values: list[Decimal]) -> None:
+def test_decimals_as_text_read_back_as_the_same_number(values: list[Decimal]) -> None:
     texts = stored(encode("str_decimal", pa.array(values, pa.decimal128(20, 2))), len(values))
     assert [Decimal(text.decode()) for text in texts] == values
 
 
 @given(st.lists(st.lists(st.integers() | st.none(), max_size=3), max_size=3), st.text(max_size=5))
-def test_json_stands_for_the_same_value(rows: list[Any], text: str) -> None:
+def test_json_reads_back_as_the_same_value(rows: list[Any], text: str) -> None:
     rows = [[None if n is None else n % 1000 for n in row] for row in rows]
     found = stored(encode("json", pa.array(rows, pa.list_(pa.int32()))), len(rows))
     assert list(map(json.loads, found)) == rows
@@ -148,7 +152,7 @@ def test_json_stands_for_the_same_value(rows: list[Any], text: str) -> None:
     ],
     ids=str,
 )
-def test_other_values(encoding: str, values: list[Any], type_: pa.DataType) -> None:
+def test_other_values_read_back(encoding: str, values: list[Any], type_: pa.DataType) -> None:
     check_same(encoding, pa.array(values, type_), values)
 
 
@@ -172,7 +176,7 @@ def test_other_values(encoding: str, values: list[Any], type_: pa.DataType) -> N
     ],
     ids=str,
 )  # fmt: skip
-def test_a_null_has_a_placeholder_and_is_marked(
+def test_null_is_stored_as_placeholder_and_marked_in_the_bitmap(
     encoding: str, values: pa.Array, placeholder: bytes
 ) -> None:
     column = encode(encoding, values)
@@ -191,9 +195,7 @@ def test_an_error_names_the_column_and_its_encoding() -> None:
 @pytest.mark.parametrize(
     ("encoding", "empty"), [("ndarray", b"\x08\4\0"), ("ndarray:int16", b"\4\0")]
 )
-def test_a_null_among_encoded_arrays_has_an_empty_one_in_its_place(
-    encoding: str, empty: bytes
-) -> None:
+def test_null_among_encoded_arrays_is_stored_as_an_empty_array(encoding: str, empty: bytes) -> None:
     array = parse_encoding(encoding).encoder()(np.ones((2, 1), np.int16))
     column = encode(encoding, pa.array([array, None], pa.binary()))
     assert stored(column, 2) == [array, empty]
@@ -208,7 +210,7 @@ def encode_one(columns: dict[str, str], **sample: Any) -> bytes:
     return SampleEncoder(columns).encode(sample)
 
 
-def test_a_sample_is_sizes_and_then_values_in_the_order_of_the_names() -> None:
+def test_encoded_sample_has_sizes_then_values_in_order_of_names() -> None:
     columns = {"b": "str", "a": "int16", "B": "bytes", "é": "ndarray:uint8:2", "c": "ndarray:int8"}
     found = encode_one(columns, a=-2, b="xyz", B=b"1", c=np.int8([7]), é=np.uint8([8, 9]))
     assert found == struct.pack("<III", 1, 3, 3) + b"1\xfe\xffxyz\4\1\7\x08\x09"
@@ -217,7 +219,7 @@ def test_a_sample_is_sizes_and_then_values_in_the_order_of_the_names() -> None:
 
 
 @given(st.sampled_from(["int", *DTYPES]), st.integers() | st.floats(width=16))
-def test_the_fast_way_and_the_careful_way_agree(name: str, value: Any) -> None:
+def test_vectorised_and_single_value_encoding_are_equal(name: str, value: Any) -> None:
     alone = SampleEncoder({"v": name})
     beside_a_text = SampleEncoder({"v": name, "w": "str"})
     try:
@@ -265,7 +267,7 @@ def test_a_float_is_rounded_to_the_nearest_or_refused(name: str, value: float) -
      np.array([7]), np.array(7.0), [7], np.datetime64(7, "D"), b"\7\0\0\0"],
     ids=value_id,
 )  # fmt: skip
-def test_everything_that_stands_for_one_number_is_taken(value: Any) -> None:
+def test_values_of_any_type_that_equal_an_integer_are_stored(value: Any) -> None:
     assert stored_number("int32", value) == 7
     assert len(encode_one({"a": "int32", "b": "str"}, a=value, b="")) == 8
 
@@ -276,7 +278,7 @@ def test_everything_that_stands_for_one_number_is_taken(value: Any) -> None:
      np.datetime64("NaT"), None, [1, 2], [], {}, object(), 1j, np.array([1, 2])],
     ids=value_id,
 )  # fmt: skip
-def test_what_is_no_integer_is_refused_not_truncated(value: Any) -> None:
+def test_non_integers_in_integer_columns_are_refused(value: Any) -> None:
     message = r"not an integer|invalid literal|not a time|must be"
     with pytest.raises(errors.EncodingError, match=message):
         encode_one({"v": "int32"}, v=value)
@@ -315,7 +317,7 @@ def test_what_is_no_integer_is_refused_not_truncated(value: Any) -> None:
     ids=value_id,
 )
 @pytest.mark.parametrize("others", [{}, {"z": "str"}], ids=["alone", "beside others"])
-def test_what_does_not_fit_is_an_error_that_names_column_encoding_and_value(
+def test_value_out_of_range_raises_error_with_column_and_value(
     encoding: str,
     value: Any,
     kind: type[errors.EncodingError],
@@ -332,7 +334,7 @@ def test_what_does_not_fit_is_an_error_that_names_column_encoding_and_value(
 
 
 @pytest.mark.parametrize("encoding", ["ndarray", "json"])
-def test_a_masked_array_without_masked_elements_is_an_array(encoding: str) -> None:
+def test_masked_array_without_masked_elements_is_stored(encoding: str) -> None:
     values = np.arange(3)
     assert encode_one({"a": encoding}, a=np.ma.array(values)) == encode_one(
         {"a": encoding}, a=values
@@ -341,7 +343,7 @@ def test_a_masked_array_without_masked_elements_is_an_array(encoding: str) -> No
 
 @pytest.mark.parametrize("sample", [None, [1], "abc", 5, {1}])
 @pytest.mark.parametrize("columns", [{"a": "int8"}, {"a": "int8", "b": "str"}])
-def test_what_is_no_sample_is_refused(sample: Any, columns: dict[str, str]) -> None:
+def test_samples_that_are_no_mappings_are_refused(sample: Any, columns: dict[str, str]) -> None:
     with pytest.raises(errors.ArgumentTypeError, match=r"a sample must be a dict .* found "):
         SampleEncoder(columns).encode(sample)
 
@@ -355,7 +357,9 @@ def test_a_missing_column_is_named(columns: dict[str, str]) -> None:
     assert isinstance(caught.value, KeyError)
 
 
-def test_a_missing_library_is_not_the_fault_of_the_value(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_library_while_encoding_raises_dependency_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(__import__("sys").modules, "PIL", None)
     with pytest.raises(errors.MissingDependencyError):
         encode_one({"a": "png"}, a=object())

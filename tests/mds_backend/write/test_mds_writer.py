@@ -78,7 +78,7 @@ def test_an_exception_in_the_block_publishes_nothing(out: Path, existed: bool) -
         writer.write({"n": 1})
 
 
-def test_a_refused_sample_can_be_left_out(out: Path) -> None:
+def test_writing_continues_after_a_refused_sample(out: Path) -> None:
     with MDSWriter(columns={"n": "uint8"}, out=out) as writer:
         for number in (1, 300, None, 2):
             try:
@@ -105,7 +105,7 @@ def test_a_directory_has_one_writer_at_a_time(out: Path, exist_ok: bool) -> None
     assert "_mdstorm_writing" not in {path.name for path in out.iterdir()}
 
 
-def test_a_writer_that_is_dropped_gives_the_directory_back(out: Path) -> None:
+def test_garbage_collected_writer_releases_the_directory(out: Path) -> None:
     start(out)
     gc.collect()
     assert list(out.iterdir()) == []
@@ -118,7 +118,7 @@ def test_a_writer_cannot_be_copied(out: Path, duplicate: Callable[[object], obje
         duplicate(writer)
 
 
-def test_of_two_writers_with_one_url_the_second_fails_and_the_first_is_unharmed() -> None:
+def test_second_writer_to_one_url_fails_and_the_first_completes() -> None:
     url = "memory://two/writers"
     first, second = start(url), start(url)
     write_all(first, 100)
@@ -161,7 +161,7 @@ def test_a_file_that_cannot_be_stored_is_an_error_and_leaves_nothing(
     assert Location.of(url).list_names() == []
 
 
-def test_the_index_comes_last(monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
+def test_index_is_uploaded_after_all_shards(monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
     written: list[str] = []
     write = Location.write
 
@@ -189,7 +189,7 @@ def test_the_index_comes_last(monkeypatch: pytest.MonkeyPatch, out: Path) -> Non
     ],
     ids=value_id,
 )  # fmt: skip
-def test_wrong_arguments_are_refused_and_nothing_is_written(
+def test_wrong_arguments_are_refused_before_anything_is_written(
     out: Path, options: dict[str, Any], message: str
 ) -> None:
     of_types = options.get("columns") is not None
@@ -226,7 +226,7 @@ def test_batches_are_cut_into_shards(out: Path) -> None:
     assert numbers_in(out) == list(range(3000))
 
 
-def test_a_writer_has_samples_or_batches_and_goes_on_with_the_same(out: Path) -> None:
+def test_mixing_samples_and_batches_in_one_writer_is_refused(out: Path) -> None:
     table = pa.table({"n": [1, 2]})
     with MDSWriter(columns={"n": "int64"}, out=out / "samples") as writer:
         with pytest.raises(errors.EncodingError):
@@ -262,7 +262,7 @@ def test_columns_that_contradict_the_data_are_refused(
     assert not out.exists()
 
 
-def test_columns_that_are_missing_or_there_twice_are_refused(out: Path) -> None:
+def test_missing_and_duplicate_columns_are_refused(out: Path) -> None:
     twice = pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["n", "n"])
     for columns in (None, {"n": "int"}):
         writer = MDSWriter(columns=columns, out=out)
@@ -273,7 +273,7 @@ def test_columns_that_are_missing_or_there_twice_are_refused(out: Path) -> None:
         writer.write_batch(pa.table({"n": [1]}))
 
 
-def test_all_batches_have_the_same_types(out: Path) -> None:
+def test_batch_with_other_types_than_the_first_is_refused(out: Path) -> None:
     with MDSWriter(out=out) as writer:
         writer.write_batch(pa.table({"a": [1], "b": ["x"]}))
         with pytest.raises(errors.InvalidArgumentError, match=r"'a' has type double .* int64 in"):
@@ -284,7 +284,7 @@ def test_all_batches_have_the_same_types(out: Path) -> None:
     assert open_dataset(str(out)).to_table()["a"].to_pylist() == [1, 2]
 
 
-def test_a_batch_that_is_refused_before_any_of_it_was_written_leaves_no_trace(out: Path) -> None:
+def test_batch_refused_before_writing_adds_no_rows(out: Path) -> None:
     with MDSWriter(columns={"n": "uint8"}, out=out) as writer:
         writer.write_batch(pa.table({"n": [1]}))
         with pytest.raises(errors.EncodingError):
@@ -309,7 +309,7 @@ def without_nulls(values: list[int | None]) -> pa.Table:
     return pa.table({"n": values}, pa.schema([pa.field("n", pa.int64(), nullable=False)]))
 
 
-def test_nulls_in_a_column_that_the_first_batch_says_has_none_are_refused(out: Path) -> None:
+def test_nulls_in_a_non_nullable_column_are_refused(out: Path) -> None:
     with MDSWriter(out=out) as writer:
         with pytest.raises(errors.InvalidArgumentError, match="make the field nullable"):
             writer.write_batch(without_nulls([1, None]))
@@ -338,7 +338,7 @@ def test_a_batch_that_is_refused_in_the_middle_ends_the_writing(out: Path) -> No
     assert not out.exists()
 
 
-def test_an_empty_batch_adds_nothing_but_its_types(out: Path) -> None:
+def test_empty_first_batch_sets_the_types(out: Path) -> None:
     with MDSWriter(out=out) as writer:
         writer.write_batch(pa.table({"day": pa.array([], pa.date32())}))
     dataset = open_dataset(str(out))
@@ -354,7 +354,7 @@ class Named(MDSWriter):
                 setattr(self, name, name)
 
 
-def test_names_of_a_subclass_are_its_own(out: Path) -> None:
+def test_attributes_of_a_subclass_do_not_collide(out: Path) -> None:
     with Named(columns={"n": "int"}, out=str(out), size_limit=200) as writer:
         assert writer.store == "store"  # type: ignore[attr-defined]
         write_some(writer, 50)

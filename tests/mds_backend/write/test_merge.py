@@ -34,7 +34,7 @@ def tree(directory: Path) -> set[str]:
     return {str(path.relative_to(directory)) for path in directory.rglob("*")}
 
 
-def test_a_root_takes_every_dataset_below_in_the_order_of_their_paths(tmp_path: Path) -> None:
+def test_merge_of_a_root_joins_all_datasets_in_order_of_paths(tmp_path: Path) -> None:
     for name in ("2", "10", "1", "a-b", "a"):
         write(tmp_path / name, int(name) if name.isdigit() else ord(name[-1]))
     merge_index(str(tmp_path))
@@ -42,13 +42,13 @@ def test_a_root_takes_every_dataset_below_in_the_order_of_their_paths(tmp_path: 
     assert numbers_in(tmp_path) == [1, 10, 2, ord("b"), ord("a")]
 
 
-def test_a_list_is_taken_in_its_order_and_each_part_once(tmp_path: Path) -> None:
+def test_merge_of_a_list_keeps_its_order_without_duplicates(tmp_path: Path) -> None:
     parts = [write(tmp_path / name, number) for number, name in enumerate("cab")]
     merge_index([*parts, parts[0]], str(tmp_path))
     assert numbers_in(tmp_path) == [0, 1, 2]
 
 
-def test_merging_the_children_first_does_not_count_twice(tmp_path: Path) -> None:
+def test_merge_after_merging_children_counts_each_shard_once(tmp_path: Path) -> None:
     for number, name in enumerate(("a/p0", "a/p1", "b/p0", "b/p1")):
         write(tmp_path / name, number)
     # In an order of its own, which the whole then has as well.
@@ -61,7 +61,7 @@ def test_merging_the_children_first_does_not_count_twice(tmp_path: Path) -> None
     assert numbers_in(tmp_path / "a") == [1, 0]
 
 
-def test_nothing_but_the_index_is_written_and_the_parts_stay(tmp_path: Path) -> None:
+def test_merge_writes_only_the_index(tmp_path: Path) -> None:
     write(tmp_path / "a", 1, 2)
     (tmp_path / "a" / "expected.json").write_text("{}")
     (tmp_path / "notes.json").write_text("[]")
@@ -74,7 +74,7 @@ def test_nothing_but_the_index_is_written_and_the_parts_stay(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", ["a#b", "a?b", "a b", "a%20b", "ü", "index.json.d"])
-def test_directories_of_any_name(tmp_path: Path, name: str) -> None:
+def test_merge_accepts_directories_of_any_name(tmp_path: Path, name: str) -> None:
     part = write(tmp_path / name, 1, 2)
     merge_index(str(tmp_path))
     assert numbers_in(tmp_path) == [1, 2]
@@ -82,7 +82,7 @@ def test_directories_of_any_name(tmp_path: Path, name: str) -> None:
     assert names_in(tmp_path) == [f"{name}/shard.00000.mds"]
 
 
-def test_elsewhere_and_with_keywords() -> None:
+def test_merge_works_on_remote_urls_and_with_keywords() -> None:
     for name in ("b", "a"):
         write(f"memory://merge/{name}", ord(name))
     merge_index(out="memory://merge")
@@ -94,7 +94,9 @@ def test_elsewhere_and_with_keywords() -> None:
 
 @pytest.mark.parametrize("keep_local", [True, False])
 @pytest.mark.parametrize("form", ["root", "list"])
-def test_pairs(tmp_path: Path, keep_local: bool, form: str) -> None:
+def test_merge_accepts_pairs_of_local_and_remote(
+    tmp_path: Path, keep_local: bool, form: str
+) -> None:
     remote = f"memory://pairs/{keep_local}/{form}"
     local = tmp_path / "local"
     parts = []
@@ -124,7 +126,7 @@ def test_types_and_null_counts_are_kept_where_the_parts_agree(tmp_path: Path) ->
     assert dataset.index.extra["num_rows"] == 5
 
 
-def test_counts_that_cannot_be_divided_are_not_made_up(tmp_path: Path) -> None:
+def test_merge_omits_null_counts_that_are_unknown_per_part(tmp_path: Path) -> None:
     with MDSWriter(out=tmp_path / "a" / "p0", size_limit=1) as writer:
         writer.write_batch(pa.table({"day": pa.array([None, date(2024, 1, 1)], pa.date32())}))
     merge_index(tmp_path / "a")
@@ -152,7 +154,7 @@ def test_types_that_differ_are_left_out_with_a_warning(tmp_path: Path, other: st
     assert "mdstorm" not in json.loads((tmp_path / "index.json").read_text())
 
 
-def test_a_dataset_in_the_root_is_not_lost(tmp_path: Path) -> None:
+def test_merge_keeps_a_dataset_in_the_root(tmp_path: Path) -> None:
     write(tmp_path / "val", 1)
     write(tmp_path / "train", 2)
     for file in (tmp_path / "train").iterdir():
@@ -165,7 +167,7 @@ def test_a_dataset_in_the_root_is_not_lost(tmp_path: Path) -> None:
     assert numbers_in(tmp_path) == [1]
 
 
-def test_two_stories_about_one_shard_are_refused(tmp_path: Path) -> None:
+def test_merge_of_contradicting_entries_for_one_shard_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "a/p", 1)
     merge_index(tmp_path / "a")
     shutil.rmtree(tmp_path / "a/p")
@@ -175,7 +177,7 @@ def test_two_stories_about_one_shard_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "index.json").exists()
 
 
-def test_an_empty_list_is_a_warning_and_leaves_everything_as_it_is(tmp_path: Path) -> None:
+def test_merge_of_an_empty_list_warns_and_writes_nothing(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match=r"list of index\.json files is empty"):
         merge_index([], tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -55,7 +55,7 @@ FORMS: dict[str, tuple[list[Any], list[str], Any, bool, int]] = {
 
 
 @pytest.mark.parametrize(("rows", "forms", "shape", "uneven", "nulls"), FORMS.values(), ids=FORMS)
-def test_shards_hold_nested_arrays_in_the_plainest_form(
+def test_nested_arrays_get_the_simplest_encoding_that_fits(
     tmp_path: Path, rows: list[Any], forms: list[str], shape: Any, uneven: bool, nulls: int
 ) -> None:
     dataset = write_dataset(tmp_path, {"v": rows}, {"v": LONGS})
@@ -83,7 +83,7 @@ def test_shards_hold_nested_arrays_in_the_plainest_form(
         ([[[1], []]], ALIKE, ["json"]),
     ],
 )
-def test_a_shard_begins_where_the_form_changes_and_json_stays(
+def test_change_of_array_shape_begins_a_shard_and_json_stays(
     tmp_path: Path, first: list[Any], second: list[Any], forms: list[str]
 ) -> None:
     rows = [row for _ in range(3) for row in [*first, *first, *second, *second]]
@@ -146,7 +146,7 @@ SPARK_NAMES = {"uint8": "boolean", "int16": "short", "float32": "float", "float6
 @pytest.mark.parametrize(
     "sizes", [[(1, 2), (0, 0)], [(2, 255), (1, 256)], [(1, 1, 3), (1, 1, 66_000)]], ids=str
 )
-def test_a_column_is_stored_byte_by_byte_like_single_arrays(
+def test_arrays_of_a_column_and_single_arrays_have_equal_bytes(
     dtype: str, sizes: list[tuple[int, ...]]
 ) -> None:
     arrays = [np.arange(np.prod(size)).astype(dtype).reshape(size) for size in sizes]
@@ -185,7 +185,7 @@ def write_as(tmp_path: Path, encoding: str, rows: list[Any]) -> Any:
     return open_dataset(str(tmp_path / "x"))
 
 
-def test_a_given_encoding_is_the_one_that_is_written(tmp_path: Path) -> None:
+def test_nested_arrays_are_written_in_the_given_encoding(tmp_path: Path) -> None:
     rows = [*ALIKE, None, [[None], None]]  # which earlier versions stored as JSON
     dataset = write_as(tmp_path, "json", rows)
     assert (encodings(dataset), stored(dataset).encoding) == (["json"], "json")
@@ -208,7 +208,7 @@ def test_a_given_encoding_is_the_one_that_is_written(tmp_path: Path) -> None:
         ("ndarray", [[[1, None]]], EncodingError, "nested lists has null elements"),
     ],
 )
-def test_rows_that_have_no_form_in_a_given_encoding_are_refused(
+def test_rows_that_a_given_encoding_cannot_hold_are_refused(
     tmp_path: Path, encoding: str, rows: list[Any], kind: type[Exception], message: str
 ) -> None:
     with pytest.raises(kind, match=message):
@@ -226,7 +226,9 @@ def test_nested_lists_of_unsigned_numbers_that_are_no_arrays_are_refused(
 
 
 @pytest.mark.parametrize("type_", [pa.uint16(), pa.float16()], ids=str)
-def test_numbers_that_spark_has_not_are_arrays_too(tmp_path: Path, type_: pa.DataType) -> None:
+def test_nested_lists_of_numbers_unknown_to_spark_are_arrays(
+    tmp_path: Path, type_: pa.DataType
+) -> None:
     lists = lists_of_array(np.array(ALIKE, type_.to_pandas_dtype()))
     with MDSWriter(out=str(tmp_path / "x")) as writer:
         writer.write_batch(pa.table({"v": lists}))

@@ -29,7 +29,7 @@ PLAIN_TYPES = st.sampled_from(
 
 @moderate
 @given(data(PLAIN_TYPES, min_rows=1), st.integers(900, 4000), st.integers(1, 31), st.booleans())
-def test_shards_are_what_the_format_says_and_within_their_size(
+def test_shards_follow_the_format_and_the_size_limit(
     given_: Data, shard_size: int, batch_rows: int, nullable: bool
 ) -> None:
     with TemporaryDirectory() as directory:
@@ -68,7 +68,7 @@ def check_report(report: ShardReport, shard: DecodedShard, size: int) -> None:
     "name", ["a", "é" * 60, '"\\\n' * 20, "名前" * 30], ids=["short", "accents", "escapes", "wide"]
 )
 @pytest.mark.parametrize("nullable", [True, False])
-def test_shards_with_nulls_keep_their_size_whatever_the_names(
+def test_shards_with_nulls_stay_within_the_size_limit(
     name: str, nullable: bool, tmp_path: Path
 ) -> None:
     names = [name + suffix for suffix in "xyz"]
@@ -99,7 +99,7 @@ def test_nulls_count_towards_the_size_from_the_start_of_a_shard(
     assert max(report.info.raw_data.bytes for report in reports) <= shard_size
 
 
-def test_a_sample_that_is_too_large_has_a_shard_of_its_own(tmp_path: Path) -> None:
+def test_sample_larger_than_the_limit_gets_its_own_shard(tmp_path: Path) -> None:
     words = ["a", "b", "c" * 5000, "d", "e" * 5000, "f" * 5000]
     reports = write_shards(tmp_path, {"word": words}, {"word": "string"}, shard_size=2000)
     assert [report.info.samples for report in reports] == [2, 1, 1, 1, 1]
@@ -126,7 +126,7 @@ def test_columns_of_a_batch_may_come_in_any_order(tmp_path: Path) -> None:
     assert shard.rows == [{"a": "x", "b": 1}] * 2
 
 
-def test_reports_survive_the_way_through_json(tmp_path: Path) -> None:
+def test_shard_reports_round_trip_through_json(tmp_path: Path) -> None:
     columns: dict[str, Any] = {"a": [1, None], "b": [[1, None], [2]], "c": [Decimal("1.00"), None]}
     fields = {"a": "long", "b": array_of("long"), "c": "decimal(3,2)"}
     for report in write_shards(tmp_path, columns, fields, compression="gz"):
@@ -155,7 +155,7 @@ def test_a_write_that_fails_leaves_no_part_of_a_shard(tmp_path: Path) -> None:
     assert [row["a"] for shard in decode_files(tmp_path) for row in shard.rows] == [0, 1]
 
 
-def test_the_header_is_that_of_the_format() -> None:
+def test_shard_header_has_the_documented_fields() -> None:
     format_ = ShardFormat(None, "zstd:1", ("md5",))
     header = format_.header(("a", "é"), ("int8", "str"), None)
     assert header == (
@@ -166,7 +166,7 @@ def test_the_header_is_that_of_the_format() -> None:
     assert json.loads(format_.header((), (), {"x": 1}))["mdstorm"] == {"x": 1}
 
 
-def test_a_shard_of_4_gib_is_refused_not_wrapped() -> None:
+def test_shard_of_4_gib_is_refused() -> None:
     with pytest.raises(WriteError, match=r"x\.mds would take 4294967296 bytes.* a size limit"):
         FullShard((), (), 1, [Huge()]).pack("x.mds", ShardFormat(None))
 
@@ -210,7 +210,7 @@ def test_shards_end_where_the_next_sample_would_not_fit(
         assert limit is None or len(shard) <= limit or count == 1
 
 
-def test_without_a_limit_a_shard_keeps_to_the_format(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shard_without_a_size_limit_stays_below_4_gib(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shard_info, "MAX_SHARD_BYTES", 1000)
     shards = cut([bytes(300)] * 5, None)
     assert [len(DecodedShard(shard).rows) for shard in shards] == [2, 2, 1]

@@ -93,7 +93,7 @@ def test_files_beyond_two_gigabytes_take_wider_offsets(monkeypatch: pytest.Monke
         assert found.cast(pa.binary()).to_pylist() == [b"ab", b"", b"c"]
 
 
-def test_more_bytes_than_an_array_holds_are_no_damage() -> None:
+def test_trailing_bytes_of_an_array_are_ignored() -> None:
     data = np.zeros(3 << 30, np.uint8)  # takes no memory, as nobody touches it
     starts, lengths = np.arange(3) << 30, np.full(3, 1 << 30)
     with pytest.raises(InvalidArgumentError, match=r"more than 2 GiB .* smaller batch_size"):
@@ -136,7 +136,9 @@ def test_an_empty_array_is_stored_with_its_shape() -> None:
     ],
     ids=lambda value: str(value)[:20],
 )
-def test_what_has_no_form_in_the_encoding_is_refused(text: str, value: Any, message: str) -> None:
+def test_arrays_that_the_encoding_cannot_hold_are_refused(
+    text: str, value: Any, message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         encode(text, value)
 

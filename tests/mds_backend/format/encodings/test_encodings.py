@@ -43,7 +43,7 @@ def test_an_impossible_shape_is_refused(shape: str) -> None:
 @pytest.mark.parametrize(
     "text", ["x", "ndarray:bool", "ndarray::3", "str:x", "bytes:8", "list[str]", "bool", "webp"]
 )
-def test_other_encodings_are_opaque_and_named_when_wanted(text: str) -> None:
+def test_unknown_encodings_are_opaque_and_named_on_use(text: str) -> None:
     encoding = parse_encoding(text)
     assert encoding.is_opaque
     with pytest.raises(UnsupportedEncodingError) as caught:
@@ -119,7 +119,9 @@ def encoder(encoding: str) -> Encode:
         ("json", {1: "é"}, b'{"1": "\\u00e9"}'),
     ],
 )
-def test_stored_texts(encoding: str, value: Any, stored: bytes) -> None:
+def test_numbers_are_stored_as_their_shortest_text(
+    encoding: str, value: Any, stored: bytes
+) -> None:
     assert encoder(encoding)(value) == stored
 
 
@@ -180,7 +182,7 @@ def test_integers_may_be_written_as_python_reads_them(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "0x1F", "0X1f", "1.0", "True", "1 2", "9" * 5000])
-def test_what_python_does_not_read_as_an_integer_is_an_error(text: str) -> None:
+def test_text_that_is_no_integer_raises(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011  # in Python's words
         parse_encoding("str_int").parse_texts(strings(["1", text]))
 
@@ -201,6 +203,6 @@ def test_floats_may_be_written_as_python_reads_them(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "0x1p3", "1,5"])
-def test_what_python_does_not_read_as_a_float_is_an_error(text: str) -> None:
+def test_text_that_is_no_float_raises(text: str) -> None:
     with pytest.raises(ValueError, match="could not convert"):
         parse_encoding("str_float").parse_texts(strings(["1", text]))

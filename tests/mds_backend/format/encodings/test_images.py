@@ -132,7 +132,7 @@ def test_raw_images_are_the_images_that_were_written(mode: str) -> None:
         assert pixels.tobytes() == image.tobytes()
 
 
-def test_files_are_decoded_when_their_pixels_are_asked_for() -> None:
+def test_image_files_are_decoded_on_first_access() -> None:
     data = file(picture("RGB", 300, 200), "JPEG", quality=95)
     image = open_image("jpeg", data[: len(data) * 3 // 4])
     assert (image.format, image.size) == ("JPEG", (300, 200))
@@ -141,7 +141,7 @@ def test_files_are_decoded_when_their_pixels_are_asked_for() -> None:
 
 
 @pytest.mark.parametrize("fits", [True, False])
-def test_pixels_go_where_they_are_wanted_if_they_fit(decoder: str, fits: bool) -> None:
+def test_pixels_are_decoded_into_a_given_array_if_they_fit(decoder: str, fits: bool) -> None:
     place = np.zeros((24, 40, 3) if fits else (24, 41, 3), np.uint8)
     for kind, data in (
         ("jpeg", file(picture("RGB"), "JPEG")),
@@ -235,7 +235,7 @@ def test_a_damaged_file_is_an_error(decoder: str, data: bytes) -> None:
                 decode(kind, data)
 
 
-def test_a_file_that_claims_more_pixels_than_anybody_has_is_not_decoded(decoder: str) -> None:
+def test_image_header_with_absurd_size_is_refused(decoder: str) -> None:
     jpeg = bytearray(JPEG)
     start = jpeg.index(b"\xff\xc0")
     jpeg[start + 5 : start + 9] = b"\xff\xff\xff\xff"
@@ -257,7 +257,7 @@ def test_a_file_that_claims_more_pixels_than_anybody_has_is_not_decoded(decoder:
         struct.pack("<III", 9, 1, 1) + b"1\0",
     ],
 )
-def test_a_raw_image_of_another_size_than_it_says_is_an_error(data: bytes) -> None:
+def test_raw_image_of_wrong_size_is_refused(data: bytes) -> None:
     for decode in (open_image, image_array):
         with pytest.raises((ValueError, struct.error)):
             decode("pil", data)
@@ -272,14 +272,14 @@ def test_a_raw_image_of_another_size_than_it_says_is_an_error(data: bytes) -> No
         struct.pack("<III", 2, 0xFFFFFFFF, 3) + b"ab",
     ],
 )
-def test_a_list_of_other_sizes_than_it_says_is_an_error(data: bytes) -> None:
+def test_image_list_with_wrong_sizes_is_refused(data: bytes) -> None:
     for reserved, start in ((0, b""), (4, bytes(4)), (4, b"\1\0\0\0")):
         if data or start:
             with pytest.raises((ValueError, struct.error)):
                 decode_images.split_images(start + data, reserved)
 
 
-def test_without_pillow_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_pillow_raises_error_with_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(MissingDependencyError, match=r'pip install "mdstorm\[images\]"'):
         open_image("png", b"")
@@ -329,7 +329,7 @@ def test_a_jpeg_file_is_stored_as_it_is(jpeg_file: Path) -> None:
 
 
 @pytest.mark.parametrize("change", ["pixel", "size", "mode"])
-def test_an_edited_jpeg_file_is_encoded_anew(jpeg_file: Path, change: str) -> None:
+def test_edited_jpeg_image_is_encoded_again(jpeg_file: Path, change: str) -> None:
     with Image.open(jpeg_file) as image:
         if change == "pixel":
             image.paste((255, 0, 0), (0, 0, 16, 8))
@@ -343,7 +343,7 @@ def test_an_edited_jpeg_file_is_encoded_anew(jpeg_file: Path, change: str) -> No
         assert (stored.size, stored.mode) == (image.size, image.mode)
 
 
-def test_a_jpeg_file_that_was_replaced_or_is_gone_is_encoded_anew(jpeg_file: Path) -> None:
+def test_jpeg_whose_file_was_replaced_is_encoded_again(jpeg_file: Path) -> None:
     with Image.open(jpeg_file) as image:
         image.load()
         jpeg_file.write_bytes(b"no image")
@@ -353,7 +353,7 @@ def test_a_jpeg_file_that_was_replaced_or_is_gone_is_encoded_anew(jpeg_file: Pat
 
 
 @pytest.mark.parametrize("kind", ["pil", "jpeg", "png"])
-def test_lists_hold_their_elements_behind_their_sizes(kind: str) -> None:
+def test_encoded_list_has_sizes_before_elements(kind: str) -> None:
     images = [picture("RGB"), picture("L")]
     stored = [encode(kind, image) for image in images]
     head = struct.pack("<IIII", 0, 2, *map(len, stored))
@@ -361,13 +361,13 @@ def test_lists_hold_their_elements_behind_their_sizes(kind: str) -> None:
     assert encode(f"list[{kind}]", []) == bytes(8)
 
 
-def test_jpeg_arrays_are_files_behind_their_sizes() -> None:
+def test_encoded_jpeg_list_has_sizes_before_files() -> None:
     files = [b"one", bytearray(b"three")]
     for name in ("jpeg_array", "jpegarray"):
         assert encode(name, files) == struct.pack("<III", 2, 3, 5) + b"onethree"
     assert encode("jpeg_array", ()) == bytes(4)
 
 
-def test_transparency_cannot_become_jpeg() -> None:
+def test_image_with_transparency_is_refused_as_jpeg() -> None:
     with pytest.raises(OSError, match="RGBA"):
         encode("jpeg", picture("RGBA"))

@@ -38,7 +38,7 @@ def test_nested_values_come_back_exactly(given_: tuple[SparkType, pa.Array]) -> 
 
 
 @given(st.lists(st.none() | st.text()), st.lists(st.none() | st.floats()))
-def test_texts_and_doubles_are_as_json_demands(
+def test_texts_and_doubles_are_escaped_as_json(
     texts: list[str | None], numbers: list[float | None]
 ) -> None:
     for rows, type_ in ((texts, pa.string()), (numbers, pa.float64())):
@@ -66,7 +66,7 @@ def test_texts_and_doubles_are_as_json_demands(
         ({"a": 1, "b": None}, struct_of(a="long", b="string"), '{"a":1,"b":null}'),
     ],
 )
-def test_the_text_of_each_type(value: Any, spark_type: SparkType, text: str) -> None:
+def test_json_text_of_each_type(value: Any, spark_type: SparkType, text: str) -> None:
     assert json_text(pa.array([value, None], arrow_type(spark_type))).to_pylist() == [text, "null"]
 
 
