@@ -168,6 +168,14 @@ _INDEPENDENT = (
     "petastorm.unischema._fullmatch",
 )
 
+#: Modules that only some others of Petastorm use; of the rest, any of its modules may use names.
+_USERS: dict[str, tuple[str, ...]] = {
+    "petastorm.pytorch": ("petastorm.pytorch", "petastorm.spark"),
+    "petastorm.spark": ("petastorm.spark",),
+    "petastorm.tf_utils": ("petastorm.tf_utils", "petastorm.spark"),
+    "petastorm.weighted_sampling_reader": ("petastorm.weighted_sampling_reader",),
+}
+
 #: Attributes that every Python module has.
 _MODULE_DUNDERS = frozenset({"__dict__", "__doc__", "__file__", "__name__", "__path__", "__spec__"})
 
@@ -209,7 +217,19 @@ def is_module(path: str) -> bool:
 
 def is_independent(path: str) -> bool:
     """Whether a name that mdstorm lacks exchanges no objects with the rest of the library."""
-    return any(path == one or path.startswith(f"{one}.") for one in _INDEPENDENT)
+    return any(_is_within(path, one) for one in _INDEPENDENT)
+
+
+def is_changed_by_patch(used: str, patched: str) -> bool:
+    """Whether code that uses one path of Petastorm may notice that another is replaced."""
+    home = next((one for one in _USERS if _is_within(patched, one)), None)
+    if home is None or used == OLD_ROOT:
+        return True
+    return any(_is_within(used, user) for user in _USERS[home])
+
+
+def _is_within(path: str, module: str) -> bool:
+    return path == module or path.startswith(f"{module}.")
 
 
 def counterpart(module: str, name: str) -> Counterpart | None:

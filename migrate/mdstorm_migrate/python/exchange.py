@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from mdstorm_migrate.petastorm.names import OLD_ROOT, is_petastorm
+from mdstorm_migrate.python.imports import imported_names
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Binding
 
@@ -68,7 +69,7 @@ class Exchange:
         Whether the file uses a name ``petastorm`` that it does not bind.
     combined : tuple of frozenset of str
         Imported names that are combined in one call or expression. Only for files that do not
-        mention Petastorm.
+        use Petastorm themselves.
     is_known : bool
         False if the file could not be parsed, or creates objects by names in strings, so that its
         names do not reveal what they hold.
@@ -76,6 +77,8 @@ class Exchange:
         Whether the file resolves names that are given elsewhere, as in configuration.
     owners : frozenset of str
         Names whose attribute ``petastorm`` the file uses, in code or in strings.
+    paths : frozenset of str
+        Dotted paths of Petastorm that the file uses, or imports without using them.
     """
 
     imports: tuple[FileImport, ...] = ()
@@ -85,18 +88,19 @@ class Exchange:
     is_known: bool = True
     resolves: bool = False
     owners: frozenset[str] = frozenset()
+    paths: frozenset[str] = frozenset()
 
     def combinations(self, names: Collection[str]) -> Iterator[frozenset[str]]:
         """Yield the subsets of `names` that are combined in one call or expression."""
         return (found for one in self.combined if len(found := one.intersection(names)) > 1)
 
 
-def exchange_of(module: PythonModule, mentions_petastorm: bool = True) -> Exchange:
-    """Return the exchange of a module; `combined` is left empty if it mentions Petastorm."""
+def exchange_of(module: PythonModule) -> Exchange:
+    """Return the exchange of a module."""
     references = module.scopes.references.get(OLD_ROOT, ())
     runs = (FileImport(match["path"], -1, "*", "*") for match in RUN.finditer(module.text))
     imports = (*file_imports(module.tree), *runs)
-    names = {item.bound for item in imports}
+    names, paths = {item.bound for item in imports}, frozenset(_paths(module))
     if "*" in names:
         unknown = module.scopes.references.keys() - module.scopes.module.bindings.keys()
         names |= unknown - _BUILTINS
@@ -104,10 +108,20 @@ def exchange_of(module: PythonModule, mentions_petastorm: bool = True) -> Exchan
         imports,
         tuple(_roots(module).items()),
         any(one.scope.home(OLD_ROOT) is None for one in references),
-        () if mentions_petastorm else tuple(set(_combinations(module.tree, names))),
+        () if paths else tuple(set(_combinations(module.tree, names))),
         resolves=resolves(module),
         owners=frozenset(_OWNER.findall(module.text)),
+        paths=paths,
     )
+
+
+def _paths(module: PythonModule) -> Iterator[str]:
+    """Yield the dotted paths of Petastorm that a module uses, or imports without using them."""
+    for name in imported_names(module):
+        if name.uses:
+            yield from (use.path for use in name.all_uses)
+        else:
+            yield from (one.target for one in name.imports if one.target is not None)
 
 
 def file_imports(tree: ast.AST) -> Iterator[FileImport]:

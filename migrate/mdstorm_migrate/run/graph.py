@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TypeAlias
 
-from mdstorm_migrate.petastorm.names import OLD_ROOT
+from mdstorm_migrate.petastorm.names import OLD_ROOT, is_changed_by_patch
 from mdstorm_migrate.python.exchange import RESOLVES, RUN, Exchange, FileImport, file_imports
 from mdstorm_migrate.run.discover import CODE, LARGEST
 from mdstorm_migrate.run.outcome import Naming
@@ -192,6 +192,8 @@ class FileFacts:
         Whether strings in it that name modules need review.
     naming : Naming
         What strings in it that name modules do.
+    named : frozenset of str
+        The dotted paths of Petastorm that these strings name, or that it replaces.
     """
 
     exchange: Exchange
@@ -199,6 +201,7 @@ class FileFacts:
     stays: str | None = None
     names_need_review: bool = False
     naming: Naming = ""
+    named: frozenset[str] = frozenset()
 
     @property
     def holds(self) -> str | None:
@@ -210,6 +213,15 @@ class FileFacts:
         """Whether it does more than mention Petastorm."""
         is_used = any(OLD_ROOT in roots for _, roots in self.exchange.roots)
         return self.mentions_petastorm and (is_used or self.holds is not None or self.naming != "")
+
+    def may_notice(self, named: Iterable[str]) -> bool:
+        """Whether a file that names or replaces paths of Petastorm may affect this one."""
+        if not self.exchange.is_known:
+            return True
+        paths = self.exchange.paths or {OLD_ROOT}
+        return self.uses and any(
+            is_changed_by_patch(used, path) for used in paths for path in named
+        )
 
 
 class Origins:

@@ -57,11 +57,11 @@ class RunIndex:
         is_shown = len(reached) > 1 and not any(one in self.resolving for one in reached)
         anything = self._other(path, self._held) if naming == "patches" and not is_shown else None
         found = Surroundings(
-            waits_for=None if held is None else self._reason(held),
+            waits_for=None if held is None else self._reason(held, path),
             shares_root=path in self._roots,
-            stays=None if staying is None else self._reason(staying),
+            stays=None if staying is None else self._reason(staying, path),
             group=tuple(map(str, group)),
-            names=None if anything is None else self._reason(anything),
+            names=None if anything is None else self._reason(anything, path),
         )
         return ALONE if found == ALONE else found
 
@@ -69,11 +69,14 @@ class RunIndex:
     def _other(path: Path, files: Iterable[Path]) -> Path | None:
         return next((one for one in files if one != path), None)
 
-    def _reason(self, path: Path) -> str:
-        name = path.as_posix()
-        if (stays := self.facts[path].stays) is not None:
+    def _reason(self, held: Path, path: Path) -> str:
+        """Return why a file that is held concerns another one."""
+        name, facts = held.as_posix(), self.facts[held]
+        if (stays := facts.stays) is not None:
             return f"`{name}` still uses Petastorm ({stays}) and shares objects with this file"
-        return f"strings in `{name}` name modules that this file uses, and need review"
+        if self.facts[path].may_notice(facts.named):
+            return f"strings in `{name}` name modules that this file uses, and need review"
+        return f"strings in `{name}` need review, and this file shares objects with one they affect"
 
     def _affects_others(self, path: Path) -> bool:
         """Whether other files are affected if a file does not move."""
@@ -83,11 +86,11 @@ class RunIndex:
     def _links(self) -> Iterable[tuple[Path, ...]]:
         """Yield files that exchange objects of Petastorm's, or name each other's modules."""
         for path, reached in self.affected_by.items():
-            found = ((one, self.facts[one]) for one in reached if one in self.facts)
-            yield path, *(one for one, known in found if known.uses or not known.exchange.is_known)
+            known, named = self.facts.keys() & set(reached), self.facts[path].named
+            yield path, *(one for one in known if self.facts[one].may_notice(named))
         for path, one in self.facts.items():
             origins = dict(self.origins.imported_origins(path))
-            if one.mentions_petastorm:
+            if one.exchange.paths or not one.exchange.is_known:
                 yield path, *(file for reached in origins.values() for file in reached)
             else:
                 for names in one.exchange.combinations(origins):
@@ -168,7 +171,14 @@ def _facts(one: FileOutcome) -> FileFacts:
         unknown = Exchange(is_known=False)
         return FileFacts(unknown, stays=str(outcome.problems[0]))
     exchange = outcome.exchange or Exchange()
-    return FileFacts(exchange, True, outcome.stays, outcome.names_need_review, outcome.naming)
+    return FileFacts(
+        exchange,
+        True,
+        outcome.stays,
+        outcome.names_need_review,
+        outcome.naming,
+        outcome.named,
+    )
 
 
 def _add_importers(
@@ -200,6 +210,6 @@ def _exchange_of(path: Path) -> tuple[Path, Exchange] | None:
         documents = source.read(data, path).documents
         code = next(one for one in documents if one.kind == "python")
         module = PythonModule(code, parse_python(code.code))
-        return path, exchange_of(module, mentions_petastorm=False)
+        return path, exchange_of(module)
     except (OSError, SourceError, StopIteration, RecursionError):
         return path, Exchange(is_known=False)

@@ -6,7 +6,7 @@ import ast
 import json
 import re
 import sys
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
@@ -92,6 +92,7 @@ def migrate_bytes(
         results.stays,
         results.names_need_review,
         results.naming,
+        frozenset(results.named),
     )
 
 
@@ -140,6 +141,7 @@ class _Results:
     stays: str | None = None
     names_need_review: bool = False
     naming: Naming = ""
+    named: set[str] = field(default_factory=set)
 
     def to_apply(self) -> list[Edit]:
         """Return the edits to apply, in the order of the file."""
@@ -182,7 +184,11 @@ def _migrate_document(
     edits = review.with_review(edits, [*results.findings, *findings], around)
     applied, pending = _choose(edits, suppressions, settings)
     results.names_need_review |= review.names_need_review(edits, pending)
-    results.naming = results.naming or _naming_of(module, edits, findings)
+    if module is not None:
+        named = {*_named_in_strings(module, edits, findings)}
+        replaced = {*_replaced(module)}
+        results.naming = results.naming or _naming_of(module, bool(named), bool(replaced))
+        results.named |= named | replaced
     todos = review.todos_of(document, module, [*findings, *pending], settings.todo)
     results.edits += [document.in_file(edit, file.lines) for edit in applied]
     results.todos += [document.in_file(edit, file.lines) for edit in todos.edits]
@@ -199,33 +205,37 @@ _BY_NAME = re.compile(r"\b(?:patch|monkeypatch|mocker|sys\.modules|setitem|autod
 _REPLACING = frozenset({"object", "setattr", "delattr", "spy", "stub"})
 #: The rule about strings that name modules.
 _NAMING = "PM103"
+#: What such a string names.
+_DOTTED = re.compile(rf"{OLD_ROOT}(?:\.\w+)*")
 
 
-def _naming_of(
-    module: PythonModule | None, edits: Iterable[Edit], findings: Iterable[Finding]
-) -> Naming:
-    """Return what the strings of a document that name modules do.
+def _naming_of(module: PythonModule, names: bool, replaces: bool) -> Naming:
+    """Return what a document does that names modules in strings, or replaces parts of modules.
 
     ``mock.patch("petastorm.make_reader")`` means the library that the code under test calls, so
     such a file and the files that it affects are migrated together or not at all.
     """
-    if module is None:
-        return ""
-    if _patches(module):
+    if replaces or (names and _BY_NAME.search(module.text) is not None):
         return "patches"
-    is_named = any(edit.group == NAMES for edit in edits)
-    if not is_named and not any(one.rule == _NAMING and one.holds for one in findings):
-        return ""
-    return "patches" if _BY_NAME.search(module.text) is not None else "imports"
+    return "imports" if names else ""
 
 
-def _patches(module: PythonModule) -> bool:
-    """Whether a mock or an assignment replaces an attribute imported from Petastorm."""
-    return any(
-        use.is_assigned or _is_mocked(module.scopes.parents.get(use.node), use.node)
-        for name in imported_names(module)
-        for use in name.all_uses
-    )
+def _named_in_strings(
+    module: PythonModule, edits: Iterable[Edit], findings: Iterable[Finding]
+) -> Iterator[str]:
+    """Yield the dotted paths of Petastorm in the strings that name modules."""
+    for edit in edits:
+        if edit.group == NAMES and (path := _DOTTED.match(module.text, edit.start)):
+            yield path.group()
+    yield from (one.holds for one in findings if one.rule == _NAMING and one.holds)
+
+
+def _replaced(module: PythonModule) -> Iterator[str]:
+    """Yield the paths imported from Petastorm that a mock or an assignment replaces parts of."""
+    for name in imported_names(module):
+        for use in name.all_uses:
+            if use.is_assigned or _is_mocked(module.scopes.parents.get(use.node), use.node):
+                yield use.path
 
 
 def _is_mocked(call: ast.AST | None, target: ast.expr) -> bool:

@@ -110,6 +110,8 @@ class Outcome:
         Whether strings in the file that name modules need review.
     naming : Naming
         What strings in the file that name modules do.
+    named : frozenset of str
+        The dotted paths of Petastorm that these strings name, or that the file replaces.
     """
 
     before: bytes
@@ -122,6 +124,7 @@ class Outcome:
     stays: str | None = None
     names_need_review: bool = False
     naming: Naming = ""
+    named: frozenset[str] = frozenset()
 
     def texts(self) -> tuple[str, str]:
         """Return `before` and `after` as text; undecodable bytes become surrogates."""

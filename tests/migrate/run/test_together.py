@@ -49,6 +49,8 @@ LOADER = f"{READS}def load(url): return make_reader(url)\n"
 #: A patch that means the same after both have moved, and one that mdstorm does not look up.
 PATCH = "@patch('petastorm.make_reader')\ndef test(reader): load('u')\n"
 INTERNAL = "@patch('petastorm.reader.Reader')\ndef test(reader): load('u')\n"
+COLLATES = "from petastorm.pytorch import DataLoader\n"
+INTERNAL_OF_TORCH = "@patch('petastorm.pytorch.decimal_friendly_collate')\ndef test(r): ...\n"
 MOCK = "import sys\nsys.modules['petastorm'] = Mock()\n"
 ASSIGNS = "import petastorm\npetastorm.reader.Reader.next = None\n"
 SPHINX = "autodoc_mock_imports = ['petastorm', 'torch']\n"
@@ -135,6 +137,15 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
         "p/app.py": "from . import loader\n",
         "tests/test_it.py": f"from p.app import main\n{INTERNAL}",
         "other.py →": READS,
+    },
+    # only what imports the patched module waits, unless all of the library looks the name up
+    {
+        "loader.py": f"{COLLATES}def batches(r): return DataLoader(r)\n",
+        "reads.py →": LOADER,
+        "converts.py": "from petastorm.spark import make_spark_converter\n",
+        "whole.py": "import petastorm\ndef f(): return petastorm\n",
+        "part.py →": "import petastorm\nR = petastorm.make_reader\n",
+        "test_it.py": f"import loader, reads, converts, whole, part\n{INTERNAL_OF_TORCH}",
     },
     # what is tested stays, so its mocks do; another test's move
     {
@@ -337,3 +348,19 @@ def test_work_grows_as_the_number_of_files_does(
         assert migrated(tmp_path / str(count), files) == {}  # all wait for the one that stays
         assert len(parsed) == len(set(parsed)) == len(files) - 2
         assert len(looks) <= 6 * len(files)
+
+
+def test_file_that_shares_objects_with_a_patched_one_gives_that_reason(tmp_path: Path) -> None:
+    files = {
+        "loader.py": f"{COLLATES}def batches(r): return DataLoader(r)\n",
+        "reads.py": LOADER,
+        "train.py": "from loader import batches\nfrom reads import load\nbatches(load('u'))\n",
+        "test_it.py": f"import train\n{INTERNAL_OF_TORCH}",
+    }
+    assert migrated(tmp_path, files) == {}
+    found = {one.path.name: one for one in run(sorted(tmp_path.iterdir()), Settings())}
+    (finding,) = found["reads.py"].outcome.findings
+    assert finding.message.endswith(
+        f"strings in `{tmp_path}/test_it.py` need review, and this file shares objects with one "
+        "they affect"
+    )
