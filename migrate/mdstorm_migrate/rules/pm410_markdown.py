@@ -17,8 +17,8 @@ _FENCE = re.compile(
     r"^[ \t]*(?P<fence>`{3,}|~{3,})[^\n]*\n(?P<code>.*?)(?:^[ \t]*(?P=fence)|\Z)", re.M | re.S
 )
 _DIRECTIVE = re.compile(
-    r"""^(?P<indent>[ \t]*) (?: \.\.[ ]code(?:-block)?::[^\n]* | .*:: ) \n
-    (?P<code> (?: \n | (?P=indent)[ \t]+[^\n]*\n? )+ )""",
+    r"""^(?P<indent>[ \t]*) (?: \.\.[ ](?:source)?code(?:-block)?::[^\n]* | .*:: ) [ \t\r]*\n
+    (?P<code> (?: [ \t\r]*\n | (?P=indent)[ \t]+[^\n]*\n? )+ )""",
     re.MULTILINE | re.VERBOSE,
 )
 #: Examples and commands outside of code blocks.
@@ -43,11 +43,10 @@ def check(document: Document) -> Iterator[Finding]:
     if document.path is not None and document.path.suffix == ".ipynb":
         return  # PM100 reports the cell
     end = 0
-    found = (
-        one
-        for pattern in (_FENCE, _DIRECTIVE, _LINE, _INLINE)
-        for one in pattern.finditer(document.text)
-    )
+    is_rst = document.path is not None and document.path.suffix.lower() == ".rst"
+    # In reStructuredText, a line of tildes underlines a title.
+    patterns = [*([] if is_rst else [_FENCE]), _DIRECTIVE, _LINE, _INLINE]
+    found = (one for pattern in patterns for one in pattern.finditer(document.text))
     for block in sorted(found, key=lambda block: block.start()):
         if block.start() < end:
             continue

@@ -25,6 +25,34 @@ def test_a_block_of_code_is_reported_once(text: str, fragment: str) -> None:
     check_noop(text, "README.md")
 
 
+UNDERLINED = """\
+Title
+~~~~~
+
+.. code-block:: python
+
+  from petastorm import a
+
+More
+~~~~
+
+.. sourcecode:: python
+  :linenos:
+ \t
+  from petastorm import b
+
+Last:: \t
+
+  from petastorm import c
+"""
+
+
+@each("\n", "\r\n")
+def test_blocks_below_underlined_titles_of_rst_are_reported_each(newline: str) -> None:
+    result = migrate(UNDERLINED.replace("\n", newline), path="README.rst")
+    assert [one.line for one in result.findings] == [6, 14, 18]
+
+
 def test_prose_is_not() -> None:
     assert migrate("Petastorm: `from petastorm import x`\n", path="README.md").findings == ()
     assert migrate("A list\n\n    petastorm and others\n", path="README.md").findings == ()
