@@ -26,6 +26,12 @@ _SAME_LIST = re.compile(r"(?:\[[\w,]*\]|[^\[\];&|])*\Z")
 #: Places where a semicolon after a requirement begins a marker, and that marker.
 _LISTS = ("line", "string", "ini")
 _MARKER = re.compile(r"""[ \t]*;(?:\\?(?P<quote>["'])[\w. ]*\\?(?P=quote)|[^"'#\\\r\n])*(?<!\s)""")
+#: A comment behind a requirement about a version of Petastorm, or why it is pinned.
+_VERSION_COMMENT = re.compile(
+    r"""["']?,?(?:[ \t]*;[^#\r\n]*?)?
+    (?P<comment>[ \t]+\#[^\r\n]*(?:\bpin(?:s|ned|ning)?\b|\b\d+\.\d)[^\r\n]*)""",
+    re.VERBOSE | re.IGNORECASE,
+)
 _COPY = "Petastorm comes from a repository, a file or a changed copy"
 _CONDA = "there is no conda package of mdstorm"
 _OPEN = "this requirement is assembled from several strings"
@@ -62,6 +68,9 @@ def rewrite_requirement(
     else:
         text = _quoted(document, found, place, new)
         yield Edit(rule, "exact", found.start, found.stop, text, MESSAGE, topic="install")
+        if comment := _VERSION_COMMENT.match(document.text, found.stop):
+            what = "remove the comment on Petastorm's version"
+            yield Edit(rule, "exact", *comment.span("comment"), "", what, topic="install")
     if needs.index is not None and needs.index not in document.text:
         yield from name_index(document, found, rule, place)
     if additions:

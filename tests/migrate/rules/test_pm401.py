@@ -19,6 +19,8 @@ PATH = "requirements.txt"
     ),
     ("petastorm[tf_gpu, opencv]\n", "mdstorm[tf,images]\n"),
     ("petastorm[docs,test]\n", "mdstorm\n"),
+    ("petastorm==0.11.4  # pinned: 0.12.0 broke the cache\n", "mdstorm\n"),
+    ("petastorm==0.11.4  # reads the lake\n", "mdstorm  # reads the lake\n"),
     ("petastorm \\\r\n    >=0.9\r\nnumpy\r\n", "mdstorm\r\nnumpy\r\n"),
     ("mdstorm\npetastorm==0.12.1\nnumpy==1.19\n", "mdstorm\nnumpy==1.19\n"),
 )

@@ -21,6 +21,14 @@ def test_what_pip_installs_is_renamed(path: str, item: str) -> None:
     check_rewrite(ENVIRONMENT.format(before), ENVIRONMENT.format(after), path)
 
 
+def test_comment_on_a_pinned_version_is_removed_in_yaml_and_toml() -> None:
+    before, after = '"petastorm==0.9"  # 0.12.0 is slow', '"mdstorm"'
+    check_rewrite(ENVIRONMENT.format(before), ENVIRONMENT.format(after), "environment.yml")
+    text = "[project]\ndependencies = [\n  {} # pinned\n]\n"
+    expected = '[project]\ndependencies = [\n  "mdstorm",\n]\n'
+    check_rewrite(text.format('"petastorm==0.9",'), expected, "pyproject.toml")
+
+
 @pytest.mark.parametrize(
     "item", ["petastorm=0.12", "conda-forge::petastorm", "petastorm  # x", '"petastorm>=0.9"']
 )
