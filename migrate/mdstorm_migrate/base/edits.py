@@ -30,6 +30,8 @@ class EditError(ValueError):
     """Edits that cannot be applied together. Their file is left unchanged."""
 
 
+#: Stands in messages between what an edit does and the reason why it needs review.
+BECAUSE = "; only --unsafe applies it, because "
 #: The group of all edits of strings that name modules; also what messages call them.
 NAMES = "names in strings"
 
@@ -120,6 +122,11 @@ class Finding:
         if self.remedy is None or self.remedy.startswith(self.message):
             return self.remedy or self.message
         return f"{self.message}; {self.remedy}"
+
+    @property
+    def cause(self) -> tuple[str, Class, str]:
+        """A key that is equal for findings with the same reason, whatever they are about."""
+        return self.rule, self.cls, self.text.rpartition(BECAUSE)[2]
 
 
 _NEWLINE = re.compile(r"\r\n|\r|\n")

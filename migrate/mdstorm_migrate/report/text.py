@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import IO
 
 import click
@@ -21,6 +21,8 @@ from mdstorm_migrate.run.outcome import FileOutcome, Settings, Totals
 _WITH_V = " (shown with -v)"
 #: How many files that still mention Petastorm are listed.
 _MOST_NAMED = 10
+#: How many further places of a cause are listed without ``-v``.
+_MOST_PLACES = 3
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -44,6 +46,7 @@ class Printer:
     verbose: bool = False
     write: bool = False
     stream: IO[str] | None = None
+    _causes: dict[object, list[tuple[str, Finding]]] = field(default_factory=dict)
 
     def skipped(self, one: Skipped) -> None:
         """Print a skipped path and the reason."""
@@ -57,11 +60,18 @@ class Printer:
             click.echo(f"{one.path}: error: {problem}", file=self.stream, err=True)
         if one.changed and self.diff:
             self._diff(one)
-        if not self.quiet:
-            # Edits of the class `manual` are TODO comments; their findings are printed instead.
-            edits = [edit for edit in one.outcome.edits if edit.cls != "manual"]
-            places: list[Edit | Finding] = [*one.outcome.findings, *(edits if self.verbose else ())]
-            self._places(one, sorted(places, key=lambda place: place.start))
+        if self.quiet:
+            return
+        if not self.verbose:
+            for found in one.outcome.findings:
+                if found.cls != "note":
+                    self._causes.setdefault(found.cause, []).append((_place(one, found), found))
+            return
+        # Edits of the class `manual` are TODO comments; their findings are printed instead.
+        edits = [edit for edit in one.outcome.edits if edit.cls != "manual"]
+        items: list[Edit | Finding] = [*one.outcome.findings, *edits]
+        for item in sorted(items, key=lambda item: item.start):
+            self._say(f"{_place(one, item)}: {item.rule} {item.cls}: {_advice(item)}")
 
     def _diff(self, one: FileOutcome) -> None:
         text = unified_diff(*one.outcome.texts(), relative_path(one.path))
@@ -70,22 +80,25 @@ class Printer:
             text = "".join(click.style(line, _COLOURS.get(line[0])) for line in lines)
         click.echo(text, nl=False, file=self.stream)
 
-    def _places(self, one: FileOutcome, found: Iterable[Edit | Finding]) -> None:
-        for place in found:
-            if place.cls == "note" and not self.verbose:
-                continue
-            cell = "" if place.cell is None else f"cell {place.cell}:"
-            where = f"{one.path}:{cell}{place.line}:{place.column}"
-            # No advice if the TODO comment, in the diff or in the file, already gives it.
-            what = place.message
-            if isinstance(place, Finding) and not place.is_marked:
-                what = place.text
-            click.echo(f"{where}: {place.rule} {place.cls}: {what}", file=self.stream, err=True)
+    def _say(self, line: str) -> None:
+        click.echo(line, file=self.stream, err=True)
+
+    def causes(self) -> None:
+        """Print one line for each cause of findings, with its first places."""
+        for (first, found), *others in self._causes.values():
+            line = f"{first}: {found.rule} {found.cls}: {_advice(found)}"
+            if others:
+                shown = ", ".join(place for place, _ in others[:_MOST_PLACES])
+                more = ", …" if len(others) > _MOST_PLACES else ""
+                places = "place" if len(others) == 1 else "places"
+                line = f"{line} (and {len(others):,} more {places}: {shown}{more})"
+            self._say(line)
 
     def summary(self, report: Report) -> None:
         """Print the totals, the conditions to meet, and the next command."""
         if self.quiet:
             return
+        self.causes()
         totals = report.totals
         changed = totals.written if self.write else totals.changed
         lines = [f"{_files(changed)} {'changed' if self.write else 'would change'}"]
@@ -124,8 +137,19 @@ class Printer:
             if count
         ]
         lines += before_running(report.conditions)
-        lines.append(_next(totals, report.settings, self.write))
+        lines.append(_next(totals, report.settings, self.write, self.verbose))
         click.echo("\n".join(lines), file=self.stream, err=True)
+
+
+def _place(one: FileOutcome, found: Edit | Finding) -> str:
+    """Return file, line and column as compilers write them."""
+    cell = "" if found.cell is None else f"cell {found.cell}:"
+    return f"{one.path}:{cell}{found.line}:{found.column}"
+
+
+def _advice(found: Edit | Finding) -> str:
+    """Return the message, and the remedy if no TODO comment, in diff or file, already gives it."""
+    return found.text if isinstance(found, Finding) and not found.is_marked else found.message
 
 
 def before_running(conditions: Sequence[Condition]) -> list[str]:
@@ -156,7 +180,7 @@ def _files(count: int) -> str:
     return f"{count:,} file" if count == 1 else f"{count:,} files"
 
 
-def _next(totals: Totals, settings: Settings, write: bool) -> str:
+def _next(totals: Totals, settings: Settings, write: bool, verbose: bool) -> str:
     if totals.changed and not write:
         return "nothing was written; add `-w` to write"
     steps = []
@@ -166,9 +190,11 @@ def _next(totals: Totals, settings: Settings, write: bool) -> str:
         steps.append(_manual_step(totals))
     if steps:
         return f"next: {', then '.join(steps)}"
-    return (
-        "nothing is left to do in these files" if not totals.failed else "the other files are done"
-    )
+    if totals.failed:
+        return "the other files are done"
+    if totals.note:
+        return f"no edits are left; check the notes{'' if verbose else ', which -v lists'}"
+    return "nothing is left to do in these files"
 
 
 def _manual_step(totals: Totals) -> str:

@@ -246,3 +246,26 @@ def test_the_output_does_not_depend_on_the_hashes_of_strings(tmp_path: Path) -> 
     }
     assert len(outputs) == 1
     assert b"torch" in outputs.pop()
+
+
+def test_findings_with_one_cause_are_printed_as_one_line(tmp_path: Path) -> None:
+    texts = {f"m{n}": f"{INTERNAL}{INTERNAL}" for n in range(3)}
+    write_modules(tmp_path, **texts)
+    plain, verbose = (run("--no-diff", *o, tmp_path).stderr for o in ([], ["-v"]))
+    (line,) = [one for one in plain.splitlines() if "PM107" in one]
+    more = ", ".join(f"{tmp_path}/m{n}.py:{at}:33" for n, at in ((0, 2), (1, 1), (1, 2)))
+    assert line.startswith(f"{tmp_path}/m0.py:1:33: PM107 manual: ")
+    assert line.endswith(f" (and 5 more places: {more}, …)")
+    assert verbose.count("PM107 manual") == 6
+
+
+def test_imports_that_wait_for_one_reason_are_printed_as_one_line(tmp_path: Path) -> None:
+    write_modules(tmp_path, a=f"{OLD}{BEFORE}from petastorm.codecs import ScalarCodec\n")
+    lines = [one for one in run("--no-diff", tmp_path).stderr.splitlines() if "review:" in one]
+    assert len(lines) == 2
+
+
+def test_remaining_notes_are_named_instead_of_nothing_left(tmp_path: Path) -> None:
+    write_modules(tmp_path, a='NAMES = ["petastorm"]\n')
+    assert run(tmp_path).stderr.endswith("no edits are left; check the notes, which -v lists\n")
+    assert run("-v", tmp_path).stderr.endswith("no edits are left; check the notes\n")
