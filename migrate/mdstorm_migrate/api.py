@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from mdstorm_migrate.base.edits import Edit, Finding, unified_diff
-from mdstorm_migrate.run.outcome import Problem, Settings
+from mdstorm_migrate.run.outcome import Library, Problem, Settings
 from mdstorm_migrate.run.together import migrate_alone
 from mdstorm_migrate.sources import find_source
 from mdstorm_migrate.sources.python import PythonSource
@@ -62,6 +62,7 @@ def migrate(
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
     todo: bool = True,
+    library: Library = "petastorm",
 ) -> Result:
     r"""Rewrite one text that uses Petastorm so that it uses mdstorm. No file is modified.
 
@@ -78,6 +79,8 @@ def migrate(
         Codes of rules, or prefixes of codes.
     todo : bool
         Whether to insert TODO comments for manual review.
+    library : {"petastorm", "streaming"}
+        The library to replace; ``"streaming"`` is MosaicML Streaming.
 
     Raises
     ------
@@ -92,7 +95,7 @@ def migrate(
     >>> [edit.rule for edit in result.edits]
     ['PM101']
     """
-    settings = Settings(unsafe, tuple(select), tuple(ignore), todo)
+    settings = Settings(unsafe, tuple(select), tuple(ignore), todo, library=library)
     name = PurePath("<string>" if path is None else path)
     data = _encoded(source) if isinstance(source, str) else source
     kind = PythonSource() if path is None else find_source(name, data)

@@ -71,7 +71,12 @@ def test_the_page_of_a_rule_shows_what_it_does(rule: Rule) -> None:
         return
     before = blocks["before"]
     after = blocks.get("after", before)
-    result = api.migrate(before["text"], path=before["path"], unsafe=rule.cls == "review")
+    result = api.migrate(
+        before["text"],
+        path=before["path"],
+        unsafe=rule.cls == "review",
+        library="streaming" if rule.code.startswith("PM2") else "petastorm",
+    )
     assert not result.errors
     assert result.output == after["text"]
     codes = {found.rule for found in (*result.edits, *result.findings)}

@@ -16,7 +16,7 @@ from mdstorm_migrate.report.content import FileReport, Report
 from mdstorm_migrate.report.formats import FORMATS, check_reports, deliver, render
 from mdstorm_migrate.report.text import Printer
 from mdstorm_migrate.rules import all_rules, find_rule
-from mdstorm_migrate.run.before import before_running
+from mdstorm_migrate.run.before import before_running, streaming_uses
 from mdstorm_migrate.run.discover import Skipped, project_of
 from mdstorm_migrate.run.outcome import Settings
 from mdstorm_migrate.run.together import run
@@ -67,6 +67,14 @@ def _requirement(ctx: click.Context, parameter: click.Parameter, value: str | No
     ),
 )
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
+@click.option(
+    "--from",
+    "library",
+    type=click.Choice(["petastorm", "streaming"]),
+    default="petastorm",
+    show_default=True,
+    help="The library to replace; `streaming` is MosaicML Streaming.",
+)
 @click.option("-w", "--write", is_flag=True, help="Write the files.")
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if something is left.")
 @click.option(
@@ -175,6 +183,7 @@ def _settings(config: common.Config, options: dict[str, Any]) -> Settings:
         chosen("todo"),
         wanted,
         chosen("index") or None,
+        options["library"],
     )
 
 
@@ -203,7 +212,10 @@ def _migrate(roots: Sequence[Path], options: dict[str, Any]) -> int:
         if options["reports"] or printed:
             report.files.append(FileReport(outcome))
     paths = [one for one in found if isinstance(one, Path)]
-    report.conditions = before_running(outcomes, [*paths, *around], settings)
+    report.conditions = [
+        *before_running(outcomes, [*paths, *around], settings),
+        *streaming_uses(paths, settings),
+    ]
     printer.summary(report)
     delivered = deliver(
         options["reports"],

@@ -24,7 +24,8 @@ _VERSION = (
     rf"(?:(?:===|==|~=|!=|<=|>=){_GAP}{_NUMBER}|[<>]{_GAP}(?=\d){_NUMBER}"
     rf"|(?<!\s)[<>](?={_VARIABLE}){_NUMBER})"
 )
-_VERSIONS = rf"{_VERSION}(?:{_GAP},{_GAP}{_VERSION})*"
+#: One or more versions, with their comparison signs.
+VERSIONS = rf"{_VERSION}(?:{_GAP},{_GAP}{_VERSION})*"
 #: Petastorm's extras, and mdstorm's extras that install the same.
 _EXTRAS = {
     "opencv": "images",
@@ -45,7 +46,7 @@ def _requirement() -> re.Pattern[str]:
         (?P<copy> hops- )? {OLD_ROOT} (?![\w/-]|\.\w)
         (?: {_GAP} \[ (?P<extras>[^\]\n]*) \] )?
         (?: (?P<url> {_GAP} @ {_GAP} [\w+.-]+: [^\s"',\])}}]* )
-          | (?P<version> {_GAP} (?: \( {_GAP} {_VERSIONS} {_GAP} \) | {_VERSIONS} )
+          | (?P<version> {_GAP} (?: \( {_GAP} {VERSIONS} {_GAP} \) | {VERSIONS} )
             | @ [~^]? (?=\d) {_NUMBER} ) )?
         """,
         re.IGNORECASE | re.VERBOSE,

@@ -43,6 +43,26 @@ _LACKING = re.compile(rb"\.(%s)\b" % b"|".join(_MEANINGS))
 _SUBFOLDERS = frozenset({"ci", "conda", "deploy", "docker", "env", "envs", "jobs", "requirements"})
 
 
+#: An import from MosaicML Streaming, and a name that tells it from other packages.
+_STREAMING = re.compile(rb"^[ \t\">]*(?:from|import)[ \t]+streaming\b", re.MULTILINE)
+_STREAMING_NAME = re.compile(rb"\b(?:MDSWriter|LocalDataset|Streaming(?:Dataset|DataLoader))\b")
+
+
+def streaming_uses(paths: Iterable[Path], settings: Settings) -> Iterator[Condition]:
+    """Yield the command for MosaicML Streaming at its first import, if it is not replaced."""
+    for path in paths if settings.library != "streaming" else ():
+        try:
+            data = path.read_bytes() if is_code(path) else b""
+        except OSError:
+            continue
+        found = _STREAMING.search(data)
+        if found and _STREAMING_NAME.search(data):
+            what = "MosaicML Streaming is imported; `mdstorm migrate --from streaming` replaces it"
+            line = data.count(b"\n", 0, found.start()) + 1
+            yield Condition("names", what, path, line)
+            return
+
+
 def before_running(
     outcomes: Sequence[FileOutcome], paths: Sequence[Path], settings: Settings
 ) -> list[Condition]:

@@ -30,15 +30,15 @@ from mdstorm_migrate.run import review
 from mdstorm_migrate.run.outcome import Naming, Outcome, Problem, Settings
 from mdstorm_migrate.sources.plain import is_wide
 
-_WORD = OLD_ROOT.encode()
 _MARK = MARK.encode()
 
 
-def is_relevant(data: bytes) -> bool:
-    """Whether a file mentions Petastorm or has a TODO of mdstorm; other files are not parsed."""
+def is_relevant(data: bytes, settings: Settings) -> bool:
+    """Whether a file mentions the library or has a TODO of mdstorm; other files are not parsed."""
     if is_wide(data):
         data = data.replace(b"\0", b"")
-    return _WORD in data or _MARK in data or _WORD in data.lower()
+    word = settings.library.encode()
+    return word in data or _MARK in data or word in data.lower()
 
 
 def migrate_bytes(
@@ -62,7 +62,7 @@ def migrate_bytes(
     needs : Needs, optional
         What the project needs from the requirements in the file.
     """
-    if not is_relevant(data):
+    if not is_relevant(data, settings):
         return Outcome(data, data)
     try:
         file = source.read(data, path)
@@ -121,7 +121,7 @@ def _check_documents(file: DecodedFile, settings: Settings, around: Surroundings
         what = f"cell {importing.cell}, which cannot be parsed, imports Petastorm"
         around = replace(around, waits_for=f"{what}: the objects of the two libraries do not mix")
     for document in file.documents:
-        if is_relevant(document.text.encode(errors="replace")):
+        if is_relevant(document.text.encode(errors="replace"), settings):
             _migrate_document(document, file, settings, around, results)
     results.stays = (
         "`# mdstorm: ignore-file`" if results.is_ignored else review.remaining(results.findings)

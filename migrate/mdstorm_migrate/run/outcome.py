@@ -20,6 +20,10 @@ _KEEPING = frozenset(
         ("PM115", "manual"),
     }
 )
+#: The rule about comments of earlier runs.
+OPEN_TODOS = "PM000"
+#: The libraries that mdstorm replaces.
+Library: TypeAlias = Literal["petastorm", "streaming"]
 #: The rule whose notes are counted as mentions.
 _MENTION = "PM001"
 
@@ -41,6 +45,8 @@ class Settings:
         The requirement of mdstorm to write.
     index : str or None
         The index on which pip also finds mdstorm.
+    library : {"petastorm", "streaming"}
+        The library that is replaced; ``streaming`` is MosaicML Streaming.
     """
 
     unsafe: bool = False
@@ -49,9 +55,12 @@ class Settings:
     todo: bool = True
     wanted: Wanted = ANY
     index: str | None = None
+    library: Library = "petastorm"
 
     def selects(self, code: str) -> bool:
         """Whether the rule with a code is selected."""
+        if code.startswith("PM2") != (self.library == "streaming") and code != OPEN_TODOS:
+            return False
         is_selected = code.startswith(tuple(self.select) or "")
         return is_selected and not code.startswith(tuple(self.ignore))
 

@@ -180,7 +180,7 @@ def examine_file(
         if path.is_symlink() and not path.exists():
             return None  # a broken link
         return _failed(path, error.strerror or str(error))
-    if not is_relevant(data):
+    if not is_relevant(data, settings):
         return None
     source = find_source(path, data)
     if source is None:

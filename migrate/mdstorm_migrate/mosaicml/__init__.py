@@ -1,0 +1,1 @@
+"""Tables of MosaicML Streaming's names."""

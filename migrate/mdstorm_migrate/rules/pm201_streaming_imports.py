@@ -1,0 +1,109 @@
+"""PM201: imports from MosaicML Streaming become imports from mdstorm's engine."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.mosaicml import names
+from mdstorm_migrate.python.calls import IMPORTING, call_with_first, function_of
+from mdstorm_migrate.python.module import PythonModule, dotted, inner_span
+
+CODE = "PM201"
+TITLE = "Imports from MosaicML Streaming name mdstorm"
+CLASS: Class = "exact"
+KIND = "python"
+
+_PATCHES = frozenset({"patch", "setattr", "delattr", "multiple"})
+_PATH = re.compile(r"streaming(?:\.\w+)*")
+#: The name of a module in an import statement, or in an alias of one.
+_MODULE = re.compile(r"streaming(?:[ \t]*\.[ \t]*\w+)*")
+
+
+def check(module: PythonModule) -> Iterator[Edit | Finding]:
+    """Yield an edit for each import and each string with a path, and a finding for absent names."""
+    statements = list(_statements(module))
+    if not any(names.is_known(path) for _, paths in statements for path in paths):
+        return  # another package that is called `streaming`
+    absent = [
+        (node, path) for node, paths in statements for path in paths if not names.is_mirrored(path)
+    ]
+    for node, path in absent:
+        yield _absent(module, node, path)
+    why = f"; `{absent[0][1]}` in this file is not in mdstorm" if absent else ""
+    of_absent = {node for node, _ in absent}
+    for node in dict.fromkeys(node for node, _ in statements):
+        is_star = isinstance(node, ast.ImportFrom) and node.names[0].name == "*"
+        if is_star:
+            what = "a star import may bind names that mdstorm does not have"
+            yield Finding(CODE, "manual", *module.span(node), what, "import each name")
+        elif isinstance(node, ast.Import | ast.ImportFrom) and node not in of_absent:
+            yield from _renamed(module, node, why)
+    yield from _strings(module)
+
+
+def _statements(module: PythonModule) -> Iterator[tuple[ast.AST, list[str]]]:
+    """Yield imports from `streaming`, and uses of modules that they bind, with their paths."""
+    modules: dict[str, str] = {}
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.ImportFrom) and not node.level and names.is_streaming(node.module):
+            yield node, [f"{node.module}.{one.name}".removesuffix(".*") for one in node.names]
+            modules |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
+        elif isinstance(node, ast.Import):
+            found = [one for one in node.names if names.is_streaming(one.name)]
+            if found:
+                yield node, [one.name for one in found]
+            for one in found:
+                modules[one.asname or names.ROOT] = one.name if one.asname else names.ROOT
+    for node in ast.walk(module.tree):
+        is_outermost = not isinstance(module.scopes.parents.get(node), ast.Attribute)
+        chain = dotted(node) if isinstance(node, ast.Attribute) and is_outermost else None
+        if chain is not None and chain[0].id in modules:
+            yield node, [".".join([modules[chain[0].id], *chain[1]])]
+
+
+def _renamed(
+    module: PythonModule, node: ast.Import | ast.ImportFrom, why: str
+) -> Iterator[Edit | Finding]:
+    cls: Class = "review" if why else CLASS
+    start, stop = module.span(node)
+    if isinstance(node, ast.ImportFrom):
+        place = _MODULE.search(module.text, start, stop)
+        imported = {one.name for one in node.names}
+        is_front = node.module == names.ROOT and imported <= names.FRONT_NAMES
+        new = names.FRONT if is_front else names.mirrored(node.module or "")
+        if place is not None:
+            message = f"`from {node.module} import …` becomes `from {new} import …`{why}"
+            yield Edit(CODE, cls, *place.span(), new, message)
+        return
+    for one in node.names:
+        if names.is_streaming(one.name):
+            # Without a name, the import binds the package, whose modules are attributes.
+            target = one.name if one.asname else names.ROOT
+            new = f"{names.mirrored(target)} as {one.asname or names.ROOT}"
+            message = f"`import {one.name}` becomes `import {new}`{why}"
+            yield Edit(CODE, cls, *module.span(one), new, message)
+
+
+def _absent(module: PythonModule, node: ast.AST, path: str) -> Finding:
+    section = names.section_of(path)
+    what = f"`{path}` is not in mdstorm"
+    page = "docs/mosaicml.md" + (f"#{section}" if section else "#what-is-different")
+    return Finding(CODE, "manual", *module.span(node), what, f"see {page}", holds=path)
+
+
+def _strings(module: PythonModule) -> Iterator[Edit]:
+    strings = (one for one in ast.walk(module.tree) if isinstance(one, ast.Constant))
+    for string in strings:
+        value = str(string.value)
+        function = function_of(module, call_with_first(module, string))
+        inner = inner_span(module, string)
+        is_path = _PATH.fullmatch(value) is not None and names.is_known(value)
+        if is_path and inner is not None and function in IMPORTING | _PATCHES:
+            message = f'"{value}" becomes "{names.mirrored(value)}"'
+            if function in _PATCHES:
+                message += "; check that the code under test looks the name up there"
+            cls: Class = "review" if function in _PATCHES else CLASS
+            yield Edit(CODE, cls, *inner, names.mirrored(value), message)

@@ -1,0 +1,60 @@
+"""PM202: requirements of MosaicML Streaming become requirements of mdstorm."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from mdstorm_migrate.base.document import Document
+from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.packaging.commands import is_commented_out
+from mdstorm_migrate.packaging.lists import is_generated
+from mdstorm_migrate.packaging.requirement import VERSIONS, quoted_word
+from mdstorm_migrate.python.module import PythonModule
+
+CODE = "PM202"
+TITLE = "Requirements of MosaicML Streaming name mdstorm"
+CLASS: Class = "exact"
+KIND = (
+    *("requirements", "pyproject", "setup_cfg", "conda", "pipfile", "docker", "shell", "magic"),
+    *("cluster", "python"),
+)
+
+_REQUIREMENT = re.compile(
+    rf"""(?<![\w./@:-])mosaicml[-_.]streaming(?![\w/-]|\.\w)
+    (?:[ \t]*\[(?P<extras>[^\]\n]*)\])? (?P<version>[ \t]*{VERSIONS})?""",
+    re.IGNORECASE | re.VERBOSE,
+)
+#: MosaicML Streaming's extras, and mdstorm's extras that install the same.
+_EXTRAS = {"all": "all", "databricks": "databricks", "spark": "spark"}
+#: After a name: a key of TOML, a version of conda, a URL, or a text that is appended.
+_OTHER = re.compile(r"""["']?[ \t]*(?:=(?!=)|:|@)|["'][ \t]*[+%]|\$|\{""")
+_MDSTORM = re.compile(r"(?<![\w./-])mdstorm(?![\w./-])")
+_MESSAGE = "require mdstorm; storages such as S3 are extras, which docs/storage.md lists"
+
+
+def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
+    """Yield the edits of requirements."""
+    document = module.document if isinstance(module, PythonModule) else module
+    text = document.text
+    if "streaming" not in text or (document.kind == "requirements" and is_generated(text)):
+        return
+    for found in _REQUIREMENT.finditer(text):
+        if is_commented_out(text, found.start()):
+            continue
+        before = text[max(found.start() - 1, 0) : found.start()]
+        if isinstance(module, PythonModule) and before not in ("'", '"'):
+            continue
+        is_conda = document.kind == "conda" and "pip:" not in text[: found.start()]
+        if is_conda or _OTHER.match(text, found.end()) or _MDSTORM.search(text):
+            remedy = "require mdstorm here, once, with the extra torch"
+            what = "this requires MosaicML Streaming"
+            yield Finding(CODE, "manual", *found.span(), what, remedy)
+            continue
+        given = [_EXTRAS.get(one.strip().lower()) for one in (found["extras"] or "").split(",")]
+        wanted = document.needs.wanted
+        extras = dict.fromkeys(filter(None, ["torch", *given, *wanted.extras]))
+        new = f"mdstorm[{','.join(extras)}]{wanted.version}"
+        if document.kind in ("docker", "shell", "magic"):
+            new = quoted_word(text, *found.span(), new)
+        yield Edit(CODE, CLASS, *found.span(), new, _MESSAGE)

@@ -1,0 +1,126 @@
+"""Imports and requirements of MosaicML Streaming."""
+
+from functools import partial
+from pathlib import Path
+
+from tests.migrate.checks import check_noop, check_rewrite, each, invoke, write_files
+
+from mdstorm_backend.drop_in import streaming
+from mdstorm_migrate.api import migrate
+from mdstorm_migrate.cli.migrate import migrate as command
+from mdstorm_migrate.mosaicml import names
+
+rewrite = partial(check_rewrite, library="streaming")
+noop = partial(check_noop, library="streaming")
+
+
+def test_tables_are_those_of_the_engine() -> None:
+    assert {one for one in streaming.MODULES if one} == names.MODULES
+    assert {one for table in streaming.MODULES.values() for one in table} == names.NAMES
+    assert streaming._SECTIONS == names.SECTIONS
+    assert set(streaming._CLASSES) == names.FRONT_NAMES
+
+
+@each(
+    ("import streaming\nstreaming.MDSWriter\n", "import mdstorm_backend.streaming as streaming\n"),
+    (
+        "import streaming.base.util as u, os\n",
+        "import mdstorm_backend.streaming.base.util as u, os\n",
+    ),
+    ("import streaming.base.world\n", "import mdstorm_backend.streaming as streaming\n"),
+    ("from streaming import Stream as S\n", "from mdstorm_backend import Stream as S\n"),
+    (
+        "from streaming import MDSWriter, vision\n",
+        "from mdstorm_backend.streaming import MDSWriter, vision\n",
+    ),
+    (
+        "from streaming.base.util import (merge_index,\n  retry)  # x\n",
+        "from mdstorm_backend.streaming.base.util import (merge_index,\n  retry)  # x\n",
+    ),
+)
+def test_imports_of_mirrored_names_are_renamed(before: str, after: str) -> None:
+    uses = before.partition("\n")[2] if before.startswith("import streaming\n") else ""
+    rewrite(before, after + uses)
+
+
+def test_string_that_imports_a_module_is_renamed_and_a_patch_needs_review() -> None:
+    text = 'from {} import Stream\nimport_module("{}.text")\npatch("streaming.Stream")\n'
+    result = rewrite(
+        text.format("streaming", "streaming"),
+        text.format("mdstorm_backend", "mdstorm_backend.streaming"),
+    )
+    assert [(one.cls, one.line) for one in result.findings] == [("review", 3)]
+
+
+@each(
+    ("from streaming.base.shared import SharedArray\n", "shared-memory-and-process-groups"),
+    ("from streaming.base.format import reader_from_json\n", "readers-of-single-shards"),
+    ("import streaming\nstreaming.base.util.no_such_name\n", "what-is-different"),
+)
+def test_absent_name_holds_its_file_and_names_the_section(text: str, section: str) -> None:
+    result = noop(f"from streaming import Stream\n{text}")
+    manual = [one.text for one in result.findings if one.cls == "manual"]
+    assert len(manual) == 1
+    assert manual[0].endswith(f"docs/mosaicml.md#{section}")
+    assert all(one.cls == "review" for one in result.findings if one.text not in manual)
+
+
+def test_star_import_needs_manual_review() -> None:
+    (found,) = noop("from streaming import *\n").findings
+    assert found.cls == "manual"
+
+
+@each(
+    "from streaming import client\nclient.run()\n",
+    "from .streaming import MDSWriter\n",
+    "from pyspark.streaming import StreamingContext\n",
+    "streaming = 1\nstreaming.base\n",
+)
+def test_other_packages_of_that_name_stay(text: str) -> None:
+    assert noop(text).findings == ()
+
+
+@each(
+    ("requirements.txt", "mosaicml-streaming==0.8.1\n", "mdstorm[torch]\n"),
+    (
+        "requirements.txt",
+        "mosaicml_streaming[all]>=0.7,<1 ; python_version > '3.8'\n",
+        "mdstorm[torch,all] ; python_version > '3.8'\n",
+    ),
+    ("pyproject.toml", '[project]\ndependencies = ["{}"]\n', ""),
+    ("Dockerfile", "RUN pip install mosaicml-streaming\n", 'RUN pip install "mdstorm[torch]"\n'),
+    ("setup.py", "setup(install_requires=['{}'])\n", ""),
+    ("environment.yml", "dependencies:\n  - pip:\n    - {}\n", ""),
+)
+def test_requirements_are_renamed(path: str, before: str, after: str) -> None:
+    after = after or before.format("mdstorm[torch]")
+    rewrite(before.replace("{}", "mosaicml-streaming~=0.8"), after, path)
+
+
+@each(
+    ("pyproject.toml", '[tool.poetry.dependencies]\nmosaicml-streaming = "^0.8"\n'),
+    ("environment.yml", "dependencies:\n  - mosaicml-streaming=0.8\n"),
+    ("requirements.txt", "mdstorm\nmosaicml-streaming\n"),
+)
+def test_requirements_in_other_forms_need_manual_review(path: str, text: str) -> None:
+    assert [one.cls for one in noop(text, path).findings] == ["manual"]
+
+
+def test_without_the_option_nothing_changes_and_one_line_names_it(tmp_path: Path) -> None:
+    text = "x = 1\nfrom streaming import StreamingDataset\n"
+    assert migrate(text).output == text
+    write_files(tmp_path, {"a.py": text, "b.py": text, "requirements.txt": "mosaicml-streaming\n"})
+    result = invoke(command, tmp_path)
+    assert result.stdout == ""
+    assert result.stderr.count("--from streaming") == 1
+    assert f"{tmp_path}/a.py:2: MosaicML Streaming" in result.stderr
+    result = invoke(command, "--from", "streaming", "-w", tmp_path)
+    assert "from mdstorm_backend import StreamingDataset\n" in (tmp_path / "a.py").read_text()
+    assert (tmp_path / "requirements.txt").read_text() == "mdstorm[torch]\n"
+    assert invoke(command, "--from", "streaming", "--check", tmp_path).exit_code == 0
+
+
+def test_json_report_of_streaming_has_the_library(tmp_path: Path) -> None:
+    write_files(tmp_path, {"a.py": "from streaming import Stream\n"})
+    result = invoke(command, "--from", "streaming", "--format", "json", tmp_path)
+    assert '"library": "streaming"' in result.stdout
