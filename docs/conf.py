@@ -232,9 +232,21 @@ def _draw_inline(app: Any, doctree: nodes.document, docname: str) -> None:
             image.replace_self(nodes.raw("", framed, format="html"))
 
 
+def _write_llms(app: Any, error: Exception | None) -> None:
+    """Write ``llms.txt``: the pages by their titles, for programs that read the site."""
+    if error is not None or app.builder.name != "html":
+        return
+    lines = ["# mdstorm", "", "Petastorm's API over MDS shards. The pages of the manual:", ""]
+    for page in sorted(app.env.titles):
+        if not page.startswith("api/"):
+            lines.append(f"- [{app.env.titles[page].astext()}]({page}.html)")
+    Path(app.outdir, "llms.txt").write_text("\n".join([*lines, ""]), encoding="utf-8")
+
+
 def setup(app: Any) -> None:
     """Tell Sphinx of the functions above."""
     _copy_notebooks()
     app.connect("source-read", _relink_page)
     app.connect("include-read", _relink_included)
     app.connect("doctree-resolved", _draw_inline)
+    app.connect("build-finished", _write_llms)

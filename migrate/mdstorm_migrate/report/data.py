@@ -14,6 +14,7 @@ from mdstorm_migrate.audit import MINUTES, Audit, FileAudit
 from mdstorm_migrate.base.edits import Class, Edit, Finding, unified_diff
 from mdstorm_migrate.environment import Condition
 from mdstorm_migrate.report.content import FileReport, Item, Region, Report, tool_version, uri
+from mdstorm_migrate.report.work import work_list
 from mdstorm_migrate.rules import Rule, all_rules
 from mdstorm_migrate.run.discover import Skipped
 from mdstorm_migrate.run.outcome import Settings
@@ -42,6 +43,7 @@ def to_json(report: Report) -> str:
             if rule.code in counts
         ],
         files=[_file(file) for file in report.files],
+        work=work_list(report),
         conditions=conditions_in_json(report.conditions),
     )
 

@@ -1,0 +1,52 @@
+"""The work list of JSON reports, its recipes, and the skill that describes both."""
+
+import json
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.migrate.checks import invoke, write_files
+
+from mdstorm_migrate.api import migrate
+from mdstorm_migrate.cli.migrate import migrate as command
+from mdstorm_migrate.report.work import RECIPES
+
+ROOT = Path(__file__).parents[3]
+SKILL = ROOT / "skills" / "mdstorm-migration" / "SKILL.md"
+
+
+def test_work_list_has_what_written_edits_left(tmp_path: Path) -> None:
+    text = f"from petastorm import make_reader\n\n{RECIPES['PM114'].before}"
+    write_files(tmp_path, {"a.py": text, "b.py": "from petastorm import make_reader\n"})
+    result = invoke(command, "-w", "--format", "json", tmp_path)
+    (entry,) = json.loads(result.stdout)["work"]
+    assert entry.pop("why").startswith("this is closed when the function returns it")
+    assert entry == {
+        "file": f"{tmp_path}/a.py",
+        "cell": None,
+        "line": 8,
+        "rule": "PM114",
+        "class": "manual",
+        "recipe": RECIPES["PM114"]._asdict(),
+    }
+
+
+@pytest.mark.parametrize("code", RECIPES)
+def test_recipe_runs_and_its_rule_reports_only_the_old_code(code: str, tmp_path: Path) -> None:
+    recipe = RECIPES[code]
+    compile(recipe.before, code, "exec")
+    assert code in {one.rule for one in migrate(recipe.before).findings}
+    assert migrate(recipe.after).findings == ()
+    pq.write_table(pa.table({"x": [1.0, 2.0, 3.0]}), tmp_path / "rows.parquet")
+    names: dict[str, object] = {"url": tmp_path.as_uri()}
+    exec(compile(recipe.after, code, "exec"), names)
+    assert names.get("batches") or callable(names["is_loader"])
+
+
+def test_skill_names_existing_commands_and_recipes() -> None:
+    text = SKILL.read_text("utf-8")
+    assert text.startswith("---\nname: mdstorm-migration\ndescription: ")
+    assert set(re.findall(r"mdstorm (\w+)", text)) >= {"audit", "migrate", "compare"}
+    assert set(re.findall(r"PM\d{3}", text)) <= {"PM000", *RECIPES, "PM103", "PM119", "PM127"}
