@@ -85,14 +85,11 @@ def test_names_in_strings_and_imports_wait_together_for_a_file_that_stays(tmp_pa
 
 
 #: What of these is left to people fails without Petastorm in words of its own.
-_LEFT_TO_PEOPLE = {
-    *("config_yaml_factory", "wild2/multiproc_readers"),
-    *("wild2/plugin_registry", "wild2/vision_repo"),
-}
+_LEFT_TO_PEOPLE = {"config_yaml_factory"}
 
 
 #: What NumPy 2 removed is for NumPy's own rules, which the command names.
-_OLD_NUMPY = {"old_python_idioms", "wild2/legacy_py2_style"}
+_OLD_NUMPY = {"old_python_idioms"}
 
 
 def files_of(name: str) -> list[str]:
