@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
 
 from mdstorm_migrate.base.document import COMMENTED, Document, TodoComment, todo_comments, todo_text
 from mdstorm_migrate.base.edits import BECAUSE, NAMES, Edit, Finding
@@ -67,17 +66,24 @@ def todos_of(
     ordered = sorted(findings, key=lambda one: one.start)
     reported = [one for one in ordered if not one.is_open_todo]
     places = {id(one): _place(document, module, one) for one in reported if one.remedy is not None}
-    matched: dict[int, TodoComment] = {}
-    for any_text, one in product((False, True), reported):
+    remedies = {one.remedy for one in reported}
+    marked: set[int] = set()
+    for one in reported:
         place = places.get(id(one))
         above = [] if place is None else _comments_above(document, place, existing)
-        for comment in above if id(one) not in matched else ():
-            is_its = comment.rule == one.rule and (any_text or comment.text == one.remedy)
-            if is_its and comment.start not in claimed:
-                claimed.add(comment.start)
-                matched[id(one)] = comment
-                covered.add(_cause(one))
-                break
+        # A person may have changed the words, but not to those of another finding.
+        candidates = (
+            comment
+            for comment in above
+            if comment.rule == one.rule
+            and comment.start not in claimed
+            and (comment.text == one.remedy or comment.text not in remedies)
+        )
+        comment = min(candidates, key=lambda found: found.text != one.remedy, default=None)
+        if comment is not None:
+            claimed.add(comment.start)
+            marked.add(id(one))
+            covered.add(_cause(one))
     if any(one.rule in _HOLDING for one in existing.values()):
         covered.add(_HOLDS)  # even if its cause is settled, the comment is still there
     for one in reported:
@@ -86,7 +92,7 @@ def todos_of(
         if place is not None and is_new:
             covered.add(cause)
             found.edits.append(_insertion(document, one, place))
-        found.findings.append(replace(one, is_marked=is_new or id(one) in matched))
+        found.findings.append(replace(one, is_marked=is_new or id(one) in marked))
     found.findings += [one for one in ordered if one.is_open_todo and one.start not in claimed]
     return found
 
