@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+import tempfile
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -211,7 +212,9 @@ document.body.innerHTML = `<pre>${told.join("|")}</pre>`;
 
 def dom(path: Path, html: str, *more: str) -> str:
     path.write_text(html)
-    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={path.parent}/u"]
+    # A profile of its own: a Chromium that is still ending holds the lock of the last one.
+    profile = tempfile.mkdtemp(dir=path.parent)
+    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}"]
     done = subprocess.run(
         [str(CHROMIUM), *options, *more, "--dump-dom", path.as_uri()],
         capture_output=True,
