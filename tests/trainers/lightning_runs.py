@@ -7,8 +7,9 @@ import pytest
 import torch
 from tests.trainers.programs.support import converter_of, keep_all, loader_of
 
-from mdstorm import TransformSpec
+from mdstorm import TransformSpec, make_batch_reader
 from mdstorm._readers.options import _next_epochs
+from mdstorm.pytorch import BatchedDataLoader, DataLoader
 
 pl: Any = pytest.importorskip("lightning.pytorch")
 StreamingDataModule: Any = pytest.importorskip("mdstorm.lightning").StreamingDataModule
@@ -83,6 +84,10 @@ def data_of(kind: str, url: str) -> dict[str, Any]:
         if kind == "transformed module":  # so that there is no length
             options = {"transform_spec": TransformSpec(keep_all)}
         return {"datamodule": StreamingDataModule(train=converter, batch_size=100, **options)}
+    if kind.endswith("reader"):
+        reader = make_batch_reader(url, ["number", "x"], num_epochs=1, shuffle_rows=True)
+        make = {"batches of a reader": BatchedDataLoader, "rows of a reader": DataLoader}[kind]
+        return {"train_dataloaders": make(reader, batch_size=100)}
     if kind == "two loaders":
         return {"train_dataloaders": [loader_of(url, "converter"), loader_of(url, "converter")]}
     return {"train_dataloaders": loader_of(url, kind)}

@@ -62,6 +62,9 @@ def check_resumes(
         ("streaming", COUNTS),
         ("all", COUNTS),
         ("made anew", COUNTS),
+        ("batches of a reader", ""),
+        ("batches of a reader", COUNTS),
+        ("rows of a reader", ""),
     ],
 )
 def test_model_that_counts_steps_resumes_with_next_row(

@@ -15,7 +15,9 @@ from tests.trainers.lightning_runs import (
 )
 from tests.trainers.programs.support import converter_of
 
+from mdstorm import make_reader
 from mdstorm.errors import ArgumentTypeError
+from mdstorm.pytorch import DataLoader
 from mdstorm_backend.errors import InvalidArgumentError
 
 #: Lightning's advice.
@@ -77,6 +79,8 @@ def test_explicit_shards_go_before_automatic_shares(converter: Any) -> None:
         "all",
         "transform",
         "streaming",
+        "batches of a reader",
+        "rows of a reader",
     ],
 )
 def test_the_epochs_after_a_checkpoint_are_those_of_an_uninterrupted_run(
@@ -99,8 +103,24 @@ def test_a_checkpoint_that_was_saved_after_fit_goes_on_as_well(url: str, tmp_pat
     assert fit(data_of("converter", url), tmp_path, **again) == [[], [], *whole[2:]]
 
 
-def test_other_data_are_read_from_their_beginning(url: str, even_url: str, tmp_path: Path) -> None:
+@pytest.mark.filterwarnings("default:Lightning's checkpoint")
+def test_checkpoint_of_loader_without_position_is_written_with_warning(
+    url: str, tmp_path: Path
+) -> None:
+    reader = make_reader(url, ["number", "x"], num_epochs=1)
+    next(reader)  # so that the loader takes the remaining rows one by one
+    data = {"train_dataloaders": DataLoader(reader, batch_size=100)}
+    with pytest.warns(UserWarning, match="does not hold the position"):
+        (rows,) = fit(data, tmp_path, epochs=1, save_at=4)
+    assert len(set(rows)) == ROWS - 1
+    assert (tmp_path / "epoch=0-step=4.ckpt").exists()
+
+
+def test_other_data_are_read_from_their_beginning(
+    url: str, even_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     fit(data_of("converter", url), tmp_path, epochs=1)
     again = {"ckpt_path": tmp_path / "epoch=0.ckpt", "epochs": 2}
     rows = fit(data_of("converter", even_url), tmp_path, **again)[1]
     assert sorted(rows) == list(range(ROWS - 1))
+    assert "does not fit the training data" in caplog.text

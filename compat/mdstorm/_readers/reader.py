@@ -449,7 +449,7 @@ class ReaderPasses:
         schedule = loaders.Schedule(options)
         schedule.next_epoch = reader._mdstorm_next_epoch
         self._times_set = reader._mdstorm_times_set
-        self._loader = loaders.Loader(
+        self.loader = loaders.Loader(
             schedule,
             loaders.Batching(rows, by_shard=by_shard),
             threads or PassThreads(),
@@ -460,11 +460,11 @@ class ReaderPasses:
     @property
     def begins(self) -> Position:
         """Where the next pass begins."""
-        return self._loader.schedule.epochs.next_position
+        return self.loader.schedule.epochs.next_position
 
     def count(self) -> None:
         """Let the pass under way count, so that the next one begins after it."""
-        self._loader.count_latest()
+        self.loader.count_latest()
 
     def __call__(self, convert: loaders.Convert) -> Iterator[Any]:
         """Iterate over a pass: the rest of one whose state was loaded, or a new one.
@@ -478,7 +478,7 @@ class ReaderPasses:
 
     def run(self, deliver: loaders.Deliver) -> Iterator[Any]:
         """Iterate over a pass, whose batches `deliver` makes of each segment."""
-        reader, loader = self._reader, self._loader
+        reader, loader = self._reader, self.loader
         reader._mdstorm_check_running()
         reader._mdstorm_owner = self._owner
         if self._times_set != reader._mdstorm_times_set:
@@ -493,10 +493,10 @@ class ReaderPasses:
         if self._warn_or_record is not None:
             self._warn_or_record(first_epoch)
 
-    def state_dict(self, *, before_last: bool = False) -> dict[str, Any]:
-        """Return the position of the pass that was advanced last, or that before its last batch."""
-        return self._loader.state_dict(before_last=before_last)
+    def state_dict(self, *, before_last: bool | None = None) -> dict[str, Any]:
+        """Return the position of the pass that was advanced last: see `loaders.Loader`."""
+        return self.loader.state_dict(before_last=before_last)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume the next pass from a state."""
-        self._loader.load_state_dict(state)
+        self.loader.load_state_dict(state)

@@ -182,6 +182,11 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
         """
         self._mdstorm_resumable().load_state_dict(state)
 
+    def _mdstorm_loop(self) -> loaders.Loader | None:
+        """Return what keeps the position of the loader; None if it takes the reader's items."""
+        passes = self._mdstorm_own_passes()
+        return None if passes is None else passes.loader
+
     def _mdstorm_resumable(self) -> ReaderPasses:
         passes = self._mdstorm_own_passes()
         if passes is None:

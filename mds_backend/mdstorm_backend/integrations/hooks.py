@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from functools import partial
 from types import ModuleType
 from typing import Any
 
-from mdstorm_backend.base import when_loaded, wrap
+from mdstorm_backend.base import warn_user, when_loaded, wrap
 from mdstorm_backend.errors import StateMismatchError
+
+_logger = logging.getLogger(__name__)
 
 
 def hand_over_to_accelerate(module: ModuleType) -> None:
@@ -81,7 +83,7 @@ def tell_what_was_fetched(module: ModuleType) -> None:
 
 def _telling(is_waiting: Callable[[Any], bool], iterate: Callable[[Any], Any]) -> Any:
     def iterate_and_tell(self: Any) -> Any:
-        from mdstorm_backend.loaders.torch.loader_passes import FETCHES_AHEAD
+        from mdstorm_backend.loaders import FETCHES_AHEAD
 
         alive = weakref.ref(self)
 
@@ -127,11 +129,8 @@ def _restoring(load: Callable[[Any], None]) -> Any:
         for loader, state in _own_states(self):
             if self.restarting:
                 _refuse_other_world(loader, state)
-                continue
-            with suppress(StateMismatchError):  # from other data: begin anew
-                loader.load_state_dict(state)
-                if state["sample_in_epoch"]:  # as with limit_train_batches, which leaves out rows
-                    loader.set_epoch(state["epoch"] + 1)
+            else:
+                _begin_after(loader, state)
         if not self.restarting:  # loaders made for later epochs have no state
             self._combined_loader_states_to_load = []
         load(self)
@@ -150,25 +149,74 @@ def _requesting_again(load: Callable[[Any, Any], None]) -> Any:
 
 def _own_states(loop: Any) -> Iterator[tuple[Any, Any]]:
     """Yield our loaders with which a loop trains, each with the state to load."""
-    from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
-
     loaders = [] if loop._combined_loader is None else loop._combined_loader.flattened
     stateful = [loader for loader in loaders if hasattr(loader, "load_state_dict")]
     for loader, state in zip(stateful, loop._combined_loader_states_to_load, strict=False):
-        if isinstance(loader, StreamingDataLoader) and loader._mdstorm.reads_blocks:
+        if getattr(loader, "_mdstorm_loop", lambda: None)() is not None:
             yield loader, state
+
+
+def _begin_after(loader: Any, state: Any) -> None:
+    """Begin with the epoch after that of a checkpoint, which was written between epochs.
+
+    Training may continue with other data, so a state that does not fit is not an error here.
+    """
+    try:
+        loader.load_state_dict(state)
+    except StateMismatchError as error:
+        _logger.warning(
+            "the position in the checkpoint does not fit the training data, which is read from its "
+            "beginning: %s",
+            error,
+        )
+    else:
+        if state["sample_in_epoch"]:  # as with limit_train_batches, which leaves out rows
+            loader.set_epoch(state["epoch"] + 1)
 
 
 def _refuse_other_world(loader: Any, state: object) -> None:
     ours = state.get("mdstorm") if isinstance(state, Mapping) else None
     before = ours.get("world_size") if isinstance(ours, Mapping) else None
-    num_ranks = loader.dataset._mdstorm.count_ranks()
-    if loader._mdstorm.has_length and before not in (None, num_ranks):
+    num_ranks = loader._mdstorm_loop().schedule.options.in_world().order.world_size
+    if before not in (None, num_ranks) and _has_length(loader):
         raise StateMismatchError(
             f"the checkpoint was written in a world of size {before}, and this one is of size "
             f"{num_ranks}: Lightning would leave out batches of a loader passed to fit. Train "
             "with mdstorm.lightning.StreamingDataModule, which resumes in any world"
         )
+
+
+def _has_length(loader: Any) -> bool:
+    try:
+        len(loader)
+    except TypeError:
+        return False
+    return True
+
+
+def save_without_positions(module: ModuleType) -> None:
+    """Let Lightning write checkpoints if a loader's position is not known.
+
+    Loaders over weighted, n-gram and partly read readers have methods for states, which raise.
+    Lightning saves the state of any loader that has the methods, and has no API for a loader
+    without one. So this wraps ``CombinedLoader._state_dicts``. Tried with Lightning 2.6.6, in both
+    of its packages.
+    """
+    wrap(getattr(module, "CombinedLoader", None), "_state_dicts", _saving)
+
+
+def _saving(save: Callable[[Any], list[Any]]) -> Any:
+    def state_dicts(self: Any) -> list[Any]:
+        try:
+            return save(self)
+        except StateMismatchError as error:
+            warn_user(
+                "Lightning's checkpoint does not hold the position in the training data, so an "
+                f"epoch that is resumed begins with its first batch: {error}"
+            )
+            return []
+
+    return state_dicts
 
 
 #: The modules that are hooked, and their hooks.
@@ -178,8 +226,10 @@ _HOOKS = {
     "accelerate.data_loader": hand_over_to_accelerate,
     "lightning.pytorch.loops.fetchers": tell_what_was_fetched,
     "lightning.pytorch.loops.fit_loop": restore_in_lightning,
+    "lightning.pytorch.utilities.combined_loader": save_without_positions,
     "pytorch_lightning.loops.fetchers": tell_what_was_fetched,
     "pytorch_lightning.loops.fit_loop": restore_in_lightning,
+    "pytorch_lightning.utilities.combined_loader": save_without_positions,
     "ray.train.torch.train_loop_utils": tell_what_was_fetched,
     "transformers.trainer": hand_over_to_accelerate,
 }

@@ -24,9 +24,9 @@ from torch.utils import data
 
 from mdstorm_backend.base import OwnContext
 from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.loaders import Statistics
+from mdstorm_backend.loaders import FETCHES_AHEAD, Statistics
 from mdstorm_backend.loaders.torch import OpenedDataset, StreamingDataLoader, StreamingDataset
-from mdstorm_backend.loaders.torch.loader_passes import FETCHES_AHEAD, source_of
+from mdstorm_backend.loaders.torch.loader_passes import source_of
 from mdstorm_backend.loaders.torch.moved_batches import repeated_rows
 from mdstorm_backend.loaders.torch.torch_batches import same
 from mdstorm_backend.order import ExactOrder, given_world
@@ -236,7 +236,7 @@ class PreparedLoader(OwnContext, data.DataLoader[Any]):
     def state_dict(self) -> dict[str, Any]:
         """Return the state after the latest batch, which is the same on all ranks."""
         loader = self._batches.loader
-        return loader._mdstorm.of(loader).state_dict(before_last=self._batches.is_ahead)
+        return loader._mdstorm.of(loader).state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume the next iteration from a state, in any world.
@@ -317,14 +317,14 @@ class PreparedBatches(data.IterableDataset[Any]):
     def __iter__(self) -> Generator[Any, None, None]:
         loader, state = self.loader, GradientState()
         self.is_ahead, self.end_of_dataloader, self.remainder = False, False, 0
-        token = FETCHES_AHEAD.set(lambda: self.is_ahead)
-        try:
-            batches, before, padding = iter(loader), None, None
-        finally:
-            FETCHES_AHEAD.reset(token)
+        batches, before, padding = iter(loader), None, None
         state._add_dataloader(self)
         try:
-            batch = next(batches, _NONE)
+            token = FETCHES_AHEAD.set(lambda: self.is_ahead)
+            try:
+                batch = next(batches, _NONE)
+            finally:
+                FETCHES_AHEAD.reset(token)
             if batch is not _NONE:
                 padding = self._padding()
             while batch is not _NONE:

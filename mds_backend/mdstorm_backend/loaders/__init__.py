@@ -5,6 +5,7 @@ from __future__ import annotations
 from mdstorm_backend.format.values.batch import MASK_SUFFIX
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings
 from mdstorm_backend.loaders.loader import (
+    FETCHES_AHEAD,
     NOTHING,
     Convert,
     Deliver,
@@ -20,6 +21,7 @@ from mdstorm_backend.loaders.schedule import Schedule
 from mdstorm_backend.loaders.segment import Batching, Segment
 
 __all__ = [
+    "FETCHES_AHEAD",
     "MASK_SUFFIX",
     "NOTHING",
     "Batching",

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import islice
 from typing import Any, TypeAlias
@@ -29,6 +30,9 @@ from mdstorm_backend.loaders.state import write_state
 from mdstorm_backend.order import Position
 from mdstorm_backend.read.block import Block
 
+#: Set while a framework that fetches batches ahead of use requests a batch: returns whether the
+#: batch that it fetched last has yet to be used.
+FETCHES_AHEAD: ContextVar[Callable[[], bool] | None] = ContextVar("FETCHES_AHEAD", default=None)
 #: Stands for a batch that only advances the pass, and is not delivered.
 NOTHING: Any = object()
 #: Batches, each with its offset in the plan and its number of rows.
@@ -83,7 +87,7 @@ class Loader:
         self._latest: Pass | None = None
         #: Where the next iteration starts, whatever the schedule has recorded; None for the latter.
         self._resumes: Position | None = None
-        #: If batches are taken ahead of use, whether the last one has not been used yet.
+        #: The value of `FETCHES_AHEAD` when the latest iteration began.
         self.is_ahead: Callable[[], bool] | None = None
         #: Whether no iteration has begun since the loader was made or loaded a state.
         self._is_first = True
@@ -163,6 +167,7 @@ class Loader:
         The threads of the pass end with the generator.
         """
         recorder, is_waiting = self.new_recorder(), False
+        self.is_ahead = FETCHES_AHEAD.get()
         current = self.begin()
         deliver_all = self._items_of if self.batching.by_item else self._batches_of
         try:
@@ -232,14 +237,17 @@ class Loader:
             current.offset, current.items = offset, 0
             recorder.ask()
 
-    def state_dict(self, *, before_last: bool = False) -> dict[str, Any]:
+    def state_dict(self, *, before_last: bool | None = None) -> dict[str, Any]:
         """Return the state of a checkpoint, for `load_state_dict`.
 
         Parameters
         ----------
-        before_last : bool
-            Return the state before the last batch, which is then delivered again.
+        before_last : bool, optional
+            Whether to return the state before the last batch, which is then yielded again. By
+            default, that is so if a framework has fetched this batch and not used it yet.
         """
+        if before_last is None:
+            before_last = self.is_ahead is not None and self.is_ahead()
         if (latest := self._latest) is None:
             position = self._resumes or self.schedule.epochs.next_position
             return write_state(self.schedule.options.in_world(), self.batching, position)
@@ -405,7 +413,7 @@ class ItemCursor:
 
     def _go_on(self) -> None:
         """Continue from this position after reading was interrupted."""
-        state = self.state_dict()
+        state = self._loader.state_dict(before_last=False)
         self.load_state_dict(state)
         # The state of a finished pass resumes with the next pass, but this one has to end first.
         self._is_over = state["mdstorm"].get("finished", False)

@@ -90,8 +90,12 @@ class Pass:
 
     @property
     def position_before(self) -> Position:
-        """Where the pass stood before the latest batch."""
-        return self.start if self._segment is None else self._position(self.before)
+        """Where the pass stood before the latest batch, or item."""
+        if self._segment is None:
+            return self.start
+        if self.items:
+            return replace(self.position, skip=self.items - 1)
+        return self._position(self.before)
 
     @property
     def segment(self) -> Segment:

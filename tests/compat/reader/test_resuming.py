@@ -17,6 +17,7 @@ from mdstorm.ngram import NGram
 from mdstorm.predicates import in_lambda
 from mdstorm.pytorch import BatchedDataLoader, DataLoader
 from mdstorm.reader import make_batch_reader, make_reader
+from mdstorm_backend.loaders import FETCHES_AHEAD
 
 pytestmark = [pytest.mark.newest, pytest.mark.filterwarnings("ignore:Currently make_reader")]
 
@@ -54,6 +55,45 @@ def test_the_rest_is_what_would_have_come(thirty: str, way: str, taken: int) -> 
     with WAYS[way](thirty) as reader:
         reader.load_state_dict(state)
         assert begun + [described(item) for item in reader] == whole
+
+
+@pytest.mark.parametrize("way", ["batches", "rows", "rows of a transform"])
+@pytest.mark.parametrize("used", [1, 2, 8, 15, 40])
+def test_state_of_reader_leaves_out_item_fetched_ahead(thirty: str, way: str, used: int) -> None:
+    with WAYS[way](thirty) as reader:
+        whole = [described(item) for item in reader]
+    used = min(used, len(whole) - 1)
+    with WAYS[way](thirty) as reader:
+        token = FETCHES_AHEAD.set(lambda: True)
+        for _ in range(used + 1):
+            next(reader)
+        FETCHES_AHEAD.reset(token)
+        state = reader.state_dict()
+    with WAYS[way](thirty) as reader:
+        reader.load_state_dict(state)
+        assert [described(item) for item in reader] == whole[used:]
+
+
+@pytest.mark.parametrize("kind", [DataLoader, BatchedDataLoader])
+@pytest.mark.parametrize("used", [1, 2, 8])
+def test_state_of_loader_over_reader_leaves_out_batch_fetched_ahead(
+    thirty: str, kind: type[Any], used: int
+) -> None:
+    def loader() -> Any:
+        return kind(make_batch_reader(thirty, ["id"], seed=3), batch_size=3)
+
+    whole = [batch["id"].tolist() for batch in loader()]
+    is_ahead = True
+    token = FETCHES_AHEAD.set(lambda: is_ahead)
+    begun = loader()
+    batches = iter(begun)
+    for _ in range(used + 1):
+        next(batches)
+    FETCHES_AHEAD.reset(token)
+    for ahead in (True, False):
+        is_ahead, resumed = ahead, loader()
+        resumed.load_state_dict(begun.state_dict())
+        assert [batch["id"].tolist() for batch in resumed] == whole[used + 1 - ahead :]
 
 
 def test_a_state_after_the_end_begins_the_next_pass(thirty: str) -> None:

@@ -12,8 +12,7 @@ import pytest
 from tests.mds_backend.loaders.loaders import Launch, dataset_in, in_either_order, loader_in, rows
 
 from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset, open_dataset
-from mdstorm_backend.loaders import agreement
-from mdstorm_backend.loaders.torch.loader_passes import FETCHES_AHEAD
+from mdstorm_backend.loaders import FETCHES_AHEAD, agreement
 
 ROWS, SHARDS = 1_000, 13
 BATCH = 20
@@ -395,8 +394,8 @@ def test_batches_fetched_ahead_do_not_count(
     loader = loader_in(order, url, BATCH)
     token = FETCHES_AHEAD.set(lambda: is_ahead)
     batches = iter(loader)
-    FETCHES_AHEAD.reset(token)
     for _ in range(used + is_ahead):
         next(batches)
+    FETCHES_AHEAD.reset(token)
     batches.close()
     assert loader.dataset.next_epoch == (used > 1)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence, Sized
 from contextlib import closing
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -20,6 +19,7 @@ from torch.utils.data import DataLoader
 from mdstorm_backend.base.threads import PassThreads
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders import (
+    FETCHES_AHEAD,
     Batching,
     Delivered,
     Loader,
@@ -29,10 +29,6 @@ from mdstorm_backend.loaders import (
 )
 from mdstorm_backend.loaders.torch import moved_batches, torch_batches, torch_tensors
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
-
-#: Set while a framework that fetches batches ahead of use begins an iteration: returns whether the
-#: last fetched batch has yet to be used.
-FETCHES_AHEAD: ContextVar[Callable[[], bool] | None] = ContextVar("FETCHES_AHEAD", default=None)
 
 
 @dataclass
@@ -55,11 +51,13 @@ class LoaderPasses:
         The loop and its position; None before the first use, which opens the dataset.
     workers : Workers or None
         The persistent worker processes.
-    has_last : callable or None
-        The value of `FETCHES_AHEAD` when the last iteration was begun.
     counted : int or None
         Number of samples of the last iteration if PyTorch or a subclass counted them; None if
         `passes` counts them.
+    last : int
+        Samples of the last counted batch.
+    is_ahead : callable or None
+        The value of `FETCHES_AHEAD` when counting began.
     has_length : bool
         Whether ``len`` is available to callers that assume the same length for all passes.
     """
@@ -72,9 +70,10 @@ class LoaderPasses:
     passes: Loader | None = None
     workers: torch_batches.Workers | None = None
     threads: PassThreads = field(default_factory=PassThreads)
-    has_last: Callable[[], bool] | None = None
     recorders: PassRecorders = field(default_factory=PassRecorders)
     counted: int | None = None
+    last: int = 0
+    is_ahead: Callable[[], bool] | None = None
     has_length: bool = True
 
     def __getstate__(self) -> dict[str, Any]:
@@ -83,7 +82,7 @@ class LoaderPasses:
         passes = None if passes is None else passes.copied(threads)
         recorders = PassRecorders() if passes is None else passes.recorders
         anew = {"threads": threads, "passes": passes, "recorders": recorders}
-        return {**self.__dict__, **anew, "workers": None, "has_last": None}
+        return {**self.__dict__, **anew, "workers": None, "is_ahead": None}
 
     def end_workers(self) -> None:
         """End the persistent workers; workers of a running iteration end with that iteration."""
@@ -117,7 +116,6 @@ class LoaderPasses:
         self.counted, passes = None, self.of(loader)
         if not self.collates:
             torch_tensors.check_columns(passes.schedule.options)
-        passes.is_ahead = self.has_last
         batches = passes.run(partial(self._deliver, loader))
         yield from batches if count_rows is None else self.counting(batches, count_rows)
 
@@ -125,11 +123,19 @@ class LoaderPasses:
         self, batches: Generator[Any, None, None], count_rows: Callable[[Any], int]
     ) -> Generator[Any, None, None]:
         """Yield batches, and count their samples."""
-        self.counted = 0
+        self.counted = self.last = 0
+        self.is_ahead = FETCHES_AHEAD.get()
         with closing(batches):
             for batch in batches:
-                self.counted = (self.counted or 0) + count_rows(batch)
+                self.last = count_rows(batch)
+                self.counted = (self.counted or 0) + self.last
                 yield batch
+
+    @property
+    def used(self) -> int:
+        """Counted samples, without a batch that a framework has fetched and not used yet."""
+        is_waiting = self.is_ahead is not None and self.is_ahead()
+        return (self.counted or 0) - (self.last if is_waiting else 0)
 
     def _deliver(self, loader: DataLoader[Any], segment: Segment) -> Sequence[Any]:
         if self.counted is not None:

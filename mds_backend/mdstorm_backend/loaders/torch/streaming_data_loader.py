@@ -16,7 +16,7 @@ from mdstorm_backend.base import OwnContext, check_function
 from mdstorm_backend.base.checks import overrides
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
-from mdstorm_backend.loaders import Statistics, describe_data
+from mdstorm_backend.loaders import Loader, Statistics, describe_data
 from mdstorm_backend.loaders.torch import loader_passes, moved_batches, torch_batches
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset, makes_samples
 from mdstorm_backend.loaders.torch.torch_batches import BatchMap, BatchT, NotedItems, TorchBatch
@@ -202,7 +202,6 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         kept = self._mdstorm
         if self.num_workers:
             torch_batches.check_can_be_sent(kept.batch_map, kept.options)
-        kept.has_last = loader_passes.FETCHES_AHEAD.get()
         batches: Generator[Any, None, None]
         if kept.reads_blocks:
             batches = kept.run(self, self._get_batch_size if _counts_itself(self) else None)
@@ -229,6 +228,10 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         self._mdstorm.threads.end()
         self._mdstorm.end_workers()
 
+    def _mdstorm_loop(self) -> Loader | None:
+        """Return what keeps the position of the loader; None if PyTorch makes the batches."""
+        return self._mdstorm.of(self) if self._mdstorm.reads_blocks else None
+
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch of the next iteration: see `StreamingDataset.set_epoch`."""
         dataset: Any = self.dataset
@@ -244,12 +247,12 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         """
         kept = self._mdstorm
         if kept.reads_blocks and kept.counted is None and not _has_own_states(self.dataset):
-            before_last = kept.has_last is not None and kept.has_last()
-            return kept.of(self).state_dict(before_last=before_last)
+            return kept.of(self).state_dict()
         if not isinstance(self.dataset, StreamingDataset):
             return None
         opened = self.dataset._mdstorm
-        samples = self.num_samples_yielded * opened.schedule.plan().num_ranks
+        yielded = self.num_samples_yielded if kept.counted is None else kept.used
+        samples = yielded * opened.schedule.plan().num_ranks
         state = self.dataset.state_dict(samples, False)
         if not (kept.reads_blocks or _counts_itself(self)):
             opened.check_batches(samples, self.batch_size or 1, self.num_workers)

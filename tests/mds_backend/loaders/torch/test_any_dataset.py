@@ -17,6 +17,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from mdstorm_backend import ExactOrder, MDSWriter, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
+from mdstorm_backend.loaders import FETCHES_AHEAD
 
 ROWS, SHARDS = 42, 4
 ARGUMENTS: dict[str, Any] = {"batch_size": 4, "shuffle": True, "shuffle_seed": 3}
@@ -77,6 +78,23 @@ def test_own_iterators_have_a_length_and_states(url: str, num_workers: int) -> N
     loaded = again.state_dict() or {}
     assert (loaded["epoch"], loaded["sample_in_epoch"]) == (0, 12)
     assert flat(begun + column(again)) == squares
+
+
+@pytest.mark.parametrize("used", [1, 2, 5])
+@pytest.mark.parametrize("batch_size", [4, None])
+def test_state_of_counted_batches_leaves_out_batch_fetched_ahead(
+    url: str, used: int, batch_size: int | None
+) -> None:
+    def loader() -> StreamingDataLoader:
+        return StreamingDataLoader(Squares(remote=url, **ARGUMENTS), batch_size)
+
+    whole, begun = column(loader()), loader()
+    token = FETCHES_AHEAD.set(lambda: True)
+    column(islice(begun, used + 1))
+    FETCHES_AHEAD.reset(token)
+    resumed = loader()
+    resumed.load_state_dict(begun.state_dict())
+    assert column(resumed) == whole[used:]
 
 
 class Packs(Squares):
