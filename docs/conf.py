@@ -6,10 +6,12 @@ imitated, so that the environment of the site has neither PyTorch, TensorFlow no
 
 from __future__ import annotations
 
+import html
 import importlib
 import inspect
 import re
 import shutil
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -36,72 +38,171 @@ _INCLUDED = {
 #: The notebooks, and where Sphinx finds them.
 _EXAMPLES, _NOTEBOOKS = ROOT / "examples" / "notebooks", HERE / "_notebooks"
 
-#: Words that the site's search answers with a page, before whatever else has them in its name.
+#: Words for which the site's search finds a page, in addition to its title and text.
 _WORDS = {
-    "benchmarks": ("benchmark", "benchmarks", "speed"),
-    "concepts/orders": ("order", "exact", "elastic"),
-    "concepts/shares": ("share", "shard_count", "cur_shard", "even batches"),
-    "delta": ("delta", "delta table", "unity catalog table"),
-    "doctor": ("doctor", "check setup", "diagnose", "java", "pyspark_python"),
-    "how-to/batches": ("batch size", "batch_size", "float32", "float64", "dtype", "matrix"),
+    "benchmarks": "benchmark, speed, throughput, faster",
+    "commands": "command, commands, cli, command line, inspect, head, verify, reindex, terminal",
+    "concepts/orders": "order, exact, elastic, stored order",
+    "concepts/shards": "shard, shards, shard size, index.json",
+    "concepts/shares": (
+        "share, shard_count, cur_shard, even batches, uneven, rows of a rank, duplicate rows, "
+        "repeated rows, every process reads all rows, lost rows, missing rows"
+    ),
+    "credentials": (
+        "credentials, secrets, token, sas token, rotate, expired token, managed identity"
+    ),
+    "delta": (
+        "delta, delta table, read delta, unity catalog table, time travel, versionAsOf, "
+        "timestamp, deletion vectors, schema evolution"
+    ),
+    "differences": "differences, compatibility",
+    "display": "display, progress bar, progress, repr, notebook output",
+    "doctor": (
+        "doctor, check setup, diagnose, java, java not found, pyspark_python, environment check"
+    ),
+    "examples": "examples, example notebooks, tutorial, sample code",
+    "faq": "faq, windows, macos, when not to use, alternatives, licence",
+    "guarantees": "guarantees, tests, trust, exactly once",
+    "how-to/batches": (
+        "batch size, batch_size, drop_last, last batch, smaller batch, partial batch, incomplete "
+        "batch, minibatch, float32, float64, dtype, matrix, stack, num_epochs, epochs, expected "
+        "float but found double"
+    ),
     "how-to/categories": (
-        *("category", "categories", "categorical", "embedding", "embeddings", "vocabulary"),
-        *("stringindexer", "string columns"),
+        "category, categories, categorical, embedding, embeddings, vocabulary, encode, "
+        "stringindexer, string columns, one hot, one-hot encoding, label encoding, tabular"
     ),
-    "how-to/convert": ("convert", "convert parquet", "parquet", "parquet to mds"),
-    "how-to/dbfs": ("dbfs", "preprocess", "preprocessing"),
-    "how-to/decimals": ("decimal", "decimals"),
-    "how-to/docker": ("docker", "dockerfile", "conda", "container", "shm"),
-    "how-to/filter": ("filter", "filters", "predicate"),
+    "how-to/convert": (
+        "convert, convert parquet, parquet, parquet to mds, convert csv, verify, compression, "
+        "zstd, shard size, hash, checksum"
+    ),
+    "how-to/dbfs": "dbfs, preprocess, preprocessing",
+    "how-to/decimals": "decimal, decimals, money, cast decimal",
+    "how-to/docker": "docker, dockerfile, conda, container, image, shm, environment",
+    "how-to/filter": (
+        "filter, filters, predicate, where, select rows, subset of rows, select columns, column "
+        "subset, schema_fields, row groups"
+    ),
     "how-to/find-what-waits": (
-        "slow",
-        "statistics",
-        "bottleneck",
-        "gpu utilization",
-        "num_workers",
+        "slow, slow training, statistics, bottleneck, gpu utilization, gpu idle, profile, data "
+        "loading time, num_workers, waiting"
     ),
-    "how-to/gpus": ("gpu", "gpus", "multi gpu", "cuda", "device", "pin_memory", "pin memory"),
-    "how-to/images": ("image", "images", "jpeg", "png"),
-    "how-to/inference": ("inference", "predict", "prediction", "batch inference", "scoring"),
+    "how-to/gpus": (
+        "gpu, gpus, multi gpu, multiple gpus, cuda, device, pin_memory, pin memory, non_blocking"
+    ),
+    "how-to/images": (
+        "image, images, jpeg, png, resize, pillow, vision, decode images, augmentation"
+    ),
+    "how-to/imbalance": (
+        "class weights, class imbalance, imbalanced, imbalance, unbalanced classes, sample "
+        "weights, sample_weight, sample_weights, oversampling, undersampling, "
+        "weightedrandomsampler, weighted sampling, weighted loss, pos_weight, rare class, balance "
+        "classes, stratified"
+    ),
+    "how-to/inference": (
+        "inference, predict, prediction, batch inference, scoring, score a table, row order, "
+        "ordered, in order"
+    ),
     "how-to/keep-a-copy": (
-        *("cache", "cache dir", "cache directory", "parent cache directory", "caching"),
-        *("cache_key", "delete", "spark conf key"),
+        "cache, cache dir, cache directory, parent cache directory, caching, cache_key, delete, "
+        "delete cache, clear cache, clean up, remove copies, disk space, disk full, reuse, spark "
+        "conf key"
     ),
-    "how-to/keras": ("keras", "features", "labels"),
-    "how-to/nulls": ("null", "nulls", "missing values", "nan"),
+    "how-to/keras": (
+        "keras, keras fit, features, labels, tensorflow, tensorflow dataset, tf.data, tf.data "
+        "dataset, make_tf_dataset, steps_per_epoch, model.fit, tf.distribute"
+    ),
+    "how-to/mesh": "device mesh, mesh, tensor parallel, fsdp2, pipeline parallel",
+    "how-to/nulls": "null, nulls, missing values, nan, fill_nulls, impute",
     "how-to/object-store": (
-        *("s3", "azure", "google cloud", "object store", "credentials", "s3 credentials"),
-        *("azure credentials", "access key", "minio"),
+        "s3, azure, google cloud, object store, credentials, s3 credentials, azure credentials, "
+        "access key, minio, gcs, bucket, storage_options"
     ),
-    "how-to/resume": ("resume", "checkpoint", "state_dict"),
-    "how-to/several-processes": ("ddp", "distributed", "rank", "torchrun", "multi gpu", "fsdp"),
-    "how-to/shuffle": ("shuffle", "shuffling", "seed", "deterministic", "reproducible"),
-    "how-to/small-table": ("topandas", "small table"),
-    "how-to/split": ("split", "train test split", "validation", "validation split"),
-    "how-to/text": ("text", "tokens", "tokenizer", "string columns", "strings", "nlp", "llm"),
-    "how-to/transform": ("transform", "transform_spec", "augmentation"),
-    "how-to/tune": ("hyperopt", "optuna", "tune"),
-    "how-to/without-framework": ("arrow", "numpy", "pandas"),
-    "how-to/write-rows": ("schema", "write"),
-    "install": ("install", "pip"),
-    "many_machines": ("kubernetes", "slurm", "multi node", "cluster", "many machines"),
-    "migrate": ("migrate", "petastorm"),
-    "performance": ("performance", "out of memory", "memory", "num_workers", "prefetch"),
+    "how-to/resume": (
+        "resume, resume training, checkpoint, checkpoints, save checkpoint, state_dict, "
+        "load_state_dict, restart, crash, preemption, stateful dataloader, statefuldataloader, "
+        "continue training"
+    ),
+    "how-to/several-processes": (
+        "ddp, distributed, distributed training, data parallel, rank, torchrun, multi gpu, fsdp, "
+        "several gpus, multiple processes, hang, uneven ranks"
+    ),
+    "how-to/shuffle": (
+        "shuffle, shuffling, shuffle data, seed, random seed, random, deterministic, "
+        "reproducible, random order, shuffle buffer"
+    ),
+    "how-to/small-table": "topandas, small table, small data, fits in memory, in memory",
+    "how-to/split": (
+        "split, train test split, validation, validation split, cross validation, k-fold, "
+        "holdout, evaluation"
+    ),
+    "how-to/text": "text, tokens, tokenizer, string columns, strings, nlp, llm, padding, sequences",
+    "how-to/transform": (
+        "transform, transform_spec, transformspec, augmentation, normalize, normalize features, "
+        "standardize, scale features, feature engineering, map function, preprocess in the loader"
+    ),
+    "how-to/tune": "hyperopt, optuna, tune, hyperparameters, hyperparameter search, joblib",
+    "how-to/without-framework": "arrow, numpy, pandas, jax, scikit-learn, xgboost, lightgbm",
+    "how-to/write-rows": (
+        "schema, write, unischema, materialize_dataset, write images, dict_to_spark_row"
+    ),
+    "iceberg": "iceberg, iceberg table, iceberg snapshot, pyiceberg, time travel, schema evolution",
+    "index": "overview, introduction",
+    "install": (
+        "install, pip, pip install, requirements, python version, supported versions, wheel, "
+        "extras, windows, uv"
+    ),
+    "licences": "license, licences, dependencies",
+    "many_machines": (
+        "kubernetes, slurm, multi node, cluster, many machines, several nodes, mpi, shared "
+        "filesystem, nfs"
+    ),
+    "migrate": (
+        "migrate, migration, petastorm, replace petastorm, no module named petastorm, pre-commit, "
+        "rewrite imports"
+    ),
+    "migrate/compare": "compare, prove, same data, record a run",
+    "mosaicml": (
+        "mosaicml, mosaicml streaming, streamingdataset, streaming dataset, mds, replace streaming"
+    ),
+    "performance": (
+        "performance, out of memory, memory, memory usage, num_workers, prefetch, oom, workers, "
+        "speed up, cpu"
+    ),
+    "quickstart/mosaicml": "mosaicml quick start, write mds, mdswriter",
+    "quickstart/parquet": "parquet files, read parquet, getting started",
+    "quickstart/petastorm": "petastorm, run petastorm code, import petastorm",
+    "quickstart/spark": "spark dataframe, dataframe, pyspark, getting started",
     "runtimes": (
-        "databricks",
-        "runtime",
-        "serverless",
-        "spark connect",
-        "spark conf",
-        "spark conf key",
+        "databricks, runtime, databricks runtime, serverless, spark connect, spark conf, spark "
+        "conf key, java version, spark version, cluster library"
+    ),
+    "statistics": (
+        "statistics, metrics, samples per second, tensorboard, throughput, monitor, logging"
+    ),
+    "storage": (
+        "storage, storages, local cache, download, cache size, cache_limit, fsspec, mount, volumes"
     ),
     "trainers": (
-        *("accelerate", "lightning", "deepspeed", "hugging face", "ray", "early stopping"),
-        *("trainer", "composer"),
+        "trainer, accelerate, lightning, deepspeed, hugging face, hugging face trainer, ray, ray "
+        "train, early stopping, composer, trainers, torchdistributor, callbacks, horovod"
     ),
-    "types": ("types", "vector", "vector column", "vectors", "timestamp", "date", "array column"),
-    "versions": ("versions", "deprecation", "semantic versioning"),
+    "troubleshooting": (
+        "error, exception, traceback, troubleshooting, hang, hangs, fails, duplicate rows, "
+        "missing rows"
+    ),
+    "types": (
+        "types, data types, vector, vector column, vectors, timestamp, date, array column, "
+        "struct, map type, boolean, ragged, list column, bfloat16, float16, half precision, "
+        "nested struct, timezone"
+    ),
+    "unity_catalog": "unity catalog, volumes, three-part name, table name, credential vending",
+    "versions": "versions, deprecation, semantic versioning, support policy",
 }
+
+#: Characters of a page's description: search engines cut longer ones, and shorter paragraphs only
+#: introduce a block of code.
+_LEAST_DESCRIPTION, _LONGEST_DESCRIPTION = 40, 200
 
 project = "mdstorm"
 author = "the authors of mdstorm"
@@ -159,6 +260,10 @@ html_copy_source = False
 html_show_copyright = False
 html_show_sphinx = False
 html_theme_options = {"navigation_with_keys": False}
+if REPOSITORY_URL:  # "edit this page", and a link to its source
+    _edit_url = REPOSITORY_URL.replace("/blob/", "/edit/")
+    html_theme_options["source_view_link"] = f"{REPOSITORY_URL}/docs/{{filename}}"
+    html_theme_options["source_edit_link"] = f"{_edit_url}/docs/{{filename}}"
 copybutton_prompt_text = "$ "
 copybutton_exclude = ".linenos, .gp"
 
@@ -214,7 +319,7 @@ def _relink_page(app: Any, docname: str, source: list[str]) -> None:
         source[0] = _relinked(source[0], page.parent)
     if words := _WORDS.get(docname):
         heading, newline, rest = source[0].partition("\n")
-        entries = ", ".join(f"! {word}" for word in words)
+        entries = ", ".join(f"! {word}" for word in dict.fromkeys(words.split(", ")))
         source[0] = f"{heading}{newline}\n```{{index}} {entries}\n```\n{rest}"
 
 
@@ -243,10 +348,38 @@ def _write_llms(app: Any, error: Exception | None) -> None:
     Path(app.outdir, "llms.txt").write_text("\n".join([*lines, ""]), encoding="utf-8")
 
 
+def _describe(
+    app: Any, docname: str, template: str, context: dict[str, Any], doctree: nodes.document | None
+) -> None:
+    """Give the page a description for search engines, and the search its ranking."""
+    if docname == "search":
+        app.add_js_file("relevance.js", defer="defer")
+    if docname.startswith(f"{_NOTEBOOKS.name}/"):  # copies, which nobody should edit
+        context["page_source_suffix"] = ""
+    if doctree is not None and (found := _first_sentences(doctree)):
+        context["metatags"] += f'<meta name="description" content="{html.escape(found)}" />\n'
+
+
+def _first_sentences(doctree: nodes.document) -> str:
+    """Return the first sentences of a page, as many as search engines show, or else its title."""
+    for paragraph in doctree.findall(nodes.paragraph):
+        text = " ".join(paragraph.astext().split())
+        is_prose = isinstance(paragraph.parent, nodes.section) and not isinstance(
+            paragraph.children[0], (nodes.raw, nodes.image)
+        )
+        if is_prose and len(text) >= _LEAST_DESCRIPTION:
+            ends = [match.end() for match in re.finditer(r"[.?!](?= |$)", text)]
+            fitting = [end for end in ends if end <= _LONGEST_DESCRIPTION]
+            whole = text[: fitting[-1]] if fitting else text.rstrip(":")
+            return textwrap.shorten(whole, _LONGEST_DESCRIPTION, placeholder=" …")
+    return next(doctree.findall(nodes.title), nodes.title()).astext()
+
+
 def setup(app: Any) -> None:
-    """Tell Sphinx of the functions above."""
+    """Connect the functions above to Sphinx."""
     _copy_notebooks()
     app.connect("source-read", _relink_page)
     app.connect("include-read", _relink_included)
     app.connect("doctree-resolved", _draw_inline)
     app.connect("build-finished", _write_llms)
+    app.connect("html-page-context", _describe)

@@ -17,9 +17,11 @@ from sphinx.util.inventory import InventoryFile
 ROOT = Path(__file__).parents[1]
 #: Bytes that a reader's first page may take, with all that it loads.
 FIRST_PAGE_BYTES = 200_000
-#: What people search for, and the pages of which one must be among the first three results. The
-#: words that Sphinx does not find by itself are in `docs/conf.py`.
+#: What people search for, and the pages of which one must be among the first three results. See
+#: `docs/_static/relevance.js` and the keywords of pages in `docs/conf.py`.
 SEARCHES = {
+    "ModuleNotFoundError petastorm": ("quickstart/petastorm", "migrate", "faq", "troubleshooting"),
+    "WeightedRandomSampler": ("how-to/imbalance",),
     "accelerate": ("trainers",),
     "batch size": ("how-to/batches",),
     "benchmark": ("benchmarks",),
@@ -27,45 +29,93 @@ SEARCHES = {
     "cache dir": ("how-to/keep-a-copy",),
     "categorical": ("how-to/categories",),
     "checkpoint": ("how-to/resume",),
+    "class imbalance": ("how-to/imbalance", "how-to/categories"),
+    "class weights": ("how-to/imbalance", "how-to/categories"),
+    "column subset": ("how-to/filter", "how-to/batches", "performance"),
     "conda": ("how-to/docker",),
+    "convert csv": ("how-to/convert", "how-to/write-rows", "quickstart/spark", "faq"),
     "convert parquet": ("how-to/convert",),
     "credentials": ("how-to/object-store", "storage"),
+    "cross validation": ("how-to/split",),
     "cuda": ("how-to/gpus",),
     "databricks": ("runtimes", "how-to/dbfs"),
     "dbfs": ("how-to/dbfs",),
     "decimal": ("how-to/decimals",),
+    "delete cache": ("how-to/keep-a-copy", "commands"),
     "delta table": ("delta",),
     "deterministic": ("how-to/shuffle",),
     "docker": ("how-to/docker",),
+    "drop_last": ("how-to/batches",),
     "early stopping": ("trainers",),
     "embedding": ("how-to/categories",),
     "float32": ("how-to/batches",),
+    "gpu idle": ("how-to/find-what-waits", "how-to/gpus"),
+    "hugging face trainer": ("trainers",),
+    "iceberg table": ("iceberg",),
+    "image augmentation": ("how-to/images", "how-to/transform"),
     "images": ("how-to/images",),
     "inference": ("how-to/inference",),
     "install": ("install",),
+    "java not found": ("troubleshooting", "doctor"),
     "keras": ("how-to/keras",),
+    "keras fit": ("how-to/keras",),
     "kubernetes": ("many_machines", "how-to/docker"),
+    "last batch smaller": ("how-to/batches",),
     "lightning": ("trainers",),
     "migrate": ("migrate",),
+    "minibatch size": ("how-to/batches",),
     "multi gpu": ("how-to/gpus", "how-to/several-processes"),
+    "multiple gpus": ("how-to/gpus", "how-to/several-processes"),
+    "normalize features": ("how-to/transform", "how-to/batches"),
     "null": ("how-to/nulls", "concepts/nulls"),
+    "num_epochs": ("how-to/batches", "how-to/resume", "concepts/orders"),
     "num_workers": ("performance", "how-to/find-what-waits"),
+    "one hot": ("how-to/categories",),
     "out of memory": ("performance",),
+    "oversampling": ("how-to/imbalance",),
+    "partial batch": ("how-to/batches",),
+    "petastorm error": ("troubleshooting", "differences", "quickstart/petastorm", "migrate"),
     "pin_memory": ("how-to/gpus",),
+    "predict on dataframe": ("how-to/inference",),
+    "pretrained tokenizer": ("how-to/text",),
+    "progress bar": ("display",),
+    "python version": ("install", "runtimes"),
+    "pytorch dataloader": ("quickstart/spark", "api/pytorch", "quickstart/parquet"),
+    "random seed": ("how-to/shuffle",),
+    "ray train": ("trainers",),
+    "read delta table": ("delta",),
+    "resize images": ("how-to/images",),
     "resume": ("how-to/resume",),
+    "resume training": ("how-to/resume",),
     "s3 credentials": ("how-to/object-store",),
+    "sample weights": ("how-to/imbalance", "how-to/keras", "how-to/categories"),
+    "sas token": ("credentials", "how-to/object-store"),
+    "save checkpoint": ("how-to/resume",),
+    "select columns": ("how-to/filter", "how-to/batches", "performance"),
     "serverless": ("runtimes",),
     "shuffle": ("how-to/shuffle",),
+    "shuffle data": ("how-to/shuffle",),
     "slow": ("how-to/find-what-waits", "performance"),
+    "slurm": ("many_machines",),
     "spark conf key": ("runtimes", "how-to/keep-a-copy"),
+    "stateful dataloader": ("how-to/resume", "mosaicml"),
+    "streaming dataset": ("mosaicml", "quickstart/mosaicml", "api/streaming", "api/engine"),
     "string columns": ("how-to/text", "types"),
+    "tensorflow dataset": ("how-to/keras", "api/tensorflow", "quickstart/spark"),
+    "tf.data": ("how-to/keras", "api/tensorflow"),
+    "time travel": ("delta", "iceberg"),
     "tokenizer": ("how-to/text",),
+    "torchrun": ("how-to/several-processes", "many_machines"),
     "train test split": ("how-to/split",),
+    "training slow": ("how-to/find-what-waits", "performance"),
+    "transformspec": ("how-to/transform", "api/transforms"),
+    "unity catalog": ("unity_catalog", "delta"),
     "vector column": ("types", "how-to/batches"),
     "vocabulary": ("how-to/categories",),
+    "windows": ("faq", "install"),
 }
-#: So many of them must be found.
-FOUND = 39
+#: The share of them that must be found.
+FOUND = 0.95
 #: Attributes with the files that a page loads, and with the places that it leads to.
 _LOADED = {("link", "href"), ("script", "src"), ("img", "src")}
 
@@ -166,7 +216,7 @@ def lost_searches(folder: Path) -> list[str]:
         if not {*pages} & {*answers[query]}
     ]
     print(f"{len(SEARCHES) - len(lost)} of {len(SEARCHES)} searches find their page")
-    return lost if len(SEARCHES) - len(lost) < FOUND else []
+    return lost if len(lost) > (1 - FOUND) * len(SEARCHES) else []
 
 
 def main(folder: Path) -> int:

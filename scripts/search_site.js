@@ -1,4 +1,4 @@
-// What a search of the site answers: Sphinx's own code, over the index of a site.
+// What a search of the site answers: the code that a browser runs, over the index of a site.
 //
 //   node scripts/search_site.js docs/_build/html <<< '["shuffle", "cache dir"]'
 //
@@ -25,6 +25,7 @@ vm.runInContext("if (window.Stemmer) var Stemmer = window.Stemmer;", context);
 load("_static/searchtools.js");
 vm.runInContext("this.Search = Search;", context);
 load("searchindex.js");
+load("_static/relevance.js");
 
 const queries = JSON.parse(fs.readFileSync(0, "utf8"));
 const found = {};
