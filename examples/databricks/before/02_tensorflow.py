@@ -140,6 +140,23 @@ plt.show()
 # COMMAND ----------
 
 # MAGIC %md
+# MAGIC ## The same with mdstorm alone
+# MAGIC
+# MAGIC The cells above run on both libraries. mdstorm can also make the pairs that Keras expects,
+# MAGIC and it ends each epoch. That needs neither `map` nor `steps_per_epoch`:
+# MAGIC
+# MAGIC ```python
+# MAGIC with converter_train.make_tf_dataset(
+# MAGIC     batch_size=BATCH_SIZE, num_epochs=1, seed=1, features="pixels", labels="label"
+# MAGIC ) as dataset:
+# MAGIC     model.fit(dataset, epochs=5, shuffle=False)
+# MAGIC ```
+# MAGIC
+# MAGIC `features=["x", "y"]` makes a dict of tensors, and with `stack=True` one tensor.
+
+# COMMAND ----------
+
+# MAGIC %md
 # MAGIC ## Search
 # MAGIC
 # MAGIC The trials of Hyperopt run one after another on the driver. With `trials=SparkTrials()` they
