@@ -21,7 +21,7 @@ PAGE = DOCS / "benchmarks.md"
 IMAGE = DOCS / "images" / "benchmarks.svg"
 
 # Of the image, in pixels.
-WIDTH, LABELS, VALUES, ROW, BAR = 1000, 560, 70, 23, 13
+WIDTH, LABELS, VALUES, ROW, BAR = 1000, 610, 70, 23, 13
 #: The scale is logarithmic, from less than the largest loss to more than the largest gain.
 _LEAST, _MOST = 0.3, 3_000
 _DECADE = (WIDTH - LABELS - VALUES) / math.log10(_MOST / _LEAST)
