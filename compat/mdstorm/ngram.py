@@ -181,8 +181,8 @@ class NGram(Described):
         }
         return [
             {
-                offset: {name: data[start + place][name] for name in names}
-                for place, (offset, names) in enumerate(wanted.items())
+                offset: {name: data[start + step][name] for name in names}
+                for step, (offset, names) in enumerate(wanted.items())
             }
             for start in starts
         ]
@@ -206,9 +206,9 @@ class NGram(Described):
         """
         starts = self._mdstorm_starts(columns[self._mdstorm_timestamp_name])
         rows = []
-        for place, offset in enumerate(self._mdstorm_offsets):
+        for step, offset in enumerate(self._mdstorm_offsets):
             view = self.get_schema_at_timestep(schema, offset)
-            chosen = [[columns[name][start + place] for start in starts] for name in view.fields]
+            chosen = [[columns[name][start + step] for start in starts] for name in view.fields]
             values = zip(*chosen, strict=True) if chosen else [()] * len(starts)
             rows.append(map(view._get_namedtuple()._make, values))  # type: ignore[attr-defined]
         for row in zip(*rows, strict=True):

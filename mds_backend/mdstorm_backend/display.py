@@ -33,7 +33,7 @@ __all__ = [
     "human_bytes",
     "open_line",
     "progress",
-    "shown_place",
+    "shown_url",
 ]
 
 #: The most rows of a table in a notebook; the number of further rows is shown below it.
@@ -155,7 +155,7 @@ def human_bytes(size: float) -> str:
     return f"{size:,.1f} {_UNITS[-1]}"
 
 
-def shown_place(url: str) -> str:
+def shown_url(url: str) -> str:
     """Return a URL with its possible secrets hidden: passwords, and the values of queries."""
     shown = redact(_PASSWORD.sub(_HIDDEN, url))
     return _QUERY_VALUE.sub(_HIDDEN, shown) if "://" in shown else shown

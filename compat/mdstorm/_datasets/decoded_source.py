@@ -291,7 +291,7 @@ class DecodedShard(Shard):
         values = self._stored.read(rows, [name], exact_nulls=exact)[name]
         try:
             if field.decode is not None:
-                values = _delivered(field.column, field.decode(values), exact_nulls)
+                values = _to_output(field.column, field.decode(values), exact_nulls)
             return values if field.cast is None else cast_floats(values, field.cast)
         except (ArithmeticError, TypeError, ValueError, LookupError, pa.ArrowException) as error:
             if isinstance(error, MDStormError) and not isinstance(error, ValueError):
@@ -303,7 +303,7 @@ class DecodedShard(Shard):
             ) from error
 
 
-def _delivered(column: Column, values: Values, exact_nulls: bool) -> Values:
+def _to_output(column: Column, values: Values, exact_nulls: bool) -> Values:
     """Return decoded values in the form in which the engine delivers the column."""
     if isinstance(values, np.ndarray):
         if values.ndim > 1 or values.dtype == object or column.is_numpy(exact_nulls=exact_nulls):

@@ -140,7 +140,9 @@ def add_metadata(dataset: Any, entries: Mapping[bytes, bytes]) -> None:
         (fragment, *_) = dataset.fragments
         fragment.ensure_complete_metadata()
         base = fragment.metadata
-    write_beside(location, COMMON_METADATA, metadata_file(base, {**entries_of(base), **entries}))
+    write_metadata_file(
+        location, COMMON_METADATA, metadata_file(base, {**entries_of(base), **entries})
+    )
 
 
 def metadata_file(columns: pq.FileMetaData, entries: Mapping[bytes, bytes]) -> bytes:
@@ -157,7 +159,7 @@ def metadata_file(columns: pq.FileMetaData, entries: Mapping[bytes, bytes]) -> b
     return file.getvalue()
 
 
-def write_beside(location: Location, name: str, content: bytes) -> None:
+def write_metadata_file(location: Location, name: str, content: bytes) -> None:
     """Write a metadata file atomically, and remove Hadoop's checksum of the file it replaces.
 
     Hadoop's local file system checks files against ``.<name>.crc``, if that exists, and fails for
@@ -408,8 +410,8 @@ def _write(
     ours = {UNISCHEMA_KEY: pickled, ROW_GROUPS_PER_FILE_KEY: counts_entry(source)}
     common = metadata_file(footers[0], {**entries, **entries_of(footers[0]), **ours})
     if summarised:
-        write_beside(location, SUMMARY_METADATA, _summary(source, footers))
-    write_beside(location, COMMON_METADATA, common)
+        write_metadata_file(location, SUMMARY_METADATA, _summary(source, footers))
+    write_metadata_file(location, COMMON_METADATA, common)
 
 
 def _summary(source: ParquetDataset, footers: list[pq.FileMetaData]) -> bytes:

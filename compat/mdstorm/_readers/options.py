@@ -83,7 +83,7 @@ def reader_options(
     masks = tuple(arguments.null_masks or ())
     _check_read(schema, source.schema, [*(arguments.fill_nulls or ()), *masks])
     names = NullPolicy(schema, arguments.fill_nulls, masks).columns
-    source, filters, looked_at, selection = _filtered(arguments, source, schema, batched)
+    source, filters, filter_columns, selection = _filtered(arguments, source, schema, batched)
     source, order = _cut(arguments, source, order, overlap)
     decode = arguments.decode
     sizes = arguments.size, masks, arguments.max_image_bytes
@@ -111,7 +111,7 @@ def reader_options(
         source,
         order,
         selection=selection,
-        columns=(*schema.names, *looked_at),
+        columns=(*schema.names, *filter_columns),
         num_epochs=arguments.num_epochs,
         transform=transform,
         images=images,
@@ -173,14 +173,14 @@ def _filtered(
         The shards that may hold matching rows.
     filters : list of Transform
         The conditions still to be evaluated on rows.
-    looked_at : sequence of str
+    filter_columns : sequence of str
         Columns that are read only for these conditions.
     selection : dict of str to str
         Filters and predicate as text, for states.
     """
     selection: dict[str, str] = {}
     steps: list[Transform] = []
-    looked_at: list[str] = []
+    filter_columns: list[str] = []
     stored: Any = source.stored if isinstance(source, DecodedSource) else source
     if arguments.rowgroup_selector is not None:
         stored = select_row_groups(arguments.rowgroup_selector, stored)
@@ -197,8 +197,8 @@ def _filtered(
         ]
         stored, done = shard_views.prune_by_filters(stored, filters, rounded)
         if not done:
-            looked_at = sorted(filters.fields - set(schema.names))
-            read = source.schema.select([*schema.names, *looked_at])
+            filter_columns = sorted(filters.fields - set(schema.names))
+            read = source.schema.select([*schema.names, *filter_columns])
             steps.append(RowFilter(filters, read))
     if arguments.predicate is not None:
         predicate = PredicateFilter(arguments.predicate, schema, batched)
@@ -210,7 +210,7 @@ def _filtered(
             steps.append(predicate)
     if isinstance(source, DecodedSource):
         stored = source.over(stored)
-    return stored, steps, looked_at, selection
+    return stored, steps, filter_columns, selection
 
 
 class ColumnSelection(DeclaredTransform):

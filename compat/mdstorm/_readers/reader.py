@@ -12,7 +12,7 @@ from mdstorm._datasets.sources import Opened, ReadDataset
 from mdstorm._petastorm_names import public
 from mdstorm._readers import options as reading
 from mdstorm._readers.arguments import ReaderArguments, rows_of_batch
-from mdstorm._readers.schema_fields import delivered_schema
+from mdstorm._readers.schema_fields import output_schema
 from mdstorm._rows import Row, batch_array, cells, rows_of
 from mdstorm._transforms.process_transform import ProcessTransform
 from mdstorm.ngram import NGram
@@ -90,7 +90,7 @@ class Reader(Described, OwnContext):
         #: Decimal columns that a loader warns about; none if the user declared a schema.
         inferred = options.delivered if opened.inferred else ()
         self._mdstorm_undecided = reading.undecided_decimals(options, arguments, inferred)
-        self.schema = delivered_schema(
+        self.schema = output_schema(
             opened.unischema,
             options.delivered,
             options.images,
@@ -347,7 +347,7 @@ def _cursor(
     recorders: loaders.PassRecorders,
 ) -> loaders.ItemCursor:
     """Return a cursor over the items of a reader, whose batches are shards."""
-    convert = deliver(make_items, loaders.NOTHING if batched else ())
+    convert = each_batch(make_items, loaders.NOTHING if batched else ())
     schedule = loaders.Schedule(options)
     _ = schedule.plan().rows_per_epoch  # raises for more ranks than rows
     rows = max([*options.dataset.shard_sizes, 1])
@@ -382,7 +382,7 @@ def _items_of(
     return batch_item if batched else rows if ngram is None else ngrams
 
 
-def deliver(make: Callable[[Batch], Any], nothing: Any = loaders.NOTHING) -> loaders.Convert:
+def each_batch(make: Callable[[Batch], Any], nothing: Any = loaders.NOTHING) -> loaders.Convert:
     """Return a converter of blocks, which delivers what `make` makes of each batch with rows."""
 
     def convert(blocks: Iterator[Block]) -> loaders.Delivered:

@@ -139,9 +139,9 @@ def field_patterns(fields: Any) -> list[str]:
     return patterns
 
 
-def delivered_schema(
+def output_schema(
     unischema: Unischema,
-    delivered: Sequence[str],
+    outputs: Sequence[str],
     images: ImageDecoder | None = None,
     *,
     chosen: bool,
@@ -153,7 +153,7 @@ def delivered_schema(
     ----------
     unischema : Unischema
         All fields of the dataset.
-    delivered : sequence of str
+    outputs : sequence of str
         Names of the delivered columns, in order.
     images : ImageDecoder or None
         Decoder of image columns.
@@ -181,10 +181,10 @@ def delivered_schema(
             return UnischemaField(name, np.bool_, (), None, False)
         return UnischemaField(name, np.object_, (), None, True)
 
-    name = delivered_name(unischema._name, chosen=chosen, spec=spec)
-    return Unischema(name, map(field_of, delivered))
+    name = output_schema_name(unischema._name, chosen=chosen, spec=spec)
+    return Unischema(name, map(field_of, outputs))
 
 
-def delivered_name(name: str, *, chosen: bool, spec: TransformSpec | None) -> str:
+def output_schema_name(name: str, *, chosen: bool, spec: TransformSpec | None) -> str:
     """Return Petastorm's name for the schema of the delivered columns."""
     return name + ("_view" if chosen else "") + ("" if spec is None else "_transformed")

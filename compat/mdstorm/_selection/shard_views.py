@@ -100,10 +100,10 @@ class SplitShards(ShardView):
         sizes = np.array(source.shard_sizes, np.int64)
         counts = np.minimum(sizes, parts)
         owners = np.repeat(np.arange(len(sizes)), counts)
-        place = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
+        cut = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
         rows, cuts = sizes[owners], counts[owners]
-        starts = -(-place * rows // cuts)  # rounded up, as Petastorm cuts
-        stops = np.minimum(-(-(place + 1) * rows // cuts) + overlap, rows)
+        starts = -(-cut * rows // cuts)  # rounded up, as Petastorm cuts
+        stops = np.minimum(-(-(cut + 1) * rows // cuts) + overlap, rows)
         super().__init__(source, owners, starts, stops - starts, f"in {parts} with {overlap}")
 
 

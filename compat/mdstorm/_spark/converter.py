@@ -26,7 +26,7 @@ from mdstorm._spark.renewed import Renewed
 from mdstorm.errors import DatasetNotFoundError, InvalidArgumentError
 from mdstorm_backend.base import check_function, check_list, require
 from mdstorm_backend.datasets import describe_place
-from mdstorm_backend.display import Described, Description, counted, human_bytes, shown_place
+from mdstorm_backend.display import Described, Description, counted, human_bytes, shown_url
 from mdstorm_backend.read import StackOption
 from mdstorm_backend.storage import check_no_secrets
 
@@ -380,7 +380,7 @@ class SparkDatasetConverter(Described):
     def _mdstorm_description(self, *, full: bool) -> Description:
         place = self.cache_dir_url or directory_of(self.file_urls)
         rows, files = counted(self.dataset_size, "row"), len(self.file_urls)
-        line = [repr(shown_place(place)), rows, counted(files, "file")]
+        line = [repr(shown_url(place)), rows, counted(files, "file")]
         if self._mdstorm_known is not None:
             line.append(human_bytes(self._mdstorm_known.nbytes))
         found = describe_place(place, full=full)

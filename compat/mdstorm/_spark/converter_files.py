@@ -10,7 +10,7 @@ from mdstorm._datasets.decoded_source import in_float_types
 from mdstorm._datasets.sources import directory_of, open_files
 from mdstorm._readers import options as reading
 from mdstorm._readers.arguments import ReaderArguments
-from mdstorm._readers.schema_fields import delivered_name
+from mdstorm._readers.schema_fields import output_schema_name
 from mdstorm._spark.deletion import is_copy
 from mdstorm._spark.renewed import Renewed
 from mdstorm.errors import ArgumentTypeError, DatasetNotFoundError, InvalidArgumentError
@@ -115,7 +115,7 @@ class ModelInputs:
             return batch[output_name(self._stacked(names))]
         return {name: batch[name] for name in names}
 
-    def columns(self, delivered: Collection[str]) -> list[str]:
+    def columns(self, outputs: Collection[str]) -> list[str]:
         """Return the columns that the model uses; all if none is named.
 
         Raises
@@ -124,21 +124,21 @@ class ModelInputs:
             If one that is used is not among them, or none is left for the features.
         """
         for argument, names in self._columns_by_argument.items():
-            if unknown := [name for name in _listed(names) if name not in delivered]:
+            if unknown := [name for name in _listed(names) if name not in outputs]:
                 raise InvalidArgumentError(
                     f"{argument} names {', '.join(map(repr, unknown))}, but batches have no such "
-                    f"columns{choose_among(unknown[0], delivered)}; nested columns are among them "
+                    f"columns{choose_among(unknown[0], outputs)}; nested columns are among them "
                     "if schema_fields names them"
                 )
         if self.features is None:
-            if self and not self._others(delivered):
+            if self and not self._others(outputs):
                 raise InvalidArgumentError(
-                    f"no column is left for the features: all of {list(delivered)} are labels or "
+                    f"no column is left for the features: all of {list(outputs)} are labels or "
                     "sample_weights. Name features=…, or read more columns"
                 )
-            return list(delivered)
-        others = set(self._others(delivered))
-        return [name for name in delivered if name not in others]
+            return list(outputs)
+        others = set(self._others(outputs))
+        return [name for name in outputs if name not in others]
 
     def narrowed(self, options: ReaderOptions) -> ReaderOptions:
         """Return options that read only the used columns, and stack them if requested.
@@ -176,10 +176,10 @@ class ModelInputs:
         arguments = ("features", "labels", "sample_weights")
         return {name: names for name in arguments if (names := getattr(self, name)) is not None}
 
-    def _others(self, delivered: Collection[str]) -> tuple[str, ...]:
+    def _others(self, outputs: Collection[str]) -> tuple[str, ...]:
         """Return the columns that are not named."""
         named = {name for names in self._columns_by_argument.values() for name in _listed(names)}
-        return tuple(name for name in delivered if name not in named)
+        return tuple(name for name in outputs if name not in named)
 
 
 def _listed(names: ColumnNames) -> Sequence[str]:
@@ -309,6 +309,6 @@ def make_tf_dataset(files: ReadFiles, batch_size: int, prefetch: int | None) -> 
         batch_size=batch_size,
         prefetch=prefetch,
         specs=specs,
-        type_name=f"{delivered_name('inferred_schema', chosen=chosen, spec=spec)}_view",
+        type_name=f"{output_schema_name('inferred_schema', chosen=chosen, spec=spec)}_view",
         element=inputs if inputs else None,
     )

@@ -232,7 +232,7 @@ def staging_dir(
                 f"{mode!r}: set it to one of {', '.join(_MODES)}"
             )
         staging = mode == "true" or (
-            mode != "false" and _is_refused(session, parent, ask_local=mode == "auto")
+            mode != "false" and _is_refused(session, parent, probe_local=mode == "auto")
         )
     if not staging:
         return None
@@ -245,14 +245,14 @@ def staging_dir(
     return checked_directory(url, "staging directory")
 
 
-def _is_refused(session: SparkSession, parent: str, *, ask_local: bool) -> bool:
+def _is_refused(session: SparkSession, parent: str, *, probe_local: bool) -> bool:
     """Whether executors cannot write below a directory, tested by a job of one task."""
     location = Location.of(parent)
     # Serverless compute does not tell the application; sessions of Spark Connect have an id.
     application = read_conf(session, "spark.app.id") or getattr(session, "session_id", None)
     known = (application, parent)
     # Local executors are children of the driver, on the same disk.
-    if known in _writable or (location.is_local_disk and is_local(session) and not ask_local):
+    if known in _writable or (location.is_local_disk and is_local(session) and not probe_local):
         return False
     try:
         reason = why_not_writable(session, location)

@@ -20,7 +20,7 @@ import pyarrow as pa
 import torch
 
 from mdstorm._readers.arguments import check_reader, rows_of_batch
-from mdstorm._readers.reader import Reader, ReaderPasses, can_pass_over, deliver
+from mdstorm._readers.reader import Reader, ReaderPasses, can_pass_over, each_batch
 from mdstorm._torch import columns as torch_columns
 from mdstorm.errors import ArgumentTypeError, StateMismatchError, UnsupportedArgumentError
 from mdstorm.reader_impl import shuffling_buffer as row_buffers
@@ -223,10 +223,10 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
         and for a subclass that makes its batches itself.
         """
         is_over_rows = can_pass_over(self.reader) and not self._mdstorm_has_own_parts()
-        begins_anew = self._in_iter is False or (
+        starts_over = self._in_iter is False or (
             is_over_rows and self.reader._mdstorm_is_at_a_start
         )
-        if self._mdstorm_passes is None and is_over_rows and begins_anew:
+        if self._mdstorm_passes is None and is_over_rows and starts_over:
             self._mdstorm_passes = ReaderPasses(
                 self.reader,
                 self.batch_size,
@@ -382,7 +382,7 @@ def collated(reader: Reader, collate: tensor_loaders.Collate) -> loaders.Convert
             return collate(torch_columns.rows_of_columns(torch_columns.arrays_of(found)))
         return collate(list(map(torch_columns.row_for_torch, found)))
 
-    return deliver(of_rows)
+    return each_batch(of_rows)
 
 
 def _to_torch(values: Values, column: Column | None, name: str) -> tensor_loaders.TorchValues:

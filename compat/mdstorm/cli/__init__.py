@@ -63,7 +63,7 @@ def examples(*lines: str) -> str:
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
 
 
-class Group(click.Group):
+class CommandGroup(click.Group):
     """A click group that prints mdstorm's and the operating system's errors as one line."""
 
     def resolve_command(
@@ -92,7 +92,7 @@ class Group(click.Group):
             ctx.exit(INTERRUPTED)
 
 
-class _Commands(Group):
+class _Commands(CommandGroup):
     """A group that lists its commands without importing their modules."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -11,7 +11,7 @@ import click
 from mdstorm._spark.copies import ENVIRONMENT_VARIABLE, checked_directory
 from mdstorm._spark.deletion import delete_dir, unfinished_copies
 from mdstorm._spark.kept_copies import KeptCopy, list_copies
-from mdstorm.cli import Group, examples, format_option, write_json, write_table
+from mdstorm.cli import CommandGroup, examples, format_option, write_json, write_table
 from mdstorm_backend.cache import CachedDataset, cache_root, clear_cached, list_cached
 from mdstorm_backend.display import counted, human_bytes
 from mdstorm_backend.errors import InvalidArgumentError, StorageError
@@ -59,7 +59,7 @@ def _duration(ctx: click.Context, parameter: click.Parameter, text: str) -> time
 
 
 @click.group(
-    cls=Group,
+    cls=CommandGroup,
     epilog=examples(
         "mdstorm cache ls",
         "mdstorm cache clear s3://bucket/events",

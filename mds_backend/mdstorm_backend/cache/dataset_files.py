@@ -78,8 +78,8 @@ def _cache(
         state = _state(location, fingerprint, directory, options)
     else:
         state = f"{fingerprint} {written}".rstrip()
-    place = CacheDirectory(directory or default_directory(location.url, state))
-    return ShardCache(location, state, place, options, exclusive=directory is None)
+    cache_dir = CacheDirectory(directory or default_directory(location.url, state))
+    return ShardCache(location, state, cache_dir, options, exclusive=directory is None)
 
 
 def _state(
@@ -91,7 +91,7 @@ def _state(
     same index, unless the index holds hashes.
     """
     try:
-        modified = download.ask(
+        modified = download.with_retries(
             location, INDEX_NAME, options, lambda: location.modified(INDEX_NAME)
         )
     except (errors.CredentialsError, FileNotFoundError, errors.StorageError) as error:
@@ -271,7 +271,9 @@ def read_index(location: Location, options: CacheOptions | None = None) -> tuple
 
 def _read(location: Location, options: CacheOptions) -> tuple[bytes, str | None]:
     try:
-        return download.ask(location, INDEX_NAME, options, lambda: location.read_dated(INDEX_NAME))
+        return download.with_retries(
+            location, INDEX_NAME, options, lambda: location.read_dated(INDEX_NAME)
+        )
     except (*download.ABSENT, NotADirectoryError) as error:
         found = "" if location.is_local_disk else f" ({error})"
         raise errors.DatasetNotFoundError(

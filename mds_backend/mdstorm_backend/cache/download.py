@@ -195,7 +195,9 @@ class LocalDiskError(OSError):
     """Raised if the disk of the cache failed, rather than the storage."""
 
 
-def ask(location: Location, name: str, options: CacheOptions, action: Callable[[], T]) -> T:
+def with_retries(
+    location: Location, name: str, options: CacheOptions, action: Callable[[], T]
+) -> T:
     """Return the result of `action`, a short request for a file, by `try_again` and `watched`."""
 
     def attempt() -> T:

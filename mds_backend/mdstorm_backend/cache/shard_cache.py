@@ -40,7 +40,7 @@ class ShardCache:
         Where the dataset is.
     fingerprint : str
         State of the dataset: files that were downloaded for another state are downloaded again.
-    place : CacheDirectory
+    cache_dir : CacheDirectory
         Where the files are cached.
     options : CacheOptions
         How the files are downloaded and cached.
@@ -50,7 +50,7 @@ class ShardCache:
 
     location: Location
     fingerprint: str
-    place: CacheDirectory
+    cache_dir: CacheDirectory
     options: CacheOptions
     exclusive: bool
     _is_swept = _is_user = _is_made = False
@@ -58,13 +58,13 @@ class ShardCache:
     _brought: set[str] = field(default_factory=set, init=False, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        parts = self.location, self.fingerprint, self.place, self.options, self.exclusive
+        parts = self.location, self.fingerprint, self.cache_dir, self.options, self.exclusive
         return ShardCache, parts
 
     @property
     def directory(self) -> str:
         """Path of the cache directory."""
-        return self.place.path
+        return self.cache_dir.path
 
     def open(self, info: ShardInfo, arrival: Arrival | None = None) -> Buffer:
         """Open a shard.
@@ -95,8 +95,8 @@ class ShardCache:
         """
         check_hash_is_recorded(info, self.options.validate_hash)
         self._join()
-        with self.place.used():
-            self.place.check_root()
+        with self.cache_dir.used():
+            self.cache_dir.check_root()
             content = self._find(info)
             if content is None:
                 with self._lock(info) as lock:
@@ -124,7 +124,7 @@ class ShardCache:
         return self.open(info)
 
     def _path(self, info: ShardInfo) -> str:
-        return self.place.file(info.raw_data.basename)
+        return self.cache_dir.file(info.raw_data.basename)
 
     def _is_worth_streaming(self, info: ShardInfo) -> bool:
         return (
@@ -139,13 +139,13 @@ class ShardCache:
     def _limit(self) -> int | None:
         """The cache limit less the copy of the index, in bytes; None for no limit."""
         limit = self.options.limit
-        return None if limit is None else limit - self.place.index_bytes
+        return None if limit is None else limit - self.cache_dir.index_bytes
 
     def check_limit(self, shards: Iterable[ShardInfo]) -> None:
         """Raise InvalidArgumentError if one of `shards` needs more than the limit."""
         limit, largest = self._limit, max(shards, key=_room_for, default=None)
         if limit is not None and largest is not None and _room_for(largest) > limit:
-            index = self.place.index_bytes
+            index = self.cache_dir.index_bytes
             raise InvalidArgumentError(
                 f"the shard {largest.raw_data.basename} of {self.location.url} needs "
                 f"{_room_for(largest)} bytes in the cache{f', the index {index}' if index else ''}"
@@ -165,7 +165,7 @@ class ShardCache:
         path = self._path(info)
         try:
             with self._lock(info) as lock:
-                space.remove_files(self.place, lock)
+                space.remove_files(self.cache_dir, lock)
                 if self.exclusive:
                     with suppress(FileNotFoundError):
                         os.unlink(path)
@@ -181,7 +181,7 @@ class ShardCache:
             return None
         try:
             identity = FileIdentity.of(os.fstat(fd))
-            note = self.place.record(info.raw_data.basename)
+            note = self.cache_dir.record(info.raw_data.basename)
             record = Record.at(note)
             if not self._is_current(info, identity, record):
                 return None
@@ -209,7 +209,7 @@ class ShardCache:
         """Keep a default directory from being removed when the dataset is rewritten."""
         if self.exclusive and not self._is_user:
             with suppress(OSError):  # the directory does not exist yet, or is not writable
-                weakref.finalize(self, os.close, share_lock(self.place.users))
+                weakref.finalize(self, os.close, share_lock(self.cache_dir.users))
                 self._is_user = True
 
     @property
@@ -222,10 +222,10 @@ class ShardCache:
     @contextmanager
     def _lock(self, info: ShardInfo) -> Iterator[FileLock]:
         """Hold the lock on a shard."""
-        path = self.place.record(info.raw_data.basename)
+        path = self.cache_dir.record(info.raw_data.basename)
 
         def progress() -> object:
-            return [(part, FileIdentity.at(part)) for part in self.place.parts_of(path)]
+            return [(part, FileIdentity.at(part)) for part in self.cache_dir.parts_of(path)]
 
         for attempt in range(_LOCK_ATTEMPTS):
             if attempt or not self._is_made:
@@ -239,17 +239,17 @@ class ShardCache:
                     raise
         with lock:
             if not self._is_swept:
-                space.remove_stale_parts(self.place)
+                space.remove_stale_parts(self.cache_dir)
                 self._is_swept = True
             yield lock
 
     def _make(self) -> None:
         """Create the directory, also if it was removed in the meantime."""
         url = self.location.url
-        is_new = self.place.make(url, self.fingerprint)
+        is_new = self.cache_dir.make(url, self.fingerprint)
         self._join()
         if is_new and self.exclusive:
-            space.clear_former_states(self.place, url)
+            space.clear_former_states(self.cache_dir, url)
         self._is_made = True
 
     def _check(self, info: ShardInfo, lock: FileLock) -> Buffer | None:
@@ -281,7 +281,7 @@ class ShardCache:
             self.check_limit([info])
             with work(Cause.CACHE):
                 limit, patience = self._limit, self._patience
-                space.reserve(self.place, lock, _room_for(info), limit=limit, patience=patience)
+                space.reserve(self.cache_dir, lock, _room_for(info), limit=limit, patience=patience)
             self._make_parts(info, lock, parts, arrival)
             self._put(info, replace(record, source=made_from), lock, parts)
         except BaseException:
@@ -311,7 +311,7 @@ class ShardCache:
 
         `parts` receives the temporary path of each file, by the file's name.
         """
-        new_part = partial(self.place.new_part, lock.path)
+        new_part = partial(self.cache_dir.new_part, lock.path)
         name, packed = info.raw_data.basename, info.zip_data
         if packed is None or info.compression is None:
             if arrival is not None:
@@ -334,7 +334,7 @@ class ShardCache:
         self, info: ShardInfo, file: FileInfo, record: Record, raw: str
     ) -> bool:
         """Decompress the shard from a file that is already on a local disk; False if none."""
-        path = url = self.place.file(file.basename)
+        path = url = self.cache_dir.file(file.basename)
         in_place = self.location.is_local_disk and not self.options.keep_zip
         if in_place and FileIdentity.at(path) is None:
             path = os.path.join(self.location.path, file.basename)
@@ -365,7 +365,7 @@ class ShardCache:
         """Remove temporary files that a killed process left behind; return the shard's record."""
         record = Record.from_bytes(lock.read())
         if record.reserved or record.files:
-            for part in self.place.parts_of(lock.path):
+            for part in self.cache_dir.parts_of(lock.path):
                 os.unlink(part)
         return record
 
@@ -377,16 +377,16 @@ class ShardCache:
         for name, part in parts.items():
             self._refuse_to_replace(name, part, record)
         for name in filter(os.path.dirname, parts):
-            os.makedirs(os.path.dirname(self.place.file(name)), exist_ok=True)
+            os.makedirs(os.path.dirname(self.cache_dir.file(name)), exist_ok=True)
         # The record is written first: a file that no record lists would never be removed.
         lock.write(note.to_bytes())
         # The shard itself is moved last: while it is missing, the next process cleans up.
         for name in sorted(parts, key=lambda name: name == info.raw_data.basename):
-            os.replace(parts[name], self.place.file(name))
+            os.replace(parts[name], self.cache_dir.file(name))
             del parts[name]
 
     def _is_ours(self, name: str, record: Record) -> bool:
-        return self.exclusive or self.place.holds(record, name)
+        return self.exclusive or self.cache_dir.holds(record, name)
 
     def _refuse_to_replace(self, name: str, part: str, record: Record) -> None:
         """Raise CorruptDatasetError if replacing an existing file by `part` would lose its content.
@@ -394,7 +394,7 @@ class ShardCache:
         Nothing is lost if this cache made the file, if both have the same size, or if the file is
         the beginning of `part`: then it was truncated, or copied in part.
         """
-        path = self.place.file(name)
+        path = self.cache_dir.file(name)
         identity = FileIdentity.at(path)
         if identity is None:
             return

@@ -70,12 +70,12 @@ def find_in_unity(name: TableName, storage_options: dict[str, Any]) -> CatalogTa
             f"{name.catalog}, USE SCHEMA on {name.schema}, and SELECT on the table",
             url=name.url,
         ) from None
-    kind, place = _checked(name, found)
+    kind, url = _checked(name, found)
     if kind == "iceberg":
         by_iceberg = IcebergCredentials(workspace.host, name, found["table_id"])
         location = Location.of(by_iceberg.load()["metadata-location"], storage_options)
         return CatalogTable(name, replace(location, credentials=by_iceberg), kind)
-    location = Location.of(_of_storage(place), storage_options)
+    location = Location.of(_of_storage(url), storage_options)
     provider = TableCredentials(workspace.host, name, found["table_id"])
     return CatalogTable(name, replace(location, credentials=provider), kind)
 
@@ -89,7 +89,7 @@ def _checked(name: TableName, found: Mapping[str, Any]) -> tuple[Format, str]:
         If it is not files, has policies, or the catalog states that its files are not to be read.
     """
     stated, format_ = str(found.get("table_type")), str(found.get("data_source_format"))
-    place = found.get("storage_location") or ""
+    url = found.get("storage_location") or ""
     masked = [column["name"] for column in found.get("columns") or () if column.get("mask")]
     manifest = found.get("securable_kind_manifest") or {}
     what = ""
@@ -108,21 +108,21 @@ def _checked(name: TableName, found: Mapping[str, Any]) -> tuple[Format, str]:
         what = f"is stored as {format_}, and only Delta, Iceberg and Parquet are read"
     elif found.get("access_point"):
         what = f"is read through the access point {found['access_point']}, which is not supported"
-    elif not place and format_ != "ICEBERG":
+    elif not url and format_ != "ICEBERG":
         what = "has no storage_location"
     if what:
         raise errors.UnsupportedTableError(
             f"the table {name} {what}. {read_by_spark(name)}", url=name.url
         )
-    return _FORMATS[format_], place
+    return _FORMATS[format_], url
 
 
-def _of_storage(place: str) -> str:
+def _of_storage(url: str) -> str:
     """Return the URL of a directory; Cloudflare's R2 is read as S3, at an endpoint."""
-    if place.startswith("r2://"):
-        bucket, _, rest = place.removeprefix("r2://").partition("@")
+    if url.startswith("r2://"):
+        bucket, _, rest = url.removeprefix("r2://").partition("@")
         return f"s3://{bucket}/{rest.partition('/')[2]}"
-    return place
+    return url
 
 
 def _nearest(workspace: Workspace, name: TableName) -> str:

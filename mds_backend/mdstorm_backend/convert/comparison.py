@@ -269,11 +269,11 @@ def _differing_rows(
                     if arrow_types.holds_decimals(a.type)
                     else a.cast(type_)
                 )
-            places = np.flatnonzero(differing(a, b))
-            if len(places):
-                some = places[:_MOST_EXAMPLES].tolist()
+            positions = np.flatnonzero(differing(a, b))
+            if len(positions):
+                some = positions[:_MOST_EXAMPLES].tolist()
                 values = [(start + place, a[place].as_py(), b[place].as_py()) for place in some]
-                yield name, len(places), values
+                yield name, len(positions), values
         start += left.num_rows
 
 

@@ -107,7 +107,7 @@ class Conversion:
             if resume:
                 finished = self._find_finished()
             elif own is None:
-                self._start_anew(replaced)
+                self._start_over(replaced)
             else:
                 commit.remove_unfinished(location)
             # Without a lock, another attempt could resume from shards that this one removes again.
@@ -125,7 +125,7 @@ class Conversion:
             claim.release()
         return Dataset(location, index)
 
-    def _start_anew(self, published: bytes) -> None:
+    def _start_over(self, published: bytes) -> None:
         """Remove the shards of earlier runs, including those of other conversions.
 
         Shards that the `published` index lists are kept.

@@ -16,7 +16,7 @@ from mdstorm_backend.cache import CacheOptions, ShardFiles, read_index, shard_fi
 from mdstorm_backend.cache.dataset_files import DirectFiles
 from mdstorm_backend.catalogs import check_no_table_name
 from mdstorm_backend.datasets.sample_dataset import SampleDataset
-from mdstorm_backend.display import Description, counted, human_bytes, shown_place
+from mdstorm_backend.display import Description, counted, human_bytes, shown_url
 from mdstorm_backend.errors import CorruptDatasetError, MDStormError
 from mdstorm_backend.format import Column, Schema
 from mdstorm_backend.format.index import INDEX_NAME, Index, ShardInfo
@@ -341,7 +341,7 @@ def describe_place(
 
     For a `full` description, the index is read if it is on a local disk.
     """
-    shown, state = shown_place(place), "not opened"
+    shown, state = shown_url(place), "not opened"
     if full and (location := Location.of(place, storage_options)).is_local_disk:
         with suppress(MDStormError, OSError):
             if location.exists(INDEX_NAME):
@@ -373,7 +373,7 @@ def describe_dataset(
         Further facts, as name-value pairs.
     """
     rows, number = sum(dataset.shard_sizes), len(dataset.shard_sizes)
-    size, place = human_bytes(dataset.nbytes), shown_place(dataset.url)
+    size, place = human_bytes(dataset.nbytes), shown_url(dataset.url)
     line = [repr(place), counted(rows, "row"), counted(number, shards), size]
     facts = [("location", place), ("rows", f"{rows:,}"), (f"{shards}s", f"{number:,}")]
     facts += [("bytes", size), *further]

@@ -119,7 +119,7 @@ class Column:
         encoding.check_decodable(self.name)
         if self.spark_type is None:
             return encoding.arrow_type
-        return encoding.delivered_type(arrow_type(self.spark_type))
+        return encoding.output_type(arrow_type(self.spark_type))
 
     @property
     def is_array(self) -> bool:

@@ -66,7 +66,7 @@ _FETCHING: dict[str, tuple[str, Callable[[Any], bool]]] = {
 }
 
 
-def tell_what_was_fetched(module: ModuleType) -> None:
+def report_fetched_batches(module: ModuleType) -> None:
     """Tell loaders whether Lightning or Ray Train has fetched a batch and not trained on it yet.
 
     If that batch counted as delivered, a loader that resumes from a state would leave it out.
@@ -78,11 +78,11 @@ def tell_what_was_fetched(module: ModuleType) -> None:
     """
     name, is_waiting = _FETCHING[module.__name__]
     for method in ("__iter__", "__next__"):  # the latter restarts shorter loaders
-        wrap(getattr(module, name, None), method, partial(_telling, is_waiting))
+        wrap(getattr(module, name, None), method, partial(_reporting, is_waiting))
 
 
-def _telling(is_waiting: Callable[[Any], bool], iterate: Callable[[Any], Any]) -> Any:
-    def iterate_and_tell(self: Any) -> Any:
+def _reporting(is_waiting: Callable[[Any], bool], iterate: Callable[[Any], Any]) -> Any:
+    def iterate_and_report(self: Any) -> Any:
         from mdstorm_backend.loaders import FETCHES_AHEAD
 
         alive = weakref.ref(self)
@@ -97,7 +97,7 @@ def _telling(is_waiting: Callable[[Any], bool], iterate: Callable[[Any], Any]) -
         finally:
             FETCHES_AHEAD.reset(token)
 
-    return iterate_and_tell
+    return iterate_and_report
 
 
 def restore_in_lightning(module: ModuleType) -> None:
@@ -224,13 +224,13 @@ _HOOKS = {
     "accelerate": hand_over_to_accelerate,
     "accelerate.accelerator": hand_over_to_accelerate,
     "accelerate.data_loader": hand_over_to_accelerate,
-    "lightning.pytorch.loops.fetchers": tell_what_was_fetched,
+    "lightning.pytorch.loops.fetchers": report_fetched_batches,
     "lightning.pytorch.loops.fit_loop": restore_in_lightning,
     "lightning.pytorch.utilities.combined_loader": save_without_positions,
-    "pytorch_lightning.loops.fetchers": tell_what_was_fetched,
+    "pytorch_lightning.loops.fetchers": report_fetched_batches,
     "pytorch_lightning.loops.fit_loop": restore_in_lightning,
     "pytorch_lightning.utilities.combined_loader": save_without_positions,
-    "ray.train.torch.train_loop_utils": tell_what_was_fetched,
+    "ray.train.torch.train_loop_utils": report_fetched_batches,
     "transformers.trainer": hand_over_to_accelerate,
 }
 

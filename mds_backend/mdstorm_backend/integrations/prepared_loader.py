@@ -85,8 +85,8 @@ def _with_share(
     """Return a copy of the loader that reads only this process's share."""
     source, batch_size = source_of(loader)._mdstorm, loader.batch_size
     assert batch_size is not None
-    shared, is_told = source.shared(), source.is_told_its_share
-    if arguments["split_batches"] and not is_told:
+    shared, knows_share = source.shared(), source.is_told_its_share
+    if arguments["split_batches"] and not knows_share:
         if batch_size % num_processes:
             raise InvalidArgumentError(
                 f"split_batches=True divides batches of {batch_size} rows among {num_processes} "
@@ -94,13 +94,13 @@ def _with_share(
                 "processes as the batch size"
             )
         batch_size //= num_processes
-    if (mesh := arguments.get("torch_device_mesh")) is not None and not is_told:
+    if (mesh := arguments.get("torch_device_mesh")) is not None and not knows_share:
         # Processes along other dimensions read the same rows.
         names = [name for name in mesh.mesh_dim_names if name.startswith("dp")]
         shared = shared.in_order(shared.order.share_of(given_world((mesh, names))))
     order = shared.order
     if (
-        not is_told
+        not knows_share
         and isinstance(order, ExactOrder)
         and arguments["even_batches"]
         and not loader.drop_last

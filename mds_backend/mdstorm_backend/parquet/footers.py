@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from mdstorm_backend.base import map_files
 from mdstorm_backend.cache import CacheOptions
-from mdstorm_backend.cache.download import ask
+from mdstorm_backend.cache.download import with_retries
 from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.storage import Location
@@ -249,7 +249,7 @@ def _last(location: Location, file: ParquetFileInfo, size: int, options: CacheOp
     try:
         if location.is_local_disk:
             return read()
-        return ask(location, file.name, options, read)
+        return with_retries(location, file.name, options, read)
     except OSError as error:
         if error.errno in _NO_FILE:
             raise CorruptDatasetError.of_file(url, f"is not a file ({error.strerror})") from error

@@ -56,7 +56,7 @@ class ParquetShard(Shard):
         self._open_file = open_file
         self._lock = threading.Lock()
         self._plain: dict[str, pa.Array] = {}
-        self._delivered: dict[tuple[str, bool], Values] = {}
+        self._outputs: dict[tuple[str, bool], Values] = {}
 
     @property
     def memory(self) -> int:
@@ -82,10 +82,10 @@ class ParquetShard(Shard):
             if missing:
                 self._plain.update(self._decode(missing))
             for name in columns:
-                if (name, exact_nulls) not in self._delivered:
-                    values = _delivered(self.schema[name], self._plain[name], exact_nulls)
-                    self._delivered[name, exact_nulls] = values
-            return {name: self._delivered[name, exact_nulls] for name in columns}
+                if (name, exact_nulls) not in self._outputs:
+                    values = _to_output(self.schema[name], self._plain[name], exact_nulls)
+                    self._outputs[name, exact_nulls] = values
+            return {name: self._outputs[name, exact_nulls] for name in columns}
 
     def read(self, rows: Rows, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch:
         """Copy the given columns of the samples `rows` (ascending, without repetition).
@@ -201,7 +201,7 @@ def _plain(column: Column, values: pa.Array) -> pa.Array:
     return found if found.type == column.arrow_type else found.cast(column.arrow_type)
 
 
-def _delivered(column: Column, values: pa.Array, exact_nulls: bool) -> Values:
+def _to_output(column: Column, values: pa.Array, exact_nulls: bool) -> Values:
     """Convert plain values to the form in which an MDS shard delivers the column.
 
     With `exact_nulls`, nulls of floating-point columns are delivered as nulls, not as NaN. The

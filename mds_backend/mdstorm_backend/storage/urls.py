@@ -315,8 +315,8 @@ def _translate(error: Exception, url: str, options: dict[str, Any], refusal: Ref
         may_have_expired = is_expired or is_unknown
         return errors.CredentialsError(refusal(url, text), url=url, is_expired=may_have_expired)
     if kinds & _ABSENCES or status == 404:
-        says_nothing = url.endswith(text) or text.startswith(("http://", "https://"))
-        return FileNotFoundError(f"{url} does not exist" if says_nothing else f"{url}: {text}")
+        is_bare = url.endswith(text) or text.startswith(("http://", "https://"))
+        return FileNotFoundError(f"{url} does not exist" if is_bare else f"{url}: {text}")
     return errors.StorageError(
         f"{url} cannot be used ({type(error).__name__}: {text}). Check the URL, the network and "
         "the storage options",

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from mdstorm_backend import errors
 from mdstorm_backend.base import OwnContext, check_integer
-from mdstorm_backend.display import Described, Description, FileProgress, counted, shown_place
+from mdstorm_backend.display import Described, Description, FileProgress, counted, shown_url
 from mdstorm_backend.format import INDEX_NAME, shard_info, type_plan
 from mdstorm_backend.write import batch_shards, commit, directories, full_shard, sample_shards
 
@@ -146,7 +146,7 @@ class MDSWriter(Described, OwnContext):
         self._mdstorm = Writing(columns, format_, store, progress)
 
     def _mdstorm_description(self, *, full: bool) -> Description:
-        place = shown_place(self.remote or self.local or "")
+        place = shown_url(self.remote or self.local or "")
         return Description([repr(place), f"columns={shortened(self.columns)}"])
 
     def write(self, sample: Mapping[str, Any]) -> None:

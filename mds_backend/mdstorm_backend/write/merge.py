@@ -116,9 +116,9 @@ def _find(
         raise errors.InvalidArgumentError(
             f"each part is the path or URL of an {INDEX_NAME}, or a pair of them, found {item!r}"
         )
-    places = [Location.of(posixpath.dirname(file) or ".", storage_options) for file in files]
-    chosen = next((d for d in places[:-1] if d.exists(INDEX_NAME)), places[-1])
-    for directory in places:
+    folders = [Location.of(posixpath.dirname(file) or ".", storage_options) for file in files]
+    chosen = next((d for d in folders[:-1] if d.exists(INDEX_NAME)), folders[-1])
+    for directory in folders:
         for root in roots:
             if directory.url.startswith(f"{root.url}/"):
                 return chosen, directory.url[len(root.url) + 1 :]

@@ -125,11 +125,11 @@ class PartitionJob:
         context: Any = TaskContext.get()  # not None in a task
         partition = context.partitionId()
         prefix = f"part-{partition:05}-{self.name}-{context.taskAttemptId()}"
-        places = self.locations
+        locations = self.locations
         if self.by_partition:
-            places = tuple(place.child(directory_name(partition)) for place in places)
+            locations = tuple(each.child(directory_name(partition)) for each in locations)
         store = full_shard.ShardStore(
-            places,
+            locations,
             self.format_,
             prefix,
             self.max_workers,

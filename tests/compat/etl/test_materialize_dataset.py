@@ -254,14 +254,14 @@ def test_files_that_come_while_metadata_are_written_are_in_them(
 ) -> None:
     from mdstorm._datasets import petastorm_metadata
 
-    later, write_beside = [1, 2], petastorm_metadata.write_beside
+    later, write_metadata_file = [1, 2], petastorm_metadata.write_metadata_file
 
     def write_and_add_a_file(*arguments: Any) -> None:
-        write_beside(*arguments)
+        write_metadata_file(*arguments)
         if later:
             write_ids(tmp_path, f"{later.pop()}.parquet", range(2))
 
-    monkeypatch.setattr(petastorm_metadata, "write_beside", write_and_add_a_file)
+    monkeypatch.setattr(petastorm_metadata, "write_metadata_file", write_and_add_a_file)
     with materialize_dataset(None, tmp_path.as_uri(), IDS):
         write_ids(tmp_path, "0.parquet", range(2))
     assert counts(tmp_path) == {"0.parquet": 1, "1.parquet": 1, "2.parquet": 1}

@@ -10,7 +10,7 @@ import pytest
 
 from mdstorm_backend import MDSWriter, StreamingDataLoader, StreamingDataset, open_dataset
 from mdstorm_backend.datasets.open_streams import JoinedDataset
-from mdstorm_backend.display import Described, Description, counted, human_bytes, shown_place
+from mdstorm_backend.display import Described, Description, counted, human_bytes, shown_url
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.order import ExactOrder, World
 from mdstorm_backend.storage import Location
@@ -190,4 +190,4 @@ def test_counts_are_shown_with_singular_or_plural() -> None:
     ],
 )
 def test_repr_of_a_location_hides_secrets(url: str, expected: str) -> None:
-    assert shown_place(url) == expected
+    assert shown_url(url) == expected

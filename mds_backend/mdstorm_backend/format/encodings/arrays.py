@@ -72,7 +72,7 @@ class Array(Encoding):
         """A list type; ``list<null>``, of unknown elements, if values state their own dtype."""
         return pa.list_(pa.null() if self.dtype is None else arrow_types.arrow_type_of(self.dtype))
 
-    def delivered_type(self, declared: pa.DataType) -> pa.DataType:
+    def output_type(self, declared: pa.DataType) -> pa.DataType:
         """Return the Spark type, with floating-point elements as the stored dtype."""
         if self.dtype is None or not pa.types.is_floating(nested_lists.element_type(declared)):
             return declared

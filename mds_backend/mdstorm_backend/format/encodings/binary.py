@@ -102,7 +102,7 @@ class UserEncoding(Encoding):
         """Return the text if all encodings have it: other parameters may not be compatible."""
         return self.text if {encoding.text for encoding in encodings} == {self.text} else None
 
-    def delivered_type(self, declared: pa.DataType) -> pa.DataType:
+    def output_type(self, declared: pa.DataType) -> pa.DataType:
         """Return the type of the stored bytes, which are decoded later."""
         return self.arrow_type
 

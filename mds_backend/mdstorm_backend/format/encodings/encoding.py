@@ -163,7 +163,7 @@ class Encoding(ABC):
             return pa.list_(number) if self.shape else number
         return pa.string() if self.is_text else pa.binary()
 
-    def delivered_type(self, declared: pa.DataType) -> pa.DataType:
+    def output_type(self, declared: pa.DataType) -> pa.DataType:
         """Return the Arrow type of the delivered values, given that of their Spark type."""
         return declared
 

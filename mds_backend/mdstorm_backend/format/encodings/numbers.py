@@ -77,7 +77,7 @@ class Number(Encoding):
         same_kind = {dtype.kind == "f" for dtype in dtypes} == {common.kind == "f"}
         return str(common.name) if same_kind else None
 
-    def delivered_type(self, declared: pa.DataType) -> pa.DataType:
+    def output_type(self, declared: pa.DataType) -> pa.DataType:
         """Return the Spark type, or for floating-point numbers the type of the stored dtype."""
         return self.arrow_type if pa.types.is_floating(declared) else declared
 

@@ -33,7 +33,7 @@ FORMAT = {name: kind for kind in _BUILT_IN for name in (*kind.names, *kind.alias
 _users: dict[str, binary.MakeCoder] = {}
 
 #: Those of them that another process sent.
-_told: dict[str, binary.MakeCoder] = {}
+_received: dict[str, binary.MakeCoder] = {}
 
 
 def register_encoding(name: str, make: binary.MakeCoder) -> None:
@@ -119,12 +119,12 @@ def adopt(classes: dict[str, binary.MakeCoder]) -> None:
     A worker process that Spark reuses receives the classes of one job after the other. Classes that
     were registered in this process itself are kept.
     """
-    for name, make in _told.items():
+    for name, make in _received.items():
         if _users.get(name) is make:
             del _users[name]
     register(classes)
-    _told.clear()
-    _told.update({name: make for name, make in classes.items() if _users[name] is make})
+    _received.clear()
+    _received.update({name: make for name, make in classes.items() if _users[name] is make})
 
 
 def known_names() -> list[str]:
