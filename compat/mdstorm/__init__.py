@@ -74,7 +74,7 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module(f"mdstorm.{_HOMES[name]}"), name)
     from mdstorm._petastorm_names import ABSENT, is_module
 
-    if is_module(__name__, name):  # submodules need no import of their own, as in Petastorm
+    if is_module(__name__, name):  # submodules need no separate import, as in Petastorm
         return importlib.import_module(f"mdstorm.{name}")
     raise ABSENT.error("mdstorm", name, sys._getframe(1))
 

@@ -98,7 +98,7 @@ def convert(
         Number of threads, without Spark; by default one per CPU core, at most 8.
     progress : callable or bool, optional
         Function that is called with the number of converted rows and the total, without Spark. By
-        default, progress is shown in a terminal or a notebook. False turns it off, with Spark, too.
+        default, progress is shown in a terminal or a notebook. False turns it off, also with Spark.
     resume : bool
         Whether to resume an interrupted run, and to keep finished shards if this run is
         interrupted. False starts over.
@@ -235,7 +235,7 @@ def _check_no_parquet(target: Location) -> None:
         if name.endswith(".parquet") and not is_hidden(name):
             raise errors.DatasetExistsError(
                 f"Directory is not empty: {target.url} holds Parquet files, such as {name}, which "
-                "readers would ignore beside a dataset of MDS. Choose another directory"
+                "readers would ignore next to an MDS dataset. Choose another directory"
             )
 
 

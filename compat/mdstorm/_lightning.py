@@ -37,7 +37,7 @@ class ConverterLoaders(Described):
     """Converters as a Lightning data module: ``Trainer().fit(model, module)``.
 
     Each rank gets its share of the rows once the Trainer has started its processes, with any
-    strategy, and each row is delivered once per epoch. Lightning's checkpoints hold the position in
+    strategy, and each row is read once per epoch. Lightning's checkpoints hold the position in
     the training data, so ``fit(…, ckpt_path=…)`` continues with the next row.
 
     Parameters
@@ -49,7 +49,7 @@ class ConverterLoaders(Described):
         Rows per batch, on each rank.
     evaluation : mapping, optional
         Arguments that differ for `val`, `test` and `predict`, such as ``{"batch_size": 1024}``. By
-        default, their rows are delivered in stored order.
+        default, their rows are read in stored order.
     **options
         Other arguments of `SparkDatasetConverter.make_torch_dataloader`. The defaults are
         ``cur_shard="auto"`` and ``num_epochs=1``.

@@ -1,4 +1,4 @@
-"""Petastorm's names: where mdstorm defines them, and which ones it lacks."""
+"""Petastorm's names: where mdstorm defines them, and which ones it does not have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convert stored columns to the values that readers deliver, and static types of rows."""
+"""Convert stored columns to the values that readers return, and static types of rows."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _numbers(values: pa.Array) -> list[Any]:
 
 
 def batch_array(name: str, values: Values, column: Column | None = None) -> npt.NDArray[Any]:
-    """Return one column as an array, as the batch reader delivers it.
+    """Return one column as an array, as the batch reader returns it.
 
     - Numbers and booleans have their own dtype. With nulls, integers are float64 with NaN, and
       booleans are objects.
@@ -256,7 +256,7 @@ class ResumableTFDataset(TFDataset[_Element], Protocol[_Element]):
     """A TensorFlow dataset from a converter, with a state and statistics."""
 
     def statistics(self, *, last_pass: bool = False) -> Statistics:
-        """Return counts of delivered rows and of waiting time."""
+        """Return the number of rows read and the waiting time."""
 
     def state_dict(self, batches: int | None = None) -> dict[str, Any]:
         """Return the state of the latest iteration, for `load_state_dict`."""

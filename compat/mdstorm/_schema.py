@@ -145,7 +145,7 @@ def fields_of_arrow(dataset: Any, *, omit_unsupported_fields: bool) -> list[Unis
     schema = _arrow_schema_of(dataset)
     partitions = _partition_names(dataset)
     fields = []
-    # Petastorm puts the columns of Hive partitions before those of the files.
+    # Petastorm puts the columns of Hive partitions before the columns of the files.
     for column in sorted(schema, key=lambda column: column.name not in partitions):
         found = _field(column.name, column.type, column.nullable)
         if found is not None and column.name in partitions and found.numpy_dtype is not np.str_:

@@ -264,7 +264,7 @@ class CompressedImageCodec(_BinaryCodec):
             If the value is not an array of the field's dtype, or the format cannot store that
             dtype.
         EncodingError
-            If the shape is not that of the field, or not that of an image; also ValueError.
+            If the shape differs from the field's, or is not the shape of an image; also ValueError.
         """
         check_array(unischema_field, value)
         if value.ndim != 2 and (value.ndim != 3 or value.shape[2] != 3):

@@ -1,4 +1,4 @@
-"""The exceptions of Petastorm's API, in addition to those of the engine.
+"""The exceptions of Petastorm's API, in addition to the engine's.
 
 ::
 

@@ -63,7 +63,7 @@ class FilesystemResolver:
         self._storage_options = dict(storage_options or {})
         check_scheme(self._dataset_url)  # opened when first used, as that may need the network
         if self.parsed_dataset_url().scheme == "hdfs":
-            self.filesystem()  # Petastorm connects in the constructor, too
+            self.filesystem()  # Petastorm also connects in the constructor
 
     def parsed_dataset_url(self) -> ParseResult:
         """Return the parts of the URL."""

@@ -34,7 +34,7 @@ class NGram(Described):
 
     An n-gram is a dict from offset to a row with the fields for that offset. It consists of
     consecutive rows of one shard, or of one piece of a shard. The timestamp of each row is at most
-    `delta_threshold` after that of the previous row.
+    `delta_threshold` after the previous row's.
 
     Parameters
     ----------

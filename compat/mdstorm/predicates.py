@@ -1,4 +1,4 @@
-"""Predicates, which select the rows that a reader delivers.
+"""Predicates, which select the rows that a reader returns.
 
 A reader evaluates its predicate once for all rows that it reads of a shard. The classes of this
 module use NumPy and Arrow for that; `PredicateBase` explains how your own predicates are called.
@@ -47,7 +47,7 @@ class PredicateBase(Described, abc.ABC):
 
     @abc.abstractmethod
     def do_include(self, values: Any) -> Any:
-        """Return whether to deliver a row with these values, or each of many such rows."""
+        """Return whether to keep a row with these values, or each of many such rows."""
 
 
 class _OfOneField(PredicateBase):
@@ -295,7 +295,7 @@ class in_pseudorandom_split(_OfOneField):  # noqa: N801
         Raises
         ------
         InvalidArgumentError
-            If `values` lacks the field.
+            If the field is missing in `values`.
         """
         if self._predicate_field not in values:
             raise InvalidArgumentError(

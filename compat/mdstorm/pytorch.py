@@ -48,8 +48,8 @@ class DataLoader(loaders.RowLoader, Generic[BatchT]):
 
     Booleans become uint8, uint16 becomes int32, uint32 becomes int64, and timestamps become int64
     nanoseconds since 1970 UTC. Strings, binaries, decimals, dates, nested values and arrays with
-    different shapes become lists. If the reader delivers batches, integers with nulls become
-    float64 with NaN, and other nulls that no tensor can represent are an error. If it delivers
+    different shapes become lists. If the reader yields batches, integers with nulls become
+    float64 with NaN, and other nulls that no tensor can represent are an error. If it yields
     rows, all nulls except those of floating-point numbers are an error.
 
     Parameters

@@ -108,7 +108,7 @@ def make_reader(
     """Open a dataset for reading row by row.
 
     This reader is for datasets that Petastorm or `materialize_dataset` wrote, whose fields it
-    decodes. Other datasets can be read, too, with a schema inferred from their columns and a
+    decodes. Other datasets can also be read, with a schema inferred from their columns and a
     warning.
 
     Parameters
@@ -184,12 +184,12 @@ def make_batch_reader(
     ----------
     dataset_url_or_urls : str, path or list of them
         URL or path of a directory or file, or a list of several files: Parquet files, or shards of
-        one MDS dataset. The files of a list are read in its order, those of a directory in the
+        one MDS dataset. The files of a list are read in its order, the files of a directory in the
         order of their paths. Hive partitions become columns. For a Delta or Iceberg table, the live
         rows of one version are read.
     schema_fields : iterable of str or of UnischemaField, optional
         Columns to read, as regular expressions that match whole names, or as fields; by default all
-        columns that are not nested. They are delivered in stored order.
+        columns that are not nested. They are yielded in stored order.
     reader_pool_type : {"thread", "process", "dummy"}
         Where rows are read and your functions are called. ``thread``: in threads. ``process``:
         rows are read in threads, and functions are called in processes. ``dummy``: in the caller's
@@ -209,7 +209,7 @@ def make_batch_reader(
     shuffle_row_drop_partitions : int
         Number of pieces into which each row group is cut; the pieces are shuffled.
     predicate : PredicateBase, optional
-        Selects the rows to deliver.
+        Selects the rows to read.
     rowgroup_selector : RowGroupSelectorBase, optional
         Selects the row groups to read, by a row-group index.
     num_epochs : int or None
@@ -218,7 +218,7 @@ def make_batch_reader(
         Rank and number of ranks, which select the share of the rows to read. Shares are divided by
         rows, not by row groups, so there may be more ranks than row groups. ``cur_shard="auto"``
         takes both from the process group or the launcher when a pass begins. Without them, every
-        process reads all rows. If there are several processes, a warning says so once;
+        process reads all rows. If there are several processes, mdstorm warns once;
         ``cur_shard=0, shard_count=1`` silences it.
     shard_seed : int, optional
         Petastorm's former name of `seed`.
@@ -241,14 +241,14 @@ def make_batch_reader(
         A transform whose function is called with each batch, a pandas DataFrame.
     filters : list of tuple, or list of list of tuple, optional
         pyarrow-style conditions on columns. Row groups without a match are skipped, and only
-        matching rows are delivered.
+        matching rows are returned.
     storage_options : dict, optional
         Options of the fsspec file system.
     filesystem : object, optional
         An fsspec or pyarrow file system for Parquet files, which takes precedence over the scheme
         of the URL.
     order : {"exact", "elastic"}
-        ``exact`` delivers every row once per epoch across all ranks. ``elastic`` delivers rows in
+        ``exact`` yields every row once per epoch across all ranks. ``elastic`` yields rows in
         MosaicML Streaming's order, in batches with as many rows as the largest shard.
     fill_nulls : mapping of str to value, optional
         For each column, the value that replaces nulls.
@@ -264,7 +264,7 @@ def make_batch_reader(
         are left out of their batches, with a line in the log and a number in ``statistics()`` of a
         loader. The number of batches stays the same; a batch of damaged rows is empty.
     decimals : {"float64", "float32", "decimal"}, optional
-        Type in which decimals are delivered. ``"float64"`` and ``"float32"`` deliver the nearest
+        Type in which decimals are returned. ``"float64"`` and ``"float32"`` return the nearest
         floating-point numbers, also to filters, predicates and functions; arrays of decimals become
         arrays of numbers. By default, decimals stay `Decimal`: lists in PyTorch, text in
         TensorFlow, with a warning from a loader over the reader. ``"decimal"`` does the same
@@ -273,7 +273,7 @@ def make_batch_reader(
         Type in which floating-point scalars and arrays are delivered, also to filters, predicates
         and functions. By default, they keep the types in which they are stored.
     decode : str or list of str, optional
-        Binary columns that hold image files, to deliver as RGB: uint8 arrays ``(rows, height,
+        Binary columns that hold image files, to return as RGB: uint8 arrays ``(rows, height,
         width, 3)``. Filters and predicates get the files, `transform_spec` the decoded images.
     size : int or (int, int), optional
         Height and width of the decoded images. Each image is resized until it covers the size, and
@@ -303,7 +303,7 @@ def make_batch_reader(
     DatasetNotFoundError
         If there is no dataset; also OSError.
     CorruptDatasetError
-        If a file is damaged, or its columns differ from those of the first file.
+        If a file is damaged, or its columns differ from the first file's.
     UnsupportedTableError
         If it is a table of an unsupported kind, or the output of an unfinished Spark job; also
         NotImplementedError.
@@ -366,7 +366,7 @@ def _open_reader(
     if batched and found.kind == "petastorm":
         warn_user(
             "Please use make_reader (instead of 'make_batch_reader') to read this dataset. It was "
-            "written by Petastorm, and fields that are stored encoded are delivered encoded"
+            "written by Petastorm, and fields that are stored encoded are returned encoded"
         )
     elif not batched and found.inferred:
         warn_user(

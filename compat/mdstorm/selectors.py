@@ -1,7 +1,7 @@
 """Selectors, which choose row groups by an index from `build_rowgroup_index`.
 
 Names and signatures are those of ``petastorm.selectors``. A selector chooses whole row groups, so
-their rows without the value are delivered, too.
+their rows without the value are also returned.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def dataset_as_rdd(
     Returns
     -------
     pyspark.RDD
-        Rows as `make_reader` delivers them.
+        Rows as `make_reader` yields them.
 
     Raises
     ------

@@ -44,7 +44,7 @@ def make_petastorm_dataset(reader: Any) -> TFDataset[Row]:
     ``batch``, pass the number of this dataset's items: ``state_dict(items=…)``.
 
     Rows are passed to TensorFlow in blocks. ``dataset.batch(n)``, and
-    ``dataset.unbatch().batch(n)`` for a reader that delivers batches, slice batches from them, much
+    ``dataset.unbatch().batch(n)`` for a reader that yields batches, slice batches from them, much
     faster than row by row.
 
     Parameters
@@ -57,16 +57,16 @@ def make_petastorm_dataset(reader: Any) -> TFDataset[Row]:
     tf.compat.v1.data.Dataset
         For eager and for graph mode. Its elements are namedtuples of tensors: rows, or batches of
         one shard each. N-grams are dicts from offset to namedtuple. Types and static shapes are
-        those of the reader's schema, except that decimals are text, uint16 is int32, and uint32 is
-        int64. Dates and timestamps are int64 since 1970 UTC: nanoseconds in batches; days and
-        microseconds in rows, as in Petastorm.
+        the fields of the reader's schema, except that decimals are text, uint16 is int32, and
+        uint32 is int64. Dates and timestamps are int64 since 1970 UTC: nanoseconds in batches; days
+        and microseconds in rows, as in Petastorm.
 
     Raises
     ------
     InvalidArgumentError
         If TensorFlow has no type for a field; also ValueError.
     NullValueError
-        If the reader delivers batches, and a column holds nulls for which TensorFlow has no value.
+        If the reader yields batches, and a column holds nulls for which TensorFlow has no value.
 
     Notes
     -----
@@ -117,7 +117,7 @@ def tf_tensors(reader: Any, shuffling_queue_capacity: int = 0, min_after_dequeue
     ArgumentTypeError
         If `reader` is not a reader; also TypeError.
     InvalidArgumentError
-        If a queue is requested and the reader delivers batches, or if TensorFlow has no type for a
+        If a queue is requested and the reader yields batches, or if TensorFlow has no type for a
         field; also ValueError.
     """
     check_reader(reader)

@@ -23,7 +23,7 @@ class WeightedSamplingReader(OwnContext):
     Parameters
     ----------
     readers : sequence of Reader
-        Two readers or more, which all deliver rows or all deliver batches, with the same fields.
+        Two readers or more, which all yield rows or all yield batches, with the same fields.
         Any iterator with the attributes `batched_output`, `ngram` and `schema` is accepted.
     probabilities : sequence of float
         One number for each reader; their sum need not be 1.
@@ -34,7 +34,7 @@ class WeightedSamplingReader(OwnContext):
     Attributes
     ----------
     batched_output, is_batched_reader : bool
-        Whether the readers deliver batches.
+        Whether the readers yield batches.
     ngram : NGram or None
         The readers' n-gram.
     schema : Unischema
@@ -47,7 +47,7 @@ class WeightedSamplingReader(OwnContext):
 
     Examples
     --------
-    Nine rows of ten come from the first reader:
+    Nine of ten rows are from the first reader:
 
     >>> import pyarrow as pa
     >>> import pyarrow.parquet as pq

@@ -125,7 +125,7 @@ class CorruptDatasetError(_PlaceError, ValueError):
 
     @classmethod
     def of_file(cls, url: str, what: str) -> CorruptDatasetError:
-        """Return the error for a file; `what` says what is wrong."""
+        """Return the error for a file; `what` describes the damage."""
         return cls(f"{url} {what}. Copy it again, or write the dataset again", url=url)
 
 
@@ -259,7 +259,7 @@ class EncodingRangeError(EncodingError, OverflowError):
 
 
 class MissingColumnError(MDStormError, KeyError):
-    """A sample lacks a column of the dataset.
+    """A sample does not have a column of the dataset.
 
     Attributes
     ----------
@@ -331,15 +331,15 @@ class MissingDependencyError(MDStormError, ModuleNotFoundError):
 
 
 class MissingNameError(MDStormError, ImportError):
-    """A program imports a name from a library that mdstorm replaces, but mdstorm lacks it."""
+    """A program imports a name from a library that mdstorm replaces, but does not have."""
 
 
 class MissingModuleError(MDStormError, ModuleNotFoundError):
-    """A program imports a module of a library that mdstorm replaces, but mdstorm lacks it."""
+    """A program imports a module of a library that mdstorm replaces, but does not have."""
 
 
 class MissingAttributeError(MDStormError, AttributeError):
-    """A program uses an attribute of a library that mdstorm replaces, but mdstorm lacks it."""
+    """A program uses an attribute of a library that mdstorm replaces, but does not have."""
 
 
 class AlreadyImportedError(MDStormError, ImportError):

@@ -40,7 +40,7 @@ _PYTHON_TYPES: dict[str, Any] = {
     "python int": int,
     "python str": str,
 }
-#: Types of NumPy whose names differ between its versions, or are no names of dtypes.
+#: Types of NumPy whose names differ between its versions, or are not names of dtypes.
 _NUMPY_TYPES: dict[str, Any] = {
     "bool": np.bool_,
     "bytes": np.bytes_,
@@ -304,7 +304,7 @@ class DecodedShard(Shard):
 
 
 def _to_output(column: Column, values: Values, exact_nulls: bool) -> Values:
-    """Return decoded values in the form in which the engine delivers the column."""
+    """Return decoded values in the form in which the engine returns the column."""
     if isinstance(values, np.ndarray):
         if values.ndim > 1 or values.dtype == object or column.is_numpy(exact_nulls=exact_nulls):
             return values
@@ -316,7 +316,7 @@ def _to_output(column: Column, values: Values, exact_nulls: bool) -> Values:
 
 
 def _copied(values: Values) -> Values:
-    """Copy the arrays inside an array of objects, since users may change delivered values."""
+    """Copy the arrays inside an array of objects, since users may change them."""
     if isinstance(values, np.ndarray) and values.dtype == object:
         for row, value in enumerate(values):
             if isinstance(value, np.ndarray):

@@ -21,7 +21,7 @@ from mdstorm.unischema import Unischema
 from mdstorm_backend import format as mds
 from mdstorm_backend.read import column_to_numpy, objects
 
-#: From values as stored, nulls exact, to what the reading core delivers for the field.
+#: From values as stored, nulls exact, to what the reading core returns for the field.
 Decode: TypeAlias = Callable[[mds.Values], mds.Values]
 
 #: Codecs whose values are decoded a column at a time; subclasses may do anything.
@@ -183,7 +183,7 @@ def _cast_arrays(values: mds.Values, dtype: np.dtype[Any]) -> mds.Values:
 
 
 def _shaped(values: mds.Values, dtype: np.dtype[Any], shape: tuple[int, ...] | None) -> mds.Values:
-    """Restore booleans, and the shapes of arrays beside nulls, which the engine does not store."""
+    """Restore booleans, and the shapes of arrays next to nulls, which the engine does not store."""
     if isinstance(values, np.ndarray) or shape is None:
         return _cast_arrays(values, dtype)
     rows = column_to_numpy(values, None)
@@ -372,7 +372,7 @@ def _decimals(field: DecodedField, dtype: str) -> DecodedField:
     is_text = column.encoding == "str_decimal" and column.spark_type is None
     target = replace(column, encoding=dtype, spark_type=None)
     if pa.types.is_list(column.arrow_type):
-        # Only the arrays of a batch tell whether they have one length.
+        # Whether arrays have one length is only known for a batch.
         origin = replace(column.origin, lengths="unknown")
         target = replace(target, encoding=f"ndarray:{dtype}", origin=origin)
 

@@ -1,4 +1,4 @@
-"""Petastorm's metadata beside Parquet files: the schema, row group counts and indexes."""
+"""Petastorm's metadata next to Parquet files: the schema, row group counts and indexes."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def write_metadata_file(location: Location, name: str, content: bytes) -> None:
 def _damaged(url: str) -> errors.CorruptDatasetError:
     return errors.CorruptDatasetError(
         f"{url} was truncated, or is not a Parquet file: its writer was probably interrupted. The "
-        "rows beside it are not affected. Remove it, and write it again with "
+        "rows next to it are not affected. Remove it, and write it again with "
         "generate_petastorm_metadata(spark, url, 'package.module.MySchema'), or with an empty "
         "block: with materialize_dataset(spark, url, MySchema): pass",
         url=url,
@@ -246,10 +246,10 @@ def write_petastorm_metadata(
 ) -> None:
     """Write ``_common_metadata`` for all Parquet files below a directory.
 
-    It is written last, and atomically. The number of row groups of each file is that of its footer,
-    and files that come while it is written are in it, too. Indexes of row groups are dropped if
-    they were built for others. ``_metadata``, a summary of all footers, is written if it is asked
-    for or there already, since Petastorm reads no file that it lacks.
+    It is written last, and atomically. The number of row groups of each file is taken from its
+    footer, and files that appear while it is written are also in it. Indexes of row groups are
+    dropped if they were built for others. ``_metadata``, a summary of all footers, is written if it
+    is asked for or there already, since Petastorm reads no file that it lacks.
 
     Parameters
     ----------
@@ -268,7 +268,7 @@ def write_petastorm_metadata(
     DatasetNotFoundError
         If there are no Parquet files; also OSError.
     CorruptDatasetError
-        If a file is not a Parquet file, or its columns are not those of the others.
+        If a file is not a Parquet file, or its columns differ from the other files'.
     MissingColumnError
         If a field has no column.
     PetastormMetadataGenerationError
@@ -299,7 +299,7 @@ def open_written(location: Location) -> ParquetDataset:
     DatasetNotFoundError
         If there are none; also OSError.
     CorruptDatasetError
-        If a file is not a Parquet file, or its columns are not those of the others.
+        If a file is not a Parquet file, or its columns differ from the other files'.
     """
     for _ in range(_FOOTER_ROUNDS - 1):
         with suppress(errors.CorruptDatasetError):

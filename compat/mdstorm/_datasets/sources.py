@@ -136,7 +136,7 @@ def opened(
     dataset : Dataset or ParquetDataset
         The dataset.
     decode : bool
-        Whether fields that Petastorm stored encoded are delivered decoded.
+        Whether fields that Petastorm stored encoded are decoded.
     floats : Floats
         The types in which decimals and floating-point numbers are read.
     """
@@ -169,7 +169,7 @@ def _warn_of_files(dataset: ParquetDataset, stored: Unischema | None) -> None:
     if others and stored is not None:
         warn_user(
             f"{dataset.url} holds files that its metadata does not list: {others[:3]}, "
-            f"{len(others)} in all. Their rows are read, too, with the schema {stored._name!r}. "
+            f"{len(others)} in all. Their rows are also read, with the schema {stored._name!r}. "
             "If a refused materialize_dataset block has left these files, remove them; otherwise "
             "add them to the metadata with an empty block with that schema"
         )

@@ -168,7 +168,7 @@ class _Restored(StandIn):
 
     def __new__(cls, name: Any, fields: Any, values: Any) -> Any:
         if name != "UnischemaField":
-            raise TypeError("a namedtuple that is no field")
+            raise TypeError("a namedtuple that is not a field")
         return _stand_in("petastorm.unischema.UnischemaField")(*values)
 
 
@@ -347,7 +347,7 @@ def numpy_type(node: Any) -> Any:
         return _dtype(node)
     name = getattr(node, "name", "")
     if name not in TYPES:
-        raise refused(f"{name} is no type of a field")
+        raise refused(f"{name} is not the type of a field")
     return TYPES[name]
 
 
@@ -366,7 +366,7 @@ def _simple_spark_type(node: Any) -> str:
     if name in SPARK_TYPES:
         return SPARK_TYPES[name]
     if name != "pyspark.sql.types.DecimalType":
-        raise refused(f"{name} is no Spark type")
+        raise refused(f"{name} is not a Spark type")
     state = attributes(node)
     precision, scale = state.get("precision", 10), state.get("scale", 0)
     if not all(type(number) is int and 0 <= number <= 38 for number in (precision, scale)):
@@ -422,5 +422,5 @@ def entries(node: Any) -> Iterator[tuple[Any, Any]]:
 def text_of(value: Any) -> str:
     """Return `value`; raise UnsafePickleError unless it is a string."""
     if not isinstance(value, str):
-        raise refused("a name is no string")
+        raise refused("a name is not a string")
     return value

@@ -90,7 +90,7 @@ def dump_unischema(unischema: Unischema) -> bytes:
     """
     fields = list(unischema.fields.values())
     encoded = [(field.name, dump_field(field)) for field in fields]
-    # As Petastorm keeps them: every field is an attribute, too.
+    # As Petastorm keeps them: every field is also an attribute.
     by_name = called(imported("collections", "OrderedDict")) + entries(encoded)
     state = [("_name", text(unischema._name)), ("_fields", by_name), *encoded]
     return b"\x80\x02" + instance(_UNISCHEMA, "Unischema", state) + b"."

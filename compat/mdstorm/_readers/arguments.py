@@ -391,7 +391,7 @@ _ELSEWHERE = {
         "data_loader_fn of make_torch_dataloader"
     ),
     "columns": "use schema_fields",
-    "dtype": "make_spark_converter(df, dtype=) says what floating-point columns become",
+    "dtype": "make_spark_converter(df, dtype=) sets the type of floating-point columns",
     "drop_last": (
         "batches span epochs, so that only the very last one may be shorter: skip it as you iterate"
     ),

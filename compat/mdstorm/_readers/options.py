@@ -73,7 +73,7 @@ def reader_options(
     Raises
     ------
     NoMatchingFieldsError
-        If no column is left to deliver.
+        If no column is left to read.
     InvalidArgumentError
         If a filter or a predicate uses columns that are not read.
     UnsupportedArgumentError
@@ -220,7 +220,7 @@ class ColumnSelection(DeclaredTransform):
 
     @property
     def unchanged(self) -> frozenset[str]:
-        """Columns delivered as they are stored: all."""
+        """Columns returned as they are stored: all."""
         return frozenset(self.columns)
 
     def __call__(self, batch: Batch) -> Batch:
@@ -391,7 +391,7 @@ def first_epoch(arguments: ReaderArguments, url: str) -> FirstEpoch | None:
 
 
 def draws_seed(arguments: ReaderArguments) -> bool:
-    """Whether each process that reads with these arguments draws random permutations of its own."""
+    """Whether each process that reads with these arguments draws its own random permutations."""
     shuffles = arguments.shuffle_row_groups or arguments.shuffle_rows
     return bool(shuffles) and _seed(arguments, arguments.is_share) is None
 
@@ -487,13 +487,13 @@ def undecided_decimals(
 
 @cache
 def warn_of_decimals(url: str, names: tuple[str, ...], framework: Framework) -> None:
-    """Warn once per process about how columns of decimals are delivered."""
+    """Warn once per process about how columns of decimals are returned."""
     if not names:
         return
     columns, hold = ("columns", "hold") if len(names) > 1 else ("column", "holds")
     listed = ", ".join(map(repr, names))
     warn_user(
-        f"{columns} {listed} of {url} {hold} decimals, which are delivered to {framework} as "
+        f"{columns} {listed} of {url} {hold} decimals, which reach {framework} as "
         f'{_FORMS[framework]}, and no model takes that. For numbers, pass decimals="float64" or '
         '"float32" to make_spark_converter, or to the function that creates the reader or '
         'loader. decimals="decimal" keeps decimals, without this warning'

@@ -42,9 +42,9 @@ class Reader(Described, OwnContext):
     Attributes
     ----------
     schema : Unischema
-        The fields of the delivered rows.
+        The fields of the rows.
     is_batched_reader : bool
-        Whether batches are delivered.
+        Whether the reader yields batches.
     ngram : NGram or None
         The n-gram that joins rows.
     num_epochs : int or None
@@ -117,7 +117,7 @@ class Reader(Described, OwnContext):
                 "rows, or the predicate, filters or selector leave none of its row groups"
             )
         self._mdstorm_untouched = True
-        #: First epoch of a new loader: every pass has permutations of its own.
+        #: First epoch of a new loader: every pass has its own permutations.
         self._mdstorm_next_epoch = options.first_epoch()
         #: What reads the data of this reader instead of its items; None if its items are taken.
         self._mdstorm_owner: str | None = None
@@ -261,7 +261,7 @@ class Reader(Described, OwnContext):
         return found if version is None else {**found, "table_version": version}
 
     def statistics(self, *, last_pass: bool = False) -> loaders.Statistics:
-        """Return counts and times of what this reader, and loaders over it, have delivered.
+        """Return counts and times of this reader, and of loaders over it.
 
         Single rows are not timed: waiting is measured per row group, and handing out rows counts
         as training.
@@ -325,7 +325,7 @@ class Reader(Described, OwnContext):
         return self._mdstorm_untouched or self.last_row_consumed
 
     def _mdstorm_restart(self) -> None:
-        """Start a new pass, whatever the reader's position."""
+        """Start a new pass, from any position of the reader."""
         with self._mdstorm_lock:
             self._mdstorm_cursor.restart()
             self._mdstorm_owner = None
@@ -359,11 +359,11 @@ def _cursor(
 def _items_of(
     schema: Unischema, column_of: ColumnOf, batched: bool, ngram: NGram | None
 ) -> MakeItems:
-    """Return the function from a batch to what a reader delivers of it.
+    """Return the function from a batch to the items of a reader.
 
     That is one item, a namedtuple of arrays, if the reader is `batched`; otherwise an iterator of
     rows, namedtuples of values, or of the n-grams that join them. `column_of` returns the stored
-    column of a delivered one; None if a transform made it.
+    column of an output column; None if a transform made it.
     """
     row_type: Any = schema._get_namedtuple()
 
@@ -383,21 +383,22 @@ def _items_of(
 
 
 def each_batch(make: Callable[[Batch], Any], nothing: Any = loaders.NOTHING) -> loaders.Convert:
-    """Return a converter of blocks, which delivers what `make` makes of each batch with rows."""
+    """Return a converter of blocks, which yields the result of `make` for each batch with rows."""
 
     def convert(blocks: Iterator[Block]) -> loaders.Delivered:
         for block in blocks:
             for batch, offset, size in zip(
                 block.batches(), block.offsets, block.sizes, strict=True
             ):
-                # Made before it counts as delivered: after an error, it would otherwise be skipped.
+                # Made before the batch counts as read: after an error, it would otherwise be
+                # skipped.
                 yield make(batch) if size else nothing, offset, size
 
     return convert
 
 
 def can_pass_over(reader: Any) -> bool:
-    """Whether a reader is one of mdstorm's and delivers rows rather than n-grams."""
+    """Whether a reader is one of mdstorm's and yields rows rather than n-grams."""
     return isinstance(reader, Reader) and not reader.ngram
 
 

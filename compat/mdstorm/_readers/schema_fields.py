@@ -147,14 +147,14 @@ def output_schema(
     chosen: bool,
     spec: TransformSpec | None,
 ) -> Unischema:
-    """Return the schema of the delivered columns, under Petastorm's name for it.
+    """Return the schema of the output columns, under Petastorm's name for it.
 
     Parameters
     ----------
     unischema : Unischema
         All fields of the dataset.
     outputs : sequence of str
-        Names of the delivered columns, in order.
+        Names of the output columns, in order.
     images : ImageDecoder or None
         Decoder of image columns.
     chosen : bool
@@ -186,5 +186,5 @@ def output_schema(
 
 
 def output_schema_name(name: str, *, chosen: bool, spec: TransformSpec | None) -> str:
-    """Return Petastorm's name for the schema of the delivered columns."""
+    """Return Petastorm's name for the schema of the output columns."""
     return name + ("_view" if chosen else "") + ("" if spec is None else "_transformed")

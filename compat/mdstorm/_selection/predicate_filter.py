@@ -100,7 +100,7 @@ def keep_rows(batch: Batch, mask: Mask) -> Batch:
 def distinct_cells(values: Values, column: Column | None = None) -> tuple[list[Any], Codes]:
     """Return the distinct values of a column, and the index of each row's value among them.
 
-    Values are as the row reader delivers them. Values that cannot be compared quickly, such as
+    Values are as the row reader returns them. Values that cannot be compared quickly, such as
     arrays and objects, are returned one per row.
     """
     if isinstance(values, np.ndarray):

@@ -130,7 +130,7 @@ class RankShare(ShardView):
 
     def __init__(self, source: SampleSource, order: ExactOrder, overlap: int) -> None:
         bounds, rows = source.bounds, order.rows(len(source))
-        # In stored order whatever the seed: loading a state may change the seed.
+        # In stored order for any seed: loading a state may change the seed.
         pieces = replace(order, shuffle_shards=False).pieces(bounds, rows, 0)
         first = np.array([piece.start for piece in pieces], np.int64)
         owners = np.searchsorted(bounds, first, side="right") - 1

@@ -320,8 +320,8 @@ class SparkDatasetConverter(Described):
             default as passed to `make_spark_converter`;
             ``transform_whole_shards=True``, which passes whole shards to the function of
             ``transform_spec``; and ``order``. The default order
-            ``"exact"`` delivers every row once per epoch across all ranks, even when a run resumes
-            on another number of ranks. The order ``"elastic"`` delivers the samples in MosaicML
+            ``"exact"`` yields every row once per epoch across all ranks, even when a run resumes
+            on another number of ranks. The order ``"elastic"`` yields the samples in MosaicML
             Streaming's order: no batch spans epochs, and a transform gets the rows of a batch. The
             default ``seed`` is 9176 on all ranks with shard arguments, and drawn at random without
             them; 0 means no seed in the exact order. ``cur_shard="auto"`` takes rank and world size

@@ -81,8 +81,8 @@ class ModelInputs:
             object.__setattr__(self, argument, tuple(names))
         if self.sample_weights is not None and self.labels is None:
             raise InvalidArgumentError(
-                f"sample_weights={self.sample_weights!r} weight the losses of labels, but there "
-                "are no labels: name their column, too, labels=…"
+                f"sample_weights={self.sample_weights!r} needs labels, whose losses it weights: "
+                "pass labels=…"
             )
         if self.stack and not self:
             raise InvalidArgumentError(
@@ -102,7 +102,7 @@ class ModelInputs:
         if not self:
             return batch
         features = self.features
-        if features is None:  # a matrix of the others comes first
+        if features is None:  # a matrix of the others is first
             features = next(iter(batch)) if self.stack else self._others(batch)
         parts = [features, self.labels, self.sample_weights]
         inputs = tuple([self._values(batch, names) for names in parts if names is not None])
@@ -286,7 +286,7 @@ def make_tf_dataset(files: ReadFiles, batch_size: int, prefetch: int | None) -> 
     def options() -> ReaderOptions:
         options = files.options(files.dataset(), order)
         files.warn_of_decimals(options, "TensorFlow")
-        # TensorFlow leaves out the rows of others: that all are read is no cause for a warning.
+        # TensorFlow leaves out the rows of others, so reading all of them needs no warning.
         return replace(options, on_pass=None) if is_split else options
 
     def specs(options: ReaderOptions) -> Sequence[Any]:

@@ -117,7 +117,7 @@ def _file_version(url: str) -> list[Any]:
     try:
         info = Location.of(directory).stat(name)
     except Exception:
-        # No driver, no credentials, no such file: each storage has errors of its own for that, and
+        # No driver, no credentials, no such file: each storage has its own errors for that, and
         # then the name alone has to do.
         return [url]
     return [url, *(str(info[key]) for key in _VERSION_KEYS if key in info)]
@@ -206,7 +206,8 @@ def staging_dir(
     Parameters
     ----------
     session : pyspark.sql.SparkSession
-        Of either kind; its confs, and after them the environment, are asked for what is not given.
+        Of either kind; its confs, and after them the environment, are read for values that are not
+        passed.
     parent : str
         The parent cache directory, in which Parquet is staged if no other directory is given.
     staging : bool or None
@@ -222,7 +223,7 @@ def staging_dir(
     UnsupportedURLError
         If the directory has no scheme and is not on a Databricks mount.
     MissingDependencyError
-        If executors are asked, and their Python lacks mdstorm or what it needs.
+        If executors are tested, and their Python does not have mdstorm or its dependencies.
     """
     if staging is None:
         mode = (read_conf(session, STAGING_CONF) or os.environ.get(STAGING_VARIABLE) or "").lower()

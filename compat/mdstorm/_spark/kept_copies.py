@@ -84,7 +84,7 @@ class CacheKey:
         Parameters
         ----------
         source : str
-            Fingerprint of what is converted.
+            Fingerprint of the data to convert.
         convert : callable
             Writes a copy and returns its URL.
         known : str, optional

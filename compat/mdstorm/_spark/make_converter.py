@@ -106,7 +106,7 @@ def make_spark_converter(
     decimals : {"float64", "float32", "decimal"}, optional
         Type to which decimals, and arrays of decimals, are converted: floating-point numbers, which
         models can be trained on, or ``"decimal"``, which keeps them. By default they are kept, and
-        a loader that delivers them warns. If `df` is a path, decimals are converted when they are
+        a loader that reads them warns. If `df` is a path, decimals are converted when they are
         read.
     parent_cache_dir_url : str or path, optional
         Directory for converted copies; takes precedence over any configuration, see

@@ -56,7 +56,7 @@ class _ConvertedStates(OpenedDataset):
         return other.in_order(sample_order(arguments))
 
     def delivers(self, name: str) -> bool:
-        """Whether a stored column is delivered, if known."""
+        """Whether a stored column is read, if known."""
         patterns = field_patterns(self._files.arguments.schema_fields or ())
         chosen = not patterns or any(re.fullmatch(pattern, name) for pattern in patterns)
         return chosen and super().delivers(name)

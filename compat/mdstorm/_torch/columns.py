@@ -92,7 +92,7 @@ def no_tensor(name: str, found: object) -> UnsupportedTypeError:
         f"Pytorch does not support arrays of string or object classes. Found in field {name}. "
         f"{_DECODE.format(name) if found == 'bytes' else ''}Leave it out with schema_fields=[…], "
         "turn it into numbers or arrays of one length in a transform_spec, or use "
-        "mdstorm.pytorch.DataLoader, which delivers such columns as "
+        "mdstorm.pytorch.DataLoader, which returns such columns as "
         f"lists{_OR_AS_FLOATS if found == 'Decimal' else ''}",
         columns={name: str(found)},
     )

@@ -34,7 +34,7 @@ from mdstorm_backend.read import Block
 _logger = logging.getLogger(__name__)
 #: Rows to convert at a time when they come one by one.
 ROWS_AT_A_TIME = 1024
-#: Rows that a buffer may hold beyond its capacity: enough for any batch that a reader delivers.
+#: Rows that a buffer may hold beyond its capacity: enough for any batch that a reader yields.
 _ANY = sys.maxsize // 4
 
 
@@ -166,7 +166,7 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
         Raises
         ------
         StateMismatchError
-            If the position is unknown: the reader is not one of mdstorm's, delivers n-grams, or
+            If the position is unknown: the reader is not one of mdstorm's, yields n-grams, or
             was already in use when the loader was created.
         """
         return self._mdstorm_resumable().state_dict()

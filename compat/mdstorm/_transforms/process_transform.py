@@ -64,7 +64,7 @@ class _TransformWorker:
         return outcome
 
     def end(self) -> None:
-        """Kill the process, whatever it is doing."""
+        """Kill the process, also in the middle of a call."""
         self.process.kill()
         self.process.wait()
         self.channel.close()
@@ -76,7 +76,7 @@ class ProcessTransform:
     Safe to share between threads: a call waits until a process is free, and returns its own result,
     whichever process is faster. Each process is started when first needed. The processes end with
     the transform, and with this process, even if it is killed. Pickles; a copy in another process
-    has worker processes of its own.
+    has its own worker processes.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ class ProcessTransform:
         }
 
     def close(self) -> None:
-        """Kill all processes, whatever they are doing; further calls fail."""
+        """Kill all processes, also in the middle of a call; further calls fail."""
         with self._free:
             self._closed = True
             _end_all(self._alive)

@@ -205,8 +205,8 @@ def check_shape(name: str, values: Values, shape: tuple[int | None, ...]) -> Non
 class RowTransform(DeclaredTransform):
     """The transform of a row reader.
 
-    The function takes and returns a dict with one value per field, in the form the reader delivers.
-    pandas is not used; arrays of one shape are stacked once.
+    The function takes and returns a dict with one value per field, in the form that the reader
+    returns. pandas is not used; arrays of one shape are stacked once.
     """
 
     keeps_rows = True

@@ -139,7 +139,7 @@ def format_option(function: _Function) -> _Function:
 
 
 def _directory(ctx: click.Context, parameter: click.Parameter, url: str) -> str:
-    """Return the URL of a dataset's directory; the URL of its index file is accepted, too."""
+    """Return the URL of a dataset's directory; the URL of its index file is also accepted."""
     from mdstorm_backend.format import INDEX_NAME  # not loaded for commands without a dataset
 
     if url == INDEX_NAME:

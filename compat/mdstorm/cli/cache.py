@@ -120,7 +120,7 @@ def clear(url: str | None, directory: str, yes: bool) -> None:
     """Remove cached shards: all of them, or those of the dataset at URL.
 
     Only files that the cache created are removed, and none that another process is downloading.
-    Without URL, unfinished copies of DataFrames, left behind by killed jobs, are removed, too.
+    Without URL, unfinished copies of DataFrames, left behind by killed jobs, are also removed.
     """
     wanted = None if url is None else normalize_url(url)
     found = [one for one in list_cached(directory) if wanted is None or one.url == wanted]

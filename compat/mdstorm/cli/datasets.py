@@ -105,7 +105,7 @@ def convert(
         )
     except KeyboardInterrupt:
         goes_on = resume and not spark
-        then = "run it again to go on where it stopped" if goes_on else "nothing was kept"
+        then = "run it again to continue" if goes_on else "nothing was kept"
         raise KeyboardInterrupt(then) from None
     if quiet:
         return

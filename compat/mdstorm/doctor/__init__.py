@@ -106,12 +106,12 @@ def _findings_of(name: str, check: Check, setup: Setup) -> Iterator[Finding]:
             yield replace(one, check=name)
     except MDStormError as error:
         yield replace(of_error(error), check=name)
-    except Exception as error:  # whatever is broken here, the other checks still run
+    except Exception as error:  # if a check fails, the others still run
         text = f"{type(error).__name__}: {' '.join(str(error).split())}"
         yield replace(
             problem(
                 f"this could not be checked: {text}",
-                "install mdstorm and its libraries anew in a fresh environment",
+                "install mdstorm and its libraries again in a fresh environment",
             ),
             check=name,
         )

@@ -105,7 +105,7 @@ def check_cache(_: Setup) -> Iterator[Finding]:
         return
     kind = _kind_of(path)
     if kind.startswith(_REMOTE):
-        yield warning(f"{path} is on {kind}, which is no local disk", remedy)
+        yield warning(f"{path} is on {kind}, which is not a local disk", remedy)
     yield _room(nearest, f"{path} can be written to", remedy)
 
 

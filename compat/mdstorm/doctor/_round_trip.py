@@ -37,8 +37,8 @@ _PARTITIONS = 3
 _FIRST_TIME_US = 1_600_000_000_000_000
 #: Timeout in seconds for reading with one library.
 _PATIENCE = 300
-#: Columns beside ``id``: the SQL of their values, and a function from a row's id to the value that
-#: both libraries deliver, with strings decoded.
+#: Columns next to ``id``: the SQL of their values, and a function from a row's id to the value that
+#: both libraries return, with strings decoded.
 COLUMNS: dict[str, tuple[str, Callable[[int], Any]]] = {
     "boolean": ("id % 3 = 0", lambda i: i % 3 == 0),
     "integer": ("CAST(id * 1000 - 5 AS INT)", lambda i: i * 1000 - 5),
@@ -80,7 +80,7 @@ def round_trip(setup: Setup) -> Iterator[Finding]:
                 converter = make_spark_converter(
                     frame, parent_cache_dir_url=directory.url, dtype=None
                 )
-        except Exception as error:  # each kind of session has errors of its own
+        except Exception as error:  # each kind of session has its own errors
             yield of_error(error)
             return
         where = f"{len(converter.file_urls)} shards below {normalize_url(setup.url)}"
@@ -89,7 +89,7 @@ def round_trip(setup: Setup) -> Iterator[Finding]:
             found = _read_in(library, str(converter.cache_dir_url))
             yield judged(f"{library} on {found['device']}", found)
         converter.delete()
-    yield ok("what was written is deleted")
+    yield ok("the copy is deleted")
 
 
 def _read_in(library: str, url: str) -> dict[str, Any]:

@@ -48,7 +48,7 @@ _logger = logging.getLogger(__name__)
 StorageFormat: TypeAlias = Literal["parquet", "mds"]
 #: The size and modification time of each file.
 _FileStates: TypeAlias = dict[str, tuple[int, str]]
-#: Files that Spark writes beside the data.
+#: Files that Spark writes next to the data.
 _SPARK_FILES = frozenset({"_SUCCESS", "_common_metadata", "_metadata"})
 
 
@@ -73,7 +73,7 @@ def materialize_dataset(
             frame = spark.createDataFrame(rows, HelloWorld.as_spark_schema())
             frame.write.mode("overwrite").parquet(url)
 
-    The files are not modified. At the end of the block, ``_common_metadata`` is written beside
+    The files are not modified. At the end of the block, ``_common_metadata`` is written next to
     them, in the form of Petastorm 0.13.1. Petastorm can therefore read the dataset, and so can
     `make_reader` and Spark: you can migrate writers first and readers later, or the other way
     round.
@@ -84,7 +84,7 @@ def materialize_dataset(
     groups change: build them after the block.
 
     With ``storage_format="mds"``, the rows become an MDS dataset with a shard for each row group,
-    and the Parquet files that the block wrote are removed. Readers deliver the same rows.
+    and the Parquet files that the block wrote are removed. Readers return the same rows.
 
     Parameters
     ----------
@@ -330,7 +330,7 @@ def _finish(
     """Make a dataset of the Parquet files in a directory, some of which are from `before`.
 
     They are given Petastorm's metadata. Or they are converted to MDS; after the index is written,
-    the new ones are removed, together with the files that Spark wrote beside them.
+    the new ones are removed, together with the files that Spark wrote next to them.
     """
     if location.exists(INDEX_NAME):  # readers would read it instead of the files
         raise errors.DatasetExistsError(
@@ -373,7 +373,7 @@ def _file_states(location: Location) -> _FileStates:
 
 
 def _remove_spark_files(location: Location, names: Iterable[str]) -> None:
-    """Remove Parquet files and what Spark wrote beside them, and directories that become empty."""
+    """Remove Parquet files and what Spark wrote next to them, and directories that become empty."""
     removed = [
         name
         for name in names

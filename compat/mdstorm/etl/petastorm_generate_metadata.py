@@ -62,7 +62,7 @@ def generate_petastorm_metadata(
     PetastormMetadataError
         If `unischema_class` is not passed, and the dataset has no schema.
     MissingColumnError
-        If the dataset lacks a field of the schema.
+        If the dataset does not have a field of the schema.
     PetastormMetadataGenerationError
         If a column cannot hold its field, or a summary cannot be written.
     """
@@ -86,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run `generate_petastorm_metadata` with command-line arguments."""
     parser = argparse.ArgumentParser(
         prog="petastorm_generate_metadata",
-        description="Write the schema of a dataset beside its rows, which are not changed.",
+        description="Write the schema of a dataset next to its rows, which are not changed.",
         epilog="Example: python -m mdstorm.etl.petastorm_generate_metadata"
         " --dataset_url file:///data/all --unischema_class package.module.MySchema",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,

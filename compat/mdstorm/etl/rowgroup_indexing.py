@@ -60,7 +60,7 @@ def build_rowgroup_index(
     """Index the row groups of a Parquet dataset, or the shards of an MDS dataset.
 
     Indexes of a Parquet dataset are written to ``_common_metadata``, where Petastorm finds them,
-    too; indexes of an MDS dataset are written to a file ``_rowgroup_index`` beside the shards.
+    too; indexes of an MDS dataset are written to a file ``_rowgroup_index`` next to the shards.
     Existing indexes are replaced.
 
     Parameters

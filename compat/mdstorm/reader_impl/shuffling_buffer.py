@@ -98,7 +98,7 @@ class RandomShufflingBuffer(ShufflingBufferBase):
         if not self.can_add():
             raise ShufflingBufferError(
                 f"Can not enqueue: {self.size} items reach the capacity. Retrieve some first; "
-                "can_add() says whether more can be added"
+                "check can_add() first"
             )
         size = self.size + len(items)
         if size > self._mdstorm_most:
@@ -120,7 +120,7 @@ class RandomShufflingBuffer(ShufflingBufferBase):
         if not self.can_retrieve():
             raise ShufflingBufferError(
                 f"Can not dequeue from {self.size} items. Add more, or call finish() after the "
-                "last ones; can_retrieve() says whether any are available"
+                "last ones; check can_retrieve() first"
             )
         items = self._items
         chosen = np.random.randint(0, len(items))  # noqa: NPY002  users seed it, as for Petastorm

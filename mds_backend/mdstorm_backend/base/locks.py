@@ -70,7 +70,7 @@ def try_lock(path: str) -> FileLock | None:
         If the file cannot be created, or its file system has no locks.
     """
     while True:
-        with suppress(_RemovedError):  # then it is created anew
+        with suppress(_RemovedError):  # then it is created again
             try:
                 return FileLock(_open_locked(path, fcntl.LOCK_EX | fcntl.LOCK_NB), path)
             except BlockingIOError:

@@ -32,7 +32,7 @@ _EXTRAS = {
     "pytorch_lightning": ("mdstorm.pytorch_lightning's data modules", ""),
     "tensorflow": ("TensorFlow datasets", "tf"),
     "torch": ("PyTorch loaders", "torch"),
-    "torchvision": ("Images of vision datasets without a transform of their own", ""),
+    "torchvision": ("Images of vision datasets without their own transform", ""),
     "transformers": ("Trainers of Hugging Face", ""),
     "xxhash": ("Hashes of the xxh family", "xxhash"),
 }
@@ -54,7 +54,7 @@ def require(module: str) -> ModuleType:
     Raises
     ------
     MissingDependencyError
-        If the library is not installed; the message says how to install it.
+        If the library is not installed; the message explains how to install it.
     """
     purpose, extra = _EXTRAS[module]
     try:

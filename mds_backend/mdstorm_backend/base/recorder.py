@@ -85,7 +85,7 @@ class Recorder:
     since : float
         When the consumer last requested or received a batch.
     batches, rows : int
-        Batches and rows delivered.
+        Batches and rows that the user took.
     startup, trained : float
         Seconds that the consumer waited for the first batch, and seconds between its batches and
         its next requests.
@@ -102,7 +102,7 @@ class Recorder:
         self.batches = self.rows = 0
         self.startup = self.trained = 0.0
         self.results = self.results_ready = 0
-        #: When the first batch was delivered.
+        #: When the user took the first batch.
         self._started = 0.0
         #: The consumer's waits since then, by cause.
         self._spans = _no_spans()

@@ -210,7 +210,7 @@ class PassThreads:
         self._running: WeakSet[Generator[Any, None, None]] = WeakSet()
 
     def __reduce__(self) -> tuple[type[PassThreads], tuple[()]]:
-        return PassThreads, ()  # copies have passes of their own
+        return PassThreads, ()  # copies have their own passes
 
     def follow(self, iteration: _Generator) -> _Generator:
         """Register an iteration, for `end` to close, and return it."""

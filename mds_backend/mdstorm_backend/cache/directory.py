@@ -57,7 +57,7 @@ class CacheOptions:
     timeout : float
         Seconds that a download may wait without receiving data.
     keep_zip : bool
-        Whether to keep compressed files beside the decompressed shards.
+        Whether to keep compressed files next to the decompressed shards.
     """
 
     directory: str | None = None

@@ -50,7 +50,8 @@ def download(
     Returns
     -------
     str
-        The path of the complete file. After an error no file is left, except that of an `arrival`.
+        The path of the complete file. After an error no file is left, except the file of an
+        `arrival`.
 
     Raises
     ------

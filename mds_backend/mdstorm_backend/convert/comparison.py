@@ -280,7 +280,7 @@ def _differing_rows(
 def _in_step(
     left: Iterator[pa.RecordBatch], right: Iterator[pa.RecordBatch]
 ) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
-    """Yield batches of the same rows of both sides, whatever the batch sizes."""
+    """Yield batches of the same rows of both sides, for any batch sizes."""
     for first in left:
         while first.num_rows:
             second = next(right)

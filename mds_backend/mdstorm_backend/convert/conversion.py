@@ -126,7 +126,7 @@ class Conversion:
         return Dataset(location, index)
 
     def _start_over(self, published: bytes) -> None:
-        """Remove the shards of earlier runs, including those of other conversions.
+        """Remove the shards of earlier runs, including shards of other conversions.
 
         Shards that the `published` index lists are kept.
         """

@@ -87,7 +87,7 @@ def convert_parquet(
     storage_options : dict, optional
         Options of the fsspec file system of `url`.
     extra : dict, optional
-        Further entries, as JSON, beside the schema under the key ``"mdstorm"`` of the index.
+        Further entries, as JSON, next to the schema under the key ``"mdstorm"`` of the index.
     cut_at : {"files", "row_groups", None}
         Boundaries that no shard crosses. By default, shards are filled across files.
     workers : int, optional
@@ -96,8 +96,8 @@ def convert_parquet(
         Called with the number of rows converted and the total, from one thread at a time; by
         default a terminal or a notebook shows it. False for silence.
     resume : bool
-        Keep finished tasks if the conversion is interrupted, and resume from those of an earlier
-        run. False starts over, and removes everything if the conversion fails.
+        Keep finished tasks if the conversion is interrupted, and resume from finished tasks of an
+        earlier run. False starts over, and removes everything if the conversion fails.
     overwrite : bool
         Replace a dataset that mdstorm wrote there, which stays until the new one is complete.
 
@@ -217,7 +217,7 @@ def without_vectors(schema: pa.Schema) -> pa.Schema:
 def cut_tasks(row_counts: Sequence[int], rows_per_task: float) -> list[list[int]]:
     """Return runs of consecutive row groups of at most `rows_per_task` rows in total.
 
-    A larger row group is a task of its own; with a limit of 0, every row group is.
+    A larger row group is a separate task; with a limit of 0, every row group is.
     """
     tasks: list[list[int]] = []
     rows = 0

@@ -135,7 +135,7 @@ def _check_shared(session: SparkSession, directory: Location) -> None:
         _write(session.range(0, _TASKS, 1, _TASKS).write, directory)
         if (seen := len(_open(directory))) != _TASKS:
             raise WriteError(
-                f"Some of Spark's executors write to disks of their own: of {_TASKS} rows that "
+                f"Some of Spark's executors write to their own disks: of {_TASKS} rows that "
                 f"they wrote to {directory.url}, this process sees {seen}. {_ANOTHER_DIRECTORY}"
             )
     finally:

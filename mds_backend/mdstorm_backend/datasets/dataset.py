@@ -162,7 +162,7 @@ class Dataset(SampleDataset):
 
     @cached_property
     def schema(self) -> Schema:  # type: ignore[override]
-        """The columns in the order of the DataFrame; a lost schema is that of the first shard."""
+        """The columns in the order of the DataFrame, or of the first shard if it is lost."""
         index, shards = self.index, self.index.shards
         if self._lost_schema and shards:
             url = self._url(shards[0])
@@ -310,7 +310,7 @@ def _counted(shard: MDSShard, info: ShardInfo) -> MDSShard:
 
 
 def _check_nulls(shard: MDSShard) -> None:
-    """Raise for nulls that the schema does not record, which would be delivered as values.
+    """Raise for nulls that the schema does not record, which would be returned as values.
 
     Nulls of floating-point columns are allowed, because they are stored as NaN.
 

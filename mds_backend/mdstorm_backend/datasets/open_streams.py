@@ -187,7 +187,7 @@ class JoinedDataset(SampleDataset):
         Raises
         ------
         InvalidArgumentError
-            If a part lacks one of the columns, or their types differ.
+            If a part does not have one of the columns, or their types differ.
         ArgumentTypeError
             If no part has one of the columns.
         """

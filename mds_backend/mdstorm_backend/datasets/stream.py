@@ -59,7 +59,7 @@ class Stream:
         How often the stream's samples appear in an epoch.
     choose : int, optional
         How many of the stream's samples an epoch has. Pass at most one of `proportion`, `repeat`
-        and `choose`; by default, every sample comes once.
+        and `choose`; by default, every sample is read once.
     download_retry : int, optional
         Number of download attempts.
     download_timeout : float, optional
@@ -67,7 +67,7 @@ class Stream:
     validate_hash : str, optional
         Hash to verify shards by; the index must record it.
     keep_zip : bool, optional
-        Whether to keep compressed files beside the decompressed shards.
+        Whether to keep compressed files next to the decompressed shards.
 
     Attributes
     ----------

@@ -43,7 +43,7 @@ class StreamFiles:
     dataset : Dataset or None
         The latest dataset opened for the stream.
     extra : dict
-        The metadata beside the shards in the index that was last read for a subclass.
+        The metadata next to the shards in the index that was last read for a subclass.
     storage_options : dict or None
         Options of the file system; they are not pickled.
     """

@@ -108,7 +108,7 @@ class StandIn(MetaPathFinder, Loader):
         raise errors.MissingModuleError(
             f"No module named {fullname!r}: this program runs with mdstorm in {library}'s place, "
             f"and mdstorm has no {ours}. {self.absent.replacement(fullname) or self.absent.page} "
-            "of mdstorm says what replaces it",
+            "of mdstorm describes the replacement",
             name=fullname,
         )
 
@@ -169,7 +169,7 @@ class AbsentNames:
     library, package : str
         The library, and our package in its place.
     page : str
-        The page that says what replaces each name.
+        The page that lists the replacements.
     sections : mapping of str to tuple of str
         Anchor of a section of the page → the names that it covers: dotted paths below the library,
         or ``*.name`` for a name in any module.
@@ -189,7 +189,7 @@ class AbsentNames:
         return {name: section for section, names in self.sections.items() for name in names}
 
     def replacement(self, path: str) -> str | None:
-        """Return the section that says what replaces a name, as ``page#section``.
+        """Return the section about the replacement of a name, as ``page#section``.
 
         Parameters
         ----------
@@ -217,7 +217,7 @@ class AbsentNames:
         place = self.replacement(path)
         if place is not None and not _is_in_find_spec(sys._getframe(1)):
             raise errors.MissingModuleError(
-                f"No module named {path!r}: {place} of mdstorm says what replaces it", name=path
+                f"No module named {path!r}: {place} of mdstorm describes the replacement", name=path
             )
 
     def error(self, module: str, name: str, caller: FrameType) -> Exception:
@@ -238,7 +238,7 @@ class AbsentNames:
         theirs = self.library + module.removeprefix(self.package).removeprefix(self.library)
         if place is not None:
             message = (
-                f"mdstorm has no counterpart of {theirs}.{name}: {place} says what replaces it"
+                f"mdstorm has no counterpart of {theirs}.{name}: {place} describes the replacement"
             )
         elif name in self.homes:
             message = f"it is {self.homes[name]}.{name}"

@@ -1,6 +1,6 @@
 """`install_as_streaming`: run programs that import `streaming` on mdstorm, unedited.
 
-The tables say which modules of the engine define MosaicML Streaming's names, and which sections of
+The tables list which modules of the engine define MosaicML Streaming's names, and which sections of
 the docs cover the names that mdstorm lacks.
 """
 

@@ -1,7 +1,7 @@
 """``index.json``: the file that makes a directory an MDS dataset.
 
 The shard objects hold exactly the eleven keys of the format, since other readers reject more.
-Metadata that the format has no key for is stored beside the shard list, under the top-level key
+Metadata that the format has no key for is stored next to the shard list, under the top-level key
 ``"mdstorm"``, which other readers ignore.
 """
 
@@ -333,7 +333,7 @@ def check_sizes(
 ) -> tuple[int | None, ...]:
     """Return the sizes as a tuple if there is one per column, None where it varies.
 
-    A size may differ from that of the encoding: the writer may have redefined the encoding.
+    A size may differ from the encoding's: the writer may have redefined the encoding.
     """
     if type(value) is not list:
         raise TypeError(f"column_sizes is {shown(value)} and not a list")

@@ -208,7 +208,7 @@ def parse_header(
 
 
 def _sample_offsets(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint32] | None:
-    """Return where the samples of a shard begin and the last one ends; None if it is no shard."""
+    """Return where the samples of a shard begin and the last one ends; None for other files."""
     words = data[: len(data) // _SIZE_WORD * _SIZE_WORD].view("<u4")
     count = int(words[0]) if len(words) else 0
     offsets = words[1 : count + 2]

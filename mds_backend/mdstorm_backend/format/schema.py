@@ -40,11 +40,11 @@ class Origin:
         Whether the caller explicitly allows unpickling values.
     lengths : {"stated", "unknown", "differ"}
         Whether the schema states how long the arrays of a column are, as in MDS. If not, as in
-        Parquet, the rows of a batch may all have one length, and are then delivered as one array;
+        Parquet, the rows of a batch may all have one length, and are then returned as one array;
         ``"differ"`` means that some lengths are known to differ, but not in which rows.
     counts_nulls : bool
         Whether the null counts of the column are known. If not, they are 0, and each batch is
-        delivered according to the nulls in it.
+        returned according to the nulls in it.
     """
 
     url: str = ""
@@ -79,7 +79,7 @@ class Column:
         varies.
     uneven : bool
         Whether some nested arrays are not rectangular: inner lists have various lengths or are
-        null. Such arrays are stored as JSON, and delivered as lists of arrays.
+        null. Such arrays are stored as JSON, and returned as lists of arrays.
     origin : Origin
         How the dataset was opened; not compared, and never stored.
     """
@@ -110,7 +110,7 @@ class Column:
 
     @cached_property
     def arrow_type(self) -> pa.DataType:
-        """Arrow type of the delivered values, after any cast at writing.
+        """Arrow type of the values, after any cast at writing.
 
         Arrays that state their own dtype have an unknown element type, ``list<null>``; images and
         pickles are the stored bytes.
@@ -140,7 +140,7 @@ class Column:
 
     @property
     def is_late(self) -> bool:
-        """Whether the reading core delivers stored values, for `read.late` to decode.
+        """Whether the reading core returns stored values, for `read.late` to decode.
 
         True for images and pickles, and for JSON and decimals without a Spark type.
         """
@@ -194,7 +194,7 @@ class Column:
         return bool(pa.types.is_floating(type_))
 
     def is_numpy(self, *, exact_nulls: bool = False) -> bool:
-        """Whether the reading core delivers the column as NumPy arrays rather than Arrow arrays.
+        """Whether the reading core returns the column as NumPy arrays rather than Arrow arrays.
 
         The answer holds for the whole dataset, not for one batch. With `exact_nulls`, nulls in
         floating-point columns must not become NaN.
@@ -254,7 +254,7 @@ class Schema(Described):
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:
-        """The Arrow schema of the delivered values.
+        """The Arrow schema of the values.
 
         Every field is nullable: Spark's declaration is a promise about the source that was never
         checked.

@@ -148,13 +148,13 @@ class ShardName:
     path : str
         The whole name, relative to the directory of the dataset.
     directory : str
-        Directory below that of the dataset; empty for none.
+        Directory below the dataset's; empty for none.
     job : str
         Spark job that wrote the shard; empty if the name does not state one.
     partition, attempt : int
         Partition and attempt of that job; -1 for shards of a single writer.
     number : int
-        Number of the shard among those of its writer, from 0.
+        Number of the shard among its writer's shards, from 0.
     extension : str
         Extension of the compression; empty for an uncompressed shard.
     """

@@ -136,7 +136,7 @@ def _check_names(names: list[str]) -> None:
     if repeated:
         raise InvalidArgumentError(
             f"the column names {repeated} occur more than once: rename the columns, for example "
-            "with df.toDF(…), so that each has a name of its own"
+            "with df.toDF(…), so that each has its own name"
         )
 
 
@@ -235,7 +235,7 @@ def plan_batch(
     UnsupportedTypeError
         If columns cannot be stored, or not in the given encoding; the message names all of them.
     MissingColumnError
-        If the data lacks one of `columns`.
+        If the data does not have one of `columns`.
     """
     fields = {field.name: field for field in schema}
     missing = [name for name in columns or () if name not in fields]

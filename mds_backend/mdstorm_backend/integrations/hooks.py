@@ -1,4 +1,4 @@
-"""The hooks: each makes up for something that the API of a training framework lacks."""
+"""The hooks: each makes up for something that is missing in the API of a training framework."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ _FETCHING: dict[str, tuple[str, Callable[[Any], bool]]] = {
 def report_fetched_batches(module: ModuleType) -> None:
     """Tell loaders whether Lightning or Ray Train has fetched a batch and not trained on it yet.
 
-    If that batch counted as delivered, a loader that resumes from a state would leave it out.
+    If that batch counted as read, a loader that resumes from a state would leave it out.
     Lightning fetches a batch ahead if there is no length, to know which one is the last; Ray Train
     always does, to copy it to the device meanwhile. Both only ask a loader for batches and its
-    state, and have no API to say which batches they have not used. So this wraps the iteration of
-    the classes that fetch, and gives loaders that are iterated there a function to ask. Tried with
-    Lightning 2.6.6, in both of its packages, and Ray 2.60.
+    state, and have no API to report which batches they have not used. So this wraps the iteration
+    of the classes that fetch, and gives loaders that are iterated there a function to ask. Tried
+    with Lightning 2.6.6, in both of its packages, and Ray 2.60.
     """
     name, is_waiting = _FETCHING[module.__name__]
     for method in ("__iter__", "__next__"):  # the latter restarts shorter loaders
@@ -104,14 +104,14 @@ def restore_in_lightning(module: ModuleType) -> None:
     """Load the states of loaders in Lightning, and raise if Lightning would lose batches.
 
     Lightning loads the states of loaders only if a checkpoint was written within an epoch. After a
-    checkpoint at the end of an epoch, its loaders begin anew, and only samplers are told which
-    epoch it is, so the first epochs would be repeated. Within an epoch, Lightning counts batches
+    checkpoint at the end of an epoch, its loaders start over, and only samplers are passed the
+    epoch, so the first epochs would be repeated. Within an epoch, Lightning counts batches
     from where the checkpoint was written, and takes the length of the epoch that it resumes for
-    that of all epochs. In another world, that length is of what was left of the epoch, so batches
-    of this epoch or of later ones would be left out.
+    that of all epochs. In another world, that length is of the remaining batches of the epoch, so
+    batches of this epoch or of later ones would be left out.
 
     Lightning's API does not let loaders say that their states also hold between epochs, or that a
-    length is that of one epoch. So this wraps ``_FitLoop._load_combined_loader_states``.
+    length is the length of one epoch. So this wraps ``_FitLoop._load_combined_loader_states``.
 
     Lightning loads no states into loaders that it has requested before it reads the checkpoint's
     loops, as it does for a model whose ``configure_optimizers`` or ``setup`` reads

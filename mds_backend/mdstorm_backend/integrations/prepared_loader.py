@@ -129,8 +129,8 @@ def _reading_from(
 
 
 def _loaded_state(loader: StreamingDataLoader) -> dict[str, Any] | None:
-    """Return the state that was loaded, if nothing was delivered since; otherwise None."""
-    # The dataset may have loaded the state, too, but only if it was opened.
+    """Return the state that was loaded, if no batch was read since; otherwise None."""
+    # The dataset may also have loaded the state, but only if it was opened.
     if loader.num_samples_yielded or "schedule" not in vars(source_of(loader)._mdstorm):
         return None
     state = loader.state_dict()
@@ -230,7 +230,7 @@ class PreparedLoader(OwnContext, data.DataLoader[Any]):
         self._batches.loader.set_epoch(epoch)
 
     def statistics(self, *, last_pass: bool = False) -> Statistics:
-        """Return what was delivered and waited for so far: see `StreamingDataLoader`."""
+        """Return the batches and waiting times so far: see `StreamingDataLoader`."""
         return self._batches.loader.statistics(last_pass=last_pass)
 
     def state_dict(self) -> dict[str, Any]:
@@ -362,7 +362,7 @@ class PreparedBatches(data.IterableDataset[Any]):
         return send_to_device(batch, self._device, non_blocking=self._non_blocking)
 
     def _padded(self, batch: Any, before: Any, padding: tuple[int, int]) -> Any:
-        """Return the last batch, filled up with its own rows or those of the batch before."""
+        """Return the last batch, filled up with its own rows or rows of the batch before."""
         rows, size = padding
         if rows == size:
             return batch
@@ -373,7 +373,7 @@ class PreparedBatches(data.IterableDataset[Any]):
         return repeated_rows(before, self.batch_size, size)
 
     def _batch_of_anything(self, size: int) -> Any:
-        """Return a batch of any rows, for a rank that has none of its own to repeat."""
+        """Return a batch of any rows, for a rank without rows to repeat."""
         opened = source_of(self.loader)._mdstorm.in_order(ExactOrder(seed=1))
         with _reading_from(opened, self.loader, num_workers=0) as other:
             return repeated_rows(next(iter(other)), min(size, len(self)), size)

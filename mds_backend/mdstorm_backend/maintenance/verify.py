@@ -203,7 +203,7 @@ def _check_files(
 def _wrong_counts(
     dataset: Dataset, nulls: Counter[str], null_elements: Counter[str]
 ) -> Iterator[str]:
-    """Yield how the counts in the index differ from those of the shards."""
+    """Yield how the counts in the index differ from the shards'."""
     extra = dataset.index.extra
     if not extra.get("columns"):
         hidden = sorted({*nulls, *null_elements})

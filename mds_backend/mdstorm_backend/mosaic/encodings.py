@@ -351,7 +351,7 @@ class _Encodings(MutableMapping[str, Any]):
 
 
 #: Programs set a name to a class to define or redefine an encoding, as `register_encoding` does.
-#: Deleting a redefined encoding restores that of the format.
+#: Deleting a redefined encoding restores the format's.
 _encodings = _Encodings()
 
 

@@ -203,7 +203,7 @@ class CloudDownloader:
         local : str
             Path of the copy.
         timeout : float
-            Accepted for compatibility: storages have time limits of their own.
+            Accepted for compatibility: storages have their own time limits.
 
         Raises
         ------

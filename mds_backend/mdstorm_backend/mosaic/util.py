@@ -192,7 +192,7 @@ def clean_stale_shared_memory() -> None:
 
 
 def get_import_exception_message(package_name: str, extra_deps: str) -> str:
-    """Return a message that says which extra of mdstorm installs a missing library."""
+    """Return a message that names the extra of mdstorm with a missing library."""
     install = f'pip install "mdstorm[{extra_deps}]"'
     return f"{package_name} is not installed. Install it with: {install}"
 

@@ -274,7 +274,7 @@ class StoredColumns:
         Raises
         ------
         CorruptDatasetError
-            If the table finds columns by field id, and those of the file have none.
+            If the table finds columns by field id, and the file's columns have none.
         """
         if not self.fields:
             return {name: name for name in columns}
@@ -304,7 +304,7 @@ class StoredColumns:
     def completed(
         self, stored: Mapping[str, pa.Array], columns: Sequence[str], rows: int, url: str
     ) -> dict[str, pa.Array]:
-        """Convert columns of a file to those of the dataset: all of them, in the dataset's types.
+        """Convert columns of a file to the dataset's columns: all of them, in the dataset's types.
 
         Parameters
         ----------

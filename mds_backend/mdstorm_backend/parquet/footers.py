@@ -1,6 +1,6 @@
 """Read Parquet footers, which describe files and their row groups.
 
-A footer is a struct of Thrift's compact protocol. pyarrow reads footers, too, but if what a footer
+A footer is a struct of Thrift's compact protocol. pyarrow also reads footers, but if what a footer
 says of a column is damaged, asking pyarrow for it ends the process: its library throws what nothing
 catches. So what is said of columns is read here.
 """
@@ -343,7 +343,7 @@ def _struct(data: bytes, at: int, wanted: Wanted, level: int) -> tuple[Struct, i
             number += head >> 4
         else:
             number, at = _integer(data, at)
-        if kind in _BOOLEANS:  # which are the value, too
+        if kind in _BOOLEANS:  # which are also the value
             continue
         keep = wanted.get(number)
         value, at = _value(data, at, kind, keep, level)

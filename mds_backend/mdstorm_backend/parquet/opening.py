@@ -2,7 +2,7 @@
 
 The live files and rows of a table come from its log, the values from Parquet. If the log records
 how many rows a small file has, its footer is not read: the whole file is one shard. Other files
-are opened like those of a directory.
+are opened like the files of a directory.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from mdstorm_backend.tables import AsOf, layouts, snapshot
 
 #: Larger files of a table are read row group by row group.
 _MOST_BYTES_OF_A_SHARD = 32 << 20
-#: Approximate ratio of the size of the values to that of the file.
+#: Approximate ratio of the size of the values to the file's.
 _EXPANSION = 3
 _PATTERN = re.compile(r"[*?\[]")
-#: Endings of files beside the data that never belong to it.
+#: Endings of files next to the data that never belong to it.
 _OTHER_FILES = (".crc", "_$folder$")
 #: Key of the footers of files of an Iceberg table.
 _ICEBERG = b"iceberg.schema"
@@ -63,7 +63,7 @@ def open_parquet(
     storage_options : dict, optional
         Options of the fsspec file system.
     filesystem : fsspec or pyarrow file system, optional
-        File system to read from, whatever the scheme of the URLs.
+        File system to read from, for URLs of any scheme.
     cache : CacheOptions, optional
         How remote files are cached on this machine.
     as_of : AsOf, optional
@@ -79,7 +79,7 @@ def open_parquet(
     DatasetNotFoundError
         If a URL does not exist or has no files, or a table has no such version.
     CorruptDatasetError
-        If a file is not a Parquet file, or its columns do not match those of the others.
+        If a file is not a Parquet file, or its columns do not match the other files'.
     InvalidArgumentError
         If there is no URL, URLs are on different storages, or `as_of` is given for files that are
         not a table.
@@ -209,7 +209,7 @@ def _check_one_storage(locations: Sequence[Location]) -> None:
     if len(storages) > 1:
         raise errors.InvalidArgumentError(
             f"a list must contain url with the same scheme and netloc, found {storages}: read "
-            "each of them as a dataset of its own"
+            "each of them as a separate dataset"
         )
 
 

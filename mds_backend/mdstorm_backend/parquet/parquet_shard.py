@@ -195,16 +195,16 @@ def _plain(column: Column, values: pa.Array) -> pa.Array:
         found = values.cast(plain_type(values.type), safe=False)
         warn_user(
             f"column {column.name!r} of {column.origin.url} holds nanoseconds, which are "
-            "truncated: times are delivered in microseconds. Store them as integers to keep all "
+            "truncated: times are read in microseconds. Store them as integers to keep all "
             "digits"
         )
     return found if found.type == column.arrow_type else found.cast(column.arrow_type)
 
 
 def _to_output(column: Column, values: pa.Array, exact_nulls: bool) -> Values:
-    """Convert plain values to the form in which an MDS shard delivers the column.
+    """Convert plain values to the form in which an MDS shard returns the column.
 
-    With `exact_nulls`, nulls of floating-point columns are delivered as nulls, not as NaN. The
+    With `exact_nulls`, nulls of floating-point columns stay nulls, not as NaN. The
     result may be a read-only view of `values`.
     """
     dtype = column.parsed_encoding.dtype

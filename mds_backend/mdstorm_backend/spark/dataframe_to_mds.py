@@ -219,7 +219,7 @@ def _planned(field: dict[str, Any], text: str) -> Column:
     try:
         type_ = arrow_type(spark_type)
     except KeyError:
-        plan_types([field], None)  # raises the error that says what to do
+        plan_types([field], None)  # raises the error that explains what to do
         raise
     column = type_plan.fitted_column(pa.field(name, type_, nullable), text, spark_type)
     if column is None:
@@ -274,7 +274,7 @@ def publish_partitions(
             if location is target:
                 raise
             warn_user(
-                f"{location.url} has no index: it holds only what was written on this machine, and "
+                f"{location.url} has no index: it holds only the part written on this machine, and "
                 f"executors ran elsewhere. {target.url} has everything"
             )
             continue

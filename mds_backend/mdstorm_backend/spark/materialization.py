@@ -76,7 +76,7 @@ def materialize(
     recode : callable, optional
         Called on the executors with every record batch; returns a batch with the columns of `plan`.
     extra : dict, optional
-        Further JSON entries to store beside the schema, under the key ``"mdstorm"`` of the index.
+        Further JSON entries to store next to the schema, under the key ``"mdstorm"`` of the index.
     progress : bool
         Whether to show progress in a terminal or a notebook.
     overwrite : bool
@@ -98,7 +98,7 @@ def materialize(
     WriteError, DatasetExistsError
         If the directory cannot be written, already holds a dataset, or is in use by another writer.
     MissingDependencyError
-        If Python on the Spark workers lacks mdstorm, or a library that mdstorm needs.
+        If Python on the Spark workers does not have mdstorm, or a library that it needs.
 
     Examples
     --------
@@ -273,7 +273,7 @@ def why_not_writable(session: SparkSession, location: Location) -> str:
     CredentialsError, StorageError, WriteError
         If this process cannot write there either; no job has run then.
     MissingDependencyError
-        If Python on the executors lacks mdstorm or what it needs.
+        If Python on the executors does not have mdstorm or its dependencies.
     """
     with _probe_directory(location) as directory:
         arguments = {"url": directory.url, "storage_options": directory.storage_options}
@@ -283,7 +283,7 @@ def why_not_writable(session: SparkSession, location: Location) -> str:
             (refused,) = collect_reports(mapped)
         except errors.MissingDependencyError:
             raise
-        except Exception as error:  # each kind of session raises errors of its own
+        except Exception as error:  # each kind of session raises its own errors
             return sessions.short_reason(error)
         unseen = "what an executor wrote there cannot be seen from the driver"
         return refused or ("" if directory.exists(tasks.PROBE_NAME) else unseen)

@@ -100,7 +100,7 @@ def _restore(conf: Any, key: str, was: str | None) -> None:
             conf.unset(key)
         else:
             conf.set(key, was)
-    except Exception as error:  # each kind of session has errors of its own, and may be gone
+    except Exception as error:  # each kind of session has its own errors, and may be gone
         _logger.warning(
             "the conf %s could not be restored to %r (%s)", key, was, short_reason(error)
         )
@@ -150,7 +150,7 @@ def start_session(builder: Any = None) -> SparkSession:
     try:
         return (SparkSession.builder if builder is None else builder).getOrCreate()
     except Exception as error:
-        if "DatabricksSession" in str(error):  # databricks-connect has sessions of its own
+        if "DatabricksSession" in str(error):  # databricks-connect has its own sessions
             sessions = import_module("databricks.connect").DatabricksSession
             return cast("SparkSession", sessions.builder.getOrCreate())
         if "JAVA_GATEWAY_EXITED" not in str(error):
@@ -218,7 +218,7 @@ def is_refusal(error: Exception) -> bool:
 
 
 def short_reason(error: Exception, *, longest: int = _LONGEST) -> str:
-    """Return the line of an error that says what happened.
+    """Return the line of an error that describes what happened.
 
     For a failed Spark task it is the Python error. It is never a line of Java's stack.
     """

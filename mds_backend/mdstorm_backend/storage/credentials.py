@@ -57,7 +57,7 @@ class Lease:
 
 
 class CredentialProvider(ABC):
-    """Obtains credentials, again and again. Its attributes are no secrets; it is hashable."""
+    """Obtains credentials, again and again. Its attributes are not secrets; it is hashable."""
 
     @abstractmethod
     def fetch(self) -> Lease:

@@ -1,6 +1,6 @@
 """Access Databricks storage through the workspace's API where it is not mounted.
 
-Paths are those of the mounts: ``/Volumes/<catalog>/<schema>/<volume>/…`` for Unity Catalog, and
+Paths are the mounts' paths: ``/Volumes/<catalog>/<schema>/<volume>/…`` for Unity Catalog, and
 ``/dbfs/…`` for the workspace's own file system.
 """
 

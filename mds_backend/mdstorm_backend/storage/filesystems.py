@@ -142,7 +142,7 @@ def _shared(kind: Any, arguments: dict[str, Any]) -> Any:
 
     fsspec keeps one instance per thread (older versions even of thread-safe file systems), and each
     has its own connections and looks up credentials again. A file system keeps the credentials with
-    which it was opened, so another one is opened once those of the environment have changed.
+    which it was opened, so another one is opened once the environment's credentials have changed.
     """
     from fsspec.utils import tokenize
 

@@ -203,7 +203,7 @@ class Location:
 
     @_repeated_after_expiry
     def describe(self) -> dict[str, Any] | None:
-        """Return fsspec's description of what is at the URL; None if there is nothing."""
+        """Return fsspec's description of the file or directory; None if there is none."""
         with self._files() as (fs, path):
             root = fs._strip_protocol(path)
             fs.invalidate_cache(root)

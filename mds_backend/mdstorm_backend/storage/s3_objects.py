@@ -474,7 +474,7 @@ class Pace:
     bytes : float
         Bytes to request at a time.
     requests : float
-        Requests at a time, whatever their sizes.
+        Requests at a time, of any size.
     resumes : float
         Time at which requests may be sent again, on the event loop's clock.
     refusal : str

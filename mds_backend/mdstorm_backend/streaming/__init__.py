@@ -2,8 +2,8 @@
 
 Programs change their imports, or call `mdstorm_backend.install_as_streaming` and change nothing.
 The modules are created from the table in `mdstorm_backend.drop_in.streaming`. Editors and type
-checkers read the stubs beside this file, which scripts/make_streaming_stubs.py writes. Importing an
-absent name raises an ImportError that names the section of docs/mosaicml.md about it.
+checkers read the stubs next to this file, which scripts/make_streaming_stubs.py writes. Importing
+an absent name raises an ImportError that names the section of docs/mosaicml.md about it.
 """
 
 from __future__ import annotations

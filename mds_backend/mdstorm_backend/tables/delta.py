@@ -159,7 +159,7 @@ def _opened(location: Location, as_of: AsOf) -> Any:
     except delta.exceptions.DeltaError as error:
         said = _plain_text(error)
         if any(text in said for text in _REFUSALS):
-            raise snapshot.unsupported(shown, f"needs what is not known here ({said})") from error
+            raise snapshot.unsupported(shown, f"needs unsupported features ({said})") from error
         raise errors.CorruptDatasetError(
             f"{shown} is a Delta table whose log cannot be read ({said}). Check that _delta_log is "
             "complete, and that this machine may read it",

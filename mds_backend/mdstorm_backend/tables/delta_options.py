@@ -103,7 +103,7 @@ def of_delta_rs(location: Location) -> tuple[str, dict[str, str]]:
 
 
 def _of_lease(location: Location, lease: Lease) -> tuple[str, dict[str, str]]:
-    """Return URL and options for credentials of a catalog, without those of the environment."""
+    """Return URL and options for a catalog's credentials, without the environment's."""
     store = OBJECT_STORES.get(scheme_of(location.url))
     rest = location.url.partition("://")[2]
     options = {**location.storage_options, **lease.options}

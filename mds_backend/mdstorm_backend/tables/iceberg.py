@@ -1,8 +1,8 @@
 """Read the live files and rows of an Iceberg table from its metadata, with pyiceberg.
 
 A table is a directory, or the metadata file that its catalog names. pyiceberg parses the metadata
-and assigns delete files to data files; all files are read through `Location`, like those of other
-datasets.
+and assigns delete files to data files; all files are read through `Location`, like the files of
+other datasets.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def is_iceberg(location: Location) -> bool:
 
 
 def is_metadata(location: Location) -> bool:
-    """Whether a URL is that of a metadata file, according to its name."""
+    """Whether a URL leads to a metadata file, according to its name."""
     return _METADATA.fullmatch(location.url.rpartition("/")[2]) is not None
 
 

@@ -38,7 +38,7 @@ _OF_JOB = re.compile(r"-tid-(?P<job>\d+)-")
 
 
 def open_table(location: Location, as_of: AsOf | None) -> TableSnapshot | None:
-    """Open a version of a table; None for what is not a Delta or Iceberg table.
+    """Open a version of a table; None if it is neither a Delta nor an Iceberg table.
 
     For errors see `open_delta` and `open_iceberg`.
     """
@@ -175,7 +175,7 @@ def unread_message(url: str) -> str:
 
 
 def _not_plain(url: str, kind: str, found: str) -> UnsupportedTableError:
-    """Return the error for files at `url`, if the directory `found` in or above it is no plain one.
+    """Return the error for files at `url`, if the directory `found` in or above it is not plain.
 
     `kind` is one of `_KINDS`.
     """
@@ -244,7 +244,7 @@ _FILES = "*.par*q*"
 #: Directories of partitions, which may be nested: `year=2024/month=5`.
 _PARTITIONS = "*=*"
 _MOST_LEVELS = 8
-#: A file of metadata only, which Petastorm writes beside the data.
+#: A file of metadata only, which Petastorm writes next to the data.
 _METADATA = "_common_metadata"
 
 

@@ -17,7 +17,7 @@ from mdstorm_backend.base import check_integer
 from mdstorm_backend.format.values.arrow_types import arrow_type
 from mdstorm_backend.storage import Location
 
-#: A text of this form is no name of a branch or tag: it may have been meant as a number.
+#: A text of this form is not the name of a branch or tag: it may have been meant as a number.
 _NUMBER = re.compile(r"\s*[+-]?[\d.]+\s*")
 
 
@@ -95,7 +95,7 @@ def check_as_of(as_of: AsOf | None, url: str) -> None:
     """
     if as_of:
         raise errors.InvalidArgumentError(
-            f"{as_of} chooses a version of a table, and {url} is no table of Delta or Iceberg: "
+            f"{as_of} chooses a version of a table, and {url} is not a Delta or Iceberg table: "
             "leave it out"
         )
 

@@ -68,7 +68,7 @@ def publish(
 
     Other shards of the same job, from attempts that are not committed, and its notes are removed;
     with `attempt`, only the files of that attempt. `extra` holds further entries for the index,
-    beside the schema. `replaced` is the result of `index_to_replace`; that dataset is removed once
+    next to the schema. `replaced` is the result of `index_to_replace`; that dataset is removed once
     the new index is written.
 
     Raises

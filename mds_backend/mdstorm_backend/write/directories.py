@@ -274,7 +274,7 @@ def _is_local(path: Path) -> bool:
 def clear_target(location: Location, *, exist_ok: bool, first_shard: str) -> None:
     """Make room for a new dataset, or raise if other files are in the way.
 
-    A local directory must be empty. Elsewhere, other files may exist beside a dataset, so only a
+    A local directory must be empty. Elsewhere, other files may exist next to a dataset, so only a
     dataset in the directory itself, or its first shard, is in the way.
 
     Parameters
@@ -319,7 +319,7 @@ def clear_target(location: Location, *, exist_ok: bool, first_shard: str) -> Non
     if not exist_ok:
         what = "already holds a dataset"
         if unfinished:
-            what = "holds what is left of a writer that was killed"
+            what = "holds the remains of a killed writer"
         raise errors.DatasetExistsError(
             f"Directory is not empty: {location.url} {what}. Choose another directory, or replace "
             "it with exist_ok=True"
@@ -348,5 +348,5 @@ def _own_files(location: Location, names: list[str]) -> list[str]:
     # Each part of a merged dataset has its own index.
     listed |= {posixpath.join(posixpath.dirname(name), INDEX_NAME) for name in listed}
     listed.add(MARKER_NAME)
-    # Only files found below this directory, whatever the index lists.
+    # Only files found below this directory, even if the index lists others.
     return [INDEX_NAME, *(n for n in names if n in listed and n != INDEX_NAME)]

@@ -56,7 +56,7 @@ class MDSWriter(Described, OwnContext):
     exist_ok : bool
         Whether to replace a dataset in the directory, or the files that a killed writer left in a
         local one. They are removed first, so whatever fails later leaves neither. Other files are
-        never removed: if there are any, an error says so, and nothing is changed.
+        never removed: if there are any, an error is raised, and nothing is changed.
     storage_options : dict, optional
         Arguments of the fsspec file system of the URL.
 

@@ -24,7 +24,7 @@ def merge_index(*args: Any, **options: Any) -> None:
     text: ``1``, ``10``, ``2``. ``merge_index([…], out)`` merges the listed ``index.json``
     files in the order of the list; all must be below `out`. The merged index is written to the
     root, or to `out`, and replaces an index that was merged before. Nothing else is written, and
-    nothing is removed. The parts remain datasets of their own.
+    nothing is removed. The parts remain separate datasets.
 
     A shard that several indexes list counts once. If a directory has an index over those below it,
     the merged index lists every shard once, in the order of the upper index. Types that MDS does
@@ -42,7 +42,7 @@ def merge_index(*args: Any, **options: Any) -> None:
     keep_local : bool
         With a pair, whether to write to the local directory as well.
     download_timeout : int
-        Accepted for compatibility; every storage has time limits of its own.
+        Accepted for compatibility; every storage has its own time limits.
     storage_options : dict, optional
         Arguments of the fsspec file system.
 
@@ -55,7 +55,7 @@ def merge_index(*args: Any, **options: Any) -> None:
     CorruptDatasetError
         If an index cannot be parsed, or two indexes contradict each other about a shard.
     WriteError
-        If the root has a dataset of its own, whose shards the merged index would not list.
+        If the root is itself a dataset, whose shards the merged index would not list.
 
     Examples
     --------
@@ -171,7 +171,7 @@ def _check_replaceable(location: Location, index: Index) -> None:
         stored = shard.stored
         if shard.raw_data.basename not in merged and location.exists(stored.basename):
             raise errors.WriteError(
-                f"{location.url} has a dataset of its own: its index lists {stored.basename}, "
+                f"{location.url} is itself a dataset: its index lists {stored.basename}, "
                 "which the merged index would not list. It is left as it is; move that dataset "
                 "to a directory below, and merge again"
             )
@@ -240,7 +240,7 @@ def merge_parts(parts: Sequence[Part], url: str) -> Index:
 def _merged_columns(parts: Sequence[tuple[Part, bool]], url: str) -> list[Column]:
     """Return the columns of the merged index; none, with a warning, if parts disagree.
 
-    There are none, too, if a part shares only some of its shards with another part: its null counts
+    There are also none if a part shares only some of its shards with another part: its null counts
     cannot be divided.
     """
     schemas = [

@@ -164,7 +164,7 @@ class SampleShards:
         Raises
         ------
         MissingColumnError, EncodingError
-            If the sample lacks a column, or a value does not fit.
+            If the sample does not have a column, or a value does not fit.
         """
         data = self._encoder.encode(sample)
         need = len(data) + _OFFSET_WORD

@@ -93,7 +93,7 @@ class PartitionJob:
     format_ : ShardFormat
         Size limit, compression and hashes of the shards.
     by_partition : bool
-        Whether each partition has a directory of its own below, see `directory_name`.
+        Whether each partition has its own directory below, see `directory_name`.
     max_workers, retry : int
         Threads per task, and retries when writing a file.
     """
@@ -271,6 +271,6 @@ def write_probe(batches: Batches, *, url: str, storage_options: dict[str, Any]) 
         location.write(PROBE_NAME, [b"Executors can write here.\n"])
     except FileNotFoundError as error:
         refused = f"the directory that the driver has made is not there on executors: {error}"
-    except Exception as error:  # each storage has errors of its own
+    except Exception as error:  # each storage has its own errors
         refused = f"{type(error).__name__}: {error}"
     yield pa.RecordBatch.from_arrays([pa.array([refused], pa.string())], names=["report"])

@@ -60,7 +60,7 @@ def test_columns_that_are_not_chosen_are_not_read(source: Path, target: Path) ->
 
 @pytest.mark.parametrize(
     ("option", "then"),
-    [("--resume", "run it again to go on where it stopped"), ("--no-resume", "nothing was kept")],
+    [("--resume", "run it again to continue"), ("--no-resume", "nothing was kept")],
 )
 def test_an_interrupted_conversion_says_whether_it_goes_on(
     option: str, then: str, source: Path, target: Path

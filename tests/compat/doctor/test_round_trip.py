@@ -24,7 +24,7 @@ def test_round_trip_returns_all_rows_in_every_library(
     right = f"all {ROWS} rows, each once, with the right values"
     assert trip[1] == f"torch on cpu: {right}"
     assert trip[2] == f"tensorflow on cpu:0: {right}"
-    assert trip[3] == "what was written is deleted"
+    assert trip[3] == "the copy is deleted"
     assert list(tmp_path.iterdir()) == []
 
 

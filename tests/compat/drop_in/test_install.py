@@ -108,7 +108,7 @@ class TestInstalled:
         }
         for module, name in names.items():
             with pytest.raises(
-                ImportError, match=r"docs/differences\.md#[\w-]+ says what replaces it"
+                ImportError, match=r"docs/differences\.md#[\w-]+ describes the replacement"
             ):
                 exec(f"from {package}{module} import {name}")
 

@@ -112,7 +112,7 @@ def test_texts_in_arrays_of_rows(tmp_path: Path) -> None:
 
 PRICES = [Decimal("0.10"), None, Decimal("2.25"), Decimal("-3.00")]
 NUMBERS = [0.1, math.nan, 2.25, -3.0]
-WARNING = "column 'price' of file:///.* holds decimals, which are delivered to {} as {}, and no"
+WARNING = "column 'price' of file:///.* holds decimals, which reach {} as {}, and no"
 
 
 @pytest.fixture

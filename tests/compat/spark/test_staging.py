@@ -272,7 +272,7 @@ def own_disks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_executors_with_own_disks_lose_no_rows(spark: Any, tmp_path: Path, own_disks: None) -> None:
     with pytest.raises(errors.WriteError, match="this process sees 1") as caught:
         materialize_staged(spark.range(10), f"{tmp_path}/mds", f"file://{tmp_path}/staging")
-    assert "executors write to disks of their own: of 64 rows" in str(caught.value)
+    assert "executors write to their own disks: of 64 rows" in str(caught.value)
     assert not (tmp_path / "mds").exists()
     assert list((tmp_path / "staging").glob("_mdstorm_*")) == []
 

@@ -108,7 +108,7 @@ def test_files_of_a_killed_writer_alone_are_replaced_on_request(tmp_path: Path) 
         write_ints(tmp_path, exist_ok=True)
     assert files_in(tmp_path) == before
     (tmp_path / "notes.txt").unlink()
-    with pytest.raises(errors.DatasetExistsError, match="left of a writer that was killed"):
+    with pytest.raises(errors.DatasetExistsError, match="holds the remains of a killed writer"):
         write_ints(tmp_path)
     write_ints(tmp_path, exist_ok=True)
     assert files_in(tmp_path) == ["index.json", "shard.00000.mds"]

@@ -159,7 +159,7 @@ def test_merge_keeps_a_dataset_in_the_root(tmp_path: Path) -> None:
     write(tmp_path / "train", 2)
     for file in (tmp_path / "train").iterdir():
         file.rename(tmp_path / file.name)
-    with pytest.raises(errors.WriteError, match=r"has a dataset of its own: .* shard\.00000\.mds"):
+    with pytest.raises(errors.WriteError, match=r"is itself a dataset: .* shard\.00000\.mds"):
         merge_index(str(tmp_path))
     assert numbers_in(tmp_path) == [2]
     (tmp_path / "shard.00000.mds").unlink()

@@ -6,8 +6,8 @@ An array is stored with its dtype and shape, unless the encoding states them::
     shape header               one byte ``dimensions << 2 | w``, then each size in ``1 << w`` bytes
     values                     in C order
 
-A column of arrays of one dtype and one number of dimensions is delivered as (nested) Arrow lists;
-any other column of arrays is delivered as objects.
+A column of arrays of one dtype and one number of dimensions is returned as (nested) Arrow lists;
+any other column of arrays is returned as objects.
 """
 
 from __future__ import annotations

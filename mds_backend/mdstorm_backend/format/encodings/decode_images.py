@@ -123,7 +123,7 @@ def check_size(width: int, height: int, bits: int, most: int) -> None:
     if size > most:
         raise ValueError(
             f"{width} by {height} pixels would take {size} bytes, and {most} are allowed: if "
-            "it is to be decoded, pass max_image_bytes beside decode, or give its field a shape"
+            "it is to be decoded, pass max_image_bytes with decode, or give its field a shape"
         )
 
 
@@ -142,7 +142,7 @@ def image_array(
     data : bytes
         The stored value.
     out : numpy.ndarray, optional
-        Contiguous output array, used if its shape and dtype are those of the pixels.
+        Contiguous output array, used if it has the shape and dtype of the pixels.
     most : int
         Largest size of the pixels in bytes.
 

@@ -35,8 +35,8 @@ class Encoding(ABC):
     """One encoding: how its values are written and read.
 
     Each kind of encoding is a subclass, listed in `registry`. If its values are numbers or arrays
-    of one dtype and shape, `parse` sets these, and values are delivered as arrays of them, without
-    `decode`. Other values are delivered as stored, bytes or text, and decoded later if objects are
+    of one dtype and shape, `parse` sets these, and values are returned as arrays of them, without
+    `decode`. Other values are returned as stored, bytes or text, and decoded later if objects are
     wanted. If these all have one size, the class states it, such as ``size = 4``.
 
     To write, a subclass overrides
@@ -53,11 +53,11 @@ class Encoding(ABC):
 
     - `decode`, always: one stored value. Numbers and arrays of one shape are not decoded by it.
     - `decoder`, if `decode` should be replaced by a faster function, or depends on the image form.
-    - `decode_column`, if columns are delivered neither as stored nor as arrays of one shape.
+    - `decode_column`, if columns are returned neither as stored nor as arrays of one shape.
     - `parse_texts`, instead of `decode_column`, if `is_text`, for values other than strings.
     - `span_decoder`, if one value can be read directly from the shard, without `decode`.
 
-    Those from `names` on are attributes of the class, and say what its values are like.
+    Those from `names` on are attributes of the class, and describe its values.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class Encoding(ABC):
         Whether decoded objects may be arrays or numbers, which are joined to one array per batch if
         they have one dtype and shape.
     late : {"always", "untyped", "never"}
-        When the reading core delivers stored values, to be decoded later: always, only if no Spark
+        When the reading core returns stored values, to be decoded later: always, only if no Spark
         type is known, or never.
     carries : tuple of callable
         Predicates on Arrow types: the Spark type of a column must pass one; empty allows any.
@@ -157,14 +157,14 @@ class Encoding(ABC):
 
     @property
     def arrow_type(self) -> pa.DataType:
-        """Arrow type of the delivered values if no Spark type is known."""
+        """Arrow type of the values if no Spark type is known."""
         if self.dtype is not None and self.shape is not None:
             number = arrow_types.arrow_type_of(self.dtype)
             return pa.list_(number) if self.shape else number
         return pa.string() if self.is_text else pa.binary()
 
     def output_type(self, declared: pa.DataType) -> pa.DataType:
-        """Return the Arrow type of the delivered values, given that of their Spark type."""
+        """Return the Arrow type of the values, given the Arrow type of their Spark type."""
         return declared
 
     def can_carry(self, declared: pa.DataType) -> bool:
@@ -176,12 +176,12 @@ class Encoding(ABC):
         return any(check(type_) for check in (pa.types.is_binary, *self.stores))
 
     def is_late(self, *, typed: bool) -> bool:
-        """Whether the reading core delivers stored values; `typed`: a Spark type is known."""
+        """Whether the reading core returns stored values; `typed`: a Spark type is known."""
         late = self.late == "always" or (self.late == "untyped" and not typed)
         return late and not self.is_viewed
 
     def is_nested(self, type_: pa.DataType) -> bool:
-        """Whether values of a delivered Arrow type are nested deeper than lists of strings."""
+        """Whether values of an Arrow type are nested deeper than lists of strings."""
         return False
 
     @classmethod
@@ -309,7 +309,7 @@ class Encoding(ABC):
     def decode_column(
         self, data: npt.NDArray[np.uint8], starts: Positions, sizes: Positions | int
     ) -> Values:
-        """Return a copy of a column's values, in the form that the reading core delivers.
+        """Return a copy of a column's values, in the form that the reading core returns.
 
         Parameters
         ----------
@@ -335,7 +335,7 @@ class Encoding(ABC):
         return self.parse_texts(texts)
 
     def parse_texts(self, texts: pa.StringArray) -> Values:
-        """Return the values that the reading core delivers for a column's texts, without nulls."""
+        """Return the values that the reading core returns for a column's texts, without nulls."""
         return texts
 
     def span_decoder(self, data: memoryview, decode: Decode) -> DecodeSpan:
@@ -348,7 +348,7 @@ class Encoding(ABC):
         return lambda start, stop: decode(data[start:stop].tobytes())
 
     def to_logical(self, values: pa.Array, type_: pa.DataType) -> pa.Array:
-        """Convert delivered values to those of a Spark type, given as an Arrow type."""
+        """Convert values to a Spark type, given as an Arrow type."""
         return values
 
 

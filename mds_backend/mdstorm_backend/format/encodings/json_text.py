@@ -142,7 +142,7 @@ def decode_json(texts: pa.Array, type_: pa.DataType) -> pa.Array:
     try:
         values = pa.array([restore(row) for row in rows] if restore else rows, type_)
     except (ArithmeticError, AttributeError, LookupError, TypeError) as error:
-        raise ValueError(f"a text is no value of type {type_} ({error!r})") from error
+        raise ValueError(f"a text is not a value of type {type_} ({error!r})") from error
     if len(values) != len(texts):
         raise ValueError(f"{len(texts)} texts hold {len(values)} values of type {type_}")
     return values

@@ -132,7 +132,7 @@ class Number(Encoding):
 
 
 class PythonInteger(Number):
-    """The encoding ``int``: an int64, delivered as a Python integer in samples."""
+    """The encoding ``int``: an int64, returned as a Python integer in samples."""
 
     names = ("int",)
 

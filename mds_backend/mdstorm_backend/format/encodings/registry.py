@@ -44,7 +44,7 @@ def register_encoding(name: str, make: binary.MakeCoder) -> None:
     ``decode`` returns. A batch holds a list of these values, or one array if they are numbers or
     arrays of one dtype and shape.
 
-    Worker processes of PyTorch and Spark know the encoding, too, but must be able to import the
+    Worker processes of PyTorch and Spark also know the encoding, but must be able to import the
     class. Any other program that reads the dataset has to register the class as well; without it,
     only the other columns can be read.
 
@@ -65,7 +65,7 @@ def register_encoding(name: str, make: binary.MakeCoder) -> None:
     ArgumentTypeError
         If `name` is not a string, or `make` is not a class.
     InvalidArgumentError
-        If `name` is empty or contains a colon, or the class lacks a method.
+        If `name` is empty or contains a colon, or the class does not have a method.
     """
     if not isinstance(name, str) or not callable(make):
         raise ArgumentTypeError(
@@ -99,7 +99,7 @@ def user_classes() -> dict[str, binary.MakeCoder]:
 
 
 def user_classes_of(text: str) -> dict[str, binary.MakeCoder]:
-    """Return those of the users' classes that a column with the encoding `text` may need."""
+    """Return the users' classes that a column with the encoding `text` may need."""
     return {
         name: make
         for name, make in _users.items()
@@ -223,7 +223,7 @@ class Redefined(Opaque):
         return f"the encoding {self.text.partition(':')[2]!r} as somebody has redefined it"
 
     def check_decodable(self, column: str) -> None:
-        """Raise UnsupportedEncodingError, which says how to decode the column."""
+        """Raise UnsupportedEncodingError, which explains how to decode the column."""
         stated = self.text.partition(":")[2]
         name = stated.partition(":")[0]
         raise UnsupportedEncodingError(
