@@ -66,7 +66,7 @@ SHUFFLED = {"seed": 1, "shuffle_shards": True, "window": 10_000}
 
 
 @pytest.mark.parametrize("shuffle", [{}, SHUFFLED], ids=["in order", "shuffled"])
-def test_memory_does_not_grow_with_the_dataset_nor_with_epochs(
+def test_memory_stays_constant_for_larger_datasets_and_more_epochs(
     sizes: tuple[Dataset, Dataset], shuffle: dict[str, Any]
 ) -> None:
     small, large = sizes
@@ -81,7 +81,7 @@ def test_memory_does_not_grow_with_the_dataset_nor_with_epochs(
     assert read(small, 6) < once + TOLERANCE
 
 
-def test_nothing_is_kept_from_pass_to_pass(sizes: tuple[Dataset, Dataset]) -> None:
+def test_finished_passes_are_freed(sizes: tuple[Dataset, Dataset]) -> None:
     small, _ = sizes
     loader = torch_loader(small, batch_size=4096, columns=["x"])
 

@@ -14,7 +14,9 @@ part = st.text("abZ_09 .`/é-", min_size=1, max_size=6)
 
 
 @given(part, part, part)
-def test_name_survives_its_texts(catalog: str, schema: str, table: str) -> None:
+def test_table_name_parses_back_from_its_url_and_quoted_text(
+    catalog: str, schema: str, table: str
+) -> None:
     name = TableName(catalog, schema, table)
     assert table_name(name.url) == name
     assert table_name("uc://" + ".".join("`" + p.replace("`", "``") + "`" for p in name)) == name
@@ -33,14 +35,14 @@ def test_name_survives_its_texts(catalog: str, schema: str, table: str) -> None:
         ("uc://1.2.3", ("1", "2", "3")),
     ],
 )
-def test_texts_that_are_names(text: str, parts: tuple[str, ...]) -> None:
+def test_three_part_texts_are_parsed_as_table_names(text: str, parts: tuple[str, ...]) -> None:
     assert table_name(text) == parts
 
 
 @pytest.mark.parametrize(
     "text", ["a.b", "a/b.c.d", "file:///a.b.c", "a.b.c.d", "./a.b.c", "a..b", "1.2.3", "s3://a.b.c"]
 )
-def test_texts_that_are_no_names(text: str) -> None:
+def test_paths_and_other_texts_are_not_table_names(text: str) -> None:
     assert table_name(text) is None
     check_no_table_name(text)
 
@@ -48,12 +50,14 @@ def test_texts_that_are_no_names(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["uc://sales.orders", "uc://", "uc://a.b.c.d", "`a`.b", "uc://a..c"]
 )
-def test_name_of_another_number_of_parts_is_an_error(text: str) -> None:
+def test_name_without_three_parts_is_an_error(text: str) -> None:
     with pytest.raises(UnsupportedURLError, match=r"has three parts: write catalog\.schema\.table"):
         table_name(text)
 
 
-def test_existing_path_comes_before_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_existing_path_takes_precedence_over_a_table_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert table_name("main.sales.orders") is not None
     (tmp_path / "main.sales.orders").mkdir()
@@ -61,7 +65,7 @@ def test_existing_path_comes_before_a_name(tmp_path: Path, monkeypatch: pytest.M
     assert table_name("uc://main.sales.orders") is not None
 
 
-def test_dataset_of_mds_at_a_name_is_an_error_that_names_the_readers() -> None:
+def test_table_name_in_open_dataset_raises_error_that_names_the_readers() -> None:
     with pytest.raises(
         DatasetNotFoundError, match=r"make_batch_reader\('a\.b\.`c d`'\).*mdstorm conv"
     ):

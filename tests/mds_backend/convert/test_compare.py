@@ -27,14 +27,14 @@ def problems(found: Comparison) -> list[tuple[str, str]]:
     return [(difference.column, difference.problem) for difference in found.columns]
 
 
-def test_files_and_row_groups_may_be_cut_elsewhere_and_columns_in_another_order(
+def test_compare_ignores_file_boundaries_and_column_order(
     tmp_path: Path,
 ) -> None:
     table = every_type()
     assert compared(tmp_path, table, table.select(table.schema.names[::-1])).is_same
 
 
-def test_rows_in_another_order_differ(tmp_path: Path) -> None:
+def test_compare_reports_rows_in_another_order(tmp_path: Path) -> None:
     table = numbers(20)
     found = compared(tmp_path, table, table.take([0, 2, 1, *range(3, 20)]))
     assert not found.is_same
@@ -43,7 +43,7 @@ def test_rows_in_another_order_differ(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("column", "row", "value"), [("half", 0, -0.0), ("text", 39, None)])
-def test_one_value_is_enough_and_is_shown(
+def test_compare_reports_a_single_different_value(
     tmp_path: Path, column: str, row: int, value: object
 ) -> None:
     table = numbers(40)
@@ -55,7 +55,7 @@ def test_one_value_is_enough_and_is_shown(
     assert repr(found.examples) == repr(((row, before, value),))
 
 
-def test_all_rows_that_differ_are_counted_and_the_first_are_shown(tmp_path: Path) -> None:
+def test_compare_counts_all_different_rows_and_shows_the_first(tmp_path: Path) -> None:
     table = numbers(400)
     other = table.set_column(1, "half", pa.array(np.where(np.arange(400) % 2, -1.0, 0.0)))
     (found,) = compared(tmp_path, table, other).columns
@@ -63,7 +63,7 @@ def test_all_rows_that_differ_are_counted_and_the_first_are_shown(tmp_path: Path
     assert found.examples == ((1, 0.5, -1.0), (2, 1.0, 0.0), (3, 1.5, -1.0))
 
 
-def test_the_rows_that_both_have_are_compared(tmp_path: Path) -> None:
+def test_compare_of_different_row_counts_compares_the_common_rows(tmp_path: Path) -> None:
     found = compared(tmp_path, numbers(30), numbers(29))
     assert (found.source_rows, found.other_rows, found.columns) == (30, 29, ())
     assert not found.is_same
@@ -94,7 +94,7 @@ VALUES = {
 
 @pytest.mark.parametrize("type_", VALUES, ids=str)
 @given(data=st.data())
-def test_values_differ_where_they_are_shown_differently(type_: pa.DataType, data: Any) -> None:
+def test_values_with_different_reprs_differ(type_: pa.DataType, data: Any) -> None:
     pairs = st.lists(st.tuples(*[st.none() | VALUES[type_]] * 2), min_size=1, max_size=12)
     columns = zip(*data.draw(pairs), strict=True)
     left, right = (pa.array([*values, None], type_).slice(1) for values in columns)
@@ -111,7 +111,7 @@ def test_garbage_below_nulls_and_bits_of_nan_do_not_matter() -> None:
     assert not differing(inside, pa.array([[float("nan"), None]])).any()
 
 
-def test_columns_are_told_that_are_missing_or_of_another_type(tmp_path: Path) -> None:
+def test_compare_reports_missing_columns_and_different_types(tmp_path: Path) -> None:
     table = numbers(10)
     other = table.drop_columns(["text"]) if hasattr(table, "drop_columns") else table.drop(["text"])
     other = other.set_column(0, "id", other.column("id").cast(pa.int32()))
@@ -129,7 +129,7 @@ def test_columns_are_told_that_are_missing_or_of_another_type(tmp_path: Path) ->
         compare(*sources, columns=["nothing"])
 
 
-def test_no_rows_and_no_common_columns(tmp_path: Path) -> None:
+def test_compare_of_empty_tables_and_of_disjoint_columns(tmp_path: Path) -> None:
     assert compared(tmp_path, numbers(0), numbers(0)).is_same
     found = compared(tmp_path, pa.table({"a": [1]}), pa.table({"b": [1]}))
     assert [difference.column for difference in found.columns] == ["a", "b"]
@@ -144,7 +144,7 @@ def test_progress_counts_shards_and_row_groups(tmp_path: Path) -> None:
     assert seen == [(1, 2), (2, 2)]
 
 
-def test_a_damaged_side_is_an_error_and_no_difference(tmp_path: Path) -> None:
+def test_compare_of_damaged_shard_raises_corrupt_dataset_error(tmp_path: Path) -> None:
     source = write(tmp_path / "source", numbers(100))
     dataset = convert_parquet(source, str(tmp_path / "mds"))
     (shard,) = (tmp_path / "mds").glob("*.mds")
@@ -153,7 +153,7 @@ def test_a_damaged_side_is_an_error_and_no_difference(tmp_path: Path) -> None:
         compare(source, dataset)
 
 
-def test_the_report_is_json(tmp_path: Path) -> None:
+def test_report_of_compare_can_be_dumped_as_json(tmp_path: Path) -> None:
     found = compared(tmp_path, pa.table({"a": [b"\xff" * 100]}), pa.table({"a": [b"x"]}))
     value = json.loads(json.dumps(found.to_json()))
     assert value["is_same"] is False

@@ -123,7 +123,7 @@ def test_a_plan_and_a_function_make_other_columns(tmp_path: Path) -> None:
     assert open_dataset(str(tmp_path / "mds")).index.extra["note"] == [1]
 
 
-def test_types_without_a_form_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+def test_unsupported_types_raise_error_before_writing(tmp_path: Path) -> None:
     table = pa.table({"time": pa.array([1], pa.time64("us")), "id": [1], "nothing": pa.nulls(1)})
     source = write(tmp_path / "source", table)
     with pytest.raises(errors.UnsupportedTypeError, match=r"'time'.*'nothing'") as caught:
@@ -132,7 +132,9 @@ def test_types_without_a_form_are_refused_before_anything_is_written(tmp_path: P
     assert not (tmp_path / "mds").exists()
 
 
-def test_values_that_would_be_lost_leave_nothing_behind(tmp_path: Path) -> None:
+def test_values_that_cannot_be_stored_exactly_raise_error_and_leave_no_files(
+    tmp_path: Path,
+) -> None:
     moments = pa.array([0, 1001], pa.timestamp("ns"))
     source = write(tmp_path / "source", pa.table({"at": moments}), version="2.6")
     with pytest.raises(errors.EncodingError, match=r"'at'.*would lose data"):
@@ -140,7 +142,7 @@ def test_values_that_would_be_lost_leave_nothing_behind(tmp_path: Path) -> None:
     assert not (tmp_path / "mds").exists()
 
 
-def test_a_dataset_is_never_replaced_and_other_files_are_left_alone(tmp_path: Path) -> None:
+def test_existing_dataset_is_not_replaced_and_other_files_stay(tmp_path: Path) -> None:
     source = write(tmp_path / "source", numbers(3))
     dataset = convert_parquet(source, str(tmp_path / "source"))
     assert (tmp_path / "source" / "0.parquet").exists()
@@ -150,7 +152,7 @@ def test_a_dataset_is_never_replaced_and_other_files_are_left_alone(tmp_path: Pa
     assert files(tmp_path / "source") == before
 
 
-def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_directory_that_cannot_be_created_raises_write_error(tmp_path: Path) -> None:
     source = write(tmp_path / "source", numbers(3))
     with pytest.raises(errors.WriteError, match="cannot be written to"):
         convert_parquet(source, str(tmp_path / "source" / "0.parquet" / "mds"))

@@ -67,7 +67,7 @@ def names(directory: Path, suffix: str) -> set[str]:
     return {path.name for path in directory.iterdir() if path.name.endswith(suffix)}
 
 
-def test_what_is_finished_is_not_converted_again(source: ParquetDataset, tmp_path: Path) -> None:
+def test_resumed_conversion_skips_finished_parts(source: ParquetDataset, tmp_path: Path) -> None:
     whole = convert_parquet(source, str(tmp_path / "whole"), **OPTIONS)
     directory = tmp_path / "mds"
     interrupted(source, directory)
@@ -81,7 +81,7 @@ def test_what_is_finished_is_not_converted_again(source: ParquetDataset, tmp_pat
     assert names(directory, "") == names(tmp_path / "whole", "")
 
 
-def test_a_process_that_is_killed_has_lost_nothing(source: ParquetDataset, tmp_path: Path) -> None:
+def test_conversion_of_a_killed_process_resumes(source: ParquetDataset, tmp_path: Path) -> None:
     program = (
         "import os, signal, sys; from mdstorm_backend.convert import convert_parquet; "
         "from mdstorm_backend.parquet import open_parquet; "
@@ -100,7 +100,7 @@ def test_a_process_that_is_killed_has_lost_nothing(source: ParquetDataset, tmp_p
 
 
 @pytest.mark.parametrize("damage", ["shard cut", "shard gone", "note cut", "note of another"])
-def test_a_part_counts_only_if_it_is_whole(
+def test_incomplete_part_is_converted_again(
     source: ParquetDataset, tmp_path: Path, damage: str
 ) -> None:
     directory = tmp_path / "mds"
@@ -118,7 +118,7 @@ def test_a_part_counts_only_if_it_is_whole(
 
 
 @pytest.mark.parametrize("changed", [{"compression": "zstd"}, {"columns": ["id"]}, "the source"])
-def test_another_conversion_is_not_mixed_in(
+def test_shards_of_another_conversion_are_removed_on_resume(
     source: ParquetDataset, tmp_path: Path, changed: Any
 ) -> None:
     directory = tmp_path / "mds"
@@ -139,7 +139,7 @@ def test_another_conversion_is_not_mixed_in(
 
 
 @pytest.mark.parametrize("first_resumes", [True, False])
-def test_a_directory_of_a_conversion_that_goes_on_is_refused(
+def test_directory_of_a_running_conversion_raises_error(
     source: ParquetDataset, tmp_path: Path, first_resumes: bool
 ) -> None:
     def meanwhile(done: int, total: int) -> None:
@@ -155,7 +155,7 @@ def test_a_directory_of_a_conversion_that_goes_on_is_refused(
 
 
 @pytest.mark.parametrize("step", ["mark_directory", "publish"])
-def test_a_dataset_that_is_published_meanwhile_stays(
+def test_dataset_that_another_process_publishes_meanwhile_is_kept(
     source: ParquetDataset, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url, usual = f"memory://meanwhile/{step}", getattr(commit, step)
@@ -171,7 +171,9 @@ def test_a_dataset_that_is_published_meanwhile_stays(
     assert open_dataset(url).to_table().equals(numbers(ROWS))
 
 
-def test_without_resuming_nothing_is_left(source: ParquetDataset, tmp_path: Path) -> None:
+def test_failed_conversion_without_resume_leaves_no_files(
+    source: ParquetDataset, tmp_path: Path
+) -> None:
     interrupted(source, tmp_path / "mds", resume=False)
     assert not (tmp_path / "mds").exists()
 

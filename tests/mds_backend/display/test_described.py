@@ -95,14 +95,16 @@ def test_a_dataset_shows_rows_shards_bytes_and_columns(folder: Path) -> None:
         (ElasticShare(ElasticOrder(2)), "elastic order, sequential"),
     ],
 )
-def test_order_and_share_are_shown(order: Any, expected: str, folder: Path) -> None:
+def test_repr_shows_order_and_share(order: Any, expected: str, folder: Path) -> None:
     dataset = StreamingDataset(local=str(folder), order=order)
     assert dataset.num_samples == 40  # opens it
     assert repr(dataset).endswith(f" kB, {expected})")
     assert expected.partition(", rank")[0] in text(dataset._repr_html_())
 
 
-def test_the_share_follows_the_launcher(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repr_shows_the_share_of_the_launchers_rank(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     dataset = StreamingDataset(local=str(folder))
     assert "rank" not in repr(dataset)
     monkeypatch.setenv("RANK", "1")

@@ -130,7 +130,7 @@ def test_progress_writes_nothing_to_logs(
     assert not caplog.records
 
 
-def test_a_terminal_that_breaks_does_not_stop_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_terminal_does_not_stop_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = new_terminal(monkeypatch)
 
     def broken(text: str) -> int:

@@ -63,7 +63,7 @@ def test_arrays_of_several_dimensions_and_shapes_become_objects() -> None:
         (pa.array([Decimal("1e30")]), pa.array([Decimal("1e-30")])),
     ],
 )
-def test_no_common_type_is_an_error_that_names_both(one: Values, other: Values) -> None:
+def test_pieces_without_common_type_raise_error_that_names_both(one: Values, other: Values) -> None:
     with pytest.raises(TransformError, match=r"column 'x' is .* in some shards and .* in other"):
         concat_values([one, other], "x")
 

@@ -90,7 +90,7 @@ def test_gz_and_bz2_files_are_read_by_the_standard_library() -> None:
 
 
 @pytest.mark.parametrize("name", ["zstd", "gz", "bz2", "br"])
-def test_the_level_reaches_the_codec(name: str) -> None:
+def test_compression_level_is_passed_to_the_codec(name: str) -> None:
     data = [b"".join(b"%d," % (i * i) for i in range(3000))]
     lowest, highest = {"zstd": (1, 22), "gz": (1, 9), "bz2": (1, 9), "br": (0, 11)}[name]
     assert compress(f"{name}:{highest}", data) != compress(f"{name}:{lowest}", data)
@@ -160,7 +160,9 @@ def test_single_hash_name_is_not_split_into_letters() -> None:
         check_hashes("md5")
 
 
-def test_without_xxhash_its_names_are_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_xxhash_names_without_the_library_raise_missing_dependency_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(__import__("sys").modules, "xxhash", None)
     assert check_hashes(["md5"]) == ("md5",)
     with pytest.raises(errors.MissingDependencyError, match=r'pip install "mdstorm\[xxhash\]"'):

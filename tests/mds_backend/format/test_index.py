@@ -166,7 +166,7 @@ def test_error_for_a_large_invalid_value_is_short() -> None:
     assert len(check_is_refused(json.dumps(value).encode())) < 1000
 
 
-def test_the_index_of_a_merge_by_the_formats_own_library_is_read() -> None:
+def test_index_merged_by_mosaicml_streaming_is_read() -> None:
     """Its keys stand in another order, and the files lie in directories below."""
     entries = [
         {**SHARD.to_json(), "size_limit": "1kb"},

@@ -102,7 +102,9 @@ def test_user_encoding_is_read_by_streaming_datasets_and_workers(
     assert found == ROWS
 
 
-def test_bytes_are_stored_as_they_are_and_arrow_data_value_by_value(tmp_path: Path) -> None:
+def test_registered_encoding_stores_bytes_unchanged_and_encodes_arrow_values(
+    tmp_path: Path,
+) -> None:
     columns = {"c": "complex128", "w": "words"}
     with MDSWriter(columns=columns, out=str(tmp_path / "samples")) as writer:
         writer.write({"c": np.complex128(1 + 2j).tobytes(), "w": b"x y"})
@@ -119,7 +121,9 @@ def test_bytes_are_stored_as_they_are_and_arrow_data_value_by_value(tmp_path: Pa
 
 
 @pytest.mark.parametrize("columns", LAYOUTS.values(), ids=LAYOUTS)
-def test_without_the_class_the_other_columns_are_read(columns: list[str], tmp_path: Path) -> None:
+def test_other_columns_are_read_if_the_class_is_not_registered(
+    columns: list[str], tmp_path: Path
+) -> None:
     url = write(tmp_path, columns)
     forget()
     dataset = open_dataset(url)
@@ -138,7 +142,7 @@ def test_without_the_class_the_other_columns_are_read(columns: list[str], tmp_pa
     assert any("cannot be decoded" in problem.problem for problem in verify(url).problems)
 
 
-def test_without_the_class_columns_of_arrow_data_are_read(tmp_path: Path) -> None:
+def test_columns_of_arrow_data_are_read_if_the_class_is_not_registered(tmp_path: Path) -> None:
     with MDSWriter(columns={"i": "int", "n": "int64"}, out=str(tmp_path)) as writer:
         writer.write_batch(pa.table({"i": [1000, None], "n": [1, 2]}))
     assert [sample["i"] for sample in open_dataset(str(tmp_path))[:]] == [1000, None]

@@ -21,7 +21,7 @@ VALUES = [
 
 
 @pytest.mark.parametrize(("encoding", "value"), VALUES)
-def test_functions_and_the_writer_store_the_same_bytes(
+def test_mds_encode_stores_the_same_bytes_as_the_writer(
     encoding: str, value: Any, tmp_path: Path
 ) -> None:
     stored = encodings.mds_encode(encoding, value)
@@ -58,7 +58,7 @@ def test_unknown_names_are_value_errors_and_pickles_are_unsafe() -> None:
     assert encodings.is_mds_encoding_safe("json")
 
 
-def test_wrong_types_are_the_errors_that_programs_catch() -> None:
+def test_values_of_wrong_types_raise_the_errors_of_mosaicml_streaming() -> None:
     wrong = {encodings.Int(): "5", encodings.Str(): b"a", encodings.StrDecimal(): 1.5}
     for coder, value in wrong.items():
         for kind in (AttributeError, TypeError):

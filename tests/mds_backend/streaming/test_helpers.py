@@ -35,7 +35,7 @@ class Frame:
         self.schema = T.StructType([T.StructField(n, t) for n, t in types.items()])
 
 
-def test_what_mosaicml_streaming_stores_as_json() -> None:
+def test_json_compatible_types_are_those_of_mosaicml_streaming() -> None:
     pairs = T.MapType(T.StringType(), T.IntegerType())
     for inner in (T.ArrayType(T.StringType()), T.NullType(), pairs):
         assert is_json_compatible(T.StructType([T.StructField("a", inner)]))
@@ -44,14 +44,14 @@ def test_what_mosaicml_streaming_stores_as_json() -> None:
         assert not is_json_compatible(other)
 
 
-def test_each_level_of_a_compression_can_be_tried() -> None:
+def test_each_lists_a_codec_with_its_levels() -> None:
     for name, compression in Gzip.each():
         assert decompress(name, compression.compress(b"acorns")) == b"acorns"
     assert [name for name, _ in Gzip.each()] == ["gz", *(f"gz:{level}" for level in range(10))]
     assert [name for name, _ in Snappy.each()] == ["snappy"]
 
 
-def test_encodings_of_a_frame() -> None:
+def test_encodings_are_inferred_from_a_frame() -> None:
     frame: Any = Frame(
         id=T.LongType(), price=T.DecimalType(8, 2), tokens=T.ArrayType(T.IntegerType())
     )
@@ -60,7 +60,7 @@ def test_encodings_of_a_frame() -> None:
     assert infer_dataframe_schema(frame, {"id": "int64"}) is None
 
 
-def test_what_cannot_be_stored_is_a_value_error() -> None:
+def test_frame_with_unsupported_columns_raises_value_error() -> None:
     frame: Any = Frame(text=T.StringType(), odd=T.NullType())
     for columns, message in (
         ({"no": "int64"}, "'no' is not a column of input dataframe"),
@@ -73,12 +73,12 @@ def test_what_cannot_be_stored_is_a_value_error() -> None:
 
 @pytest.mark.parametrize("convert", [bytes_to_int, number_abbrev_to_int])
 @pytest.mark.parametrize("text", ["", "12kbb", "k", "p 64", "inf k"])
-def test_what_is_no_number_is_named(convert: object, text: str) -> None:
+def test_text_that_is_not_a_size_raises_value_error(convert: object, text: str) -> None:
     with pytest.raises(ValueError, match="Unsupported value/suffix"):
         convert(text)  # type: ignore[operator]
 
 
-def test_a_function_is_called_again_after_some_errors() -> None:
+def test_retry_repeats_the_call_after_the_given_errors() -> None:
     raised = [OSError("first"), KeyError("second"), OSError("third"), ValueError("fourth")]
     cleaned = []
 
@@ -97,14 +97,14 @@ def test_a_function_is_called_again_after_some_errors() -> None:
         retry(num_attempts=0)
 
 
-def test_waiting_for_a_file(tmp_path: Path) -> None:
+def test_wait_for_file_returns_or_times_out(tmp_path: Path) -> None:
     (tmp_path / "here").touch()
     wait_for_file_to_exist(str(tmp_path / "here"), 0.001, 1, "absent")
     with pytest.raises(RuntimeError, match=r"^absent 0\.010 < 0\.0"):
         wait_for_file_to_exist(str(tmp_path / "gone"), 0.001, 0.01, "absent")
 
 
-def test_cleaning_shared_memory_says_once_that_there_is_none(
+def test_clean_stale_shared_memory_logs_once_and_does_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     util.clean_stale_shared_memory.cache_clear()  # type: ignore[attr-defined]
@@ -120,7 +120,7 @@ def test_a_replication_that_does_not_divide_the_ranks_is_refused() -> None:
         World(num_nodes=2, ranks_per_node=4, workers_per_rank=2, worker=11).replicate(3)
 
 
-def test_the_launcher_says_where_this_process_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_world_is_detected_from_the_launchers_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     variables = {"RANK": 5, "WORLD_SIZE": 8, "LOCAL_WORLD_SIZE": 4, "LOCAL_RANK": 1}
     for name, value in variables.items():
         monkeypatch.setenv(name, str(value))
@@ -129,7 +129,7 @@ def test_the_launcher_says_where_this_process_is(monkeypatch: pytest.MonkeyPatch
     assert distributed.get_local_rank() == 1
 
 
-def test_objects_cannot_be_gathered_without_a_group(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_gather_object_without_a_group_raises_error(monkeypatch: pytest.MonkeyPatch) -> None:
     assert distributed.all_gather_object(5) == [5]
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(RuntimeError, match="no process group"):
@@ -144,7 +144,7 @@ def local_file(folder: Path, text: str = "kept") -> Path:
 
 
 @pytest.mark.parametrize("keep_local", [False, True])
-def test_a_file_goes_to_a_storage_and_comes_back(keep_local: bool, tmp_path: Path) -> None:
+def test_uploaded_file_can_be_downloaded(keep_local: bool, tmp_path: Path) -> None:
     path = local_file(tmp_path / "local")
     url = f"memory://bucket/{tmp_path.name}"
     uploader = CloudUploader.get((str(tmp_path / "local"), url), keep_local, exist_ok=True)
@@ -174,12 +174,12 @@ def test_a_local_directory_with_files_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("out", [(), ("a", "b", "c"), ("a", None), None, 7])
-def test_what_is_no_place_is_refused(out: Any) -> None:
+def test_uploader_with_invalid_out_raises_value_error(out: Any) -> None:
     with pytest.raises(ValueError, match="Invalid `out` argument"):
         CloudUploader.get(out)
 
 
-def test_a_copy_that_is_there_is_not_replaced_and_one_that_fails_leaves_nothing(
+def test_download_keeps_an_existing_file_and_removes_a_partial_one(
     tmp_path: Path,
 ) -> None:
     copy = local_file(tmp_path, "first")
@@ -192,7 +192,7 @@ def test_a_copy_that_is_there_is_not_replaced_and_one_that_fails_leaves_nothing(
         CloudDownloader.direct_download(None, str(tmp_path / "copy"))
 
 
-def test_a_scheme_that_nobody_knows(tmp_path: Path) -> None:
+def test_unknown_scheme_raises_unsupported_url_error(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedURLError, match="noscheme"):
         CloudDownloader.get("noscheme://x")
     with pytest.raises(UnsupportedURLError, match=r"Invalid Cloud provider prefix.*noscheme"):

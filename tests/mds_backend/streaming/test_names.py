@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize("path", MODULES)
-def test_every_name_is_there(path: str) -> None:
+def test_modules_export_every_name_of_the_table(path: str) -> None:
     module = importlib.import_module(f"mdstorm_backend.streaming.{path}".rstrip("."))
     assert [name for name in MODULES[path] if not hasattr(module, name)] == []
     assert {*MODULES[path]} <= {*dir(module)}
@@ -41,16 +41,16 @@ def test_every_name_is_there(path: str) -> None:
         ),
     ],
 )
-def test_a_module_has_the_names_that_it_imports_from_others(module: str, name: str) -> None:
+def test_names_that_a_module_reexports_can_be_imported_from_it(module: str, name: str) -> None:
     exec(f"from mdstorm_backend.streaming.{module} import {name}")
 
 
-def test_modules_have_files() -> None:
+def test_source_of_a_module_can_be_inspected() -> None:
     module = importlib.import_module("mdstorm_backend.streaming.base.partition.orig")
     assert "get_partitions_orig" in inspect.getsource(module), inspect.getfile(module)
 
 
-def test_stubs_are_those_of_the_table() -> None:
+def test_committed_stubs_equal_the_generated_ones() -> None:
     script = runpy.run_path(str(ROOT / "scripts" / "make_streaming_stubs.py"))
     written = {
         path.relative_to(script["TARGET"]): path.read_text("utf-8")
@@ -60,7 +60,7 @@ def test_stubs_are_those_of_the_table() -> None:
 
 
 @pytest.mark.parametrize("first", ["converters", "converters.dataframe_to_mds"])
-def test_a_module_does_not_hide_the_function_of_its_name(first: str, tmp_path: Path) -> None:
+def test_function_with_the_name_of_its_module_can_be_imported(first: str, tmp_path: Path) -> None:
     program = f"""
 import mdstorm_backend.streaming.base.{first}
 import mdstorm_backend.streaming.base.converters.dataframe_to_mds
@@ -70,7 +70,7 @@ assert dataframe_to_mds is mdstorm_backend.dataframe_to_mds
     run_program(program, cwd=tmp_path)
 
 
-def test_names_are_loaded_when_they_are_used(tmp_path: Path) -> None:
+def test_numpy_is_imported_only_when_a_name_is_used(tmp_path: Path) -> None:
     program = """
 import sys
 import mdstorm_backend.streaming.base.dataset
@@ -82,7 +82,7 @@ assert "numpy" in sys.modules
     run_program(program, cwd=tmp_path)
 
 
-def test_a_star_imports_the_public_names_which_are_those_of_the_engine() -> None:
+def test_star_import_gives_the_public_names_of_the_engine() -> None:
     names: dict[str, object] = {}
     exec("from mdstorm_backend.streaming import *", names)
     assert {"text", "vision"} <= names.keys()
@@ -116,7 +116,7 @@ SEGMENTS = (
         *(("streaming.base.storage.upload", name) for name in ("AlipanUploader", "UPLOADERS")),
     ],
 )
-def test_what_is_absent_names_its_section(module: str, name: str) -> None:
+def test_missing_name_raises_error_with_its_section_of_the_page(module: str, name: str) -> None:
     place = ABSENT.replacement(f"{module}.{name}")
     assert place is not None
     with pytest.raises(MissingNameError, match=re.escape(place)):
@@ -134,13 +134,15 @@ def test_what_is_absent_names_its_section(module: str, name: str) -> None:
         ("base.shared.prefix", "shared-memory-and-process-groups"),
     ],
 )
-def test_a_module_that_is_absent_has_a_section(module: str, section: str) -> None:
+def test_missing_module_raises_error_with_its_section_of_the_page(
+    module: str, section: str
+) -> None:
     assert ABSENT.replacement(f"streaming.{module}") == f"docs/mosaicml.md#{section}"
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module(f"mdstorm_backend.streaming.{module}")
 
 
-def test_all_sections_are_on_the_page() -> None:
+def test_sections_that_errors_name_exist_on_the_page() -> None:
     page = (ROOT / "docs" / "mosaicml.md").read_text("utf-8")
     absent = page.partition("\n## What is not here\n")[2].partition("\n## ")[0]
     headings = re.findall(r"^### (.*)$", absent, re.MULTILINE)
@@ -148,7 +150,7 @@ def test_all_sections_are_on_the_page() -> None:
     assert anchors == ABSENT.sections.keys()
 
 
-def test_what_nobody_has_is_an_attribute_error() -> None:
+def test_unknown_name_raises_attribute_error() -> None:
     for module in ("streaming", "streaming.base", "streaming.base.storage"):
         with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
             _ = importlib.import_module(f"mdstorm_backend.{module}").nothing

@@ -35,7 +35,7 @@ def touch(folder: Path, name: str, content: Any = "") -> None:
 
 
 @pytest.mark.parametrize("inside", ["", "lake/"])
-def test_tables_of_hudi_are_refused_with_the_way_out(tmp_path: Path, inside: str) -> None:
+def test_hudi_table_raises_error_with_the_spark_call(tmp_path: Path, inside: str) -> None:
     write(tmp_path / inside, "data/a.parquet")
     touch(tmp_path / inside, ".hoodie/hoodie.properties")
     with pytest.raises(UnsupportedTableError, match="is a table of Hudi") as raised:
@@ -46,7 +46,7 @@ def test_tables_of_hudi_are_refused_with_the_way_out(tmp_path: Path, inside: str
         inspect(str(tmp_path / inside))
 
 
-def test_table_of_hudi_without_commits_is_refused(tmp_path: Path) -> None:
+def test_hudi_table_without_commits_raises_error(tmp_path: Path) -> None:
     write(tmp_path / "table", "x=1/a.parquet")
     (tmp_path / "table" / ".hoodie").mkdir()
     for part in ("table", "table/x=1"):
@@ -94,7 +94,9 @@ def test_table_of_hudi_without_commits_in_hdfs_is_refused(
         ("Hudi", "Rome/.hoodie_partition_metadata", "Rome/a.parquet"),
     ],
 )
-def test_parts_of_other_tables_are_refused(tmp_path: Path, kind: str, mark: str, file: str) -> None:
+def test_path_inside_a_table_raises_error_that_names_the_table(
+    tmp_path: Path, kind: str, mark: str, file: str
+) -> None:
     write(tmp_path / "table", file)
     touch(tmp_path / "table", mark)
     path = tmp_path / "table" / file
@@ -107,7 +109,7 @@ def test_parts_of_other_tables_are_refused(tmp_path: Path, kind: str, mark: str,
         assert caught.value.url in (f"file://{tmp_path}/table", f"file://{tmp_path}/table/Rome")
 
 
-def test_tables_inside_of_a_directory_are_not_read_as_its_files(tmp_path: Path) -> None:
+def test_directory_that_contains_a_table_raises_error(tmp_path: Path) -> None:
     write(tmp_path, "plain/a.parquet", "table/b.parquet")
     touch(tmp_path, "table/_delta_log/00000000000000000000.json")
     with pytest.raises(UnsupportedTableError, match="table is a Delta table"):
@@ -143,13 +145,13 @@ def test_files_that_databricks_has_not_committed_are_refused(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"added": []}', '{"removed": null}'])
-def test_marks_that_say_nothing_are_left_alone(tmp_path: Path, content: str) -> None:
+def test_unreadable_commit_files_of_databricks_are_ignored(tmp_path: Path, content: str) -> None:
     write(tmp_path, "part-00000-tid-11-a.parquet")
     touch(tmp_path, "_committed_11", content)
     assert len(open_parquet(str(tmp_path))) == 1
 
 
-def test_directories_without_marks_go_on_to_work(tmp_path: Path) -> None:
+def test_directory_without_success_file_is_read(tmp_path: Path) -> None:
     """As pyarrow, Dask and others write them; with Spark's own files, and what looks like marks."""
     write(tmp_path, "part.0.parquet", "metadata/x.parquet")
     for name in ("metadata/_notes.json", "_metadata", "_SUCCESS", "._started_1", "_started_5"):
@@ -182,7 +184,7 @@ def iceberg(folder: Path) -> Path:
         (iceberg, "an Iceberg table", "make_batch_reader"),
     ],
 )
-def test_what_has_no_index_is_named_with_the_command_that_helps(
+def test_error_without_index_names_the_format_and_the_command_to_use(
     make: Callable[[Path], Path], kind: str, reader: str, tmp_path: Path
 ) -> None:
     url = f"file://{make(tmp_path)}"
@@ -195,14 +197,16 @@ def test_what_has_no_index_is_named_with_the_command_that_helps(
         assert f"mdstorm.{reader}({url!r})" in text
 
 
-def test_a_file_is_not_looked_for_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_open_of_a_file_logs_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with pytest.raises(DatasetNotFoundError):
         open_dataset(str(write(tmp_path, "no_ending") / "no_ending"))
     assert not caplog.records
 
 
 @pytest.mark.parametrize("name", ["text.csv", "directory", "absent"])
-def test_nothing_more_is_said_of_anything_else(name: str, tmp_path: Path) -> None:
+def test_error_for_unknown_files_only_names_the_missing_index(name: str, tmp_path: Path) -> None:
     (tmp_path / "text.csv").write_text("a,b")
     write(tmp_path, "directory/inner/part.parquet")
     assert other_format(Location.of(str(tmp_path / name))) is None
@@ -210,5 +214,5 @@ def test_nothing_more_is_said_of_anything_else(name: str, tmp_path: Path) -> Non
         open_dataset(str(tmp_path / name))
 
 
-def test_a_storage_that_fails_is_the_callers_error() -> None:
+def test_storage_error_while_detecting_the_format_is_raised() -> None:
     assert other_format(Location.of("https://localhost:1/x")) is None

@@ -131,7 +131,7 @@ def test_array_shape_is_in_the_schema_if_all_shards_agree(
     assert (schema["a"].length, schema["b"].shape) == (length, (1, length) if length else None)
 
 
-def test_removal_takes_everything_that_was_written_even_by_a_killed_process(tmp_path: Path) -> None:
+def test_removal_deletes_all_files_of_a_killed_process(tmp_path: Path) -> None:
     directory = tmp_path / "data"
     dataset = write_numbers(directory, 1000)
     assert len(dataset.index.shards) > 1
@@ -152,7 +152,7 @@ def test_next_index_removes_temporary_files_of_killed_writers(tmp_path: Path) ->
     assert names(tmp_path) == sorted([*before, "_mdstorm.mine.tmp"])
 
 
-def test_a_removal_that_is_interrupted_leaves_no_dataset(
+def test_interrupted_removal_leaves_no_index(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dataset = write_numbers(tmp_path, 10)
@@ -171,7 +171,7 @@ def test_a_removal_that_is_interrupted_leaves_no_dataset(
     assert set(names(tmp_path)) == before - {"index.json"}
 
 
-def test_removal_leaves_the_files_of_others_and_names_them(tmp_path: Path) -> None:
+def test_removal_keeps_and_lists_foreign_files(tmp_path: Path) -> None:
     dataset = write_numbers(tmp_path, 10)
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "sub").mkdir()
@@ -180,7 +180,7 @@ def test_removal_leaves_the_files_of_others_and_names_them(tmp_path: Path) -> No
     assert names(tmp_path) == ["notes.txt", "sub", "sub/index.json"]
 
 
-def test_a_directory_without_our_marker_is_left_alone(tmp_path: Path) -> None:
+def test_removal_keeps_a_directory_without_marker(tmp_path: Path) -> None:
     dataset = write_numbers(tmp_path, 10)
     (tmp_path / "_mdstorm").unlink()
     before = names(tmp_path)
@@ -199,7 +199,7 @@ def test_an_index_that_cannot_be_written_is_an_error(
 
 
 @pytest.mark.parametrize("found", [b"", Index((), {"of": "another"}).to_bytes()])
-def test_an_index_that_reads_back_as_something_else_is_an_error(
+def test_index_that_reads_back_differently_raises_error(
     found: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write = Location.write

@@ -122,7 +122,7 @@ def columns(draw: st.DrawFn) -> tuple[SparkType, list[Any]]:
 
 @moderate
 @given(columns(), st.integers(1, 5))
-def test_nested_arrays_come_back_exactly(
+def test_nested_arrays_read_back_exactly(
     tmp_path_factory: pytest.TempPathFactory, column: tuple[SparkType, list[Any]], rows: int
 ) -> None:
     spark_type, values = column
@@ -170,7 +170,7 @@ def test_arrays_of_a_column_and_single_arrays_have_equal_bytes(
 @pytest.mark.parametrize(
     "rows", [[[[0.1, None]]], [[[0.1], [1e300]], [[2.0]]], [[[0.1], [], None]]]
 )
-def test_nested_doubles_are_cast_as_dtype_says(
+def test_nested_doubles_are_cast_to_dtype(
     tmp_path: Path, dtype: str | None, element: pa.DataType, rows: list[Any]
 ) -> None:
     doubles, type_ = array_of(array_of("double")), pa.list_(pa.list_(element))
@@ -216,9 +216,7 @@ def test_rows_that_a_given_encoding_cannot_hold_are_refused(
 
 
 @pytest.mark.parametrize("row", [[[1, None]], [[1], []]], ids=str)
-def test_nested_lists_of_unsigned_numbers_that_are_no_arrays_are_refused(
-    row: Any, tmp_path: Path
-) -> None:
+def test_ragged_nested_lists_of_unsigned_numbers_raise_error(row: Any, tmp_path: Path) -> None:
     table = pa.table({"v": pa.array([row], pa.list_(pa.list_(pa.uint8())))})
     writer = MDSWriter(out=str(tmp_path / "x"))
     with pytest.raises(EncodingError, match="cast the elements to a signed type"), writer:

@@ -115,7 +115,7 @@ def test_arrays_that_change_their_length_begin_a_shard_and_stay_ragged(tmp_path:
     assert [row["a"] for shard in decode_files(tmp_path) for row in shard.rows] == rows
 
 
-def test_columns_of_a_batch_may_come_in_any_order(tmp_path: Path) -> None:
+def test_columns_of_a_batch_may_be_in_any_order(tmp_path: Path) -> None:
     fields = {"b": "long", "a": "string"}
     table = to_table({"a": ["x"], "b": [1]}, fields)
     batches = [table.select(names).to_batches()[0] for names in (["a", "b"], ["b", "a"])]

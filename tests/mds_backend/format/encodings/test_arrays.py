@@ -112,7 +112,7 @@ def test_byte_order_and_strides_do_not_matter(text: str, change: Any) -> None:
 
 
 @pytest.mark.parametrize(("length", "width"), [(255, 0), (256, 1), (65_535, 1), (65_536, 2)])
-def test_dimensions_take_as_few_bytes_as_hold_the_largest(length: int, width: int) -> None:
+def test_dimensions_are_stored_in_the_smallest_integer_type(length: int, width: int) -> None:
     assert encode("ndarray:int8", np.zeros((1, length), "int8"))[0] == 2 << 2 | width
 
 
@@ -144,7 +144,7 @@ def test_arrays_that_the_encoding_cannot_hold_are_refused(
 
 
 @pytest.mark.parametrize("value", [[1, 2], (1,), None, 5, 0.5, "text"], ids=repr)
-def test_only_arrays_are_taken(value: Any) -> None:
+def test_values_other_than_arrays_raise_error(value: Any) -> None:
     with pytest.raises(TypeError, match="must be a NumPy array"):
         encode("ndarray", value)
 

@@ -73,7 +73,7 @@ def test_an_array_that_no_shard_can_hold_is_refused(shape: str) -> None:
         (["jpeg_array", "jpegarray"], "jpeg_array"),
     ],
 )
-def test_the_general_encoding_holds_the_values_of_all(texts: list[str], general: str) -> None:
+def test_common_encoding_of_several_holds_all_their_values(texts: list[str], general: str) -> None:
     assert general_encoding(texts) == general
     assert general_encoding(texts[::-1]) in (general, texts[-1])
 

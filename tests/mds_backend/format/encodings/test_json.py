@@ -30,7 +30,7 @@ def nested(draw: st.DrawFn) -> tuple[SparkType, pa.Array]:
 
 @moderate
 @given(nested())
-def test_nested_values_come_back_exactly(given_: tuple[SparkType, pa.Array]) -> None:
+def test_nested_values_read_back_exactly(given_: tuple[SparkType, pa.Array]) -> None:
     _, array = given_
     found = decode_json(json_text(array), array.type)
     assert found.type == array.type
