@@ -79,7 +79,7 @@ def test_a_shard_without_a_column_of_others_is_reported(tmp_path: Path) -> None:
             read()
 
 
-def test_numbers_and_nesting_that_no_index_has_are_damage(tmp_path: Path) -> None:
+def test_impossible_numbers_and_nesting_in_an_index_raise_error(tmp_path: Path) -> None:
     write_dataset(tmp_path, {"n": [1]}, {"n": "long"})
     path = tmp_path / "index.json"
     index = path.read_text()

@@ -64,7 +64,7 @@ def test_the_list_of_errors_is_complete_and_sorted() -> None:
 
 
 @pytest.mark.parametrize("name", BUILTINS)
-def test_each_is_what_callers_already_catch_and_travels_between_processes(name: str) -> None:
+def test_errors_are_builtin_exceptions_and_can_be_pickled(name: str) -> None:
     made = getattr(errors, name)("what, where, and what to do", **ATTRIBUTES.get(name, {}))
     for error in (made, pickle.loads(pickle.dumps(made))):  # noqa: S301 - our own bytes
         assert type(error) is getattr(errors, name)

@@ -19,7 +19,7 @@ BATCH_ROWS = st.integers(1, 31)
 
 @moderate
 @given(data(min_rows=1), SHARD_SIZES, BATCH_ROWS, st.integers(1, 3))
-def test_every_type_comes_back_exactly(
+def test_every_type_reads_back_exactly(
     given_: Data, shard_size: int, batch_rows: int, tasks: int
 ) -> None:
     with TemporaryDirectory() as directory:
@@ -47,7 +47,7 @@ def test_every_type_comes_back_exactly(
     st.integers(0, 40),
     st.randoms(use_true_random=False),
 )
-def test_any_order_and_projection_delivers_whole_rows(
+def test_any_order_and_projection_reads_whole_rows(
     given_: Data,
     shard_size: int,
     batch_rows: int,

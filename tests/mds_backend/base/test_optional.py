@@ -83,7 +83,7 @@ def put_in(module: ModuleType) -> None:
 
 @pytest.mark.usefixtures("module")
 @pytest.mark.parametrize("is_loaded", [False, True])
-def test_a_function_is_wrapped_once_whenever_its_module_is_loaded(is_loaded: bool) -> None:
+def test_function_is_wrapped_once_for_any_time_of_import(is_loaded: bool) -> None:
     if is_loaded:
         importlib.import_module(NAME)
     for _ in range(2):

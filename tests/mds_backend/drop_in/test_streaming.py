@@ -24,7 +24,7 @@ def installed() -> Iterator[None]:
 
 @pytest.mark.usefixtures("installed")
 class TestInstalled:
-    def test_names_and_modules_are_those_of_mdstorm(self) -> None:
+    def test_import_streaming_gives_the_modules_of_mdstorm(self) -> None:
         import streaming
         import streaming.base.util as util
         from streaming import MDSWriter, StreamingDataset
@@ -36,7 +36,7 @@ class TestInstalled:
         assert Stream is mdstorm_backend.Stream
         assert streaming.__version__ == "0.13.0"
 
-    def test_pickles_that_name_its_modules_load(self) -> None:
+    def test_pickles_that_name_streamings_modules_load(self) -> None:
         old = b"cstreaming.base.stream\nStream\n."
         assert pickle.loads(old) is mdstorm_backend.Stream  # noqa: S301
 

@@ -104,7 +104,7 @@ def global_batches(work: Any) -> list[Counter[int]]:
 
 @patient
 @given(orders, st.lists(shards, min_size=1, max_size=3), counts, counts, counts, st.data())
-def test_the_ranks_have_parts_of_the_world_of_one_shape(
+def test_ranks_have_equally_shaped_parts_of_the_world(
     order: ElasticOrder,
     sizes: list[list[int]],
     nodes: int,
@@ -127,7 +127,7 @@ def test_the_ranks_have_parts_of_the_world_of_one_shape(
 @pytest.mark.parametrize("method", ["random", "stratified", "per_stream"])
 @patient
 @given(orders, st.integers(0, 5), counts)
-def test_any_world_goes_on_with_the_same_global_batches(
+def test_any_world_resumes_with_the_same_global_batches(
     method: str, order: ElasticOrder, seen: int, workers: int
 ) -> None:
     """As long as canonical nodes and global batches keep their size."""
@@ -156,7 +156,7 @@ def test_an_epoch_read_to_its_end_leaves_no_batches_on_any_rank(
         assert rank_work(order, STREAMS, at, 0, seen, nodes, 2).shape == (2, 0, order.batch_size)
 
 
-def test_replicated_ranks_see_the_same() -> None:
+def test_replicated_ranks_read_the_same_samples() -> None:
     order = ElasticOrder(2, replication=2)
     works = [rank_work(order, STREAMS, World(rank, 4, 4), 0).tolist() for rank in range(4)]
     assert works[0] == works[1] != works[2] == works[3]
@@ -238,13 +238,13 @@ def test_streams_and_worlds_that_a_method_cannot_serve_are_refused(
     [{"epoch": -1}, {"sample_in_epoch": -1}, {"initial_physical_nodes": 0}, {"num_workers": 0}],
     ids=str,
 )
-def test_progress_is_checked(arguments: dict[str, int]) -> None:
+def test_invalid_consumed_samples_raise_error(arguments: dict[str, int]) -> None:
     (name,) = arguments
     with pytest.raises(InvalidArgumentError, match=f"{name} must be at least"):
         rank_work(ElasticOrder(2), STREAMS, World(), **{"epoch": 0, **arguments})
 
 
-def test_resuming_within_a_batch_of_streams_says_what_is_read_again() -> None:
+def test_resume_within_a_batch_of_streams_warns_about_repeated_samples() -> None:
     order = ElasticOrder(5, batching_method="per_stream")
     with pytest.warns(UserWarning, match="the last 2 samples are read again"):
         rest = rank_work(order, STREAMS, World(), 0, sample_in_epoch=7)

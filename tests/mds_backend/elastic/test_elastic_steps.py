@@ -21,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:(Trying|Attempting) to partition
 @given(
     st.lists(st.tuples(st.integers(1, 50), st.floats(0.01, 100)), min_size=1), st.integers(1, 10**6)
 )
-def test_an_epoch_is_shared_in_proportion_without_a_rest(
+def test_epoch_is_divided_by_proportion_without_remainder(
     streams: list[tuple[int, float]], epoch_size: int
 ) -> None:
     shapes = [StreamShape((size,), proportion=weight) for size, weight in streams]
@@ -37,7 +37,7 @@ def test_absolute_weights_decide_the_size_of_the_epoch() -> None:
     assert [w.choose for w in weigh(streams, None, 0)] == [15, 3, 7]
 
 
-def test_streams_without_samples_are_allowed_where_nothing_is_asked_of_them() -> None:
+def test_streams_without_samples_get_no_samples() -> None:
     found = weigh([StreamShape(()), StreamShape((2,))], None, 0)
     assert [(w.repeat, w.choose) for w in found] == [(0, 0), (1, 2)]
     assert [w.choose for w in weigh([StreamShape(())], None, 0)] == [0]
@@ -56,7 +56,7 @@ def test_streams_without_samples_are_allowed_where_nothing_is_asked_of_them() ->
         ([StreamShape((), choose=2)], None, "stream 0 has no samples, but its weight asks for 2"),
     ],
 )
-def test_weights_that_do_not_go_together_are_refused(
+def test_incompatible_weights_of_streams_raise_error(
     streams: list[StreamShape], epoch_size: int | None, message: str
 ) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
@@ -112,7 +112,7 @@ NO_SIZES = ["", "k", "10g", "ten", "1.5", "inf k", "nank"]
         (1.5, ArgumentTypeError, "epoch_size must be an integer"),
     ],
 )
-def test_what_is_no_epoch_size_is_refused(size: Any, error: type[Exception], message: str) -> None:
+def test_invalid_epoch_size_raises_error(size: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         parse_epoch_size(size)
 
@@ -125,7 +125,7 @@ def test_a_shard_before_an_empty_one_gives_whole_picks_as_mosaics_does() -> None
 
 @patient
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=8).filter(any), st.integers(1, 30))
-def test_picks_are_counted_piece_by_piece_as_all_at_once(sizes: list[int], chunk: int) -> None:
+def test_picks_counted_in_pieces_equal_picks_counted_at_once(sizes: list[int], chunk: int) -> None:
     choose = sum(sizes) * 2 // 3
     expected = samples_per_shard(sizes, choose, 2, 5, 0, False).tolist()
     with pytest.MonkeyPatch.context() as patch:
@@ -133,7 +133,7 @@ def test_picks_are_counted_piece_by_piece_as_all_at_once(sizes: list[int], chunk
         assert samples_per_shard(sizes, choose, 2, 5, 0, False).tolist() == expected
 
 
-def test_nothing_can_be_taken_of_empty_shards() -> None:
+def test_sampling_from_empty_shards_raises_error() -> None:
     assert samples_per_shard([0, 0], 0, 1, 0, 0, False).tolist() == [0, 0]
     with pytest.raises(InvalidArgumentError, match="cannot take 3 samples"):
         samples_per_shard([0, 0], 3, 1, 0, 0, False)
@@ -144,7 +144,7 @@ counts = st.integers(1, 6)
 
 @patient
 @given(st.tuples(counts, counts, counts, counts), st.integers(1, 300), counts)
-def test_nothing_is_left_of_an_epoch_that_was_read_to_its_end(
+def test_finished_epoch_has_no_remaining_samples(
     shape: tuple[int, int, int, int], num_samples: int, times: int
 ) -> None:
     """MosaicML Streaming refuses to resume there, where canonical nodes make the epoch longer."""
@@ -188,9 +188,7 @@ def test_a_node_with_too_few_samples_for_its_ranks_warns() -> None:
         (("orig", 10, 1, 1, 2, 1, 4, 29), "after 29 samples of an epoch that has 10"),
     ],
 )
-def test_arguments_that_do_not_go_together_are_refused(
-    arguments: tuple[Any, ...], message: str
-) -> None:
+def test_incompatible_arguments_raise_error(arguments: tuple[Any, ...], message: str) -> None:
     error = ArgumentTypeError if "integer" in message else InvalidArgumentError
     with pytest.raises(error, match=message):
         partition(*arguments)
@@ -220,7 +218,7 @@ def test_py1e_sorts_window_by_window_as_it_would_all_at_once(
 @pytest.mark.parametrize("algo", [name for name in SHUFFLE_ALGORITHMS if name != "naive"])
 @patient
 @given(st.lists(st.integers(0, 40), max_size=12), st.integers(1, 9), seeds, st.data())
-def test_nodes_that_nobody_wants_are_left_out(
+def test_permutation_of_some_nodes_equals_their_part_of_all(
     algo: str, sizes: list[int], nodes: int, seed: int, data: st.DataObject
 ) -> None:
     wanted = sorted(data.draw(st.sets(st.integers(0, nodes - 1), min_size=1)))
@@ -241,7 +239,7 @@ def test_fewer_samples_than_canonical_nodes_are_shuffled(algo: str) -> None:
     ("algo", "message"),
     [("py3x", "Unknown shuffle_algo: 'py3x'"), ("py1e", "of 0 samples is too small for py1e")],
 )
-def test_what_cannot_shuffle_is_refused(algo: str, message: str) -> None:
+def test_invalid_shuffle_algorithm_raises_error(algo: str, message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         shuffle(algo, [3, 4], 1, 0, 0, 0)
 

@@ -56,7 +56,7 @@ def test_reindex_restores_indexes_of_mosaicml(name: str, tmp_path: Path) -> None
     assert report.notes == ()
 
 
-def test_directories_of_several_writers_become_one_dataset(tmp_path: Path) -> None:
+def test_reindex_joins_directories_of_several_writers(tmp_path: Path) -> None:
     """As dataframe_to_mds leaves them: each partition has an index of its own."""
     for name in ("10", "9"):
         shutil.copytree(
@@ -151,7 +151,7 @@ def test_shards_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("compression", [None, "zstd"])
-def test_a_damaged_shard_is_named_and_nothing_written(
+def test_reindex_of_damaged_shard_raises_error_and_writes_no_index(
     compression: str | None, tmp_path: Path
 ) -> None:
     write_numbers(tmp_path, 500, compression=compression)
@@ -182,7 +182,7 @@ def test_shard_header_with_unknown_features_is_named(tmp_path: Path) -> None:
             reindex(str(tmp_path))
 
 
-def test_a_header_whose_schema_is_not_that_of_its_samples_is_refused(tmp_path: Path) -> None:
+def test_header_with_a_schema_of_other_columns_raises_error(tmp_path: Path) -> None:
     write_dataset(tmp_path, {"n": [1, 2]}, {"n": "long"})
     lose_index(tmp_path)
     (file,) = tmp_path.glob("*.mds")

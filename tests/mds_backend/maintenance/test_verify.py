@@ -67,7 +67,7 @@ def test_datasets_of_mosaicml_are_verified_and_described(directory: str) -> None
 
 
 @pytest.mark.parametrize("quick", [True, False])
-def test_missing_and_cut_files_are_all_named(quick: bool, tmp_path: Path) -> None:
+def test_verify_lists_all_missing_and_truncated_files(quick: bool, tmp_path: Path) -> None:
     write_numbers(tmp_path, 500)
     first, _, third, *_ = shard_files(tmp_path)
     first.unlink()
@@ -91,7 +91,7 @@ def test_verify_lists_files_outside_the_index(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["compression_zstd", "scalars", "varlen"])
-def test_a_changed_byte_is_found_by_its_hash(name: str, tmp_path: Path) -> None:
+def test_verify_finds_a_changed_byte_by_its_hash(name: str, tmp_path: Path) -> None:
     directory = damage.copy_of(name, tmp_path)
     file = shard_files(directory)[-1]
     data = bytearray(file.read_bytes())
@@ -103,7 +103,7 @@ def test_a_changed_byte_is_found_by_its_hash(name: str, tmp_path: Path) -> None:
     assert "and the index says" in found[0][1]
 
 
-def test_hashes_of_both_forms_are_checked_and_may_be_in_upper_case(tmp_path: Path) -> None:
+def test_verify_checks_hashes_of_raw_and_compressed_files_in_any_case(tmp_path: Path) -> None:
     directory = damage.copy_of("compression_zstd", tmp_path)
 
     def change(index: Any) -> None:
@@ -160,7 +160,7 @@ def test_unknown_hash_is_reported_once_for_all_shards(tmp_path: Path) -> None:
         (lambda data: data.replace(b'{"a":1}', b'{"a":1['), "cannot be decoded"),
     ],
 )
-def test_damage_to_a_shard_is_named(
+def test_verify_names_a_damaged_shard(
     harm: Callable[[bytes], bytes], expected: str, tmp_path: Path
 ) -> None:
     fields = {"n": "long", "other": array_of("long"), "thing": struct_of(a="long"), "z": "string"}
@@ -180,7 +180,7 @@ def test_damage_to_a_shard_is_named(
     assert any(expected in problem for _, problem in found)
 
 
-def test_a_damaged_image_is_named_with_its_column(tmp_path: Path) -> None:
+def test_verify_names_the_column_of_a_damaged_image(tmp_path: Path) -> None:
     directory = damage.copy_of("images_png", tmp_path)
     (file,) = shard_files(directory)
     damage.rewrite(file, file.read_bytes().replace(b"\x89PNG", b"\x89GNP"))
@@ -224,7 +224,7 @@ def test_counts_that_do_not_match_the_shards_are_problems_of_the_index(tmp_path:
     ]
 
 
-def test_an_index_that_lost_the_schema_is_good_unless_it_hides_nulls(tmp_path: Path) -> None:
+def test_index_without_schema_is_a_problem_only_if_it_hides_nulls(tmp_path: Path) -> None:
     """As a merge by MosaicML Streaming leaves it."""
     write_numbers(tmp_path / "numbers", 10)
     write_dataset(tmp_path / "nulls", damage.ROWS, damage.FIELDS)
@@ -244,7 +244,7 @@ def test_null_image_is_no_problem(tmp_path: Path) -> None:
     assert verify(str(tmp_path)) == VerifyReport(f"file://{tmp_path}", False, 1, 2, ANY)
 
 
-def test_a_damaged_index_is_a_problem_and_no_index_an_error(tmp_path: Path) -> None:
+def test_damaged_index_is_a_problem_and_missing_index_an_error(tmp_path: Path) -> None:
     with pytest.raises(DatasetNotFoundError):
         verify(str(tmp_path))
     write_numbers(tmp_path, 10)

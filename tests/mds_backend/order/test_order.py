@@ -55,7 +55,7 @@ def test_rows_of_large_windows_lie_within_their_shards() -> None:
     assert (found.rows < sizes[found.shards[found.owners]]).all()
 
 
-def test_shards_of_the_same_share_come_in_another_order_in_each_epoch() -> None:
+def test_shards_of_a_share_are_in_another_order_in_each_epoch() -> None:
     order = ExactOrder(seed=1, shuffle_shards=True, rank=1, world_size=2)
     orders = {tuple(pieces(order, [5] * 20, epoch)) for epoch in range(5)}
     assert len(orders) == 5
@@ -64,7 +64,7 @@ def test_shards_of_the_same_share_come_in_another_order_in_each_epoch() -> None:
 
 
 @pytest.mark.parametrize("seed", [None, 0])
-def test_without_a_seed_ranks_share_one_and_a_reader_alone_draws_its_own(seed: int | None) -> None:
+def test_unseeded_ranks_share_a_seed_and_a_single_reader_draws_one(seed: int | None) -> None:
     shares = [ExactOrder(seed, shuffle_rows=True, rank=r, world_size=2) for r in range(2)]
     assert {share.resolved().seed for share in shares} == {DEFAULT_SEED}
     assert replace(shares[0], seed=5).resolved().seed == 5
@@ -79,7 +79,7 @@ def test_a_rank_outside_of_the_world_is_refused(rank: int, world_size: int) -> N
         ExactOrder(rank=rank, world_size=world_size)
 
 
-def test_fewer_rows_than_ranks_are_no_data() -> None:
+def test_fewer_rows_than_ranks_raise_no_data_available_error() -> None:
     with pytest.raises(NoDataAvailableError, match=r"2 rows for 3 ranks\. Use fewer") as caught:
         ExactOrder(rank=0, world_size=3).rows(2)
     assert not isinstance(caught.value, (ValueError, RuntimeError))
@@ -91,13 +91,13 @@ def test_a_seed_is_a_non_negative_integer_or_none(seed: Any) -> None:
         ExactOrder(seed=seed)
 
 
-def test_integers_of_numpy_become_plain_ones() -> None:
+def test_numpy_integers_become_python_integers() -> None:
     order = ExactOrder(seed=np.uint32(7), window=np.int64(3), world_size=np.int64(2)).resolved()
     assert (order.seed, order.window, order.world_size) == (7, 3, 2)
     assert {type(v) for v in (order.seed, order.window, order.world_size)} == {int}
 
 
-def test_the_parts_of_a_rank_are_those_of_each_shard_without_empty_ones() -> None:
+def test_slices_of_a_rank_skip_shards_without_its_rows() -> None:
     order = ExactOrder(rank=1, world_size=2)
     assert order.rows(10) == range(5, 10)
     assert pieces(order, [0, 3, 4, 0, 3]) == [range(5, 7), range(7, 10)]
@@ -123,7 +123,7 @@ def test_parts_of_a_permutation_have_every_number_once(size: int, seed: int, cut
 
 @IN_PARTS
 @pytest.mark.parametrize("size", [140_000, 262_144, 262_145])
-def test_a_permutation_looks_as_if_it_was_drawn(size: int) -> None:
+def test_permutation_is_statistically_random(size: int) -> None:
     numbers = Permutation(size, np.random.default_rng(5)).numbers(range(size))
     side = 1 << (size.bit_length() + 1) // 2
     batches = numbers[: size // 1000 * 1000].reshape(-1, 1000)
@@ -247,7 +247,7 @@ class Worlds:
 @pytest.mark.parametrize(
     "seeds", [range(300), pytest.param(range(10_000), marks=pytest.mark.long)], ids=len
 )
-def test_each_row_comes_once_an_epoch_in_any_chain_of_worlds(seeds: range) -> None:
+def test_each_row_is_read_once_per_epoch_in_any_chain_of_worlds(seeds: range) -> None:
     first = int(time.time()) if len(seeds) > 300 else 0  # many chains are drawn anew each time
     for seed in range(first, first + len(seeds)):
         print("seed", seed)  # shown where it fails
@@ -268,7 +268,7 @@ def test_while_the_world_stays_a_rank_reads_each_epoch_in_one_run(rank: int) -> 
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 8, 97, 4096])
-def test_positions_are_dealt_to_ranks_that_are_no_neighbours(count: int) -> None:
+def test_consecutive_positions_are_dealt_to_distant_ranks(count: int) -> None:
     assert gcd(stride(count), count) == 1
     deal = Deal(count)
     for start, stop in ((0, 10 * count), (7, 7 + count // 2), (5, 5)):
@@ -281,7 +281,7 @@ def test_positions_are_dealt_to_ranks_that_are_no_neighbours(count: int) -> None
 @pytest.mark.parametrize(
     ("rows", "ranks"), [(10_000_700, 4096), (1003, 8), (99_999, 64), (5_000_001, 1000)]
 )
-def test_borders_of_lanes_move_by_a_few_rows_only(rows: int, ranks: int) -> None:
+def test_lane_borders_move_by_few_rows_between_epochs(rows: int, ranks: int) -> None:
     def borders(epoch: int) -> np.ndarray:
         lanes = EpochLanes(rows, epoch * rows, None, (Lanes(0, ranks),))
         return np.array([lanes.first_lane(rank).start for rank in range(0, ranks, 7)])
@@ -299,7 +299,7 @@ def test_after_a_change_of_the_world_ranks_read_few_runs() -> None:
         assert sum(stop - start for _, start, stop in runs) in (7500, 7501)
 
 
-def test_many_changes_leave_each_of_thousands_its_share() -> None:
+def test_thousands_of_ranks_keep_equal_shares_after_many_changes() -> None:
     lanes = [Lanes(0, 4096)]
     for change in range(100):
         lanes.append(Lanes(lanes[-1].consumed + 7 * 4096 + change, 4096 - change % 7))
@@ -319,14 +319,14 @@ def test_positions_of_the_last_step_fill_one_rank_after_the_other_where_it_is_pa
     assert [sizes(rank) for rank in range(3)] == [[4, 4, 4], [4, 4, 1], [4, 4, 0]]
 
 
-def test_a_world_with_more_ranks_than_rows_left_cannot_go_on() -> None:
+def test_world_with_more_ranks_than_remaining_rows_raises_error() -> None:
     order = ExactOrder(rank=0, world_size=4)
     plan = ExactPlan(order, np.array([0, 10]), 2, start=Position(0, 7, 0, (Lanes(0, 1),)))
     with pytest.raises(NoDataAvailableError, match="only 3 rows are left of this pass, for 4"):
         _ = plan.begin
 
 
-def test_in_batches_of_one_row_the_last_one_is_gone_on_to_in_the_same_world() -> None:
+def test_last_batch_of_one_row_resumes_in_the_same_world() -> None:
     def plan(rank: int, start: Position = Position()) -> ExactPlan:  # noqa: B008  # frozen
         order = ExactOrder(rank=rank, world_size=3)
         return ExactPlan(order, np.array([0, 10]), 1, start=start)
@@ -336,7 +336,7 @@ def test_in_batches_of_one_row_the_last_one_is_gone_on_to_in_the_same_world() ->
     assert sorted(map(len, [rest[0] for rest in rests])) == [0, 0, 1]
 
 
-def test_of_worlds_that_read_nothing_a_place_says_nothing() -> None:
+def test_position_omits_worlds_that_read_nothing() -> None:
     bounds = np.array([0, 30])
     place = Position(0, 8, 0, (Lanes(0, 2),))
     for size in (3, 5, 4):
@@ -345,7 +345,7 @@ def test_of_worlds_that_read_nothing_a_place_says_nothing() -> None:
 
 
 @pytest.mark.parametrize("halved", [[4, 4, 2, 3], [5, 5, 3, 3]], ids=str)
-def test_a_part_goes_on_after_its_batch_where_the_last_one_is_halved(halved: list[int]) -> None:
+def test_part_resumes_after_its_batch_if_the_last_step_is_shared(halved: list[int]) -> None:
     bounds = np.array([0, 9 * halved[0] + 1])
     plan = ExactPlan(ExactOrder(world_size=3, seed=1), bounds, halved[0], num_parts=2)
     batches = batches_of(plan)
@@ -357,7 +357,7 @@ def test_a_part_goes_on_after_its_batch_where_the_last_one_is_halved(halved: lis
         assert numbers[: sum(sizes)] == [n for batch in batches[part + 2 :: 2] for n in batch]
 
 
-def test_a_place_knows_its_end_and_keeps_its_seed_for_the_beginning_of_an_epoch() -> None:
+def test_position_knows_its_end_and_keeps_its_seed_for_the_next_epoch() -> None:
     assert [Position(consumed=n, end=4).is_end for n in (3, 4)] == [False, True]
     assert not Position(consumed=4).is_end
     place = Position(3, 5, 1, (Lanes(0, 2),), seed=7, end=9, row=2)

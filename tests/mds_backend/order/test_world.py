@@ -82,7 +82,7 @@ def test_the_variables_of_one_launcher_are_read(variables: tuple[str, ...], laun
 @pytest.mark.parametrize(
     ("one", "other"), [names[:2] for names in LAUNCHERS] + [names[1::-1] for names in LAUNCHERS[1:]]
 )
-def test_half_a_pair_is_refused(one: str, other: str, launch: Launch) -> None:
+def test_rank_or_world_size_alone_raises_error(one: str, other: str, launch: Launch) -> None:
     launch({one: "2"})
     message = f"{one} is '2', and {other} is not set.*unset {one} to read all rows"
     with pytest.raises(InvalidArgumentError, match=message):
@@ -102,7 +102,7 @@ def test_a_world_size_alone_leaves_the_rank_to_a_process_group(
 @pytest.mark.parametrize(
     ("per_node", "local_size"), [("4", 4), ("2(x2)", 2), ("3,1", 1), ("1(x2),2", 1), ("", 1)]
 )
-def test_a_step_of_srun_is_a_world_of_nodes_that_have_as_many_tasks(
+def test_srun_step_is_a_world_of_nodes_with_equal_task_counts(
     per_node: str, local_size: int, launch: Launch
 ) -> None:
     launch({**STEP, "SLURM_STEP_TASKS_PER_NODE": per_node})
@@ -126,7 +126,7 @@ def test_a_step_of_srun_is_a_world_of_nodes_that_have_as_many_tasks(
         {**STEP, "SLURM_STEP_NUM_TASKS": "1"},
     ],
 )
-def test_without_a_launcher_and_in_a_shell_of_slurm_this_process_is_alone(
+def test_process_without_launcher_or_in_a_slurm_shell_is_a_world_of_one(
     environment: dict[str, str], launch: Launch
 ) -> None:
     launch(environment)
@@ -218,7 +218,7 @@ def ranks(rank: str, size: str, local_size: str) -> dict[str, str]:
         ({"TF_CONFIG": NO_MEMBER}, r"TF_CONFIG says .*worker number 2.* has 2"),
     ],
 )
-def test_a_world_that_cannot_be_is_refused_with_its_variables(
+def test_invalid_world_raises_error_that_names_the_variables(
     environment: dict[str, str], message: str, launch: Launch
 ) -> None:
     launch(environment)
@@ -226,7 +226,9 @@ def test_a_world_that_cannot_be_is_refused_with_its_variables(
         find_world()
 
 
-def test_torch_distributed_goes_before_the_environment(launch: Launch, tmp_path: Path) -> None:
+def test_torch_distributed_takes_precedence_over_the_environment(
+    launch: Launch, tmp_path: Path
+) -> None:
     launch({"RANK": "5", "WORLD_SIZE": "7"})
     assert find_world() == World(5, 7)
     with process_group(tmp_path):
@@ -240,7 +242,7 @@ def test_torch_distributed_goes_before_the_environment(launch: Launch, tmp_path:
             find_world()
 
 
-def test_asking_imports_no_framework() -> None:
+def test_finding_the_world_imports_no_framework() -> None:
     program = (
         "import sys; from mdstorm_backend.order.world import find_world; find_world();"
         "sys.exit(any(name in sys.modules for name in ('torch', 'tensorflow', 'horovod')))"
@@ -293,6 +295,6 @@ def test_a_mesh_of_one_dimension_needs_no_name() -> None:
         ((Mesh("dp", "sp", coordinate=None), "dp"), "this process is not in the mesh"),
     ],
 )
-def test_what_is_no_world_is_refused(world: object, text: str) -> None:
+def test_invalid_world_argument_raises_error(world: object, text: str) -> None:
     with pytest.raises(InvalidArgumentError, match=text):
         given_world(world)

@@ -112,7 +112,9 @@ def test_null_elements_are_nan_in_every_batch(element: str, tmp_path: Path) -> N
     ids=str,
 )
 @pytest.mark.parametrize("batch_size", [1, 2, 100])
-def test_other_arrays_are_objects(rows: list[Any], batch_size: int, tmp_path: Path) -> None:
+def test_arrays_of_several_shapes_are_object_arrays(
+    rows: list[Any], batch_size: int, tmp_path: Path
+) -> None:
     dataset = write(tmp_path, array_of("short"), rows)
     batches = read(dataset, batch_size=batch_size)
     assert {(batch.dtype, batch.ndim) for batch in batches} == {(np.dtype(object), 1)}
@@ -154,7 +156,7 @@ def test_nested_values_are_python_objects(
     ],
     ids=str,
 )
-def test_pandas_columns(
+def test_pandas_frames_have_the_expected_dtypes(
     spark_type: SparkType, values: list[Any], dtype: str, tmp_path: Path
 ) -> None:
     column = write(tmp_path, spark_type, values).to_pandas()["a"]
@@ -206,7 +208,9 @@ def test_an_array_of_jpegs_may_be_empty(encoding: str) -> None:
         ("str_decimal", "x"),
     ],
 )
-def test_what_cannot_be_decoded_is_named(encoding: str, value: bytes | str) -> None:
+def test_value_that_cannot_be_decoded_raises_error_with_its_column(
+    encoding: str, value: bytes | str
+) -> None:
     of_value = column(encoding)
     for decode in (
         lambda: object_decoder(of_value.parsed_encoding, of_value, URL)(value),
@@ -237,7 +241,9 @@ def test_images_of_several_shapes_are_objects(workers: int, values: list[Any]) -
     assert all(pixels is None or pixels.flags.owndata for pixels in found)
 
 
-def test_memory_is_not_asked_for_on_the_word_of_one_image(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decoded_images_beyond_the_stack_limit_are_object_arrays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(late, "_MAX_STACK_BYTES", 5)
     found = decode_pixels(decode, [b"ab", b"cd", b"ef"], 2)
     assert found.dtype == object  # and no array for all of them

@@ -87,7 +87,7 @@ def values(batch: Batch) -> dict[str, str]:
 @pytest.mark.parametrize("chunk_bytes", [64, 1 << 20])
 @pytest.mark.parametrize("exact_nulls", [False, True])
 @pytest.mark.parametrize("seed", [None, 1])
-def test_both_ways_of_gathering_agree(
+def test_both_gather_methods_return_equal_values(
     dataset: Dataset,
     seed: int | None,
     exact_nulls: bool,
@@ -108,7 +108,7 @@ def test_both_ways_of_gathering_agree(
         assert as_arrow(column).type == as_arrow(plain[name]).type
 
 
-def test_gathered_arrays_are_writable_and_of_their_own(dataset: Dataset) -> None:
+def test_gathered_arrays_are_writable_copies(dataset: Dataset) -> None:
     parts = [samples(dataset, range(5))]
     gather = Gatherer(dataset.schema)
     first, second = gather(parts), gather(parts)
@@ -118,7 +118,7 @@ def test_gathered_arrays_are_writable_and_of_their_own(dataset: Dataset) -> None
             assert not np.shares_memory(column, second[name])
 
 
-def test_one_form_of_arrays_keeps_null_elements_beside_another_form(tmp_path: Path) -> None:
+def test_null_elements_are_kept_if_shards_store_arrays_in_two_forms(tmp_path: Path) -> None:
     """The column has no common length, but the rows at hand have one."""
     rows = [[1, None], [3, 4], [5]]
     dataset = write_dataset(tmp_path, {"a": rows}, {"a": array_of("long")}, batch_rows=2)
@@ -129,7 +129,9 @@ def test_one_form_of_arrays_keeps_null_elements_beside_another_form(tmp_path: Pa
 
 
 @pytest.mark.parametrize("exact_nulls", [False, True])
-def test_no_rows_have_the_types_of_some_rows(dataset: Dataset, exact_nulls: bool) -> None:
+def test_gather_of_no_rows_returns_the_types_of_some_rows(
+    dataset: Dataset, exact_nulls: bool
+) -> None:
     gather = Gatherer(dataset.schema, exact_nulls=exact_nulls)
     nothing, something = gather([]), gather([samples(dataset, range(1))])
     assert list(nothing) == list(something)
@@ -146,7 +148,7 @@ SHAPES: list[tuple[int, ...]] = [(), (), (), (1,), (3,), (2, 2)]
 
 
 @given(st.lists(st.tuples(st.sampled_from(DTYPES), st.sampled_from(SHAPES)), min_size=1), st.data())
-def test_strips_hold_what_the_columns_of_the_records_hold(
+def test_packed_strips_equal_the_columns_of_the_records(
     columns: list[tuple[str, tuple[int, ...]]], data: st.DataObject
 ) -> None:
     dtype = np.dtype([(f"c{n}", *column) for n, column in enumerate(columns)])
@@ -215,7 +217,9 @@ def packed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.parametrize("count", [1, 3, 40])
-def test_values_and_dtypes_are_the_same(count: int, packed: list[int]) -> None:
+def test_packed_and_unpacked_shards_return_equal_values_and_dtypes(
+    count: int, packed: list[int]
+) -> None:
     of, chunk, columns = shards(count), shuffled(count), tuple(batch(0))
     packing_ = Packing(columns)
     for start in range(0, len(chunk), 2048):
@@ -269,7 +273,7 @@ def test_matrices_hold_the_packed_columns(
             found[output_name(output)][:] = 0  # the reader's own
 
 
-def test_shards_are_packed_once_more_than_a_small_part_is_taken_out_of_order(
+def test_shard_is_packed_once_enough_of_it_is_read_out_of_order(
     packed: list[int],
 ) -> None:
     columns, samples = tuple(batch(0)), shuffled(1)
@@ -284,7 +288,9 @@ def test_shards_are_packed_once_more_than_a_small_part_is_taken_out_of_order(
     [pa.array(["a"] * ROWS), np.array(["a"] * ROWS, object), np.zeros((ROWS, 100))],
     ids=["arrow", "objects", "large"],
 )
-def test_other_columns_are_not_packed(values: pa.Array | np.ndarray, packed: list[int]) -> None:
+def test_unsuitable_columns_are_not_packed(
+    values: pa.Array | np.ndarray, packed: list[int]
+) -> None:
     shard = MemoryShard({**batch(0), "other": values})
     columns = tuple(shard.batch)
     part = located([shard], BOUNDS, np.arange(ROWS)[::-1].copy())
@@ -314,7 +320,7 @@ def columns_of(names: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("beside", ["", "g"], ids=["floats alone", "a byte beside"])
 @pytest.mark.parametrize("size", [2_000, 1 << 20], ids=["many shards", "one shard"])
-def test_matrices_hold_the_columns_whatever_their_layout(
+def test_matrices_equal_the_columns_for_any_record_layout(
     beside: str, size: int, tmp_path: Path
 ) -> None:
     columns = columns_of("abcdef") | {name: [n % 100 for n in range(ROWS)] for name in beside}
@@ -333,7 +339,7 @@ def test_matrices_hold_the_columns_whatever_their_layout(
             assert np.array_equal(found[found[:, 0].argsort()], expected(names))
 
 
-def test_records_as_they_lie_are_copied_once(tmp_path: Path) -> None:
+def test_matrix_in_record_order_takes_records_whole(tmp_path: Path) -> None:
     fields = dict.fromkeys("abcdef", "integer")
     dataset = write_dataset(tmp_path / "data", columns_of("abcdef"), fields)
     shard: Any = dataset.shard(0)
@@ -444,7 +450,7 @@ def test_stacked_floats_are_rounded_but_not_cut(value: float, target: str, fits:
         arranged({"x": column}, [output])
 
 
-def test_batches_that_cannot_be_matrices_say_why(tmp_path: Path) -> None:
+def test_stack_of_unsuitable_columns_raises_error_with_the_reason(tmp_path: Path) -> None:
     columns = {"x": [0.5, 1.5], "n": [1, None], "pair": [[1.0, 2.0], [3.0, 4.0]]}
     fields = {"x": "float", "n": "long", "pair": array_of("float")}
     dataset = write_dataset(tmp_path / "data", columns, fields)

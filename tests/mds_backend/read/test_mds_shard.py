@@ -183,14 +183,16 @@ def test_a_batch_holds_the_values_of_its_samples(
 
 @pytest.mark.parametrize("row", [-1, 2, 1 << 40])
 @pytest.mark.parametrize("encoding", [("int8", 1), ("str", None)])
-def test_there_is_no_sample_beyond_the_shard(row: int, encoding: tuple[str, int | None]) -> None:
+def test_sample_beyond_the_shard_raises_index_error(
+    row: int, encoding: tuple[str, int | None]
+) -> None:
     samples = [b"\x01", b"\x02"] if encoding[1] else [struct.pack("<I", 1) + b"a"] * 2
     shard = foreign_shard(samples, {"a": encoding})
     with pytest.raises(IndexError, match=f"sample {row} of 2"):
         shard.sample(row)
 
 
-def test_columns_that_the_dataset_has_not_are_no_damage() -> None:
+def test_extra_columns_of_a_shard_are_ignored() -> None:
     shard = foreign_shard([b"\x01"], {"a": ("int8", 1)})
     message = r"no columns \['b'\]; its dataset has \['a'\]"
     with pytest.raises(ArgumentTypeError, match=message):
@@ -219,7 +221,7 @@ def test_a_damaged_value_is_an_error_that_names_the_shard(encoding: str, value: 
 
 
 @pytest.mark.parametrize("sizes", [(1, 1), (0, 0), (1 << 31, 2), ((1 << 32) - 1, 3)])
-def test_sizes_that_do_not_add_up_are_an_error(sizes: tuple[int, int]) -> None:
+def test_sample_sizes_that_do_not_add_up_raise_error(sizes: tuple[int, int]) -> None:
     shard = foreign_shard(
         [struct.pack("<2I", *sizes) + b"abc"], {"a": ("str", None), "b": ("bytes", None)}
     )
@@ -254,7 +256,7 @@ def test_a_decimal_of_other_digits_than_its_type_is_refused(tmp_path: Path) -> N
         MDSShard(content, info, shard.schema, url=URL).sample(0)
 
 
-def test_columns_that_cannot_be_decoded_are_stepped_over() -> None:
+def test_columns_that_cannot_be_decoded_are_skipped() -> None:
     samples = [
         b"\x05\0\0\0\x02\0\0\0" + b"\x01" + b"photo" + b"hi",
         b"\x00\0\0\0\x01\0\0\0" + b"\x02" + b"" + b"!",
@@ -276,13 +278,13 @@ def test_a_shard_without_samples_is_read() -> None:
         assert len(shard.read(np.empty(0, np.int64), ["a"])["a"]) == 0
 
 
-def test_samples_of_another_size_than_the_index_says_are_refused() -> None:
+def test_sample_count_that_contradicts_the_index_raises_error() -> None:
     with pytest.raises(CorruptDatasetError, match=r"samples of 1 bytes .* 3 bytes of samples"):
         foreign_shard([b"\x01", b"\x02\x03"], {"a": ("int8", 1)})
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 1000])
-def test_a_bitmap_of_other_elements_than_there_are_is_refused(tmp_path: Path, count: int) -> None:
+def test_bitmap_with_a_wrong_element_count_raises_error(tmp_path: Path, count: int) -> None:
     rows, fields = {"a": [[1], [None]], "b": ["x", "y"]}, {"a": array_of("short"), "b": "string"}
     dataset = write_dataset(tmp_path, rows, fields)
     content = shard_bytes(

@@ -80,7 +80,7 @@ ORDERS = [ExactOrder(), ExactOrder(seed=1, shuffle_shards=True, window=100, shuf
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_scalars_take_the_type_that_holds_all(name: str, tmp_path: Path) -> None:
+def test_scalars_of_mixed_encodings_take_their_common_type(name: str, tmp_path: Path) -> None:
     shards, dtype, values = CASES[name]
     dataset = foreign_dataset(tmp_path, shards)
     for batch_size in (1, 2, 100):
@@ -98,7 +98,9 @@ def test_scalars_take_the_type_that_holds_all(name: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("name", ARRAYS)
 @pytest.mark.parametrize("batch_size", [1, 100])
-def test_arrays_keep_their_dtypes_and_shapes(name: str, batch_size: int, tmp_path: Path) -> None:
+def test_arrays_of_mixed_encodings_keep_their_dtypes_and_shapes(
+    name: str, batch_size: int, tmp_path: Path
+) -> None:
     shards, dtypes = ARRAYS[name]
     dataset = foreign_dataset(tmp_path, shards)
     samples = [dataset[i]["x"] for i in range(len(dataset))]
@@ -108,7 +110,7 @@ def test_arrays_keep_their_dtypes_and_shapes(name: str, batch_size: int, tmp_pat
         assert sample.tolist() == row.tolist()
 
 
-def test_a_sample_is_decoded_as_its_own_shard_says_and_pickles_if_allowed(tmp_path: Path) -> None:
+def test_sample_is_decoded_with_the_encoding_of_its_shard(tmp_path: Path) -> None:
     shards = [fixed("int32", 1), fixed("int64", 2), texts("str", "a"), texts("pkl", PICKLE)]
     dataset = foreign_dataset(tmp_path, shards)
     samples = [dataset[i]["x"] for i in range(3)]
@@ -119,7 +121,7 @@ def test_a_sample_is_decoded_as_its_own_shard_says_and_pickles_if_allowed(tmp_pa
     assert open_dataset(str(tmp_path), allow_unsafe_types=True)[3]["x"] == ["b"]
 
 
-def test_encodings_with_nothing_in_common_are_refused_in_batches(tmp_path: Path) -> None:
+def test_batches_of_encodings_without_common_type_raise_error(tmp_path: Path) -> None:
     shards: list[Shard] = []
     for samples, encodings in (fixed("int32", 1), texts("str", "a")):
         shards.append(([sample + b"\5" for sample in samples], {**encodings, "y": ("int8", 1)}))
@@ -130,7 +132,7 @@ def test_encodings_with_nothing_in_common_are_refused_in_batches(tmp_path: Path)
     assert batch["y"].tolist() == [5, 5]
 
 
-def test_another_order_of_columns_is_no_other_order_of_values(tmp_path: Path) -> None:
+def test_shards_with_columns_in_another_order_are_read_by_name(tmp_path: Path) -> None:
     shards: list[Shard] = [
         ([struct.pack("<bh", 1, 2)], {"a": ("int8", 1), "b": ("int16", 2)}),
         ([struct.pack("<hb", 4, 3)], {"b": ("int16", 2), "a": ("int8", 1)}),

@@ -31,7 +31,7 @@ class Opener:
         return Shard(self.memory)
 
 
-def test_the_last_few_are_kept_and_those_in_use_are_found() -> None:
+def test_latest_shards_stay_open_and_shards_in_use_are_reused() -> None:
     shards, opener = OpenShards(), Opener()
     held = shards.get(0, opener)
     for number in range(1, 8):
@@ -47,7 +47,7 @@ def test_the_last_few_are_kept_and_those_in_use_are_found() -> None:
     assert [number for number in range(8) if shards.find(number) is not None] == [0, 1, 6, 7]
 
 
-def test_released_shards_are_opened_again_but_those_in_use() -> None:
+def test_released_shards_are_reopened_unless_in_use() -> None:
     shards, opener = OpenShards(), Opener()
     held = shards.get(0, opener)
     for number in range(3):
@@ -79,7 +79,7 @@ def test_different_shards_are_opened_at_the_same_time() -> None:
         assert len(set(pool.map(lambda n: shards.get(n, open_shard), range(3)))) == 3
 
 
-def test_threads_that_want_the_same_shard_wait_for_one() -> None:
+def test_threads_that_request_one_shard_open_it_once() -> None:
     shards, opener, together = OpenShards(), Opener(), threading.Barrier(2)
 
     def open_shard(number: int) -> Any:
@@ -92,7 +92,7 @@ def test_threads_that_want_the_same_shard_wait_for_one() -> None:
     assert opener.opened == [0]
 
 
-def test_an_error_is_raised_and_the_next_try_opens_again(tmp_path: Path) -> None:
+def test_failed_open_raises_error_and_the_next_request_retries(tmp_path: Path) -> None:
     dataset = write_numbers(tmp_path, 5)
     file = Path(dataset.location.path, dataset.index.shards[0].raw_data.basename)
     data = file.read_bytes()

@@ -47,7 +47,7 @@ options = st.fixed_dictionaries(
 
 
 @given(st.sampled_from(SIZES), worlds, st.integers(1, 70), epochs, options, shuffles)
-def test_every_row_comes_once_an_epoch_and_all_ranks_have_as_many_batches(
+def test_each_row_is_read_once_per_epoch_and_ranks_have_equal_batch_counts(
     datasets: dict[int, Dataset],
     size: int,
     world_size: int,
@@ -76,7 +76,7 @@ def test_every_row_comes_once_an_epoch_and_all_ranks_have_as_many_batches(
 
 
 @given(worlds, st.integers(1, 70), epochs)
-def test_dropping_the_last_batch_leaves_those_that_all_ranks_fill(
+def test_drop_last_keeps_the_batches_that_all_ranks_fill(
     datasets: dict[int, Dataset], world_size: int, batch_size: int, epochs: int
 ) -> None:
     for rank in range(world_size):
@@ -109,7 +109,7 @@ def test_rows_are_shuffled_within_windows_of_whole_shards(
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 5])
-def test_parts_deal_out_the_batches_in_turn(datasets: dict[int, Dataset], parts: int) -> None:
+def test_parts_take_the_batches_in_turn(datasets: dict[int, Dataset], parts: int) -> None:
     def read(part: tuple[int, int]) -> list[list[int]]:
         order = ExactOrder(seed=1, shuffle_rows=True)
         return values(exact(datasets[60], order, 7, 2, part=part, block_rows=1))
@@ -121,7 +121,7 @@ def test_parts_deal_out_the_batches_in_turn(datasets: dict[int, Dataset], parts:
 
 
 @pytest.mark.parametrize("place", [Position(), Position(epoch=4, first_epoch=4)])
-def test_the_numbers_of_the_samples_are_known_without_reading(
+def test_plan_lists_sample_numbers_without_reading(
     datasets: dict[int, Dataset], place: Position
 ) -> None:
     order = ExactOrder(seed=2, shuffle_shards=True, window=9, rank=1, world_size=2)
@@ -178,7 +178,7 @@ ids = st.lists(st.integers(0, ROWS - 1), max_size=60)
     st.sampled_from([1, 8, 1 << 13]),
     st.sampled_from([0, 2]),
 )
-def test_samples_come_as_asked_for(
+def test_samples_are_read_in_the_requested_order(
     mixed: Dataset,
     fixed: Dataset,
     numbers: list[int] | range,
@@ -233,7 +233,7 @@ def test_a_block_is_limited_in_rows_and_in_bytes(
     assert batches_per_block(dataset, 16_384, batch_size) == batches
 
 
-def test_rows_are_prepared_as_they_are_read(fixed: Dataset) -> None:
+def test_prepare_is_applied_to_each_block(fixed: Dataset) -> None:
     def prepare(batch: Batch) -> Batch:
         return {"number": np.asarray(batch["number"]) * 2}
 
@@ -277,7 +277,7 @@ class Recording:
 
 
 @pytest.mark.parametrize(("samples_ahead", "opened"), [(0, 1), (20, 3), (1000, 10)])
-def test_shards_are_opened_so_many_samples_ahead(
+def test_shards_are_opened_the_given_number_of_samples_ahead(
     tmp_path: Path, samples_ahead: int, opened: int
 ) -> None:
     dataset: Any = Recording(write_numbers(tmp_path, 100, tasks=10), is_mapped=True)
@@ -291,9 +291,7 @@ def test_shards_are_opened_so_many_samples_ahead(
 @pytest.mark.parametrize(
     ("read", "options"), [(exact, {}), (pieces, {"transform": OnNumbers(lambda n: n)})]
 )
-def test_threads_open_together_what_is_not_only_mapped(
-    tmp_path: Path, read: Any, options: Any
-) -> None:
+def test_threads_open_remote_shards_in_parallel(tmp_path: Path, read: Any, options: Any) -> None:
     """Five shards are under way together, though two threads decode."""
     numbers = write_numbers(tmp_path, 100, tasks=10)
     dataset: Any = Recording(numbers, is_mapped=False, together=threading.Barrier(5))
@@ -304,7 +302,7 @@ def test_threads_open_together_what_is_not_only_mapped(
 
 
 @pytest.mark.parametrize("samples_ahead", [20, 1000])
-def test_blocks_are_let_go_once_they_were_used(tmp_path: Path, samples_ahead: int) -> None:
+def test_used_blocks_are_freed(tmp_path: Path, samples_ahead: int) -> None:
     dataset = write_numbers(tmp_path, 100, tasks=10)
     used = []
     for block in exact(dataset, batch_size=10, block_rows=10, samples_ahead=samples_ahead):
@@ -323,7 +321,7 @@ def test_many_shards_do_not_delay_the_first_batch(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_mapped", [False, True])
 @pytest.mark.parametrize("workers", [0, 2])
-def test_what_cannot_be_opened_is_an_error_in_its_place(
+def test_shard_that_cannot_be_opened_raises_error_at_its_batch(
     tmp_path: Path, is_mapped: bool, workers: int
 ) -> None:
     dataset = write_numbers(tmp_path, 100, tasks=10)

@@ -67,7 +67,7 @@ def test_the_function_sees_one_shard_at_a_time_and_only_this_ranks_share(dataset
 
 
 @pytest.mark.parametrize("num_epochs", [1, 3, None])
-def test_a_function_that_leaves_nothing_ends_the_pass_with_a_warning(
+def test_transform_that_drops_all_rows_ends_the_pass_with_a_warning(
     dataset: Dataset, num_epochs: int | None
 ) -> None:
     nothing = OnNumbers(lambda numbers: numbers[:0])
@@ -77,7 +77,7 @@ def test_a_function_that_leaves_nothing_ends_the_pass_with_a_warning(
 
 @pytest.mark.parametrize("window", [0, 12])
 @pytest.mark.parametrize("name", ["even", "twice"])
-def test_a_position_gives_the_rest_and_a_part_its_batches_in_turn(
+def test_pass_from_a_position_yields_the_remaining_batches(
     dataset: Dataset, name: str, window: int
 ) -> None:
     order = ExactOrder(seed=4, shuffle_shards=True, shuffle_rows=True, window=window)
@@ -99,7 +99,7 @@ def test_a_position_gives_the_rest_and_a_part_its_batches_in_turn(
         assert read(part=(part, 3)) == whole[part::3]
 
 
-def test_the_function_may_write_to_what_it_gets(dataset: Dataset) -> None:
+def test_transform_may_modify_its_input(dataset: Dataset) -> None:
     def overwrite(numbers: Any) -> Any:
         numbers += 100
         return numbers

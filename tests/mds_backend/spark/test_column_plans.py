@@ -43,7 +43,7 @@ def planned(type_: pa.DataType, encoding: str | None = None) -> Column:
     ],
     ids=str,
 )  # fmt: skip
-def test_every_type_has_an_encoding_of_its_own(
+def test_every_spark_type_has_its_own_encoding(
     type_: pa.DataType, encoding: str, spark_type: Any
 ) -> None:
     column = planned(type_)
@@ -80,14 +80,14 @@ def test_the_order_and_the_nullability_are_those_of_the_data() -> None:
     assert plan_batch(schema, {"a": "int", "b": "int8"}).names == ("b", "a")
 
 
-def test_a_shape_of_several_dimensions_says_more_than_a_list() -> None:
+def test_encoding_with_several_dimensions_has_no_spark_type() -> None:
     assert planned(pa.list_(pa.int8()), "ndarray:int8:2,3").spark_type is None
     assert planned(pa.list_(pa.int8()), "ndarray:int8:6").spark_type == array_of("byte")
     type_ = pa.fixed_shape_tensor(pa.float32(), (2, 3), permutation=[0, 1])
     assert planned(type_).encoding == "ndarray:float32:2,3"
 
 
-def test_all_that_is_wrong_is_named() -> None:
+def test_error_names_all_invalid_columns() -> None:
     schema = pa.schema([("a", pa.int8()), ("b", pa.string()), ("c", pa.int8())])
     with pytest.raises(UnsupportedTypeError, match=r"'a' cannot be .*: int8 as 'str'; .*'b'") as e:
         plan_batch(schema, {"a": "str", "b": "int", "c": "int"})
@@ -98,7 +98,7 @@ def test_all_that_is_wrong_is_named() -> None:
 
 
 @pytest.mark.parametrize("columns", [{}, None, ["a"], {"a": 5}, {5: "int"}], ids=str)
-def test_columns_are_a_dict_of_texts(columns: Any) -> None:
+def test_columns_that_are_not_a_dict_of_strings_raise_error(columns: Any) -> None:
     with pytest.raises(UnsupportedTypeError):
         check_columns(columns)
 
@@ -154,9 +154,7 @@ def test_an_encoding_of_the_type_itself_keeps_the_type(spark_type: Any, encoding
     ],
     ids=str,
 )  # fmt: skip
-def test_every_other_encoding_that_can_hold_the_values_is_taken(
-    spark_type: Any, encoding: str
-) -> None:
+def test_encoding_that_can_hold_the_values_is_accepted(spark_type: Any, encoding: str) -> None:
     (column,) = plan_columns([field("v", spark_type)], {"v": encoding})
     assert (column.encoding, column.spark_type) == (encoding, None)
 
@@ -182,7 +180,7 @@ def test_a_column_that_is_not_there_is_refused() -> None:
         plan_columns([field("v", "long")], {"v": "int", "w": "int"})
 
 
-def test_what_no_shard_can_hold_is_refused_only_where_it_is_chosen() -> None:
+def test_unsupported_column_raises_error_only_if_it_is_selected() -> None:
     fields = [field("v", "long"), field("bad", "void")]
     assert plan_columns(fields, {"v": "int"}).names == ("v",)
     with pytest.raises(UnsupportedTypeError, match="'bad': type void"):

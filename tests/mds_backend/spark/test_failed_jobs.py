@@ -32,7 +32,7 @@ def failing_frame(spark: Any, target: Path) -> Any:
 
 
 @pytest.mark.parametrize("others", [[], ["part-00000.parquet"]])
-def test_a_failed_job_leaves_only_the_files_of_others(
+def test_failed_job_removes_its_files_and_keeps_others(
     spark: Any, target: Path, others: list[str]
 ) -> None:
     for name in others:
@@ -46,7 +46,7 @@ def test_a_failed_job_leaves_only_the_files_of_others(
 
 
 @pytest.mark.parametrize("reason", [ValueError("a bad row"), KeyboardInterrupt("stop")], ids=repr)
-def test_a_session_that_is_gone_does_not_hide_why_a_job_ended(reason: BaseException) -> None:
+def test_error_of_a_job_is_raised_if_its_session_is_gone(reason: BaseException) -> None:
     def gone(*_: Any) -> str:
         raise ConnectionError("the session is gone")
 
@@ -63,7 +63,7 @@ def test_a_session_that_is_gone_does_not_hide_why_a_job_ended(reason: BaseExcept
         collect_reports(mapped)
 
 
-def test_a_task_that_cannot_write_is_told_without_tracebacks(spark: Any) -> None:
+def test_task_that_cannot_write_raises_write_error_without_spark_traceback(spark: Any) -> None:
     text = f"file:///x/{'a' * 500}.mds could not be written (No space left on device). Check it"
 
     def fail(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -139,7 +139,7 @@ materialize(builder.getOrCreate().range(0, 3000, 1, 3), sys.argv[1], shard_size=
 
 
 @pytest.mark.long
-def test_attempts_that_failed_leave_neither_shards_nor_rows(tmp_path: Path) -> None:
+def test_failed_attempts_leave_neither_shards_nor_rows(tmp_path: Path) -> None:
     done = run_program(RETRY, tmp_path / "dataset", cwd=tmp_path)
     assert "a machine is gone" in done.stderr
     dataset = open_dataset(str(tmp_path / "dataset"))
@@ -166,7 +166,7 @@ except ImportError as error:
 
 
 @pytest.mark.long
-def test_workers_without_arrow_say_which_python_to_choose(tmp_path: Path) -> None:
+def test_workers_without_pyarrow_raise_error_with_the_python_to_use(tmp_path: Path) -> None:
     stand_in = tmp_path / "site" / "pyarrow.py"
     stand_in.parent.mkdir()
     stand_in.write_text("raise ModuleNotFoundError(\"No module named 'pyarrow'\")\n")

@@ -62,7 +62,7 @@ def refused(self: Location) -> Any:
     ("place", "shown"),
     [("full", "2 shards, 3.0 MB"), ("empty", "no shards yet"), ("refused", "Spark is at work")],
 )
-def test_shards_and_bytes_are_shown_on_a_terminal_as_far_as_they_can_be_listed(
+def test_terminal_shows_shards_and_bytes_of_a_running_job(
     place: str, shown: str, location: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if place == "refused":
@@ -78,7 +78,7 @@ def test_shards_and_bytes_are_shown_on_a_terminal_as_far_as_they_can_be_listed(
 
 
 @pytest.mark.parametrize("shown", [True, False])
-def test_nothing_is_shown_beside_a_bar_of_spark_or_to_who_wants_silence(
+def test_progress_is_hidden_next_to_sparks_bar_or_if_disabled(
     shown: bool, location: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
@@ -89,7 +89,7 @@ def test_nothing_is_shown_beside_a_bar_of_spark_or_to_who_wants_silence(
 
 @runs_python_on_executors
 @pytest.mark.parametrize("staged", [False, True])
-def test_jobs_say_what_they_do(
+def test_progress_of_each_job_shows_its_description(
     spark: Any, staged: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())

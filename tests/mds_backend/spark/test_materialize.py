@@ -16,7 +16,7 @@ from mdstorm_backend import dataframe_to_mds, errors, materialize, open_dataset
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
-def test_samples_come_in_the_order_of_the_partitions(
+def test_samples_are_in_the_order_of_the_partitions(
     spark: Any, target: Path, partitions: int
 ) -> None:
     dataset = materialize(spark.range(0, 200, 1, partitions), str(target))
@@ -64,7 +64,7 @@ def test_shard_size_has_a_default_and_a_maximum(
 
 
 @pytest.mark.parametrize("compression", ["zstd:1", "snappy"])
-def test_compressed_shards(spark: Any, target: Path, compression: str) -> None:
+def test_compressed_shards_read_back(spark: Any, target: Path, compression: str) -> None:
     dataset = materialize(spark.range(0, 100, 1, 1), str(target), compression=compression)
     (shard,) = dataset.index.shards
     assert shard.compression == compression
@@ -87,7 +87,7 @@ def test_one_job_writes_everything(classic_spark: Any, target: Path, by_partitio
     assert len(context.statusTracker().getJobIdsForGroup(f"one job {by_partition}")) == 1
 
 
-def test_an_existing_dataset_stays_until_one_that_may_replace_it_is_complete(
+def test_overwrite_keeps_the_old_dataset_until_the_new_one_is_complete(
     spark: Any, target: Path
 ) -> None:
     materialize(spark.range(3), str(target))
@@ -202,7 +202,7 @@ def test_types_that_mosaic_refuses_or_loses_are_kept(spark: Any, target: Path) -
     assert (encodings["byte"], encodings["double"]) == ("int8", "float64")
 
 
-def test_columns_choose_what_is_stored_and_how(spark: Any, target: Path) -> None:
+def test_columns_argument_selects_columns_and_encodings(spark: Any, target: Path) -> None:
     df = spark.sql(
         "SELECT id, array(id, id) AS a, CAST('x' AS BINARY) AS image, named_struct('k', id) AS s, "
         "DATE'2024-02-29' AS day, NULL AS void FROM RANGE(0, 3, 1, 1)"
@@ -215,7 +215,7 @@ def test_columns_choose_what_is_stored_and_how(spark: Any, target: Path) -> None
     assert table.to_pylist()[1] == {"id": 1, "a": [1, 1], "day": "2024-02-29"}
 
 
-def test_a_function_makes_the_samples(spark: Any, target: Path) -> None:
+def test_udf_iterable_makes_the_samples(spark: Any, target: Path) -> None:
     def pairs(frame: Any, first: int = 0) -> Iterator[dict[str, Any]]:
         for value in frame["a.b"]:
             yield {"n": int(value) + first, "array": np.array([value], "int16")}
@@ -235,7 +235,9 @@ def test_a_function_makes_the_samples(spark: Any, target: Path) -> None:
     assert numbers_in(target / "00001", "array") == [[2], [], [3], []]
 
 
-def test_a_pair_gets_the_dataset_and_a_copy_on_request(spark: Any, tmp_path: Path) -> None:
+def test_pair_of_directories_gets_the_dataset_and_a_copy_with_keep_local(
+    spark: Any, tmp_path: Path
+) -> None:
     for keep_local in (True, False):
         local, remote = tmp_path / f"local-{keep_local}", tmp_path / f"remote-{keep_local}"
         out = (str(local), str(remote))
@@ -294,7 +296,7 @@ def test_wrong_arguments_for_a_dataset_per_partition_are_refused(
         ),
     ],
 )
-def test_what_is_no_frame_or_lacks_arguments_is_refused(
+def test_value_that_is_not_a_frame_or_missing_arguments_raise_error(
     spark: Any, options: dict[str, Any], kind: type[Exception], message: str
 ) -> None:
     usual = {"dataframe": spark.range(1), "mds_kwargs": {"out": "never"}}

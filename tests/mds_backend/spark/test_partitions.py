@@ -72,9 +72,7 @@ def write_samples(target: Path, to_samples: Any) -> None:
     list(write_frames(frames, job=job, **columns, to_samples=to_samples, arguments={}))
 
 
-def test_an_attempt_that_fails_leaves_nothing(
-    target: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_attempt_removes_its_shards(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
         for n in frame["n"]:
             yield {"x": "bad" if n == 90 else int(n)}
@@ -118,7 +116,7 @@ def test_attempts_that_lost_are_removed_and_other_files_stay(target: Path, write
     }
 
 
-def test_a_copy_that_is_not_whole_gets_no_index_and_a_warning(target: Path, write: Any) -> None:
+def test_incomplete_copy_gets_a_warning_and_no_index(target: Path, write: Any) -> None:
     job = make_job(target, "memory://whole")
     reports = write(job, 0, 1) + write(job, 1, 2)
     (target / "00001" / "part-00001-0123abcd-0.00000.mds").unlink()
@@ -139,7 +137,7 @@ def test_a_dataset_of_another_job_is_left_as_it_is(target: Path, write: Any) -> 
     assert len(files_in(target)) == 2
 
 
-def test_an_index_that_cannot_be_written_takes_the_others_with_it(
+def test_failure_to_write_one_index_removes_the_others(
     target: Path, write: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = make_job(target)
@@ -157,9 +155,7 @@ def test_an_index_that_cannot_be_written_takes_the_others_with_it(
     assert "index.json" not in {path.name for path in target.rglob("*")}
 
 
-def test_what_a_failed_job_has_written_goes_and_the_files_of_others_stay(
-    target: Path, write: Any
-) -> None:
+def test_failed_job_removes_its_files_and_keeps_files_of_others(target: Path, write: Any) -> None:
     job, other = make_job(target, "memory://failed"), make_job(target, name=OTHER)
     made = [location for location in job.locations if directories.make_directory(location)]
     write(job, 0, 1)

@@ -38,27 +38,27 @@ def location_of(path: Path) -> Location:
     [refusing.refusal("UNSUPPORTED_FEATURE", "no Python"), TimeoutError("no executor in 600 s")],
     ids=["refused", "timeout"],
 )
-def test_a_job_that_fails_is_a_reason(tmp_path: Path, error: Exception) -> None:
+def test_failed_probe_job_is_returned_as_the_reason(tmp_path: Path, error: Exception) -> None:
     reason = why_not_writable(failing(error), location_of(tmp_path))
     assert type(error).__name__ in reason
     assert "\n" not in reason
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_the_driver_cannot_see_is_a_reason(tmp_path: Path) -> None:
+def test_probe_file_that_the_driver_cannot_see_is_returned_as_the_reason(tmp_path: Path) -> None:
     job = SimpleNamespace(collect=lambda: [{"report": ""}])  # on a disk of the executor's own
     session: Any = SimpleNamespace(range=lambda *_: SimpleNamespace(mapInArrow=lambda *_: job))
     reason = why_not_writable(session, location_of(tmp_path))
     assert reason == "what an executor wrote there cannot be seen from the driver"
 
 
-def test_ctrl_c_is_no_reason(tmp_path: Path) -> None:
+def test_ctrl_c_during_the_probe_raises_keyboard_interrupt(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         why_not_writable(failing(KeyboardInterrupt()), location_of(tmp_path))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_session_that_refuses_python_is_a_reason(spark: Any, tmp_path: Path) -> None:
+def test_session_that_refuses_python_is_returned_as_the_reason(spark: Any, tmp_path: Path) -> None:
     with refusing.without_python_on_executors(connect=IS_CONNECT):
         reason = why_not_writable(spark, location_of(tmp_path))
     assert reason == (
@@ -77,7 +77,7 @@ def own_encoding() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("own_encoding")
-def test_workers_without_mdstorm_are_an_error_that_names_one(
+def test_workers_without_mdstorm_raise_error_that_names_a_worker(
     classic_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     absent = tmp_path / "absent"
@@ -113,7 +113,7 @@ IDLE: Any = SimpleNamespace(range=never)
     ("raised", "expected"),
     [(PermissionError, errors.CredentialsError), (OSError, errors.StorageError)],
 )
-def test_a_storage_that_fails_the_driver_raises_its_own_error(
+def test_storage_that_fails_for_the_driver_raises_its_error(
     monkeypatch: pytest.MonkeyPatch, raised: type[Exception], expected: type[Exception]
 ) -> None:
     def fail(*args: Any, **kwargs: Any) -> None:
@@ -126,7 +126,7 @@ def test_a_storage_that_fails_the_driver_raises_its_own_error(
         check_short(caught.value)
 
 
-def test_a_disk_that_the_driver_cannot_write_to_raises_its_own_error(tmp_path: Path) -> None:
+def test_disk_that_the_driver_cannot_write_to_raises_write_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(errors.WriteError, match=r"file cannot be written to .*Choose a") as caught:
         why_not_writable(IDLE, location_of(tmp_path / "file"))

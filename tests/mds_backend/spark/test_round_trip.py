@@ -83,7 +83,7 @@ SCALARS = [
 
 
 @pytest.mark.parametrize(("literals", "type_", "expected"), SCALARS)
-def test_scalars(
+def test_scalars_of_each_type_read_back(
     frame: MakeFrame, target: Path, literals: list[str], type_: pa.DataType, expected: list[Any]
 ) -> None:
     dataset = materialize(frame(*literals), str(target))
@@ -91,7 +91,7 @@ def test_scalars(
     assert dataset.schema["v"].null_count == expected.count(None)
 
 
-def test_decimals_of_negative_scale(spark: Any, set_conf: Any, target: Path) -> None:
+def test_decimals_of_negative_scale_read_back(spark: Any, set_conf: Any, target: Path) -> None:
     set_conf("spark.sql.legacy.allowNegativeScaleOfDecimal", "true")
     set_conf("spark.sql.legacy.exponentLiteralAsDecimal.enabled", "true")
     df = spark.sql("SELECT * FROM VALUES (12E3), (-99E3), (NULL) AS rows(v)")
@@ -107,21 +107,21 @@ def test_decimals_of_negative_scale(spark: Any, set_conf: Any, target: Path) -> 
         (None, pa.float64(), [1.1, 1.0, 1e300, -INF, NAN, None]),
     ],
 )
-def test_doubles_are_cast_as_dtype_says(
+def test_doubles_are_cast_to_dtype(
     frame: MakeFrame, target: Path, dtype: str | None, type_: pa.DataType, expected: list[Any]
 ) -> None:
     literals = ["1.1D", "1D", "1e300D", "double('-inf')", "double('nan')", "NULL"]
     assert_column(materialize(frame(*literals), str(target), dtype=dtype), expected, type_)
 
 
-def test_any_column_name(spark: Any, target: Path) -> None:
+def test_columns_with_any_name_read_back(spark: Any, target: Path) -> None:
     names = ["a b", "a.b", "a.c", "é", "class", "_1", "`", "a,b", "x", "X", "%20", "c0"]
     df = spark.range(3).selectExpr(*["id"] * len(names)).toDF(*names)
     dataset = materialize(df, str(target))
     assert dataset.to_table().to_pydict() == {name: [0, 1, 2] for name in names}
 
 
-def test_arrow_types_with_64_bit_offsets(spark: Any, set_conf: Any, target: Path) -> None:
+def test_large_arrow_types_read_back(spark: Any, set_conf: Any, target: Path) -> None:
     set_conf("spark.sql.execution.arrow.useLargeVarTypes", "true")
     df = spark.sql(
         "SELECT 'a' AS text, X'00' AS bytes, array('b', NULL) AS list, array(1) AS numbers,"
@@ -133,7 +133,7 @@ def test_arrow_types_with_64_bit_offsets(spark: Any, set_conf: Any, target: Path
     ]
 
 
-def test_collated_strings(frame: MakeFrame, target: Path) -> None:
+def test_collated_strings_read_back(frame: MakeFrame, target: Path) -> None:
     pytest.importorskip("pyspark", "4.0", reason="Spark 3.5 has no collations")
     dataset = materialize(frame("'Ab' COLLATE UTF8_LCASE", "NULL"), str(target))
     assert_column(dataset, ["Ab", None], pa.string())
@@ -180,7 +180,7 @@ def vectors(spark: Any, library: str, rows: list[Any]) -> Any:
 
 
 @pytest.mark.parametrize("library", ["ml", "mllib"])
-def test_dense_sparse_and_null_vectors(spark: Any, target: Path, library: str) -> None:
+def test_dense_sparse_and_null_vectors_read_back(spark: Any, target: Path, library: str) -> None:
     rows = [{1: 5.0}, None, [6, 7, 8], [], {2: 9.0}]
     expected = [[0.0, 5.0, 0.0], None, [6.0, 7.0, 8.0], [], [0.0, 0.0, 9.0]]
     dataset = materialize(vectors(spark, library, rows), str(target))
@@ -213,7 +213,7 @@ FIELDS = [
 ]  # fmt: skip
 
 
-def test_structs_of_every_type(frame: MakeFrame, target: Path) -> None:
+def test_structs_of_every_type_read_back(frame: MakeFrame, target: Path) -> None:
     pairs = ", ".join(f"'{name}', {literal}" for name, literal, _, _ in FIELDS)
     nulls = ", ".join(f"'{name}', NULL" for name, *_ in FIELDS)
     df = frame(f"named_struct({pairs})", f"named_struct({nulls})", "NULL")
@@ -223,7 +223,7 @@ def test_structs_of_every_type(frame: MakeFrame, target: Path) -> None:
     assert_column(materialize(df, str(target)), [full, empty, None], type_)
 
 
-def test_the_stored_text_is_json_for_anybody(frame: MakeFrame, target: Path) -> None:
+def test_stored_text_of_structs_is_valid_json(frame: MakeFrame, target: Path) -> None:
     df = frame(
         "named_struct('when', TIMESTAMP'2020-01-01 00:00:00', 'pairs', map('k', 1),"
         " 'price', CAST('1.50' AS DECIMAL(4,2)), 'bytes', X'00FF')"

@@ -69,13 +69,13 @@ def session(conf: Conf) -> Any:
     return SimpleNamespace(conf=conf)
 
 
-def test_what_is_refused_counts_as_not_set() -> None:
+def test_conf_that_the_session_refuses_to_read_counts_as_not_set() -> None:
     conf = session(Conf({"yes": "1"}))
     assert [read_conf(conf, key) for key in ("yes", "other", "no")] == ["1", None, None]
 
 
 @pytest.mark.parametrize("nothing", [None, object(), MagicMock()], ids=["None", "other", "mock"])
-def test_what_is_no_session_has_no_configuration(nothing: Any) -> None:
+def test_conf_of_an_object_that_is_not_a_session_is_none(nothing: Any) -> None:
     assert read_conf(nothing, "spark.master") is None
     assert not is_local(nothing)
 
@@ -102,7 +102,7 @@ def test_local_executors_are_on_the_disk_of_this_process(
     assert is_local(Session(conf=Conf({"spark.master": master}))) is expected
 
 
-def test_a_lost_connection_is_not_a_value_that_is_not_set() -> None:
+def test_lost_connection_raises_error_instead_of_an_unset_conf() -> None:
     conf = Conf()
     conf.failure = ConnectionError("connection refused")
     with pytest.raises(ConnectionError):
@@ -111,7 +111,7 @@ def test_a_lost_connection_is_not_a_value_that_is_not_set() -> None:
         pytest.fail("the block was run")
 
 
-def test_what_can_be_set_is_set_and_restored() -> None:
+def test_conf_is_set_in_the_block_and_restored_afterwards() -> None:
     conf = Conf({"a": "1", "other": "2"})
     with session_conf(session(conf), {"a": "3", "no": "4", "b": "5"}) as refused:
         assert refused == {"no"}
@@ -122,7 +122,9 @@ def test_what_can_be_set_is_set_and_restored() -> None:
     assert conf == {"a": "1", "other": "2"}
 
 
-def test_a_session_that_is_gone_does_not_hide_why(caplog: pytest.LogCaptureFixture) -> None:
+def test_error_within_the_block_is_raised_if_the_session_is_gone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     conf = Conf({"a": "1"})
     with pytest.raises(KeyError, match="job"), session_conf(session(conf), {"a": "2", "b": "3"}):
         conf.fail()
@@ -150,7 +152,9 @@ def test_a_session_that_is_gone_does_not_hide_why(caplog: pytest.LogCaptureFixtu
     ],
     ids=str,
 )
-def test_refusals_are_told_from_other_errors(error: Exception, expected: bool) -> None:
+def test_refusals_of_conf_are_distinguished_from_other_errors(
+    error: Exception, expected: bool
+) -> None:
     assert is_refusal(error) is expected
 
 
@@ -170,7 +174,7 @@ def test_spark_itself_refuses_static_configuration(spark: Any, key: str) -> None
     ],
     ids=["python in java", "java", "no text"],
 )  # fmt: skip
-def test_an_error_is_told_in_one_line(error: Exception, reason: str) -> None:
+def test_short_reason_of_an_error_is_one_line(error: Exception, reason: str) -> None:
     assert short_reason(error) == reason
 
 
@@ -180,7 +184,7 @@ def test_an_error_is_told_in_one_line(error: Exception, reason: str) -> None:
      ([array_of("string")], 512), ([struct_of(a="long")], 512), (["long", "binary"], 128)],
     ids=str,
 )  # fmt: skip
-def test_the_widest_column_decides_how_many_rows_a_batch_has(types: list[Any], rows: int) -> None:
+def test_widest_column_limits_the_rows_of_a_batch(types: list[Any], rows: int) -> None:
     conf = Conf()
     with sized_arrow_batches(session(conf), plan({f"c{i}": t for i, t in enumerate(types)})):
         assert conf == {CONF: str(rows)}
@@ -207,7 +211,7 @@ def test_all_rows_arrive_in_batches_of_any_size(spark: Any, target: Path) -> Non
 
 
 @pytest.mark.long
-def test_large_binaries_of_more_rows_than_an_arrow_batch_holds(spark: Any, tmp_path: Path) -> None:
+def test_large_binaries_beyond_one_arrow_batch_are_written(spark: Any, tmp_path: Path) -> None:
     """Without smaller batches the first one has 2.5 GB, which Spark 3.5 does not survive."""
     rows, size = 10_500, 250_000
     df = spark.range(0, rows, 1, 1).selectExpr(f"CAST(repeat('x', {size}) AS BINARY) AS x")
@@ -239,7 +243,9 @@ def test_the_refusing_session_of_the_tests_refuses_configuration_and_the_jvm(
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_a_java_that_is_missing_or_cannot_be_used_is_said(is_there: bool, tmp_path: Path) -> None:
+def test_missing_or_unusable_java_raises_error_that_names_it(
+    is_there: bool, tmp_path: Path
+) -> None:
     java = tmp_path / "home" / "bin" / "java"
     if is_there:
         java.parent.mkdir(parents=True)
