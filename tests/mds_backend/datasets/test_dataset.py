@@ -73,7 +73,7 @@ def test_missing_dataset_raises_error_with_its_url(numbers: Dataset, tmp_path: P
 @pytest.mark.parametrize(
     ("compression", "what"), [(None, "is a link to itself"), ("zstd", "is gone")]
 )
-def test_shard_that_links_to_itself_is_reported_with_its_url(
+def test_shard_that_links_to_itself_raises_error_with_its_url(
     compression: str | None, what: str, tmp_path: Path
 ) -> None:
     dataset = write_numbers(tmp_path, 10, compression=compression)
@@ -145,7 +145,7 @@ def test_batches_of_any_size_give_the_same_rows(
     assert repr(cut.to_dict("list")) == repr(frame.to_dict("list"))
 
 
-def test_columns_are_named_once_and_in_a_list(dataset: Dataset) -> None:
+def test_repeated_columns_or_a_single_string_raise_error(dataset: Dataset) -> None:
     with pytest.raises(ArgumentTypeError, match=r"'word' is a string: pass a list, \['word'\]"):
         dataset.to_table("word")
     with pytest.raises(ArgumentTypeError, match="names a column twice"):
@@ -210,7 +210,7 @@ def test_an_empty_dataset_has_columns_and_warns(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("num_epochs", [0, -1, 1.5, "2", True])
-def test_epochs_are_a_positive_integer_or_none(dataset: Dataset, num_epochs: Any) -> None:
+def test_num_epochs_must_be_a_positive_integer_or_none(dataset: Dataset, num_epochs: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="positive integer or None"):
         dataset.batches(1, num_epochs=num_epochs)
 
@@ -282,7 +282,7 @@ def test_limited_cache_keeps_few_mapped_shards_open(
     ("cached", "limit", "ahead"),
     [(False, None, 0), (True, None, 64 * MEAN), (True, 10**6, 500_000)],
 )
-def test_what_has_to_be_downloaded_is_opened_ahead_within_the_cache(
+def test_remote_shards_are_opened_ahead_within_the_cache_limit(
     cached: bool, limit: int | None, ahead: int, tmp_path: Path
 ) -> None:
     written = write_dataset(tmp_path / "d", {"x": [bytes(MEAN)] * 6}, {"x": "binary"}, shard_size=1)

@@ -32,7 +32,7 @@ from mdstorm_backend.streaming.base.world import World
         ({"local": "a", "download_timeout": "9"}, "download_timeout must be a positive number"),
     ],
 )
-def test_arguments_are_checked(arguments: dict[str, Any], text: str) -> None:
+def test_invalid_stream_arguments_raise_error(arguments: dict[str, Any], text: str) -> None:
     with pytest.raises(InvalidArgumentError, match=text):
         Stream(**arguments)
     with pytest.raises(ArgumentTypeError, match="the repeat of a stream must be a number"):

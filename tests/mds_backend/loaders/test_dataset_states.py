@@ -39,7 +39,7 @@ def samples(dataset: Iterable[Any], count: int | None = None) -> list[int]:
 @in_either_order
 @pytest.mark.parametrize("num_epochs", [1, 2])
 @pytest.mark.parametrize("seen", [0, 1, 50, ROWS - 1, ROWS])
-def test_samples_go_on_from_a_state_without_arguments(
+def test_samples_resume_from_a_state_without_arguments(
     url: str, order: str, num_epochs: int, seen: int
 ) -> None:
     first, second = (dataset_of(url, order, num_epochs=num_epochs) for _ in range(2))
@@ -116,7 +116,7 @@ def test_states_that_no_loader_writes_raise_state_mismatch(
 
 
 @in_either_order
-def test_workers_of_pytorch_leave_the_dataset_without_a_state(url: str, order: str) -> None:
+def test_dataset_state_raises_while_pytorch_workers_read(url: str, order: str) -> None:
     dataset = dataset_of(url, order)
     list(DataLoader(dataset, BATCH, num_workers=2))
     with pytest.raises(StateMismatchError, match="read in worker processes"):
@@ -124,7 +124,7 @@ def test_workers_of_pytorch_leave_the_dataset_without_a_state(url: str, order: s
 
 
 @in_either_order
-def test_samples_that_are_no_batches_of_the_workers_are_refused(url: str, order: str) -> None:
+def test_sample_count_that_no_worker_batches_give_raises_error(url: str, order: str) -> None:
     dataset = dataset_of(url, order, **({"batch_size": BATCH} if order == "exact" else {}))
     batches = iter(DataLoader(dataset, 5, num_workers=2))
     seen = [len(next(batches)["number"]) for _ in range(3)]
@@ -165,7 +165,7 @@ def test_composer_saves_and_loads_the_dataset_of_a_loader_in_the_exact_order(
         assert len(found) > 0
 
 
-def test_samples_that_no_batch_ends_with_are_split_evenly(url: str) -> None:
+def test_sample_count_within_a_batch_is_split_evenly(url: str) -> None:
     dataset = dataset_of(url, "exact", World(1, 2))
     rows(loader_of(dataset))
     assert dataset.state_dict(0, True)["mdstorm"]["finished"]
@@ -192,7 +192,7 @@ def test_set_epoch_chooses_the_next_pass_of_a_loader(
 
 @in_either_order
 @pytest.mark.parametrize("of_dataset", [False, True])
-def test_naming_the_epoch_that_goes_on_changes_nothing(
+def test_set_epoch_with_the_resumed_epoch_changes_nothing(
     url: str, order: str, of_dataset: bool
 ) -> None:
     dataset = dataset_of(url, order)
@@ -213,7 +213,7 @@ def test_naming_the_epoch_that_goes_on_changes_nothing(
 @in_either_order
 @pytest.mark.parametrize("of_samples", [False, True])
 @pytest.mark.parametrize("seen", [3, ROWS // BATCH + 3, 2 * (ROWS // BATCH) + 5])
-def test_a_state_is_loaded_and_saved_again_before_anything_is_read(
+def test_loaded_state_can_be_saved_before_reading(
     url: str, order: str, of_samples: bool, seen: int
 ) -> None:
     def read(dataset: Any, count: int | None = None) -> list[int]:
@@ -233,7 +233,7 @@ def test_a_state_is_loaded_and_saved_again_before_anything_is_read(
 
 
 @pytest.mark.parametrize("from_beginning", [True, False])
-def test_where_a_function_may_drop_samples_only_the_loader_knows_how_many_were_read(
+def test_dataset_state_with_a_dropping_transform_needs_the_loader(
     url: str, from_beginning: bool
 ) -> None:
     def dataset() -> Any:
@@ -252,9 +252,7 @@ def test_where_a_function_may_drop_samples_only_the_loader_knows_how_many_were_r
 
 
 @in_either_order
-def test_of_the_states_of_a_dataset_and_its_loader_the_last_one_counts(
-    url: str, order: str
-) -> None:
+def test_last_loaded_state_of_dataset_or_loader_is_used(url: str, order: str) -> None:
     dataset = dataset_of(url, order)
     loader, other = loader_of(dataset), loader_of(dataset_of(url, order))
     seen, states = [], []

@@ -79,7 +79,7 @@ def test_batches_hold_the_pixels_of_their_rows(
 
 
 @ORDERS
-def test_workers_decode_and_a_state_goes_on_behind_what_was_decoded(local: str, order: Any) -> None:
+def test_workers_decode_images_and_resume_after_them(local: str, order: Any) -> None:
     decoding = loader(local, 2, size=16, order=order)
     batches = iter(decoding)
     seen = [next(batches)["id"].tolist() for _ in range(2)]
@@ -136,7 +136,7 @@ def test_rows_that_a_filter_leaves_out_are_not_decoded(
     assert len(decoded) == rows
 
 
-def test_samples_are_decoded_as_batches_are(local: str) -> None:
+def test_samples_are_decoded_like_batches(local: str) -> None:
     dataset = StreamingDataset(local=local, batch_size=8, decode="image", size=16)
     for sample in (dataset[5], next(iter(dataset))):
         check({name: value[None] for name, value in sample.items()}, (16, 16))
@@ -144,7 +144,7 @@ def test_samples_are_decoded_as_batches_are(local: str) -> None:
 
 
 @ORDERS
-def test_batches_may_differ_in_shape_but_not_their_images(tmp_path: Path, order: Any) -> None:
+def test_images_of_one_batch_must_have_one_shape(tmp_path: Path, order: Any) -> None:
     by_batch = write(tmp_path / "by_batch", [file(i, height=8 + i // 8) for i in range(ROWS)])
     heights = [len(batch["image"][0]) for batch in loader(by_batch, order=ExactOrder())]
     assert heights == [8, 9, 10, 11, 12]
@@ -160,7 +160,7 @@ DAMAGED = [file(i) if i != 29 else file(i)[:70] for i in range(ROWS)]
 @ORDERS
 @pytest.mark.parametrize("transform", [None, Darker()], ids=["", "transform"])
 @pytest.mark.parametrize("num_workers", [0, 1])
-def test_a_damaged_image_is_named(
+def test_damaged_image_raises_error_that_names_its_sample(
     tmp_path: Path, order: Any, transform: Any, num_workers: int
 ) -> None:
     options = {"size": 16, "transform": transform, "order": order}
@@ -168,7 +168,7 @@ def test_a_damaged_image_is_named(
         list(loader(write(tmp_path, DAMAGED), num_workers, **options))
 
 
-def test_a_damaged_image_behind_a_filter_is_named_by_its_batch(tmp_path: Path) -> None:
+def test_damaged_image_after_a_filter_raises_error_that_names_its_batch(tmp_path: Path) -> None:
     batches = loader(write(tmp_path, DAMAGED), transform=Odd(), order=ExactOrder(), size=16)
     with pytest.raises(CorruptDatasetError, match=r"column 'image' of row \d+ of \d+ of "):
         list(batches)
@@ -187,7 +187,7 @@ def test_a_damaged_image_behind_a_filter_is_named_by_its_batch(tmp_path: Path) -
         ({"size": 16, "decode": None}, InvalidArgumentError, "without decode"),
     ],
 )
-def test_mistakes_are_named(
+def test_invalid_decode_arguments_raise_error(
     local: str, options: Any, error: type[MDStormError], message: str
 ) -> None:
     with pytest.raises(error, match=message):
@@ -203,7 +203,7 @@ def test_missing_pillow_raises_error_with_install_command(
         list(loader(local, size=16))
 
 
-def test_an_image_may_decode_to_so_many_bytes(local: str) -> None:
+def test_image_above_max_image_bytes_raises_error(local: str) -> None:
     for num_workers in (0, 1):
         (batch, *_) = loader(local, num_workers, max_image_bytes=24 * 32 * 3)
         check(batch, (24, 32))
@@ -213,7 +213,7 @@ def test_an_image_may_decode_to_so_many_bytes(local: str) -> None:
         loader(local, max_image_bytes=0)
 
 
-def test_an_image_that_only_has_to_be_cut_keeps_its_pixels(tmp_path: Path) -> None:
+def test_cropped_image_keeps_its_pixels(tmp_path: Path) -> None:
     pixels = np.random.default_rng(1).integers(0, 256, (16, 19, 3), np.uint8)
     local = write(tmp_path, [Image.fromarray(pixels)], "png")
     np.testing.assert_array_equal(next(iter(loader(local, size=16)))["image"][0], pixels[:, 1:17])

@@ -42,7 +42,7 @@ def make(
 
 
 @golden_runs
-def test_epochs_are_those_of_mosaic(run: Any) -> None:
+def test_epochs_equal_mosaicml_streamings(run: Any) -> None:
     dataset = StreamingDataset(local=MULTI_SHARD, **run["args"])
     assert len(dataset) == run["len"]
     assert [[sample["i"] for sample in dataset] for _ in range(3)] == run["epochs"]
@@ -52,7 +52,7 @@ def test_epochs_are_those_of_mosaic(run: Any) -> None:
 
 
 @golden_runs
-def test_states_are_those_of_mosaic(run: Any) -> None:
+def test_states_equal_mosaicml_streamings(run: Any) -> None:
     loader = StreamingDataLoader(StreamingDataset(local=MULTI_SHARD, **run["args"]), 4)
     iterator = iter(loader)
     list(islice(iterator, 4))
@@ -69,14 +69,14 @@ def test_states_are_those_of_mosaic(run: Any) -> None:
 
 
 @golden_runs
-def test_workers_deliver_the_batches_of_mosaic(run: Any) -> None:
+def test_batches_of_workers_equal_mosaicml_streamings(run: Any) -> None:
     for kind in (StreamingDataLoader, DataLoader):
         dataset = StreamingDataset(local=MULTI_SHARD, **run["args"])
         loader = kind(dataset, batch_size=4, num_workers=2)
         assert column(loader, "i") == run["batches_with_2_workers"]
 
 
-def test_samples_and_batches_are_the_same(numbers: Dataset) -> None:
+def test_samples_and_batches_are_equal(numbers: Dataset) -> None:
     for world in ((0, 1), (1, 3, 3)):
         samples = [sample["number"] for sample in make(numbers, world=world).dataset]
         assert samples == rows(make(numbers, world=world))
@@ -84,7 +84,7 @@ def test_samples_and_batches_are_the_same(numbers: Dataset) -> None:
         assert column(collated) == column(make(numbers, world=world))
 
 
-def test_a_state_of_the_dataset_is_after_as_many_samples_as_are_said(numbers: Dataset) -> None:
+def test_dataset_state_resumes_after_the_given_number_of_samples(numbers: Dataset) -> None:
     dataset = make(numbers, world=(0, 2, 2)).dataset
     samples = iter(dataset)
     list(islice(samples, 4))  # the world has taken 8
@@ -142,7 +142,7 @@ def test_epochs_of_one_pass_do_not_share_batches(numbers: Dataset) -> None:
         ),
     ],
 )
-def test_a_state_gives_exactly_the_rest(
+def test_state_resumes_with_the_remaining_batches(
     numbers: Dataset, done: int, workers_before: int, workers_after: int
 ) -> None:
     reference = make(numbers)
@@ -159,7 +159,7 @@ def test_a_state_gives_exactly_the_rest(
 
 
 @pytest.mark.parametrize(("done", "left"), [(0, 39), (13, 26), (20, 19), (39, 39)])
-def test_a_state_knows_how_many_epochs_are_left_of_a_pass(
+def test_state_resumes_with_the_remaining_epochs_of_the_pass(
     numbers: Dataset, done: int, left: int
 ) -> None:
     reference = make(numbers)
@@ -175,7 +175,7 @@ worlds = st.sampled_from([(0, 1), (0, 2, 2), (0, 2), (0, 4, 2), (0, 8)])
 
 @patient
 @given(worlds, worlds, *[st.integers(1, 5)] * 2, st.sampled_from([1, 4]))
-def test_the_end_of_an_epoch_is_the_end_in_every_world(
+def test_state_at_the_end_of_an_epoch_is_the_end_in_any_world(
     numbers: Dataset,
     there: tuple[int, ...],
     here: tuple[int, ...],
@@ -197,7 +197,9 @@ def test_the_end_of_an_epoch_is_the_end_in_every_world(
 
 
 @pytest.mark.parametrize("done", [251, 256])
-def test_what_mosaic_cannot_resume_is_the_end_of_the_epoch(tmp_path: Path, done: int) -> None:
+def test_state_that_mosaicml_streaming_cannot_resume_ends_the_epoch(
+    tmp_path: Path, done: int
+) -> None:
     """Canonical nodes that do not divide the samples make an epoch longer than `len`."""
     dataset = write_numbers(tmp_path, 1000, tasks=2)
     options = {"num_canonical_nodes": 64, "shuffle": False}
@@ -242,7 +244,7 @@ def test_a_state_of_the_exact_order_is_refused(numbers: Dataset) -> None:
         exact.load_state_dict(make(numbers).state_dict())
 
 
-def test_the_batch_size_is_that_of_the_loader_unless_the_dataset_has_one(numbers: Dataset) -> None:
+def test_batch_size_of_the_dataset_takes_precedence_over_the_loaders(numbers: Dataset) -> None:
     options: dict[str, Any] = {**SHUFFLED, "local": numbers.url}
     loader = StreamingDataLoader(StreamingDataset(**options), 4, num_workers=2)
     assert column(loader) == column(make(numbers))
@@ -257,7 +259,7 @@ def test_the_batch_size_is_that_of_the_loader_unless_the_dataset_has_one(numbers
 
 
 @pytest.mark.parametrize("num_workers", [1, 2])
-def test_batches_of_another_size_than_the_dataset_has_go_on_exactly_or_not_at_all(
+def test_other_batch_size_resumes_exactly_or_raises_error(
     numbers: Dataset, num_workers: int
 ) -> None:
     def made() -> StreamingDataLoader:
@@ -280,7 +282,7 @@ def test_batches_of_another_size_than_the_dataset_has_go_on_exactly_or_not_at_al
 
 
 @pytest.mark.parametrize("num_workers", [0, pytest.param(2, marks=pytest.mark.long)])
-def test_a_state_from_an_end_begins_the_next_epoch_where_the_last_batch_is_dropped(
+def test_state_after_a_dropped_last_batch_resumes_with_the_next_epoch(
     numbers: Dataset, num_workers: int
 ) -> None:
     options = {"loader": {"drop_last": True, "num_workers": num_workers}}

@@ -52,7 +52,7 @@ def most(share: float) -> Where:
     ],
     ids=str,
 )
-def test_ranks_have_equally_many_batches_and_every_row(
+def test_ranks_have_equal_batch_counts_and_every_row(
     numbers: Dataset, transform: Any, options: dict[str, Any]
 ) -> None:
     sizes, found = [], Counter[int]()
@@ -76,7 +76,7 @@ def test_ranks_have_equally_many_batches_and_every_row(
     ("size", "num_workers"),
     [(2, 0), (3, 0), (5, 0), (2, 2), *(pytest.param(n, 2, marks=pytest.mark.long) for n in (3, 5))],
 )
-def test_a_rank_that_is_a_row_short_has_an_empty_batch_of_one(
+def test_rank_with_one_row_less_gets_an_empty_batch_of_one_row(
     numbers: Dataset, size: int, num_workers: int
 ) -> None:
     """As in the reader of numbers."""
@@ -88,13 +88,13 @@ def test_a_rank_that_is_a_row_short_has_an_empty_batch_of_one(
         assert column(made) == column(plain)
 
 
-def test_a_function_that_keeps_few_rows_is_refused(numbers: Dataset) -> None:
+def test_transform_that_drops_too_many_rows_raises_error(numbers: Dataset) -> None:
     loader = loader_of(numbers, 0, 2, transform=most(0.99), batch_size=10)
     with pytest.raises(TransformError, match=r"returned \d+ rows for \d+, .* leave rows out by"):
         list(loader)
 
 
-def test_alone_batches_are_filled_again(numbers: Dataset) -> None:
+def test_batches_of_a_single_rank_are_refilled(numbers: Dataset) -> None:
     loader = torch_loader(numbers, transform=Where(even), batch_size=30)
     assert {len(batch["number"]) for batch in list(loader)[:-1]} == {30}
 
@@ -102,7 +102,7 @@ def test_alone_batches_are_filled_again(numbers: Dataset) -> None:
 @pytest.mark.parametrize(
     "seed", [*range(6), *(pytest.param(n, marks=pytest.mark.long) for n in range(6, 300))]
 )
-def test_random_worlds_resume_with_what_is_left(numbers: Dataset, seed: int) -> None:
+def test_random_worlds_resume_with_the_remaining_rows(numbers: Dataset, seed: int) -> None:
     draw = random.Random(seed)
     size, batch_size = draw.randint(2, 7), draw.randint(1, 400)
     transforms: list[Callable[[], Any]] = [Same, Kept, lambda: most(0.01), lambda: Repeat(2)]
@@ -132,7 +132,7 @@ def test_random_worlds_resume_with_what_is_left(numbers: Dataset, seed: int) -> 
     assert found == Counter(transform({"number": np.arange(ROWS)})["number"].tolist() * epochs)
 
 
-def test_a_state_of_the_dataset_is_one_of_its_batches(numbers: Dataset) -> None:
+def test_dataset_state_counts_batches(numbers: Dataset) -> None:
     """As Composer asks for it, and loads it."""
 
     def dataset(rank: int, batch_size: int = 30) -> Any:
@@ -151,7 +151,7 @@ def test_a_state_of_the_dataset_is_one_of_its_batches(numbers: Dataset) -> None:
 
 
 @pytest.mark.parametrize(("size", "batch_size"), [(2, 31), (3, 30)])
-def test_a_state_says_nothing_of_other_batches(
+def test_state_of_another_batch_size_raises_error(
     numbers: Dataset, size: int, batch_size: int
 ) -> None:
     loader = loader_of(numbers, 0, 2, transform=Same(), batch_size=30)

@@ -94,7 +94,7 @@ def make_specs(dataset: Dataset) -> Any:
         yield to_tf(batch["x"], spec_of_column(dataset.schema["x"]))
 
 
-def test_missing_images_stay_missing_beside_their_mask(tmp_path: Path) -> None:
+def test_null_images_stay_null_with_their_mask(tmp_path: Path) -> None:
     with MDSWriter(columns={"x": "png"}, out=tmp_path) as writer:
         writer.write_batch(pa.table({"x": pa.array([png(3, 2, 7), None])}))
     dataset = open_dataset(str(tmp_path))
@@ -216,7 +216,7 @@ def test_ragged_arrays_of_more_dimensions_keep_their_shape(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "shapes", [[(2,)] * 5 + [(3,)], [(2, 3)] * 5 + [(3, 2)], [()] * 5 + [(1,)]]
 )
-def test_whether_arrays_are_one_tensor_is_decided_for_each_batch(
+def test_arrays_of_one_shape_in_a_batch_are_one_tensor(
     encoding: str, shapes: list[tuple[int, ...]], tmp_path: Path
 ) -> None:
     arrays = [np.full(shape, number, np.int16) for number, shape in enumerate(shapes)]
@@ -232,7 +232,7 @@ def test_whether_arrays_are_one_tensor_is_decided_for_each_batch(
 
 
 @pytest.mark.parametrize("shape", [(0,), (0, 3)])
-def test_arrays_without_elements_are_one_tensor_too(tmp_path: Path, shape: tuple[int, ...]) -> None:
+def test_empty_arrays_are_one_tensor(tmp_path: Path, shape: tuple[int, ...]) -> None:
     dataset = write(tmp_path, "ndarray:int16", [array(np.empty(shape, np.int16))] * 2)
     assert as_torch(dataset).shape == (2, *shape)
 

@@ -52,14 +52,14 @@ def test_nulls_are_filled_before_the_transform(dataset: Dataset) -> None:
     assert [block.batch["c"].tolist() for block in blocks] == [[4, 14]]  # type: ignore[union-attr]
 
 
-def test_some_batches_are_ahead_however_large_their_samples_are(dataset: Dataset) -> None:
+def test_batches_are_read_ahead_for_samples_of_any_size(dataset: Dataset) -> None:
     assert samples_ahead(options(dataset), 16) == BLOCK_ROWS
     dataset.nbytes = 1 << 40
     assert samples_ahead(options(dataset), 16) == 8 * 16
     assert samples_ahead(options(dataset, predownload=3), 16) == 3
 
 
-def test_so_many_bytes_are_downloaded_ahead_however_small_samples_are(dataset: Dataset) -> None:
+def test_bytes_downloaded_ahead_do_not_depend_on_sample_size(dataset: Dataset) -> None:
     dataset.nbytes, dataset.bytes_ahead = 2 * len(dataset), 1_000_000
     assert samples_ahead(options(dataset), 16) == 500_000
 
@@ -103,7 +103,7 @@ def flat(batches: Any) -> list[int]:
 
 
 @in_either_order
-def test_what_is_nothing_counts_and_is_not_delivered(numbers: Dataset, order: str) -> None:
+def test_empty_items_are_counted_and_not_yielded(numbers: Dataset, order: str) -> None:
     def odd(blocks: Iterator[Block]) -> Delivered:
         for number, (batch, offset, size) in enumerate(lists(blocks)):
             yield batch if number % 2 else NOTHING, offset, size
@@ -117,7 +117,7 @@ def test_what_is_nothing_counts_and_is_not_delivered(numbers: Dataset, order: st
 
 
 @in_either_order
-def test_the_place_is_that_of_the_iteration_advanced_last(numbers: Dataset, order: str) -> None:
+def test_state_is_the_position_of_the_iteration_advanced_last(numbers: Dataset, order: str) -> None:
     loader = loader_of(numbers, order)
     first, second = read_by(loader), read_by(loader)
     next(first), next(second), next(first)
@@ -139,7 +139,7 @@ def test_state_before_last_batch_resumes_with_that_batch(numbers: Dataset, order
     assert list(read_by(other)) == list(batches)
 
 
-def test_epochs_whose_rows_are_all_left_out_count_as_well(numbers: Dataset) -> None:
+def test_epochs_without_matching_rows_are_counted(numbers: Dataset) -> None:
     # Two batches end with the third epoch; the fourth has fewer rows than a batch.
     loader = loader_of(numbers, batch_size=30, num_epochs=4, drop_last=True)
     assert len(list(read_by(loader))) == 2
@@ -148,7 +148,7 @@ def test_epochs_whose_rows_are_all_left_out_count_as_well(numbers: Dataset) -> N
     assert flat(read_by(loader)) == flat(read_by(other))
 
 
-def test_blocks_are_closed_after_what_is_made_of_them(numbers: Dataset) -> None:
+def test_blocks_are_closed_after_the_batches_made_of_them(numbers: Dataset) -> None:
     closed: list[str] = []
 
     def noted(name: str, steps: Iterator[Any]) -> Generator[Any, None, None]:
@@ -204,7 +204,7 @@ def test_row_groups_and_batches_refuse_states_of_each_other(numbers: Dataset) ->
 
 
 @pytest.mark.parametrize("rank", range(3))
-def test_row_groups_go_on_after_any_of_them(numbers: Dataset, rank: int) -> None:
+def test_row_groups_resume_after_any_of_them(numbers: Dataset, rank: int) -> None:
     whole = list(groups_of(row_groups(numbers, rank)))
     for done in range(1, len(whole)):
         before, after = row_groups(numbers, rank), row_groups(numbers, rank)
@@ -214,7 +214,7 @@ def test_row_groups_go_on_after_any_of_them(numbers: Dataset, rank: int) -> None
 
 
 @pytest.mark.parametrize("read", [list, lambda loader: next(iter(loader), None)])
-def test_a_warning_points_to_the_code_that_reads(tmp_path: Path, read: Any) -> None:
+def test_warning_points_to_the_line_that_iterates(tmp_path: Path, read: Any) -> None:
     empty, numbers = write_numbers(tmp_path / "empty", 0), write_numbers(tmp_path / "numbers", 10)
     none_left = torch_loader(numbers, transform=Where(lambda number: number < 0))
     for stream in (torch_loader(empty), empty.batches(4), torch_loader(empty).dataset, none_left):

@@ -28,7 +28,7 @@ def through_json(state: dict[str, Any]) -> dict[str, Any]:
 @given(
     shuffles, st.integers(1, 50), st.integers(1, 3), st.integers(0, 2), st.integers(1, 3), st.data()
 )
-def test_a_state_gives_exactly_the_rest(
+def test_state_resumes_with_the_remaining_batches(
     numbers: Dataset,
     shuffle: dict[str, Any],
     batch_size: int,
@@ -72,7 +72,7 @@ def test_endless_epochs_are_continued(numbers: Dataset) -> None:
 
 @pytest.mark.parametrize(("workers_before", "workers_after"), [(0, 2), (2, 0), (2, 2)])
 @pytest.mark.parametrize("done", [2, 3])
-def test_processes_continue_where_threads_were_and_the_other_way_round(
+def test_states_of_threads_and_processes_resume_in_each_other(
     numbers: Dataset, workers_before: int, workers_after: int, done: int
 ) -> None:
     options = {"shuffle": {"seed": 3, "window": 12}, "batch_size": 6, "num_epochs": 2}
@@ -194,7 +194,9 @@ def test_states_without_a_key_are_refused(numbers: Dataset, key: str) -> None:
 
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])  # noqa: S301
 @pytest.mark.parametrize("done", [0, 3, ROWS // 4])
-def test_a_copy_goes_on_from_the_same_state(numbers: Dataset, duplicate: Any, done: int) -> None:
+def test_copied_loader_resumes_from_the_same_state(
+    numbers: Dataset, duplicate: Any, done: int
+) -> None:
     loader = torch_loader(numbers, shuffle=SHUFFLED)
     iterator = iter(loader)
     list(islice(iterator, done))
@@ -210,7 +212,7 @@ def test_batches_out_of_order_are_refused(numbers: Dataset) -> None:
         StreamingDataLoader(source, in_order=False)
 
 
-def test_integers_of_numpy_are_integers(numbers: Dataset) -> None:
+def test_numpy_integers_in_a_state_are_accepted(numbers: Dataset) -> None:
     shuffle = {"seed": np.int64(5), "window": np.int32(9), "rank": np.int64(0)}
     options = {"batch_size": np.int64(4), "num_epochs": np.int64(2)}
     loader = torch_loader(numbers, shuffle={**shuffle, "world_size": np.int64(1)}, **options)

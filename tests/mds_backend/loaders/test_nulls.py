@@ -75,7 +75,7 @@ def test_nulls_of_numbers_are_nan(
     ],
     ids=str,
 )
-def test_what_pytorch_has_no_type_for_is_a_list_in_which_nulls_are_none(
+def test_columns_without_tensor_type_are_lists_with_none(
     spark_type: SparkType, values: list[Any], tmp_path: Path
 ) -> None:
     for stored in (values[:1], values):
@@ -186,7 +186,7 @@ def test_filled_integers_stay_integers(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_masks_tell_which_rows_are_null(
+def test_null_masks_mark_null_rows(
     spark_type: SparkType, values: list[Any], expected: list[Any], tmp_path: Path
 ) -> None:
     found = read(write(tmp_path, spark_type, values), null_masks=["a"])
@@ -206,7 +206,7 @@ def test_null_arrays_among_arrays_of_several_shapes_are_filled(fill: Any) -> Non
 
 
 @pytest.mark.parametrize("framework", ["PyTorch", "TensorFlow"])
-def test_all_columns_are_named_at_once(framework: str, tmp_path: Path) -> None:
+def test_error_names_all_columns_with_nulls(framework: str, tmp_path: Path) -> None:
     columns = {"t": [1, None], "b": [True, None], "x": [0.5, None], "a": [[1.0, None], None]}
     fields = {"t": "timestamp", "b": "boolean", "x": "double", "a": array_of("double")}
     dataset = write_dataset(tmp_path / "data", columns, fields)
@@ -237,7 +237,7 @@ def test_all_columns_are_named_at_once(framework: str, tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_integers_that_would_become_others_are_refused(
+def test_integers_that_floats_cannot_hold_raise_error(
     tmp_path: Path, spark_type: SparkType, values: list[Any], largest: int
 ) -> None:
     dataset = write(tmp_path / "data", spark_type, values)
@@ -252,7 +252,7 @@ def test_integers_that_would_become_others_are_refused(
     assert filled.abs().max() == torch.tensor(largest).abs()
 
 
-def test_integers_up_to_2_to_the_53_are_delivered_with_nulls(tmp_path: Path) -> None:
+def test_integers_up_to_2_to_the_53_with_nulls_become_floats(tmp_path: Path) -> None:
     dataset = write(tmp_path, "long", [None, 2**53, -(2**53)])
     assert read(dataset)["a"][1:].tolist() == [2.0**53, -(2.0**53)]
 
@@ -311,13 +311,15 @@ def test_a_fill_that_the_column_cannot_hold_is_refused(type_: SparkType, value: 
         pytest.param("decimal(3,2)", 1, id="integer-for-decimal"),
     ],
 )
-def test_a_fill_that_fits_is_taken(type_: SparkType, value: Any) -> None:
+def test_fill_value_that_fits_is_accepted(type_: SparkType, value: Any) -> None:
     assert NullPolicy(plan({"q": type_}), fill={"q": value}).fill == {"q": value}
 
 
 @pytest.mark.parametrize(
     ("masks", "message"), [(["n"], "replace one that exists"), (["m", "m"], "twice")]
 )
-def test_a_mask_is_named_once_and_never_replaces_a_column(masks: list[str], message: str) -> None:
+def test_mask_name_that_repeats_or_replaces_a_column_raises_error(
+    masks: list[str], message: str
+) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         NullPolicy(plan({"n": "long", "n_is_null": "long", "m": "long"}), masks=masks)

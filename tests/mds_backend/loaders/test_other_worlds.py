@@ -69,7 +69,7 @@ def state_of_four(numbers: Dataset, **options: Any) -> dict[str, Any]:
 
 
 @given(shuffles, st.lists(worlds, min_size=1, max_size=4), st.integers(1, 3), st.data())
-def test_every_row_comes_once_an_epoch_over_any_chain_of_worlds(
+def test_each_row_is_read_once_per_epoch_over_any_chain_of_worlds(
     numbers: Dataset,
     shuffle: dict[str, Any],
     chain: list[tuple[int, int, int, bool]],
@@ -105,7 +105,7 @@ def test_ranks_of_a_padded_world_may_be_left_without_rows(numbers: Dataset) -> N
 @pytest.mark.long
 @settings(deadline=None, max_examples=12)
 @given(shuffles, st.lists(few_worlds, min_size=2, max_size=4), st.data())
-def test_endless_epochs_go_on_in_another_world(
+def test_endless_pass_resumes_in_another_world(
     numbers: Dataset,
     shuffle: dict[str, Any],
     chain: list[tuple[int, int, int]],
@@ -127,7 +127,7 @@ def test_endless_epochs_go_on_in_another_world(
 
 
 @pytest.mark.parametrize("drop_last", [False, True])
-def test_full_batches_alone_go_on_in_another_world(numbers: Dataset, drop_last: bool) -> None:
+def test_pass_with_drop_last_resumes_in_another_world(numbers: Dataset, drop_last: bool) -> None:
     first = Ranks(numbers, 4, 4, drop_last=True)
     seen = first.take(2)
     second = Ranks(numbers, 3, 5, first.loaders[2].state_dict(), drop_last=drop_last)
@@ -137,7 +137,7 @@ def test_full_batches_alone_go_on_in_another_world(numbers: Dataset, drop_last: 
     assert len(rest) == (15 if drop_last else 29)
 
 
-def test_fewer_rows_than_ranks_are_left(numbers: Dataset) -> None:
+def test_resume_with_fewer_rows_than_ranks_raises_error(numbers: Dataset) -> None:
     first = Ranks(numbers, 1, 20)
     first.take(2)
     state = first.loaders[0].state_dict()
@@ -156,9 +156,7 @@ HIGH = Filter(lambda number: number > 17)
 
 
 @pytest.mark.parametrize("num_epochs", [1, 2])
-def test_with_a_filter_each_rank_goes_on_from_its_own_state(
-    numbers: Dataset, num_epochs: int
-) -> None:
+def test_filtered_rank_resumes_from_its_own_state(numbers: Dataset, num_epochs: int) -> None:
     options: dict[str, Any] = {"transform": ODD, "num_epochs": num_epochs}
     before = Ranks(numbers, 2, 4, **options)
     seen = before.take(3)
@@ -171,7 +169,7 @@ def test_with_a_filter_each_rank_goes_on_from_its_own_state(
 
 @pytest.mark.parametrize("of_rank", [0, 1])
 @pytest.mark.parametrize("batches", [1, 2, 3])
-def test_with_a_filter_a_single_epoch_goes_on_from_the_state_of_any_rank(
+def test_filtered_single_epoch_resumes_from_the_state_of_any_rank(
     numbers: Dataset, of_rank: int, batches: int
 ) -> None:
     shares = [Ranks(numbers, 2, 4, transform=HIGH).loaders for _ in range(2)]
@@ -184,7 +182,7 @@ def test_with_a_filter_a_single_epoch_goes_on_from_the_state_of_any_rank(
     assert sorted(seen + rest) == list(range(18, ROWS))
 
 
-def test_with_a_filter_all_ranks_may_go_on_with_smaller_batches(numbers: Dataset) -> None:
+def test_filtered_pass_resumes_with_smaller_batches_on_all_ranks(numbers: Dataset) -> None:
     seen, state = [], None
     for batch_size in (4, 2):
         ranks = Ranks(numbers, 2, batch_size, state, transform=HIGH)
@@ -196,7 +194,7 @@ def test_with_a_filter_all_ranks_may_go_on_with_smaller_batches(numbers: Dataset
 
 
 @pytest.mark.parametrize(("num_epochs", "batches"), [(2, 3), (1, 4)])
-def test_with_a_filter_other_states_are_refused(
+def test_filtered_pass_with_the_state_of_another_rank_raises_error(
     numbers: Dataset, num_epochs: int, batches: int
 ) -> None:
     """As those of several epochs, or after a batch of three, where others may have had four."""
@@ -236,7 +234,7 @@ def test_state_before_end_of_filtered_share_resumes_with_empty_pass(
     assert sorted(row for loader in after for row in rows(loader)) == list(range(27, ROWS))
 
 
-def test_the_next_epoch_may_be_said_after_the_end_of_a_filtered_share(numbers: Dataset) -> None:
+def test_set_epoch_after_the_end_of_a_filtered_share_names_the_next_epoch(numbers: Dataset) -> None:
     (loader, _) = Ranks(numbers, 2, 4, transform=LAST).loaders
     first, state = sorted(rows(loader)), loader.state_dict()
     assert sorted(rows(copy(loader))) == first  # which is no state, and so another pass
@@ -246,7 +244,7 @@ def test_the_next_epoch_may_be_said_after_the_end_of_a_filtered_share(numbers: D
 
 
 @pytest.mark.filterwarnings("ignore:No matching data")
-def test_the_endless_epochs_of_no_rows_have_a_state(tmp_path: Path) -> None:
+def test_endless_pass_without_matching_rows_has_a_state(tmp_path: Path) -> None:
     empty = write_numbers(tmp_path, 0, tasks=1)
     first = Ranks(empty, 1, 4, num_epochs=None)
     assert first.take(None) == []
@@ -254,7 +252,7 @@ def test_the_endless_epochs_of_no_rows_have_a_state(tmp_path: Path) -> None:
     assert second.take(None) == []
 
 
-def test_a_loop_may_name_any_epoch_of_the_pass_that_goes_on(numbers: Dataset) -> None:
+def test_set_epoch_within_a_resumed_pass_changes_nothing(numbers: Dataset) -> None:
     before = Ranks(numbers, 2, 4, num_epochs=3)
     before.take(9)
     state = before.loaders[0].state_dict()
@@ -286,7 +284,7 @@ def test_a_state_lists_the_lanes_of_its_epoch_until_that_is_over(numbers: Datase
     assert lanes == [[4], [4], [4, 2], [4, 2], [4]]
 
 
-def test_the_length_is_that_of_a_whole_pass_in_this_world(numbers: Dataset) -> None:
+def test_len_is_the_length_of_a_whole_pass_in_this_world(numbers: Dataset) -> None:
     second = Ranks(numbers, 2, 5, state_of_four(numbers))
     assert second.num_batches == 7
     assert len(second.take(None)) == ROWS - 2 * 4 * 4

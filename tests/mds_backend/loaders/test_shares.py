@@ -33,9 +33,7 @@ def test_a_loader_made_before_the_launch_reads_a_share(
     assert Counter(seen) == Counter(range(ROWS))
 
 
-def test_batches_without_a_loader_follow_the_world_where_the_order_does(
-    url: str, launch: Launch
-) -> None:
+def test_dataset_batches_follow_the_world_if_the_order_does(url: str, launch: Launch) -> None:
     order = ExactOrder(shuffle_rows=True, follows_world=True)
 
     def numbers(rank: int, size: int) -> list[int]:
@@ -51,7 +49,7 @@ def test_batches_without_a_loader_follow_the_world_where_the_order_does(
     ("order", "share"),
     [(ExactOrder(follows_world=False), ROWS), (ExactOrder(world_size=4), ROWS // 4)],
 )
-def test_a_share_that_was_given_stays(
+def test_given_share_does_not_follow_the_world(
     url: str, launch: Launch, order: ExactOrder, share: int
 ) -> None:
     launch(1, 2)
@@ -105,9 +103,7 @@ def test_persistent_workers_follow_the_world(url: str, launch: Launch, order: st
     assert Counter(seen) == Counter(range(ROWS))
 
 
-def test_a_place_in_the_exact_order_is_that_of_whichever_rank_goes_on(
-    url: str, launch: Launch
-) -> None:
+def test_exact_position_resumes_on_any_rank(url: str, launch: Launch) -> None:
     launch(0, 2)
     loader = loader_in("exact", url, BATCH)
     seen = rows(islice(loader, 3))
@@ -128,7 +124,7 @@ def test_a_place_in_the_exact_order_is_that_of_whichever_rank_goes_on(
     [({}, True), ({"batch_size": 37}, True), ({"batch_size": 20}, False)],
     ids=str,
 )
-def test_samples_of_which_some_ranks_have_one_more_are_told_of(
+def test_uneven_shares_of_samples_warn(
     url: str, launch: Launch, monkeypatch: pytest.MonkeyPatch, options: Any, is_told: bool
 ) -> None:
     monkeypatch.setattr(agreement, "_warned", set())
@@ -143,12 +139,12 @@ def test_samples_of_which_some_ranks_have_one_more_are_told_of(
     assert all("some ranks read 333 samples" in text for text in told)
 
 
-def test_equal_shares_are_not_told_of(url: str, launch: Launch) -> None:
+def test_equal_shares_of_samples_do_not_warn(url: str, launch: Launch) -> None:
     launch(0, 2)
     assert len(list(StreamingDataset(local=url, order=ExactOrder()))) == ROWS // 2
 
 
-def test_batches_that_every_process_reads_are_told_of(url: str, launch: Launch) -> None:
+def test_batches_that_every_process_reads_warn(url: str, launch: Launch) -> None:
     dataset = open_dataset(url)
     launch(0, 2)
     with pytest.warns(UserWarning, match="every process reads all rows of"):

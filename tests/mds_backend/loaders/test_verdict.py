@@ -22,13 +22,13 @@ def found(waited: float, cause: str = "batching", **others: Any) -> Statistics:
     return Statistics(**values)
 
 
-def test_below_five_percent_training_does_not_wait() -> None:
+def test_verdict_below_five_percent_waiting_is_no_wait() -> None:
     assert found(4.9, "downloads").verdict.cause == "nothing"
     assert str(found(4.9, "downloads").verdict) == "training does not wait (5 %)"
     assert found(5.1, "downloads").verdict.cause == "downloads"
 
 
-def test_downloads_over_an_idle_link_want_more_of_them_at_a_time() -> None:
+def test_verdict_for_downloads_over_an_idle_link_recommends_more_at_a_time() -> None:
     slow = {"downloads": 8, "downloaded_bytes": 4_000_000_000, "downloading_seconds": 50}
     verdict = found(62, "downloads", **slow).verdict
     assert verdict.cause == "downloads"
@@ -39,20 +39,20 @@ def test_downloads_over_an_idle_link_want_more_of_them_at_a_time() -> None:
     )
 
 
-def test_worker_processes_download_at_the_same_time() -> None:
+def test_download_rate_counts_worker_processes_in_parallel() -> None:
     of_four = found(50, "downloads", workers=4, downloaded_bytes=4_000, downloading_seconds=40)
     assert of_four.download_rate == 400
     assert of_four.downloading_share == pytest.approx(0.1)
 
 
-def test_downloads_of_what_was_evicted_want_a_larger_cache() -> None:
+def test_verdict_for_evicted_shards_recommends_a_larger_cache() -> None:
     verdict = found(40, "downloads", downloads=10, downloaded_again=5, evictions=9).verdict
     assert verdict.cause == "cache"
     assert "5 of 10 brought back what was evicted: raise cache_limit" in str(verdict)
     assert found(40, "downloads", downloads=10, downloaded_again=4).verdict.cause == "downloads"
 
 
-def test_a_start_that_takes_longer_than_all_other_waiting_is_the_verdict() -> None:
+def test_verdict_names_a_start_that_takes_longest() -> None:
     slow = found(10, passes=2, startup_seconds=100.0)
     assert slow.verdict.cause == "startup"
     assert "the first batch of a pass takes 50.0 s, 50 % of the time" in str(slow.verdict)
@@ -74,12 +74,12 @@ def test_batches_that_take_longer_to_send_than_to_read_want_no_workers() -> None
     assert "num_workers=0" not in str(found(90, decode_seconds=5.0).verdict)
 
 
-def test_one_batch_says_nothing() -> None:
+def test_verdict_after_one_batch_is_unknown() -> None:
     assert Statistics().verdict.cause == "unknown"
     assert found(50, batches=1).verdict.cause == "unknown"
 
 
-def test_differences_are_what_happened_in_between() -> None:
+def test_difference_of_statistics_covers_the_time_between() -> None:
     earlier = found(30, "downloads", downloads=3)
     later = found(50, "downloads", downloads=7, order="elastic")
     between = later - earlier
@@ -90,13 +90,13 @@ def test_differences_are_what_happened_in_between() -> None:
         later - 1  # type: ignore[operator]
 
 
-def test_a_dict_has_the_fields_and_what_follows_from_them() -> None:
+def test_statistics_as_dict_have_fields_and_derived_values() -> None:
     values = found(25, "downloads", results=4, results_ready=6).as_dict()
     assert values["waited_seconds"] == 25
     assert (values["waited_share"], values["queue_depth"]) == (0.25, 1.5)
 
 
-def test_a_table_shows_each_number_once_and_the_verdict_last() -> None:
+def test_statistics_as_table_show_each_number_once_and_the_verdict_last() -> None:
     shown = found(62, "downloads", downloads=8, downloaded_bytes=5_000_000, evictions=2)
     text = str(shown)
     assert "waiting" in text
@@ -109,7 +109,9 @@ def test_a_table_shows_each_number_once_and_the_verdict_last() -> None:
     assert "62.00 s (62 %)" in shown._repr_html_()
 
 
-def test_the_sum_is_whole_while_another_pass_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sum_of_passes_is_consistent_while_another_pass_begins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     recorders = PassRecorders()
     for rows in (3, 4):
         recorder = recorders.begin()
@@ -132,7 +134,7 @@ def test_the_sum_is_whole_while_another_pass_begins(monkeypatch: pytest.MonkeyPa
     assert recorders.statistics().passes == 3
 
 
-def test_a_pass_that_goes_on_counts_until_it_is_over() -> None:
+def test_running_pass_is_counted_in_the_sum() -> None:
     recorders = PassRecorders()
     first, second = recorders.begin(), recorders.begin()
     second.deliver(1)

@@ -92,7 +92,7 @@ def test_an_overwritten_table_has_the_rows_of_the_newest_version(
     assert len(open_(table, as_of=AsOf(version=0))) == 100
 
 
-def test_all_forms_of_deletion_vectors(table: Path) -> None:
+def test_deletion_vectors_of_all_forms_are_applied(table: Path) -> None:
     rng = np.random.default_rng(1)
     count = 200_000
     sparse = np.sort(rng.choice(count, 50, replace=False)).tolist()
@@ -207,7 +207,7 @@ def test_times_that_spark_stores_as_int96_are_in_utc(table: Path, tmp_path: Path
     assert [row[1] for row in converted(dataset, tmp_path / "mds")] == [row[1] for row in found]
 
 
-def test_files_without_the_numbers_of_columns_are_no_nulls(table: Path) -> None:
+def test_files_without_field_ids_raise_corrupt_dataset_error(table: Path) -> None:
     conf = {"delta.columnMapping.mode": "id"}
     fields = metadata([mapped("n", "long", 1, "n")], **conf)
     commit(table, protocol("columnMapping"), fields, add(table, "a.parquet", numbers(1)))
@@ -215,7 +215,9 @@ def test_files_without_the_numbers_of_columns_are_no_nulls(table: Path) -> None:
         values(open_(table))
 
 
-def test_older_files_hold_narrower_types_and_lack_columns(table: Path, tmp_path: Path) -> None:
+def test_older_files_with_narrower_types_or_missing_columns_are_read(
+    table: Path, tmp_path: Path
+) -> None:
     day = dt.date(1999, 12, 31)
     wider: dict[str, tuple[pa.Array, Any]] = {
         "b": (pa.array([1], pa.int8()), "integer"),
@@ -265,7 +267,7 @@ def test_an_empty_table_has_its_columns_and_no_rows(table: Path, tmp_path: Path)
     assert converted(dataset, tmp_path / "mds") == []
 
 
-def test_names_of_directories_are_taken_literally(tmp_path: Path) -> None:
+def test_special_characters_in_directory_names_are_literal(tmp_path: Path) -> None:
     table = tmp_path / "a b ü"
     file = add(table, "x%20y z.parquet", numbers(1, 2), dead=[0])
     commit(table, WITH_VECTORS, metadata([N]), file)
@@ -279,7 +281,7 @@ def test_names_of_directories_are_taken_literally(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", [7, 10_000_001, 2**63, 10**30])
-def test_a_version_that_is_not_there_is_told_at_once(table: Path, version: int) -> None:
+def test_missing_version_raises_error_at_once(table: Path, version: int) -> None:
     write_deltalake(table, numbers(1))
     with pytest.raises(
         DatasetNotFoundError, match=f"has no version {version}: the newest one is 0"
@@ -287,7 +289,7 @@ def test_a_version_that_is_not_there_is_told_at_once(table: Path, version: int) 
         open_(table, as_of=AsOf(version=version))
 
 
-def test_a_time_chooses_the_newest_version_of_then(table: Path) -> None:
+def test_timestamp_selects_the_newest_version_before_it(table: Path) -> None:
     for number in range(3):
         write_deltalake(table, numbers(number), mode="overwrite")
     times = [commit["timestamp"] for commit in reversed(DeltaTable(table).history())]
@@ -306,7 +308,7 @@ def test_a_time_chooses_the_newest_version_of_then(table: Path) -> None:
         open_(table, as_of=AsOf(timestamp="1999-01-01"))
 
 
-def test_a_file_that_vacuum_removed_is_named(table: Path) -> None:
+def test_file_removed_by_vacuum_raises_error_that_names_it(table: Path) -> None:
     commit(table, OLD_PROTOCOL, metadata([N]), add(table, "a.parquet", numbers(1)))
     (table / "a.parquet").unlink()
     for read in (lambda: values(open_(table)), lambda: open_(table, keep_row_groups=True)):
@@ -314,7 +316,7 @@ def test_a_file_that_vacuum_removed_is_named(table: Path) -> None:
             read()
 
 
-def test_vectors_change_the_fingerprint(table: Path) -> None:
+def test_deletion_vectors_change_the_fingerprint(table: Path) -> None:
     commit(table, OLD_PROTOCOL, metadata([N]), add(table, "a.parquet", numbers(1, 2, 3)))
     found = {open_(table).fingerprint}
     for dead in ([0], [1], [0, 1]):
@@ -334,7 +336,7 @@ def test_columns_that_changed_places_change_the_fingerprint(table: Path) -> None
     assert before.fingerprint != open_(table).fingerprint
 
 
-def test_a_log_that_cannot_be_opened_is_told_in_one_plain_line(tmp_path: Path) -> None:
+def test_unreadable_log_raises_error_of_one_line(tmp_path: Path) -> None:
     pq.write_table(numbers(1), tmp_path / "a.parquet")
     (tmp_path / "_delta_log").touch()
     with pytest.raises(StorageError, match="the log of the Delta table") as caught:
@@ -343,14 +345,14 @@ def test_a_log_that_cannot_be_opened_is_told_in_one_plain_line(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("feature", ["foo", "catalogManaged", "geospatial"])
-def test_features_that_are_not_known_are_refused_by_name(table: Path, feature: str) -> None:
+def test_unsupported_features_raise_error_that_names_them(table: Path, feature: str) -> None:
     commit(table, protocol(feature), metadata([N]), add(table, "a.parquet", numbers(1)))
     name = r"(?i)" + feature.replace("M", ".?m")
     with pytest.raises(UnsupportedTableError, match=name + r".*spark\.read\.format\('delta'\)"):
         open_(table)
 
 
-def test_vectors_that_cannot_be_read_are_no_live_rows(table: Path) -> None:
+def test_unreadable_deletion_vector_raises_error(table: Path) -> None:
     commit(table, WITH_VECTORS, metadata([N]), add(table, "a.parquet", numbers(1, 2)))
     kill(table, {"a.parquet": [0]})
     next(table.glob("deletion_vector_*")).unlink()
@@ -359,7 +361,9 @@ def test_vectors_that_cannot_be_read_are_no_live_rows(table: Path) -> None:
 
 
 @pytest.mark.parametrize("feature", ["typeWidening", "vacuumProtocolCheck"])
-def test_vectors_beside_other_features_are_applied_or_refused(table: Path, feature: str) -> None:
+def test_deletion_vectors_with_other_features_are_applied_or_raise_error(
+    table: Path, feature: str
+) -> None:
     """Which of both, differs between the versions of delta-rs."""
     both = protocol("deletionVectors", feature)
     commit(table, both, metadata([N]), add(table, "a.parquet", numbers(1, 2), dead=[0]))
@@ -380,7 +384,9 @@ def test_variants_are_left_out(table: Path) -> None:
     assert (values(dataset), list(dataset.left_out)) == ([(1,)], ["v"])
 
 
-def test_without_the_extra_no_row_is_read(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_delta_table_without_the_extra_raises_error(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_deltalake(table, numbers(1))
     monkeypatch.setitem(sys.modules, "deltalake", None)
     with pytest.raises(MissingDependencyError, match=r'pip install "mdstorm\[delta\]"'):
@@ -413,7 +419,7 @@ def test_a_log_that_names_a_file_outside_of_the_table_is_refused(table: Path, pa
         open_parquet(str(table))
 
 
-def test_statistics_of_the_log_say_which_columns_have_nulls(table: Path) -> None:
+def test_null_counts_are_taken_from_statistics_of_the_log(table: Path) -> None:
     rows = pa.table({"n": [1, 2], "m": pa.array([None, 1], pa.int64()), "k": [1, 2]})
     file = add(table, "a.parquet", rows, nulls={"n": 0, "m": 1})
     commit(table, OLD_PROTOCOL, metadata([N, field("m", "long"), field("k", "long")]), file)
@@ -434,7 +440,7 @@ def test_small_files_are_shards_whose_footers_are_not_read(table: Path) -> None:
     assert open_(table, keep_row_groups=True).shard_sizes == (2, 2, 2)
 
 
-def test_a_log_that_counts_other_rows_than_the_file_has(table: Path) -> None:
+def test_log_with_wrong_row_counts_raises_error(table: Path) -> None:
     wrong = add(table, "a.parquet", numbers(1, 2))
     wrong["add"]["stats"] = json.dumps({"numRecords": 3})
     commit(table, OLD_PROTOCOL, metadata([N]), wrong)
@@ -442,7 +448,7 @@ def test_a_log_that_counts_other_rows_than_the_file_has(table: Path) -> None:
         values(open_(table))
 
 
-def test_a_forked_child_is_told_to_open_tables_before_the_fork(table: Path) -> None:
+def test_forked_child_raises_error_that_asks_to_open_the_table_before(table: Path) -> None:
     commit(table, WITH_VECTORS, metadata([N]), add(table, "a.parquet", numbers(1, 2), dead=[0]))
     dataset = open_(table)
     results: Any = FORK.Queue()

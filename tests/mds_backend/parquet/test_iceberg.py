@@ -233,7 +233,7 @@ def test_a_table_without_a_snapshot_is_empty(tmp_path: Path) -> None:
         open_parquet(path, as_of=AsOf(version=0))
 
 
-def test_rows_stay_dead_in_row_groups_and_with_several_delete_files(table: Table) -> None:
+def test_deleted_rows_stay_deleted_with_several_row_groups_and_delete_files(table: Table) -> None:
     path = first_file(table)
     tables.commit(table, tables.positions(table, {path: [0, 3]}))
     tables.commit(table, tables.positions(table, {path: [3, 4]}))
@@ -243,7 +243,7 @@ def test_rows_stay_dead_in_row_groups_and_with_several_delete_files(table: Table
     assert numbers(table) == list(range(5, 10))
 
 
-def test_vectors_of_format_3_are_applied(table: Table) -> None:
+def test_deletion_vectors_of_format_3_are_applied(table: Table) -> None:
     files = list(tables.live_files(table))
     tables.commit(table, tables.vectors(table, {files[0]: range(4), files[1]: [2]}))
     newest = tables.write_metadata(table, **{"format-version": 3, "next-row-id": 0})
@@ -363,7 +363,7 @@ def test_missing_metadata_file_is_an_error_that_names_it(table: Table) -> None:
 
 
 @pytest.mark.parametrize("kind", ["equality", "orc", "format", "default"])
-def test_what_is_not_known_is_refused_by_name(table: Table, kind: str) -> None:
+def test_unsupported_features_raise_error_that_names_them(table: Table, kind: str) -> None:
     if kind == "equality":
         path, equality = f"{table.location()}/eq", tables.m.DataFileContent.EQUALITY_DELETES
         made = tables.delete_file(path, b"", 1, tables.Record(), equality, equality_ids=[1])
@@ -391,7 +391,7 @@ def test_parts_of_a_table_are_refused_with_the_path_of_the_table(table: Table, n
         open_parquet(part)
 
 
-def test_the_newest_metadata_counts_or_what_the_hint_names(table: Table) -> None:
+def test_newest_metadata_file_or_the_version_hint_is_used(table: Table) -> None:
     newest = tables.newest_metadata(table)
     older = sorted(newest.parent.glob("00001-*.json"))[0]
     hint = newest.parent / "version-hint.text"

@@ -46,7 +46,7 @@ def numbers(dataset: ParquetDataset) -> list[int]:
     return dataset.to_table()["n"].to_pylist()  # type: ignore[no-any-return]
 
 
-def test_what_lies_beside_the_data_is_left_alone(tmp_path: Path) -> None:
+def test_hidden_and_metadata_files_are_ignored(tmp_path: Path) -> None:
     write(tmp_path / "a.parquet", [1])
     (tmp_path / ".x").mkdir()
     for name in ["_SUCCESS", "_metadata", ".a.parquet.crc", "a.crc", ".x/y"]:
@@ -111,7 +111,7 @@ def test_a_file_outside_of_the_partitions_is_refused(tmp_path: Path) -> None:
         open_parquet(str(tmp_path))
 
 
-def test_arguments_that_name_no_files() -> None:
+def test_invalid_arguments_for_files_raise_error() -> None:
     with pytest.raises(InvalidArgumentError, match=r"dataset url list must be non-empty\."):
         open_parquet([])
     with pytest.raises(ArgumentTypeError, match="strings"):
@@ -120,7 +120,7 @@ def test_arguments_that_name_no_files() -> None:
         open_parquet(["s3://one/a", "s3://two/a"])
 
 
-def test_file_systems_go_before_urls(tmp_path: Path) -> None:
+def test_filesystem_argument_takes_precedence_over_the_scheme(tmp_path: Path) -> None:
     memory = fsspec.filesystem("memory")
     path = write(tmp_path / "a.parquet", [1, 2])
     memory.pipe("/data/set/a.parquet", Path(path).read_bytes())
@@ -143,7 +143,7 @@ def test_file_systems_go_before_urls(tmp_path: Path) -> None:
         open_parquet(path, filesystem="s3")
 
 
-def test_some_row_groups_are_a_dataset_of_their_own(tmp_path: Path) -> None:
+def test_selected_row_groups_are_a_dataset(tmp_path: Path) -> None:
     path = Path(write(tmp_path / "a.parquet", range(10), row_group_size=2))
     dataset = open_parquet(str(tmp_path))
     some = dataset.with_shards([4, 1])
@@ -155,7 +155,7 @@ def test_some_row_groups_are_a_dataset_of_their_own(tmp_path: Path) -> None:
     assert open_parquet(str(tmp_path)).fingerprint != dataset.fingerprint
 
 
-def test_metadata_of_the_whole_directory(tmp_path: Path) -> None:
+def test_metadata_files_of_the_directory_are_read(tmp_path: Path) -> None:
     write(tmp_path / "a.parquet", [1])
     assert open_parquet(str(tmp_path)).common_metadata == {}
     schema = pa.schema([("n", pa.int64())])
@@ -166,7 +166,7 @@ def test_metadata_of_the_whole_directory(tmp_path: Path) -> None:
     assert open_parquet([f"{tmp_path}/a.parquet"]).common_metadata[b"a"] == b"2"
 
 
-def test_counts_in_a_footer_that_cannot_be_are_damage(tmp_path: Path) -> None:
+def test_impossible_counts_in_a_footer_raise_error(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     write(path, [1, None, 3], compression="none")
     data = path.read_bytes()
@@ -185,7 +185,7 @@ def test_counts_in_a_footer_that_cannot_be_are_damage(tmp_path: Path) -> None:
     assert "row group 0 states 3" in found
 
 
-def test_tensorflow_does_not_rewrite_what_is_called_in_its_functions(
+def test_autograph_does_not_convert_readers_called_in_a_tf_function(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tf = pytest.importorskip("tensorflow")
@@ -256,9 +256,7 @@ def test_a_shuffled_window_decodes_each_row_group_once(
     assert sorted(decoded) == [(group, ("n",)) for group in range(ROWS // PER_GROUP)]
 
 
-def test_row_groups_that_nobody_uses_are_closed(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unused_row_groups_are_closed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet_dataset, "_KEPT_BYTES", 1)
     dataset = open_parquet(str(path))
     held = dataset.shard(0)
@@ -270,7 +268,7 @@ def test_row_groups_that_nobody_uses_are_closed(
     assert dataset.shard(0) is held
 
 
-def test_samples_that_are_not_there(path: Path) -> None:
+def test_sample_out_of_range_raises_index_error(path: Path) -> None:
     dataset = open_parquet(str(path))
     assert dataset[-1]["n"] == ROWS - 1
     with pytest.raises(IndexError, match="sample 100 of 100"):
@@ -285,7 +283,7 @@ def test_samples_that_are_not_there(path: Path) -> None:
 @pytest.mark.parametrize(
     "content", [b"", b"PAR1", b"no Parquet at all", b"PAR1\xff\xff\xff\xffPAR1"]
 )
-def test_files_that_are_no_parquet(content: bytes, path: Path) -> None:
+def test_files_that_are_not_parquet_raise_error(content: bytes, path: Path) -> None:
     (path.parent / "b.parquet").write_bytes(content)
     message = r"b\.parquet is (not a Parquet file|empty)"
     with pytest.raises(CorruptDatasetError, match=message) as found:
@@ -294,13 +292,13 @@ def test_files_that_are_no_parquet(content: bytes, path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [lambda d: d[:-5], lambda d: d.replace(b"\x01s", b"\x01\xff")])
-def test_files_with_damaged_footers(damage: Callable[[bytes], bytes], path: Path) -> None:
+def test_damaged_footer_raises_error(damage: Callable[[bytes], bytes], path: Path) -> None:
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(CorruptDatasetError, match="was truncated"):
         open_parquet(str(path))
 
 
-def test_a_file_with_damaged_pages(path: Path) -> None:
+def test_damaged_page_raises_error(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[4:400] = b"\xff" * 396
     path.write_bytes(content)
@@ -309,7 +307,7 @@ def test_a_file_with_damaged_pages(path: Path) -> None:
         list(dataset.batches(10))
 
 
-def test_a_file_that_changes_or_goes_meanwhile(path: Path) -> None:
+def test_file_that_changes_or_disappears_while_reading_raises_error(path: Path) -> None:
     dataset: ParquetDataset = open_parquet(str(path))
     path.write_bytes(path.read_bytes() + b" ")
     with pytest.raises(CorruptDatasetError, match=r"a\.parquet no longer has \d+ bytes, as it did"):

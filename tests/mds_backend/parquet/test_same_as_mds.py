@@ -67,7 +67,7 @@ def deeply_listed(value: Any) -> str:
 
 @moderate
 @given(data(min_rows=1).map(storable).filter(lambda d: bool(d.fields)), ROW_GROUPS)
-def test_tables_batches_and_samples_are_equal(given_: Data, rows: int) -> None:
+def test_parquet_and_mds_return_equal_tables_batches_and_samples(given_: Data, rows: int) -> None:
     with TemporaryDirectory() as directory:
         mds, parquet = both(directory, given_, rows)
         assert parquet.schema.arrow_schema == mds.schema.arrow_schema
@@ -96,7 +96,7 @@ def test_tables_batches_and_samples_are_equal(given_: Data, rows: int) -> None:
     st.integers(0, 40),
     st.randoms(use_true_random=False),
 )
-def test_any_order_delivers_whole_rows(
+def test_any_order_reads_whole_rows(
     given_: Data, rows: int, batch_size: int, block_rows: int, window: int, random: Random
 ) -> None:
     number = "number of the row"

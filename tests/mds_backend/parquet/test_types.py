@@ -47,7 +47,7 @@ def batch_of(dataset: ParquetDataset) -> dict[str, Any]:
     ],
     ids=str,
 )
-def test_other_forms_of_text_bytes_and_lists_hold_the_same_values(
+def test_large_and_view_types_read_as_plain_types(
     values: pa.Array, expected: Any, tmp_path: Path
 ) -> None:
     dataset = dataset_of(tmp_path, {"x": values})
@@ -66,7 +66,7 @@ def test_other_forms_of_text_bytes_and_lists_hold_the_same_values(
     ],
     ids=["int96", "us", "ms", "ns"],
 )
-def test_timestamps_are_microseconds(options: dict[str, Any], tmp_path: Path) -> None:
+def test_timestamps_are_read_in_microseconds(options: dict[str, Any], tmp_path: Path) -> None:
     moment = datetime(1970, 12, 31, 23, 59, 59, 250_000)
     times = pa.array([moment, None, moment], pa.timestamp("ns"))
     dataset = dataset_of(tmp_path, {"t": times}, **options)
@@ -82,7 +82,7 @@ def test_nanoseconds_are_cut_off_with_a_warning(tmp_path: Path) -> None:
     assert found.astype(np.int64).tolist() == [1, 2]
 
 
-def test_lists_of_a_fixed_size_are_a_matrix(tmp_path: Path) -> None:
+def test_fixed_size_lists_are_read_as_a_matrix(tmp_path: Path) -> None:
     vectors = pa.array([[1.0, 2.0], [3.0, 4.0]], pa.list_(pa.float32(), 2))
     dataset = dataset_of(tmp_path, {"v": vectors})
     assert dataset.schema["v"].length == 2
@@ -91,7 +91,7 @@ def test_lists_of_a_fixed_size_are_a_matrix(tmp_path: Path) -> None:
     assert dataset[0]["v"].tolist() == [1.0, 2.0]
 
 
-def test_lists_of_a_fixed_size_with_null_rows(tmp_path: Path) -> None:
+def test_fixed_size_lists_with_null_rows_are_read(tmp_path: Path) -> None:
     if int(pa.__version__.split(".")[0]) < 15:
         pytest.skip("this version of Arrow does not write them to Parquet")
     rows = [[1.0, None], None, [3.0, 4.0]]
@@ -101,7 +101,7 @@ def test_lists_of_a_fixed_size_with_null_rows(tmp_path: Path) -> None:
     assert found == ["[1.0, nan]", None, "[3.0, 4.0]"]
 
 
-def test_tensors_of_a_fixed_shape(tmp_path: Path) -> None:
+def test_fixed_shape_tensors_are_read(tmp_path: Path) -> None:
     tensors = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
     column = pa.FixedShapeTensorArray.from_numpy_ndarray(tensors)
     dataset = dataset_of(tmp_path, {"v": column})
@@ -120,12 +120,12 @@ def test_columns_that_cannot_be_read_are_left_out_and_named(tmp_path: Path) -> N
     assert dataset[0] == {"a": 1}
 
 
-def test_the_bounds_of_a_column_are_not_those_of_a_field_of_a_struct(tmp_path: Path) -> None:
+def test_statistics_of_a_struct_field_are_not_used_for_a_column_of_its_name(tmp_path: Path) -> None:
     dataset = dataset_of(tmp_path, {"a.b": [1, 2], "a": [{"b": 100}, {"b": 200}]})
     assert value_bounds(dataset, ["a.b", "a"]) == [{"a.b": (1, 2)}]
 
 
-def test_without_statistics_each_row_group_decides(tmp_path: Path) -> None:
+def test_nulls_without_statistics_are_found_for_each_row_group(tmp_path: Path) -> None:
     columns = {"x": [2**60 + 1, 2, None, 4], "b": [True, False, None, True]}
     dataset = dataset_of(tmp_path, columns, row_group_size=2, write_statistics=False)
     assert not dataset.schema["x"].origin.counts_nulls
@@ -142,7 +142,7 @@ def test_without_statistics_each_row_group_decides(tmp_path: Path) -> None:
     assert not open_parquet(str(tmp_path)).schema["x"].origin.counts_nulls
 
 
-def test_files_with_columns_in_another_order_or_narrower(tmp_path: Path) -> None:
+def test_files_with_reordered_or_narrower_columns_are_read(tmp_path: Path) -> None:
     dataset_of(tmp_path, {"x": pa.array([1], pa.int32()), "y": ["a"], "z": [0.5]})
     texts = pa.array(["b"]).dictionary_encode()
     other = {"z": pa.array([1.5], pa.float32()), "y": texts, "x": pa.array([2], pa.int64())}
@@ -153,14 +153,16 @@ def test_files_with_columns_in_another_order_or_narrower(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("elsewhere", [pa.list_(pa.int32()), pa.list_(pa.int64(), 3)], ids=str)
-def test_lists_of_another_length_in_another_file(elsewhere: pa.DataType, tmp_path: Path) -> None:
+def test_list_lengths_that_differ_between_files_are_read(
+    elsewhere: pa.DataType, tmp_path: Path
+) -> None:
     rows = [[1, 2], [3, 4, 5], [6, 7, 8]]
     for name, part, type_ in (("a", rows[:1], pa.list_(pa.int64(), 2)), ("b", rows[1:], elsewhere)):
         pq.write_table(pa.table({"x": pa.array(part, type_)}), tmp_path / f"{name}.parquet")
     assert [row.tolist() for row in batch_of(open_parquet(str(tmp_path)))["x"]] == rows
 
 
-def test_a_column_without_any_value_takes_the_type_that_it_has_elsewhere(tmp_path: Path) -> None:
+def test_null_column_takes_its_type_from_other_files(tmp_path: Path) -> None:
     dataset_of(tmp_path, {"x": pa.nulls(2), "v": pa.array([[], []], pa.list_(pa.null()))})
     pq.write_table(pa.table({"x": ["b"], "v": [[1]]}), tmp_path / "b.parquet")
     dataset = open_parquet(str(tmp_path))
@@ -178,7 +180,9 @@ def test_a_column_without_any_value_takes_the_type_that_it_has_elsewhere(tmp_pat
         ({"x": [1], "t": tensors((2, 3)).storage}, r"'t' is fixed.* in .*b\.parquet and ext"),
     ],
 )
-def test_files_that_differ_are_refused(other: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_files_with_incompatible_columns_raise_error(
+    other: dict[str, Any], message: str, tmp_path: Path
+) -> None:
     first = {"x": [1], "t": tensors((2, 3))} if "t" in other else {"x": [1]}
     pq.write_table(pa.table(first), tmp_path / "a.parquet")
     pq.write_table(pa.table(other), tmp_path / "b.parquet")
@@ -206,7 +210,7 @@ def test_arrays_whose_lengths_differ_are_ragged_in_tensorflow(tmp_path: Path) ->
     assert batch.v.to_list() == [[1, 2], [3, 4], [5]]
 
 
-def test_nulls_that_nobody_counted_are_refused_where_they_come(tmp_path: Path) -> None:
+def test_uncounted_nulls_raise_error_at_their_batch(tmp_path: Path) -> None:
     columns = {"b": [True, None], "v": [[1], None], "n": [1, None]}
     dataset = dataset_of(tmp_path, columns, write_statistics=False)
     batch = dataset.shard(0).read(np.arange(2), list(columns))

@@ -34,7 +34,7 @@ def test_arrays_of_one_length_have_a_static_shape_and_others_are_ragged() -> Non
     [struct_of(x="long"), map_of("string", "long"), array_of(struct_of(x="long"))],
     ids=str,
 )
-def test_nested_columns_have_no_counterpart(spark_type: SparkType) -> None:
+def test_nested_columns_raise_error(spark_type: SparkType) -> None:
     with pytest.raises(UnsupportedTypeError, match=r"'a' of type .* has no counterpart") as e:
         spec_of_column(stored(spark_type))
     assert list(e.value.columns) == ["a"]
@@ -96,12 +96,14 @@ def test_equal_columns_share_a_type(make: Any) -> None:
     assert make("Batch", ("a", "b")) is not make("Other", ("a", "b"))
 
 
-def test_a_name_that_is_no_field_name_is_refused(make: Any) -> None:
+def test_column_name_that_is_not_an_identifier_raises_error(make: Any) -> None:
     with pytest.raises(ValueError, match="valid identifiers"):
         make("Batch", ("a b",))
 
 
-def test_tensors_become_rows_without_a_walk(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tensors_become_rows_without_tensorflows_conversion(
+    make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     row = make("Batch", ("a", "b"))
     dataset = tf.data.Dataset.from_tensor_slices(row([1, 2, 3], [4.0, 5.0, 6.0])).batch(2)
     monkeypatch.setattr(structure, "from_compatible_tensor_list", None)
@@ -111,7 +113,7 @@ def test_tensors_become_rows_without_a_walk(make: Any, monkeypatch: pytest.Monke
     assert last.a.shape == (1,)
 
 
-def test_what_a_user_makes_of_rows_is_what_it_is_elsewhere(make: Any) -> None:
+def test_rows_work_in_ragged_batches_and_nested_structures(make: Any) -> None:
     row = make("Batch", ("a", "b"))
     dataset = tf.data.Dataset.from_tensor_slices(row([1, 2], [[3, 4], [5, 6]]))
     for ragged in dataset.map(lambda each: row(tf.range(each.a), each.b)).ragged_batch(2):
@@ -125,7 +127,7 @@ def test_what_a_user_makes_of_rows_is_what_it_is_elsewhere(make: Any) -> None:
         assert optional.a.has_value()
 
 
-def test_functions_and_graphs_take_rows(make: Any) -> None:
+def test_tf_functions_and_graphs_accept_rows(make: Any) -> None:
     row = make("Batch", ("a", "b"))
     dataset = tf.data.Dataset.from_tensor_slices(row([1, 2], [3, 4]))
 

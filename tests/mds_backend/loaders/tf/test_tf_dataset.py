@@ -105,7 +105,7 @@ def test_batches_of_a_function_on_several_ranks_equal_those_of_pytorch(
 
 
 @pytest.mark.parametrize("block_rows", [100, 1 << 16])
-def test_endless_epochs_go_on(
+def test_endless_dataset_continues_with_the_next_epoch(
     numbers: Dataset, block_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tf_pipeline, "_BLOCK_ROWS", block_rows)
@@ -134,7 +134,7 @@ def test_a_dataset_can_be_made_in_one_graph_and_entered_in_another(numbers: Data
 
 
 @pytest.mark.parametrize(("world_size", "policy"), [(1, "AUTO"), (2, "OFF")])
-def test_what_is_sharded_already_is_not_sharded_again(
+def test_sharded_dataset_is_not_sharded_again_by_tensorflow(
     numbers: Dataset, world_size: int, policy: str
 ) -> None:
     dataset = make(numbers, shuffle={"world_size": world_size})
@@ -155,14 +155,14 @@ def test_nulls_are_filled_and_masked(tmp_path: Path) -> None:
     assert batch.c_is_null.numpy().tolist() == [True, False]
 
 
-def test_damage_reaches_the_caller(tmp_path: Path) -> None:
+def test_damaged_shard_raises_error_in_the_loop(tmp_path: Path) -> None:
     dataset = write_numbers(tmp_path, 20, tasks=2)
     Path(dataset.location.path, dataset.index.shards[1].raw_data.basename).write_bytes(b"damaged")
     with pytest.raises(tf.errors.OpError, match="holds 7 bytes, but the index says"):
         list(make(dataset))
 
 
-def test_nothing_stays_open_when_the_context_is_left(tmp_path: Path) -> None:
+def test_leaving_the_context_closes_the_shards(tmp_path: Path) -> None:
     stored = write_numbers(tmp_path, 100, tasks=10)
     with make(stored) as dataset:
         list(dataset)
@@ -205,7 +205,7 @@ def rows(batches: Any) -> list[int]:
         ({"shuffle": AUTO}, 15),
     ],
 )
-def test_a_dataset_says_how_many_batches_it_has(
+def test_cardinality_is_the_number_of_batches(
     numbers: Dataset, options: dict[str, Any], batches: int
 ) -> None:
     dataset = make(numbers, 7, **options)
@@ -214,7 +214,7 @@ def test_a_dataset_says_how_many_batches_it_has(
         assert len(dataset) == len(list(dataset)) == batches
 
 
-def test_what_is_made_of_it_knows_as_well(numbers: Dataset) -> None:
+def test_cardinality_of_derived_datasets_is_known(numbers: Dataset) -> None:
     changed = make(numbers, 7).map(lambda batch: batch.number).prefetch(1).map(lambda n: n * 2)
     assert len(changed) == 15
     assert len(changed.repeat(3)) == len(list(changed.repeat(3))) == 45
@@ -225,7 +225,7 @@ def test_what_is_made_of_it_knows_as_well(numbers: Dataset) -> None:
 
 
 @pytest.mark.parametrize("peeks", [0, 1])
-def test_a_look_at_the_dataset_does_not_use_up_a_state(numbers: Dataset, peeks: int) -> None:
+def test_peek_at_the_dataset_keeps_a_loaded_state(numbers: Dataset, peeks: int) -> None:
     dataset = make(numbers, 7)
     list(dataset.take(20))
     dataset.load_state_dict(dataset.state_dict(batches=4))
@@ -236,9 +236,7 @@ def test_a_look_at_the_dataset_does_not_use_up_a_state(numbers: Dataset, peeks: 
     assert rows(dataset) == list(range(100))
 
 
-def test_a_share_larger_than_the_one_it_was_made_for_is_refused(
-    numbers: Dataset, launch: Launch
-) -> None:
+def test_share_larger_than_when_made_raises_error(numbers: Dataset, launch: Launch) -> None:
     launch(0, 2)
     dataset = make(numbers, 7, shuffle=AUTO)
     assert rows(dataset) == list(range(50))
@@ -247,9 +245,7 @@ def test_a_share_larger_than_the_one_it_was_made_for_is_refused(
         list(dataset)
 
 
-def test_a_share_smaller_than_the_one_it_was_made_for_is_read(
-    tmp_path: Path, launch: Launch
-) -> None:
+def test_share_smaller_than_when_made_is_read(tmp_path: Path, launch: Launch) -> None:
     dataset = make(write_numbers(tmp_path, 100, tasks=10), 7, shuffle=AUTO)
     launch(1, 2)
     assert rows(dataset) == list(range(50, 100))
@@ -278,7 +274,7 @@ def torch_loader(dataset: Dataset, order: str, **options: Any) -> StreamingDataL
 @pytest.mark.parametrize(
     "done", [13, 39, *(pytest.param(done, marks=pytest.mark.long) for done in (1, 20))]
 )
-def test_a_state_gives_exactly_the_rest(numbers: Dataset, order: str, done: int) -> None:
+def test_state_resumes_with_the_remaining_batches(numbers: Dataset, order: str, done: int) -> None:
     first, second = (made_in(order, numbers, num_epochs=3) for _ in range(2))
     whole = column(made_in(order, numbers, num_epochs=3))
     assert column(islice(first, done)) == whole[:done]
@@ -304,9 +300,7 @@ def test_pytorch_states_are_continued(numbers: Dataset, order: str) -> None:
 
 
 @with_either_order
-def test_what_a_function_of_tensorflow_takes_is_counted_by_the_user(
-    numbers: Dataset, order: str
-) -> None:
+def test_state_after_a_tf_function_takes_the_count_of_batches(numbers: Dataset, order: str) -> None:
     first, second = made_in(order, numbers), made_in(order, numbers)
     whole = column(made_in(order, numbers))
 
@@ -324,7 +318,7 @@ def test_what_a_function_of_tensorflow_takes_is_counted_by_the_user(
         first.state_dict(batches=99)
 
 
-def test_the_state_is_that_of_the_iteration_which_was_begun_last(numbers: Dataset) -> None:
+def test_state_belongs_to_the_iteration_begun_last(numbers: Dataset) -> None:
     dataset = made_in("elastic", numbers)
     first, second = iter(dataset), iter(dataset)
     next(first), next(first), next(second)

@@ -31,7 +31,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def test_a_loop_of_python_is_what_waits(numbers: Dataset) -> None:
+def test_statistics_of_a_python_loop_count_batches_and_waiting(numbers: Dataset) -> None:
     dataset = make(numbers)
     assert dataset.statistics().batches == 0
     for passes in (1, 2):
@@ -64,7 +64,7 @@ def test_all_of_the_time_of_a_loop_is_accounted_for(
     assert found.training_seconds == 2 * BATCHES
 
 
-def test_where_tensorflow_takes_the_batches_its_pipeline_waits(numbers: Dataset) -> None:
+def test_statistics_of_reduce_count_the_pipeline(numbers: Dataset) -> None:
     dataset = make(numbers)
     zero = tf.constant(0, tf.int64)
     total = dataset.reduce(zero, lambda total, batch: total + tf.reduce_sum(batch.number))
@@ -105,7 +105,7 @@ def test_tensorflow_ends_an_iterator_in_another_thread() -> None:
     assert threads != [threading.current_thread()]
 
 
-def test_the_waiting_of_a_loop_is_divided_as_that_of_the_pipeline() -> None:
+def test_waiting_of_a_loop_is_divided_like_the_pipelines() -> None:
     clock = Clock()
     loop = Recorder(clock)
     pipeline = PipelineRecorder(loop)
@@ -128,7 +128,7 @@ def test_the_waiting_of_a_loop_is_divided_as_that_of_the_pipeline() -> None:
     assert totals["waited_for_batching"] == 0
 
 
-def test_a_loop_that_waits_where_the_pipeline_did_not_waits_for_batching() -> None:
+def test_waiting_of_a_loop_without_pipeline_waiting_is_batching() -> None:
     clock = Clock()
     loop = Recorder(clock)
     pipeline = PipelineRecorder(loop)

@@ -131,7 +131,7 @@ def made_in(order: str, kind: type[StreamingDataset], url: str, **options: Any) 
 @in_either_order
 @pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("kind", [Packs, Twice, Evens])
-def test_states_of_items_that_are_no_samples_are_refused_by_name(
+def test_state_with_items_that_are_not_samples_raises_error(
     url: str, kind: type[StreamingDataset], num_workers: int, order: str
 ) -> None:
     loader = StreamingDataLoader(made_in(order, kind, url), 4, num_workers=num_workers)
@@ -146,7 +146,7 @@ def test_states_of_items_that_are_no_samples_are_refused_by_name(
 
 @in_either_order
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_packs_that_a_loader_counts_by_itself_have_states(
+def test_packs_counted_by_the_loader_itself_have_states(
     url: str, num_workers: int, order: str
 ) -> None:
     def loader() -> StreamingDataLoader:
@@ -176,7 +176,7 @@ def test_a_loader_that_counts_by_itself_has_states_in_every_epoch(
 
 @in_either_order
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_workers_that_stand_within_batches_of_the_dataset_have_no_state(
+def test_state_with_workers_within_a_dataset_batch_raises_error(
     url: str, num_workers: int, order: str
 ) -> None:
     def loader() -> StreamingDataLoader:
@@ -208,7 +208,7 @@ def test_a_loader_may_count_by_itself(url: str, num_workers: int) -> None:
     assert flat(begun + column(again)) == order_of(url)
 
 
-def test_without_a_batch_size_samples_come_by_themselves(url: str) -> None:
+def test_loader_without_batch_size_yields_samples(url: str) -> None:
     loader = StreamingDataLoader(StreamingDataset(remote=url, **ARGUMENTS), batch_size=None)
     iterator = iter(loader)
     begun = samples(iterator, 5)
@@ -259,7 +259,7 @@ class Counting(StreamingDataset):
         super().load_state_dict(obj)
 
 
-def test_states_of_a_subclass_are_those_of_its_loader(url: str) -> None:
+def test_loader_state_includes_the_state_of_a_subclass(url: str) -> None:
     loader = StreamingDataLoader(Counting(remote=url, **ARGUMENTS), 4)
     begun = column(islice(loader, 3))
     state = loader.state_dict()
@@ -291,7 +291,7 @@ def test_json_is_collated_as_pytorch_collates_it(tmp_path: Path) -> None:
     assert batch["nulls"] == values["nulls"]
 
 
-def test_a_state_from_before_the_first_epoch_says_nothing(
+def test_state_before_the_first_epoch_resumes_in_another_world(
     url: str, launch: Launch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     launch(0, 3)
@@ -304,7 +304,7 @@ def test_a_state_from_before_the_first_epoch_says_nothing(
     assert samples(dataset) == order_of(url)
 
 
-def test_small_blocks_are_warned_of(url: str) -> None:
+def test_small_blocks_warn(url: str) -> None:
     dataset = StreamingDataset(remote=url, shuffle_block_size=4, **ARGUMENTS)
     with pytest.warns(UserWarning, match="Shuffle block size was smaller than shard size"):
         list(dataset)
@@ -367,7 +367,7 @@ def copied(thing: Any) -> Any:
 
 
 @pytest.mark.parametrize("kind", [Before, After, AfterWithItems])
-def test_names_of_a_dataset_are_free(
+def test_subclass_of_dataset_may_use_any_other_name(
     url: str, kind: Callable[..., StreamingDataset], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = StreamingDataset(remote=url, **ARGUMENTS)
@@ -387,7 +387,9 @@ def test_names_of_a_dataset_are_free(
     assert [n for batch in batches + column(again) for n in batch] == expected[0]
 
 
-def test_names_of_a_loader_are_free(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_subclass_of_loader_may_use_any_other_name(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     dataset = StreamingDataset(remote=url, **ARGUMENTS)
     plain = StreamingDataLoader(dataset, 4)
     expected = [column(plain) for _ in range(2)]

@@ -103,7 +103,7 @@ def values(batches: Any) -> list[tuple[list[Any], list[Any]]]:
 @pytest.mark.parametrize(
     "workers", [{}, {"num_workers": 2}, {"num_workers": 2, "persistent_workers": True}], ids=str
 )
-def test_all_batches_are_changed_and_those_delivered_are_counted(
+def test_batch_map_changes_all_batches_and_yielded_ones_are_counted(
     url: str, device: Device, order: str, device_name: str | None, workers: dict[str, Any]
 ) -> None:
     options = {"batch_map": pair, "device": device_name, **workers}
@@ -119,7 +119,7 @@ def test_all_batches_are_changed_and_those_delivered_are_counted(
 
 
 @pytest.mark.parametrize("persistent", [False, True])
-def test_it_is_called_in_the_worker_processes(url: str, persistent: bool) -> None:
+def test_batch_map_is_called_in_worker_processes(url: str, persistent: bool) -> None:
     def where(batch: Any) -> Any:
         return getattr(torch.utils.data.get_worker_info(), "id", "main")
 
@@ -143,7 +143,7 @@ def test_batch_map_that_returns_none_is_an_error(url: str, kind: type, num_worke
 
 
 @pytest.mark.parametrize("kind", [StreamingDataset, Own])
-def test_a_lambda_is_refused_where_processes_are_spawned(url: str, kind: type) -> None:
+def test_lambda_as_batch_map_with_spawned_workers_raises_error(url: str, kind: type) -> None:
     spawned = {"num_workers": 1, "multiprocessing_context": "spawn"}
     loader = loader_in("elastic", url, BATCH, kind, batch_map=lambda batch: batch, **spawned)
     with pytest.raises(ArgumentTypeError, match=r"'spawn'.*at the top level of a module"):
@@ -159,7 +159,7 @@ def test_a_function_of_a_module_is_sent_to_spawned_processes(url: str) -> None:
 
 
 @pytest.mark.parametrize(("kind", "sign"), [(Negative, -1), (Own, 1)])
-def test_the_batches_of_samples_go_through_it_as_well(url: str, kind: type, sign: int) -> None:
+def test_batch_map_is_called_for_batches_of_samples(url: str, kind: type, sign: int) -> None:
     def signed(batch: Any) -> Any:
         return [sign * tensor for tensor in pair(batch)]
 
@@ -210,7 +210,7 @@ def test_a_batch_is_copied_while_the_one_before_is_used(
     assert device.log[-2:] == [("compute waits for", "event 2"), ("used on", "compute")]
 
 
-def test_tensors_are_copied_wherever_they_are_and_nothing_else_is(url: str, device: Device) -> None:
+def test_tensors_in_nested_batches_are_copied_to_the_device(url: str, device: Device) -> None:
     def nested(batch: dict[str, Any]) -> Any:
         return ({"number": batch["number"], "text": batch["text"]}, [batch["number"], None], "name")
 
@@ -220,7 +220,7 @@ def test_tensors_are_copied_wherever_they_are_and_nothing_else_is(url: str, devi
     assert (features["text"], pair[1], name) == (texts, None, "name")
 
 
-def test_what_is_read_ends_after_an_error_and_with_the_loader(device: Device) -> None:
+def test_reading_ends_after_an_error_and_with_the_loader(device: Device) -> None:
     closed = []
 
     def batches() -> Any:
@@ -247,7 +247,7 @@ class Point(NamedTuple):
     y: Any
 
 
-def test_containers_keep_their_kinds() -> None:
+def test_copied_batches_keep_their_container_types() -> None:
     batch = (Point(torch.ones(1), "y"), OrderedDict(a=[torch.ones(2)]), ["t"])
     found = map_tensors(lambda tensor: tensor + 1, batch)
     assert (type(found), type(found[0]), type(found[1])) == (tuple, Point, OrderedDict)
@@ -256,7 +256,7 @@ def test_containers_keep_their_kinds() -> None:
     assert batch[0].x.tolist() == [1]
 
 
-def test_on_the_cpu_nothing_happens(url: str, device: Device) -> None:
+def test_device_cpu_changes_nothing(url: str, device: Device) -> None:
     on_cpu = loader_in("exact", url, BATCH, device="cpu")
     assert column(on_cpu) == column(loader_in("exact", url, BATCH))
     assert not device.log
@@ -269,7 +269,7 @@ def test_a_device_without_streams_gets_plain_copies(url: str, kind: type) -> Non
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="for machines without CUDA")
-def test_a_device_that_is_not_there_is_named(url: str) -> None:
+def test_missing_device_raises_error_that_names_it(url: str) -> None:
     with pytest.raises(InvalidArgumentError, match=r"'cuda:0'.* finds no CUDA device here"):
         list(loader_in("exact", url, BATCH, device="cuda:0"))
 

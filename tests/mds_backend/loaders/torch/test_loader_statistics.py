@@ -43,7 +43,7 @@ def waited_for(found: Statistics) -> float:
     )
 
 
-def test_passes_are_summed_and_the_last_one_is_there_alone(remote: Any) -> None:
+def test_statistics_sum_passes_and_show_the_last_one(remote: Any) -> None:
     loader = StreamingDataLoader(remote(), BATCH)
     for _ in range(3):
         assert len(list(loader)) == SHARDS
@@ -66,7 +66,7 @@ def test_loader_warns_once_if_workers_take_longer_to_send_than_to_read(
     assert len(warnings) == (1 if num_workers else 0)
 
 
-def test_what_was_evicted_is_downloaded_again(remote: Any, numbers: Dataset) -> None:
+def test_evicted_shard_is_downloaded_again(remote: Any, numbers: Dataset) -> None:
     index = Path(numbers.location.path, "index.json").stat().st_size
     limit = 3 * max(numbers.shard_bytes) + index
     loader = StreamingDataLoader(remote(cache_limit=limit, workers=0), BATCH)
@@ -78,7 +78,7 @@ def test_what_was_evicted_is_downloaded_again(remote: Any, numbers: Dataset) -> 
     assert found.downloads == SHARDS + found.downloaded_again > SHARDS
 
 
-def test_a_second_loader_finds_what_the_first_one_downloaded(remote: Any) -> None:
+def test_second_loader_uses_the_shards_of_the_first(remote: Any) -> None:
     first, second = (StreamingDataLoader(remote(), BATCH) for _ in range(2))
     list(first), list(second)
     assert (first.statistics().downloads, first.statistics().cache_hits) == (SHARDS, 0)
@@ -106,7 +106,7 @@ def test_worker_processes_send_what_they_count(
     assert waited_for(found) == pytest.approx(found.waited_seconds)
 
 
-def test_a_copy_begins_at_nothing_and_a_state_says_nothing(remote: Any) -> None:
+def test_statistics_of_copies_and_loaded_states_begin_at_zero(remote: Any) -> None:
     loader = StreamingDataLoader(remote(), BATCH)
     batches = iter(loader)
     next(batches), next(batches)  # a copy of a loader that has only peeked begins again
@@ -275,7 +275,7 @@ def test_the_verdict_names_the_bottleneck(
     assert found.seconds == pytest.approx(case.clock.now)
 
 
-def test_a_slow_function_is_told_from_training(case: Case) -> None:
+def test_statistics_distinguish_a_slow_batch_map_from_training(case: Case) -> None:
     case.slow(Functions, "batch_map")
     found = case.read(**BATCH_MAP)
     assert found.startup_seconds == 10

@@ -42,7 +42,7 @@ def dataset_of(urls: list[str], **arguments: Any) -> StreamingDataset:
 
 @pytest.mark.parametrize("num_workers", [0, pytest.param(2, marks=pytest.mark.long)])
 @pytest.mark.parametrize(("name", "value"), CHANGES)
-def test_what_is_set_counts_from_the_next_pass_on(
+def test_changed_setting_applies_to_the_next_pass(
     urls: list[str], name: str, value: Any, num_workers: int
 ) -> None:
     dataset, told = dataset_of(urls), dataset_of(urls, **{name: value})
@@ -65,7 +65,7 @@ def test_a_size_as_text_and_an_omitted_predownload_read_as_numbers(urls: list[st
     assert StreamingDataset(remote=urls[0]).predownload == 64
 
 
-def test_the_first_epoch_settles_what_was_left_open(urls: list[str]) -> None:
+def test_first_epoch_fixes_unset_settings(urls: list[str]) -> None:
     dataset = StreamingDataset(remote=urls[0], batch_size=4, shuffle=True)
     assert (dataset.num_canonical_nodes, dataset.shuffle_block_size) == (None, None)
     list(dataset)
@@ -74,7 +74,7 @@ def test_the_first_epoch_settles_what_was_left_open(urls: list[str]) -> None:
     assert dataset.num_canonical_nodes == 1
 
 
-def test_a_seed_set_after_a_state_was_loaded_counts_once_its_epoch_is_over(urls: list[str]) -> None:
+def test_seed_set_after_loading_a_state_applies_to_the_next_epoch(urls: list[str]) -> None:
     first = StreamingDataset(remote=urls[0], batch_size=4, shuffle=True, shuffle_seed=5)
     state = first.state_dict(20, True) | {"epoch": 0}
     dataset = StreamingDataset(remote=urls[0], batch_size=4, shuffle=True)
@@ -89,7 +89,7 @@ def test_a_seed_set_after_a_state_was_loaded_counts_once_its_epoch_is_over(urls:
     assert [s["number"] for s in dataset] == [s["number"] for s in told]
 
 
-def test_copies_have_settings_of_their_own(urls: list[str]) -> None:
+def test_copied_dataset_has_separate_settings(urls: list[str]) -> None:
     dataset = dataset_of(urls)
     other = copy(dataset)
     other.shuffle = False
@@ -118,7 +118,7 @@ def test_streams_can_be_set(urls: list[str]) -> None:
         ("predownload", -1, InvalidArgumentError),
     ],
 )
-def test_what_the_constructor_refuses_cannot_be_set(
+def test_invalid_setting_raises_the_constructors_error(
     urls: list[str], name: str, value: Any, error: type[Exception]
 ) -> None:
     dataset = dataset_of(urls)
@@ -137,7 +137,7 @@ def test_the_exact_order_has_no_such_settings(urls: list[str]) -> None:
     assert dataset.predownload == 7
 
 
-def test_a_small_predownload_is_warned_of(urls: list[str]) -> None:
+def test_small_predownload_warns(urls: list[str]) -> None:
     with pytest.warns(UserWarning, match=r"predownload < batch_size \(3 < 4\)"):
         StreamingDataset(remote=urls[0], batch_size=4, predownload=3)
 
@@ -153,7 +153,7 @@ def test_a_small_predownload_is_warned_of(urls: list[str]) -> None:
         ({"transform": len}, ArgumentTypeError, "transform must .* have an attribute `columns`"),
     ],
 )
-def test_what_would_fail_later_is_refused_at_once(
+def test_invalid_arguments_raise_in_the_constructor(
     tmp_path: Path, options: dict[str, Any], error: type[MDStormError], text: str
 ) -> None:
     write_numbers(tmp_path, 10)
@@ -171,7 +171,7 @@ def test_an_order_and_arguments_for_one_are_refused(
     assert len(StreamingDataset(local=str(tmp_path), order=order)) == 10
 
 
-def test_what_is_in_the_default_cache_directory_counts(
+def test_shards_in_the_default_cache_directory_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / "cached"))

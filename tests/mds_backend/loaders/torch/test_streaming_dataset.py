@@ -48,7 +48,7 @@ def test_a_cache_limit_without_room_for_a_shard_is_refused_at_once(data: Path) -
         StreamingDataset(remote=str(data / "0"), local=here, batch_size=2, cache_limit=100)
 
 
-def test_the_arguments_and_defaults_are_those_of_mosaic() -> None:
+def test_arguments_and_defaults_equal_mosaicml_streamings() -> None:
     found = {
         name: parameter.default
         for name, parameter in inspect.signature(StreamingDataset).parameters.items()
@@ -79,7 +79,7 @@ def test_the_arguments_and_defaults_are_those_of_mosaic() -> None:
     assert {name: found[name] for name in expected} == expected
 
 
-def test_counts_and_offsets_go_through_all_streams(data: Path) -> None:
+def test_counts_and_offsets_cover_all_streams(data: Path) -> None:
     dataset = StreamingDataset(streams=streams(data), batch_size=4)
     assert (dataset.num_samples, dataset.size, dataset.epoch_size) == (60, 60, 60)
     assert (len(dataset), dataset.length) == (60, 60)
@@ -95,7 +95,7 @@ def test_counts_and_offsets_go_through_all_streams(data: Path) -> None:
     assert dataset.next_epoch == 0
 
 
-def test_weights_are_worked_out_and_streams_can_be_used_again(data: Path) -> None:
+def test_derived_weights_do_not_change_reused_streams(data: Path) -> None:
     given = streams(data, {"proportion": 2}, {"proportion": 1}, {"proportion": 1})
     dataset = StreamingDataset(streams=given, epoch_size=40, batch_size=4)
     assert dataset.streams == given
@@ -108,7 +108,7 @@ def test_weights_are_worked_out_and_streams_can_be_used_again(data: Path) -> Non
     assert len(list(dataset)) == 40
 
 
-def test_weights_hold_in_an_order_that_was_given(data: Path) -> None:
+def test_weights_apply_with_an_explicit_order(data: Path) -> None:
     given = streams(data, {"choose": 3}, {"choose": 0}, {"repeat": 0.5})
     dataset = StreamingDataset(streams=given, order=ElasticOrder(batch_size=4))
     found = [sample["number"] // 100 for sample in dataset]
@@ -125,7 +125,7 @@ def test_the_only_stream_takes_a_configuration(data: Path) -> None:
     assert (dataset.epoch_size, dataset.num_samples) == (10, 20)
 
 
-def test_columns_in_common_make_batches(tmp_path: Path) -> None:
+def test_batches_of_streams_with_different_columns_raise_error(tmp_path: Path) -> None:
     write_dataset(tmp_path / "a", {"n": [1], "x": [0.5]}, {"n": "long", "x": "double"})
     write_dataset(tmp_path / "b", {"n": [2], "y": ["z"]}, {"n": "long", "y": "string"})
     both = [Stream(local=str(tmp_path / name)) for name in "ab"]
@@ -141,7 +141,7 @@ def test_columns_in_common_make_batches(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("compression", [None, "zstd"])
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_remote_shards_are_brought_to_the_local_directory(
+def test_remote_shards_are_downloaded_to_the_local_directory(
     tmp_path: Path, compression: str | None, num_workers: int
 ) -> None:
     write_numbers(tmp_path / "remote", 60, tasks=6, compression=compression)
@@ -174,7 +174,7 @@ def test_a_limit_of_the_cache_is_a_number_of_bytes(data: Path) -> None:
     assert StreamingDataset(streams=streams(data)).cache_limit is None
 
 
-def test_a_shard_that_is_prepared_is_open(data: Path) -> None:
+def test_prepare_shard_opens_the_shard(data: Path) -> None:
     dataset = StreamingDataset(streams=streams(data))
     dataset.prepare_shard(3)
     assert dataset._mdstorm.dataset.find_open(3) is not None
@@ -182,7 +182,7 @@ def test_a_shard_that_is_prepared_is_open(data: Path) -> None:
         dataset.prepare_shard(6)
 
 
-def test_a_stream_without_samples_gives_none(tmp_path: Path) -> None:
+def test_stream_without_samples_is_skipped(tmp_path: Path) -> None:
     write_numbers(tmp_path / "none", 0)
     write_numbers(tmp_path / "some", 5)
     none, some = (Stream(local=str(tmp_path / name)) for name in ("none", "some"))
@@ -235,7 +235,7 @@ def test_samples_are_found_by_number(directory: str) -> None:
         dataset["number"]
 
 
-def test_what_is_not_there_or_not_safe_is_refused(tmp_path: Path) -> None:
+def test_missing_dataset_and_pickles_raise_error(tmp_path: Path) -> None:
     with pytest.raises(DatasetNotFoundError, match="there is no dataset"):
         LocalDataset(str(tmp_path / "none"))
     with MDSWriter(columns={"x": "pkl"}, out=str(tmp_path / "pickles")) as writer:

@@ -21,7 +21,9 @@ ROWS, SHARDS = 100, 10
 @pytest.mark.parametrize(
     ("batch_size", "num_workers"), [(1, 0), (30, 0), (100, 0), (1000, 0), (30, 2), (1000, 2)]
 )
-def test_rows_come_in_stored_order(numbers: Dataset, batch_size: int, num_workers: int) -> None:
+def test_rows_are_yielded_in_stored_order(
+    numbers: Dataset, batch_size: int, num_workers: int
+) -> None:
     loader = torch_loader(numbers, batch_size=batch_size, num_workers=num_workers)
     batches = column(loader)
     assert list(chain.from_iterable(batches)) == list(range(100))
@@ -47,7 +49,7 @@ def test_nothing_is_opened_before_the_first_use(tmp_path: Path) -> None:
         next(iter(loader))
 
 
-def test_rows_that_were_delivered_are_counted(numbers: Dataset) -> None:
+def test_yielded_rows_are_counted(numbers: Dataset) -> None:
     loader = torch_loader(numbers, batch_size=30, num_epochs=2)
     assert loader.num_samples_yielded == 0
     counts = []
@@ -72,7 +74,7 @@ def test_a_batch_size_is_a_positive_integer(numbers: Dataset, batch_size: Any) -
 
 
 @pytest.mark.parametrize("has_gpu", [True, False])
-def test_tensors_are_pinned_where_there_is_a_gpu(
+def test_tensors_are_pinned_if_a_gpu_is_available(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_gpu: bool
 ) -> None:
     fields = {"number": "long", "word": "string"}

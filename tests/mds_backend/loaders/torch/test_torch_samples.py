@@ -38,7 +38,7 @@ MAKERS = [(collated, 1), (negative, -1)]
     ("num_workers", "drop_last"),
     [(0, False), (0, True), (2, True), pytest.param(2, False, marks=pytest.mark.long)],
 )
-def test_samples_come_in_the_batches_of_whole_columns(
+def test_batches_of_samples_equal_batches_of_columns(
     numbers: Dataset, make: Any, sign: int, num_workers: int, drop_last: bool
 ) -> None:
     counts = set()
@@ -61,7 +61,9 @@ def test_samples_come_in_the_batches_of_whole_columns(
 
 @pytest.mark.parametrize(("make", "sign"), MAKERS)
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_samples_are_resumed(numbers: Dataset, make: Any, sign: int, num_workers: int) -> None:
+def test_iteration_over_samples_resumes_from_a_state(
+    numbers: Dataset, make: Any, sign: int, num_workers: int
+) -> None:
     options = {"shuffle": {"seed": 3, "window": 30}, "batch_size": 9, "num_workers": num_workers}
     whole = column(make(numbers, **options))
     first, second = make(numbers, **options), make(numbers, **options)
@@ -78,7 +80,7 @@ def test_samples_are_resumed(numbers: Dataset, make: Any, sign: int, num_workers
     assert column(plain) == [[sign * n for n in batch] for batch in whole[4:]]
 
 
-def test_an_empty_batch_has_the_columns_of_the_others(tmp_path: Path) -> None:
+def test_empty_batch_has_the_same_columns(tmp_path: Path) -> None:
     fields = {"number": "long", "word": "string"}
     dataset = write_dataset(tmp_path, {"number": [1, 2, 3], "word": list("abc")}, fields)
     shuffle = {"rank": 1, "world_size": 2}
@@ -154,7 +156,7 @@ def test_a_dataset_that_has_made_a_sample_can_be_copied(with_nulls: str) -> None
         (list(COLUMNS), {"fill_nulls": {"long": 7}, "null_masks": ["bool"]}),
     ],
 )
-def test_samples_with_nulls_are_those_of_blocks(
+def test_samples_with_nulls_equal_rows_of_blocks(
     with_nulls: str, names: list[str], nulls: dict[str, Any]
 ) -> None:
     dataset = StreamingDataset(local=with_nulls, columns=names, **nulls)
@@ -166,7 +168,7 @@ def test_samples_with_nulls_are_those_of_blocks(
 
 
 @pytest.mark.parametrize("stated", [True, False])
-def test_numbers_are_cut_out_of_whole_columns_and_stay_the_same(
+def test_numbers_of_samples_equal_the_column_values(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stated: bool
 ) -> None:
     types = ["boolean", "byte", "short", "integer", "long", "float", "double"]
@@ -184,7 +186,7 @@ def test_numbers_are_cut_out_of_whole_columns_and_stay_the_same(
     assert [shown(sample) for sample in dataset] == by_number
 
 
-def test_shards_of_several_types_keep_theirs(tmp_path: Path) -> None:
+def test_samples_keep_the_types_of_their_shards(tmp_path: Path) -> None:
     for part, kind in enumerate(["int16", "int64"]):
         with MDSWriter(out=str(tmp_path / str(part)), columns={"n": kind}) as writer:
             writer.write({"n": np.dtype(kind).type(part)})

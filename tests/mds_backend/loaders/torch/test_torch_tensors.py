@@ -85,7 +85,7 @@ def test_writing_to_one_batch_lets_autograd_go_back_through_another() -> None:
 
 
 @pytest.mark.parametrize("unit", ["D", "s", "us", "ns"])
-def test_any_unit_becomes_nanoseconds(unit: str) -> None:
+def test_timestamps_of_any_unit_become_nanoseconds(unit: str) -> None:
     array = np.array(["1970-01-02", "1969-12-31"], f"M8[{unit}]")
     found = nanoseconds(array, "when", "PyTorch")
     assert (found.dtype, found.tolist()) == (np.int64, [86_400 * 10**9, -86_400 * 10**9])
@@ -98,7 +98,7 @@ def test_any_unit_becomes_nanoseconds(unit: str) -> None:
         ("2262-04-11T23:47:16.854775", "2262-04-11T23:47:16.854776"),
     ],
 )
-def test_what_is_beyond_nanoseconds_is_an_error_that_names_column_and_value(
+def test_timestamp_beyond_nanoseconds_raises_error_with_column_and_value(
     outermost: str, beyond: str
 ) -> None:
     found = listed(to_torch(np.array([[outermost]], "M8[us]"), None, "when"))
@@ -108,7 +108,7 @@ def test_what_is_beyond_nanoseconds_is_an_error_that_names_column_and_value(
     assert "unix_micros" in str(caught.value)
 
 
-def test_null_lists_are_counted_with_those_inside_of_others() -> None:
+def test_nested_null_lists_are_counted() -> None:
     for rows, nulls in (([[[1], None]], 1), ([[[1], None], None], 2)):
         with pytest.raises(NullValueError, match="PyTorch") as caught:
             to_torch(pa.array(rows), None, "v")

@@ -66,7 +66,7 @@ def is_alive(process: int) -> bool:
     return True
 
 
-def test_small_tensors_of_a_batch_travel_in_one_piece() -> None:
+def test_small_tensors_of_a_batch_are_sent_in_one_piece() -> None:
     tensors = {
         "flags": torch.tensor([True, False, True]),
         "ids": torch.arange(6).reshape(3, 2),
@@ -87,7 +87,7 @@ def test_small_tensors_of_a_batch_travel_in_one_piece() -> None:
     torch.testing.assert_close(ids, tensors["ids"])
 
 
-def test_empty_batch_travels_with_the_layouts_of_views() -> None:
+def test_empty_batch_is_sent_with_the_layouts_of_views() -> None:
     table = torch.arange(12).reshape(6, 2)
     batch = {"column": table[:0, 1], "other": table[:, 1][3:3], "rows": table[:0]}
     found = unpacked(packed(batch))
@@ -144,7 +144,7 @@ def test_workers_read_streams_whose_columns_have_different_types(
 
 
 @pytest.mark.parametrize("batch", [torch.ones(3), {"x": torch.ones(3), "t": ["a"]}, [1, 2], None])
-def test_a_batch_of_one_tensor_travels_as_it_is(batch: Any) -> None:
+def test_batch_of_one_tensor_is_sent_unpacked(batch: Any) -> None:
     assert packed(batch) is batch
     assert unpacked(batch) is batch
 
@@ -184,7 +184,7 @@ def gone_back(loader: StreamingDataLoader) -> Any:
 
 @MAKERS
 @pytest.mark.parametrize("read", [passes, left, nested, gone_back])
-def test_persistent_workers_deliver_what_a_loader_without_them_does(
+def test_persistent_workers_yield_the_batches_of_a_loader_without_workers(
     numbers: Dataset, make: Any, read: Callable[[StreamingDataLoader], Any]
 ) -> None:
     loader, plain = make(numbers, **PERSISTENT), make(numbers)
@@ -208,7 +208,7 @@ def test_any_number_of_shards_is_read_by_workers(numbers: Dataset) -> None:
     assert len(column(loader)) == 12
 
 
-def test_persistent_workers_read_as_was_set_since(numbers: Dataset) -> None:
+def test_persistent_workers_use_settings_changed_between_passes(numbers: Dataset) -> None:
     loader = elastic_loader(numbers, **PERSISTENT)
     column(loader)
     loader.dataset.shuffle = False  # type: ignore[attr-defined]
@@ -219,7 +219,7 @@ def test_persistent_workers_read_as_was_set_since(numbers: Dataset) -> None:
 @pytest.mark.parametrize(
     "make", [elastic_loader, pytest.param(exact_loader, marks=pytest.mark.long)]
 )
-def test_spawned_workers_deliver_the_same(numbers: Dataset, make: Any) -> None:
+def test_spawned_workers_yield_the_same_batches(numbers: Dataset, make: Any) -> None:
     spawned = {"num_workers": 1, "multiprocessing_context": "spawn"}
     is_elastic = make is elastic_loader
     loader = make(numbers, persistent_workers=is_elastic, **spawned)
@@ -232,7 +232,7 @@ def test_spawned_workers_deliver_the_same(numbers: Dataset, make: Any) -> None:
 @pytest.mark.parametrize("num_workers", [0, pytest.param(1, marks=pytest.mark.long), 2])
 @pytest.mark.parametrize("persistent", [False, True])
 @pytest.mark.parametrize("cached", [False, True])
-def test_an_error_of_a_worker_is_raised_where_batches_are_used(
+def test_error_of_a_worker_is_raised_in_the_loop(
     tmp_path: Path, num_workers: int, persistent: bool, cached: bool
 ) -> None:
     dataset = write_numbers(tmp_path / "broken", ROWS, tasks=6)
@@ -305,7 +305,7 @@ def test_an_abandoned_loader_ends_its_workers(numbers: Dataset) -> None:
 
 
 @pytest.mark.parametrize("persistent", [False, True])
-def test_workers_are_told_to_end_when_an_error_leaves_their_loader_in_a_cycle(
+def test_workers_end_if_an_error_leaves_their_loader_in_a_cycle(
     numbers: Dataset, persistent: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def train(loader: StreamingDataLoader) -> list[int]:
@@ -345,7 +345,7 @@ print("pandas" in sys.modules)
     ("encoding", "value", "imported"),
     [("str", "a", True), pytest.param("int64", 1, False, marks=pytest.mark.long)],
 )
-def test_what_arrow_imports_is_there_before_workers_are_forked(
+def test_arrow_modules_are_imported_before_workers_are_forked(
     tmp_path: Path, encoding: str, value: Any, imported: bool
 ) -> None:
     with MDSWriter(out=str(tmp_path), columns={"column": encoding}) as writer:

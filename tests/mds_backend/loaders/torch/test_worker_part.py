@@ -78,7 +78,7 @@ def numbers(items: list[tuple[int, Any, Any]]) -> list[int]:
         *(pytest.param(x, marks=pytest.mark.long) for x in [(0, 0), (1, 0), (21, 30), (48, 50)]),
     ],
 )
-def test_each_worker_goes_on_where_it_stood(
+def test_each_worker_resumes_at_its_position(
     url: str, order: str, num_epochs: int, transform: Any, after: tuple[int, int]
 ) -> None:
     options = {"num_epochs": num_epochs, "transform": transform}
@@ -91,13 +91,13 @@ def test_each_worker_goes_on_where_it_stood(
 
 
 @in_either_order
-def test_after_its_last_sample_a_worker_has_none_left(url: str, order: str) -> None:
+def test_finished_worker_resumes_without_samples(url: str, order: str) -> None:
     whole = read(dataset_of(url, order))
     states = {worker: items[-1][2] for worker, items in whole.items()}
     assert not read(dataset_of(url, order), states)
 
 
-def test_the_epoch_that_follows_is_the_next_one(url: str) -> None:
+def test_epoch_after_a_resumed_one_is_the_next(url: str) -> None:
     first = dataset_of(url, "elastic")
     epochs = [read(first) for _ in range(3)]
     states = {worker: items[10][1] for worker, items in epochs[1].items()}
@@ -113,7 +113,7 @@ def test_the_epoch_that_follows_is_the_next_one(url: str) -> None:
 
 @pytest.mark.long
 @in_either_order
-def test_the_state_of_a_worker_is_refused_by_others(url: str, order: str) -> None:
+def test_state_of_another_worker_raises_error(url: str, order: str) -> None:
     items = read(dataset_of(url, order))
     states = {worker: its[0][1] for worker, its in items.items()}
     with pytest.raises(StateMismatchError, match="that of one worker process"):
@@ -162,7 +162,7 @@ def test_spawned_workers_have_the_world_of_their_parent(url: str, launch: Launch
 
 @in_either_order
 @pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.long)])
-def test_only_one_iteration_of_workers_goes_on_with_the_state_of_the_parent(
+def test_only_the_first_iteration_of_workers_resumes_the_parents_state(
     url: str, order: str, method: str
 ) -> None:
     first: Any = plain(url, order)
@@ -186,7 +186,7 @@ def add(record: SharedRecord, times: int) -> None:
 
 
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])  # noqa: S301
-def test_a_copy_is_a_record_of_its_own(duplicate: Any) -> None:
+def test_copied_record_is_separate(duplicate: Any) -> None:
     record = SharedRecord({"count": 3})
     other = duplicate(record)
     add(record, 1)
@@ -201,7 +201,7 @@ def part_and_add(record: SharedRecord, go: Any, results: Any) -> None:
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_a_process_that_parts_has_the_content_when_it_was_started(method: str) -> None:
+def test_parted_process_keeps_the_content_from_its_start(method: str) -> None:
     context: Any = multiprocessing.get_context(method)
     record, go, results = SharedRecord({"count": 3}), context.Semaphore(0), context.SimpleQueue()
     record.part()  # nothing: it is this process's own
@@ -218,7 +218,7 @@ def test_a_process_that_parts_has_the_content_when_it_was_started(method: str) -
     assert record.read() == {"count": 8}
 
 
-def test_what_is_shorter_is_stored_whole() -> None:
+def test_shorter_record_replaces_a_longer_one() -> None:
     record = SharedRecord({"text": "x" * 100})
     record.pass_on()  # from now on in a file
     with record.changing() as content:
@@ -226,7 +226,7 @@ def test_what_is_shorter_is_stored_whole() -> None:
     assert record.read() == {"text": ""}
 
 
-def test_an_error_changes_nothing() -> None:
+def test_error_while_changing_keeps_the_record() -> None:
     record = SharedRecord({"count": 0})
     with pytest.raises(ZeroDivisionError), record.changing() as content:
         content["count"] = 1 // 0
@@ -234,7 +234,7 @@ def test_an_error_changes_nothing() -> None:
         assert content == {"count": 0}
 
 
-def test_nothing_is_left_behind(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shared_record_leaves_no_files(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     before = len(os.listdir("/dev/fd"))
     record = SharedRecord({})
