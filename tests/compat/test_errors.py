@@ -33,7 +33,7 @@ BASES = {
 }
 
 
-def test_the_list_is_complete() -> None:
+def test_list_of_errors_is_complete() -> None:
     assert sorted([*BASES, *mdstorm_backend.errors.__all__]) == sorted(errors.__all__)
     classes = dict(inspect.getmembers(mdstorm_backend.errors, inspect.isclass))
     assert {name for name in classes if not name.startswith("_")} <= set(errors.__all__)
@@ -42,7 +42,7 @@ def test_the_list_is_complete() -> None:
 
 
 @pytest.mark.parametrize("name", BASES)
-def test_each_is_one_of_ours_and_a_builtin(name: str) -> None:
+def test_each_error_is_an_mdstorm_error_and_a_builtin(name: str) -> None:
     error = getattr(errors, name)
     assert issubclass(error, errors.MDStormError)
     for base in BASES[name]:
@@ -50,7 +50,7 @@ def test_each_is_one_of_ours_and_a_builtin(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", errors.__all__)
-def test_messages_end_with_their_place_once_there_is_a_site(
+def test_message_ends_with_the_link_to_its_section_if_there_is_a_site(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     error = getattr(errors, name)("what was found, where, what to do")

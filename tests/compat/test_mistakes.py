@@ -195,14 +195,14 @@ MISTAKES: list[Row] = [
 test_a_mistake_is_told_with_its_remedy = mistakes_are_told(MISTAKES)
 
 
-def test_images_in_tensors_are_told_of_decode(tmp_path: Path) -> None:
+def test_error_for_image_bytes_in_tensors_names_decode(tmp_path: Path) -> None:
     pq.write_table(pa.table({"photo": [b"\xff\xd8\xff\xe0"] * 4}), tmp_path / "a.parquet")
     reader = make_batch_reader(f"file://{tmp_path}", num_epochs=1)
     with pytest.raises(TypeError, match="pass decode='photo', size=224 to the reader"):
         next(iter(BatchedDataLoader(reader, batch_size=2)))
 
 
-def test_structs_alone_are_told_of_schema_fields(tmp_path: Path) -> None:
+def test_error_for_struct_columns_names_schema_fields(tmp_path: Path) -> None:
     pq.write_table(pa.table({"point": [{"x": 1}] * 4}), tmp_path / "a.parquet")
     loader = make_spark_converter(tmp_path).make_torch_dataloader(num_epochs=1)
     left_out = pytest.warns(UserWarning, match="'point' has an unsupported field type")

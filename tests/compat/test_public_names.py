@@ -20,7 +20,7 @@ MODULES = {path.removeprefix("petastorm"): names for path, names in PUBLIC.items
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_names_are_where_petastorm_has_them(module: str) -> None:
+def test_public_names_are_in_petastorms_modules(module: str) -> None:
     mirror = importlib.import_module(f"mdstorm{module}")
     for name in MODULES[module]:
         assert hasattr(mirror, name)
@@ -28,20 +28,20 @@ def test_names_are_where_petastorm_has_them(module: str) -> None:
 
 
 @pytest.mark.parametrize("module", ELSEWHERE)
-def test_names_that_belong_elsewhere_are_found_where_petastorm_imports_them(module: str) -> None:
+def test_reexported_names_can_be_imported_from_petastorms_modules(module: str) -> None:
     mirror = importlib.import_module(f"mdstorm.{module}")
     for name, home in ELSEWHERE[module].items():
         assert getattr(mirror, name) is getattr(importlib.import_module(f"mdstorm.{home}"), name)
 
 
-def test_sub_modules_are_attributes() -> None:
+def test_submodules_are_attributes_of_the_package() -> None:
     for name in {module.split(".")[1] for module in MODULES if module}:
         assert getattr(mdstorm, name) is importlib.import_module(f"mdstorm.{name}")
     with pytest.raises(AttributeError, match="module 'mdstorm' has no attribute 'make_nothing'"):
         _ = mdstorm.make_nothing
 
 
-def test_completion_offers_what_is_public() -> None:
+def test_dir_lists_the_public_names() -> None:
     for package in (mdstorm, mdstorm_backend, mdstorm_migrate):
         assert {*package.__all__} <= {*dir(package)}
         others = {*dir(package)} - {*package.__all__}
@@ -65,7 +65,7 @@ def test_modules_of_packages_need_no_import(module: str, monkeypatch: pytest.Mon
         _ = parent.nothing
 
 
-def test_names_are_listed_beside_a_mock_of_a_framework(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dir_works_with_a_mocked_framework(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tensorflow", ModuleType("tensorflow"))
     assert "tf_utils" in dir(mdstorm)
 
@@ -77,7 +77,7 @@ def parameters(function: object) -> str:
     return ", ".join(map(str, plain))
 
 
-def test_signatures_are_those_of_petastorm() -> None:
+def test_signatures_equal_petastorms() -> None:
     from mdstorm.spark import SparkDatasetConverter as Converter
     from mdstorm.spark import make_spark_converter
 
@@ -159,7 +159,9 @@ def test_private_names_are_petastorms_or_have_the_prefix(name: str) -> None:
     assert [one for one in sorted(ours) if not one.startswith("_mdstorm_")] == []
 
 
-def test_the_logger_of_the_package_rules_the_engines(caplog: pytest.LogCaptureFixture) -> None:
+def test_level_of_the_package_logger_applies_to_the_engine(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     engine = logging.getLogger("mdstorm_backend.cache.space")
     caplog.set_level(logging.DEBUG, logger="mdstorm")
     engine.debug("said")

@@ -43,7 +43,7 @@ def test_cached_datasets_are_listed(cached: list[str], tmp_path: Path) -> None:
         assert one["last_use"].endswith("+00:00")
 
 
-def test_a_directory_may_be_named(cached: list[str], tmp_path: Path) -> None:
+def test_cache_dir_option_selects_the_directory(cached: list[str], tmp_path: Path) -> None:
     assert sorted(listed("--directory", tmp_path / "cache")) == cached
     assert sorted(listed("--directory", f"file://{tmp_path}/cache")) == cached
     for command in ("ls", "clear"):
@@ -52,7 +52,7 @@ def test_a_directory_may_be_named(cached: list[str], tmp_path: Path) -> None:
         assert f"there is nothing at file://{tmp_path}/nothing" in refused.stderr
 
 
-def test_clearing_asks_before(cached: list[str]) -> None:
+def test_clear_asks_for_confirmation(cached: list[str]) -> None:
     refused = run("cache", "clear", input="n\n")
     assert refused.exit_code == 1
     assert "of 2 datasets" in refused.stderr
@@ -70,7 +70,7 @@ def test_one_dataset_is_cleared(cached: list[str]) -> None:
     assert len(open_dataset(one).to_table()) == 300
 
 
-def test_nothing_to_clear_is_no_error(tmp_path: Path) -> None:
+def test_clear_of_an_empty_cache_succeeds(tmp_path: Path) -> None:
     result = run("cache", "clear", "--directory", tmp_path)
     assert (result.exit_code, result.stderr) == (0, "nothing is cached\n")
 
@@ -109,7 +109,9 @@ class TestCopies:
         ]  # fmt: skip
         assert table.splitlines()[-1] == "3 copies, 18 B"
 
-    def test_unused_copies_of_that_age_are_removed(self, copies: list[str], tmp_path: Path) -> None:
+    def test_rm_removes_unused_copies_older_than_the_given_age(
+        self, copies: list[str], tmp_path: Path
+    ) -> None:
         result = self.remove(tmp_path, "--older-than", "2w", "--yes")
         assert (result.exit_code, result.stdout) == (0, "removed 1 copy, 6 B\n")
         assert [one.url for one in list_copies(str(tmp_path))] == copies[1:]
@@ -120,7 +122,7 @@ class TestCopies:
         assert "no copy is unused" in nothing.stderr
         assert (tmp_path / "elsewhere" / f"{NAME}1" / "index.json").exists()
 
-    def test_removal_asks_before(
+    def test_rm_asks_for_confirmation(
         self, copies: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         refused = self.remove(tmp_path, input="n\n")

@@ -40,7 +40,7 @@ def target(tmp_path: Path) -> Path:
     return tmp_path / "target with a blank"
 
 
-def test_the_result_is_told_with_the_next_command(source: Path, target: Path) -> None:
+def test_convert_prints_the_result_and_the_next_command(source: Path, target: Path) -> None:
     result = run("convert", source, target)
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.startswith(f"file://{target}: 30 rows in 1 shard, ")
@@ -50,7 +50,7 @@ def test_the_result_is_told_with_the_next_command(source: Path, target: Path) ->
     assert run("convert", source, f"{target}2", "-q").stdout == ""
 
 
-def test_columns_that_are_not_chosen_are_not_read(source: Path, target: Path) -> None:
+def test_convert_reads_only_the_selected_columns(source: Path, target: Path) -> None:
     schema = dump_unischema(Unischema("Wrong", [UnischemaField("text", np.bool_, ())]))
     add_metadata(open_parquet(str(source)), {UNISCHEMA_KEY: schema})
     assert "Decoding field" in run("convert", source, target).stderr
@@ -62,7 +62,7 @@ def test_columns_that_are_not_chosen_are_not_read(source: Path, target: Path) ->
     ("option", "then"),
     [("--resume", "run it again to continue"), ("--no-resume", "nothing was kept")],
 )
-def test_an_interrupted_conversion_says_whether_it_goes_on(
+def test_interrupted_conversion_prints_whether_it_can_continue(
     option: str, then: str, source: Path, target: Path
 ) -> None:
     def interrupt(*_: object) -> None:
@@ -76,7 +76,7 @@ def test_an_interrupted_conversion_says_whether_it_goes_on(
     assert run("convert", source, target).exit_code == 0
 
 
-def test_decimals_become_numbers_if_asked_for(tmp_path: Path, target: Path) -> None:
+def test_decimals_option_converts_decimals_to_floats(tmp_path: Path, target: Path) -> None:
     prices = pa.array([Decimal("0.10"), None], pa.decimal128(9, 2))
     pq.write_table(pa.table({"price": prices}), tmp_path / "prices.parquet")
     source, asked = tmp_path / "prices.parquet", ("--decimals", "float64")
@@ -108,7 +108,7 @@ def test_every_option_has_its_effect(source: Path, target: Path) -> None:
     assert run(*against).exit_code == 1
 
 
-def test_a_dataset_is_replaced_on_request_only(source: Path, target: Path) -> None:
+def test_existing_dataset_is_replaced_only_with_overwrite(source: Path, target: Path) -> None:
     assert run("convert", source, target).exit_code == 0
     (target / "mine.txt").write_text("mine")
     pq.write_table(numbers(5), source / "0.parquet")
@@ -137,7 +137,9 @@ def test_the_dataset_of_another_writer_is_not_replaced(source: Path, target: Pat
     assert sorted(target.iterdir()) == before
 
 
-def test_what_is_replaced_stays_until_the_new_one_is_complete(source: Path, target: Path) -> None:
+def test_overwrite_keeps_the_old_dataset_until_the_new_one_is_complete(
+    source: Path, target: Path
+) -> None:
     assert run("convert", source, target).exit_code == 0
     old = {path.name: path.read_bytes() for path in target.iterdir()}
     whole = (source / "0.parquet").read_bytes()
@@ -157,7 +159,7 @@ def test_what_is_replaced_stays_until_the_new_one_is_complete(source: Path, targ
     assert len(open_dataset(str(target)).to_table()) == 5
 
 
-def test_the_fields_of_a_petastorm_dataset_stay_what_they_are(target: Path) -> None:
+def test_fields_of_a_petastorm_dataset_are_kept(target: Path) -> None:
     source = GOLDEN / "codecs"
     done = run("convert", source, target)
     assert done.exit_code == 0, done.stderr
@@ -186,7 +188,7 @@ def test_row_groups_become_shards_for_petastorm_or_on_request(source: Path, targ
         mdstorm.convert(str(source), f"{target}-2", spark=cast(Any, object()), keep_row_groups=True)
 
 
-def test_partitions_are_texts_where_the_schema_says_so(tmp_path: Path) -> None:
+def test_partitions_are_strings_if_the_schema_declares_them(tmp_path: Path) -> None:
     source, target = tmp_path / "source", tmp_path / "target"
     for code in ("01", "2"):
         (source / f"code={code}").mkdir(parents=True)
@@ -203,7 +205,7 @@ def test_partitions_are_texts_where_the_schema_says_so(tmp_path: Path) -> None:
         assert sorted(i for batch in reader for i in batch.other) == [1, 2]
 
 
-def test_a_changed_array_of_a_petastorm_dataset_is_found(target: Path) -> None:
+def test_verify_against_finds_a_changed_array_of_a_petastorm_dataset(target: Path) -> None:
     source = GOLDEN / "codecs"
     run("convert", source, target, "--fill-shards")
     (shard,) = target.glob("*.mds")
@@ -219,7 +221,7 @@ def test_a_changed_array_of_a_petastorm_dataset_is_found(target: Path) -> None:
     assert column["examples"][0][0] == 3
 
 
-def test_what_only_the_dataset_with_a_schema_holds_is_listed(source: Path) -> None:
+def test_verify_against_lists_fields_of_one_side_only(source: Path) -> None:
     codecs = GOLDEN / "codecs"
     pq.write_table(pa.table({"id": range(12), "more": range(12)}), source / "0.parquet")
     for pair in ((codecs, source), (source, codecs)):
@@ -229,7 +231,7 @@ def test_what_only_the_dataset_with_a_schema_holds_is_listed(source: Path) -> No
         assert all(name in result.stdout for name in ("vec", "more"))
 
 
-def test_differences_are_listed(source: Path, target: Path) -> None:
+def test_verify_against_lists_differences(source: Path, target: Path) -> None:
     run("convert", source, target)
     table = numbers(30).to_pydict()
     table["half"][7] = 99.0

@@ -20,7 +20,7 @@ def cells(result: Result) -> list[str]:
     return [" ".join(line.split()) for line in result.stdout.splitlines() if line.strip()]
 
 
-def test_tables_describe_the_dataset_and_json_is_what_the_function_returns(dataset: Path) -> None:
+def test_inspect_prints_a_table_or_the_functions_json(dataset: Path) -> None:
     result = run("inspect", dataset)
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.startswith(f"file://{dataset}\n")
@@ -30,7 +30,7 @@ def test_tables_describe_the_dataset_and_json_is_what_the_function_returns(datas
     assert json.loads(result.stdout) == inspect(str(dataset)).to_json()
 
 
-def test_five_rows_are_shown_or_those_that_are_chosen(dataset: Path) -> None:
+def test_head_shows_five_or_the_selected_rows(dataset: Path) -> None:
     result = run("head", dataset)
     assert result.exit_code == 0
     found = cells(result)
@@ -49,7 +49,7 @@ def test_long_values_and_line_breaks_do_not_break_the_table(tmp_path: Path) -> N
     assert found[3:] == ["x" * 59 + "…", "one two", "[bold]"]
 
 
-def test_json_has_a_form_of_every_value(tmp_path: Path) -> None:
+def test_json_output_represents_every_value(tmp_path: Path) -> None:
     fields = {
         "b": "string",
         "a": "date",
@@ -75,7 +75,7 @@ def test_json_has_a_form_of_every_value(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("directory", GOLDEN_NAMES)
-def test_rows_of_the_formats_own_library_are_shown(directory: str) -> None:
+def test_head_shows_rows_of_mosaicml_streamings_datasets(directory: str) -> None:
     assert run("head", GOLDEN / directory, "-n", 3).exit_code == 0
     assert run("head", GOLDEN / directory, "-n", 3, "--format", "json").exit_code == 0
 
@@ -89,7 +89,7 @@ def damage(dataset: Path) -> str:
     return file.name
 
 
-def test_a_good_dataset_is_told_so(dataset: Path) -> None:
+def test_verify_of_a_good_dataset_reports_success(dataset: Path) -> None:
     result = run("verify", dataset)
     assert result.exit_code == 0
     assert result.stdout.startswith(f"file://{dataset}: everything can be read; without hashes, ")
@@ -97,7 +97,7 @@ def test_a_good_dataset_is_told_so(dataset: Path) -> None:
     assert "the files are all there" in run("verify", dataset, "--quick").stdout
 
 
-def test_only_hashes_prove_that_no_value_has_changed(tmp_path: Path) -> None:
+def test_verify_confirms_unchanged_values_only_with_hashes(tmp_path: Path) -> None:
     for name, hashes in (("plain", []), ("hashed", ["sha1"])):
         dataset = tmp_path / name
         with MDSWriter(out=str(dataset), columns={"number": "int64"}, hashes=hashes) as writer:
@@ -113,7 +113,7 @@ def test_only_hashes_prove_that_no_value_has_changed(tmp_path: Path) -> None:
         assert ("changed values cannot be seen" in result.stdout) != bool(hashes)
 
 
-def test_json_holds_the_report(dataset: Path) -> None:
+def test_verify_json_contains_the_report(dataset: Path) -> None:
     name = damage(dataset)
     (dataset / "shard.00000.mds").write_bytes(b"x")
     result = run("verify", dataset, "--format", "json")
@@ -125,7 +125,7 @@ def test_json_holds_the_report(dataset: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [["--threads", "2"], ["--quick"]])
-def test_problems_are_listed_without_colours_and_are_the_exit_code_of_the_process(
+def test_verify_lists_problems_without_colours_and_exits_with_1(
     dataset: Path, options: list[str]
 ) -> None:
     name = damage(dataset)
@@ -138,7 +138,7 @@ def test_problems_are_listed_without_colours_and_are_the_exit_code_of_the_proces
     assert "\x1b" not in done.stdout
 
 
-def test_a_lost_index_is_rebuilt_and_the_next_command_can_be_copied(dataset: Path) -> None:
+def test_reindex_rebuilds_a_lost_index_and_shows_the_next_command(dataset: Path) -> None:
     moved = dataset.rename(dataset.parent / "my data")
     index = moved / "index.json"
     before = index.read_bytes()
@@ -150,7 +150,7 @@ def test_a_lost_index_is_rebuilt_and_the_next_command_can_be_copied(dataset: Pat
     assert index.read_bytes() == before
 
 
-def test_oddities_are_warnings_beside_the_content(dataset: Path) -> None:
+def test_reindex_prints_notes_as_warnings(dataset: Path) -> None:
     sorted(dataset.glob("*.mds"))[1].unlink()
     result = run("reindex", dataset, "--force", "--format", "json")
     assert result.stderr.startswith("warning: part-00000-0.00001.mds is missing")

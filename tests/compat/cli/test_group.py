@@ -56,7 +56,9 @@ def test_storage_options_reach_the_file_system(monkeypatch: pytest.MonkeyPatch) 
     assert found == {"client_kwargs": {"port": 1}, "anon": True, **text}
 
 
-def test_the_index_stands_for_the_dataset(dataset: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_url_of_the_index_is_accepted_for_the_dataset(
+    dataset: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     expected = run("inspect", dataset).stdout
     assert "text" in expected
     monkeypatch.chdir(dataset)
@@ -85,7 +87,7 @@ def example_lines(command: click.Command) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("name", all_commands())
-def test_the_examples_of_every_help_can_be_typed(name: str) -> None:
+def test_examples_in_every_help_are_valid_commands(name: str) -> None:
     command = all_commands()[name]
     examples = example_lines(command)
     assert examples
@@ -108,7 +110,7 @@ _ASK_FOR_MORE = {"against", "reports", "directory"}
 
 
 @pytest.mark.parametrize("name", all_commands())
-def test_every_option_says_its_default(name: str) -> None:
+def test_every_option_shows_its_default(name: str) -> None:
     for option in all_commands()[name].params:
         if not isinstance(option, click.Option) or option.name in _ASK_FOR_MORE:
             continue

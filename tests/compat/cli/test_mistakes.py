@@ -61,7 +61,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("line", "code", "words"), MISTAKES, ids=[line for line, *_ in MISTAKES])
-def test_a_mistake_is_told_with_its_remedy(
+def test_mistakes_print_an_error_with_a_remedy(
     line: str, code: int, words: str, where: tuple[str, str]
 ) -> None:
     parquet, mds = where

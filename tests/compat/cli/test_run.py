@@ -53,7 +53,7 @@ def run(*arguments: str, code: int) -> Finished:
 
 
 @pytest.mark.parametrize("target", [["program.py"], ["-m", "program"]])
-def test_a_program_runs_as_python_runs_it(target: list[str], folder: Path) -> None:
+def test_program_runs_as_with_python(target: list[str], folder: Path) -> None:
     done = run(*target, "--help", "-m", "a b", code=7)
     assert done.stdout.splitlines() == [
         f"--help -m a b {folder}",
@@ -62,7 +62,7 @@ def test_a_program_runs_as_python_runs_it(target: list[str], folder: Path) -> No
     assert done.stderr == ""
 
 
-def test_an_archive_runs_as_python_runs_it(folder: Path) -> None:
+def test_archive_runs_as_with_python(folder: Path) -> None:
     with zipfile.ZipFile(folder / "program.pyz", "w") as archive:
         archive.writestr("__main__.py", "import petastorm, beside; print(petastorm.__version__)")
         archive.writestr("beside.py", "")
@@ -90,7 +90,7 @@ def test_mosaic_streaming_is_replaced_on_request(folder: Path) -> None:
 @pytest.mark.parametrize(
     "target", [["failing.py"], pytest.param(["-m", "failing"], marks=pytest.mark.long)]
 )
-def test_a_traceback_shows_the_program_alone(
+def test_traceback_shows_only_the_program(
     program: str, code: int, last: str, target: list[str], folder: Path
 ) -> None:
     (folder / "failing.py").write_text(program)
@@ -101,7 +101,7 @@ def test_a_traceback_shows_the_program_alone(
     assert sum(line.startswith("  File ") for line in lines) == 1
 
 
-def test_what_is_not_there_is_named(folder: Path) -> None:
+def test_missing_program_is_an_error_that_names_it(folder: Path) -> None:
     for module in ("absent", "neighbour.absent"):
         assert run("-m", module, code=1).stderr.endswith(f": No module named {module}\n")
     assert "can't open 'absent.py'" in run("absent.py", code=2).stderr

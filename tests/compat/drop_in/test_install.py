@@ -31,7 +31,7 @@ def installed() -> Iterator[None]:
 
 @pytest.mark.usefixtures("installed")
 class TestInstalled:
-    def test_modules_are_those_of_mdstorm(self) -> None:
+    def test_modules_of_petastorm_are_mdstorms(self) -> None:
         import petastorm.spark as ps
         from petastorm.spark import spark_dataset_converter
         from petastorm.spark.spark_dataset_converter import SparkDatasetConverter
@@ -40,7 +40,7 @@ class TestInstalled:
         assert spark_dataset_converter is mdstorm.spark.spark_dataset_converter
         assert SparkDatasetConverter is mdstorm.spark.SparkDatasetConverter
 
-    def test_names_of_the_package_are_those_of_mdstorm(self) -> None:
+    def test_names_of_the_package_are_mdstorms(self) -> None:
         import petastorm
         from petastorm import TransformSpec
 
@@ -89,7 +89,9 @@ class TestInstalled:
             ("from mdstorm.workers_pool.thread_pool import ThreadPool", "mdstorm.workers_pool"),
         ],
     )
-    def test_missing_modules_are_named_with_a_section(self, statement: str, missing: str) -> None:
+    def test_missing_module_raises_error_with_its_section(
+        self, statement: str, missing: str
+    ) -> None:
         with pytest.raises(MissingModuleError, match=f"'{re.escape(missing)}'") as caught:
             exec(statement)
         assert isinstance(caught.value, ModuleNotFoundError)
@@ -100,7 +102,7 @@ class TestInstalled:
             exec("import petastorm.nothing")
 
     @pytest.mark.parametrize("package", ["petastorm", "mdstorm"])
-    def test_missing_names_are_told_with_their_section(self, package: str) -> None:
+    def test_missing_name_raises_error_with_its_section(self, package: str) -> None:
         names = {
             "": "hdfs",
             ".reader": "PyDictReaderWorker",
@@ -112,7 +114,7 @@ class TestInstalled:
             ):
                 exec(f"from {package}{module} import {name}")
 
-    def test_missing_attributes_can_be_asked_for(self) -> None:
+    def test_hasattr_of_a_missing_name_is_false(self) -> None:
         import petastorm
         from petastorm import reader
 
@@ -128,7 +130,7 @@ class TestInstalled:
         assert isinstance(pickle.loads(error), mdstorm.NoDataAvailableError)  # noqa: S301
 
 
-def test_the_real_petastorm_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_installed_petastorm_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     real = types.ModuleType("petastorm")
     real.__file__ = "/site-packages/petastorm/__init__.py"
     monkeypatch.setitem(sys.modules, "petastorm", real)
@@ -140,7 +142,7 @@ def test_the_real_petastorm_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> No
     assert issubclass(PetastormImportedError, ImportError)
 
 
-def test_without_it_there_is_no_petastorm() -> None:
+def test_petastorm_is_not_importable_without_the_drop_in() -> None:
     # Not in this process, where Spark may have put the stand-in on the search path.
     program = "import importlib.util, mdstorm; assert importlib.util.find_spec('petastorm') is None"
     subprocess.run([sys.executable, "-I", "-c", program], check=True, timeout=60)
@@ -153,7 +155,7 @@ ENGINE = "mdstorm_backend.cache.space"
 
 @pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize("name", [READER, CONVERTER, ENGINE, "mdstorm._readers.options"])
-def test_the_levels_of_petastorm_and_of_mdstorm_silence_all(name: str) -> None:
+def test_level_of_either_logger_silences_all_messages(name: str) -> None:
     assert logging.getLogger(name).isEnabledFor(logging.WARNING)
     logging.getLogger("petastorm").setLevel(logging.ERROR)
     assert not logging.getLogger(name).isEnabledFor(logging.WARNING)
@@ -166,7 +168,7 @@ def test_the_levels_of_petastorm_and_of_mdstorm_silence_all(name: str) -> None:
 
 @pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize("name", [READER, CONVERTER, ENGINE])
-def test_handlers_of_petastorm_hear_each_record_once(name: str) -> None:
+def test_handlers_of_petastorms_logger_get_each_record_once(name: str) -> None:
     mdstorm.install_as_petastorm()  # again does nothing
     heard: list[logging.LogRecord] = []
     handler = logging.Handler()

@@ -59,7 +59,7 @@ def refused(key: str = KEY) -> Exception:
     return refusing.refusal("CONFIG_NOT_AVAILABLE", f"Configuration {key} is not available.")
 
 
-def test_what_a_session_refuses_is_kept(patched: type[RuntimeConfig]) -> None:
+def test_conf_that_a_session_refuses_is_kept_by_mdstorm(patched: type[RuntimeConfig]) -> None:
     conf = patched(refused())
     conf.set(KEY, "file:///a")
     assert conf.get(KEY) == conf.get(KEY, None) == "file:///a"
@@ -68,7 +68,7 @@ def test_what_a_session_refuses_is_kept(patched: type[RuntimeConfig]) -> None:
         conf.get(KEY)
 
 
-def test_what_a_session_takes_is_left_to_it(patched: type[RuntimeConfig]) -> None:
+def test_conf_that_a_session_accepts_is_not_kept(patched: type[RuntimeConfig]) -> None:
     patched(refused()).set(KEY, "kept")
     conf = patched(refused(), KEY)
     conf.set(KEY, "taken")
@@ -78,7 +78,7 @@ def test_what_a_session_takes_is_left_to_it(patched: type[RuntimeConfig]) -> Non
     assert conf.get(KEY) is None
 
 
-def test_all_else_is_raised(patched: type[RuntimeConfig]) -> None:
+def test_other_errors_of_conf_are_raised(patched: type[RuntimeConfig]) -> None:
     other = "spark.sql.warehouse.dir"
     for key, error in ((other, refused(other)), (KEY, OSError("closed"))):
         with pytest.raises(type(error)) as caught:

@@ -46,7 +46,7 @@ def test_child_processes_import_the_stand_in(tmp_path: Path) -> None:
     assert run(program, tmp_path) == ["mdstorm.transform"] * 3
 
 
-def test_a_child_without_mdstorm_says_so(tmp_path: Path) -> None:
+def test_child_process_without_mdstorm_raises_error_that_names_it(tmp_path: Path) -> None:
     import mdstorm
 
     shim = Path(mdstorm.__file__).parent / "_drop_in" / "shim"
@@ -65,7 +65,7 @@ def test_a_child_without_mdstorm_says_so(tmp_path: Path) -> None:
     assert sys.executable in message
 
 
-def test_workers_of_a_present_session_find_it(spark: Any) -> None:
+def test_workers_of_an_existing_session_import_mdstorm_as_petastorm(spark: Any) -> None:
     def homes(batches: Iterator[Any]) -> Iterator[Any]:
         # A cluster's machines do not share the driver's search path.
         sys.path[:] = [entry for entry in sys.path if not entry.endswith("shim")]
@@ -80,7 +80,7 @@ def test_workers_of_a_present_session_find_it(spark: Any) -> None:
 
 
 @pytest.mark.long
-def test_workers_of_a_later_session_find_it(tmp_path: Path) -> None:
+def test_workers_of_a_later_session_import_mdstorm_as_petastorm(tmp_path: Path) -> None:
     program = """
         import os
         import mdstorm
@@ -99,7 +99,7 @@ def test_workers_of_a_later_session_find_it(tmp_path: Path) -> None:
     assert run(program, tmp_path) == ["mdstorm.transform"]
 
 
-def test_a_session_that_refuses_the_shim_goes_on(tmp_path: Path) -> None:
+def test_session_that_refuses_the_shim_warns(tmp_path: Path) -> None:
     from mdstorm_backend.drop_in import stand_in
 
     class Refuses:

@@ -64,7 +64,7 @@ def test_schemas_of_petastorm_are_found(name: str, tmp_path: Path) -> None:
         assert str(get_schema(pq.ParquetDataset(tmp_path / "data"))) == str(schema)
 
 
-def test_where_there_is_no_schema_it_is_said(plain: Path) -> None:
+def test_dataset_without_schema_raises_error(plain: Path) -> None:
     with pytest.raises(errors.PetastormMetadataError, match="Could not find _common_metadata file"):
         get_schema_from_dataset_url(f"file://{plain}")
     pq.write_metadata(pa.schema([("a", pa.int8())]), plain / "_common_metadata")
@@ -91,7 +91,7 @@ def test_where_there_is_no_schema_it_is_said(plain: Path) -> None:
         assert isinstance(caught.value, errors.DatasetNotFoundError)
 
 
-def test_hostile_metadata_run_nothing(plain: Path) -> None:
+def test_hostile_metadata_executes_no_code(plain: Path) -> None:
     hostile = {UNISCHEMA_KEY: b"cos\nsystem\n(S'touch hacked'\ntR."}
     schema = pa.schema([("a", pa.int8())]).with_metadata(hostile)
     pq.write_metadata(schema, plain / "_common_metadata")
@@ -122,7 +122,7 @@ def test_a_schema_is_added_to_parquet_files(plain: Path) -> None:
     assert counts == {str(path.relative_to(plain)): 1 for path in before}
 
 
-def test_the_schema_that_is_there_is_kept(tmp_path: Path) -> None:
+def test_existing_schema_is_kept(tmp_path: Path) -> None:
     shutil.copytree(GOLDEN / "codecs", tmp_path / "data")
     before = metadata(tmp_path / "data")
     url = (tmp_path / "data").as_uri()
@@ -149,7 +149,7 @@ def test_a_schema_is_added_to_mds(plain: Path, tmp_path: Path) -> None:
 OTHER = Unischema("Other", [UnischemaField("other", np.int32, ())])
 
 
-def test_what_is_no_schema_or_of_other_data_is_not_added(plain: Path) -> None:
+def test_invalid_schema_or_schema_of_other_data_raises_error(plain: Path) -> None:
     for name in ("nothing.at.all", f"{__name__}.UNISCHEMA_KEY"):
         with pytest.raises(errors.InvalidArgumentError, match="dotted path of a Unischema object"):
             generate_petastorm_metadata(None, f"file://{plain}", name)

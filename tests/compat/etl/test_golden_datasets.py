@@ -51,7 +51,7 @@ def codecs(request: pytest.FixtureRequest, converted: dict[str, Dataset]) -> Any
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_rows_are_those_of_petastorm(name: str, converted: dict[str, Dataset]) -> None:
+def test_rows_equal_petastorms(name: str, converted: dict[str, Dataset]) -> None:
     assert_rows(read_rows(*opened(name)), expected_rows(name))
     dataset = open_dataset(converted[name].url)
     schema = stored_unischema(dataset)
@@ -78,7 +78,7 @@ def test_image_files_are_stored_as_they_are(converted: dict[str, Dataset]) -> No
         assert stored.column(name).to_pylist() == files.column(name).to_pylist()
 
 
-def test_what_needs_no_decoding_is_read_by_the_dataset(converted: dict[str, Dataset]) -> None:
+def test_fields_without_decoding_are_read_by_the_engine(converted: dict[str, Dataset]) -> None:
     dataset = converted["partitioned"]
     schema = stored_unischema(dataset)
     assert schema is not None
@@ -86,7 +86,7 @@ def test_what_needs_no_decoding_is_read_by_the_dataset(converted: dict[str, Data
     assert isinstance(decoded(converted["codecs"], opened("codecs")[1]), DecodedSource)
 
 
-def test_samples_are_rows(codecs: Any) -> None:
+def test_samples_equal_rows(codecs: Any) -> None:
     samples = [codecs.sample(i, ["id", "vec", "mat", "zipped", "name", "words"]) for i in range(12)]
     expected = {row["id"]: row for row in expected_rows("codecs")}
     assert len({int(sample["id"]) for sample in samples}) == 12
@@ -113,7 +113,7 @@ def test_batches_in_any_order_hold_every_row(codecs: Any) -> None:
             assert_same(zipped, expected[i]["zipped"])
 
 
-def test_what_a_reader_changes_is_its_own() -> None:
+def test_changed_values_do_not_affect_the_source() -> None:
     source, _ = opened("codecs")
     shard = source.shard(0)
     rows = np.arange(shard.num_samples)
@@ -127,7 +127,7 @@ def test_what_a_reader_changes_is_its_own() -> None:
             np.testing.assert_array_equal(found, wanted)
 
 
-def test_sources_go_to_other_processes() -> None:
+def test_sources_can_be_pickled() -> None:
     source, schema = opened("codecs")
     copy = pickle.loads(pickle.dumps(source))  # noqa: S301  # our own
     assert copy.fingerprint == source.fingerprint
@@ -144,7 +144,7 @@ def test_shards_are_opened_once_while_they_are_used() -> None:
 
 
 @pytest.mark.skipif(IS_REFUSING, reason="makes an RDD, which this session refuses")
-def test_a_dataset_of_petastorm_is_an_rdd(classic_spark: Any) -> None:
+def test_petastorm_dataset_is_read_as_an_rdd(classic_spark: Any) -> None:
     rows = dataset_as_rdd(golden_url("codecs"), classic_spark).collect()
     assert_rows(sorted(rows, key=lambda row: row.id), expected_rows("codecs"))
     some = dataset_as_rdd(golden_url("codecs"), classic_spark, ["id", "vec"])

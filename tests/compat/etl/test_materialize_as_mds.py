@@ -44,7 +44,7 @@ def assert_holds(directory: Path, numbers: range, schema: Unischema = SCHEMA) ->
     assert_rows(read_rows(decoded(dataset, found), found), [row(i) for i in numbers])
 
 
-def test_what_the_block_writes_becomes_mds(tmp_path: Path) -> None:
+def test_rows_written_in_the_block_are_stored_as_mds(tmp_path: Path) -> None:
     target = tmp_path / "data"
     with materialize(None, f"file://{target}", SCHEMA, row_group_size_mb=1):
         write(target, "a.parquet", range(20))
@@ -68,7 +68,7 @@ def test_a_block_that_raises_converts_and_removes_nothing(tmp_path: Path) -> Non
     assert [path.name for path in tmp_path.iterdir()] == ["a.parquet"]
 
 
-def test_files_that_were_there_are_part_of_the_dataset_and_stay(tmp_path: Path) -> None:
+def test_existing_files_are_converted_and_kept(tmp_path: Path) -> None:
     write(tmp_path, "a.parquet", range(5))
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "_metadata.txt").write_text("mine")
@@ -106,7 +106,7 @@ def test_partitions_are_of_the_type_of_their_field(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("then", ["mds", "parquet"])
-def test_a_dataset_that_is_there_is_never_mixed_with_another(tmp_path: Path, then: Any) -> None:
+def test_existing_mds_dataset_raises_error(tmp_path: Path, then: Any) -> None:
     with materialize(None, f"file://{tmp_path}", SCHEMA):
         write(tmp_path, "a.parquet", range(5))
     with (
@@ -119,7 +119,7 @@ def test_a_dataset_that_is_there_is_never_mixed_with_another(tmp_path: Path, the
 
 
 @pytest.mark.parametrize("damage", ["garbage", "missing", "shape", "value"])
-def test_files_that_are_not_what_the_schema_says_stay(tmp_path: Path, damage: str) -> None:
+def test_files_that_contradict_the_schema_are_kept(tmp_path: Path, damage: str) -> None:
     table = encoded(range(3))
     if damage == "missing":
         table = table.select([name for name in table.column_names if name != "mat"])
@@ -214,7 +214,9 @@ def test_values_beyond_a_field_are_refused(
 
 
 @pytest.mark.parametrize(("dtype", "shape"), [(np.str_, (2,)), (np.object_, ())], ids=str)
-def test_what_mds_cannot_hold_decoded_is_refused(tmp_path: Path, dtype: Any, shape: Any) -> None:
+def test_fields_that_mds_cannot_store_decoded_raise_error(
+    tmp_path: Path, dtype: Any, shape: Any
+) -> None:
     schema = Unischema("Own", [UnischemaField("x", dtype, shape, JsonCodec())])
     with (
         pytest.raises(PetastormMetadataGenerationError, match="'x' has a codec of your own and"),
@@ -258,7 +260,7 @@ def test_scalars_are_stored_in_the_type_of_their_field(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_spark_writes_datasets(spark: Any, tmp_path: Path) -> None:
+def test_spark_writes_mds_datasets(spark: Any, tmp_path: Path) -> None:
     url = f"file://{tmp_path}/data"
     for last in (9, 12):
         with materialize(spark, url, SCHEMA, row_group_size_mb=8):

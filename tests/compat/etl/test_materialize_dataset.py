@@ -65,7 +65,7 @@ def ids_of(directory: Path) -> list[int]:
         return [int(row.id) for row in reader]
 
 
-def test_files_stay_and_metadata_come_beside_them(tmp_path: Path) -> None:
+def test_files_are_kept_and_metadata_is_added(tmp_path: Path) -> None:
     with materialize_dataset(None, tmp_path.as_uri(), SCHEMA, row_group_size_mb=1):
         write(tmp_path, "a.parquet", range(20))
         write(tmp_path, "b.parquet", range(20, 30))
@@ -82,7 +82,7 @@ def test_files_stay_and_metadata_come_beside_them(tmp_path: Path) -> None:
         assert_rows(list(reader), [row(i) for i in range(30)])
 
 
-def test_the_columns_of_metadata_are_those_of_the_files(tmp_path: Path) -> None:
+def test_metadata_has_the_columns_of_the_files(tmp_path: Path) -> None:
     table = pa.table({"id": [1], "at": pa.array([1], pa.timestamp("us"))})
     with materialize_dataset(None, tmp_path.as_uri(), IDS):
         for part in ("x", "y"):
@@ -112,7 +112,7 @@ def test_rows_of_another_schema_are_not_appended(tmp_path: Path) -> None:
     assert ids_of(tmp_path) == list(range(8))
 
 
-def test_a_file_that_was_left_by_a_refused_block_is_named(tmp_path: Path) -> None:
+def test_error_names_files_of_an_earlier_failed_block(tmp_path: Path) -> None:
     """Whatever its columns, the fields are those of the metadata."""
     for name, size in (("a", 2), ("b", 3)):
         field = UnischemaField("vec", np.float32, (size,), NdarrayCodec())
@@ -144,7 +144,7 @@ def test_a_block_that_replaces_all_files_may_change_the_schema(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("damage", ["missing", "truncated", "empty", "hostile", "stale"])
-def test_a_block_that_writes_nothing_renews_the_metadata(tmp_path: Path, damage: str) -> None:
+def test_block_without_new_files_updates_the_metadata(tmp_path: Path, damage: str) -> None:
     with materialize_dataset(None, tmp_path.as_uri(), IDS):
         write_ids(tmp_path, "a.parquet", range(5))
     expected = metadata(tmp_path)
@@ -173,7 +173,7 @@ def test_a_block_that_writes_nothing_renews_the_metadata(tmp_path: Path, damage:
     assert ids_of(tmp_path) == list(range(5))
 
 
-def test_a_block_that_raises_leaves_the_metadata_as_they_were(tmp_path: Path) -> None:
+def test_block_that_raises_keeps_the_metadata(tmp_path: Path) -> None:
     def fail() -> None:
         with materialize_dataset(None, tmp_path.as_uri(), IDS):
             write_ids(tmp_path, "b.parquet", range(5, 8))
@@ -190,7 +190,7 @@ def test_a_block_that_raises_leaves_the_metadata_as_they_were(tmp_path: Path) ->
     assert content(tmp_path)["_common_metadata"] == before
 
 
-def test_a_block_that_writes_nothing_is_an_error(tmp_path: Path) -> None:
+def test_block_without_any_files_raises_error(tmp_path: Path) -> None:
     (tmp_path / "_SUCCESS").touch()
     for directory in (tmp_path / "nothing", tmp_path):
         with (
@@ -213,7 +213,7 @@ def test_files_without_rows_are_part_of_the_dataset(tmp_path: Path) -> None:
     assert ids_of(tmp_path) == [0, 1]
 
 
-def test_files_that_do_not_belong_to_the_dataset_are_named(tmp_path: Path) -> None:
+def test_error_names_files_that_do_not_belong_to_the_dataset(tmp_path: Path) -> None:
     columns = pa.table({"day": [1]})
     types = encoded(range(3)).set_column(1, "vec", pa.array([1.5] * 3))
     for name, table, message in (
@@ -235,7 +235,7 @@ def test_files_that_do_not_belong_to_the_dataset_are_named(tmp_path: Path) -> No
         assert content(tmp_path) == before
 
 
-def test_blocks_that_end_together_lose_no_file(tmp_path: Path) -> None:
+def test_concurrent_blocks_lose_no_file(tmp_path: Path) -> None:
     numbers, together = range(6), threading.Barrier(6, timeout=60)
 
     def append(number: int) -> None:
@@ -249,7 +249,7 @@ def test_blocks_that_end_together_lose_no_file(tmp_path: Path) -> None:
     assert content(tmp_path).keys() == {*counts(tmp_path), "_common_metadata"}
 
 
-def test_files_that_come_while_metadata_are_written_are_in_them(
+def test_metadata_includes_files_added_while_it_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mdstorm._datasets import petastorm_metadata
@@ -267,7 +267,7 @@ def test_files_that_come_while_metadata_are_written_are_in_them(
     assert counts(tmp_path) == {"0.parquet": 1, "1.parquet": 1, "2.parquet": 1}
 
 
-def test_a_file_that_another_process_is_writing_is_waited_for(
+def test_metadata_waits_for_a_file_under_construction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mdstorm._datasets import petastorm_metadata
@@ -290,7 +290,7 @@ def test_a_file_that_another_process_is_writing_is_waited_for(
 
 
 @pytest.mark.filterwarnings("ignore:.* holds files that its metadata does not list")
-def test_an_index_of_other_row_groups_does_not_survive(tmp_path: Path) -> None:
+def test_index_of_other_row_groups_is_removed(tmp_path: Path) -> None:
     def block(*names: str, group: int = 2) -> None:
         with materialize_dataset(None, tmp_path.as_uri(), IDS):
             for name in names:
@@ -323,7 +323,7 @@ class TestSummaries:
         ]
         assert len(load_row_groups(open_parquet(str(tmp_path)))) == 4
 
-    def test_a_summary_that_is_there_learns_of_new_files(self, tmp_path: Path) -> None:
+    def test_existing_summary_is_updated_with_new_files(self, tmp_path: Path) -> None:
         for name, asked in (("a.parquet", True), ("b.parquet", False)):
             with materialize_dataset(None, tmp_path.as_uri(), IDS, use_summary_metadata=asked):
                 write_ids(tmp_path, name, range(3))
@@ -343,7 +343,7 @@ class TestSummaries:
 
 
 @pytest.mark.parametrize("kind", ["memory", "arrow", "path"])
-def test_a_file_system_of_the_callers_own_takes_paths(tmp_path: Path, kind: str) -> None:
+def test_filesystem_argument_takes_paths(tmp_path: Path, kind: str) -> None:
     fs: Any = fsspec.filesystem("memory" if kind == "memory" else "file")
     url = f"{tmp_path}/data" if kind == "path" else f"/{tmp_path.name}/data"
     if kind == "arrow":
@@ -379,7 +379,7 @@ def test_arguments_are_checked_before_the_block(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(IS_REFUSING, reason="looks at Hadoop's options, which this session refuses")
-def test_settings_of_hadoop_come_back(classic_spark: Any, tmp_path: Path) -> None:
+def test_hadoop_settings_are_restored(classic_spark: Any, tmp_path: Path) -> None:
     conf = classic_spark.sparkContext._jsc.hadoopConfiguration()
     keys = ("parquet.block.size", "parquet.summary.metadata.level")
     conf.set(keys[1], "COMMON_ONLY")
@@ -422,7 +422,7 @@ def test_every_session_obeys_the_size_of_row_groups(
         assert not caplog.records
 
 
-def test_a_codec_in_the_schema_is_compared_too(tmp_path: Path) -> None:
+def test_codecs_of_the_schema_are_compared(tmp_path: Path) -> None:
     refusal = pytest.raises(errors.PetastormMetadataGenerationError, match=r"\['a'\]")
     for codec, told in ((NdarrayCodec(), nullcontext()), (CompressedNdarrayCodec(), refusal)):
         schema = Unischema("S", [UnischemaField("a", np.float32, (2,), codec)])
@@ -431,7 +431,7 @@ def test_a_codec_in_the_schema_is_compared_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_metadata_are_one_upload_after_the_files(tmp_path: Path) -> None:
+def test_metadata_is_uploaded_once_after_the_files(tmp_path: Path) -> None:
     pytest.importorskip("s3fs")
     server = S3Server()
     try:

@@ -85,7 +85,7 @@ def datasets(draw: st.DrawFn) -> tuple[Unischema, pa.Table]:
 
 @settings(deadline=None, max_examples=20)
 @given(datasets(), st.integers(1, 6))
-def test_rows_of_any_schema_come_back(dataset: tuple[Unischema, pa.Table], per_group: int) -> None:
+def test_rows_of_any_schema_read_back(dataset: tuple[Unischema, pa.Table], per_group: int) -> None:
     schema, table = dataset
     expected = [decode_row(row, schema) for row in table.to_pylist()]
     with tempfile.TemporaryDirectory() as directory:

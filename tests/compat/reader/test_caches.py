@@ -40,7 +40,7 @@ def read(reader: Any, column: str = "a") -> list[int]:
 class TestReaders:
     """What a reader keeps."""
 
-    def test_the_function_is_called_once_for_each_row_group(
+    def test_cached_transform_is_called_once_for_each_row_group(
         self, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         calls = tmp_path / "calls"
@@ -57,9 +57,7 @@ class TestReaders:
             assert read(reader) == 2 * list(range(10))
         assert len(list(calls.iterdir())) == 3
 
-    def test_others_columns_and_functions_are_not_taken_for_ours(
-        self, url: str, tmp_path: Path
-    ) -> None:
+    def test_cache_distinguishes_columns_and_functions(self, url: str, tmp_path: Path) -> None:
         width = TransformSpec(
             lambda frame: frame.assign(b=frame.shape[1])[["b"]], selected_fields=["b"]
         )
@@ -81,7 +79,7 @@ class TestReaders:
         assert first == [read(cached(url, tmp_path / "c", **way), "b") for way in ways]
         assert len({tuple(found) for found in first}) == len(ways) - 2
 
-    def test_a_predicate_on_partitions_chooses_what_is_kept(self, tmp_path: Path) -> None:
+    def test_predicate_on_partitions_limits_the_cached_row_groups(self, tmp_path: Path) -> None:
         for part in ("x", "y"):
             write_parquet(tmp_path / "data" / f"part={part}", {"a": [f"in {part}"]})
         for part in ("x", "y", "x"):
@@ -91,7 +89,7 @@ class TestReaders:
         assert len(list((tmp_path / "c").iterdir())) == 2
 
     @pytest.mark.parametrize("settings", [{"cleanup": True}, None])
-    def test_leaving_the_context_removes_what_was_kept(
+    def test_leaving_the_context_removes_cached_values(
         self, url: str, tmp_path: Path, settings: Any
     ) -> None:
         mine = tmp_path / "c" / "mine"
@@ -100,7 +98,7 @@ class TestReaders:
         read(cached(url, tmp_path / "c", cache_extra_settings=settings))
         assert list((tmp_path / "c").iterdir()) == [mine]
 
-    def test_without_a_location_a_reader_has_a_directory_of_its_own(
+    def test_cache_without_location_uses_a_separate_directory(
         self, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -120,7 +118,9 @@ class TestLocalDiskCache:
     """The class by itself."""
 
     @pytest.mark.parametrize("damage", [b"", b"x", None], ids=["empty", "short", "one bit"])
-    def test_a_damaged_file_is_made_again(self, tmp_path: Path, damage: bytes | None) -> None:
+    def test_damaged_cache_file_is_computed_again(
+        self, tmp_path: Path, damage: bytes | None
+    ) -> None:
         cache = LocalDiskCache(str(tmp_path), 10_000, 10)
         cache.get("k", lambda: "value")
         (path,) = tmp_path.iterdir()
@@ -130,7 +130,7 @@ class TestLocalDiskCache:
         assert cache.get("k", lambda: "again") == "again"
         assert cache.get("k", lambda: "never") == "again"
 
-    def test_it_keeps_to_its_limit(self, tmp_path: Path) -> None:
+    def test_cache_stays_within_its_size_limit(self, tmp_path: Path) -> None:
         cache = LocalDiskCache(str(tmp_path), 5 << 10, 1)
         for key in "abc":
             cache.get(key, kilobytes(2))
@@ -138,7 +138,7 @@ class TestLocalDiskCache:
         assert cache.get("c", lambda: None) is not None
         assert cache.get("a", lambda: None) is None  # the first that was stored had to go
 
-    def test_what_was_used_last_stays_on_request(self, tmp_path: Path) -> None:
+    def test_least_recently_used_values_are_evicted_with_that_policy(self, tmp_path: Path) -> None:
         cache = LocalDiskCache(str(tmp_path), 5 << 10, 1, eviction_policy="least-recently-used")
         for number, key in enumerate("ab"):
             cache.get(key, kilobytes(2))
@@ -150,7 +150,7 @@ class TestLocalDiskCache:
         assert cache.get("a", lambda: None) is not None
         assert cache.get("b", lambda: None) is None
 
-    def test_what_a_killed_process_has_left_counts_and_goes(
+    def test_files_of_a_killed_process_count_and_are_evicted(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         cache = LocalDiskCache(str(tmp_path / "c"), 5 << 10, 1, cleanup=True)
@@ -189,20 +189,20 @@ class TestLocalDiskCache:
         assert f"the cache in {tmp_path}/c cannot store" in str(warning.message)
         assert len(list((tmp_path / "c").iterdir())) == 1
 
-    def test_what_is_larger_than_the_limit_is_not_kept(self, tmp_path: Path) -> None:
+    def test_value_above_the_limit_is_not_cached(self, tmp_path: Path) -> None:
         cache = LocalDiskCache(str(tmp_path), 5 << 10, 1)
         cache.get("small", kilobytes(1))
         cache.get("large", kilobytes(6))
         assert len(list(tmp_path.iterdir())) == 1
 
-    def test_without_eviction_a_full_cache_stays_as_it_is(self, tmp_path: Path) -> None:
+    def test_full_cache_without_eviction_is_not_changed(self, tmp_path: Path) -> None:
         cache = LocalDiskCache(str(tmp_path), 5 << 10, 1 << 20, eviction_policy="none")
         for key in "abc":
             cache.get(key, kilobytes(2))
         assert cache.get("a", lambda: None) is not None
         assert cache.get("c", lambda: None) is None
 
-    def test_the_directory_is_for_this_user_alone(self, tmp_path: Path) -> None:
+    def test_cache_directory_is_private_to_the_user(self, tmp_path: Path) -> None:
         LocalDiskCache(str(tmp_path / "c"), 10_000, 10).get("k", list)
         assert (tmp_path / "c").stat().st_mode & 0o777 == 0o700
 
@@ -228,7 +228,7 @@ class TestLocalDiskCache:
         cache = LocalDiskCache(str(tmp_path / "c"), 10_000, 10)
         assert cache.get("k", lambda: 1) == cache.get("k", lambda: 2) == 1
 
-    def test_what_cannot_be_removed_is_told_of(
+    def test_file_that_cannot_be_removed_is_logged(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def fail(path: Path, missing_ok: bool = False) -> None:

@@ -152,7 +152,7 @@ if int(pa.__version__.split(".")[0]) >= 16:  # older ones cannot read what delta
 @pytest.mark.filterwarnings("ignore:No matching data")
 @settings(max_examples=15)
 @given(first=some_rows, steps=st.lists(st.tuples(st.sampled_from(STEPS), some_rows), max_size=6))
-def test_no_dead_row_is_ever_delivered(
+def test_deleted_rows_are_never_returned(
     tmp_path_factory: pytest.TempPathFactory, first: list[Row], steps: Any
 ) -> None:
     folder = tmp_path_factory.getbasetemp()
@@ -171,7 +171,7 @@ def test_no_dead_row_is_ever_delivered(
     assert Counter(tuple(mds.sample(i).values()) for i in range(len(mds))) == versions[-1][1]
 
 
-def test_readers_count_live_rows(table: Path) -> None:
+def test_readers_count_only_live_rows(table: Path) -> None:
     with make_batch_reader(url(table), shuffle_row_groups=False) as reader:
         assert len(reader.dataset) == len(ALIVE)
         assert reader.dataset.table_version == 0
@@ -185,7 +185,7 @@ def test_readers_count_live_rows(table: Path) -> None:
         ]
 
 
-def test_predicates_and_filters_see_live_rows(table: Path) -> None:
+def test_predicates_and_filters_get_only_live_rows(table: Path) -> None:
     assert ids(table, predicate=in_set([5, 21, 25, 26, 59, 58], "id")) == [25, 26, 58]
     odd = in_lambda(["id"], lambda number: number % 2 == 1)
     assert ids(table, predicate=odd) == [n for n in ALIVE if n % 2]
@@ -207,7 +207,7 @@ def test_filters_on_partitions_skip_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["2024-01-02", "1.5", "true", "2"])
-def test_filters_on_partitions_take_texts(tmp_path: Path, text: str) -> None:
+def test_filters_on_partitions_accept_strings(tmp_path: Path, text: str) -> None:
     values = {
         "2024-01-02": [datetime.date(2024, 1, 1), datetime.date(2024, 1, 2)],
         "1.5": [0.5, 1.5],
@@ -263,7 +263,7 @@ def test_conversions_are_of_one_version(tmp_path: Path) -> None:
         make_batch_reader(dataset.file_urls, version=1)
 
 
-def test_what_a_table_cannot_be_read_by(table: Path) -> None:
+def test_tables_refuse_filesystem_argument_and_incomplete_names(table: Path) -> None:
     import fsspec
 
     other = fsspec.filesystem("dir", path=str(table.parent), target_protocol="file")
@@ -275,7 +275,7 @@ def test_what_a_table_cannot_be_read_by(table: Path) -> None:
         convert(str(table), "/nowhere", spark=object())  # type: ignore[arg-type]
 
 
-def test_a_dataset_of_petastorm_that_became_a_table_is_decoded(tmp_path: Path) -> None:
+def test_petastorm_dataset_converted_to_delta_is_decoded(tmp_path: Path) -> None:
     """As CONVERT TO DELTA leaves it; other versions of the table have other files."""
     path = tmp_path / "t"
     fields = [

@@ -49,7 +49,7 @@ def test_shards_are_batches_in_the_order_of_the_list(dataset: Dataset) -> None:
     assert numbers(dataset.file_urls[1]) == numbers([dataset.file_urls[1]]) == [everything[1]]
 
 
-def test_a_state_of_the_list_is_one_of_the_dataset(dataset: Dataset) -> None:
+def test_state_of_a_file_list_resumes_over_the_dataset(dataset: Dataset) -> None:
     with make_batch_reader(dataset.file_urls, **IN_ORDER) as reader:
         first = next(reader).number.tolist()
         state = reader.state_dict()
@@ -58,13 +58,13 @@ def test_a_state_of_the_list_is_one_of_the_dataset(dataset: Dataset) -> None:
         assert next(reader).number[0] == len(first)
 
 
-def test_urls_may_be_spelled_otherwise(dataset: Dataset) -> None:
+def test_differently_spelled_urls_are_accepted(dataset: Dataset) -> None:
     urls = [url.replace("file:///", "file:/") for url in dataset.file_urls[:2]]
     assert numbers(urls) == numbers(dataset.file_urls[:2])
 
 
 @pytest.mark.filterwarnings("ignore:Currently make_reader")
-def test_path_objects_are_taken_where_urls_are(
+def test_path_objects_are_accepted_as_urls(
     dataset: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = Path(dataset.location.path)
@@ -80,24 +80,26 @@ def test_path_objects_are_taken_where_urls_are(
     assert FilesystemResolver(Path("data")).get_dataset_path() == str(directory.parent / "data")
 
 
-def test_a_relative_path_is_told_its_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_path_raises_error_with_its_url(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InvalidArgumentError, match=rf"\(x/y\) .*: write file://{tmp_path}/x/y$"):
         numbers("x/y")
 
 
-def test_a_file_of_parquet_is_percent_encoded_by_spark(tmp_path: Path) -> None:
+def test_percent_encoded_file_names_of_spark_are_read(tmp_path: Path) -> None:
     write_parquet(tmp_path / "a b", {"number": [1, 2]})
     url = f"file://{tmp_path}/a%20b/part.parquet"
     assert numbers([url]) == numbers(url) == [[1, 2]]
 
 
-def test_a_file_system_is_for_parquet(dataset: Dataset) -> None:
+def test_filesystem_argument_with_mds_raises_error(dataset: Dataset) -> None:
     with pytest.raises(UnsupportedArgumentError, match="filesystem= reads Parquet files"):
         numbers(dataset.file_urls, filesystem=object())
 
 
-def test_some_shards_come_from_the_cache_of_all(dataset: Dataset, tmp_path: Path) -> None:
+def test_selected_shards_use_the_cache_of_the_dataset(dataset: Dataset, tmp_path: Path) -> None:
     cache = CacheOptions(directory=str(tmp_path / "cache"))
     whole = open_dataset(dataset.url, cache=cache)
     whole[0]
@@ -121,7 +123,7 @@ def opened(directory: Path | list[str], **arguments: object) -> Reader:
     return make_batch_reader(urls, **arguments)  # type: ignore[arg-type]
 
 
-def test_its_files(directory: Path) -> None:
+def test_dataset_attribute_lists_its_files(directory: Path) -> None:
     with opened(directory) as reader:
         dataset = reader.dataset
         files = [f"{directory}/day={day}/part.parquet" for day in (1, 2)]
@@ -135,13 +137,13 @@ def test_its_files(directory: Path) -> None:
         assert dataset.schema.field("id").type == pa.int64()
 
 
-def test_it_is_whole_where_less_is_read(directory: Path) -> None:
+def test_dataset_attribute_lists_all_files_if_fewer_are_read(directory: Path) -> None:
     arguments = {"predicate": in_set([2], "day"), "shuffle_row_drop_partitions": 2}
     with opened(directory, **arguments) as reader:
         assert [len(reader.dataset), len(reader.dataset.pieces)] == [20, 2]
 
 
-def test_shards_of_mds(tmp_path: Path) -> None:
+def test_dataset_attribute_lists_mds_shards(tmp_path: Path) -> None:
     stored = write_numbers(tmp_path / "mds", 500)
     with opened(tmp_path / "mds") as reader:
         dataset = reader.dataset
@@ -152,13 +154,13 @@ def test_shards_of_mds(tmp_path: Path) -> None:
         assert (len(dataset), dataset.fingerprint) == (500, stored.fingerprint)
 
 
-def test_the_schema_of_a_dataset_that_is_decoded_is_that_of_its_files() -> None:
+def test_schema_of_a_decoded_dataset_is_the_schema_of_its_files() -> None:
     codecs = Path(__file__).parents[1] / "etl" / "golden" / "codecs"
     with make_reader(codecs.as_uri()) as reader:
         assert pa.types.is_binary(reader.dataset.schema.field("png").type)
 
 
-def test_missing_attributes_name_what_to_use(directory: Path) -> None:
+def test_missing_attribute_raises_error_with_its_replacement(directory: Path) -> None:
     with opened(directory) as reader:
         with pytest.raises(MissingAttributeError, match=r"no 'partitions'.*partition_keys"):
             _ = reader.dataset.partitions
@@ -167,13 +169,13 @@ def test_missing_attributes_name_what_to_use(directory: Path) -> None:
             _ = reader.dataset.nothing
 
 
-def test_copies(directory: Path) -> None:
+def test_dataset_attribute_can_be_copied(directory: Path) -> None:
     with opened(directory) as reader:
         for again in (copy.copy(reader.dataset), pickle.loads(pickle.dumps(reader.dataset))):  # noqa: S301
             assert again.files == reader.dataset.files
 
 
-def test_another_file_system(directory: Path) -> None:
+def test_dataset_attribute_uses_the_given_filesystem(directory: Path) -> None:
     memory = fsspec.filesystem("memory")
     memory.pipe("/read-dataset/0.parquet", (directory / "day=1" / "part.parquet").read_bytes())
     with make_batch_reader("memory://read-dataset") as reader:

@@ -144,7 +144,7 @@ MISTAKES: list[Row] = [
 test_a_mistake_is_told_with_its_remedy = mistakes_are_told(MISTAKES)
 
 
-def test_a_column_that_is_misspelled_beside_others_is_warned_of(where: tuple[str, str]) -> None:
+def test_misspelled_column_among_others_warns(where: tuple[str, str]) -> None:
     with (
         pytest.warns(UserWarning, match="no column matches 'idd': did you mean id"),
         reader(where[0], schema_fields=["x", "idd"]) as found,

@@ -22,7 +22,7 @@ def numbers(items: Any) -> list[int]:
     return [int(n) for item in items for n in np.atleast_1d(item.number)]
 
 
-def test_it_is_not_made_by_hand() -> None:
+def test_constructing_a_reader_raises_error() -> None:
     class Own(Reader):
         pass
 
@@ -43,14 +43,14 @@ def test_stop_ends_the_threads_at_once(ten: str) -> None:
     assert not any(thread.is_alive() for thread in ours)
 
 
-def test_nothing_stays_in_memory_after_stop(ten: str) -> None:
+def test_stop_frees_the_memory(ten: str) -> None:
     with batch_reader(ten) as reader:
         list(reader)
         assert reader.dataset.find_open(2) is not None
     assert reader.dataset.find_open(2) is None
 
 
-def test_no_threads_work_for_a_dummy_pool(ten: str) -> None:
+def test_dummy_pool_starts_no_threads(ten: str) -> None:
     names = []
 
     def note(frame: Any) -> Any:
@@ -62,7 +62,7 @@ def test_no_threads_work_for_a_dummy_pool(ten: str) -> None:
         assert names == ["MainThread"]  # and nothing was read ahead
 
 
-def test_mds_of_no_sample_is_refused(tmp_path: Path) -> None:
+def test_mds_dataset_without_samples_raises_error(tmp_path: Path) -> None:
     MDSWriter(out=str(tmp_path), columns={"id": "int64"}).finish()
     with pytest.raises(NoMatchingFieldsError, match="no columns, because no sample was written"):
         batch_reader(f"file://{tmp_path}")
@@ -77,7 +77,7 @@ def test_an_empty_dataset_warns_and_ends(tmp_path: Path) -> None:
         assert reader.last_row_consumed
 
 
-def test_an_error_of_a_function_is_not_the_end_of_the_data(ten: str) -> None:
+def test_error_of_a_function_is_raised_again_on_the_next_read(ten: str) -> None:
     def fail_late(frame: Any) -> Any:
         return frame if frame.number[0] == 0 else frame.no_such_column
 
@@ -90,7 +90,7 @@ def test_an_error_of_a_function_is_not_the_end_of_the_data(ten: str) -> None:
 
 
 @pytest.mark.parametrize("make", [batch_reader, row_reader])
-def test_after_an_interruption_reading_goes_on(ten: str, make: Any) -> None:
+def test_reader_continues_after_keyboard_interrupt(ten: str, make: Any) -> None:
     calls = iter(range(1000))
 
     def interrupted_once(given: Any) -> Any:
@@ -107,7 +107,7 @@ def test_after_an_interruption_reading_goes_on(ten: str, make: Any) -> None:
         assert found + numbers(reader) == 3 * list(range(10))
 
 
-def test_rows_of_a_share_come_once_after_several_interruptions(ten: str) -> None:
+def test_rows_of_a_share_are_read_once_after_several_interruptions(ten: str) -> None:
     moments = iter([*"....", "here", *"..", "here", *"." * 20])
 
     def interrupted(row: Any) -> Any:
@@ -126,7 +126,9 @@ def test_rows_of_a_share_come_once_after_several_interruptions(ten: str) -> None
 
 
 @pytest.mark.parametrize(("taken", "left"), [(1, [4, 5, 6, 7, 8, 9]), (3, [])])
-def test_a_fork_goes_on_where_its_parent_stands(ten: str, taken: int, left: list[int]) -> None:
+def test_forked_reader_continues_at_its_parents_position(
+    ten: str, taken: int, left: list[int]
+) -> None:
     with batch_reader(ten) as reader:
         for _ in range(taken):
             next(reader)
@@ -142,7 +144,7 @@ def test_a_fork_goes_on_where_its_parent_stands(ten: str, taken: int, left: list
 
 
 @pytest.mark.parametrize("make", [batch_reader, row_reader])
-def test_pickling_says_where_to_make_it(make: Any, tmp_path: Path) -> None:
+def test_pickling_a_reader_raises_error_with_the_remedy(make: Any, tmp_path: Path) -> None:
     reader = make(write_parquet(tmp_path, {"a": [1, 2]}))
     name = "make_batch_reader" if make is batch_reader else "make_reader"
     for sent in (reader, DataLoader(reader), {"in": reader}):

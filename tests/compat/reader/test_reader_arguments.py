@@ -33,12 +33,12 @@ def ids(reader: Any) -> list[int]:
         return [int(i) for item in reader for i in np.atleast_1d(item.id)]
 
 
-def test_a_filesystem_of_the_caller(hundred: str) -> None:
+def test_filesystem_argument_is_used(hundred: str) -> None:
     filesystem = pa.fs.LocalFileSystem()
     assert ids(batch_reader(hundred, filesystem=filesystem)) == list(range(100))
 
 
-def test_the_former_name_of_the_seed(hundred: str) -> None:
+def test_shard_seed_warns_and_is_used_as_seed(hundred: str) -> None:
     with pytest.warns(UserWarning, match="shard_seed was deprecated"):
         reader = make_batch_reader(hundred, shard_seed=3, shuffle_rows=True)
     assert ids(reader) == ids(make_batch_reader(hundred, seed=3, shuffle_rows=True))
@@ -62,7 +62,7 @@ SHARDS = st.integers(1, 5)
 @settings(max_examples=20, deadline=None)
 @given(st.fixed_dictionaries(ARGUMENTS), st.fixed_dictionaries(POOLS), SHARDS, st.booleans())
 @pytest.mark.filterwarnings("ignore:Currently make_reader")
-def test_every_row_comes_once_per_epoch_over_all_shards(
+def test_each_row_is_read_once_per_epoch_over_all_shards(
     hundred: str, arguments: dict[str, Any], pool: dict[str, Any], shard_count: int, rows: bool
 ) -> None:
     found: list[int] = []
@@ -76,7 +76,7 @@ def test_every_row_comes_once_per_epoch_over_all_shards(
     assert sorted(found) == sorted(expected * arguments["num_epochs"])
 
 
-def test_nulls_can_be_filled_and_told(tmp_path: Path) -> None:
+def test_nulls_are_filled_and_masked(tmp_path: Path) -> None:
     url = write_parquet(tmp_path, {"id": pa.array([1, None, 3])})
     with batch_reader(url, fill_nulls={"id": -1}, null_masks=["id"]) as reader:
         (batch,) = reader
@@ -90,7 +90,7 @@ def test_pyarrow_serialize_warns(hundred: str) -> None:
         row_reader(hundred, pyarrow_serialize=True)
 
 
-def test_columns_that_no_reader_has_a_type_for_are_left_out_with_a_warning(tmp_path: Path) -> None:
+def test_unsupported_columns_are_omitted_with_a_warning(tmp_path: Path) -> None:
     url = write_parquet(tmp_path, {"id": [1], "t": pa.array([1], pa.time64("us"))})
     with pytest.warns(UserWarning, match="'t' has an unsupported field of type time64"):
         reader = batch_reader(url)
@@ -116,7 +116,7 @@ def annotations(class_: type) -> dict[str, str]:
     }
 
 
-def test_the_keywords_are_the_fields_and_have_their_types() -> None:
+def test_typed_keywords_equal_the_fields_of_reader_arguments() -> None:
     expected = annotations(ReaderArguments)
     for name in (*OF_METHODS, *OF_TABLES, "shuffling_queue_capacity"):
         del expected[name]
@@ -125,7 +125,7 @@ def test_the_keywords_are_the_fields_and_have_their_types() -> None:
 
 
 @READERS
-def test_the_signatures_have_every_field_with_its_default(make: Callable[..., Any]) -> None:
+def test_signatures_have_every_field_with_its_default(make: Callable[..., Any]) -> None:
     parameters = dict(inspect.signature(make).parameters)
     del parameters[next(iter(parameters))]
     parameters.pop("pyarrow_serialize", None)
@@ -134,7 +134,7 @@ def test_the_signatures_have_every_field_with_its_default(make: Callable[..., An
 
 
 @READERS
-def test_arguments_beyond_petastorm_are_keywords(make: Callable[..., Any]) -> None:
+def test_arguments_added_to_petastorms_are_keyword_only(make: Callable[..., Any]) -> None:
     parameters = inspect.signature(make).parameters.values()
     keywords = {p.name: p.annotation for p in parameters if p.kind is p.KEYWORD_ONLY}
     assert keywords.keys() == AddedReaderKeywords.__annotations__.keys()
@@ -142,7 +142,7 @@ def test_arguments_beyond_petastorm_are_keywords(make: Callable[..., Any]) -> No
 
 
 @READERS
-def test_the_signatures_hand_over_every_argument_as_it_is_given(
+def test_functions_pass_on_every_argument_unchanged(
     make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: dict[str, Any] = {}

@@ -46,7 +46,7 @@ WAYS: dict[str, Callable[[str], Any]] = {
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("taken", [0, 1, 3, 8])
-def test_the_rest_is_what_would_have_come(thirty: str, way: str, taken: int) -> None:
+def test_state_resumes_with_the_remaining_items(thirty: str, way: str, taken: int) -> None:
     with WAYS[way](thirty) as reader:
         whole = [described(item) for item in reader]
     with WAYS[way](thirty) as reader:
@@ -96,7 +96,7 @@ def test_state_of_loader_over_reader_leaves_out_batch_fetched_ahead(
         assert [batch["id"].tolist() for batch in resumed] == whole[used + 1 - ahead :]
 
 
-def test_a_state_after_the_end_begins_the_next_pass(thirty: str) -> None:
+def test_state_after_the_end_resumes_with_the_next_pass(thirty: str) -> None:
     with make_reader(thirty, seed=3, shuffle_rows=True) as reader:
         first = [described(row) for row in reader]
         state = reader.state_dict()
@@ -156,7 +156,7 @@ def ids_of(items: Any) -> list[int]:
 
 
 @in_either_order
-def test_a_reader_begins_its_next_pass_with_that_epoch(thirty: str, order: str) -> None:
+def test_reader_begins_its_next_pass_with_the_epoch_of_set_epoch(thirty: str, order: str) -> None:
     epochs = []
     with reader_of(thirty, order) as reader:
         for _ in range(3):
@@ -175,7 +175,9 @@ def test_a_reader_begins_its_next_pass_with_that_epoch(thirty: str, order: str) 
 @in_either_order
 @pytest.mark.parametrize("kind", [DataLoader, BatchedDataLoader])
 @pytest.mark.parametrize("of_reader", [False, True])
-def test_so_does_a_loader_over_it(thirty: str, order: str, kind: Any, of_reader: bool) -> None:
+def test_loader_begins_its_next_pass_with_the_epoch_of_set_epoch(
+    thirty: str, order: str, kind: Any, of_reader: bool
+) -> None:
     def read(loader: Any) -> list[int]:
         return [n for batch in loader for n in batch["id"].tolist()]
 

@@ -205,7 +205,7 @@ def load(converter: SparkDatasetConverter, order: str, there: Any, here: Any) ->
 
 @in_either_order
 @pytest.mark.parametrize(("there", "here"), OTHER, ids=range(len(OTHER)))
-def test_another_selection_is_refused(
+def test_state_of_another_selection_raises_error(
     converter: SparkDatasetConverter, order: str, there: Any, here: Any
 ) -> None:
     with pytest.raises(StateMismatchError, match=r"(filters|predicate|transform|dataset): "):
@@ -214,19 +214,19 @@ def test_another_selection_is_refused(
 
 @in_either_order
 @pytest.mark.parametrize(("there", "here"), SAME, ids=range(len(SAME)))
-def test_the_same_selection_in_other_words_goes_on(
+def test_equal_selection_written_differently_resumes(
     converter: SparkDatasetConverter, order: str, there: Any, here: Any
 ) -> None:
     load(converter, order, there, here)
 
 
-def test_both_selections_are_named(converter: SparkDatasetConverter) -> None:
+def test_error_names_both_selections(converter: SparkDatasetConverter) -> None:
     message = r"filters: 'id < 600' there, 'id < 900' here"
     with pytest.raises(StateMismatchError, match=message):
         load(converter, "exact", *OTHER[0])
 
 
-def test_a_predicate_is_known_by_its_values_in_any_order() -> None:
+def test_predicates_with_equal_values_in_any_order_are_equal() -> None:
     letters = [*string.ascii_lowercase]
     assert described_predicate(by.in_set(letters, "x")) == f"in_set({letters}, 'x')"
     texts = {described_predicate(by.in_intersection(range(n), "id")) for n in (100, 101)}

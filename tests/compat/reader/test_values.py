@@ -57,7 +57,9 @@ NAN = float("nan")
     ],
     ids=str,
 )
-def test_columns_of_batches(tmp_path: Path, values: Any, type_: Any, expected: Any) -> None:
+def test_batch_columns_have_petastorms_types(
+    tmp_path: Path, values: Any, type_: Any, expected: Any
+) -> None:
     """Other types are in tests/conformance/programs/types.py."""
     found = batch_of(tmp_path, pa.array(values, type_))
     assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
@@ -65,7 +67,9 @@ def test_columns_of_batches(tmp_path: Path, values: Any, type_: Any, expected: A
 
 
 @pytest.mark.parametrize(("unit", "far"), [("us", "1066-10-14"), ("ms", "9999-12-31")])
-def test_timestamps_that_nanoseconds_cannot_hold(tmp_path: Path, unit: str, far: str) -> None:
+def test_timestamp_beyond_nanoseconds_raises_value_error(
+    tmp_path: Path, unit: str, far: str
+) -> None:
     times = pa.array([dt.datetime(2000, 1, 1), dt.datetime.fromisoformat(far)], pa.timestamp(unit))
     pq.write_table(pa.table({"n": [1, 2], "valid_to": times}), tmp_path / "a.parquet")
     url = f"file://{tmp_path}"
@@ -93,19 +97,21 @@ def test_timestamps_that_nanoseconds_cannot_hold(tmp_path: Path, unit: str, far:
     ],
     ids=str,
 )
-def test_scalars_of_rows(tmp_path: Path, values: Any, type_: Any, expected: list[Any]) -> None:
+def test_row_scalars_have_petastorms_types(
+    tmp_path: Path, values: Any, type_: Any, expected: list[Any]
+) -> None:
     found = rows_of(tmp_path, pa.array(values, type_))
     assert [type(value) for value in found] == [type(value) for value in expected]
     assert repr(found) == repr(expected)
 
 
-def test_arrays_of_rows(tmp_path: Path) -> None:
+def test_row_arrays_have_petastorms_types(tmp_path: Path) -> None:
     first, second, third = rows_of(tmp_path, pa.array([[1, 2], [3], None], pa.list_(pa.int16())))
     assert (first.dtype, first.tolist(), second.tolist()) == (np.int16, [1, 2], [3])
     assert third is None
 
 
-def test_texts_in_arrays_of_rows(tmp_path: Path) -> None:
+def test_row_arrays_of_strings_have_petastorms_types(tmp_path: Path) -> None:
     (row,) = rows_of(tmp_path, pa.array([["a", None]]))
     assert (row.dtype, row.tolist()) == (object, ["a", None])
 
@@ -152,18 +158,18 @@ def test_rows_and_the_schema_have_the_same_type(url: str) -> None:
 
 
 @pytest.mark.parametrize("decimals", [None, "decimal"])
-def test_they_stay_decimals_in_what_reads_rows_without_a_word(url: str, decimals: Any) -> None:
+def test_decimals_are_kept_by_readers_without_a_warning(url: str, decimals: Any) -> None:
     reader = batch_reader(url, schema_fields=["price"], decimals=decimals)
     assert [value for batch in reader for value in batch.price] == PRICES
     assert reader.schema.fields["price"].numpy_dtype is Decimal
 
 
-def test_arrays_of_decimals_are_left_out_with_a_way_to_get_them(url: str) -> None:
+def test_arrays_of_decimals_are_omitted_with_a_warning_and_a_remedy(url: str) -> None:
     with pytest.warns(UserWarning, match='to read it, or pass decimals="float64" for arrays of'):
         batch_reader(url)
 
 
-def test_filters_predicates_and_functions_see_numbers(url: str) -> None:
+def test_filters_predicates_and_functions_get_converted_decimals(url: str) -> None:
     seen: list[Any] = []
 
     def look(frame: Any) -> Any:
@@ -183,7 +189,7 @@ def test_filters_predicates_and_functions_see_numbers(url: str) -> None:
     assert set(seen) == {np.dtype(np.float64)}
 
 
-def test_the_loader_of_rows_warns_once(url: str) -> None:
+def test_row_loader_warns_once_about_decimals(url: str) -> None:
     options: dict[str, Any] = {"schema_fields": ["id", "price"]}
     expected = WARNING.format("PyTorch", "a list of Decimal")
     with pytest.warns(UserWarning, match=expected) as caught:
@@ -194,7 +200,7 @@ def test_the_loader_of_rows_warns_once(url: str) -> None:
     DataLoader(batch_reader(url, **options), 4)  # a second warning would be an error
 
 
-def test_tensorflow_warns_of_texts(parquet: str) -> None:
+def test_tensorflow_warns_that_decimals_are_strings(parquet: str) -> None:
     expected = WARNING.format("TensorFlow", "text")
     with pytest.warns(UserWarning, match=expected):
         make_petastorm_dataset(
@@ -217,11 +223,11 @@ def test_tensorflow_warns_of_texts(parquet: str) -> None:
     ],
     ids=["not read", "decimal", "float64", "a function"],
 )
-def test_nobody_is_warned_who_knows(parquet: str, options: dict[str, Any]) -> None:
+def test_chosen_decimals_do_not_warn(parquet: str, options: dict[str, Any]) -> None:
     assert len(list(DataLoader(batch_reader(parquet, **options), 4))) == 1  # or an error
 
 
-def test_a_loader_of_tensors_says_how_to_get_them(parquet: str) -> None:
+def test_tensor_loader_raises_error_with_the_remedy_for_decimals(parquet: str) -> None:
     options: dict[str, Any] = {"schema_fields": ["id", "price"]}
     with pytest.raises(UnsupportedTypeError, match='pass decimals="float64" to the reader'):
         list(BatchedDataLoader(batch_reader(parquet, **options), 4))
