@@ -32,16 +32,16 @@ from mdstorm.pytorch import BatchedDataLoader, DataLoader, InMemBatchedDataLoade
 
 class TestBatches:
     @pytest.mark.parametrize("size", [None, 0, -1])
-    def test_without_a_size_all_rows_are_one_batch(self, ten: str, size: int | None) -> None:
+    def test_loader_without_batch_size_yields_one_batch(self, ten: str, size: int | None) -> None:
         loader = DataLoader(batch_reader(ten, num_epochs=2), batch_size=size)
         assert numbers(loader) == [[*range(10), *range(10)]]
 
-    def test_without_a_size_a_reader_has_to_end(self, ten: str) -> None:
+    def test_loader_without_batch_size_over_endless_reader_raises_error(self, ten: str) -> None:
         loader = DataLoader(batch_reader(ten, num_epochs=None), batch_size=None)
         with pytest.raises(InvalidArgumentError, match="num_epochs=None never ends"):
             next(iter(loader))
 
-    def test_tensors_can_be_written_to(self, ten: str) -> None:
+    def test_tensors_are_writable_and_independent(self, ten: str) -> None:
         first, second = islice(DataLoader(batch_reader(ten), 4), 2)
         first["number"] += 100
         assert second["number"].tolist() == [4, 5, 6, 7]
@@ -50,7 +50,9 @@ class TestBatches:
 class TestShuffling:
     @with_either
     @pytest.mark.parametrize("capacity", [1, 7, 5000])
-    def test_every_row_comes_once(self, thousand: str, reader: Any, capacity: int) -> None:
+    def test_shuffled_loader_yields_each_row_once(
+        self, thousand: str, reader: Any, capacity: int
+    ) -> None:
         loader = DataLoader(reader(thousand), 64, shuffling_queue_capacity=capacity)
         first = rows(loader)
         assert sorted(first) == list(range(1000))
@@ -61,7 +63,7 @@ class TestThreads:
     """Those that read ahead."""
 
     @pytest.mark.parametrize("keeps", [True, False])
-    def test_they_have_ended_when_the_context_is_left(self, thousand: str, keeps: bool) -> None:
+    def test_threads_end_when_the_context_is_left(self, thousand: str, keeps: bool) -> None:
         before = set(threading.enumerate())
         with DataLoader(batch_reader(thousand, num_epochs=None), 10) as loader:
             batches = iter(loader)
@@ -71,7 +73,7 @@ class TestThreads:
                 del batches
         assert not set(threading.enumerate()) - before
 
-    def test_they_have_ended_after_an_error(self, thousand: str) -> None:
+    def test_threads_end_after_an_error(self, thousand: str) -> None:
         def fail(_: Any) -> None:
             raise KeyError("mine")
 
@@ -84,13 +86,13 @@ class TestThreads:
 class TestPasses:
     """A second ``for`` is a complete pass, whatever became of the first."""
 
-    def test_two_at_once(self, ten: str) -> None:
+    def test_two_iterators_at_once_yield_equal_batches(self, ten: str) -> None:
         loader = DataLoader(batch_reader(ten), 4)
         pairs = list(zip(loader, loader, strict=True))
         assert [one["number"].tolist() for one, _ in pairs] == numbers(two for _, two in pairs)
         assert len(pairs) == 3
 
-    def test_those_of_another_loader_go_on_where_the_first_one_stopped(self, thousand: str) -> None:
+    def test_passes_of_a_second_loader_continue_after_the_firsts(self, thousand: str) -> None:
         def shuffled() -> Any:
             return batch_reader(thousand, seed=1, shuffle_rows=True)
 
@@ -99,21 +101,23 @@ class TestPasses:
         passes = [rows(DataLoader(reader, 50)) for _ in range(3)]
         assert passes == [rows(one) for _ in range(3)]
 
-    def test_a_pass_without_a_loader_counts(self, thousand: str) -> None:
+    def test_pass_over_the_reader_is_counted_for_its_loader(self, thousand: str) -> None:
         reader = batch_reader(thousand, seed=1, shuffle_rows=True)
         taken = [number for batch in reader for number in batch.number.tolist()]
         loader = DataLoader(batch_reader(thousand, seed=1, shuffle_rows=True), 50)
         assert rows(loader) == taken
         assert rows(DataLoader(reader, 50)) == rows(loader)
 
-    def test_the_reader_knows_that_it_was_read(self, ten: str) -> None:
+    def test_last_row_consumed_is_true_after_a_pass(self, ten: str) -> None:
         loader = DataLoader(batch_reader(ten), 4)
         assert loader.reader.last_row_consumed is False
         rows(loader)
         assert loader.reader.last_row_consumed is True
 
     @with_either
-    def test_the_rest_of_a_reader_and_then_everything(self, ten: str, reader: Any) -> None:
+    def test_loader_over_a_used_reader_yields_its_remaining_rows_first(
+        self, ten: str, reader: Any
+    ) -> None:
         begun = reader(ten)
         taken = next(begun).number
         loader = DataLoader(begun, 4)
@@ -129,7 +133,7 @@ class TestPasses:
         with pytest.raises(RuntimeError, match="Trying to read a sample after a reader created by"):
             list(loader)
 
-    def test_a_reader_that_is_stopped_meanwhile(self, ten: str) -> None:
+    def test_reader_stopped_during_a_pass_raises_error(self, ten: str) -> None:
         loader = DataLoader(batch_reader(ten), 4)
         batches = iter(loader)
         next(batches)
@@ -140,7 +144,7 @@ class TestPasses:
 
 class TestStates:
     @pytest.mark.parametrize("class_", [DataLoader, BatchedDataLoader])
-    def test_another_loader_goes_on(self, thousand: str, class_: Any) -> None:
+    def test_state_resumes_in_another_loader(self, thousand: str, class_: Any) -> None:
         def make() -> Any:
             reader = batch_reader(thousand, seed=4, shuffle_rows=True, num_epochs=2)
             return class_(reader, 64, shuffling_queue_capacity=300)
@@ -151,7 +155,7 @@ class TestStates:
         resumed.load_state_dict(begun.state_dict())
         assert numbers(resumed) == numbers(whole)[20:]
 
-    def test_there_is_none_over_the_rest_of_a_reader(self, ten: str) -> None:
+    def test_state_over_a_used_reader_raises_error(self, ten: str) -> None:
         reader = batch_reader(ten)
         next(reader)
         with pytest.raises(StateMismatchError, match="takes the items of its reader"):
@@ -171,7 +175,7 @@ class TestValues:
         }
         return write_parquet(tmp_path / "types", columns)
 
-    def test_of_batches(self, url: str) -> None:
+    def test_tensors_of_batches_have_petastorms_types(self, url: str) -> None:
         (batch,) = DataLoader(batch_reader(url, decimals="decimal"), 2)
         tensors = {n: (v.dtype, v.tolist()) for n, v in batch.items() if hasattr(v, "dtype")}
         assert tensors == {
@@ -190,9 +194,7 @@ class TestValues:
         assert [array.tolist() for array in batch["ragged"]] == [[1], [2, 3]]
 
     @with_either
-    def test_rows_and_what_is_taken_one_after_the_other_give_the_same(
-        self, url: str, reader: Any
-    ) -> None:
+    def test_rows_items_and_batches_give_equal_tensors(self, url: str, reader: Any) -> None:
         begun = reader(url, num_epochs=2, decimals="decimal")
         list(islice(begun, 1 if reader is batch_reader else 2))
         (of_items,) = DataLoader(begun, 2)
@@ -215,11 +217,11 @@ class TestNulls:
         }
         return write_parquet(tmp_path / "nulls", columns)
 
-    def test_that_have_no_value_are_refused(self, url: str) -> None:
+    def test_nulls_without_a_tensor_value_raise_error(self, url: str) -> None:
         with pytest.raises(NullValueError, match="column 'flag' holds 1 null"):
             next(iter(DataLoader(batch_reader(url, schema_fields=["flag"]), 3)))
 
-    def test_all_of_rows_are_named_at_once(self, url: str) -> None:
+    def test_error_names_all_columns_with_null_rows(self, url: str) -> None:
         loader = DataLoader(row_reader(url, schema_fields=["number", "flag"]), 3)
         with pytest.raises(NullValueError, match="Found None in ") as caught:
             list(loader)
@@ -227,7 +229,7 @@ class TestNulls:
         assert "Found None in number, flag." in str(caught.value)
 
 
-def test_collation_gets_promoted_values(tmp_path: Path) -> None:
+def test_collate_fn_gets_promoted_values(tmp_path: Path) -> None:
     url = write_parquet(tmp_path / "flags", {"flag": [True, False]})
     for reader in (batch_reader, row_reader):
         (batch,) = DataLoader(reader(url), 2, list)
@@ -236,7 +238,7 @@ def test_collation_gets_promoted_values(tmp_path: Path) -> None:
 
 
 @with_either
-def test_the_function_makes_tensors_of_whole_columns(thousand: str, reader: Any) -> None:
+def test_transform_fn_gets_whole_columns(thousand: str, reader: Any) -> None:
     seen: list[Any] = []
 
     def halve(array: Any) -> torch.Tensor:
@@ -253,7 +255,7 @@ def test_the_function_makes_tensors_of_whole_columns(thousand: str, reader: Any)
 
 
 @pytest.mark.parametrize("size", [0, -1, None, 2.5])
-def test_a_batch_has_at_least_one_row(ten: str, size: Any) -> None:
+def test_batch_size_below_one_raises_error(ten: str, size: Any) -> None:
     """Petastorm's yields empty batches without end, and fails for None."""
     with pytest.raises(InvalidArgumentError, match=f"positive number of rows, found {size}"):
         BatchedDataLoader(batch_reader(ten), size)
@@ -261,7 +263,9 @@ def test_a_batch_has_at_least_one_row(ten: str, size: Any) -> None:
 
 @with_either
 @pytest.mark.parametrize("values", [["a", "b"], [b"a", b"b"], [[1], [2, 3]]])
-def test_what_has_no_tensor_is_refused(tmp_path: Path, reader: Any, values: Any) -> None:
+def test_column_without_a_tensor_type_raises_error(
+    tmp_path: Path, reader: Any, values: Any
+) -> None:
     url = write_parquet(tmp_path / "objects", {"c": values})
     fragment = "not support arrays of string or object classes. Found in field c"
     with pytest.raises(UnsupportedTypeError, match=fragment) as caught:
@@ -270,7 +274,7 @@ def test_what_has_no_tensor_is_refused(tmp_path: Path, reader: Any, values: Any)
     assert isinstance(caught.value, TypeError)
 
 
-def test_nulls_without_a_value_are_refused(tmp_path: Path) -> None:
+def test_nulls_in_a_boolean_column_raise_error(tmp_path: Path) -> None:
     url = write_parquet(tmp_path / "nulls", {"flag": [True, None], "number": [1, None]})
     with pytest.raises(NullValueError, match="column 'flag'"):
         list(BatchedDataLoader(batch_reader(url), 2))
@@ -283,13 +287,13 @@ def test_nulls_without_a_value_are_refused(tmp_path: Path) -> None:
 class TestInMemory:
     """`InMemBatchedDataLoader`: rows that are read once and kept."""
 
-    def test_the_reader_is_stopped_at_once(self, ten: str) -> None:
+    def test_in_memory_loader_stops_its_reader_at_once(self, ten: str) -> None:
         reader = batch_reader(ten)
         with InMemBatchedDataLoader(reader) as loader:
             assert reader.stopped
         assert len(list(loader)) == 10
 
-    def test_another_iteration_goes_on_with_other_permutations(self, ten: str) -> None:
+    def test_second_iteration_in_memory_continues_the_permutations(self, ten: str) -> None:
         def make(num_epochs: int) -> Any:
             return InMemBatchedDataLoader(
                 batch_reader(ten), 10, num_epochs=num_epochs, seed=1, shuffle=True
@@ -299,40 +303,42 @@ class TestInMemory:
         assert [*numbers(loader), *numbers(loader)] == numbers(make(2))
 
     @pytest.mark.parametrize("capacity", [1, 4, 7])
-    def test_a_warning_says_that_rows_are_left_out(self, ten: str, capacity: int) -> None:
+    def test_rows_beyond_the_capacity_are_omitted_with_a_warning(
+        self, ten: str, capacity: int
+    ) -> None:
         with pytest.warns(UserWarning, match=f"keeps the first {capacity} rows"):
             loader = InMemBatchedDataLoader(batch_reader(ten), 10, rows_capacity=capacity)
         assert numbers(loader) == [list(range(capacity))]
 
     @pytest.mark.parametrize("capacity", [10, 11, 10**9])
-    def test_none_is_said_if_all_are_kept(self, ten: str, capacity: int) -> None:
+    def test_capacity_for_all_rows_does_not_warn(self, ten: str, capacity: int) -> None:
         loader = InMemBatchedDataLoader(batch_reader(ten), 10, rows_capacity=capacity)
         assert numbers(loader) == [list(range(10))]
 
-    def test_a_reader_without_an_end_fills_the_memory(self, ten: str) -> None:
+    def test_in_memory_loader_over_endless_reader_keeps_its_capacity(self, ten: str) -> None:
         reader = batch_reader(ten, num_epochs=None)
         loader = InMemBatchedDataLoader(reader, 100, rows_capacity=25)
         assert numbers(loader) == [[*range(10), *range(10), *range(5)]]
 
-    def test_a_batch_is_a_copy(self, ten: str) -> None:
+    def test_in_memory_batches_are_copies(self, ten: str) -> None:
         loader = InMemBatchedDataLoader(batch_reader(ten), 10, num_epochs=2)
         first, second = iter(loader)
         first["number"] += 100
         assert second["number"].tolist() == list(range(10))
 
-    def test_the_function_makes_the_tensors(self, ten: str) -> None:
+    def test_in_memory_loader_applies_transform_fn(self, ten: str) -> None:
         loader = InMemBatchedDataLoader(
             batch_reader(ten), 10, transform_fn=lambda array: torch.as_tensor(array) * 2
         )
         assert numbers(loader) == [list(range(0, 20, 2))]
 
-    def test_without_rows_there_are_no_batches(self, tmp_path: Path) -> None:
+    def test_in_memory_loader_without_rows_yields_no_batches(self, tmp_path: Path) -> None:
         url = write_parquet(tmp_path / "empty", {"number": np.arange(0)})
         with pytest.warns(UserWarning, match="No matching data"):
             loader = InMemBatchedDataLoader(batch_reader(url), num_epochs=2)
         assert list(loader) == []
 
-    def test_numbers_are_checked(self, ten: str) -> None:
+    def test_invalid_numbers_of_in_memory_loader_raise_error(self, ten: str) -> None:
         with pytest.raises(ArgumentTypeError, match="needs a number of epochs"):
             InMemBatchedDataLoader(batch_reader(ten), num_epochs=None)  # type: ignore[arg-type]
         for name in ("batch_size", "num_epochs", "rows_capacity"):

@@ -46,7 +46,7 @@ def rows_up_to(stop: int) -> ItemReader:
 class TestBatches:
     @with_each
     @pytest.mark.parametrize("kind", ["batch", "row"])
-    def test_rows_are_cut_anew_in_each_pass(self, class_: Any, kind: str) -> None:
+    def test_each_pass_cuts_the_same_batches(self, class_: Any, kind: str) -> None:
         loader = class_(batches_of(3, 1, 6) if kind == "batch" else rows_up_to(10), batch_size=4)
         for _ in range(3):
             assert numbers(loader) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
@@ -57,14 +57,14 @@ class TestBatches:
         assert [array.tolist() for array in first["a"]] == [[1.0], [1.0], [1.0, 1.0, 1.0]]
         assert second["a"].tolist() == [[1.0, 1.0, 1.0]]
 
-    def test_functions_of_the_user_make_batches(self) -> None:
+    def test_collate_fn_and_transform_fn_make_batches(self) -> None:
         seen: list[Any] = []
         list(DataLoader(batches_of(1, 2), 2, collate_fn=seen.append))
         assert seen == [[{"number": 0}, {"number": 1}], [{"number": 2}]]
         (batch,) = BatchedDataLoader(rows_up_to(3), 3, lambda array: torch.tensor(array) * 10)
         assert batch["number"].tolist() == [0, 10, 20]
 
-    def test_nulls(self) -> None:
+    def test_null_of_another_reader_raises_error(self) -> None:
         flags = ItemReader(items(flag=[np.array([True, None])]), batched=True)
         with pytest.raises(NullValueError, match="column 'flag' holds 1 null"):
             list(DataLoader(flags, 2))
@@ -76,7 +76,9 @@ class TestShuffling:
     @with_each
     @pytest.mark.parametrize("capacity", [1, 2, 7, 50, 1000])
     @pytest.mark.parametrize("kind", ["batch", "row"])
-    def test_every_row_comes_once(self, class_: Any, capacity: int, kind: str) -> None:
+    def test_shuffled_loader_yields_each_row_once(
+        self, class_: Any, capacity: int, kind: str
+    ) -> None:
         reader = batches_of(*[10] * 10) if kind == "batch" else rows_up_to(100)
         loader = class_(reader, 8, shuffling_queue_capacity=capacity)
         for _ in range(2):
@@ -94,7 +96,7 @@ class TestPasses:
             list(loader)
         assert "Start a new pass of Petastorm DataLoader" in caplog.text
 
-    def test_one_after_the_other(self) -> None:
+    def test_second_pass_during_the_first_raises_error(self) -> None:
         loader = DataLoader(batches_of(2, 2), 2)
         batches = iter(loader)
         next(batches)
@@ -102,7 +104,7 @@ class TestPasses:
             next(iter(loader))
         assert numbers(batches) == [[2, 3]]
 
-    def test_none_after_an_error(self) -> None:
+    def test_pass_after_an_error_raises_error(self) -> None:
         loader = DataLoader(ItemReader(items(flag=[None]), batched=False), 2)
         with pytest.raises(TypeError):
             list(loader)
@@ -116,7 +118,7 @@ class TestPasses:
         assert (loader.reader.stopped, loader.reader.joined) == (1, 1)
 
     @with_each
-    def test_there_is_no_state(self, class_: Any) -> None:
+    def test_state_over_another_reader_raises_error(self, class_: Any) -> None:
         loader = class_(batches_of(5), 2)
         with pytest.raises(StateMismatchError, match="one by one"):
             loader.state_dict()
@@ -125,13 +127,13 @@ class TestPasses:
 
 
 class TestWhatIsMadeOfReaders:
-    def test_several_readers_in_turn(self, ten: str) -> None:
+    def test_loader_over_weighted_readers_yields_full_batches(self, ten: str) -> None:
         readers = [batch_reader(ten, num_epochs=50), batch_reader(ten, num_epochs=50)]
         loader = DataLoader(WeightedSamplingReader(readers, [0.5, 0.5]), 7)
         first = next(iter(loader))
         assert len(first["number"]) == 7
 
-    def test_n_grams(self, tmp_path: Path) -> None:
+    def test_loader_over_n_grams_yields_batches(self, tmp_path: Path) -> None:
         columns = {"time": range(6), "value": np.arange(6) / 2}
         url = write_parquet(tmp_path / "sequence", columns, 6)
         ngram = NGram({0: ["time"], 1: ["value"]}, 1, "time")
@@ -167,7 +169,7 @@ with_each_subclass = pytest.mark.parametrize("class_", [Twice, TwiceBatched])
 
 
 @with_each_subclass
-def test_rows_of_a_pass_that_was_left_do_not_come_again(class_: Any) -> None:
+def test_rows_of_an_abandoned_pass_are_not_yielded_again(class_: Any) -> None:
     reader = ItemReader(items(number=list(np.arange(6))), batched=False)
     loader = class_(reader, batch_size=4)
     for _ in loader:
@@ -177,7 +179,7 @@ def test_rows_of_a_pass_that_was_left_do_not_come_again(class_: Any) -> None:
 
 
 @with_each_subclass
-def test_there_is_no_state_of_what_a_subclass_makes(ten: str, class_: Any) -> None:
+def test_state_of_a_subclass_with_its_own_batches_raises_error(ten: str, class_: Any) -> None:
     with pytest.raises(StateMismatchError, match="one by one"):
         class_(batch_reader(ten)).state_dict()
 
@@ -192,7 +194,7 @@ def test_a_subclass_without_a_batch_size_gets_one_batch(ten: str) -> None:
     assert numbers(Twice(batch_reader(ten), None)) == [list(range(10))]
 
 
-def test_a_part_that_the_loader_of_columns_lacks_is_named(ten: str) -> None:
+def test_unsupported_override_raises_error_with_the_replacement(ten: str) -> None:
     class Own(BatchedDataLoader):
         def _yield_batches(self, keys: Any) -> Iterator[Any]:
             raise AssertionError
@@ -203,7 +205,7 @@ def test_a_part_that_the_loader_of_columns_lacks_is_named(ten: str) -> None:
 
 @with_each
 @pytest.mark.parametrize("batched", [True, False])
-def test_mock_of_a_reader_yields_what_its_iterator_does(class_: Any, batched: bool) -> None:
+def test_loader_over_a_mock_yields_the_items_of_its_iterator(class_: Any, batched: bool) -> None:
     numbers_read = [np.arange(4)] if batched else list(np.arange(4))
     reader = MagicMock(batched_output=batched)
     reader.__iter__.side_effect = lambda: iter(items(number=numbers_read))

@@ -41,7 +41,7 @@ def field(dtype: Any, shape: tuple[int | None, ...], codec: Any) -> UnischemaFie
         (types.BinaryType(), b"ab", b"ab"),
     ],
 )
-def test_scalars_become_what_spark_takes(spark_type: Any, value: Any, encoded: Any) -> None:
+def test_scalars_are_encoded_as_spark_values(spark_type: Any, value: Any, encoded: Any) -> None:
     codec = ScalarCodec(spark_type)
     found = codec.encode(field(np.int64, (), codec), value)
     assert found == encoded
@@ -85,7 +85,7 @@ def test_a_scalar_has_no_shape() -> None:
         (np.datetime64, datetime(2020, 1, 1, 3), np.datetime64("2020-01-01T03:00:00.000000")),
     ],
 )
-def test_scalars_come_back_in_the_type_of_the_field(dtype: Any, value: Any, decoded: Any) -> None:
+def test_scalars_are_decoded_to_the_type_of_the_field(dtype: Any, value: Any, decoded: Any) -> None:
     found = ScalarCodec(types.StringType()).decode(field(dtype, (), None), value)
     assert found == decoded
     assert type(found) is type(decoded)
@@ -100,7 +100,7 @@ def test_scalars_come_back_in_the_type_of_the_field(dtype: Any, value: Any, deco
         *(np.array(["a", "äöü"]), np.array([b"x", b"yz"]), np.array(["2020-01-01"], "M8[D]")),
     ],
 )
-def test_arrays_come_back_as_they_were(codec: DataframeColumnCodec, array: Any) -> None:
+def test_arrays_read_back_unchanged(codec: DataframeColumnCodec, array: Any) -> None:
     free: tuple[int | None, ...] = tuple(None for _ in array.shape)
     declared = field(array.dtype.type, free, codec)
     encoded = codec.encode(declared, array)
@@ -142,7 +142,7 @@ def test_objects_are_never_pickled() -> None:
     "codec", [NdarrayCodec(), CompressedNdarrayCodec(), CompressedImageCodec()]
 )
 @pytest.mark.parametrize("data", [b"", b"garbage", b"PK\x03\x04", b"\x93NUMPY\x01\x00"])
-def test_other_bytes_are_refused(codec: Any, data: bytes) -> None:
+def test_bytes_that_are_not_an_array_raise_error(codec: Any, data: bytes) -> None:
     with pytest.raises(EncodingError):
         codec.decode(field(np.uint8, (None,), codec), data)
 
@@ -156,7 +156,7 @@ def npy_of(shape: tuple[int, ...], dtype: Any = np.uint8) -> bytes:
     return file.getvalue()
 
 
-def test_a_header_of_a_tebibyte_takes_no_memory() -> None:
+def test_header_of_a_huge_array_allocates_no_memory() -> None:
     file = npy_of((1 << 40,)) + bytes(100)
     with pytest.raises(EncodingError, match="ends before"):
         NdarrayCodec().decode(field(np.uint8, (None,), None), file)
@@ -166,7 +166,7 @@ def test_a_header_of_a_tebibyte_takes_no_memory() -> None:
     ("shape", "message"),
     [((1 << 28,), r"\(268435456,\), and the schema says \(4,\)"), ((4,), "its checksum is wrong")],
 )
-def test_an_archive_is_decompressed_no_further_than_its_field_and_header_say(
+def test_archive_is_decompressed_only_up_to_its_stated_size(
     shape: tuple[int, ...], message: str
 ) -> None:
     codec, file = CompressedNdarrayCodec(), io.BytesIO()
@@ -195,7 +195,7 @@ def test_an_archive_is_decompressed_no_further_than_its_field_and_header_say(
         *(PIXELS.astype(np.uint16) * 257, PIXELS[..., 0].astype(np.uint16) * 200),
     ],
 )
-def test_png_images_come_back_as_they_were(image: Any) -> None:
+def test_png_images_read_back_unchanged(image: Any) -> None:
     codec = CompressedImageCodec("png")
     free: tuple[int | None, ...] = tuple(None for _ in image.shape)
     declared = field(image.dtype.type, free, codec)
@@ -208,7 +208,7 @@ def test_png_images_come_back_as_they_were(image: Any) -> None:
     assert found.flags.writeable
 
 
-def test_an_image_may_decode_to_what_its_field_states(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_image_is_decoded_up_to_the_shape_of_its_field(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mdstorm.codecs.MAX_IMAGE_BYTES", PIXELS.nbytes - 1)
     codec = CompressedImageCodec("png")
     stated, free = field(np.uint8, (4, 5, 3), codec), field(np.uint8, (None, None, 3), codec)
@@ -219,7 +219,7 @@ def test_an_image_may_decode_to_what_its_field_states(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("name", ["jpeg", "jpg"])
-def test_jpeg_images_come_back_nearly_as_they_were(name: str) -> None:
+def test_jpeg_images_read_back_nearly_unchanged(name: str) -> None:
     smooth = np.linspace(0, 250, 16 * 16).reshape(16, 16).astype(np.uint8)
     image = np.stack([smooth, smooth[::-1], smooth.T], axis=-1)
     codec = CompressedImageCodec(name, 95)
@@ -242,7 +242,9 @@ def test_jpeg_images_come_back_nearly_as_they_were(name: str) -> None:
         ("png", np.zeros((0, 2), np.uint8), r"an image of shape \(0, 2\) has no pixels"),
     ],
 )
-def test_what_is_no_image_is_refused(image_codec: str, image: Any, message: str) -> None:
+def test_bytes_that_are_not_an_image_raise_error(
+    image_codec: str, image: Any, message: str
+) -> None:
     codec = CompressedImageCodec(image_codec)
     with pytest.raises(EncodingError, match=message):
         codec.encode(field(image.dtype.type, image.shape, codec), image)

@@ -71,7 +71,7 @@ def columns(draw: st.DrawFn) -> tuple[list[Any], Any, tuple[int | None, ...]]:
 
 @settings(deadline=None, max_examples=150)
 @given(columns(), st.booleans(), st.sampled_from([npy, npz]))
-def test_all_rows_are_those_that_numpy_reads(
+def test_decoded_rows_equal_numpys(
     drawn: tuple[list[Any], Any, tuple[int | None, ...]], has_nulls: bool, encode: Any
 ) -> None:
     arrays, dtype, shape = drawn
@@ -129,24 +129,24 @@ GOOD = npy(np.arange(3, dtype=np.int32))
         (GOOD.replace(b"<i4", b"|O'"), "header cannot be parsed"),
     ],
 )
-def test_other_values_are_refused(value: bytes, message: str) -> None:
+def test_values_that_are_not_npy_files_raise_error(value: bytes, message: str) -> None:
     for values in ([value], [value, GOOD], [GOOD, None, value]):
         with pytest.raises(ValueError, match=message):
             decode_npy(pa.array(values, pa.binary()), np.dtype("i4"), (3,))
 
 
-def test_archives_of_other_kinds_are_inflated() -> None:
+def test_uncompressed_archives_are_read() -> None:
     array = np.arange(5)
     assert inflate_npz(pa.array([npz(array, np.savez), None])).to_pylist() == [npy(array), None]
 
 
 @pytest.mark.parametrize("value", [b"", b"PK\x03\x04", GOOD, npz(np.arange(3))[:60]])
-def test_other_archives_are_refused(value: bytes) -> None:
+def test_archives_that_are_not_npz_raise_error(value: bytes) -> None:
     with pytest.raises(ValueError, match="not a compressed array"):
         inflate_npz(pa.array([value]))
 
 
-def test_damage_in_an_archive_is_noticed() -> None:
+def test_damaged_archive_raises_error() -> None:
     value = bytearray(npz(np.arange(300)))
     value[120] ^= 0xFF
     with pytest.raises(ValueError, match="not a compressed array"):
@@ -169,7 +169,9 @@ def test_damage_in_an_archive_is_noticed() -> None:
         (np.array([5, 6]), pa.string(), pa.array(["5", "6"])),
     ],
 )
-def test_values_keep_their_meaning(values: Any, type_: pa.DataType, expected: Any) -> None:
+def test_values_are_cast_without_changing_them(
+    values: Any, type_: pa.DataType, expected: Any
+) -> None:
     found = cast_scalars(values, type_)
     assert type(found) is type(expected)
     if isinstance(expected, np.ndarray):

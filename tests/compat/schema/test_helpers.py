@@ -28,7 +28,7 @@ SCHEMA = Unischema(
 )
 
 
-def test_rows_are_decoded() -> None:
+def test_decode_row_decodes_all_fields() -> None:
     vec = np.array([1, 2], np.float32)
     stored = {
         "id": 5,
@@ -48,7 +48,7 @@ def test_rows_are_decoded() -> None:
 
 
 @pytest.mark.parametrize("row", [{"vec": b"xx"}, {"id": "zz"}, {"price": "zz"}])
-def test_values_that_cannot_be_decoded_are_named(row: dict[str, Any]) -> None:
+def test_value_that_cannot_be_decoded_raises_error_with_its_field(row: dict[str, Any]) -> None:
     (name,) = row
     with pytest.raises(DecodeFieldError, match=f'Decoding field "{name}" failed') as caught:
         decode_row(row, SCHEMA)
@@ -68,12 +68,12 @@ def test_paths_of_object_stores_begin_with_the_bucket(url: str, path: str) -> No
     assert get_dataset_path(urlparse(url)) == path
 
 
-def test_a_name_node_that_cannot_be_used_is_an_error_at_once() -> None:
+def test_unusable_name_node_raises_error_at_once() -> None:
     with pytest.raises(NameNodeError, match="it names no name node"):
         FilesystemResolver("hdfs:///data")
 
 
-def test_file_systems_are_found(tmp_path: Path) -> None:
+def test_resolver_finds_the_file_system(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("content")
     resolver = FilesystemResolver(f"file://{tmp_path}/", hdfs_driver="libhdfs")
     assert resolver.get_dataset_path() == str(tmp_path)

@@ -62,7 +62,7 @@ CHANGES = st.lists(
 
 @settings(deadline=None, max_examples=250)
 @given(st.sampled_from(REAL), CHANGES)
-def test_damaged_pickles_are_refused_or_read(data: bytes, changes: list[Any]) -> None:
+def test_damaged_pickles_are_read_or_raise_error(data: bytes, changes: list[Any]) -> None:
     for at, length, put in changes:
         at %= len(data) + 1
         if isinstance(put, tuple):
@@ -82,7 +82,7 @@ def test_damaged_pickles_are_refused_or_read(data: bytes, changes: list[Any]) ->
         max_size=40,
     )
 )
-def test_any_instructions_are_refused_or_read(instructions: list[bytes]) -> None:
+def test_random_instructions_are_read_or_raise_error(instructions: list[bytes]) -> None:
     load(b"".join([*instructions, b"."]))
 
 
@@ -91,7 +91,7 @@ def test_plain_values_are_read_as_they_are(value: Any, protocol: int) -> None:
     assert read_pickle(pickle.dumps(value, protocol)) == value
 
 
-def test_names_and_calls_are_noted_and_not_done() -> None:
+def test_names_and_calls_are_recorded_and_not_executed() -> None:
     node = read_pickle(b"cdecimal\nDecimal\n(S'1'\ntR}S'a'\nI1\nsb.")
     assert isinstance(node, StandIn)
     assert (node.name, node.arguments, node.state) == ("decimal.Decimal", ("1",), {"a": 1})

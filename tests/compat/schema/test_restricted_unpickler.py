@@ -89,7 +89,7 @@ def test_arrays_of_spark_are_types_of_scalars() -> None:
     assert found == TYPES.ArrayType(TYPES.LongType(), False)
 
 
-def test_our_pickle_is_one_that_python_reads() -> None:
+def test_written_pickle_can_be_read_by_python() -> None:
     data = dump_unischema(EVERYTHING).replace(b"petastorm.", b"mdstorm.")
     found = pickle.loads(data)  # noqa: S301  # our own, with our own classes
     assert isinstance(found, Unischema)
@@ -122,7 +122,7 @@ HOSTILE: dict[str, Any] = {
 
 @pytest.mark.parametrize("load", [load_unischema, load_indexes])
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_pickles_run_nothing(
+def test_hostile_pickles_execute_no_code(
     name: str, load: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = HOSTILE[name]()
@@ -140,7 +140,7 @@ UNLISTED = {
 
 
 @pytest.mark.parametrize("opcode", pickletools.opcodes, ids=lambda opcode: opcode.name)
-def test_other_instructions_than_those_of_petastorm_are_refused(
+def test_instructions_that_petastorm_does_not_use_raise_error(
     opcode: pickletools.OpcodeInfo,
 ) -> None:
     is_line = opcode.arg is not None and opcode.arg.n == pickletools.UP_TO_NEWLINE
@@ -161,9 +161,7 @@ def test_other_instructions_than_those_of_petastorm_are_refused(
 @pytest.mark.parametrize(
     "change", [b"}X\x04\x00\x00\x00nameNsb", b"N}X\x04\x00\x00\x00nameNs\x86b", b"NNs", b"Na"]
 )
-def test_what_a_name_becomes_cannot_be_changed_for_the_next_pickle(
-    name: bytes, change: bytes
-) -> None:
+def test_pickle_cannot_change_a_name_for_the_next_pickle(name: bytes, change: bytes) -> None:
     stands_for_it = read_pickle(name + b".")
     before = dict(vars(stands_for_it))
     with pytest.raises(UnsafePickleError, match="while reading it"):
@@ -240,7 +238,9 @@ def test_scalars_are_keys_of_indexes(
 @pytest.mark.parametrize(
     "key", [np.longdouble(1), np.complex64(1j), (1, 2), frozenset({1}), np.timedelta64(1, "s")]
 )
-def test_other_values_are_no_keys_of_indexes(key: Any, index_pickle: Callable[..., bytes]) -> None:
+def test_values_that_are_not_scalars_as_index_keys_raise_error(
+    key: Any, index_pickle: Callable[..., bytes]
+) -> None:
     with pytest.raises(UnsafePickleError):
         load_indexes(index_pickle({key: {0}}))
 

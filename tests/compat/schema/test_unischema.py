@@ -36,7 +36,7 @@ NAME = UnischemaField("name", np.str_, (), ScalarCodec(types.StringType()), True
 SCHEMA = Unischema("Sch", [ID, IMAGE, NAME])
 
 
-def test_the_codec_does_not_count_when_fields_are_compared() -> None:
+def test_codec_is_ignored_when_fields_are_compared() -> None:
     one, other = (
         UnischemaField("a", np.int32, ()),
         UnischemaField("a", np.int32, (), NdarrayCodec()),
@@ -77,7 +77,7 @@ def test_views_have_the_given_fields_then_the_matched_ones() -> None:
         (ID, "Give a list: "),
     ],
 )
-def test_views_of_anything_else_are_refused(fields: Any, message: str) -> None:
+def test_view_of_an_invalid_selection_raises_error(fields: Any, message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         SCHEMA.create_schema_view(fields)
 
@@ -99,7 +99,7 @@ def test_rows_are_namedtuples_of_one_type_per_schema() -> None:
     assert repr(view.make_namedtuple(id=5)) == "Sch_view_view(id=5)"
 
 
-def test_rows_pickle() -> None:
+def test_rows_can_be_pickled() -> None:
     row = SCHEMA.make_namedtuple(id=1, image=np.arange(3), name="x")
     found = pickle.loads(pickle.dumps(row))  # noqa: S301  # our own
     assert type(found) is type(row)
@@ -153,7 +153,7 @@ def test_nullable_fields_may_be_missing_or_none() -> None:
     assert tuple(row) == (1, None, None, 2, None)
 
 
-def test_the_given_row_stays_as_it_is() -> None:
+def test_encoding_does_not_change_the_given_row() -> None:
     given = {"id": 1, "plain": 2}
     dict_to_spark_row(ENCODED, given)
     assert given == {"id": 1, "plain": 2}
@@ -190,7 +190,7 @@ ARROW_TYPES: list[tuple[pa.DataType, Any, tuple[int | None, ...]]] = [
 @pytest.mark.parametrize(
     ("type_", "dtype", "shape"), ARROW_TYPES, ids=[str(t[0]) for t in ARROW_TYPES]
 )
-def test_types_of_arrow_are_types_of_fields(
+def test_arrow_types_map_to_field_types(
     type_: pa.DataType, dtype: Any, shape: tuple[int | None, ...]
 ) -> None:
     fields = pa.schema([pa.field("a", type_, nullable=False), pa.field("b", type_)])
@@ -200,7 +200,7 @@ def test_types_of_arrow_are_types_of_fields(
     assert schema.fields["b"].nullable
 
 
-def test_columns_of_partitions_come_first(tmp_path: Path) -> None:
+def test_partition_columns_are_first(tmp_path: Path) -> None:
     pq.write_to_dataset(
         pa.table({"a": [1, 2], "year": [2020, 2021], "kind": ["x", "y"]}),
         tmp_path,
@@ -222,12 +222,12 @@ def test_columns_keep_their_types_without_partitions(tmp_path: Path) -> None:
         assert [f.numpy_dtype for f in schema.fields.values()] == [np.float64, np.bool_, np.bytes_]
 
 
-def test_something_else_has_no_schema() -> None:
+def test_schema_of_another_object_raises_error() -> None:
     with pytest.raises(InvalidArgumentError, match="has no Arrow schema"):
         Unischema.from_arrow_schema("url")
 
 
-def test_columns_of_mds_are_fields(tmp_path: Path) -> None:
+def test_mds_columns_become_fields(tmp_path: Path) -> None:
     columns = {"a": "ndarray:float32:2,3", "b": "png", "c": "int32", "d": "str", "e": "ndarray"}
     from PIL import Image
 
@@ -248,7 +248,7 @@ def through_json(schema: Unischema) -> Unischema:
     return unischema_from_json(json.loads(json.dumps(unischema_to_json(schema))))
 
 
-def test_schemas_come_back_as_they_were() -> None:
+def test_schemas_read_back_from_json() -> None:
     found = through_json(EVERYTHING)
     assert str(found) == str(EVERYTHING)
     assert list(found.fields.values()) == list(EVERYTHING.fields.values())
@@ -261,12 +261,12 @@ def test_schemas_come_back_as_they_were() -> None:
         *(np.timedelta64, np.object_, np.complex64, Decimal, int, float, str, bytes, bool),
     ],
 )
-def test_types_come_back_as_they_were(dtype: Any) -> None:
+def test_field_types_read_back_from_json(dtype: Any) -> None:
     schema = Unischema("S", [UnischemaField("a", dtype, (None, 3))])
     assert through_json(schema).fields["a"].numpy_dtype is dtype
 
 
-def test_dtypes_come_back_as_types() -> None:
+def test_numpy_dtypes_read_back_as_types() -> None:
     schema = Unischema("S", [UnischemaField("a", np.dtype(">i4"), ())])
     assert through_json(schema).fields["a"].numpy_dtype is np.int32
 
@@ -280,7 +280,7 @@ class OwnScalars(ScalarCodec):
 
 
 @pytest.mark.parametrize("codec", [OwnArrays(), OwnScalars(NamedSparkType("byte"))], ids=type)
-def test_codecs_of_a_users_own_are_left_out(codec: Any) -> None:
+def test_user_codecs_are_omitted(codec: Any) -> None:
     schema = Unischema("S", [UnischemaField("a", np.int8, (2,), codec)])
     assert through_json(schema).fields["a"].codec is None
 
@@ -293,7 +293,7 @@ def test_codecs_of_a_users_own_are_left_out(codec: Any) -> None:
         *({"codec": {"type": "os.system"}}, {"codec": {"type": "ScalarCodec"}}),
     ],
 )
-def test_other_values_are_refused(change: dict[str, Any]) -> None:
+def test_invalid_schema_json_raises_error(change: dict[str, Any]) -> None:
     value = unischema_to_json(EVERYTHING)
     value["fields"][0].update(change)
     with pytest.raises(CorruptDatasetError, match="here holds a Unischema that cannot be read"):

@@ -75,11 +75,11 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> ParquetDataset:
         ([[("year", "<", 2020)], [("id", "=", 5)]], [0, 1, 5]),
     ],
 )
-def test_rows_that_stay(filters: Any, ids: list[int], dataset: ParquetDataset) -> None:
+def test_filters_keep_matching_rows(filters: Any, ids: list[int], dataset: ParquetDataset) -> None:
     assert kept(filters, dataset) == ids
 
 
-def test_partitions_are_left_out_unread(dataset: ParquetDataset) -> None:
+def test_filters_skip_partitions_without_reading(dataset: ParquetDataset) -> None:
     parsed = Filters.of([[("year", "=", "2020")], [("year", "=", 9)]], dataset.schema, ["year"])
     left, done = prune_by_filters(dataset, parsed)
     assert (len(left), done) == (2, True)
@@ -111,7 +111,9 @@ def test_partitions_are_left_out_unread(dataset: ParquetDataset) -> None:
         ([("unknown", "=", 9)], [0, 3]),
     ],
 )
-def test_statistics_leave_out_row_groups(filters: Any, firsts: list[int], tmp_path: Any) -> None:
+def test_filters_skip_row_groups_by_statistics(
+    filters: Any, firsts: list[int], tmp_path: Any
+) -> None:
     table = TABLE.append_column("unknown", pa.array(range(6)))
     known = [name for name in table.schema.names if name != "unknown"]
     pq.write_table(table, tmp_path / "a.parquet", row_group_size=3, write_statistics=known)
@@ -121,7 +123,7 @@ def test_statistics_leave_out_row_groups(filters: Any, firsts: list[int], tmp_pa
     assert [batch["id"][0] for batch in read_all(left)] == firsts
 
 
-def test_texts_of_partitions_are_compared_as_texts(tmp_path: Any) -> None:
+def test_partition_values_are_compared_as_strings(tmp_path: Any) -> None:
     table = pa.table({"kind": ["1", "1", "b", None], "id": range(4)})
     dataset = write(tmp_path, table, by=["kind"])
     assert kept([("kind", "=", 1)], dataset) == [0, 1]
@@ -177,14 +179,14 @@ def tables(draw: st.DrawFn) -> pa.Table:
 
 
 @given(tables(), st.lists(st.lists(TERMS, min_size=1, max_size=3), min_size=1, max_size=3))
-def test_rows_are_those_of_pyarrow(table: pa.Table, filters: Any) -> None:
+def test_filtered_rows_equal_pyarrows(table: pa.Table, filters: Any) -> None:
     with tempfile.TemporaryDirectory() as directory:
         dataset = write(directory, table, rows=3)
         expected = pq.read_table(directory, filters=filters)["id"].to_pylist()
         assert kept(filters, dataset) == expected
 
 
-def test_columns_of_other_forms_are_compared() -> None:
+def test_filters_compare_object_arrays() -> None:
     batch, schema = batch_of(pa.table({"id": [0, 1], "s": ["a", "b"]}))
     batch["s"] = np.array(["a", "b"], object)  # as decoded fields come
     row_filter = RowFilter(Filters.of([("s", "=", "b")], schema), schema)

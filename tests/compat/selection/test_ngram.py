@@ -43,7 +43,7 @@ def pairs(threshold: Any, overlap: bool = True) -> NGram:
 
 
 @pytest.mark.parametrize("unit", ["us", "ms", "D"])
-def test_a_threshold_with_a_unit(unit: str) -> None:
+def test_threshold_with_a_time_unit_is_compared(unit: str) -> None:
     days = [np.datetime64(day, "D").astype("datetime64[us]") for day in (1, 3, 9, 11)]
     threshold = np.timedelta64(2, "D").astype(f"timedelta64[{unit}]")
     assert stamps(pairs(threshold), days) == [days[:2], days[2:]]
@@ -60,7 +60,7 @@ def test_a_threshold_with_a_unit(unit: str) -> None:
         ([0.5, 1.25], 0.75, 1),
     ],
 )
-def test_timestamps_of_other_types(times: Any, threshold: Any, count: int) -> None:
+def test_timestamps_of_other_types_form_ngrams(times: Any, threshold: Any, count: int) -> None:
     assert len(stamps(pairs(threshold), times)) == count
 
 
@@ -101,7 +101,7 @@ def test_n_grams_are_those_found_row_by_row(
 class TestExpressions:
     """Regular expressions name fields until a schema is there."""
 
-    def test_they_are_resolved(self) -> None:
+    def test_regular_expressions_are_resolved_with_a_schema(self) -> None:
         ngram = NGram({0: [SCHEMA.vb, "v.*"], 2: []}, 5, "t.")
         assert ngram.get_field_names_at_timestep(0) == ["vb", "v.*"]
         ngram.resolve_regex_field_names(SCHEMA)

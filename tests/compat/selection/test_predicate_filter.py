@@ -108,7 +108,9 @@ PREDICATES = st.recursive(
 
 
 @given(tables(), PREDICATES)
-def test_columns_give_what_each_row_gives(table: pa.Table, predicate: by.PredicateBase) -> None:
+def test_predicate_on_columns_equals_predicate_on_rows(
+    table: pa.Table, predicate: by.PredicateBase
+) -> None:
     batch, schema = batch_of(table)
     columns = {name: cells(batch[name], schema[name]) for name in schema.names}
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
@@ -127,7 +129,7 @@ IDS = pa.table(
 )
 
 
-def test_null_arrays_have_no_elements_though_some_lie_behind_them() -> None:
+def test_null_arrays_match_no_elements() -> None:
     _, schema = batch_of(pa.table({"pair": [[1], [2], [1]]}))
     offsets = pa.array([0, 1, 2, 3], mask=np.array([True, False, False, False]))
     lists = pa.ListArray.from_arrays(offsets, pa.array([1, 2, 1]))
@@ -135,7 +137,7 @@ def test_null_arrays_have_no_elements_though_some_lie_behind_them() -> None:
     assert mask.tolist() == [False, False, True]
 
 
-def test_numbers_that_a_column_cannot_have_are_not_found() -> None:
+def test_numbers_outside_the_column_type_match_nothing() -> None:
     table = pa.table({"x": pa.array([0.1, 0.5], pa.float32())})
     assert included(by.in_set([0.1, 0.5, 2**2000], "x"), table) == [1]
 
@@ -157,7 +159,7 @@ def test_rows_keep_their_order_and_columns_their_types(batched: bool) -> None:
     assert filter_(nothing)["id"].dtype == np.int64
 
 
-def test_a_function_of_one_row_takes_the_values_of_the_row_reader() -> None:
+def test_row_function_gets_the_values_of_the_row_reader() -> None:
     seen: list[Any] = []
     in_row = by.in_lambda(["id", "name", "pair"], lambda *row: seen.append(row))
     assert included(in_row, IDS) == []
@@ -165,7 +167,7 @@ def test_a_function_of_one_row_takes_the_values_of_the_row_reader() -> None:
     assert seen[4][1:] == ("", None)
 
 
-def test_a_reduction_is_given_what_the_predicates_return() -> None:
+def test_reduction_gets_the_results_of_the_predicates() -> None:
     number = by.in_lambda(["id"], lambda i: i)
     assert included(by.in_reduce([number, number], lambda found: sum(found) == 8), IDS) == [4]
 
@@ -173,7 +175,7 @@ def test_a_reduction_is_given_what_the_predicates_return() -> None:
 class TestFunctionsOfSeries:
     """In the batch reader a function takes Series, or is called for each row after all."""
 
-    def test_a_series_comes_back(self) -> None:
+    def test_function_of_series_returns_a_series(self) -> None:
         seen: list[Any] = []
 
         def starts_with_a(name: Any, i: Any) -> Any:
@@ -199,18 +201,18 @@ class TestFunctionsOfSeries:
         ],
         ids=["array", "list", "nullable", "object", "sorted", "type", "truth", "int", "text"],
     )
-    def test_what_a_function_may_return(self, function: Any) -> None:
+    def test_function_may_return_arrays_lists_and_series(self, function: Any) -> None:
         assert included(by.in_lambda(["id"], function), IDS, batched=True) == [4, 5]
 
     @BOTH
-    def test_predicates_of_the_user(self, batched: bool) -> None:
+    def test_user_predicate_selects_rows(self, batched: bool) -> None:
         even = Asking(["id"], lambda values: values["id"] % 2 == 0)
         known = Asking(["id"], lambda values: {0: True, 3: True}.get(values["id"], False))
         assert included(even, IDS, batched) == [0, 2, 4]
         assert included(known, IDS, batched) == [0, 3]
         assert included(by.in_negate(known), IDS, batched) == [1, 2, 4, 5]
 
-    def test_predicates_of_the_user_see_a_frame_of_their_fields(self) -> None:
+    def test_user_predicate_gets_a_frame_of_its_fields(self) -> None:
         seen: list[Any] = []
 
         def long(values: Any) -> Any:
@@ -227,7 +229,7 @@ class TestFunctionsOfSeries:
         # What the predicate does with its frame stays there.
         assert batch["id"].tolist() == [0, 1, 2, 3, 4, 5]
 
-    def test_predicates_of_the_user_within_others_see_frames(self) -> None:
+    def test_nested_user_predicate_gets_a_frame(self) -> None:
         even = Asking(["id"], lambda frame: frame.id.isin([0, 2, 4]))
         named = by.in_set(["a", "b"], "name")
         for combined, expected in [
@@ -237,12 +239,12 @@ class TestFunctionsOfSeries:
         ]:
             assert included(combined, IDS, batched=True) == expected
 
-    def test_what_is_no_truth_is_told_of(self) -> None:
+    def test_result_that_is_not_boolean_raises_error(self) -> None:
         with pytest.raises(TypeError) as raised:
             included(Asking(["id"], lambda values: values[["id"]] > 3), IDS, batched=True)
         assert "DataFrame with shape (6, 1)" in str(raised.value.__cause__)
 
-    def test_a_class_derived_from_ours_answers_itself(self) -> None:
+    def test_subclass_of_a_predicate_uses_its_own_do_include(self) -> None:
         class Beyond(by.in_set):
             def do_include(self, values: Any) -> bool:
                 return bool(values["id"] > max(self._inclusion_values))
@@ -261,7 +263,7 @@ class TestFunctionsOfSeries:
         ]:
             assert included(by.in_reduce([small, named], function), IDS, batched=True) == expected
 
-    def test_an_error_tells_of_both_attempts(self) -> None:
+    def test_failed_predicate_raises_error_with_both_attempts(self) -> None:
         with pytest.raises(KeyError) as raised:
             included(by.in_lambda(["id"], lambda i: {}[int(i)]), IDS, batched=True)
         assert isinstance(raised.value.__cause__, TypeError)
@@ -273,7 +275,7 @@ def math_greater(value: Any, than: int) -> bool:
     return bool(value > than)
 
 
-def test_only_predicates_on_columns_that_are_read_are_taken() -> None:
+def test_predicate_on_columns_that_are_not_read_raises_error() -> None:
     schema = batch_of(IDS)[1].select(["id", "name"])
     with pytest.raises(ValueError, match=r"\(pair, z\) are not valid schema names: \(id, name\)"):
         PredicateFilter(by.in_lambda(["z", "id", "pair"], print), schema, False)
@@ -281,13 +283,13 @@ def test_only_predicates_on_columns_that_are_read_are_taken() -> None:
         PredicateFilter(by.in_lambda([], lambda: True), schema, False)
 
 
-def test_a_filter_pickles() -> None:
+def test_predicate_filter_can_be_pickled() -> None:
     batch, schema = batch_of(IDS)
     again = pickle.loads(pickle.dumps(PredicateFilter(by.in_set([2], "id"), schema, True)))  # noqa: S301
     assert again(batch)["id"].tolist() == [2]
 
 
-def test_predicates_on_partitions_leave_out_row_groups(tmp_path: Any) -> None:
+def test_predicates_on_partitions_skip_row_groups(tmp_path: Any) -> None:
     table = pa.table({"year": [1, 1, 2, 3], "name": ["a", "b", "c", "d"], "x": range(4)})
     dataset = write(tmp_path, table, by=["year", "name"])
     for predicate, years in [
@@ -306,7 +308,7 @@ def test_predicates_on_partitions_leave_out_row_groups(tmp_path: Any) -> None:
     assert prune_by_predicate(dataset, mixed) == (dataset, False)
 
 
-def test_dates_of_numpy_are_in_a_set_of_dates() -> None:
+def test_numpy_dates_match_a_set_of_dates() -> None:
     is_included = by.in_set([dt.date(2020, 1, 2)], "a").do_include
     assert is_included({"a": np.datetime64("2020-01-02")})
     assert not is_included({"a": np.datetime64("2020-01-03")})
@@ -333,7 +335,7 @@ def chosen(fractions: list[float], index: int, values: Any = range(20)) -> list[
     return [value for value in values if predicate.do_include({"a": value})]
 
 
-def test_a_split_is_that_of_petastorm() -> None:
+def test_pseudorandom_split_equals_petastorms() -> None:
     assert chosen([0.3, 0.7], 0) == FIRST
     assert chosen([0.3, 0.7], 1) == [i for i in range(20) if i not in FIRST]
     assert chosen([0.3, 0.7], -2) == FIRST
@@ -342,7 +344,7 @@ def test_a_split_is_that_of_petastorm() -> None:
     assert chosen([0.3, 0.7], 1, [None]) == [None]
 
 
-def test_a_split_has_so_many_subsets() -> None:
+def test_subset_index_out_of_range_raises_error() -> None:
     for index in (2, -3, 0.5, None):
         with pytest.raises(InvalidArgumentError, match="subset_index is out of range"):
             by.in_pseudorandom_split([0.3, 0.7], index, "a")  # type: ignore[arg-type]

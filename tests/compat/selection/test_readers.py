@@ -78,7 +78,9 @@ READERS = pytest.mark.parametrize("make", [make_reader, make_batch_reader], ids=
         ({"shuffle_row_drop_partitions": 7}, range(ROWS)),
     ],
 )
-def test_rows_that_are_left(make: Any, url: str, options: Any, expected: Any) -> None:
+def test_readers_return_the_rows_that_a_selection_keeps(
+    make: Any, url: str, options: Any, expected: Any
+) -> None:
     if expected is None:
         expected = [i for i in range(ROWS) if TABLE["name"][i].as_py() == "n1"]
     for ranks in (1, 2):
@@ -90,7 +92,7 @@ def test_rows_that_are_left(make: Any, url: str, options: Any, expected: Any) ->
 
 
 @READERS
-def test_a_selector_chooses_before_all_else(make: Any, url: str) -> None:
+def test_selector_applies_before_predicates_and_filters(make: Any, url: str) -> None:
     selector = SingleIndexSelector("ids", [3])
     found = ids(make, url, rowgroup_selector=selector)
     assert 3 in found
@@ -105,7 +107,7 @@ def ngrams(url: str, **options: Any) -> list[tuple[int, int, int]]:
         return [(int(item[0].id), int(item[1].id), int(item[2].id)) for item in reader]
 
 
-def test_every_n_gram_is_delivered_once(url: str) -> None:
+def test_each_n_gram_is_read_once(url: str) -> None:
     """Whoever reads, and into however many parts shards are cut."""
     expected = ngrams(url, shuffle_row_groups=False)
     assert len(expected) >= 20
@@ -122,7 +124,7 @@ def test_every_n_gram_is_delivered_once(url: str) -> None:
             assert sorted(sum(found, [])) == expected  # noqa: RUF017
 
 
-def test_nothing_may_be_left(url: str) -> None:
+def test_selection_without_rows_warns(url: str) -> None:
     with pytest.warns(UserWarning, match="No matching data"):
         assert ids(make_batch_reader, url, predicate=in_set([-1], "id")) == []
     none = SingleIndexSelector("ids", [-1])
@@ -168,7 +170,7 @@ def test_pieces_hold_every_row_once(source: SampleSource, parts: int) -> None:
     assert len({split.fingerprint, source.fingerprint, SplitShards(source, 3).fingerprint}) == 3
 
 
-def test_a_piece_reads_rows_and_samples_of_its_own(source: SampleSource) -> None:
+def test_piece_of_a_shard_reads_its_own_rows_and_samples(source: SampleSource) -> None:
     split = SplitShards(source, 2)
     piece, start = split.shard(1), split.shard_sizes[0]
     rows = np.array([0, 2])
@@ -220,13 +222,13 @@ def draw(weights: Any, count: int = 5, **options: Any) -> list[Any]:
     return list(WeightedSamplingReader([Rows(1, count), Rows(2, count)], weights, **options))
 
 
-def test_the_draw_is_that_of_petastorm() -> None:
+def test_weighted_sampling_draws_like_petastorm() -> None:
     np.random.seed(1)  # noqa: NPY002  # Petastorm's generator
     assert draw([1, 3]) == [2, 2, 1, 2, 1, 1, 1, 2, 2]
     assert draw([1, 3], seed=1) == [2, 2, 1, 2, 1, 1, 1, 2, 2]
 
 
-def test_it_ends_with_the_first_reader_that_ends() -> None:
+def test_weighted_sampling_ends_with_the_first_reader_that_ends() -> None:
     first, second = Rows(1, 1), Rows(2, 100)
     reader = WeightedSamplingReader([first, second], [1, 1], seed=0)
     assert not reader.last_row_consumed
@@ -240,7 +242,7 @@ def test_it_ends_with_the_first_reader_that_ends() -> None:
     assert list(reader).count(1) == 1
 
 
-def test_it_has_the_attributes_of_its_readers() -> None:
+def test_weighted_sampling_reader_has_the_attributes_of_its_readers() -> None:
     readers = [Rows(1, batched_output=True), Rows(2, batched_output=True)]
     reader = WeightedSamplingReader(tuple(readers), np.array([1, 1]))
     assert (reader.batched_output, reader.is_batched_reader, reader.ngram) == (True, True, None)
@@ -261,6 +263,8 @@ def test_it_has_the_attributes_of_its_readers() -> None:
         ([Rows(1), Rows(2)], [float("inf"), 2], "whose sum is positive"),
     ],
 )
-def test_readers_that_do_not_fit_are_refused(readers: Any, weights: Any, message: str) -> None:
+def test_weighted_sampling_of_different_readers_raises_error(
+    readers: Any, weights: Any, message: str
+) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         WeightedSamplingReader(readers, weights)

@@ -92,7 +92,7 @@ def mds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_an_index_knows_which_row_groups_hold_a_value(directory: Path) -> None:
+def test_index_maps_values_to_row_groups(directory: Path) -> None:
     found = get_row_group_indexes(directory.as_uri())
     for name, groups in GROUPS.items():
         index = found[f"of {name}"]
@@ -106,7 +106,7 @@ def test_an_index_knows_which_row_groups_hold_a_value(directory: Path) -> None:
         assert index.indexed_values == ["Field is Not Null"]
 
 
-def test_a_dataset_that_pyarrow_opened_has_the_indexes_of_its_directory(directory: Path) -> None:
+def test_indexes_are_found_for_a_dataset_opened_by_pyarrow(directory: Path) -> None:
     found = get_row_group_indexes(pq.ParquetDataset(str(directory)))
     assert list(found) == list(get_row_group_indexes(directory.as_uri()))
     assert found["of s"].get_row_group_indexes("a") == GROUPS["s"]["a"]
@@ -148,7 +148,7 @@ def test_selectors_choose_whole_row_groups(
     assert len(chosen) == len(ids)
 
 
-def test_an_index_of_that_name_has_to_be_there(directory: Path) -> None:
+def test_selector_of_a_missing_index_raises_error(directory: Path) -> None:
     selector = UnionIndexSelector([a_or_c, SingleIndexSelector("of id", [1])])
     with pytest.raises(ValueError, match=r"Some of required indexes \['of id', 'of s'\]"):
         select_row_groups(selector, open_parquet(str(directory)))
@@ -168,7 +168,7 @@ def test_a_damaged_index_is_refused(tmp_path: Path) -> None:
             get_row_group_indexes(dataset)
 
 
-def test_an_index_that_petastorm_built_later_is_not_ours(tmp_path: Path) -> None:
+def test_index_of_other_row_groups_is_ignored(tmp_path: Path) -> None:
     write(tmp_path, TABLE, rows=2)
     build(tmp_path.as_uri())
     dataset = write(tmp_path, TABLE, rows=3)
@@ -183,12 +183,12 @@ def test_an_index_that_petastorm_built_later_is_not_ours(tmp_path: Path) -> None
         get_row_group_indexes(open_parquet(str(tmp_path)))
 
 
-def test_indexes_are_of_datasets() -> None:
+def test_get_row_group_indexes_of_another_object_raises_error() -> None:
     with pytest.raises(ArgumentTypeError, match="takes a dataset or its URL"):
         get_row_group_indexes(5)
 
 
-def test_an_index_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
+def test_new_index_replaces_the_old_one(tmp_path: Path) -> None:
     write(tmp_path, TABLE, rows=2)
     build(tmp_path.as_uri())
     build_rowgroup_index(tmp_path.as_uri(), None, [SingleFieldIndexer("i", "id")])
@@ -199,7 +199,7 @@ def test_an_index_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
     assert not (tmp_path / INDEX_FILE).exists()
 
 
-def test_a_derived_indexer_sees_rows(tmp_path: Path) -> None:
+def test_derived_indexer_gets_rows(tmp_path: Path) -> None:
     class Lengths(SingleFieldIndexer):
         def build_index(self, decoded_rows: Any, piece_index: int) -> Any:
             return self._mdstorm_add([len(row["s"] or "") for row in decoded_rows], piece_index)
@@ -241,7 +241,7 @@ def test_indexers_built_by_hand_are_added() -> None:
         _ = one + SingleFieldIndexer("i", "b")
 
 
-def test_an_index_is_built_of_rows() -> None:
+def test_index_of_no_rows_raises_error() -> None:
     for indexer in (SingleFieldIndexer("i", "a"), FieldNotNullIndexer("n", "a")):
         with pytest.raises(ValueError, match="Cannot build index for empty rows, column 'a'"):
             indexer.build_index([], 0)

@@ -304,7 +304,7 @@ def test_commits_of_the_catalog_are_refused_by_name(catalog: Catalog, tmp_path: 
         make_batch_reader("main.sales.managed")
 
 
-def test_name_takes_no_filesystem_and_stands_alone(orders: Catalog) -> None:
+def test_table_name_with_filesystem_or_in_a_list_raises_error(orders: Catalog) -> None:
     import fsspec
 
     with pytest.raises(InvalidArgumentError, match="not through filesystem="):
@@ -314,7 +314,7 @@ def test_name_takes_no_filesystem_and_stands_alone(orders: Catalog) -> None:
             make_batch_reader(several)
 
 
-def test_no_sdk_is_an_error_with_the_extra(
+def test_missing_sdk_raises_error_with_the_extra(
     orders: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import sys

@@ -48,7 +48,7 @@ def other_reader(values: list[Any], *, batched: bool) -> ItemReader:
 class TestElements:
     @pytest.mark.long
     @with_either
-    def test_readers_may_be_opened_by_functions_of_tensorflow(self, ten: str, reader: Any) -> None:
+    def test_readers_can_be_opened_in_tf_functions(self, ten: str, reader: Any) -> None:
         def numbers(_: Any) -> Any:
             opened = make_petastorm_dataset(reader(ten, num_epochs=2))
             return opened.map(lambda element: tf.reshape(element.number, [-1])).unbatch()
@@ -56,7 +56,7 @@ class TestElements:
         dataset = tf.data.Dataset.range(2).interleave(numbers, cycle_length=1)
         assert [int(number) for number in dataset] == [*range(10)] * 4
 
-    def test_what_is_sharded_is_not_sharded_again(self, ten: str) -> None:
+    def test_sharded_dataset_is_not_sharded_again_by_tensorflow(self, ten: str) -> None:
         dataset = make_petastorm_dataset(batch_reader(ten, cur_shard=1, shard_count=2))
         assert taken(dataset) == [[5, 6, 7], [8, 9]]
         policy = dataset.options().experimental_distribute.auto_shard_policy
@@ -67,14 +67,16 @@ class TestBatching:
     """Batches are cut out of blocks, and are those that TensorFlow makes row by row."""
 
     @pytest.mark.parametrize("drop", [False, True])
-    def test_unbatched_batches(self, thousand: str, drop: bool) -> None:
+    def test_unbatched_and_rebatched_rows_equal_tensorflows(
+        self, thousand: str, drop: bool
+    ) -> None:
         dataset = make_petastorm_dataset(batch_reader(thousand)).unbatch()
         found = taken(dataset.batch(64, drop_remainder=drop))
         rows = tf.data.Dataset.range(1000).batch(64, drop)
         assert found == [batch.numpy().tolist() for batch in rows]
 
     @with_either
-    def test_neither_rows_nor_values_change(self, ten: str, reader: Any) -> None:
+    def test_batch_and_shuffle_keep_rows_and_values(self, ten: str, reader: Any) -> None:
         dataset = make_petastorm_dataset(reader(ten, num_epochs=2))
         rows = dataset.unbatch() if reader is batch_reader else dataset
         assert taken(rows) == [*range(10)] * 2
@@ -82,7 +84,7 @@ class TestBatching:
         assert taken(rows.shuffle(5).batch(20)) != [[*range(10)] * 2]
         assert taken(rows.batch(8, num_parallel_calls=2)) == taken(rows.batch(8))
 
-    def test_the_number_of_rows_is_static_where_it_is_known(self, ten: str) -> None:
+    def test_known_batch_size_is_in_the_element_spec(self, ten: str) -> None:
         dataset = make_petastorm_dataset(row_reader(ten)).batch(4, drop_remainder=True)
         assert dataset.element_spec.number.shape == (4,)
 
@@ -91,7 +93,7 @@ class TestBatching:
         (block,) = dataset._parts.blocks()
         assert len(block.number) == 1000
 
-    def test_arrays_of_several_lengths(self, tmp_path: Path) -> None:
+    def test_arrays_of_several_lengths_are_ragged(self, tmp_path: Path) -> None:
         url = write_parquet(tmp_path / "ragged", {"number": [[], [], [1], [2], [1, 2]]}, 2)
         assert taken(make_petastorm_dataset(row_reader(url))) == [[], [], [1], [2], [1, 2]]
         groups = make_petastorm_dataset(batch_reader(url))
@@ -102,7 +104,7 @@ class TestBatching:
 
 class TestPasses:
     @with_either
-    def test_again_and_after_a_break(self, ten: str, reader: Any) -> None:
+    def test_dataset_can_be_iterated_again_after_a_break(self, ten: str, reader: Any) -> None:
         dataset = make_petastorm_dataset(reader(ten))
         for _ in dataset:
             break
@@ -110,7 +112,7 @@ class TestPasses:
         assert first == second
         assert np.concatenate([np.atleast_1d(part) for part in first]).tolist() == list(range(10))
 
-    def test_the_rest_of_a_reader_and_then_everything(self, ten: str) -> None:
+    def test_dataset_over_a_used_reader_yields_its_remaining_rows_first(self, ten: str) -> None:
         reader = batch_reader(ten)
         next(reader)
         dataset = make_petastorm_dataset(reader)
@@ -186,7 +188,7 @@ class TestStates:
         assert taken(islice(first, 100)) == whole[0][250:350]
         assert taken(first) == whole[1]
 
-    def test_what_is_made_of_the_dataset_is_counted_by_the_user(self, thousand: str) -> None:
+    def test_state_of_a_derived_dataset_takes_the_count_of_items(self, thousand: str) -> None:
         first, second = (make_petastorm_dataset(row_reader(thousand)) for _ in range(2))
         list(islice(first.batch(64), 3))
         with pytest.raises(StateMismatchError, match=r"TensorFlow took them .*state_dict.items"):
@@ -230,7 +232,7 @@ def test_n_grams_are_dicts_of_namedtuples(tmp_path: Path) -> None:
     assert len(list(dataset)) == 2
 
 
-def test_n_grams_begin_anew_after_a_failure(tmp_path: Path) -> None:
+def test_n_grams_start_over_after_a_failure(tmp_path: Path) -> None:
     url = write_parquet(tmp_path / "sequence", {"time": range(4)})
     ngram = NGram({0: ["time"]}, 1, "time")
     dataset = make_petastorm_dataset(row_reader(url, schema_fields=ngram))
@@ -245,7 +247,7 @@ def test_n_grams_begin_anew_after_a_failure(tmp_path: Path) -> None:
 v1 = tf.compat.v1
 
 
-def test_a_queue_shuffles_rows(ten: str) -> None:
+def test_shuffling_queue_shuffles_rows(ten: str) -> None:
     with row_reader(ten) as reader, tf.Graph().as_default(), v1.Session() as session:
         row = tf_tensors(reader, shuffling_queue_capacity=10, min_after_dequeue=5)
         assert session.graph.get_operation_by_name(RANDOM_SHUFFLING_QUEUE_SIZE)
@@ -260,7 +262,7 @@ def test_a_queue_shuffles_rows(ten: str) -> None:
 class TestNGrams:
     ngram = NGram({0: ["time"], 2: ["time", "value"]}, 1, "time")
 
-    def test_are_dicts_of_namedtuples(self, tmp_path: Path) -> None:
+    def test_tensors_of_n_grams_are_dicts_of_namedtuples(self, tmp_path: Path) -> None:
         url = write_parquet(tmp_path / "sequence", {"time": range(4), "value": np.arange(4) / 2})
         with (
             row_reader(url, schema_fields=self.ngram) as reader,
@@ -272,7 +274,7 @@ class TestNGrams:
             first = session.run({offset: row for offset, row in tensors.items() if row})
         assert (int(first[0].time), int(first[2].time), float(first[2].value)) == (0, 2, 1.0)
 
-    def test_are_put_together_of_values(self) -> None:
+    def test_n_grams_are_built_from_values(self) -> None:
         fields = [UnischemaField("time", np.int64, ()), UnischemaField("value", np.float64, ())]
         schema = Unischema("S", fields)
         ngram = NGram({0: [fields[0]], 1: fields}, 1, fields[0])
@@ -309,7 +311,7 @@ def first(dataset: Any) -> dict[str, Any]:
 
 @pytest.mark.filterwarnings("ignore::UnicodeWarning")
 @pytest.mark.parametrize("skip", [0, 1], ids=["blocks", "items"])
-def test_of_batches(url: str, skip: int) -> None:
+def test_tensors_of_batches_have_petastorms_types(url: str, skip: int) -> None:
     reader = batch_reader(url, num_epochs=2, decimals="decimal")
     for _ in range(skip):  # what is left of a reader is taken item by item
         next(reader)
@@ -331,7 +333,7 @@ def test_of_batches(url: str, skip: int) -> None:
 
 @pytest.mark.filterwarnings("ignore::UnicodeWarning")
 @pytest.mark.parametrize("skip", [0, 2], ids=["blocks", "items"])
-def test_of_rows(url: str, skip: int) -> None:
+def test_tensors_of_rows_have_petastorms_types(url: str, skip: int) -> None:
     reader = row_reader(url, num_epochs=2, decimals="decimal")
     for _ in range(skip):
         next(reader)
@@ -352,7 +354,7 @@ def test_of_rows(url: str, skip: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.object_, np.complex64])
-def test_types_without_a_counterpart(dtype: Any) -> None:
+def test_types_without_a_tensorflow_type_raise_error(dtype: Any) -> None:
     reader = ItemReader([], batched=False)
     reader.schema = Unischema("S", [UnischemaField("c", dtype, ())])  # type: ignore[attr-defined]
     with pytest.raises(InvalidArgumentError, match="Unknown mapping of numpy"):
@@ -367,11 +369,11 @@ class TestNulls:
 
     @pytest.mark.filterwarnings("ignore::UnicodeWarning")
     @pytest.mark.parametrize("name", ["number", "text"])
-    def test_of_batches_are_refused_at_once(self, url: str, name: str) -> None:
+    def test_nulls_of_batches_raise_error_at_once(self, url: str, name: str) -> None:
         with pytest.raises(NullValueError, match=f"column '{name}' holds 1 null"):
             make_petastorm_dataset(batch_reader(url, schema_fields=[name]))
 
-    def test_that_a_predicate_leaves_out_do_not_matter(self, url: str) -> None:
+    def test_nulls_in_rows_that_a_predicate_drops_are_ignored(self, url: str) -> None:
         given = in_lambda(["number"], lambda numbers: numbers.notnull())
         reader = batch_reader(url, schema_fields=["number"], predicate=given)
         assert first(make_petastorm_dataset(reader)) == {"number": (tf.int64, [0])}
@@ -379,7 +381,9 @@ class TestNulls:
     @pytest.mark.filterwarnings("ignore::UnicodeWarning")
     @pytest.mark.parametrize("names", [["number"], ["text"], ["number", "text"]])
     @pytest.mark.parametrize("skip", [0, 2], ids=["blocks", "items"])
-    def test_of_rows_end_the_iteration(self, url: str, names: list[str], skip: int) -> None:
+    def test_nulls_of_rows_raise_error_at_their_row(
+        self, url: str, names: list[str], skip: int
+    ) -> None:
         reader = row_reader(url, schema_fields=names, num_epochs=2)
         for _ in range(skip):
             next(reader)
@@ -391,14 +395,14 @@ class TestNulls:
     @pytest.mark.parametrize(
         ("dtype", "value"), [(np.bool_, True), (np.str_, "a"), (np.datetime64, DAY)]
     )
-    def test_of_other_readers(self, dtype: Any, value: Any) -> None:
+    def test_nulls_of_other_readers_raise_error(self, dtype: Any, value: Any) -> None:
         reader = ItemReader(items(c=[np.array([value, None], object)]), batched=True)
         reader.schema = Unischema("S", [UnischemaField("c", dtype, ())])  # type: ignore[attr-defined]
         with pytest.raises(tf.errors.InvalidArgumentError, match="column 'c' holds 1 null"):
             list(make_petastorm_dataset(reader))
 
 
-def test_arrays_of_several_lengths_in_one_batch(tmp_path: Path) -> None:
+def test_arrays_of_several_lengths_in_one_batch_raise_error(tmp_path: Path) -> None:
     url = write_parquet(tmp_path / "ragged", {"v": [[1], [1, 2]]})
     with pytest.raises(tf.errors.UnknownError, match="column 'v' are expected to be the same le"):
         list(make_petastorm_dataset(batch_reader(url)))

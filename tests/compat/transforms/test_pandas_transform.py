@@ -45,7 +45,7 @@ def test_empty_arrays_have_the_declared_type() -> None:
 class TestNulls:
     """Columns of nulls take the declared type."""
 
-    def test_numbers_are_nan(self) -> None:
+    def test_null_numbers_become_nan(self) -> None:
         values = run([None, None])
         assert values.dtype == np.float64
         assert np.isnan(values).all()
@@ -62,7 +62,9 @@ class TestNulls:
         ids=str,
     )
     @pytest.mark.parametrize("null", [None, NAN, pd.NA], ids=str)
-    def test_others_are_null(self, dtype: Any, type_: pa.DataType, null: Any) -> None:
+    def test_columns_of_nulls_take_the_declared_type(
+        self, dtype: Any, type_: pa.DataType, null: Any
+    ) -> None:
         values = run([null, null] if null is None else pd.Series([null] * 2, dtype=object), dtype)
         assert (values.type, values.null_count) == (type_, 2)
 
@@ -89,7 +91,7 @@ CET = dt.timezone(dt.timedelta(hours=1))
     ],
     ids=["texts", "booleans", "categories", "sparse", *["timedeltas"] * 3, "times of a zone"],
 )
-def test_what_pandas_has_of_its_own(cells: Any, dtype: Any, expected: list[Any]) -> None:
+def test_pandas_extension_types_are_converted(cells: Any, dtype: Any, expected: list[Any]) -> None:
     values = run(cells, dtype)
     assert repr(listed(values)) == repr(expected)
     assert dtype is not np.str_ or values.type == pa.string()
@@ -100,7 +102,7 @@ def test_text_in_arrays_keeps_trailing_nul_characters() -> None:
 
 
 @pytest.mark.parametrize("tail", [(3,), (2, 3)], ids=str)
-def test_no_rows(tail: tuple[int, ...]) -> None:
+def test_empty_column_has_the_declared_type(tail: tuple[int, ...]) -> None:
     values = run(pd.Series([], dtype=object), np.float32, tail)
     assert len(values) == 0
     if len(tail) > 1:
@@ -108,7 +110,7 @@ def test_no_rows(tail: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3)], ids=str)
-def test_values_are_of_the_declared_dtype_or_refused(shape: tuple[int, ...]) -> None:
+def test_values_are_cast_to_the_declared_dtype_or_raise_error(shape: tuple[int, ...]) -> None:
     cells = [np.full(shape, i) if shape else i for i in (1.0, 2.0)]
     assert run(cells, np.float32, shape).dtype == np.float32
     with pytest.raises(TransformError, match="'x' is declared as int16 in edit_fields"):
@@ -130,7 +132,7 @@ def transform(fields: Fields, spec: TransformSpec, batch: dict[str, Values]) -> 
     return PandasTransform(spec, schema, schema.names)(batch)
 
 
-def test_columns_of_one_name_are_an_error() -> None:
+def test_repeated_column_names_raise_error() -> None:
     spec = TransformSpec(lambda frame: pd.concat([frame, frame], axis=1))
     with pytest.raises(TransformError, match=r"several columns named \['id'\]: rename or drop"):
         transform({"id": "long"}, spec, {"id": np.arange(2)})
@@ -145,12 +147,12 @@ def test_a_timestamp_that_pandas_cannot_hold_is_an_error_that_names_the_column()
 @pytest.mark.parametrize(
     "spec", [{"removed_fields": ["id"]}, {"selected_fields": []}], ids=["removed", "selected"]
 )
-def test_no_column_left_is_an_error(spec: dict[str, Any]) -> None:
+def test_transform_that_removes_all_columns_raises_error(spec: dict[str, Any]) -> None:
     with pytest.raises(NoMatchingFieldsError, match=r"removes all of the columns \['id'\]"):
         PandasTransform(TransformSpec(**spec), plan({"id": "long"}), ["id"])
 
 
-def test_the_warning_of_unknown_names_comes_once() -> None:
+def test_unknown_removed_fields_warn_once() -> None:
     spec = TransformSpec(lambda frame: frame, removed_fields=["no"])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -30,13 +30,13 @@ def rows(url: str, function: Any, *specification: Any, **arguments: Any) -> list
         return list(r)
 
 
-def test_texts_and_bytes_come_as_the_function_returned_them(url: str) -> None:
+def test_strings_and_bytes_of_a_function_are_unchanged(url: str) -> None:
     new = [("text", np.str_, (), False), ("data", np.bytes_, (), False)]
     found = rows(url, lambda row: {**row, "text": f"{row['id']}", "data": b"1"}, new)
     assert [type(value) for value in found[0]] == [np.int64, np.str_, str, bytes]
 
 
-def test_declared_fields_come_last_and_have_the_declared_type(url: str) -> None:
+def test_declared_fields_are_last_and_have_the_declared_type(url: str) -> None:
     found = rows(
         url,
         lambda row: {**row, "id": float(row["id"]), "image": np.full((2, 2), row["id"])},
@@ -48,7 +48,7 @@ def test_declared_fields_come_last_and_have_the_declared_type(url: str) -> None:
     assert type(found[1].id) is np.float32
 
 
-def test_selected_fields_without_a_function_select(url: str) -> None:
+def test_selected_fields_without_a_function_select_columns(url: str) -> None:
     assert {row._fields for row in rows(url, None, None, None, ["name"])} == {("name",)}
 
 
@@ -63,7 +63,7 @@ def test_selected_fields_without_a_function_select(url: str) -> None:
     ids=["function", "removed", "edited", "selected"],
 )
 @pytest.mark.parametrize("pool", ["dummy", pytest.param("process", marks=pytest.mark.long)])
-def test_images_that_it_leaves_alone_are_decoded(spec: TransformSpec, pool: str) -> None:
+def test_images_that_a_function_keeps_are_decoded(spec: TransformSpec, pool: str) -> None:
     url = f"file://{GOLDEN / 'codecs'}"
     with make_reader(url, shuffle_row_groups=False) as reader:
         expected = [(row.png.tolist(), row.grey.tolist()) for row in reader]
@@ -73,13 +73,13 @@ def test_images_that_it_leaves_alone_are_decoded(spec: TransformSpec, pool: str)
         assert [(row.png.tolist(), row.grey.tolist()) for row in reader] == expected
 
 
-def test_arrays_of_several_shapes(url: str) -> None:
+def test_arrays_of_several_shapes_are_kept(url: str) -> None:
     declared = [("x", np.int64, (None,), False)]
     found = rows(url, lambda row: {"x": np.arange(row["id"])}, declared, None, ["x"])
     assert [row.x.tolist() for row in found] == [[], [0], [0, 1]]
 
 
-def test_lists_become_arrays_where_a_shape_is_declared(url: str) -> None:
+def test_lists_become_arrays_of_the_declared_shape(url: str) -> None:
     declared = [("x", np.float32, (2,), False)]
     found = rows(url, lambda row: {"x": [row["id"], 1]}, declared, None, ["x"])
     assert [row.x.tolist() for row in found] == [[0, 1], [1, 1], [2, 1]]
@@ -88,13 +88,13 @@ def test_lists_become_arrays_where_a_shape_is_declared(url: str) -> None:
         rows(url, lambda row: {"x": [[1], [1, 2]]}, declared, None, ["x"])
 
 
-def test_objects_pass_through(url: str) -> None:
+def test_declared_objects_are_unchanged(url: str) -> None:
     declared = [("x", np.object_, (), True)]
     found = rows(url, lambda row: {"x": {"n": [1]}}, declared, None, ["x"])
     assert [row.x for row in found] == [{"n": [1]}] * 3
 
 
-def test_tensors_arrive_as_arrays(url: str) -> None:
+def test_tensors_of_a_function_become_arrays(url: str) -> None:
     torch = pytest.importorskip("torch")
     declared = [("x", np.float32, (2,), False)]
     found = rows(url, lambda row: {"x": torch.ones(2)}, declared, None, ["x"])
@@ -113,7 +113,7 @@ def declare(values: Any, dtype: Any, shape: Any = ()) -> Any:
     found=st.sampled_from(NUMBERS),
     declared=st.sampled_from(NUMBERS),
 )
-def test_numbers_keep_their_value_or_are_refused(value: Any, found: Any, declared: Any) -> None:
+def test_numbers_are_cast_exactly_or_raise_error(value: Any, found: Any, declared: Any) -> None:
     with np.errstate(all="ignore"):
         try:
             values = np.array([value]).astype(found)
@@ -169,11 +169,11 @@ class TestArrays:
         ],
         ids=["length", "scalar", "array", "ragged", "list", "cell"],
     )
-    def test_other_shapes_are_refused(self, values: Any, shape: Any) -> None:
+    def test_arrays_of_another_shape_raise_error(self, values: Any, shape: Any) -> None:
         with pytest.raises(TransformError, match="field x must be the shape"):
             declare(values, np.float64, shape)
 
-    def test_no_rows_have_any_shape(self) -> None:
+    def test_empty_column_fits_any_declared_shape(self) -> None:
         assert len(declare(np.empty(0), np.float64, (3,))) == 0
 
 
@@ -182,18 +182,18 @@ class TestArrays:
     [pa.array(["a"]), pa.array([["a"]]), np.array(["2020"], "M8[D]"), np.array([{}], object)],
     ids=["text", "texts", "date", "object"],
 )
-def test_what_is_no_number_is_refused(values: Any) -> None:
+def test_values_that_are_not_numbers_raise_error(values: Any) -> None:
     with pytest.raises(TransformError, match="declared as int64"):
         declare(values, np.int64)
 
 
-def test_numbers_are_no_texts() -> None:
+def test_numbers_declared_as_strings_raise_error() -> None:
     with pytest.raises(TransformError, match="declared as <U0"):
         declare(np.arange(2), np.str_)
 
 
 @pytest.mark.parametrize("values", [pa.nulls(2), pa.array([True, None])], ids=["nulls", "booleans"])
-def test_nulls_stay(values: Any) -> None:
+def test_columns_with_nulls_are_unchanged(values: Any) -> None:
     assert declare(values, np.bool_) is values
 
 
@@ -218,7 +218,7 @@ X, Y = edit_field("x", np.int32, ()), edit_field("y", np.int32, ())
     ids=str,
 )
 @pytest.mark.filterwarnings("ignore:.*specified some field names")
-def test_edited_columns_come_last(spec: dict[str, Any], columns: tuple[str, ...]) -> None:
+def test_edited_columns_are_last(spec: dict[str, Any], columns: tuple[str, ...]) -> None:
     assert TransformSpec(**spec)._mdstorm_columns_of(["a", "b", "c"]) == columns
     assert tuple(transform_schema(SCHEMA, TransformSpec(**spec)).fields) == columns
 
@@ -233,13 +233,13 @@ SCHEMA = Unischema(
 )
 
 
-def test_edited_fields_may_be_those_of_a_schema() -> None:
+def test_edited_fields_may_be_unischema_fields() -> None:
     field = UnischemaField("x", np.float32, (2,), NdarrayCodec(), True)
     spec = TransformSpec(edit_fields=[field])
     assert spec._mdstorm_columns_of(["a"]) == ("a", "x")
     assert tuple(transform_schema(SCHEMA, spec).x) == ("x", np.float32, (2,), None, True)
 
 
-def test_edited_fields_may_have_a_codec_as_petastorm_takes_them() -> None:
+def test_codec_of_an_edited_field_is_ignored() -> None:
     spec = TransformSpec(edit_fields=[("c", np.int64, (None, 1), NdarrayCodec(), False)])
     assert tuple(transform_schema(SCHEMA, spec).c) == ("c", np.int64, (None, 1), None, False)

@@ -42,7 +42,7 @@ def processes(url: str, function: Any, fields: Any = (), **arguments: Any) -> An
     return batch_reader(url, reader_pool_type="process", transform_spec=spec, **arguments)
 
 
-def test_functions_run_there_and_results_come_in_order(url: str) -> None:
+def test_process_pool_runs_functions_and_keeps_the_order(url: str) -> None:
     def work(frame: pd.DataFrame) -> pd.DataFrame:
         # A function without a name in any module, with one that it calls.
         frame["pid"] = os.getpid()
@@ -62,7 +62,7 @@ def test_functions_run_there_and_results_come_in_order(url: str) -> None:
     assert reader.diagnostics["items_inprocess"] == 0
 
 
-def test_an_error_is_the_one_that_was_raised(url: str) -> None:
+def test_error_in_a_process_is_raised_unchanged(url: str) -> None:
     def fail(frame: pd.DataFrame) -> pd.DataFrame:
         raise MineError(7, "seven")
 
@@ -113,7 +113,7 @@ class TestPool:
             pool(2)
         pool.close()
 
-    def test_one_process_after_another(self) -> None:
+    def test_process_that_died_is_replaced(self) -> None:
         def work(argument: int) -> int:
             return argument + 1 if argument >= 0 else os._exit(1)
 
@@ -137,14 +137,14 @@ class TestPool:
             with pytest.raises(WorkerDiedError, match="has ended the worker"):
                 call.result()
 
-    def test_processes_end_when_nobody_has_the_pool(self) -> None:
+    def test_processes_end_when_the_pool_is_freed(self) -> None:
         pool = pool_of(abs)
         assert pool(-2) == 2
         (worker,) = pool._alive
         del pool
         assert worker.process.returncode is not None
 
-    def test_they_end_when_this_process_is_killed(self) -> None:
+    def test_processes_end_when_their_parent_is_killed(self) -> None:
         program = (
             "import time\n"
             "from tests.compat.transforms.test_worker_processes import pool_of\n"
@@ -159,7 +159,7 @@ class TestPool:
             # The worker has the other end of the pipe, too.
             assert parent.stdout.read() == ""
 
-    def test_a_fork_has_processes_of_its_own(self) -> None:
+    def test_fork_starts_its_own_processes(self) -> None:
         pool = pool_of(lambda _: os.getpid())
         ours = pool(0)
         read, write = os.pipe()
@@ -179,7 +179,7 @@ class TestPool:
         assert pool(0) == ours
         pool.close()
 
-    def test_a_fork_does_not_keep_them_alive(self) -> None:
+    def test_fork_does_not_keep_processes_alive(self) -> None:
         pool = pool_of(abs)
         assert pool(-2) == 2
         child = os.fork()
@@ -194,7 +194,7 @@ class TestPool:
         pool.close()
 
 
-def test_a_transform_in_processes_pickles(url: str) -> None:
+def test_process_transform_can_be_pickled(url: str) -> None:
     transform = pool_of(lambda batch: {"x": -batch["x"]})
     copy = pickle.loads(pickle.dumps(transform))  # noqa: S301
     assert copy.columns == ("x",)
@@ -202,7 +202,7 @@ def test_a_transform_in_processes_pickles(url: str) -> None:
     copy.close()
 
 
-def test_a_function_that_cannot_be_loaded_there(tmp_path: Path) -> None:
+def test_function_that_a_process_cannot_load_raises_error(tmp_path: Path) -> None:
     class Unloadable:
         def __reduce__(self) -> Any:
             return int, ("no number",)
@@ -239,12 +239,14 @@ CODE = "def helper(n): return n + {0}\n\ndef work(n): return helper(n)\n"
 @pytest.mark.parametrize(
     "text", [CODE, "import threading\nlock = threading.Lock()\n" + CODE], ids=["plain", "lock"]
 )
-def test_a_function_changes_with_those_that_it_calls(module_of: Any, wrap: Any, text: str) -> None:
+def test_identity_of_a_function_includes_the_functions_it_calls(
+    module_of: Any, wrap: Any, text: str
+) -> None:
     first = function_identity(wrap(module_of(text.format(1)).work))
     assert first == function_identity(wrap(module_of(text.format(1)).work))
     assert first != function_identity(wrap(module_of(text.format(2)).work))
 
 
-def test_arguments_of_a_partial_count() -> None:
+def test_identity_of_a_partial_includes_its_arguments() -> None:
     one, other = (function_identity(functools.partial(max, n)) for n in (1, 2))
     assert one != other
