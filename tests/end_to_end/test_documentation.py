@@ -131,7 +131,7 @@ def examples() -> dict[str, tuple[object, str]]:
     return found
 
 
-def test_there_are_examples() -> None:
+def test_docstrings_have_examples() -> None:
     assert python_blocks(PAGES[0])
     assert {"mdstorm.make_batch_reader", "mdstorm_backend.open_dataset"} <= examples().keys()
 
@@ -156,13 +156,13 @@ def names(with_spark: bool) -> list[str]:
 
 
 @pytest.mark.parametrize("name", names(with_spark=False))
-def test_examples_give_what_they_say(name: str, tmp_path: Path) -> None:
+def test_examples_in_docstrings_give_the_shown_output(name: str, tmp_path: Path) -> None:
     assert not failures(name, tmp_path)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", names(with_spark=True))
-def test_examples_with_spark_give_what_they_say(
+def test_examples_with_spark_give_the_shown_output(
     name: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     assert not failures(name, tmp_path, spark=spark)

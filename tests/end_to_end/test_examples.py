@@ -29,7 +29,7 @@ def test_every_example_is_tested_here_or_is_a_notebook() -> None:
 
 
 @pytest.mark.long
-def test_quickstart_trains_a_model_that_has_learned(tmp_path: Path) -> None:
+def test_quickstart_trains_a_model_that_predicts_better(tmp_path: Path) -> None:
     done = run(tmp_path, "python", EXAMPLES / "quickstart.py", "--rows", "4000", "--steps", "40")
     assert done.stderr == ""  # Spark is kept quiet
     assert list(tmp_path.rglob("*.mds")) == []  # nothing is left of converted DataFrames
@@ -53,7 +53,7 @@ def steps(text: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.long
-def test_what_the_quick_start_with_code_of_petastorm_says_happens(tmp_path: Path) -> None:
+def test_quick_start_with_petastorm_code_gives_the_shown_output(tmp_path: Path) -> None:
     text = (ROOT / "docs" / "quickstart" / "petastorm.md").read_text("utf-8")
     files = re.findall(r"^<!-- file: (\S+) -->\n```python\n(.*?)^```$", text, re.M | re.S)
     for name, code in files:

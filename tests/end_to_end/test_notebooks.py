@@ -66,7 +66,7 @@ def marked(name: str) -> Any:
 
 
 @pytest.mark.parametrize("name", [marked(name) for name in RUN])
-def test_a_notebook_prints_what_is_committed(
+def test_notebook_prints_the_committed_outputs(
     name: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     environment = request.getfixturevalue("workspace") if "catalog" in name else {}
@@ -85,7 +85,7 @@ def test_every_notebook_is_run() -> None:
     assert sorted(NAMES) == sorted({*RUN, *RUN_WITH_TRAINERS})
 
 
-def test_all_forms_are_current() -> None:
+def test_committed_notebooks_are_current_in_all_forms() -> None:
     made = SCRIPT["made_files"]()
     old = [path for path, text in made.items() if not path.exists() or path.read_text() != text]
     assert not old, "run scripts/make_notebooks.py"
@@ -106,7 +106,7 @@ def test_every_notebook_has_a_small_picture(name: str) -> None:
 
 
 @pytest.mark.parametrize("form", [NOTEBOOKS, SCRIPT["SOURCES"]], ids=lambda form: form.name)
-def test_the_command_makes_the_one_after_of_the_one_before(form: Path, tmp_path: Path) -> None:
+def test_migrate_turns_each_notebook_before_into_the_one_after(form: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(form / "before", tmp_path / "copy")
     assert CliRunner().invoke(migrate, ["--write", str(copy)]).exit_code == 0
     written = {path.name: path.read_text("utf-8") for path in copy.iterdir()}
@@ -118,14 +118,14 @@ def test_the_command_makes_the_one_after_of_the_one_before(form: Path, tmp_path:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_directory_is_the_only_line_to_change(name: str) -> None:
+def test_cache_directory_is_the_only_line_to_change(name: str) -> None:
     code = "\n".join(code_of(name))
     assert len(re.findall(r'^[A-Z]+ = "(?:file|dbfs):', code, re.M)) == 1
     assert len(DIRECTORY.findall(code)) == ("VOLUME" not in code)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_first_cell_imports_all_that_is_needed(name: str) -> None:
+def test_first_cell_imports_all_requirements(name: str) -> None:
     _, check, *cells = code_of(name)
     ours = {"mdstorm", "mdstorm_backend", "petastorm", "train_digits"}
     of_databricks, with_others = {"serverless_gpu"}, {"numpy", "pyarrow", "keras", "joblib"}

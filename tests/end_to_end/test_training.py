@@ -65,7 +65,7 @@ def keras_losses(converter: SparkDatasetConverter) -> list[float]:
 
 @of_values
 @pytest.mark.parametrize("losses_of", [torch_losses, keras_losses])
-def test_loss_falls_the_same_way_every_time(
+def test_training_loss_falls_and_is_equal_in_repeated_runs(
     converter: SparkDatasetConverter, losses_of: object
 ) -> None:
     assert callable(losses_of)

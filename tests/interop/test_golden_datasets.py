@@ -141,7 +141,7 @@ def test_samples_and_batches_have_the_written_values(golden: Golden) -> None:
         assert next(rows, None) is None
 
 
-def test_arrow_has_what_is_stored_of_images_and_pickles() -> None:
+def test_arrow_batches_hold_images_and_pickles_as_stored() -> None:
     for name, column in (("images_jpeg", "p"), ("images_pil", "p"), ("pickle", "x")):
         golden = Golden(name)
         table = golden.dataset.to_table()
@@ -167,7 +167,7 @@ def given_samples(golden: Golden) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("golden", [n for n in NAMES if n not in MERGED], indirect=True)
-def test_the_same_samples_become_the_same_files(golden: Golden, tmp_path: Path) -> None:
+def test_equal_samples_are_written_to_equal_files(golden: Golden, tmp_path: Path) -> None:
     if {"png", "jpeg", "pil"} & set(golden.encodings.values()):
         pytest.importorskip("PIL")
     with MDSWriter(
@@ -198,7 +198,7 @@ def unpacked(directory: Path, shard: dict[str, Any]) -> bytes:
 
 @pytest.mark.parametrize("name", MERGED)
 @pytest.mark.parametrize("form", ["root", "list"])
-def test_merging_gives_the_same_index(name: str, form: str, tmp_path: Path) -> None:
+def test_merged_index_equals_mosaicml_streamings(name: str, form: str, tmp_path: Path) -> None:
     root = tmp_path / "root"
     shutil.copytree(GOLDEN / name, root)
     expected = (root / "index.json").read_bytes()
@@ -211,7 +211,9 @@ def test_merging_gives_the_same_index(name: str, form: str, tmp_path: Path) -> N
 
 
 @pytest.mark.long
-def test_each_library_uses_what_the_other_brought(tmp_path: Path, run_in_mosaic: Any) -> None:
+def test_each_library_uses_shards_that_the_other_downloaded(
+    tmp_path: Path, run_in_mosaic: Any
+) -> None:
     names = ("multi_shard", "compression_zstd", "compression_gz")
     remotes = [Path(shutil.copytree(GOLDEN / n, tmp_path / "remote" / n)) for n in names]
 

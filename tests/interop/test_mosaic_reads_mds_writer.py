@@ -136,7 +136,7 @@ def datasets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.mark.parametrize("reader", ["StreamingDataset", "LocalDataset"])
 @pytest.mark.parametrize("name", KINDS)
-def test_mosaic_finds_the_values_of_every_encoding(read: Any, reader: str, name: str) -> None:
+def test_mosaic_reads_the_values_of_every_encoding(read: Any, reader: str, name: str) -> None:
     kind = KINDS[name]
     expected = [describe(kind.found(kind.value(i))) for i in range(ROWS)]
     assert [sample[name] for sample in read["all"][reader]] == expected
@@ -144,7 +144,7 @@ def test_mosaic_finds_the_values_of_every_encoding(read: Any, reader: str, name:
 
 
 @pytest.mark.parametrize("name", BATCH)
-def test_mosaic_finds_the_values_of_batches(read: Any, name: str) -> None:
+def test_mosaic_reads_the_values_of_batches(read: Any, name: str) -> None:
     found = [sample[name] for sample in read["batch"]["StreamingDataset"]]
     assert found == [describe(value) for value in BATCH[name][1]]
 

@@ -178,7 +178,7 @@ def datasets(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> d
 
 @pytest.mark.parametrize("reader", ["StreamingDataset", "LocalDataset"])
 @pytest.mark.parametrize("name", KINDS)
-def test_mosaic_finds_the_values_of_a_column(read: Any, reader: str, name: str) -> None:
+def test_mosaic_reads_the_values_of_a_column(read: Any, reader: str, name: str) -> None:
     expected = [describe(KINDS[name].found[i % len(KINDS[name].found)]) for i in range(ROWS)]
     assert [sample[name] for sample in read["none"][reader]] == expected
 
@@ -197,9 +197,7 @@ def test_mosaic_reads_samples_of_one_size(read: Any, reader: str) -> None:
     ]
 
 
-def test_the_rows_came_from_several_shards_of_several_layouts(
-    read: Any, datasets: dict[str, Path]
-) -> None:
+def test_test_data_covers_several_shards_and_layouts(read: Any, datasets: dict[str, Path]) -> None:
     assert len(read["none"]["samples_per_shard"]) > 2
     shards = json.loads((datasets["none"] / "index.json").read_text())["shards"]
     name = "array of one length at first"

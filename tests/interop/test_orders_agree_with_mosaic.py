@@ -231,7 +231,7 @@ def without_padding_only(work: Array) -> Array:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_results_are_equal(kind: str, answers: dict[str, list[Answer]]) -> None:
+def test_orders_equal_mosaicml_streamings(kind: str, answers: dict[str, list[Answer]]) -> None:
     compared = 0
     for answer in answers[kind]:
         if answer.result is not None:
@@ -244,7 +244,7 @@ def test_results_are_equal(kind: str, answers: dict[str, list[Answer]]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_mosaic_refuses_is_refused_or_mended(
+def test_arguments_that_mosaicml_streaming_rejects_raise_error_or_work(
     kind: str, answers: dict[str, list[Answer]]
 ) -> None:
     for answer in answers[kind]:

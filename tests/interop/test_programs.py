@@ -59,7 +59,7 @@ def _no_names_left() -> Iterator[None]:
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=pytest.mark.long) if n in LONG else n for n in RESULTS]
 )
-def test_program(
+def test_program_gives_the_recorded_result(
     name: str, programs: dict[str, Program], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     program = programs[name]
@@ -74,7 +74,7 @@ def test_all_programs_are_recorded(programs: dict[str, Program]) -> None:
 
 
 @pytest.mark.long
-def test_the_record_is_what_mosaic_gives(tmp_path: Path) -> None:
+def test_recorded_result_equals_mosaicml_streamings(tmp_path: Path) -> None:
     python = os.environ.get("MDSTORM_INTEROP_PYTHON")
     if not python:
         pytest.skip("MDSTORM_INTEROP_PYTHON does not name a Python with MosaicML Streaming")

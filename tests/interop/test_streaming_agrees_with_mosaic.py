@@ -161,7 +161,7 @@ def rest(run: Run, elsewhere: Mapping[str, Any], state: Mapping[str, Any]) -> Ru
 
 
 @pytest.mark.filterwarnings("ignore:This DataLoader will create 3 worker processes")
-def test_batches_hold_the_same_samples(theirs: Theirs, data: Path) -> None:
+def test_batches_equal_mosaicml_streamings(theirs: Theirs, data: Path) -> None:
     for run, expected in zip(RUNS, theirs.whole, strict=True):
         found = run.ours(data)
         for ours, their in zip(found, expected, strict=True):
@@ -171,7 +171,7 @@ def test_batches_hold_the_same_samples(theirs: Theirs, data: Path) -> None:
 
 
 @pytest.mark.parametrize("number", range(len(INTERRUPTED)))
-def test_states_go_both_ways(theirs: Theirs, data: Path, number: int) -> None:
+def test_states_resume_in_both_libraries(theirs: Theirs, data: Path, number: int) -> None:
     run, elsewhere = INTERRUPTED[number]
     (state, *_) = (rank["state"] for rank in theirs.interrupted[number])
     assert five_keys(run.ours(data)[0]["state"]) == state
@@ -180,7 +180,7 @@ def test_states_go_both_ways(theirs: Theirs, data: Path, number: int) -> None:
         assert ours["passes"] == their["passes"]
 
 
-def test_our_states_fit_where_mosaic_keeps_them(data: Path) -> None:
+def test_states_fit_into_the_shared_memory_of_mosaicml_streaming(data: Path) -> None:
     streams = [Stream(local=str(data / name)) for name in ("a", "b", "c")]
     dataset = StreamingDataset(streams=streams, batch_size=4, **SHUFFLED)
     state = StreamingDataLoader(dataset, batch_size=4).state_dict()

@@ -113,7 +113,7 @@ def store_with_the_policy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("store_with_the_policy")
-def test_the_policy_of_s3_gives_what_is_needed_and_nothing_beside_it() -> None:
+def test_s3_policy_grants_exactly_the_needed_rights() -> None:
     location = Location.of(f"s3://{BUCKET}/DIRECTORY/x")
     check_driver_writes(location)
     location.write("shard", [b"values"])
@@ -125,7 +125,7 @@ def test_the_policy_of_s3_gives_what_is_needed_and_nothing_beside_it() -> None:
         check_driver_writes(Location.of(f"s3://{BUCKET}/elsewhere"))
 
 
-def test_the_roles_of_google_and_azure_name_reading_writing_and_deleting() -> None:
+def test_google_and_azure_roles_grant_read_write_and_delete() -> None:
     google = yaml.safe_load((EXAMPLES / "storage" / "gcs.yaml").read_text("utf-8"))
     objects = {f"storage.objects.{one}" for one in ("create", "delete", "get", "list")}
     assert objects <= {*google["includedPermissions"]}

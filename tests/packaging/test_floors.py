@@ -97,7 +97,9 @@ def shown_rings(graph: dict[str, dict[str, list[str]]]) -> str:
 
 @pytest.mark.parametrize("package", PACKAGES)
 @pytest.mark.parametrize("place", [folder, lambda module, path: module], ids=["folder", "module"])
-def test_nothing_imports_each_other(package: str, place: Callable[[str, Path], str]) -> None:
+def test_folders_and_modules_do_not_import_each_other(
+    package: str, place: Callable[[str, Path], str]
+) -> None:
     assert shown_rings(arrows(package, place)) == ""
 
 

@@ -41,7 +41,7 @@ def relative_links(page: Path) -> list[str]:
     [(page, target) for page in PAGES for target in relative_links(page)],
     ids=lambda value: value.name if isinstance(value, Path) else value,
 )
-def test_relative_links_lead_somewhere(page: Path, target: str) -> None:
+def test_relative_links_have_targets(page: Path, target: str) -> None:
     path, _, anchor = target.partition("#")
     found = (page.parent / path).resolve() if path else page
     assert found.exists()
@@ -58,7 +58,7 @@ def commands() -> list[str]:
 
 
 @pytest.mark.parametrize("command", commands())
-def test_commands_and_their_options_are_there(command: str) -> None:
+def test_commands_on_pages_exist_with_their_options(command: str) -> None:
     name, *arguments = shlex.split(command)
     found = main.get_command(click.Context(main), name)
     assert found is not None
@@ -70,7 +70,7 @@ def test_the_readme_stays_short() -> None:
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
-def test_first_pages_tell_the_figures_of_the_benchmarks(page: str) -> None:
+def test_first_pages_quote_the_figures_of_the_benchmarks(page: str) -> None:
     table = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
     rows = re.findall(r"torch (in order|shuffled).*st BatchedDataLoader.* ([\d.]+) . \|", table)
     figures = dict(reversed(rows))  # of MDS, which come first
@@ -86,7 +86,7 @@ def test_pages_for_strangers_name_this_version(page: str) -> None:
 
 
 @pytest.mark.parametrize("page", sorted((ROOT / "docs" / "quickstart").glob("*.md")))
-def test_quick_starts_refer_to_the_page_that_says_how_to_install(page: Path) -> None:
+def test_quick_starts_link_to_the_install_page(page: Path) -> None:
     assert "../install.md" in relative_links(page)
 
 
@@ -101,13 +101,13 @@ def test_links_of_the_readme_become_absolute_or_text() -> None:
     assert absolute_links(text, None, "1.2") == ("a plot, types, [below](#use), [x](https://x.org)")
 
 
-def test_the_benchmarks_are_those_of_the_last_run() -> None:
+def test_benchmark_page_equals_the_last_run() -> None:
     script = runpy.run_path(str(ROOT / "benchmarks" / "page.py"))
     for written, expected in (("PAGE", "page"), ("IMAGE", "image")):
         assert script[written].read_text("utf-8") == script[expected](), "run benchmarks/page.py"
 
 
-def test_the_architecture_names_what_is_there() -> None:
+def test_architecture_names_existing_files() -> None:
     named = re.findall(r"`([\w/.]+(?:/|\.py|\.toml|\.md))`", prose(ROOT / "ARCHITECTURE.md"))
     there = [
         f"/{path.relative_to(ROOT)}{'/' * path.is_dir()}"
@@ -119,7 +119,7 @@ def test_the_architecture_names_what_is_there() -> None:
 
 
 @pytest.mark.newest
-def test_the_page_of_licences_has_what_the_installed_packages_declare() -> None:
+def test_licences_page_equals_the_installed_packages_metadata() -> None:
     script = runpy.run_path(str(ROOT / "scripts" / "list_licences.py"))
     rows = script["required"]()
     assert {"always", "spark", "torch", "tf"} <= rows.keys()

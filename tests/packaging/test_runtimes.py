@@ -81,7 +81,7 @@ def test_an_installation_changes_no_library_of_a_runtime(file: Path, extra: str)
 
 
 @each_runtime
-def test_what_is_replaced_is_not_pinned(file: Path) -> None:
+def test_replaced_library_is_not_pinned_by_a_runtime(file: Path) -> None:
     replaced = head(file, "replaced")
     if replaced is not None:
         name = replaced.split()[0]

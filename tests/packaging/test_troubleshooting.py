@@ -42,7 +42,7 @@ def test_each_error_has_a_section() -> None:
 
 
 @pytest.mark.parametrize("quote", re.findall(r"^- `([^`]+)`", TROUBLES, re.M))
-def test_what_is_quoted_is_a_message(quote: str, texts: str) -> None:
+def test_quoted_messages_exist_in_the_code(quote: str, texts: str) -> None:
     parts = [re.escape(part.strip()) for part in quote.split(GAP) if part.strip(" .,:()'\"")]
     assert re.search(r"[^\n]*?".join(parts), texts)
 
@@ -66,7 +66,7 @@ def test_each_group_of_names_has_a_section() -> None:
 
 
 @pytest.mark.parametrize("section", ABSENT.sections)
-def test_a_section_names_what_the_table_says(section: str) -> None:
+def test_section_lists_the_names_of_the_table(section: str) -> None:
     in_table = {name.rpartition(".")[2] for name in ABSENT.sections[section]}
     modules = {name.rpartition(".")[0].rpartition(".")[2] for name in ABSENT.sections[section]}
     found = named(sections()[section])
@@ -90,7 +90,7 @@ def test_a_name_of_the_table_is_absent(name: str) -> None:
     pytest.fail(f"{name} is there")
 
 
-def test_what_is_part_of_an_absent_module_has_its_section() -> None:
+def test_names_of_an_absent_module_have_its_section() -> None:
     assert (
         ABSENT.replacement("petastorm.hdfs.namenode.HdfsConnector")
         == f"{ABSENT.page}#name-nodes-of-hdfs"

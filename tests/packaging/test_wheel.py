@@ -104,7 +104,7 @@ def test_wheel_works_on_other_versions_of_python(version: str, wheel: Path, tmp_
         ("mdstorm.tf_utils", "tf"),
     ],
 )
-def test_base_install_says_what_a_module_needs(
+def test_module_without_its_extra_raises_error_that_names_it(
     module: str, extra: str, base_install: Path, tmp_path: Path
 ) -> None:
     program = f"try: import {module}\nexcept ModuleNotFoundError as error: print(error)"
@@ -112,7 +112,9 @@ def test_base_install_says_what_a_module_needs(
     assert f'Install it with: pip install "mdstorm[{extra}]"' in shown
 
 
-def test_base_install_says_what_loaders_need(base_install: Path, tmp_path: Path) -> None:
+def test_loaders_without_their_extra_raise_error_that_names_it(
+    base_install: Path, tmp_path: Path
+) -> None:
     program = """
 from mdstorm.errors import MissingDependencyError
 from mdstorm.spark import SparkDatasetConverter
@@ -142,12 +144,12 @@ def test_the_changelog_has_a_dated_section_of_this_version(script: dict[str, Any
         script["check_changelog"]("99.0.0")
 
 
-def test_a_failing_step_ends_it_with_what_was_said(script: dict[str, Any]) -> None:
+def test_failing_step_ends_the_release_with_its_output(script: dict[str, Any]) -> None:
     with pytest.raises(SystemExit, match="failed:\nno such wheel"):
         script["run"](sys.executable, "-c", "raise SystemExit('no such wheel')")
 
 
-def test_changes_without_a_commit_are_refused(script: dict[str, Any], tmp_path: Path) -> None:
+def test_release_with_uncommitted_changes_fails(script: dict[str, Any], tmp_path: Path) -> None:
     script["run"].__kwdefaults__["cwd"] = tmp_path
     subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
     script["check_nothing_is_uncommitted"]()
@@ -166,7 +168,7 @@ def test_every_file_has_a_checksum(script: dict[str, Any], tmp_path: Path) -> No
 
 
 @pytest.mark.long
-def test_the_wheel_works_in_an_empty_environment_and_has_a_bill(
+def test_wheel_works_in_an_empty_environment_and_has_a_bill_of_materials(
     script: dict[str, Any], tmp_path: Path
 ) -> None:
     script["build"].__globals__["DIST"] = tmp_path / "dist"

@@ -54,7 +54,7 @@ def test_gather_for_metrics_gives_each_row_once(
 
 @pytest.mark.long
 @pytest.mark.parametrize("processes", [1, 2])
-def test_training_goes_on_by_states_or_by_skipping(
+def test_training_resumes_by_states_or_by_skipping(
     even_url: str, processes: int, tmp_path: Path
 ) -> None:
     run = launch("accelerate_training.py", even_url, at=tmp_path, processes=processes)
@@ -74,9 +74,7 @@ def test_training_goes_on_by_states_or_by_skipping(
 
 @pytest.mark.long
 @pytest.mark.parametrize(("before", "after"), [(2, 1), (1, 2)])
-def test_a_state_goes_on_in_another_world(
-    url: str, before: int, after: int, tmp_path: Path
-) -> None:
+def test_state_resumes_in_another_world(url: str, before: int, after: int, tmp_path: Path) -> None:
     checkpoint = tmp_path / "checkpoint"
 
     for processes, action in ((before, "stop"), (after, "go-on")):
@@ -88,7 +86,9 @@ def test_a_state_goes_on_in_another_world(
 
 
 @pytest.mark.long
-def test_ranks_without_rows_and_what_is_refused(few_url: str, url: str, tmp_path: Path) -> None:
+def test_each_row_is_read_once_if_ranks_have_no_rows(
+    few_url: str, url: str, tmp_path: Path
+) -> None:
     run = launch("accelerate_edges.py", few_url, url, at=tmp_path, processes=2)
 
     for part in ("few", "same", "other", "next-same", "next-other"):
@@ -153,13 +153,13 @@ def test_a_share_is_not_split_again(url: str, monkeypatch: pytest.MonkeyPatch) -
             prepare(DataLoader(dataset))
 
 
-def test_all_rows_may_be_split(url: str) -> None:
+def test_rows_read_by_every_process_can_be_split(url: str) -> None:
     whole = StreamingDataset(local=url, order=ExactOrder())
     assert rows(prepare(DataLoader(Shard(whole)))) == list(range(0, ROWS, 4))
     assert rows(prepare(DataLoader(ByNumber(share(url))))) == list(range(0, ROWS, 2))
 
 
-def test_other_data_are_split(url: str) -> None:
+def test_loaders_of_other_data_are_split(url: str) -> None:
     assert len(list(prepare(DataLoader([1] * 8)))) == 4  # type: ignore[arg-type]
 
 
@@ -168,14 +168,14 @@ def test_one_process_splits_nothing(url: str) -> None:
         assert len(rows(prepare(DataLoader(share(url)), processes=1))) == ROWS // 2
 
 
-def test_a_loader_that_is_prepared_stays_what_it_was(url: str) -> None:
+def test_preparing_does_not_change_the_original_loader(url: str) -> None:
     loader = StreamingDataLoader(StreamingDataset(local=url, order=ExactOrder()), 100)
     prepared = prepare(loader, processes=1)
     assert type(loader) is StreamingDataLoader
     assert rows(prepared) == rows(loader) == list(range(ROWS))
 
 
-def test_a_loader_that_skips_batches_is_as_long_as_what_is_left(url: str) -> None:
+def test_length_of_a_loader_that_skips_batches_is_the_remaining_count(url: str) -> None:
     dataset = StreamingDataset(local=url, order=ExactOrder())
     prepared = prepare(StreamingDataLoader(dataset, 100), processes=1)
     rest = pytest.importorskip("accelerate").skip_first_batches(prepared, 9)

@@ -39,7 +39,7 @@ def fit(url: str, kind: str, at: Path, *args: object, processes: int, duration: 
         ("transform", 2, "12ba"),
     ],
 )
-def test_composer_reads_every_row_and_goes_on_exactly_in_the_middle_of_an_epoch(
+def test_composer_reads_each_row_once_and_resumes_within_an_epoch(
     url: str, tmp_path: Path, kind: str, processes: int, duration: str
 ) -> None:
     fit(url, kind, tmp_path, "train", processes=processes, duration=duration)
@@ -61,7 +61,7 @@ def test_composer_reads_every_row_and_goes_on_exactly_in_the_middle_of_an_epoch(
 @pytest.mark.parametrize(
     ("kind", "before", "after"), [("converter", 1, 2), ("converter", 2, 1), ("streaming", 2, 1)]
 )
-def test_composer_goes_on_in_another_world(
+def test_composer_resumes_in_another_world(
     url: str, tmp_path: Path, kind: str, before: int, after: int
 ) -> None:
     fit(url, kind, tmp_path, "train", processes=before, duration="2ep")

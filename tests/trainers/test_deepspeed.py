@@ -23,7 +23,7 @@ def loop(url: str, *args: object, extensions: str, processes: int = 2, **options
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_the_ranks_read_every_row_once_and_go_on_from_a_checkpoint(
+def test_deepspeed_ranks_read_each_row_once_and_resume(
     url: str, tmp_path: Path, extensions: str, processes: int
 ) -> None:
     loop(url, "loader", "train", at=tmp_path, extensions=extensions)

@@ -13,7 +13,7 @@ SHARES = ("auto", "sharded by TensorFlow")
 
 @pytest.mark.long
 @pytest.mark.parametrize("backend", ["tensorflow", "torch", "jax"])
-def test_keras_takes_every_row_once_an_epoch_and_knows_how_many_batches_there_are(
+def test_keras_reads_each_row_once_per_epoch_and_knows_the_batch_count(
     url: str, tmp_path: Path, backend: str
 ) -> None:
     run = launch("keras_fit.py", url, at=tmp_path, KERAS_BACKEND=backend)

@@ -49,7 +49,7 @@ def test_the_data_module_reads_every_row_once_on_two_processes(url: str, tmp_pat
         (2, "ddp_spawn", "pytorch_lightning"),
     ],
 )
-def test_the_data_module_goes_on_exactly_in_the_middle_of_an_epoch(
+def test_data_module_resumes_within_an_epoch(
     url: str, tmp_path: Path, devices: int, strategy: str, package: str
 ) -> None:
     how = {"devices": devices, "strategy": strategy, "package": package}
@@ -87,7 +87,7 @@ def test_two_ranks_whose_model_counts_steps_resume_with_their_next_rows(
 
 @pytest.mark.long
 @pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1)])
-def test_the_data_module_reads_what_is_left_in_another_world_and_then_whole_epochs(
+def test_data_module_in_another_world_reads_the_remaining_rows_then_whole_epochs(
     url: str, tmp_path: Path, before: int, after: int
 ) -> None:
     fit(url, "module", tmp_path, devices=before)
@@ -98,7 +98,7 @@ def test_the_data_module_reads_what_is_left_in_another_world_and_then_whole_epoc
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["converter", "streaming"])
-def test_a_loader_handed_to_fit_is_refused_in_another_world(
+def test_loader_passed_to_fit_in_another_world_raises_error(
     url: str, tmp_path: Path, kind: str
 ) -> None:
     fit(url, kind, tmp_path)
@@ -123,7 +123,7 @@ def test_a_loader_handed_to_fit_is_refused_in_another_world(
         ("all", 1, "auto"),
     ],
 )
-def test_a_loader_that_was_made_before_the_launch_reads_every_row_once_and_goes_on_exactly(
+def test_loader_made_before_the_launch_reads_each_row_once_and_resumes(
     url: str, tmp_path: Path, kind: str, devices: int, strategy: str
 ) -> None:
     fit(url, kind, tmp_path, devices=devices, strategy=strategy)
@@ -137,7 +137,7 @@ def test_a_loader_that_was_made_before_the_launch_reads_every_row_once_and_goes_
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["module", "converter", "transform", "streaming"])
-def test_two_ranks_go_on_from_the_end_of_an_epoch_with_the_next_ones(
+def test_two_ranks_resume_from_the_end_of_an_epoch_with_the_next(
     url: str, tmp_path: Path, kind: str
 ) -> None:
     how = {"devices": 2, "strategy": "ddp", "epochs": 3, "save-at": None, "save-epochs": True}
@@ -152,7 +152,7 @@ def test_two_ranks_go_on_from_the_end_of_an_epoch_with_the_next_ones(
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["module", "converter"])
-def test_another_world_goes_on_from_the_end_of_an_epoch_with_whole_epochs(
+def test_another_world_resumes_from_the_end_of_an_epoch_with_whole_epochs(
     url: str, tmp_path: Path, kind: str
 ) -> None:
     how = {"epochs": 3, "save-at": None, "save-epochs": True}

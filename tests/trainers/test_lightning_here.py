@@ -29,20 +29,20 @@ def converter(url: str) -> Any:
     return converter_of(url)
 
 
-def test_an_endless_loader_is_refused_with_the_way_out(converter: Any) -> None:
+def test_endless_loader_raises_error_with_the_remedy(converter: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="max_steps"):
         StreamingDataModule(train=converter, num_epochs=None)
     with pytest.raises(InvalidArgumentError, match="max_steps"):
         StreamingDataModule(val=converter, evaluation={"num_epochs": None})
 
 
-def test_only_converters_are_taken(converter: Any) -> None:
+def test_data_module_over_another_object_raises_error(converter: Any) -> None:
     loader = converter.make_torch_dataloader(num_epochs=1)
     with pytest.raises(ArgumentTypeError, match=r"trainer\.fit\(model, loader\)"):
         StreamingDataModule(train=loader)
 
 
-def test_it_shows_the_converter_of_each_split_and_then_its_loader(converter: Any) -> None:
+def test_repr_of_data_module_shows_converters_and_later_loaders(converter: Any) -> None:
     module = StreamingDataModule(train=converter, val=converter, batch_size=100)
     assert repr(module) == f"StreamingDataModule(train={converter!r}, val={converter!r})"
     loader = module.train_dataloader()
@@ -50,7 +50,7 @@ def test_it_shows_the_converter_of_each_split_and_then_its_loader(converter: Any
     assert module._repr_html_().count("<tr>") == 2
 
 
-def test_evaluation_reads_in_stored_order_with_arguments_of_its_own(converter: Any) -> None:
+def test_evaluation_reads_in_stored_order_with_its_own_arguments(converter: Any) -> None:
     module = StreamingDataModule(
         train=converter, val=converter, batch_size=100, evaluation={"batch_size": 500}
     )
@@ -60,7 +60,7 @@ def test_evaluation_reads_in_stored_order_with_arguments_of_its_own(converter: A
     assert module.train_dataloader().batch_size == 100
 
 
-def test_explicit_shards_go_before_automatic_shares(converter: Any) -> None:
+def test_explicit_shards_take_precedence_over_automatic_shares(converter: Any) -> None:
     module = StreamingDataModule(train=converter, batch_size=100, cur_shard=1, shard_count=2)
     rows = [row for batch in module.train_dataloader() for row in batch["number"].tolist()]
     assert sorted(rows) == list(range(ROWS // 2 + 1, ROWS))
@@ -83,7 +83,7 @@ def test_explicit_shards_go_before_automatic_shares(converter: Any) -> None:
         "rows of a reader",
     ],
 )
-def test_the_epochs_after_a_checkpoint_are_those_of_an_uninterrupted_run(
+def test_epochs_after_a_checkpoint_equal_an_uninterrupted_run(
     url: str, tmp_path: Path, kind: str, options: dict[str, Any]
 ) -> None:
     options = {"reload_dataloaders_every_n_epochs": int(kind == "made anew"), **options}
@@ -94,7 +94,7 @@ def test_the_epochs_after_a_checkpoint_are_those_of_an_uninterrupted_run(
     assert resumed == [[], [], *whole[2:]]
 
 
-def test_a_checkpoint_that_was_saved_after_fit_goes_on_as_well(url: str, tmp_path: Path) -> None:
+def test_checkpoint_saved_after_fit_resumes(url: str, tmp_path: Path) -> None:
     whole = fit(data_of("converter", url), tmp_path)
     trainer = trainer_of(tmp_path, epochs=2)
     trainer.fit(Model(), **data_of("converter", url))
@@ -116,7 +116,7 @@ def test_checkpoint_of_loader_without_position_is_written_with_warning(
     assert (tmp_path / "epoch=0-step=4.ckpt").exists()
 
 
-def test_other_data_are_read_from_their_beginning(
+def test_checkpoint_over_other_data_starts_at_the_beginning(
     url: str, even_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     fit(data_of("converter", url), tmp_path, epochs=1)

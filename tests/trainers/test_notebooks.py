@@ -26,7 +26,9 @@ VARIABLES = {"11_ray": {"RAY_TMPDIR": "/tmp"}, "12_composer": {"PYTHONPATH": STA
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", RUN)
-def test_a_notebook_prints_what_is_committed_and_leaves_no_copy(name: str, tmp_path: Path) -> None:
+def test_notebook_prints_the_committed_outputs_and_leaves_no_copy(
+    name: str, tmp_path: Path
+) -> None:
     first = AS_PETASTORM if name.startswith("before/") else ""
     check_notebook(name, tmp_path, first=first, environment=VARIABLES.get(name))
     assert list(tmp_path.rglob("*.mds")) == []

@@ -34,9 +34,7 @@ def test_every_row_is_read_once(url: str, tmp_path: Path, tensor: int | None) ->
     assert delivered.steps == [11, 11]
 
 
-def test_the_state_of_rank_0_goes_on_with_more_ranks_and_with_fewer(
-    url: str, tmp_path: Path
-) -> None:
+def test_state_of_rank_0_resumes_with_more_or_fewer_ranks(url: str, tmp_path: Path) -> None:
     runs = [
         train(url, tmp_path, 0, 2, steps=4),
         train(url, tmp_path, 1, 3, steps=2),
@@ -47,7 +45,7 @@ def test_the_state_of_rank_0_goes_on_with_more_ranks_and_with_fewer(
 
 
 @pytest.mark.parametrize(("data", "tensor"), [(4, 1), (1, 2)])
-def test_a_checkpoint_of_a_mesh_goes_on_in_another_one(
+def test_checkpoint_of_a_mesh_resumes_in_another_one(
     url: str, tmp_path: Path, data: int, tensor: int
 ) -> None:
     first = train(url, tmp_path, 0, 2, 2, steps=4)

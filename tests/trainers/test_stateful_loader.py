@@ -25,14 +25,14 @@ def resumes_exactly(
             assert part.rows.keys() == each_once(ROWS).keys(), case
 
 
-def test_an_epoch_goes_on_where_each_worker_stood(url: str, tmp_path: Path) -> None:
+def test_epoch_resumes_at_the_position_of_each_worker(url: str, tmp_path: Path) -> None:
     resumes_exactly(fork, url, tmp_path, ["exact:2:5", "elastic:2:5"])
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("processes", [1, 2])
 @pytest.mark.parametrize("order", ["exact", "elastic"])
-def test_any_place_in_an_epoch_is_found_again(
+def test_any_position_in_an_epoch_resumes(
     url: str, tmp_path: Path, order: str, processes: int
 ) -> None:
     places = [(workers, stop) for workers in (0, 1, 2, 3) for stop in (0, 1, 2, 7, 31 // processes)]
@@ -44,7 +44,7 @@ def test_any_place_in_an_epoch_is_found_again(
 
 @pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")  # torchdata itself calls it
 @pytest.mark.parametrize("ranks", [1, 3])
-def test_without_workers_a_state_goes_on_in_another_world(
+def test_state_without_workers_resumes_in_another_world(
     url: str, ranks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torchdata = pytest.importorskip("torchdata.stateful_dataloader")

@@ -28,14 +28,14 @@ def check_epochs(found: Run, order: str, epochs: int = 2, part: str = "epoch") -
 
 @in_either_order
 @pytest.mark.parametrize("program", ["looks_first", "looks_with_a_loader_of_its_own"])
-def test_a_rank_that_looks_first_loses_nothing(
+def test_rank_that_peeks_first_loses_no_rows(
     url: str, tmp_path: Path, program: str, order: str
 ) -> None:
     check_epochs(run(program, url, order, tmp_path), order)
 
 
 @in_either_order
-def test_transforms_leave_all_ranks_equally_many_batches(
+def test_ranks_with_transforms_have_equal_batch_counts(
     url: str, tmp_path: Path, order: str
 ) -> None:
     check_epochs(run("transforms", url, order, tmp_path), order)
@@ -47,7 +47,7 @@ QUIET = {"validates": 2, "two": 4, "accumulates": 2, "ahead": 3, "persistent": 2
 
 @pytest.mark.long
 @in_either_order
-def test_programs_that_are_right_are_told_nothing(url: str, tmp_path: Path, order: str) -> None:
+def test_correct_programs_do_not_warn(url: str, tmp_path: Path, order: str) -> None:
     found = run("quiet", url, order, tmp_path)
     for part, epochs in QUIET.items():
         check_epochs(found, order, epochs, part)
@@ -55,7 +55,7 @@ def test_programs_that_are_right_are_told_nothing(url: str, tmp_path: Path, orde
 
 @pytest.mark.long
 @in_either_order
-def test_ranks_that_torchrun_starts_again_lose_nothing(
+def test_ranks_restarted_by_torchrun_lose_no_rows(
     even_url: str, tmp_path: Path, order: str
 ) -> None:
     # Or ranks find in the agent's store where Gloo's were before, and fail to connect to them.
@@ -72,7 +72,7 @@ def test_ranks_that_torchrun_starts_again_lose_nothing(
         *(pytest.param(2 + n % 3, 50 * n, 50 * (n + 1), marks=pytest.mark.long) for n in range(6)),
     ],
 )
-def test_random_worlds_that_filter_and_transform_lose_no_row_and_end(
+def test_random_worlds_with_filters_and_transforms_lose_no_row_and_end(
     url: str, tmp_path: Path, processes: int, first: int, stop: int
 ) -> None:
     found = launch("random_worlds.py", url, first, stop, at=tmp_path, processes=processes)
