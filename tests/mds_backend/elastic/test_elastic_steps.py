@@ -205,7 +205,7 @@ seeds = st.integers(0, 1 << 60)
     st.integers(2, 60),
     st.data(),
 )
-def test_py1e_sorts_window_by_window_as_it_would_all_at_once(
+def test_py1e_by_windows_equals_py1e_at_once(
     sizes: list[int], nodes: int, seed: int, block: int, data: st.DataObject
 ) -> None:
     expected = shuffle("py1e", sizes, nodes, seed, 0, block).tolist()

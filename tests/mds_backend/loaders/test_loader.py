@@ -65,7 +65,7 @@ def test_bytes_downloaded_ahead_do_not_depend_on_sample_size(dataset: Dataset) -
 
 
 @pytest.mark.parametrize(("part", "num_workers"), [(0, 0), (1, 3)])
-def test_a_block_of_endless_epochs_needs_few_of_them(
+def test_block_of_an_endless_pass_spans_few_epochs(
     tmp_path: Path, part: int, num_workers: int
 ) -> None:
     endless = options(write_numbers(tmp_path, 2), num_epochs=None)

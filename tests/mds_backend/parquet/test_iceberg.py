@@ -273,7 +273,7 @@ def test_files_without_field_ids_are_read_by_the_names_of_the_table(
         open_parquet(str(tables.path_of(table)), keep_row_groups=True)
 
 
-def test_partition_columns_that_files_lack_come_from_the_manifest(tmp_path: Path) -> None:
+def test_missing_partition_columns_are_read_from_the_manifest(tmp_path: Path) -> None:
     schema = pa.schema([("n", pa.int64()), ("d", pa.date32())])
     table = tables.catalog(tmp_path).create_table("n.t", schema)
     with table.update_spec() as spec:
@@ -322,7 +322,7 @@ def test_metadata_file_of_a_moved_table_is_read_where_it_is(table: Table, tmp_pa
     assert pickle.loads(pickle.dumps(dataset)).to_table() == dataset.to_table()  # noqa: S301
 
 
-def test_metadata_elsewhere_is_read_by_its_file_and_data_alone_are_refused(tmp_path: Path) -> None:
+def test_table_with_metadata_elsewhere_is_read_only_by_its_metadata_file(tmp_path: Path) -> None:
     schema, elsewhere = pa.schema([("n", pa.int64())]), f"file://{tmp_path}/elsewhere"
     table = tables.catalog(tmp_path).create_table(
         "n.t", schema, properties={"write.metadata.path": elsewhere}

@@ -60,7 +60,7 @@ def identities(sample: dict[str, Any]) -> dict[str, Any]:
 
 @moderate
 @given(data(min_rows=1, max_rows=8), st.randoms(use_true_random=False))
-def test_with_spark_types_a_sample_is_a_row_of_a_batch(given_: Data, random: Any) -> None:
+def test_sample_with_spark_types_equals_a_row_of_a_batch(given_: Data, random: Any) -> None:
     with TemporaryDirectory() as directory:
         dataset = write_dataset(directory, given_.table, given_.fields)
         shard = dataset.shard(0)
@@ -146,7 +146,7 @@ def encoded_shard(columns: list[tuple[str, int | None, list[Any]]]) -> MDSShard:
 
 
 @given(st.lists(typed_values(), min_size=1, max_size=5))
-def test_without_spark_types_a_sample_is_what_was_encoded(
+def test_sample_without_spark_types_equals_the_encoded_value(
     columns: list[tuple[str, int | None, list[Any]]],
 ) -> None:
     shard = encoded_shard(columns)

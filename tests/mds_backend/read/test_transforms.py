@@ -49,7 +49,7 @@ def test_batches_are_cut_from_what_a_function_returns(
         ExactOrder(seed=1, shuffle_shards=True, window=8),
     ],
 )
-def test_slices_of_shards_give_what_whole_shards_give(
+def test_slices_of_shards_give_the_rows_of_whole_shards(
     dataset: Dataset, order: ExactOrder, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(refill, "_SLICE_BYTES", -(-2 * dataset.nbytes // len(dataset)))

@@ -72,7 +72,7 @@ def test_types_that_no_reader_would_know_are_refused(type_: pa.DataType, name: s
     assert list(caught.value.columns) == ["v"]
 
 
-def test_the_order_and_the_nullability_are_those_of_the_data() -> None:
+def test_plan_keeps_order_and_nullability_of_the_data() -> None:
     not_null = pa.field("b", pa.int8(), nullable=False)
     schema = pa.schema([not_null, ("a", pa.int8()), ("c", pa.int8())])
     found = [(column.name, column.nullable) for column in plan_batch(schema, None)]

@@ -162,7 +162,7 @@ def test_wrong_arguments_are_refused_before_anything_is_written(
     assert not target.exists()
 
 
-def test_every_partition_is_a_dataset_and_all_of_them_are_one(spark: Any, target: Path) -> None:
+def test_each_partition_is_a_dataset_and_the_root_joins_them(spark: Any, target: Path) -> None:
     arguments = {"out": str(target), "hashes": ["md5"], "size_limit": "2kb"}
     before = dict(arguments)
     df = spark.range(0, 1000, 1, 12).where("id < 400 OR id > 500")

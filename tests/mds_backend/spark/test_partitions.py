@@ -126,7 +126,7 @@ def test_incomplete_copy_gets_a_warning_and_no_index(target: Path, write: Any) -
     assert not (target / "index.json").exists()
 
 
-def test_a_dataset_of_another_job_is_left_as_it_is(target: Path, write: Any) -> None:
+def test_dataset_of_another_job_is_not_changed(target: Path, write: Any) -> None:
     first, second = make_job(target), make_job(target, name=OTHER)
     publish_partitions(first, SCHEMA, write(first, 0, 1), merged=False)
     reports = write(second, 0, 2)

@@ -129,7 +129,7 @@ def test_second_writer_to_one_url_fails_and_the_first_completes() -> None:
 
 
 @pytest.mark.parametrize("keep_local", [True, False])
-def test_a_pair_gets_a_copy_on_request(out: Path, keep_local: bool) -> None:
+def test_pair_of_directories_gets_a_copy_with_keep_local(out: Path, keep_local: bool) -> None:
     remote = f"memory://pair/{keep_local}"
     write_numbers((str(out), remote), keep_local=keep_local)
     assert numbers_in(remote) == list(range(300))
@@ -141,7 +141,7 @@ def test_a_pair_gets_a_copy_on_request(out: Path, keep_local: bool) -> None:
 
 
 @pytest.mark.parametrize("broken", ["shard.00000.mds", "shard.00003.mds", "index.json"])
-def test_a_file_that_cannot_be_stored_is_an_error_and_leaves_nothing(
+def test_failed_upload_raises_error_and_removes_the_shards(
     broken: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write = Location.write
@@ -293,7 +293,7 @@ def test_batch_refused_before_writing_adds_no_rows(out: Path) -> None:
     assert numbers_in(out) == [1, 3]
 
 
-def test_a_first_batch_that_is_refused_does_not_choose_the_types(out: Path) -> None:
+def test_failed_first_batch_does_not_fix_the_types(out: Path) -> None:
     odd = pa.table({"t": pa.array([1], pa.timestamp("ns"))})
     with MDSWriter(out=out) as writer:
         with pytest.raises(errors.EncodingError, match="would lose data"):
@@ -329,7 +329,7 @@ def test_tensors_keep_their_shape(out: Path) -> None:
     np.testing.assert_array_equal([dataset[i]["t"] for i in range(2)], tensors)
 
 
-def test_a_batch_that_is_refused_in_the_middle_ends_the_writing(out: Path) -> None:
+def test_batch_that_fails_while_writing_ends_the_writer(out: Path) -> None:
     writer = MDSWriter(columns={"n": "uint8"}, out=out)
     with pytest.raises(errors.EncodingError):
         writer.write_batch(pa.table({"n": pa.chunked_array([[1, 2], [300]])}))

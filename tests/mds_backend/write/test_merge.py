@@ -183,7 +183,7 @@ def test_merge_of_an_empty_list_warns_and_writes_nothing(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_cannot_be_merged_is_refused(tmp_path: Path) -> None:
+def test_unsuitable_datasets_for_merge_raise_error(tmp_path: Path) -> None:
     part = write(tmp_path / "a", 1)
     (tmp_path / "empty").mkdir()
     with pytest.raises(errors.InvalidArgumentError, match="nothing to merge: no directory below"):

@@ -90,9 +90,7 @@ def test_second_loader_uses_the_shards_of_the_first(remote: Any) -> None:
     ("is_persistent", "method"),
     [(False, "fork"), (True, "fork"), pytest.param(True, "spawn", marks=pytest.mark.long)],
 )
-def test_worker_processes_send_what_they_count(
-    remote: Any, is_persistent: bool, method: str
-) -> None:
+def test_statistics_include_worker_processes(remote: Any, is_persistent: bool, method: str) -> None:
     how: dict[str, Any] = {"num_workers": 2, "multiprocessing_context": method}
     loader = StreamingDataLoader(remote(), BATCH, persistent_workers=is_persistent, **how)
     with loader:
@@ -120,7 +118,7 @@ def test_statistics_of_copies_and_loaded_states_begin_at_zero(remote: Any) -> No
     assert "statistics" not in str(state)
 
 
-def test_batches_that_pytorch_makes_are_counted_with_what_the_dataset_reads(remote: Any) -> None:
+def test_statistics_count_batches_that_pytorch_makes(remote: Any) -> None:
     loader = StreamingDataLoader(remote(), batch_size=None)
     assert len(list(loader)) == ROWS
     found = loader.statistics()
