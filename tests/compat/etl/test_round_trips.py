@@ -64,6 +64,8 @@ def fields(draw: st.DrawFn, name: str) -> tuple[UnischemaField, pa.DataType, lis
         shape = tuple(draw(st.lists(st.none() | st.integers(1, 3), max_size=3)))
         # A text without dimensions is as long as it is, not as its file says.
         dtype = np.dtype(draw(st.sampled_from(ARRAYS if shape else ARRAYS[:-1]))).type
+    if not shape and issubclass(dtype, np.floating):
+        nulls = [False] * 6  # as for scalars: a null without dimensions is NaN
     field = UnischemaField(name, dtype, shape, codec, nullable)
     least = 1 if kind == "image" else 0
     encoded = []
