@@ -148,7 +148,7 @@ def convert(
     given = Location.of(source, read_with).url if name is None else name.url
     if f"{target.url}/".startswith(f"{given}/") or given.startswith(f"{target.url}/"):
         raise errors.InvalidArgumentError(
-            f"{target.url} is, holds, or is inside what you convert: choose another directory"
+            f"source and destination overlap at {target.url}: choose another destination"
         )
     as_of = AsOf(version, timestamp)
     parquet = open_parquet(given, storage_options=read_with, as_of=as_of, keep_row_groups=True)

@@ -183,7 +183,7 @@ def read_pickle(data: bytes) -> Any:
     Raises
     ------
     UnsafePickleError
-        If it names something else than Petastorm's metadata do, is not a pickle, or uses
+        If it names anything that Petastorm's metadata does not, is not a pickle, or uses
         instructions that Petastorm's never use.
     """
     if len(data) > _MAX_BYTES:
@@ -245,11 +245,11 @@ def expect(node: Any, what: str, *names: str) -> StandIn:
     Raises
     ------
     UnsafePickleError
-        If not: it says that the object is no `what`.
+        If not: the message names the object and `what`.
     """
     if isinstance(node, StandIn) and node.name in names:
         return node
-    raise refused(f"{getattr(node, 'name', type(node).__name__)} is no {what}")
+    raise refused(f"{getattr(node, 'name', type(node).__name__)} is not a {what}")
 
 
 @functools.cache

@@ -392,9 +392,7 @@ _ELSEWHERE = {
     ),
     "columns": "use schema_fields",
     "dtype": "make_spark_converter(df, dtype=) sets the type of floating-point columns",
-    "drop_last": (
-        "batches span epochs, so that only the very last one may be shorter: skip it as you iterate"
-    ),
+    "drop_last": ("only the last batch of a pass can be shorter, so skip it in your loop"),
     "generator": "use seed",
     "multiprocessing_context": f"rows are read by threads of this process: {_NOT_OURS}",
     "num_workers": "use workers_count, the number of threads that read",

@@ -1,4 +1,4 @@
-"""Find the table of a name in its catalog."""
+"""Find a named table in its catalog."""
 
 from __future__ import annotations
 

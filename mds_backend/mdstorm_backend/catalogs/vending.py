@@ -103,7 +103,7 @@ def lease_of_unity(answer: Mapping[str, Any], whose: str) -> Lease:
     Raises
     ------
     StorageError
-        If the answer has none that are known here; `whose` they should be.
+        If the answer has no supported credentials; `whose` names them.
     """
     expires = float(answer.get("expiration_time") or "inf") / 1000
     if keys := answer.get("aws_temp_credentials") or answer.get("r2_temp_credentials"):
@@ -123,7 +123,7 @@ def lease_of_unity(answer: Mapping[str, Any], whose: str) -> Lease:
     if token := answer.get("gcp_oauth_token"):
         return Lease({"token": token["oauth_token"]}, expires)
     raise errors.StorageError(
-        f"{whose}: the catalog has sent no credentials that are known here, only {sorted(answer)}. "
+        f"{whose}: the catalog returned an unsupported kind of credentials, {sorted(answer)}. "
         "Read the table with Spark"
     )
 
@@ -134,7 +134,7 @@ def lease_of_iceberg(config: Mapping[str, str], whose: str) -> Lease:
     Raises
     ------
     StorageError
-        If it has none that are known here; `whose` they should be.
+        If it has no supported credentials; `whose` names them.
     """
     if "s3.access-key-id" in config:
         options: dict[str, Any] = {
@@ -154,7 +154,7 @@ def lease_of_iceberg(config: Mapping[str, str], whose: str) -> Lease:
     if token := config.get("gcs.oauth2.token"):
         return Lease({"token": token}, _seconds(config, "gcs.oauth2.token-expires-at"))
     raise errors.StorageError(
-        f"{whose}: the catalog has sent no credentials that are known here. Check that it may give "
+        f"{whose}: the catalog returned no supported credentials. Check that it may give "
         "them out, or pass them as storage_options with the metadata file of the table"
     )
 

@@ -144,7 +144,7 @@ def parse_shard(value: dict[str, Any]) -> ShardInfo:
 def parse_shards(value: Any) -> tuple[ShardInfo, ...]:
     """Parse the list of shards; raises TypeError, or ValueError that names the invalid shard."""
     if type(value) is not list:
-        raise TypeError(f"shards is {shown(value)} and not a list")
+        raise TypeError(f"shards must be a list, found {shown(value)}")
     parser, shards = ShardParser(), []
     names: dict[str, int] = {}
     for number, entry in enumerate(value):
@@ -266,7 +266,7 @@ def shown(value: object) -> str:
 def check_object(value: Any, what: str) -> dict[str, Any]:
     """Return `value` if it is a JSON object, else raise TypeError."""
     if type(value) is not dict:
-        raise TypeError(f"{what} is {shown(value)} and not an object")
+        raise TypeError(f"{what} must be an object, found {shown(value)}")
     return value
 
 
@@ -282,7 +282,7 @@ def check_text(value: Any, what: str) -> str:
 def check_texts(value: Any, what: str) -> tuple[str, ...]:
     """Return `value` as a tuple if it is a list of strings."""
     if type(value) is not list:
-        raise TypeError(f"{what} is {shown(value)} and not a list")
+        raise TypeError(f"{what} must be a list, found {shown(value)}")
     return tuple([check_text(item, what) for item in value])
 
 
@@ -291,7 +291,7 @@ def check_count(value: Any, what: str, limit: int = 2**63 - 1) -> int:
     if type(value) is not int:
         raise TypeError(f"{what} is {shown(value)} and not an integer")
     if not 0 <= value <= limit:
-        raise ValueError(f"{what} is not between 0 and {limit}")
+        raise ValueError(f"{what} must be between 0 and {limit}")
     return value
 
 
@@ -336,7 +336,7 @@ def check_sizes(
     A size may differ from the encoding's: the writer may have redefined the encoding.
     """
     if type(value) is not list:
-        raise TypeError(f"column_sizes is {shown(value)} and not a list")
+        raise TypeError(f"column_sizes must be a list, found {shown(value)}")
     if not len(names) == len(encodings) == len(value):
         raise ValueError("column_names, column_encodings and column_sizes differ in length")
     if len(set(names)) < len(names):

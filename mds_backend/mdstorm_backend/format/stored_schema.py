@@ -64,7 +64,7 @@ def parse_columns(value: Any) -> Schema:
         If the value has another form.
     """
     if type(value) is not list:
-        raise TypeError(f"columns is {shown(value)} and not a list")
+        raise TypeError(f"columns must be a list, found {shown(value)}")
     for column in value:
         _check_column(check_object(column, "a column"))
     schema = Schema.from_json(value)

@@ -145,8 +145,8 @@ def _checked_options(mds_kwargs: Mapping[str, Any] | None, has_function: bool) -
     if has_function:
         if not options.get("columns"):
             raise errors.InvalidArgumentError(
-                "`out` and `columns` need to be specified in mds_kwargs: with udf_iterable nothing "
-                "else says what the samples hold. Give columns={…}, a dict from column to encoding"
+                "`out` and `columns` need to be specified in mds_kwargs: udf_iterable does not "
+                "declare the columns of its samples. Give columns={…}, from column to encoding"
             )
         type_plan.check_columns(options["columns"])
     return options

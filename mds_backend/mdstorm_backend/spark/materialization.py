@@ -285,7 +285,7 @@ def why_not_writable(session: SparkSession, location: Location) -> str:
             raise
         except Exception as error:  # each kind of session raises its own errors
             return sessions.short_reason(error)
-        unseen = "what an executor wrote there cannot be seen from the driver"
+        unseen = "the driver cannot see the file that an executor wrote there"
         return refused or ("" if directory.exists(tasks.PROBE_NAME) else unseen)
 
 

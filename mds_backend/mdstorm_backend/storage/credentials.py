@@ -27,7 +27,7 @@ _logger = logging.getLogger(__name__)
 _MARGIN, _LONGEST_MARGIN = 1 / 4, 300.0
 #: Parts of the margin, of which one is drawn: processes that start together do not renew together.
 _JITTER = (0.6, 1.0)
-#: Shares of the lifetime, and seconds, that a lease must be old before a refusal counts as expiry.
+#: A refusal counts as expiry once a lease is this share of its lifetime old, or these seconds.
 _YOUNGEST, _LONGEST_YOUTH = 1 / 4, 60.0
 
 

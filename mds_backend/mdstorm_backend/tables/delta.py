@@ -232,7 +232,7 @@ def _dead(table: Any, url: str, paths: list[str]) -> dict[str, DeadRows]:
         if "Unsupported table features" in said:
             raise snapshot.unsupported(
                 url,
-                f"has deletion vectors together with what the library cannot read ({said}). "
+                f"has deletion vectors and features that the library cannot read ({said}). "
                 "Spark's ALTER TABLE … DROP FEATURE removes such a feature",
             ) from error
         raise errors.CorruptDatasetError(

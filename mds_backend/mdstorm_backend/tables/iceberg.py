@@ -333,7 +333,7 @@ def _dead_rows(tasks: list[Any], paths: _Paths) -> dict[str, DeadRows]:
         if some := [part for part in parts if part is not None]:
             found[path] = np.unique(np.concatenate(some))
             if (found[path] < 0).any():
-                raise ValueError(f"a row of {path} before its first one is deleted")
+                raise ValueError(f"a delete file names a negative row of {path}")
     return found
 
 

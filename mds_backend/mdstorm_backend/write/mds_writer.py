@@ -370,8 +370,8 @@ class TableShards(batch_shards.BatchShards):
             nulls = 0 if self.schema[name].nullable else table.column(name).null_count
             if nulls:
                 raise errors.InvalidArgumentError(
-                    f"column {name!r} holds {counted(nulls, 'null')}, and the schema of the first "
-                    "batch says that it has none: make the field nullable there, or fill the nulls"
+                    f"column {name!r} holds {counted(nulls, 'null')}, which the schema of the "
+                    "first batch excludes: make the field nullable there, or fill the nulls"
                 )
         for batch in table.select(list(self._types)).to_batches():
             self.write(batch)

@@ -251,7 +251,7 @@ def test_damaged_index_is_a_problem_and_missing_index_an_error(tmp_path: Path) -
     damage.change_index(tmp_path, lambda index: index["shards"][0].update(samples=-1))
     ((file, problem),) = problems(verify(str(tmp_path)))
     assert file == "index.json"
-    assert problem.startswith("is not the index of an MDS dataset (shard 0: samples is not")
+    assert problem.startswith("is not the index of an MDS dataset (shard 0: samples must be")
 
 
 @pytest.mark.parametrize("compression", [None, "zstd:1"])

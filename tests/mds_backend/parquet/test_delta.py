@@ -367,7 +367,7 @@ def test_deletion_vectors_with_other_features_are_applied_or_raise_error(
     """Which of both, differs between the versions of delta-rs."""
     both = protocol("deletionVectors", feature)
     commit(table, both, metadata([N]), add(table, "a.parquet", numbers(1, 2), dead=[0]))
-    refusal = "has deletion vectors together with what the library cannot read"
+    refusal = "has deletion vectors and features that the library cannot read"
     try:
         found = values(open_(table))
     except UnsupportedTableError as error:

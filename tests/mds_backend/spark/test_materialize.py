@@ -292,7 +292,7 @@ def test_wrong_arguments_for_a_dataset_per_partition_are_refused(
         (
             {"udf_iterable": list},
             errors.InvalidArgumentError,
-            "with udf_iterable nothing else",
+            "udf_iterable does not declare",
         ),
     ],
 )

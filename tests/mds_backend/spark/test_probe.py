@@ -49,7 +49,7 @@ def test_probe_file_that_the_driver_cannot_see_is_returned_as_the_reason(tmp_pat
     job = SimpleNamespace(collect=lambda: [{"report": ""}])  # on a disk of the executor's own
     session: Any = SimpleNamespace(range=lambda *_: SimpleNamespace(mapInArrow=lambda *_: job))
     reason = why_not_writable(session, location_of(tmp_path))
-    assert reason == "what an executor wrote there cannot be seen from the driver"
+    assert reason == "the driver cannot see the file that an executor wrote there"
 
 
 def test_ctrl_c_during_the_probe_raises_keyboard_interrupt(tmp_path: Path) -> None:

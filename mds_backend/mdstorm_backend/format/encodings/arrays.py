@@ -261,9 +261,9 @@ def _lists(
             return None
         counts = counts * sizes[:, level]
         if (counts >= _MOST_ELEMENTS).any():
-            raise ValueError("an array of another shape than its header says")
+            raise ValueError("the array does not have the shape in its header")
     if (counts * dtype.itemsize != lengths - headers).any():
-        raise ValueError("an array of another shape than its header says")
+        raise ValueError("the array does not have the shape in its header")
     raw = gather_binary(data, starts + headers, lengths - headers, pa.binary())
     elements = pa.Array.from_buffers(
         arrow_types.arrow_type_of(dtype), int(counts.sum()), [None, raw.buffers()[2]]

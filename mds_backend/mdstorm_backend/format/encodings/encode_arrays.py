@@ -78,7 +78,9 @@ def _checked(dtype: np.dtype[np.generic] | None, value: Any) -> npt.NDArray[Any]
     numbers.check_no_mask(value)
     stored, wanted = value.dtype.name, None if dtype is None else dtype.name
     if stored not in numbers.DTYPE_CODES:
-        raise ValueError(f"its dtype {stored} is none of {', '.join(sorted(numbers.DTYPE_CODES))}")
+        raise ValueError(
+            f"its dtype {stored} is not one of {', '.join(sorted(numbers.DTYPE_CODES))}"
+        )
     if wanted not in (None, stored):
         raise ValueError(f"its dtype is {stored} and must be {wanted}: use .astype({wanted!r})")
     return np.asarray(value.astype(value.dtype.newbyteorder("<"), copy=False))

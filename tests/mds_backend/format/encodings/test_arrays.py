@@ -123,7 +123,7 @@ def test_an_empty_array_is_stored_with_its_shape() -> None:
 @pytest.mark.parametrize(
     ("text", "value", "message"),
     [
-        ("ndarray", np.zeros(2, bool), "dtype bool is none of float16, .*uint8"),
+        ("ndarray", np.zeros(2, bool), "dtype bool is not one of float16, .*uint8"),
         ("ndarray", np.zeros(2, complex), "complex128"),
         ("ndarray", np.array(["a"]), "dtype str"),
         ("ndarray", np.array([None]), "dtype object"),
