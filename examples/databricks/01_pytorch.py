@@ -102,8 +102,8 @@ print({name: (tuple(column.shape), column.dtype) for name, column in batch.items
 # MAGIC %md
 # MAGIC ## One node
 # MAGIC
-# MAGIC In each of `num_epochs` epochs, every row comes once. Without it, a loader repeats the rows
-# MAGIC until the loop ends.
+# MAGIC In each of `num_epochs` epochs, every row is read once. Without it, a loader repeats the
+# MAGIC rows until the loop ends.
 
 # COMMAND ----------
 
@@ -179,7 +179,7 @@ plt.show()
 # MAGIC ## Search
 # MAGIC
 # MAGIC Hyperopt's trials run as Spark tasks. The converter is pickled along with the function. Its
-# MAGIC pickle is small: it says where the rows are, and how many.
+# MAGIC pickle is small: it stores where the rows are, and how many.
 
 # COMMAND ----------
 

@@ -43,7 +43,7 @@ converter = make_spark_converter(df.repartition(4), parent_cache_dir_url=CACHE)
 # MAGIC ## One trial
 # MAGIC
 # MAGIC All trials have the same `seed`, so that they differ by the learning rate and not by the
-# MAGIC order of the rows. With `num_epochs=1` every row comes once.
+# MAGIC order of the rows. With `num_epochs=1` every row is read once.
 
 # COMMAND ----------
 
@@ -108,8 +108,8 @@ show("Optuna", [(t.params["learning_rate"], t.value, t.user_attrs["rows"]) for t
 # MAGIC %md
 # MAGIC ## Hyperopt, with SparkTrials
 # MAGIC
-# MAGIC Spark sends the function to its workers with everything that it uses. A converter says where
-# MAGIC the shards are and how many rows they have; the rows stay where they are.
+# MAGIC Spark sends the function to its workers with everything that it uses. A converter stores
+# MAGIC where the shards are and how many rows they have; the rows stay where they are.
 
 # COMMAND ----------
 

@@ -131,7 +131,7 @@ print(f"accuracy {float(trainer.callback_metrics['accuracy']):.2f}")
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC The resumed run goes on with the weights of the first one and with the next row, and the
+# MAGIC The resumed run continues with the weights of the first one and with the next row, and the
 # MAGIC loss falls on.
 
 # COMMAND ----------

@@ -65,8 +65,8 @@ print(f"{len(ids)} rows, {ids[0]} to {ids[-1]}")
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC PyTorch gets the rows in batches of any size, shuffled across files. A state says how far a
-# MAGIC loader has got, and another loader, in any process, continues with the next row.
+# MAGIC PyTorch gets the rows in batches of any size, shuffled across files. A state stores how
+# MAGIC far a loader has got, and another loader, in any process, continues with the next row.
 
 # COMMAND ----------
 
@@ -106,7 +106,7 @@ plt.show()
 # MAGIC ## Delta
 # MAGIC
 # MAGIC A table with three versions: orders, more orders, and day 7 deleted. The files of older
-# MAGIC versions are still in the directory; the table's log says which rows are live.
+# MAGIC versions are still in the directory; the table's log lists which rows are live.
 
 # COMMAND ----------
 
@@ -129,7 +129,7 @@ print(f"the newest version: {len(ids_of())} rows; the first: {len(ids_of(version
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC `make_spark_converter` takes a path instead of a DataFrame, and a version, too. Its loaders
+# MAGIC `make_spark_converter` also takes a path instead of a DataFrame, and a version. Its loaders
 # MAGIC for PyTorch and TensorFlow work as usual, without a copy.
 
 # COMMAND ----------

@@ -33,7 +33,7 @@ DATA = "file:///tmp/examples-cache"
 # MAGIC %md
 # MAGIC ## Text to tokens, with Spark
 # MAGIC
-# MAGIC `dataframe_to_mds` writes each partition to a directory of its own, and one index for all.
+# MAGIC `dataframe_to_mds` writes each partition to its own directory, and one index for all.
 # MAGIC The preprocessing function gets rows as a pandas DataFrame, and yields samples. Compression
 # MAGIC makes the files smaller, and hashes reveal damaged ones.
 

@@ -66,9 +66,9 @@ except OSError as error:
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC The error says where credentials were looked for, and what to set. No message, pickle or log
-# MAGIC of mdstorm contains a secret. With the variables set, the rows are written, the index last:
-# MAGIC an unfinished write is not a dataset.
+# MAGIC The error lists where credentials were looked for, and what to set. No message, pickle or
+# MAGIC log of mdstorm contains a secret. With the variables set, the rows are written, the index
+# MAGIC last: an unfinished write is not a dataset.
 
 # COMMAND ----------
 
@@ -79,7 +79,7 @@ print(f"{len(open_dataset(VOLUME))} rows in {VOLUME}")
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## What is downloaded
+# MAGIC ## Downloads
 # MAGIC
 # MAGIC Opening the dataset downloads the first of its seven shards, and the first epoch the others.
 # MAGIC Later epochs read them from this machine.
@@ -113,7 +113,7 @@ plt.show()
 # MAGIC ## Credentials on workers
 # MAGIC
 # MAGIC Workers have their own environment, without what was set on the driver after they started.
-# MAGIC The workspace refuses a wrong or expired token; the error on the worker says so.
+# MAGIC The workspace refuses a wrong or expired token; the error on the worker names it.
 
 # COMMAND ----------
 
@@ -181,7 +181,7 @@ print(f"loss {loss:.4f}")
 # MAGIC %md
 # MAGIC ## What else goes wrong
 # MAGIC
-# MAGIC A missing directory or volume raises an error that names the path and says what to check.
+# MAGIC A missing directory or volume raises an error that names the path and what to check.
 # MAGIC Every wait has a time limit, and downloads are verified by size, and by hash if the index
 # MAGIC has one.
 

@@ -61,7 +61,7 @@ def run_distributed(function, *arguments):
 # MAGIC
 # MAGIC Serverless sessions refuse `spark.conf.set` for keys that they do not know: the cache
 # MAGIC directory is an argument. Where Python on executors may not write to the volume, Spark
-# MAGIC writes Parquet there and the notebook makes shards of it; the log says so.
+# MAGIC writes Parquet there and the notebook makes shards of it. The log mentions it.
 
 # COMMAND ----------
 
@@ -80,7 +80,7 @@ converter = make_spark_converter(df.repartition(8), parent_cache_dir_url=CACHE)
 # MAGIC ## What travels
 # MAGIC
 # MAGIC Everything that a function uses is pickled with it: a table would be sent to every process.
-# MAGIC A converter only says where the rows are, and how many.
+# MAGIC A converter only stores where the rows are, and how many.
 
 # COMMAND ----------
 

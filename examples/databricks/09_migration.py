@@ -66,7 +66,7 @@ def mdstorm(*arguments):
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## Audit: what is used where
+# MAGIC ## Audit: which names are used where
 # MAGIC
 # MAGIC Nothing is written. The last lines estimate the manual work that is left.
 
@@ -91,7 +91,7 @@ before = mdstorm("run", "train_digits.py", "--epochs", "4")
 # MAGIC ## What would change
 # MAGIC
 # MAGIC `mdstorm migrate` shows a diff and writes nothing. Where manual review is needed, a `#
-# MAGIC TODO(mdstorm)` comment says what to do.
+# MAGIC TODO(mdstorm)` comment explains what to do.
 
 # COMMAND ----------
 

@@ -128,8 +128,8 @@ print(f"accuracy {metrics['eval_accuracy']:.2f}")
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC `predict` takes a converter, too. Each held-out digit counts in one cell: the row says which
-# MAGIC digit it is, the column which one the model sees.
+# MAGIC `predict` also takes a converter. Each held-out digit counts in one cell: the row shows
+# MAGIC which digit it is, the column which one the model sees.
 
 # COMMAND ----------
 

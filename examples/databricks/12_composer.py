@@ -111,7 +111,8 @@ print(f"stopped after {stopped.rows} rows")
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC A run that resumes from the checkpoint goes on with the remaining rows of the second epoch.
+# MAGIC A run that resumes from the checkpoint continues with the remaining rows of the second
+# MAGIC epoch.
 
 # COMMAND ----------
 

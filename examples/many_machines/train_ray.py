@@ -50,7 +50,7 @@ def train(settings):
         with tempfile.TemporaryDirectory() as folder:
             state = {"loader": loader.state_dict(), "model": model.state_dict()}
             torch.save(state, os.path.join(folder, "state.pt"))
-            is_first = ray.train.get_context().get_world_rank() == 0  # whose state is that of all
+            is_first = ray.train.get_context().get_world_rank() == 0  # whose state is valid for all
             checkpoint = ray.train.Checkpoint.from_directory(folder) if is_first else None
             ray.train.report(metrics, checkpoint=checkpoint)
 

@@ -5,8 +5,8 @@ On each of them::
     torchrun --nnodes=2 --nproc-per-node=2 --rdzv-backend=c10d --rdzv-endpoint=HOST:29400 \
         train_torchrun.py s3://bucket/numbers s3://bucket/checkpoint.pt
 
-With ``--nnodes=1:2`` and ``--max-restarts=3`` training goes on when a host is lost, and with both
-when it is back. Started anew, on any number of hosts, it goes on from the last checkpoint.
+With ``--nnodes=1:2`` and ``--max-restarts=3`` training continues when a host is lost, and with both
+when it is back. Started again, on any number of hosts, it resumes from the last checkpoint.
 """
 
 import sys
@@ -42,7 +42,7 @@ def save_checkpoint(epoch):
     dist.all_reduce(total)
     if total.all():  # from this state the next epoch begins: it is saved with that number
         return
-    if rank == 0:  # whose state is that of all
+    if rank == 0:  # whose state is valid for all
         checkpoint = {
             "epoch": epoch,
             "loader": loader.state_dict(),

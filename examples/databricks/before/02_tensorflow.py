@@ -71,8 +71,8 @@ print(f"{len(converter_train)} rows to train on, {len(converter_val)} held out")
 # MAGIC ## One node
 # MAGIC
 # MAGIC `make_tf_dataset` returns a `tf.data.Dataset` of named tuples with a field for each column.
-# MAGIC One epoch follows another without a mark, so Keras is told how many steps an epoch has. The
-# MAGIC held-out rows fit into one batch.
+# MAGIC One epoch follows another without a mark, so Keras has to know how many steps an epoch
+# MAGIC has. The held-out rows fit into one batch.
 
 # COMMAND ----------
 
