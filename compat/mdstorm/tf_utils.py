@@ -40,7 +40,7 @@ def make_petastorm_dataset(reader: Any) -> TFDataset[Row]:
 
     Over an unused reader, the dataset has the position, and the reader's `state_dict` raises an
     error: call ``state_dict()`` and ``load_state_dict(state)`` of the dataset. The state counts
-    the items that Python code took, ``for item in dataset``. Of what is made of the dataset, as by
+    the items that Python code took, ``for item in dataset``. Of derived datasets, as by
     ``batch``, pass the number of this dataset's items: ``state_dict(items=…)``.
 
     Rows are passed to TensorFlow in blocks. ``dataset.batch(n)``, and

@@ -312,7 +312,7 @@ def open_line(*, in_terminal: bool = True) -> LiveLine | None:
         except BaseException:
             _terminal.release()
             raise
-    except Exception:  # progress must not fail what it shows
+    except Exception:  # an error of the display must not stop the work
         return None
 
 

@@ -13,7 +13,7 @@
     ├── UnsupportedURLError       also ValueError
     ├── InvalidArgumentError      also ValueError
     ├── ArgumentTypeError         also TypeError
-    ├── NoDataAvailableError      (Exception alone, as Petastorm's)
+    ├── NoDataAvailableError      (only Exception, as Petastorm's)
     ├── NullValueError            also TypeError, ValueError
     ├── TransformError            also ValueError
     ├── StateMismatchError        also ValueError
@@ -34,7 +34,7 @@
 
 Each class also derives from the built-in exception that existing code catches. Each message says
 what was found, where, and what to do about it. Attributes have defaults because pickle, and the
-worker processes of PyTorch, construct an error from its message alone.
+worker processes of PyTorch, construct an error only from its message.
 """
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ class EncodingError(MDStormError, ValueError):
 
     @staticmethod
     def class_for(error: Exception) -> type[EncodingError]:
-        """Return the class for what an encoding itself raised about a value."""
+        """Return the class for an error that an encoding raised about a value."""
         if isinstance(error, OverflowError):
             return EncodingRangeError
         is_of_type = isinstance(error, (AttributeError, TypeError))

@@ -160,7 +160,11 @@ MISTAKES: list[Row] = [
     (lambda p, m: loader(m, **cached(m, limit=10)), ValueError, "Raise cache_size_limit"),
     (lambda p, m: loader(m, **cached("s3://b/x")), ValueError, "must be a local directory"),
     (lambda p, m: loader(m, **cached(m) | {"cache_location": 7}), TypeError, "must be a directory"),
-    (lambda p, m: torch_batch(m, **cached(m), predicate=ODD), RuntimeError, "predicates, unless"),
+    (
+        lambda p, m: torch_batch(m, **cached(m), predicate=ODD),
+        RuntimeError,
+        "predicates on columns other than",
+    ),
     (lambda p, m: loader(m, **cached(m), order="elastic"), RuntimeError, "leave out one of"),
     (lambda p, m: torch_batch(m, fill_nulls={"s": 0}), ValueError, "of type string, which cannot"),
     (lambda p, m: torch_batch(m, fill_nulls={"id": 0.5}), ValueError, "it would become 0"),

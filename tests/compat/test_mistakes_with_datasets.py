@@ -137,7 +137,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: resumed(m, exact_state(m)), ValueError, "not taken in the order 'elastic'"),
     # conversions
     (lambda p, m: mdstorm.convert(p, m), FileExistsError, "overwrite=True"),
-    (lambda p, m: mdstorm.convert(p, f"{p}/mds"), ValueError, "or is inside what you convert"),
+    (lambda p, m: mdstorm.convert(p, f"{p}/mds"), ValueError, "source and destination overlap"),
     (lambda p, m: mdstorm.convert(p, beside(p, "others")), FileExistsError, "such as 0.parquet"),
     (lambda p, m: convert(p, columns="id"), TypeError, "put it in a list"),
     (lambda p, m: convert(p, columns=["ID"]), KeyError, "among ['id', 'x', 's']"),

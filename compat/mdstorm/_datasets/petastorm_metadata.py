@@ -249,7 +249,7 @@ def write_petastorm_metadata(
     It is written last, and atomically. The number of row groups of each file is taken from its
     footer, and files that appear while it is written are also in it. Indexes of row groups are
     dropped if they were built for others. ``_metadata``, a summary of all footers, is written if it
-    is asked for or there already, since Petastorm reads no file that it lacks.
+    is requested or exists, since Petastorm reads no file that it does not list.
 
     Parameters
     ----------

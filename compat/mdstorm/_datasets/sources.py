@@ -87,7 +87,7 @@ def open_urls(
     Raises
     ------
     InvalidArgumentError
-        If the URLs are invalid, or `as_of` is given for what has no versions.
+        If the URLs are invalid, or `as_of` is given for data without versions.
     DatasetNotFoundError, CorruptDatasetError
         If there is no dataset, or it cannot be read.
     """
@@ -355,7 +355,7 @@ def open_files(
     storage_options : dict, optional
         Options of the fsspec file system.
     filesystem : object, optional
-        A file system of fsspec or pyarrow, for Parquet files alone.
+        A file system of fsspec or pyarrow, only for Parquet files.
     as_of : AsOf, optional
         The version of a Delta table, whose URL takes the place of those of files.
 

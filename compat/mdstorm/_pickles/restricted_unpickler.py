@@ -117,7 +117,7 @@ _DTYPE = re.compile(
 class StandIn:
     """Stand-in for the classes and functions that a pickle names; instances stand for objects.
 
-    It records what the pickle would do with the object, and runs nothing. Neither instances nor
+    It records the calls that the pickle would make, and executes none. Neither instances nor
     classes accept other attributes, and instances are equal only to themselves.
 
     Attributes
@@ -280,7 +280,7 @@ def check_instructions(data: bytes) -> None:
     """Check the instructions of a pickle without creating a value.
 
     Whatever passes takes memory and time in proportion to its length: a length ends inside of the
-    pickle, a place in the memo is not beyond what the pickle could fill, numbers have 64 bits, and
+    pickle, an index of the memo is not larger than the pickle could fill, numbers have 64 bits, and
     no tuple is hashed, which visits shared parts again and again.
 
     Raises
@@ -309,7 +309,7 @@ def check_instructions(data: bytes) -> None:
             memo[len(memo)] = stack[-1]
         elif name.endswith("PUT"):
             if argument > count:
-                raise ValueError("a place in the memo beyond what the pickle could fill")
+                raise ValueError("an index of the memo beyond its possible size")
             memo[argument] = stack[-1]
         elif name.endswith("GET"):
             stack.append(memo[argument])
@@ -331,7 +331,7 @@ def _follow(opcode: pickletools.OpcodeInfo, stack: list[_Value], marks: list[int
     taken = stack[start:]
     del stack[start:]
     if any(value.is_tuple for value in taken[_HASHED.get(opcode.name, slice(0))]):
-        raise ValueError("a tuple in the place of a key")
+        raise ValueError("a tuple instead of a key")
     depth = 0
     if before and after and before[0] is after[0]:  # it changes the first value
         depth = taken.pop(0).depth

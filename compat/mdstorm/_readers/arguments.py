@@ -357,7 +357,7 @@ def rows_of_batch(
     Raises
     ------
     InvalidArgumentError
-        If `batch_size` is not an integer, or asks for all rows of endless epochs.
+        If `batch_size` is not an integer, or requests all rows of endless epochs.
     """
     base.check_integer("batch_size", batch_size)
     if batch_size and batch_size > 0:
@@ -378,7 +378,7 @@ _OF_TABLES = (
 )
 #: Keywords of other loaders, and our equivalent for functions that have it.
 _INSTEAD = {
-    "collate_fn": ("batch_map", "a function of a batch, which returns what the model takes"),
+    "collate_fn": ("batch_map", "a function of a batch, which returns the inputs of the model"),
     "pin_memory": ("device", "to which batches are copied ahead of use, such as device='cuda'"),
 }
 #: Keywords of other loaders, and what to use or do here.

@@ -1,4 +1,4 @@
-"""Translate the arguments of readers to the engine's options: what is read, in which order."""
+"""Translate the arguments of readers to the engine's options: the data to read, and its order."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def reader_options(
     cache = arguments.cache
     is_kept = not isinstance(cache, NullCache)
     if is_kept and any(isinstance(step, PredicateFilter) for step in filters):
-        raise no_cache_with("predicates, unless they look at partition columns alone")
+        raise no_cache_with("predicates on columns other than partition columns")
     transform = Steps(filters, change, names) if filters or is_kept else change
     calls_functions = bool(filters) or (spec is not None and spec.func is not None)
     if transform is not None and calls_functions and arguments.reader_pool_type == "process":

@@ -118,7 +118,7 @@ def _file_version(url: str) -> list[Any]:
         info = Location.of(directory).stat(name)
     except Exception:
         # No driver, no credentials, no such file: each storage has its own errors for that, and
-        # then the name alone has to do.
+        # then only the name is compared.
         return [url]
     return [url, *(str(info[key]) for key in _VERSION_KEYS if key in info)]
 

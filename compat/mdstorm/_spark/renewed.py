@@ -51,7 +51,7 @@ class Renewed:
         return Renewed, self._file
 
     def renew(self) -> None:
-        """Renew the file now. Errors are only logged: many may read what they cannot write."""
+        """Renew the file now. Errors are only logged: many users may only read."""
         _renew(*self._file)
 
     def stop(self) -> None:

@@ -92,7 +92,7 @@ def make_loader(
     """
     if files.inputs and batch_map is not None:
         raise InvalidArgumentError(
-            "features, labels and sample_weights determine what a batch becomes, and so does "
+            "features, labels and sample_weights determine the form of a batch, and so does "
             "batch_map: pass either"
         )
     arguments = files.arguments

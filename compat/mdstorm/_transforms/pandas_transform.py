@@ -75,7 +75,7 @@ class PandasTransform(row_transform.DeclaredTransform):
                 "declare what the function adds or changes in edit_fields, and what it drops in "
                 "removed_fields"
                 if self.spec.selected_fields is None
-                else "return the selected_fields alone"
+                else "return only the selected_fields"
             )
             raise TransformError(
                 f"Transformed result columns ({sorted(map(str, found))}) do not match required "

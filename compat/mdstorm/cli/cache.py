@@ -175,7 +175,7 @@ def _list_copies(parent: str, format_: str) -> None:
     default="0s",
     show_default=True,
     callback=_duration,
-    help="Only copies that nobody has used for this long, such as 12h, 7d or 2w.",
+    help="Only copies that have not been used for this long, such as 12h, 7d or 2w.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def rm(parent: str, unused: bool, older_than: timedelta, yes: bool) -> None:

@@ -151,7 +151,7 @@ def _run(
             "compare both recordings"
         )
     click.echo(
-        f"running {target} on mdstorm: what it writes, such as checkpoints and MLflow runs, is "
+        f"running {target} on mdstorm: its output, such as checkpoints and MLflow runs, is "
         "written again",
         err=True,
     )

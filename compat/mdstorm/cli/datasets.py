@@ -179,7 +179,7 @@ def _overview(found: maintenance.Inspection) -> list[tuple[str, object]]:
         ("compression", _shares(found.compressions)),
         ("hashes", _shares(found.hashes)),
         ("size limit", _shares(limits)),
-        ("logical schema", "yes" if found.logical_schema else "no: MDS encodings alone"),
+        ("logical schema", "yes" if found.logical_schema else "no: only MDS encodings"),
         ("fingerprint", found.fingerprint),
     ]
     return entries

@@ -28,7 +28,7 @@ class Finding:
         A problem stops programs that need the checked thing. A warning costs speed, or stops some
         of them. A note reports something missing that not every program needs.
     found : str
-        What was found, and where.
+        The finding and its location.
     remedy : str
         What to do; empty if nothing has to be done.
     """
@@ -39,7 +39,7 @@ class Finding:
     remedy: str = ""
 
 
-#: Make a finding from what was found and what to do; the name of the check is added later.
+#: Make a finding from its text and remedy; the name of the check is added later.
 ok = partial(Finding, "", "ok")
 note = partial(Finding, "", "note")
 warning = partial(Finding, "", "warning")

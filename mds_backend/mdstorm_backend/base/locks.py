@@ -51,7 +51,8 @@ class FileLock(OwnContext):
 
     def release(self) -> None:
         """Release the lock."""
-        # A forked child may hold a copy of the descriptor: closing alone would keep the lock.
+        # A forked child may hold a copy of the descriptor: closing the file here would not release
+        # the lock.
         if _held.pop(self._fd, None) is self:
             with suppress(OSError):
                 fcntl.flock(self._fd, fcntl.LOCK_UN)

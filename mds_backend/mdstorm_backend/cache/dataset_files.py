@@ -197,7 +197,7 @@ class DirectFiles:
         """Raise CorruptDatasetError if the dataset was rewritten after it was opened.
 
         Both the shard and the index must be newer: shards alone are newer than their index if they
-        were copied after it, and the index alone changes if it is rebuilt.
+        were copied after it, and only the index changes if it is rebuilt.
         """
         location, opened = self.location, self.written
         if not (opened and location.is_local_disk):

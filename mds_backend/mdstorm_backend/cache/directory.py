@@ -352,7 +352,7 @@ class CacheDirectory:
 
 _RECORD_SUFFIX = ".shard"
 _VERSION = 1
-#: Nothing there, a file in the place of its directory, or a link to itself.
+#: The path does not exist, leads through a file, or is a link to itself.
 _NO_FILE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 
 

@@ -56,7 +56,7 @@ def download(
     Raises
     ------
     DatasetNotFoundError
-        If there is no such file, or a directory in its place.
+        If there is no such file, or it is a directory.
     CorruptDatasetError
         If its size or hash differs from the index.
     CredentialsError, StorageError

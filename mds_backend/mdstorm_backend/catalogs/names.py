@@ -13,7 +13,7 @@ SCHEME = "uc://"
 _QUOTED = r"`(?:[^`]|``)+`"
 _PART = re.compile(rf"{_QUOTED}|[^`./\s]+")
 _PARTS = re.compile(rf"(?:{_PART.pattern})(?:\.(?:{_PART.pattern}))*")
-#: Parts of a name that nobody would take for a path.
+#: Parts of a name that cannot be mistaken for a path.
 _BARE = re.compile(rf"{_QUOTED}|[A-Za-z_][A-Za-z0-9_-]*")
 
 

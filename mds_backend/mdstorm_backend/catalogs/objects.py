@@ -1,4 +1,4 @@
-"""Tables of pyiceberg as arguments, in the place of a URL."""
+"""Tables of pyiceberg as arguments, instead of a URL."""
 
 from __future__ import annotations
 

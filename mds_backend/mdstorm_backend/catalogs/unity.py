@@ -20,7 +20,7 @@ from mdstorm_backend.catalogs.workspace import Workspace
 from mdstorm_backend.storage import Location
 
 _API = "/api/2.1/unity-catalog"
-#: Kinds of tables that are files; each of the others, with what it is.
+#: Kinds of tables that consist of files; each other kind, with a description.
 _FILES = ("MANAGED", "EXTERNAL")
 _OTHERS = {
     "EXTERNAL_SHALLOW_CLONE": "a shallow clone, whose files belong to another table",

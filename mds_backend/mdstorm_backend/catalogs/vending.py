@@ -182,7 +182,7 @@ def refused(name: TableName, text: str) -> errors.CredentialsError:
     causes["row filter"] = causes["column mask"] = causes["polic"]
     known = [cause for sign, cause in causes.items() if sign in said]
     if name.catalog in _SHARED or "sharing" in said:
-        known = ["tables that are shared with you are read by Databricks alone"]
+        known = ["only Databricks can read tables that are shared with you"]
     remedy = "; or ".join(dict.fromkeys(known or causes.values()))
     return errors.CredentialsError(
         f"Unity Catalog gives out no credentials for {name} ({text}): {remedy}. "

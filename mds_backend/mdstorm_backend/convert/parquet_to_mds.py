@@ -70,7 +70,7 @@ def convert_parquet(
     source : ParquetDataset
         The source, from `open_parquet`.
     url : str or Location
-        Directory for the dataset, which must not hold one yet. Other files in it are left alone.
+        Directory for the dataset, which must not hold one yet. Other files in it are kept.
     columns : sequence of str, optional
         Columns to convert, in this order; all of them by default.
     plan : Schema, optional
@@ -209,7 +209,7 @@ def plan_parquet(
 
 
 def without_vectors(schema: pa.Schema) -> pa.Schema:
-    """Return a schema with arrays in the place of Spark's vectors."""
+    """Return a schema with arrays instead of Spark's vectors."""
     arrays = pa.list_(pa.float64())
     return pa.schema([f.with_type(arrays) if holds_vectors(f.type) else f for f in schema])
 

@@ -80,7 +80,7 @@ def materialize_staged(
         As for `materialize`; the driver writes to `url`, so the options may include credentials.
     staging_dir_url : str
         Directory that Spark can write to and this process can read, used during the call. Existing
-        files in it are left alone.
+        files in it are kept.
 
     Raises
     ------

@@ -156,7 +156,7 @@ class JoinedDataset(SampleDataset):
             )
         )
         common = [column for column in self.schema if _are_alike(column.name, parts)]
-        #: Common columns have one form in all parts, even if a part alone would allow another.
+        #: Common columns have one form in all parts, even if a single part would allow another.
         self.parts = tuple(part.with_columns(common) for part in parts)
         self.url = ", ".join(part.url for part in parts)
         self.shard_sizes = tuple(size for part in parts for size in part.shard_sizes)
@@ -166,7 +166,7 @@ class JoinedDataset(SampleDataset):
         self._first_shards = [0, *accumulate(len(part.shard_sizes) for part in parts)]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return JoinedDataset, (self.parts,)  # parts alone would lose what they have in common
+        return JoinedDataset, (self.parts,)  # single parts would lose what they have in common
 
     def _mdstorm_description(self, *, full: bool) -> Description:
         return describe_dataset(self, self.schema if full else None)

@@ -167,7 +167,7 @@ class AbsentNames:
     Attributes
     ----------
     library, package : str
-        The library, and our package in its place.
+        The library, and the package that replaces it.
     page : str
         The page that lists the replacements.
     sections : mapping of str to tuple of str

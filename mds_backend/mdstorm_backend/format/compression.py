@@ -37,7 +37,7 @@ EXTENSIONS = "|".join(_CODECS)
 
 
 def compression_names() -> list[str]:
-    """Return every name that `compress` accepts, alone and with each of its levels."""
+    """Return every name that `compress` accepts, without and with each of its levels."""
     return [*_CODECS, *(f"{name}:{level}" for name in _CODECS for level in levels_of(name))]
 
 

@@ -192,7 +192,7 @@ def with_form(column: Column, encodings: Iterable[str]) -> Column:
 
 
 def without_form(column: Column) -> Column:
-    """Return a column as it is planned: without what is only known of written or opened shards."""
+    """Return a column as planned, without values known only after writing or opening shards."""
     return Column(column.name, column.encoding, column.spark_type, column.nullable)
 
 

@@ -19,7 +19,7 @@ _logger = logging.getLogger(__name__)
 def hand_over_to_accelerate(module: ModuleType) -> None:
     """Let our loaders prepare themselves before Accelerate splits them among its processes.
 
-    Accelerate gives each process a part of what a loader reads. Its API does not provide for
+    Accelerate gives each process a part of a loader's data. Its API does not provide for
     loaders that read only the share of their process: it checks whether a loader has been prepared,
     but does not let a loader prepare itself, and tells it neither the device nor how batches are to
     be split. So this wraps ``accelerate.data_loader.prepare_data_loader``, the documented function

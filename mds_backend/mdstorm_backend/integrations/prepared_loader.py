@@ -1,8 +1,8 @@
 """`PreparedLoader`: what ``accelerator.prepare`` returns for a `StreamingDataLoader`.
 
-Accelerate's ``prepare_data_loader`` gives each process a part of what a loader reads. But each rank
+Accelerate's ``prepare_data_loader`` gives each process a part of a loader's data. But each rank
 of a `StreamingDataLoader` reads only its own rows. So a hook calls `prepared` first, which returns
-a `PreparedLoader` with the device and batch size that Accelerate asks for.
+a `PreparedLoader` with the device and batch size that Accelerate passes.
 
 A `PreparedLoader` reads its rank's batches through a `PreparedBatches`, which moves them to the
 device, pads the last one if Accelerate wants even batches, and tells Accelerate when a pass ends.
@@ -379,6 +379,6 @@ class PreparedBatches(data.IterableDataset[Any]):
             return repeated_rows(next(iter(other)), min(size, len(self)), size)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy needs to resume after the latest batch."""
+        """Return the values that a copy needs to resume after the latest batch."""
         loader = copy(self.loader) if self.is_ahead else self.loader
         return {**self.__dict__, "loader": loader, "is_ahead": False}

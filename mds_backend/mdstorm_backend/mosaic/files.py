@@ -26,7 +26,7 @@ _NAMES = frozenset(codecs.compression_names())
 
 
 def get_compressions() -> set[str]:
-    """Return the names of all compressions, alone and with each level, such as ``"zstd:1"``."""
+    """Return the names of all compressions, without and with each level, such as ``"zstd:1"``."""
     return set(_NAMES)
 
 

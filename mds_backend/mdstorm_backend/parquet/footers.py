@@ -1,8 +1,8 @@
 """Read Parquet footers, which describe files and their row groups.
 
-A footer is a struct of Thrift's compact protocol. pyarrow also reads footers, but if what a footer
-says of a column is damaged, asking pyarrow for it ends the process: its library throws what nothing
-catches. So what is said of columns is read here.
+A footer is a struct of Thrift's compact protocol. pyarrow also reads footers, but for damaged
+statistics of a column its library throws an exception that nothing catches, which ends the process.
+So the statistics of columns are read here.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class RowGroup:
 
 
 #: Numbers of the fields to keep, each with its type: ``int``, ``bytes``, the fields to keep of a
-#: struct, or a list of these alone for a list of structs. Fields of another type are left out.
+#: struct, or only a list of these for a list of structs. Fields of another type are left out.
 Wanted: TypeAlias = Mapping[int, Any]
 #: The fields of a struct by their numbers: integers, bytes, structs and lists of structs.
 Struct: TypeAlias = dict[int, Any]
@@ -159,7 +159,7 @@ def read_footers(
 def read_chunks(
     location: Location, file: ParquetFileInfo, options: CacheOptions
 ) -> tuple[pq.FileMetaData, list[list[Struct]]]:
-    """Read a footer, and what it says of the columns of each row group; raises as `read_footers`.
+    """Read a footer, and the statistics of the columns of each row group; raises as `read_footers`.
 
     Returns
     -------

@@ -197,7 +197,7 @@ def _locate(
         raise errors.ArgumentTypeError(f"URLs of Parquet files must be strings, found {given!r}")
     if names := [url for url in given if table_name(url) is not None]:
         raise errors.InvalidArgumentError(
-            f"{names[0]!r} is the name of a table, and tables are read one at a time: pass it alone"
+            f"{names[0]!r} names a table, and tables are read one at a time: pass only this name"
         )
     locations = [Location.of(url, storage_options, filesystem) for url in given]
     _check_one_storage(locations)

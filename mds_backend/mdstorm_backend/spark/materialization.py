@@ -1,4 +1,4 @@
-"""Run Spark jobs that write MDS: `materialize`, and what other jobs share with it."""
+"""Run Spark jobs that write MDS: `materialize`, and functions shared with other jobs."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 fsspec is imported lazily: Spark's workers do not need it for local disks. The environment variables
 by which programs of MosaicML Streaming configure their storage apply where `storage_options` say
-nothing, and take precedence over what a file system looks up itself.
+nothing, and take precedence over the file system's own sources.
 """
 
 from __future__ import annotations
@@ -233,7 +233,7 @@ def _arguments(kind: Any, url: str, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def of_s3(url: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Return what the variables of MosaicML Streaming state about S3, apart from credentials."""
+    """Return the S3 options from MosaicML Streaming's variables, except credentials."""
     found: dict[str, Any] = {}
     endpoint = os.environ.get("S3_ENDPOINT_URL")
     if endpoint and "endpoint_url" not in options.get("client_kwargs", {}):

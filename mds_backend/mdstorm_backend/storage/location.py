@@ -366,7 +366,7 @@ class Location:
         Raises
         ------
         FileNotFoundError, IsADirectoryError
-            If there is no such file, or a directory in its place.
+            If there is no such file, or it is a directory.
         """
         with self._files(name) as (fs, source):
             if self.url.startswith("memory:"):  # some versions of fsspec cannot copy from memory

@@ -1,6 +1,6 @@
 """Read objects of S3 in as few requests as possible, large ones by ranges.
 
-s3fs alone requests an object's size before it reads it, and does not notice if the object is
+s3fs by itself requests an object's size before it reads it, and does not notice if the object is
 replaced between two ranges. Its client resolves, checks, signs and parses every call, which takes
 several times the CPU of the request itself. Here an object's URL is signed once, and requests for
 its ranges are sent over the client's connections. If the store answers with anything but the
@@ -441,7 +441,8 @@ async def _busy(response: Any) -> _BusyError:
 
 #: Bytes to request at a time: before anything is measured, and the least ever.
 _FIRST, _FEWEST = 64 << 20, 16 << 20
-#: Bytes requested at a time, relative to what the link holds: the surplus keeps it from idling.
+#: Bytes requested at a time, relative to the bandwidth-delay product: the surplus keeps it from
+#: idling.
 _GAIN = 2.0
 #: How much of earlier measurements remains after a round, so that changes of the network show.
 _RATE_LEFT, _LEAST_LEFT = 0.9, 0.99

@@ -30,7 +30,7 @@ _KNOWN_FEATURES = frozenset(
         *("variantType", "variantType-preview", "variantShredding-preview"),
     )
 )
-#: What is read of the actions that have added files to a table; not all logs have the last two.
+#: Fields that are read from the actions that add files; not all logs have the last two.
 _SAID = ("path", "size_bytes", "modification_time", "num_records", "partition", "null_count")
 #: More than the versions of any table.
 _MOST_VERSIONS = 10_000_000

@@ -117,7 +117,7 @@ def check_no_part_of_a_table(
     Parameters
     ----------
     url : str
-        What the user asked to read, for messages.
+        The URL that the user passed, for messages.
     location : Location
         The directory to read, or the one that holds the files; not a table itself.
     files : iterable of str, optional

@@ -296,7 +296,7 @@ def _with_counts(column: Column, reports: Sequence[full_shard.ShardReport]) -> C
     encodings = {
         report.info.column_encodings[report.info.column_names.index(column.name)]
         for report, count in zip(reports, nulls, strict=True)
-        if count < report.info.samples or not any(nulls)  # nulls alone have no form
+        if count < report.info.samples or not any(nulls)  # a column of nulls has no form
     }
     return replace(
         stored_schema.with_form(column, encodings),

@@ -108,7 +108,7 @@ def outcome_of_failure(location: Location) -> str:
 
 @contextmanager
 def cleaning_up(location: Location) -> Iterator[None]:
-    """Log the errors of a block that removes what a failure has left, and raise none."""
+    """Log the errors of a block that cleans up after a failure, and raise none."""
     try:
         yield
     except Exception:

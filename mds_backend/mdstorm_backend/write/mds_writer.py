@@ -292,7 +292,7 @@ class Writing:
     shards : SampleShards or TableShards or None
         Collects samples or Arrow tables; None until the first of them is written.
     state : {"open", "finished", "abandoned"}
-        What has become of the dataset.
+        The state of the dataset.
     """
 
     columns: Mapping[str, str] | None

@@ -1,6 +1,6 @@
 """Collect single samples into full shards, byte for byte like MosaicML Streaming's writer.
 
-There is one exception: if the first sample alone is larger than a shard, that writer puts an empty
+There is one exception: if the first sample is larger than a shard, that writer puts an empty
 shard before it; this one does not.
 """
 
@@ -54,7 +54,7 @@ class SampleEncoder:
             for code, careful in zip(codes, self._careful, strict=True)
         ]
         self._get: Callable[[Mapping[str, Any]], tuple[Any, ...]] = itemgetter(*self.names)
-        if len(self.names) == 1:  # of one name, itemgetter returns the value alone
+        if len(self.names) == 1:  # of one name, itemgetter returns a value, not a tuple
             (name,) = self.names
             self._get = lambda sample: (sample[name],)
         self._record = struct.Struct("<" + "".join(codes)).pack if all(codes) else None

@@ -19,7 +19,7 @@ MISTAKES = [
     ("cache cler", 2, "No such command 'cler': did you mean clear?"),
     ("convert P", 2, "Missing argument 'DST'"),
     ("convert P M", 3, "overwrite=True (--overwrite)"),
-    ("convert P P/mds", 2, "choose another directory"),
+    ("convert P P/mds", 2, "choose another destination"),
     ("convert /nope OUT", 3, "check the URL"),
     ("convert CSV OUT", 3, "is not a Parquet file"),
     ("convert EMPTY OUT", 3, "has no Parquet files"),

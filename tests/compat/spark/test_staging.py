@@ -185,7 +185,7 @@ def test_files_on_disks_of_executors_are_detected(spark: Any, tmp_path: Path) ->
             return False
 
     reason = why_not_writable(spark, Elsewhere(f"file://{tmp_path}"))
-    assert "cannot be seen from the driver" in reason
+    assert "the driver cannot see the file" in reason
 
 
 def without_the_rights_of_root(directory: Path) -> Path:

@@ -75,7 +75,7 @@ def abc(tmp_path: Path) -> SparkDatasetConverter:
         (lambda frame: frame.assign(extra=1), {}, "declare what"),
         (lambda frame: frame.drop(columns="a"), {}, "declare what"),
         (lambda frame: frame, {"edit_fields": [FLOAT]}, "declare what"),
-        (lambda frame: frame, {"selected_fields": ["a"]}, "return the selected_fields alone"),
+        (lambda frame: frame, {"selected_fields": ["a"]}, "return only the selected_fields"),
         (lambda frame: frame.rename(columns={"a": "A"}), {"removed_fields": ["b"]}, "declare what"),
     ],
     ids=["extra", "missing", "promised", "not selected", "renamed"],

@@ -231,7 +231,7 @@ def test_refused_credentials_are_an_error_with_the_cause(
 def test_shared_catalogs_and_hive_are_named(orders: Catalog) -> None:
     orders.unity.add("samples.nyctaxi.trips", "s3://shared/x")
     orders.unity.refusal = ("403 Forbidden", "PERMISSION_DENIED", "no")
-    with pytest.raises(CredentialsError, match="shared with you are read by Databricks alone"):
+    with pytest.raises(CredentialsError, match="only Databricks can read tables that are shared"):
         make_batch_reader("samples.nyctaxi.trips")
     with pytest.raises(UnsupportedTableError, match="hive_metastore, which is not part of Unity"):
         make_batch_reader("hive_metastore.default.trips")

@@ -80,7 +80,7 @@ class Encoding(ABC):
     is_array, is_image : bool
         Whether a value is a numeric array, or one image.
     is_verbatim : bool
-        Whether a value equals its stored text or bytes, also in the place of a null.
+        Whether a value equals its stored text or bytes, also for a null.
     is_unsafe : bool
         Whether decoding a value may run code in it.
     in_threads : bool
