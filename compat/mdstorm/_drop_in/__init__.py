@@ -74,7 +74,7 @@ def install_as_petastorm() -> None:
 
 
 def _keep_refused(module: ModuleType) -> None:
-    """Make a module's conf class keep our own keys that a session refuses, once and for all."""
+    """Patch a module's conf class once, to keep our keys that a session refuses."""
     conf = getattr(module, _CLASSES[module.__name__])
     if hasattr(conf.set, "keeps_for_mdstorm"):
         return

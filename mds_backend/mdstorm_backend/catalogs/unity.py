@@ -45,7 +45,7 @@ _MOST_NAMES, _SHOWN = 1000, 20
 
 
 def find_in_unity(name: TableName, storage_options: dict[str, Any]) -> CatalogTable:
-    """Return the table of a name; for errors see `find_table`."""
+    """Return the table with a name; for errors see `find_table`."""
     if name.catalog.lower() in ("hive_metastore", "spark_catalog"):
         raise errors.UnsupportedTableError(
             f"{name} is in {name.catalog}, which is not part of Unity Catalog and gives out no "

@@ -136,7 +136,7 @@ def check_no_part_of_a_table(
         table = replace(location, url=found)
         if is_delta(table):
             raise _not_plain(url, "delta", found)
-        # Tables of other formats have partitions in directories, and are in none.
+        # In other formats, a directory of a partition (key=value) is not a table itself.
         if "=" in found.rpartition("/")[2]:
             continue
         if is_hudi(table):

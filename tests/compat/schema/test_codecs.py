@@ -70,7 +70,7 @@ def test_other_scalars_are_refused(
     assert caught.value.column == "f"
 
 
-def test_a_scalar_has_no_shape() -> None:
+def test_scalar_codec_with_a_shape_raises_error() -> None:
     with pytest.raises(InvalidArgumentError, match="must be an empty tuple"):
         ScalarCodec(types.LongType()).encode(field(np.int64, (2,), None), 1)
 

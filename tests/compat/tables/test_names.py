@@ -145,7 +145,7 @@ def test_managed_iceberg_table_is_read_by_its_name(catalog: Catalog, tmp_path: P
     assert not catalog.guard.outside
 
 
-def test_existing_directory_is_read_in_place_of_a_name(
+def test_existing_directory_takes_precedence_over_a_table_name(
     orders: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

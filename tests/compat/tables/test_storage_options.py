@@ -53,7 +53,7 @@ def test_converter_of_a_path_reads_with_its_storage_options(options: dict[str, A
     assert by_torch(converter, storage_options={**options, "key": "another"}) == ROWS
 
 
-def test_storage_options_of_a_converter_pickle_without_secrets_alone(
+def test_storage_options_of_a_converter_pickle_only_without_secrets(
     options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     converter = make_spark_converter(URL, storage_options=options)

@@ -87,7 +87,7 @@ def test_shard_is_published_after_its_compressed_file(
 
 
 @pytest.mark.parametrize("keep_zip", [False, True])
-def test_a_directory_filled_by_another_reader_is_used_and_left_as_it_is(
+def test_directory_filled_by_another_reader_is_used_and_not_changed(
     keep_zip: bool, source: Path, local: Path, storage: Storage
 ) -> None:
     infos = make_shards(local, 1, compression="zstd") + make_shards(local, 2)[1:]
