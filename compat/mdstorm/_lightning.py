@@ -11,7 +11,7 @@ from mdstorm_backend.base import require
 try:
     import torch  # noqa: F401
 except ModuleNotFoundError:
-    require("torch")  # says what to install
+    require("torch")  # raises the error that names the extra to install
     raise
 
 from mdstorm._spark.converter import SparkDatasetConverter

@@ -60,7 +60,7 @@ class _OfOneField(PredicateBase):
         return {self._predicate_field}
 
 
-class in_set(_OfOneField):  # noqa: N801  # Petastorm's name, as those of the other classes
+class in_set(_OfOneField):  # noqa: N801  # Petastorm's name, like the other classes'
     """Selects rows whose field has one of the given values.
 
     Parameters

@@ -10,7 +10,7 @@ from mdstorm_backend.base import OwnContext, check_function, check_integer, is_i
 try:
     import torch
 except ModuleNotFoundError:
-    require("torch")  # says what to install
+    require("torch")  # raises the error that names the extra to install
     raise
 
 from mdstorm._petastorm_names import other_names

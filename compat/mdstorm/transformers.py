@@ -24,7 +24,7 @@ from mdstorm_backend.base import require
 try:
     import torch
 except ModuleNotFoundError:
-    require("torch")  # says what to install
+    require("torch")  # raises the error that names the extra to install
     raise
 
 from torch.utils.data import DataLoader

@@ -57,7 +57,7 @@ def test_a_shard_of_another_layout_is_reported(tmp_path: Path) -> None:
     data = longs.location.read(shard.raw_data.basename)
     with pytest.raises(CorruptDatasetError, match=r"4 samples of 2 bytes each .* but 32 bytes"):
         MDSShard(data, shorts, Schema.from_shards([shorts]), url=url)
-    with pytest.raises(CorruptDatasetError, match="holds a schema that is not that of its shards"):
+    with pytest.raises(CorruptDatasetError, match="holds a schema that does not match its shards"):
         Dataset(longs.location, Index((shorts,), longs.index.extra)).to_table()
 
 

@@ -152,7 +152,7 @@ def metadata_file(columns: pq.FileMetaData, entries: Mapping[bytes, bytes]) -> b
     """
     described = columns.schema
     stored = {described.column(number).physical_type for number in range(len(described))}
-    # Not with the metadata of the schema, which lacks what Arrow has taken from there.
+    # Not with the metadata of the schema, from which Arrow has removed entries.
     schema = described.to_arrow_schema().remove_metadata().with_metadata(dict(entries))
     file = BytesIO()
     pq.write_metadata(schema, file, use_deprecated_int96_timestamps="INT96" in stored)

@@ -57,7 +57,7 @@ def install_as_petastorm() -> None:
     The logger ``petastorm`` controls what mdstorm logs, by its level, handlers and `propagate`.
 
     ``petastorm.__version__`` is 0.13.1, the version of the API. Importing a module of Petastorm
-    that mdstorm lacks raises an error that names the section on it.
+    that mdstorm does not have raises an error with its section.
 
     Raises
     ------

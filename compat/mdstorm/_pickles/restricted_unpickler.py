@@ -123,7 +123,8 @@ class StandIn:
     Attributes
     ----------
     name : str
-        What it stands for, as Petastorm, Python 3 and NumPy 1 name it: ``decimal.Decimal``.
+        The name that it stands for, as Petastorm, Python 3 and NumPy 1 name it:
+        ``decimal.Decimal``.
     arguments : tuple
         The arguments with which the object is made.
     state : object

@@ -163,7 +163,7 @@ class ReaderArguments:
             raise InvalidArgumentError(
                 "cur_shard and shard_count must be ints and both specified, with "
                 f"0 <= cur_shard < shard_count: found cur_shard={rank!r} and "
-                f"shard_count={count!r}. Pass both, or cur_shard='auto' for those of the launcher"
+                f"shard_count={count!r}. Pass both, or cur_shard='auto' for the launcher's values"
             )
 
     def _take_world(self) -> None:

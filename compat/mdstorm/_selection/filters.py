@@ -73,7 +73,7 @@ class Filters:
         schema : Schema
             All columns of the dataset.
         partition_columns : iterable of str
-            Hive partition columns, which have no type of their own: a number matches its string.
+            Hive partition columns, which have no declared type: a number matches its string.
 
         Raises
         ------
@@ -146,7 +146,7 @@ class Term:
     value : object
         The value to compare the column with; a list for ``in`` and ``not in``. None is null.
     is_partition : bool
-        Whether the column is a partition column: directory names have no type of their own, so
+        Whether the column is a partition column: directory names have no declared type, so
         `value` is converted to the type of the column before the comparison.
     """
 

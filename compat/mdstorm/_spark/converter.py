@@ -363,7 +363,7 @@ class SparkDatasetConverter(Described):
         A converter over a path, or without a `cache_dir_url`, has no copy, and removes nothing.
         """
         if self._mdstorm_is_given or self.cache_dir_url is None:
-            what = self.cache_dir_url or "what is at the file_urls"
+            what = self.cache_dir_url or "the data at the file_urls"
             _logger.warning("%s is not a copy that a converter made, so it is not deleted", what)
             return
         forget(self.cache_dir_url)

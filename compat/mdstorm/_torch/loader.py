@@ -2,7 +2,7 @@
 
 Code copied from ``petastorm.pytorch`` overrides `_iter_impl`, or only `_yield_batches`, and finds
 the rows in ``_shuffling_buffer`` and ``_batch_acc``. For such a subclass, `RowLoader` uses these
-methods and attributes over every reader; otherwise only where rows come one by one.
+methods and attributes over every reader; otherwise only over readers of single rows.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ class PandasTransform(row_transform.DeclaredTransform):
         except (TypeError, ValueError, OverflowError, AttributeError, pa.ArrowException) as error:
             raise TransformError(
                 f"column {name!r}, which the function returned with pandas type {series.dtype}, "
-                f"cannot be delivered: {error}. Return values of one type, and arrays as one "
+                f"cannot be returned: {error}. Return values of one type, and arrays as one "
                 "numpy.ndarray per cell, or leave the column out with removed_fields"
             ) from error
 

@@ -117,7 +117,7 @@ def ls(directory: str, parent: str | None, format_: str) -> None:
 @_directory_option
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def clear(url: str | None, directory: str, yes: bool) -> None:
-    """Remove cached shards: all of them, or those of the dataset at URL.
+    """Remove cached shards: all of them, or only the shards of the dataset at URL.
 
     Only files that the cache created are removed, and none that another process is downloading.
     Without URL, unfinished copies of DataFrames, left behind by killed jobs, are also removed.

@@ -72,9 +72,9 @@ class Stream:
     Attributes
     ----------
     remote, local, split, download_retry, download_timeout, validate_hash, keep_zip
-        The values passed, or those of the dataset that was last created from the stream. They can
-        be set, and then apply to datasets created afterwards. If `local` was not passed, it is the
-        directory where the shards are, or will be, on this machine.
+        The values passed, or the values of the dataset that was last created from the stream. They
+        can be set, and then apply to datasets created afterwards. If `local` was not passed, it is
+        the directory where the shards are, or will be, on this machine.
     proportion, repeat, choose
         The values passed, by default None. After a `StreamingDataset` was created, the stream's
         share of its epochs, expressed in each of the three ways.

@@ -48,7 +48,7 @@ def schema_of(index: Index, *, url: str) -> Schema:
         _check_shards(schema, index.shards)
     except (KeyError, TypeError, ValueError) as error:
         raise CorruptDatasetError(
-            f"{url} holds a schema that is not that of its shards ({error}). Write the dataset "
+            f"{url} holds a schema that does not match its shards ({error}). Write the dataset "
             "again, or restore this file from where it was copied",
             url=url,
         ) from error

@@ -210,7 +210,7 @@ def _index_of(location: Location, names: list[shard_info.ShardName], found: list
         if _bare(other.columns) != first:
             raise errors.CorruptDatasetError(
                 f"{names[0].path} and {name.path} in {location.url} describe different columns: "
-                "they are shards of two datasets. Move those of one dataset elsewhere"
+                "they are shards of two datasets. Move the shards of one dataset elsewhere"
             )
     reports = [one.report for one in found]
     url = location.file_url(INDEX_NAME)

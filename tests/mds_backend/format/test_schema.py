@@ -46,7 +46,7 @@ def changed(dataset: Dataset, column: str, **changes: object) -> Index:
 
 
 def check_is_refused(index: Index) -> None:
-    with pytest.raises(CorruptDatasetError, match="holds a schema that is not that of") as caught:
+    with pytest.raises(CorruptDatasetError, match="holds a schema that does not match") as caught:
         schema_of(index, url=URL)
     assert caught.value.url == URL
     assert "Write the dataset again" in str(caught.value)

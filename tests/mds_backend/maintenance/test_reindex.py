@@ -189,7 +189,7 @@ def test_header_with_a_schema_of_other_columns_raises_error(tmp_path: Path) -> N
     header = header_of(file.read_bytes())
     header["mdstorm"]["columns"][0].update(encoding="str", spark_type="string")
     damage.rewrite(file, with_header(file.read_bytes(), header))
-    with pytest.raises(errors.CorruptDatasetError, match="a schema that is not that of its shards"):
+    with pytest.raises(errors.CorruptDatasetError, match="a schema that does not match its shards"):
         reindex(str(tmp_path))
     assert not (tmp_path / "index.json").exists()
 
