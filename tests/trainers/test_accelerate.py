@@ -86,7 +86,7 @@ def test_state_resumes_in_another_world(url: str, before: int, after: int, tmp_p
 
 
 @pytest.mark.long
-def test_each_row_is_read_once_if_ranks_have_no_rows(
+def test_each_row_is_read_once_if_some_ranks_have_no_rows(
     few_url: str, url: str, tmp_path: Path
 ) -> None:
     run = launch("accelerate_edges.py", few_url, url, at=tmp_path, processes=2)

@@ -170,7 +170,7 @@ class ParquetDataset(SampleDataset):
         )
 
         def with_texts(group: footers.RowGroup) -> footers.RowGroup:
-            # Those of tables need not be in the names of directories.
+            # Partition values of tables need not be in the names of directories.
             stated = {n: v if v is None else str(v) for n, v in group.partition.items()}
             texts = {**stated, **partition_texts(group.path)}
             found = {name: texts[name] for name in chosen}
