@@ -92,7 +92,7 @@ def spec_of_column(column: Column, images: ImageDecoder | None = None) -> Column
     if encoding.is_image:
         return ColumnSpec(column.name, dtype, image=column)
     if not depth:
-        stored = str(numpy_dtype(type_).name)
+        stored = str(numpy_dtype(type_).name) if is_number(type_) else ""
         return ColumnSpec(column.name, dtype, stacked=stored if stored in _PROMOTED else "")
     if column.value_shape:
         return ColumnSpec(column.name, dtype, column.value_shape)
