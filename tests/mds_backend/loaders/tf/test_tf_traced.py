@@ -106,4 +106,6 @@ def test_tracing_leaves_no_files(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     tf_traced._traced.cache_clear()
     assert rows(make(numbers)) == WHOLE
+    with tf.Graph().as_default():
+        make(numbers, 7)
     assert list(tmp_path.iterdir()) == []
