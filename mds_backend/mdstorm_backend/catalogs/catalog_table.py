@@ -23,8 +23,11 @@ class CatalogTable:
         Its directory, or the metadata file of an Iceberg table, with a provider of credentials.
     format : {"delta", "iceberg", "parquet"}
         How it is stored.
+    table_id : str
+        Its id: a table that is created again under the name has another one.
     """
 
     name: TableName
     location: Location
     format: Format
+    table_id: str

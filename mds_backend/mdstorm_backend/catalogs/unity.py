@@ -71,13 +71,14 @@ def find_in_unity(name: TableName, storage_options: dict[str, Any]) -> CatalogTa
             url=name.url,
         ) from None
     kind, url = _checked(name, found)
+    table_id = str(found["table_id"])
     if kind == "iceberg":
-        by_iceberg = IcebergCredentials(workspace.host, name, found["table_id"])
+        by_iceberg = IcebergCredentials(workspace.host, name, table_id)
         location = Location.of(by_iceberg.load()["metadata-location"], storage_options)
-        return CatalogTable(name, replace(location, credentials=by_iceberg), kind)
+        return CatalogTable(name, replace(location, credentials=by_iceberg), kind, table_id)
     location = Location.of(_of_storage(url), storage_options)
-    provider = TableCredentials(workspace.host, name, found["table_id"])
-    return CatalogTable(name, replace(location, credentials=provider), kind)
+    provider = TableCredentials(workspace.host, name, table_id)
+    return CatalogTable(name, replace(location, credentials=provider), kind, table_id)
 
 
 def _checked(name: TableName, found: Mapping[str, Any]) -> tuple[Format, str]:

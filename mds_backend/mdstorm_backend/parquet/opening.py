@@ -121,10 +121,14 @@ def _open_named(
     url, location = named.name.url, named.location
     table = layouts.open_named(named, as_of)
     if table is not None:
-        return _open_table(url, table, cache, keep_row_groups=keep_row_groups)
-    snapshot.check_as_of(as_of, url)
-    files = _infos(location, _files_in(location, check=True))
-    return _open_files(url, location, files, cache, is_directory=True)
+        dataset = _open_table(url, table, cache, keep_row_groups=keep_row_groups)
+    else:
+        snapshot.check_as_of(as_of, url)
+        files = _infos(location, _files_in(location, check=True))
+        dataset = _open_files(url, location, files, cache, is_directory=True)
+    # A dropped table's states and cached files do not fit the next table with this name.
+    text = f"{named.table_id} {dataset.fingerprint}"
+    return replace(dataset, fingerprint=hashlib.sha256(text.encode()).hexdigest()[:16])
 
 
 def _open_files(

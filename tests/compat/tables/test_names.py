@@ -19,6 +19,7 @@ from mdstorm.errors import (
     DatasetNotFoundError,
     InvalidArgumentError,
     MDStormError,
+    StateMismatchError,
     StorageError,
     UnsupportedTableError,
 )
@@ -108,6 +109,19 @@ def test_reader_of_a_name_resumes_from_its_state(orders: Catalog) -> None:
         reader.load_state_dict(state)
         rest = [n for batch in reader for n in batch.n.tolist()]
     assert sorted(first + rest) == NEWEST
+
+
+def test_state_of_dropped_table_is_refused_by_next_table_with_its_name(orders: Catalog) -> None:
+    """Even if an external table is created over the same files."""
+    with make_batch_reader(NAME, num_epochs=1) as reader:
+        next(reader)
+        state = reader.state_dict()
+    orders.unity.tables[NAME]["table_id"] = "another-id"
+    with (
+        make_batch_reader(NAME, num_epochs=1) as reader,
+        pytest.raises(StateMismatchError, match="dataset"),
+    ):
+        reader.load_state_dict(state)
 
 
 def test_parquet_table_is_read_by_its_name(catalog: Catalog, tmp_path: Path) -> None:
