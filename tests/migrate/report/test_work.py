@@ -19,7 +19,7 @@ SKILL = ROOT / "skills" / "mdstorm-migration" / "SKILL.md"
 
 def test_work_list_has_what_written_edits_left(tmp_path: Path) -> None:
     text = f"from petastorm import make_reader\n\n{RECIPES['PM114'].before}"
-    write_files(tmp_path, {"a.py": text, "b.py": "from petastorm import make_reader\n"})
+    write_files(tmp_path, {"a.py": text, "b.py": 'NAMES = ["petastorm"]\n'})
     result = invoke(command, "-w", "--format", "json", tmp_path)
     (entry,) = json.loads(result.stdout)["work"]
     assert entry.pop("why").startswith("this is closed when the function returns it")

@@ -65,6 +65,17 @@ def test_absent_name_holds_its_file_and_names_the_section(text: str, section: st
     assert all(one.cls == "review" for one in result.findings if one.text not in manual)
 
 
+def test_unsafe_leaves_the_statement_with_an_absent_name() -> None:
+    absent = "from streaming.base.shared import SharedArray\n"
+    text = f"from streaming import Stream\n{absent}"
+    rewrite(text, f"from mdstorm_backend import Stream\n{absent}", unsafe=True, todo=False)
+
+
+def test_code_that_uses_petastorm_stays_with_the_option() -> None:
+    both = "from petastorm import make_reader\nfrom {} import Stream\n"
+    rewrite(both.format("streaming"), both.format("mdstorm_backend"))
+
+
 def test_star_import_needs_manual_review() -> None:
     (found,) = noop("from streaming import *\n").findings
     assert found.cls == "manual"
@@ -114,6 +125,8 @@ def test_without_the_option_nothing_changes_and_one_line_names_it(tmp_path: Path
     assert result.stdout == ""
     assert result.stderr.count("--from streaming") == 1
     assert f"{tmp_path}/a.py:2: MosaicML Streaming" in result.stderr
+    result = invoke(command, "--from", "streaming", tmp_path)
+    assert "MosaicML Streaming is imported" not in result.stderr
     result = invoke(command, "--from", "streaming", "-w", tmp_path)
     assert "from mdstorm_backend import StreamingDataset\n" in (tmp_path / "a.py").read_text()
     assert (tmp_path / "requirements.txt").read_text() == "mdstorm[torch]\n"
