@@ -10,7 +10,7 @@ from tests.mds_backend.small_datasets import array_of, map_of, plan, struct_of
 from mdstorm.unischema import row_type as reader_row_type
 from mdstorm_backend.errors import NullValueError, UnsupportedTypeError
 from mdstorm_backend.format import Column, SparkType
-from mdstorm_backend.loaders.nulls import refuse_nulls
+from mdstorm_backend.loaders.nulls import check_nulls
 from mdstorm_backend.loaders.tf import ColumnSpec, spec_of_column, to_tf
 from mdstorm_backend.loaders.tf.tf_columns import needs_value, row_type
 
@@ -56,9 +56,9 @@ NULLS, ELEMENTS = {"null_count": 2}, {"element_null_count": 2}
 )
 def test_only_floats_may_be_null(spark_type: SparkType, nulls: dict[str, int]) -> None:
     floats = [stored("float", **NULLS), stored(array_of("float"), **ELEMENTS)]
-    refuse_nulls([stored("long"), *floats], "TensorFlow", needs_value)
+    check_nulls([stored("long"), *floats], "TensorFlow", needs_value)
     with pytest.raises(NullValueError, match="column 'a' holds 2 nulls, and TensorFlow") as caught:
-        refuse_nulls([stored(spark_type, **nulls)], "TensorFlow", needs_value)
+        check_nulls([stored(spark_type, **nulls)], "TensorFlow", needs_value)
     assert (caught.value.column, caught.value.null_count) == ("a", 2)
 
 
