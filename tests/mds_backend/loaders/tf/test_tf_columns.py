@@ -62,6 +62,16 @@ def test_only_floats_may_be_null(spark_type: SparkType, nulls: dict[str, int]) -
     assert (caught.value.column, caught.value.null_count) == ("a", 2)
 
 
+@pytest.mark.parametrize(
+    ("spark_type", "dtype"),
+    [("timestamp", "int64"), ("timestamp_ntz", "int64"), ("date", "int64"), ("string", "string")],
+)
+def test_columns_without_numbers_have_no_dtype_in_a_matrix(
+    spark_type: SparkType, dtype: str
+) -> None:
+    assert spec_of_column(stored(spark_type)) == ColumnSpec("a", dtype)
+
+
 def test_a_slice_of_lists_is_converted_alone() -> None:
     lists = pa.array([[1], [2, 3], [4]]).slice(1)
     assert to_tf(lists, ColumnSpec("a", "int64", ragged=True)).to_list() == [[2, 3], [4]]
