@@ -37,6 +37,8 @@ _HINT = "version-hint.text"
 _NUMBER = re.compile(r"v?(\d+)")
 #: Most bytes of a metadata file, which may be compressed a thousandfold.
 _MOST_METADATA = 256 << 20
+#: Most rows of a deletion vector. Of a data file all are read, and few have so many.
+_MOST_DEAD_ROWS = 1 << 26
 #: The property of a table whose metadata are not in its directory.
 _ELSEWHERE = "write.metadata.path"
 _unsupported = partial(snapshot.unsupported, kind="iceberg")
@@ -337,16 +339,28 @@ def _dead_rows(tasks: list[Any], paths: _Paths) -> dict[str, DeadRows]:
     return found
 
 
+def _rows_of_vector(blob: bytes) -> DeadRows:
+    """Return the positions in a deletion vector: length, magic number, bitmaps and checksum.
+
+    A few bytes can state billions of rows, and pyiceberg would list them all.
+    """
+    from pyroaring import BitMap64
+
+    found = BitMap64.deserialize(blob[8 : 4 + int.from_bytes(blob[:4], "big")])
+    if len(found) > _MOST_DEAD_ROWS:
+        raise ValueError(f"a deletion vector has {len(found)} rows, more than {_MOST_DEAD_ROWS}")
+    return np.fromiter(found, np.int64, len(found))
+
+
 def _positions(content: bytes, delete: Any) -> dict[str, DeadRows]:
     """Return the positions in a delete file, by data file path."""
     if delete.key_metadata:
         raise ValueError("encrypted delete files are not supported")
     if delete.file_format == "PUFFIN":
         puffin = _pyiceberg("table.puffin").PuffinFile(content)
-        vectors = _pyiceberg("table.deletion_vector").deletion_vectors_from_puffin_file(puffin)
         return {
-            vector.referenced_data_file: vector.to_vector().to_numpy().astype(np.int64)
-            for vector in vectors
+            blob.properties["referenced-data-file"]: _rows_of_vector(puffin.get_blob_payload(blob))
+            for blob in puffin.footer.blobs
         }
     if delete.file_format != "PARQUET":
         raise ValueError(f"delete files like {delete.file_path} are not supported")

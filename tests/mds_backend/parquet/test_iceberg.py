@@ -21,6 +21,7 @@ tables = pytest.importorskip("tests.iceberg_tables")
 from pyiceberg.table import StaticTable, Table  # noqa: E402
 from pyiceberg.transforms import IdentityTransform  # noqa: E402
 from pyiceberg.types import LongType, StringType  # noqa: E402
+from pyroaring import BitMap64  # noqa: E402
 
 from mdstorm_backend.convert import convert_parquet  # noqa: E402
 from mdstorm_backend.errors import (  # noqa: E402
@@ -250,6 +251,15 @@ def test_deletion_vectors_of_format_3_are_applied(table: Table) -> None:
     expected = StaticTable.from_metadata(f"file://{newest}").scan().to_arrow()["n"].to_pylist()
     assert numbers(table) == sorted(expected)
     assert len(expected) == 5
+
+
+def test_deletion_vector_with_billions_of_rows_is_an_error() -> None:
+    """A few kilobytes state them, and listing them would take gigabytes."""
+    bitmap = BitMap64()
+    bitmap.add_range(0, 1 << 28)
+    vector = bytes(4) + bitmap.serialize()
+    with pytest.raises(ValueError, match="a deletion vector has 268435456 rows, more than"):
+        iceberg._rows_of_vector(len(vector).to_bytes(4, "big") + vector + bytes(4))
 
 
 def test_a_table_that_was_moved_is_read_where_it_is(table: Table, tmp_path: Path) -> None:
