@@ -185,5 +185,5 @@ ATTACKS = (
     (attack_shard, NAMES, 25),
     (attack_index, NAMES, 15),
     (attack_compression, CODECS, 50),
-    (attack_state, ORDERS, 25),
+    (attack_state, ORDERS, 35),
 )

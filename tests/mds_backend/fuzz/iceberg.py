@@ -1,0 +1,94 @@
+"""Damage done to Iceberg tables: metadata files, delete files and their reading.
+
+Manifests are left out: the compiled Avro decoder of pyiceberg ends the process on some of them.
+"""
+
+import atexit
+import gzip
+import json
+import warnings
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from random import Random
+from shutil import copytree, rmtree
+from tempfile import TemporaryDirectory, mkdtemp
+
+import numpy as np
+import pyarrow as pa
+import tests.iceberg_tables as tables
+from tests.mds_backend.fuzz.mutations import damaged_bytes, damaged_json
+
+from mdstorm_backend.errors import MDStormError
+from mdstorm_backend.parquet import open_parquet
+
+_ROWS = 40
+#: A table of each kind of delete file.
+KINDS = ("positions", "vectors")
+
+
+@cache
+def _table(kind: str) -> Path:
+    folder = mkdtemp()
+    atexit.register(rmtree, folder, ignore_errors=True)
+    schema = pa.schema([("n", pa.int64()), ("text", pa.string())])
+    table = tables.catalog(Path(folder)).create_table("n.t", schema)
+    for start in (0, _ROWS):
+        numbers = np.arange(start, start + _ROWS)
+        table.append(pa.table({"n": numbers, "text": [f"text {n}" for n in numbers.tolist()]}))
+    write = tables.positions if kind == "positions" else tables.vectors
+    tables.commit(table, write(table, {path: [1, 5, 30] for path in tables.live_files(table)}))
+    return tables.path_of(table)
+
+
+def attack_metadata(kind: str, random: Random) -> bool:
+    """Read a table with a damaged metadata file; whether it could be opened."""
+    with TemporaryDirectory() as folder:
+        metadata = _copied(kind, folder)
+        content = metadata.read_bytes()
+        choice = random.random()
+        if choice < 0.2:
+            metadata.write_bytes(damaged_bytes(content, random))
+        elif choice < 0.3:
+            metadata.write_bytes(damaged_bytes(gzip.compress(content), random))
+        else:
+            metadata.write_text(json.dumps(damaged_json(json.loads(content), random)))
+        return _open_and_read(metadata)
+
+
+def attack_deletes(kind: str, random: Random) -> bool:
+    """Read a table with a damaged delete file; whether it could be opened."""
+    pattern = "data/*-deletes.parquet" if kind == "positions" else "data/*.puffin"
+    with TemporaryDirectory() as folder:
+        metadata = _copied(kind, folder)
+        file = random.choice(sorted(metadata.parents[1].glob(pattern)))
+        file.write_bytes(damaged_bytes(file.read_bytes(), random))
+        return _open_and_read(metadata)
+
+
+def _copied(kind: str, folder: str) -> Path:
+    """Copy a table, whose files refer to each other by paths in the table; return its metadata."""
+    source = _table(kind)
+    table = copytree(source, Path(folder, "table"))
+    return max(table.glob("metadata/*.metadata.json"))
+
+
+def _open_and_read(metadata: Path) -> bool:
+    warnings.simplefilter("ignore")
+    try:
+        dataset = open_parquet(str(metadata))
+    except MDStormError:
+        return False
+    for number in range(len(dataset.row_groups)):
+        shard = dataset.shard(number)
+        for name in dataset.schema.names:
+            with suppress(MDStormError, UnicodeDecodeError):  # as for other damaged Parquet files
+                assert len(shard.decoded([name])[name]) == shard.num_samples <= _ROWS
+    return True
+
+
+#: What is attacked, which of it, and how often each.
+ATTACKS = (
+    (attack_metadata, KINDS, 30),
+    (attack_deletes, KINDS, 40),
+)
