@@ -23,7 +23,7 @@ SAVED_AT = 4
 
 
 @dataclass(frozen=True)
-class Delivered:
+class NumberedBatches:
     """What the ranks of a run were given.
 
     Attributes
@@ -46,7 +46,7 @@ class Delivered:
 
 
 def each_once(rows: int) -> Counter[int]:
-    """What `Delivered.rows` is if nothing was lost and nothing doubled."""
+    """What `NumberedBatches.rows` is if nothing was lost and nothing doubled."""
     return Counter(range(rows))
 
 
@@ -63,12 +63,12 @@ class Run:
         self._records = records
         self.output = output
 
-    def delivered(self, part: str = "rows") -> Delivered:
+    def delivered(self, part: str = "rows") -> NumberedBatches:
         """Return what was recorded as `part`, by rank."""
         files = self._records.glob(f"{part}-*.jsonl")
         by_rank = sorted(files, key=lambda file: int(file.stem.rpartition("-")[2]))
         lines = [file.read_text().splitlines() for file in by_rank]
-        return Delivered([[json.loads(line) for line in rank] for rank in lines])
+        return NumberedBatches([[json.loads(line) for line in rank] for rank in lines])
 
     def check_goes_on(self, rows: int) -> None:
         """Check that the first run read all rows of its epochs, and the second one what was left.
@@ -91,7 +91,7 @@ class Run:
     def check_goes_on_in_another_world(self, rows: int) -> None:
         """Check that the second run trained on the rows left, and then on all of them."""
         before = self.delivered("train0").batches
-        trained = Delivered([rank[:SAVED_AT] for rank in before]).rows
+        trained = NumberedBatches([rank[:SAVED_AT] for rank in before]).rows
         assert trained + self.delivered("resumed0").rows == each_once(rows)
         assert self.delivered("resumed1").rows == each_once(rows)
 

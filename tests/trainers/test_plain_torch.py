@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 from tests.trainers.conftest import ROWS
-from tests.trainers.launching import Delivered, each_once, launch, torchrun
+from tests.trainers.launching import NumberedBatches, each_once, launch, torchrun
 
 pytestmark = pytest.mark.long
 
 
 def train(
     url: str, at: Path, number: int, data: int, tensor: int | None = None, steps: int = 0
-) -> Delivered:
+) -> NumberedBatches:
     """Go on for so many steps, or to the end, where the run before has stopped.
 
     In a mesh, which has tensor-parallel groups of so many ranks, return the rows of each group
@@ -24,7 +24,7 @@ def train(
     run = launch(*program, steps, *states, at=at / f"run-{number}", launcher=launcher).delivered()
     groups = [run.batches[first : first + group] for first in range(0, data * group, group)]
     assert all(ranks == [ranks[0]] * group for ranks in groups)
-    return Delivered([ranks[0] for ranks in groups])
+    return NumberedBatches([ranks[0] for ranks in groups])
 
 
 @pytest.mark.parametrize("tensor", [None, 2])

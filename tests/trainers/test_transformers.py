@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from tests.trainers.conftest import EVEN_ROWS, ROWS
-from tests.trainers.launching import Delivered, Start, each_once, fork, launch
+from tests.trainers.launching import NumberedBatches, Start, each_once, fork, launch
 
 #: What trainer_with_mixin.py trains on.
 PARTS = ("converter", "accumulated", "collated", "loader", "dataset", "workers")
@@ -25,8 +25,8 @@ def test_the_mixin_reads_each_row_once_and_resumes_exactly(
         delivered = run.delivered(part)
         assert delivered.steps == [2 * steps] * processes, part
         epochs = [
-            Delivered([rank[:steps] for rank in delivered.batches]),
-            Delivered([rank[steps:] for rank in delivered.batches]),
+            NumberedBatches([rank[:steps] for rank in delivered.batches]),
+            NumberedBatches([rank[steps:] for rank in delivered.batches]),
         ]
         for epoch in epochs:
             assert epoch.rows == each_once(EVEN_ROWS), part

@@ -447,7 +447,7 @@ class KeptShares:
         what = [
             options.dataset.fingerprint,
             options.columns,
-            options.delivered,
+            options.output_columns,
             options.fill_nulls,
             tuple(options.null_masks),
             options.images,

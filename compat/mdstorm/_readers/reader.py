@@ -88,11 +88,11 @@ class Reader(Described, OwnContext):
             begins=reading.first_epoch(arguments, opened.source.url),
         )
         #: Decimal columns that a loader warns about; none if the user declared a schema.
-        inferred = options.delivered if opened.inferred else ()
+        inferred = options.output_columns if opened.inferred else ()
         self._mdstorm_undecided = reading.undecided_decimals(options, arguments, inferred)
         self.schema = output_schema(
             opened.unischema,
-            options.delivered,
+            options.output_columns,
             options.images,
             chosen=bool(arguments.schema_fields),
             spec=arguments.transform_spec,
@@ -385,7 +385,7 @@ def _items_of(
 def each_batch(make: Callable[[Batch], Any], nothing: Any = loaders.NOTHING) -> loaders.Convert:
     """Return a converter of blocks, which yields the result of `make` for each batch with rows."""
 
-    def convert(blocks: Iterator[Block]) -> loaders.Delivered:
+    def convert(blocks: Iterator[Block]) -> loaders.NumberedBatches:
         for block in blocks:
             for batch, offset, size in zip(
                 block.batches(), block.offsets, block.sizes, strict=True
@@ -477,15 +477,15 @@ class ReaderPasses:
         """
         return self.run(lambda segment: loaders.converted(segment.blocks(), convert))
 
-    def run(self, deliver: loaders.Deliver) -> Iterator[Any]:
-        """Iterate over a pass, whose batches `deliver` makes of each segment."""
+    def run(self, make_batches: loaders.MakeBatches) -> Iterator[Any]:
+        """Iterate over a pass, whose batches `make_batches` makes of each segment."""
         reader, loader = self._reader, self.loader
         reader._mdstorm_check_running()
         reader._mdstorm_owner = self._owner
         if self._times_set != reader._mdstorm_times_set:
             self._times_set = reader._mdstorm_times_set
             loader.schedule.next_epoch = reader._mdstorm_next_epoch
-        yield from loader.run(deliver)
+        yield from loader.run(make_batches)
         reader._mdstorm_untouched, reader.last_row_consumed = False, True
 
     def _count_pass(self, first_epoch: int) -> None:

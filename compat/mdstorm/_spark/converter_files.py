@@ -152,14 +152,14 @@ class ModelInputs:
         NullValueError
             If columns that are to be stacked hold nulls.
         """
-        used = self.columns(options.delivered)
+        used = self.columns(options.output_columns)
         if self.stack:
             given = self._columns_by_argument
-            parts = [given.pop("features", self._others(options.delivered)), *given.values()]
+            parts = [given.pop("features", self._others(options.output_columns)), *given.values()]
             outputs: tuple[Output, ...] = tuple(dict.fromkeys(map(self._stacked, parts)))
             check_outputs(outputs, options.column, all_rows=not options.leaves_out_rows)
             options = replace(options, outputs=outputs)
-        if options.transform is not None or len(used) == len(options.delivered):
+        if options.transform is not None or len(used) == len(options.output_columns):
             return options
         masks = [name for name in options.null_masks if name + MASK_SUFFIX in used]
         read = tuple(name for name in options.schema.names if name in {*used, *masks})
@@ -264,7 +264,7 @@ class ReadFiles:
 
     def warn_of_decimals(self, options: ReaderOptions, framework: reading.Framework) -> None:
         """Warn once about decimal columns that are used although the user chose no form."""
-        used = self.inputs.columns(options.delivered)
+        used = self.inputs.columns(options.output_columns)
         names = reading.undecided_decimals(options, self.arguments, used)
         reading.warn_of_decimals(options.dataset.url, names, framework)
 
@@ -290,7 +290,7 @@ def make_tf_dataset(files: ReadFiles, batch_size: int, prefetch: int | None) -> 
         return replace(options, on_pass=None) if is_split else options
 
     def specs(options: ReaderOptions) -> Sequence[Any]:
-        names = inputs.columns(options.delivered)
+        names = inputs.columns(options.output_columns)
         if spec is None:
             return tf_loaders.stored_specs(options, names)
         edited = spec._mdstorm_edited()

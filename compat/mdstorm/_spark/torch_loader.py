@@ -42,7 +42,7 @@ class _ConvertedStates(OpenedDataset):
         self._files = files
 
     @property
-    def is_told_its_share(self) -> bool:
+    def has_explicit_share(self) -> bool:
         """Whether the user gave rank and count of the share, which override the world's."""
         return self._files.arguments.is_share and not self._files.arguments.is_auto
 
@@ -55,11 +55,11 @@ class _ConvertedStates(OpenedDataset):
         other._files = replace(self._files, arguments=arguments)
         return other.in_order(sample_order(arguments))
 
-    def delivers(self, name: str) -> bool:
+    def is_output(self, name: str) -> bool:
         """Whether a stored column is read, if known."""
         patterns = field_patterns(self._files.arguments.schema_fields or ())
         chosen = not patterns or any(re.fullmatch(pattern, name) for pattern in patterns)
-        return chosen and super().delivers(name)
+        return chosen and super().is_output(name)
 
     @cached_property
     def dataset(self) -> SampleSource:

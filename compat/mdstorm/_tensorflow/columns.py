@@ -22,7 +22,7 @@ from mdstorm_backend.loaders import tf as tf_loaders
 from mdstorm_backend.loaders.tf import ColumnSpec
 from mdstorm_backend.read import LateDecoder
 
-_TENSORFLOW = "TensorFlow"  #: NumPy types that are delivered as another TensorFlow type.
+_TENSORFLOW = "TensorFlow"  #: NumPy types that are returned as another TensorFlow type.
 _DTYPES = {
     np.str_: "string",
     np.bytes_: "string",
@@ -57,7 +57,7 @@ def column_for_tf(values: Values, spec: ColumnSpec, column: Column | None = None
     values : numpy.ndarray or pyarrow.Array
         The column, from a block of the engine or from a reader.
     spec : ColumnSpec
-        How the column is delivered.
+        How the column is returned.
     column : Column, optional
         The stored column.
 

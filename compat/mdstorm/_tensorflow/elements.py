@@ -17,7 +17,7 @@ from mdstorm._tensorflow.columns import (
 )
 from mdstorm.errors import StateMismatchError, UnequalLengthsError
 from mdstorm_backend.format import Batch, num_rows, slice_batch
-from mdstorm_backend.loaders import NOTHING, Delivered, Segment, converted
+from mdstorm_backend.loaders import NOTHING, NumberedBatches, Segment, converted
 from mdstorm_backend.loaders.tf import ColumnSpec, ReadAhead
 from mdstorm_backend.read import Block
 
@@ -43,7 +43,7 @@ class Elements:
     reader : Reader
         The reader.
     specs : sequence of ColumnSpec
-        How the columns are delivered.
+        How the columns are returned.
     by_shard : bool
         Whether an element is one shard's share of the rows, rather than a block of any rows.
     """
@@ -88,12 +88,12 @@ class Elements:
         skipped = skipped if passes.begins == begins else 0
         queue = self._queue = ReadAhead(-skipped, "items")
 
-        def deliver(segment: Segment) -> Sequence[Any]:
+        def make_batches(segment: Segment) -> Sequence[Any]:
             return converted(
                 segment.blocks(), lambda blocks: self._recorded(segment, queue, blocks)
             )
 
-        for batch in passes.run(deliver):
+        for batch in passes.run(make_batches):
             yield from self._parts(slice_batch(batch, skipped, num_rows(batch)))
             skipped = 0
         queue.is_over = True
@@ -103,7 +103,9 @@ class Elements:
         """Whether the items of the dataset are blocks, rather than their rows."""
         return self.by_shard and bool(self.reader.batched_output)
 
-    def _recorded(self, segment: Segment, queue: ReadAhead, blocks: Iterator[Block]) -> Delivered:
+    def _recorded(
+        self, segment: Segment, queue: ReadAhead, blocks: Iterator[Block]
+    ) -> NumberedBatches:
         for block in blocks:
             rows = num_rows(block.batch)
             queue.record(segment, block.offsets[-1:], min(rows, 1) if self._are_batches else rows)
@@ -190,7 +192,7 @@ class NGrams:
     reader : Reader
         The reader.
     specs : dict of int to sequence of ColumnSpec
-        How the columns of each offset are delivered.
+        How the columns of each offset are returned.
     """
 
     reader: Any

@@ -127,7 +127,7 @@ class Recorder:
         """Seconds that the consumer waited for batches after the first one."""
         return self.since - self._started - self.trained if self.batches else 0.0
 
-    def deliver(self, rows: int, batches: int = 1) -> None:
+    def record_batches(self, rows: int, batches: int = 1) -> None:
         """Record that the consumer receives the batches it requested."""
         now = self.clock()
         if not self.batches:  # waits so far belong to the startup
@@ -137,7 +137,7 @@ class Recorder:
         self.batches += batches
         self.rows += rows
 
-    def ask(self) -> None:
+    def record_request(self) -> None:
         """Record that the consumer requests the next batch."""
         now = self.clock()
         if self.batches:

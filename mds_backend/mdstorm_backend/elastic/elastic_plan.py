@@ -199,9 +199,9 @@ class ElasticPlan(Plan):
         if position.consumed and position.is_end:  # over, whatever this world would pad
             nothing = np.empty((self.num_parts, 0, self._batch_size_of_order), np.int64)
             return _Dealt(nothing, [0] * self.num_parts)
-        asked = self._asked(position)
+        arguments = self._deal_arguments(position)
         try:
-            return self.ahead.get(asked, partial(_deal, *asked))
+            return self.ahead.get(arguments, partial(_deal, *arguments))
         except InvalidArgumentError as error:
             if not position.consumed:
                 raise
@@ -213,10 +213,10 @@ class ElasticPlan(Plan):
     def prepare(self) -> None:
         """Start computing the next epoch in a thread, if that takes long."""
         if self.num_samples >= _MANY:
-            asked = self._asked(self.start.beginning_of(self.start.epoch + 1))
-            self.ahead.begin(asked, partial(_deal, *asked))
+            arguments = self._deal_arguments(self.start.beginning_of(self.start.epoch + 1))
+            self.ahead.begin(arguments, partial(_deal, *arguments))
 
-    def _asked(self, position: Position) -> tuple[Any, ...]:
+    def _deal_arguments(self, position: Position) -> tuple[Any, ...]:
         share = self.share
         order = replace(share.resumed(position), batch_size=self._batch_size_of_order)
         return (
@@ -389,6 +389,6 @@ class _Dealt(NamedTuple):
     counts: list[int]
 
 
-def _deal(order: ElasticOrder, *asked: Any) -> _Dealt:
-    ids = rank_work(order, *asked)
+def _deal(order: ElasticOrder, *arguments: Any) -> _Dealt:
+    ids = rank_work(order, *arguments)
     return _Dealt(ids, [int(np.count_nonzero(of_worker >= 0)) for of_worker in ids])

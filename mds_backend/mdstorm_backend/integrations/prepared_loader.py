@@ -85,7 +85,7 @@ def _with_share(
     """Return a copy of the loader that reads only this process's share."""
     source, batch_size = source_of(loader)._mdstorm, loader.batch_size
     assert batch_size is not None
-    shared, knows_share = source.shared(), source.is_told_its_share
+    shared, knows_share = source.shared(), source.has_explicit_share
     if arguments["split_batches"] and not knows_share:
         if batch_size % num_processes:
             raise InvalidArgumentError(

@@ -124,10 +124,10 @@ class Epochs:
 
     @property
     def has_packs(self) -> bool:
-        """Whether items delivered since the latest epoch began are not single samples."""
+        """Whether items yielded since the latest epoch began are not single samples."""
         return bool(self._own_record.read()["packs"])
 
-    def note_packs(self) -> None:
+    def record_packs(self) -> None:
         """Record that items are not single samples, so items do not count samples."""
         with self._own_record.changing() as record:
             record["packs"] = True
@@ -194,7 +194,7 @@ class Epochs:
         self.tried.clear()
         return moves + 1
 
-    def note_begun(self, before: Position, position: Position) -> None:
+    def record_begun(self, before: Position, position: Position) -> None:
         """Replace the position that was begun last, unless that is another one than `before`."""
         with self._own_record.changing() as record:
             begun = record["start"]
@@ -208,7 +208,7 @@ class Epochs:
             if following and _at(following) != (start and _at(start)):
                 record["next"] = {**following, "num_canonical_nodes": None, "seed": None}
 
-    def go_on(self, position: Position, *, is_begun: bool = True) -> None:
+    def resume_at(self, position: Position, *, is_begun: bool = True) -> None:
         """Resume the next pass at a position."""
         with self._own_record.changing() as record:
             record["start"] = asdict(position) if is_begun else None
@@ -223,7 +223,7 @@ class Epochs:
             if record["next"] is not None:
                 record["next"]["skip"] = 0
 
-    def go_on_as_worker(self, position: Position, next_epoch: int, worker: int) -> None:
+    def resume_as_worker(self, position: Position, next_epoch: int, worker: int) -> None:
         """Record that this worker process resumes at a position of its own, as other workers do."""
         with self._record.changing() as record:
             record["start"] = asdict(position)

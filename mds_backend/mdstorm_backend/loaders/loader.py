@@ -1,9 +1,9 @@
 """`Loader`: the loop that runs the passes of PyTorch loaders, TensorFlow datasets and readers.
 
-An adapter gives `Loader.run` a `Deliver` function, which makes the batches of a `Segment`. The loop
-begins a `Pass`, calls the function for each of its segments, leaves out short last batches, records
-the offset of each batch, and ends the threads that read ahead. The position of the loader is that
-of the pass that was advanced last; a state is that position.
+An adapter gives `Loader.run` a `MakeBatches` function, which makes the batches of a `Segment`. The
+loop begins a `Pass`, calls the function for each of its segments, leaves out short last batches,
+records the offset of each batch, and ends the threads that read ahead. The position of the loader
+is that of the pass that was advanced last; a state is that position.
 
 A reader holds an `ItemCursor`, which takes one item at a time and survives Ctrl-C and forks.
 """
@@ -23,7 +23,7 @@ from mdstorm_backend.base.threads import PassThreads
 from mdstorm_backend.loaders.agreement import Numbering
 from mdstorm_backend.loaders.loader_statistics import PassRecorders
 from mdstorm_backend.loaders.passes import Pass
-from mdstorm_backend.loaders.reader_options import ReaderOptions, tell_of_endless
+from mdstorm_backend.loaders.reader_options import ReaderOptions, log_endless
 from mdstorm_backend.loaders.schedule import Schedule
 from mdstorm_backend.loaders.segment import Batching, Segment, plan_of
 from mdstorm_backend.loaders.state import write_state
@@ -33,21 +33,21 @@ from mdstorm_backend.read.block import Block
 #: Set while a framework that fetches batches ahead of use requests a batch: returns whether the
 #: batch that it fetched last has yet to be used.
 FETCHES_AHEAD: ContextVar[Callable[[], bool] | None] = ContextVar("FETCHES_AHEAD", default=None)
-#: Stands for a batch that only advances the pass, and is not delivered.
+#: Stands for a batch that only advances the pass, and is not yielded.
 NOTHING: Any = object()
 #: Batches, each with its offset in the plan and its number of rows.
-Delivered: TypeAlias = Generator[tuple[Any, int, int], None, None]
+NumberedBatches: TypeAlias = Generator[tuple[Any, int, int], None, None]
 #: Makes batches from blocks.
-Convert: TypeAlias = Callable[[Iterator[Block]], Delivered]
+Convert: TypeAlias = Callable[[Iterator[Block]], NumberedBatches]
 #: Returns the generators that make the batches of a segment, each reading from the one before it.
-Deliver: TypeAlias = Callable[[Segment], Sequence[Any]]
+MakeBatches: TypeAlias = Callable[[Segment], Sequence[Any]]
 
 #: The first batches of a pass that decide whether it counts, one of them taken ahead of use.
 _MOST_UNCOUNTED = 3
 
 
 def converted(blocks: Iterator[Block], convert: Convert) -> Sequence[Any]:
-    """Return blocks, and the batches that `convert` makes from them, as a `Deliver` does."""
+    """Return blocks, and the batches that `convert` makes from them, as a `MakeBatches` does."""
     return blocks, convert(blocks)
 
 
@@ -67,7 +67,7 @@ class Loader:
     threads : PassThreads, optional
         Waits for the threads of the passes; by default the loader has its own.
     check : callable, optional
-        Called before a batch counts as delivered; an exception from it ends the iteration.
+        Called before a batch counts as yielded; an exception from it ends the iteration.
     may_peek : bool
         Whether the first iteration may be left after one batch without counting.
     recorders : PassRecorders, optional
@@ -104,7 +104,7 @@ class Loader:
 
     @property
     def rows(self) -> int:
-        """Samples delivered since the pass began, or the epoch if no batch spans two."""
+        """Samples yielded since the pass began, or the epoch if no batch spans two."""
         return 0 if self._latest is None else self._latest.rows
 
     def length(self) -> int:
@@ -161,7 +161,7 @@ class Loader:
         if self._open is current:
             self._open = None
 
-    def run(self, deliver: Deliver) -> Generator[Any, None, None]:
+    def run(self, make_batches: MakeBatches) -> Generator[Any, None, None]:
         """Run a pass and yield its batches; it begins when the first one is requested.
 
         The threads of the pass end with the generator.
@@ -169,15 +169,15 @@ class Loader:
         recorder, is_waiting = self.new_recorder(), False
         self.is_ahead = FETCHES_AHEAD.get()
         current = self.begin()
-        deliver_all = self._items_of if self.batching.by_item else self._batches_of
+        yield_all = self._items_of if self.batching.by_item else self._batches_of
         try:
             for segment in current.segments(recorder):
                 with ExitStack() as stack:
                     # Close all stages: after an error their threads would read ahead until the
                     # garbage collector runs.
-                    for stage in deliver(segment):
-                        delivered = stack.enter_context(self.threads.closing(stage))
-                    yield from deliver_all(current, segment, _watched(delivered, segment), recorder)
+                    for stage in make_batches(segment):
+                        batches = stack.enter_context(self.threads.closing(stage))
+                    yield from yield_all(current, segment, _watched(batches, segment), recorder)
             self.count(current)
             current.finish()
             self._latest = current
@@ -197,10 +197,10 @@ class Loader:
         )
 
     def _batches_of(
-        self, current: Pass, segment: Segment, delivered: Delivered, recorder: Recorder
+        self, current: Pass, segment: Segment, batches: NumberedBatches, recorder: Recorder
     ) -> Generator[Any, None, None]:
         least, compared, check = segment.least_rows, current.compared, self.check
-        for batch, offset, size in delivered:
+        for batch, offset, size in batches:
             if size < least:
                 continue
             if check is not None:
@@ -212,30 +212,31 @@ class Loader:
             if batch is NOTHING:
                 continue
             if recorder.batches < _MOST_UNCOUNTED:
-                recorder.deliver(size)
+                recorder.record_batches(size)
                 self.take(current, recorder.batches - (self.is_ahead is not None))
                 yield batch
-                recorder.ask()
+                recorder.record_request()
                 continue
-            # What `deliver` and `ask` do, without a call: there may be 50,000 batches a second.
+            # As `record_batches` and `record_request`, without their calls: there may be 50,000
+            # batches a second.
             recorder.batches += 1
             recorder.rows += size
-            recorder.since = delivered_at = recorder.clock()
+            recorder.since = yielded_at = recorder.clock()
             yield batch
-            recorder.since = asked_at = recorder.clock()
-            recorder.trained += asked_at - delivered_at
+            recorder.since = requested_at = recorder.clock()
+            recorder.trained += requested_at - yielded_at
 
     def _items_of(
-        self, current: Pass, segment: Segment, delivered: Delivered, recorder: Recorder
+        self, current: Pass, segment: Segment, batches: NumberedBatches, recorder: Recorder
     ) -> Generator[Any, None, None]:
-        for items, offset, size in delivered:
-            recorder.deliver(size)
+        for items, offset, size in batches:
+            recorder.record_batches(size)
             self.take(current, recorder.batches)
             for item in islice(items, current.items, None):
                 current.items += 1
                 yield item
             current.offset, current.items = offset, 0
-            recorder.ask()
+            recorder.record_request()
 
     def state_dict(self, *, before_last: bool | None = None) -> dict[str, Any]:
         """Return the state of a checkpoint, for `load_state_dict`.
@@ -286,30 +287,30 @@ class Loader:
         return other
 
 
-def _watched(delivered: Delivered, segment: Segment) -> Delivered:
+def _watched(batches: NumberedBatches, segment: Segment) -> NumberedBatches:
     """Return batches; meanwhile the next epoch is prepared, and it is logged if there is no end."""
     options = segment.options
-    if options.num_epochs is None and options.tells_of_endless:
-        return _warning_of_endless(delivered, segment)
+    if options.num_epochs is None and options.logs_endless:
+        return _warning_of_endless(batches, segment)
     # Without workers, the reader prepares the next epoch.
-    return _preparing(delivered, segment) if segment.batching.num_workers else delivered
+    return _preparing(batches, segment) if segment.batching.num_workers else batches
 
 
-def _warning_of_endless(delivered: Delivered, segment: Segment) -> Delivered:
+def _warning_of_endless(batches: NumberedBatches, segment: Segment) -> NumberedBatches:
     following = segment.plan.offset_after_epoch(segment.position.epoch)
-    for one in delivered:
+    for one in batches:
         if one[1] >= following:
-            tell_of_endless(segment.options.dataset.url)
+            log_endless(segment.options.dataset.url)
             yield one
             break
         yield one
-    yield from delivered
+    yield from batches
 
 
-def _preparing(delivered: Delivered, segment: Segment) -> Delivered:
-    yield from islice(delivered, (segment.plan.num_batches() or 0) // 2)
+def _preparing(batches: NumberedBatches, segment: Segment) -> NumberedBatches:
+    yield from islice(batches, (segment.plan.num_batches() or 0) // 2)
     segment.plan.prepare()
-    yield from delivered
+    yield from batches
 
 
 class ItemCursor:
@@ -324,13 +325,13 @@ class ItemCursor:
     ----------
     loader : Loader
         Runs the passes of this cursor, and no others.
-    deliver : callable
+    make_batches : callable
         Makes the batches of a `Segment`.
     """
 
-    def __init__(self, loader: Loader, deliver: Deliver) -> None:
+    def __init__(self, loader: Loader, make_batches: MakeBatches) -> None:
         self._loader = loader
-        self._deliver = deliver
+        self._make_batches = make_batches
         #: The items of the current pass, and the process that reads them; None between passes.
         self._items: Generator[Any, None, None] | None = None
         self._process = 0
@@ -348,17 +349,17 @@ class ItemCursor:
         Raises
         ------
         StopIteration
-            If all items of the pass were delivered, until `restart`. An error of an earlier call
+            If all items of the pass were returned, until `restart`. An error of an earlier call
             is raised again in the same way.
         """
         if self._failure is not None:
             raise self._failure
         if self._items is not None and self._process != os.getpid():
-            self._go_on()  # in a fork, which has no threads that read ahead
+            self._resume()  # in a fork, which has no threads that read ahead
         if self._is_over:
             raise StopIteration
         if self._items is None:
-            self._items = self._loader.run(self._deliver)
+            self._items = self._loader.run(self._make_batches)
             self._process = os.getpid()
         try:
             return next(self._items)
@@ -369,7 +370,7 @@ class ItemCursor:
             self._failure = error  # otherwise the next call would find the data at its end
             raise
         except BaseException:  # such as Ctrl-C, after which a user may continue
-            self._go_on()
+            self._resume()
             raise
 
     def restart(self) -> None:
@@ -411,7 +412,7 @@ class ItemCursor:
         self._failure, self._is_over = None, False
         self.end()
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         """Continue from this position after reading was interrupted."""
         state = self._loader.state_dict(before_last=False)
         self.load_state_dict(state)

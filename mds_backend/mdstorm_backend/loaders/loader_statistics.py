@@ -1,4 +1,4 @@
-"""What a loader has delivered, what training waited for, and how to reduce the waiting.
+"""What a loader has yielded, what training waited for, and how to reduce the waiting.
 
 `Statistics` holds the numbers. `PassRecorders` keeps the recorders of a loader's passes, from which
 the numbers are computed.
@@ -69,7 +69,7 @@ class Statistics(Described):
     workers : int
         Number of reading worker processes; 0 if threads of this process read.
     passes, batches, rows : int
-        Iterations that began, and the batches and rows that they delivered.
+        Iterations that began, and the batches and rows that they yielded.
     startup_seconds : float
         Waiting for the first batch of each pass, from the request to the delivery.
     waited_seconds : float
@@ -177,7 +177,7 @@ class Statistics(Described):
         evicted shards.
         """
         if self.batches <= self.passes:
-            return Verdict("unknown", "too few batches were delivered to tell")
+            return Verdict("unknown", "not enough batches yet")
         waiting = self.startup_seconds + self.waited_seconds
         if waiting < NEGLIGIBLE * self.seconds:
             return Verdict("nothing", f"{self.consumer} does not wait ({_percent(waiting, self)})")
@@ -231,7 +231,7 @@ class Statistics(Described):
 
     @property
     def delivered(self) -> str:
-        """The numbers of passes, batches and rows delivered, as text."""
+        """The numbers of passes, batches and rows yielded, as text."""
         counts = [counted(self.passes, "pass", "passes"), counted(self.batches, "batch", "batches")]
         return ", ".join([*counts, counted(self.rows, "row")])
 
@@ -381,22 +381,22 @@ class PassRecorders:
         self._passes: tuple[Statistics, list[Recorder]] = (Statistics(), [])
         self._described: dict[str, Any] = {}
         #: When the first batch of a pass was requested that has not begun yet.
-        self._asked: float | None = None
+        self._requested: float | None = None
         self.last: Recorder | None = None
         self._has_warned = False
 
     def __reduce__(self) -> tuple[Any, ...]:
         return PassRecorders, ()
 
-    def note_asked(self) -> None:
+    def record_request(self) -> None:
         """Record that the first batch of the next pass is requested, before the pass begins."""
-        self._asked = self._clock()
+        self._requested = self._clock()
 
     def begin(
         self, order: str = "exact", workers: int = 0, *, recorder: Recorder | None = None
     ) -> Recorder:
         """Return the recorder of a pass that begins: `recorder`, or a new one."""
-        begun = recorder or Recorder(self._clock, self._asked)
+        begun = recorder or Recorder(self._clock, self._requested)
         self._warn_about_workers()
         over, running = self._passes
         going_on = [begun]
@@ -407,7 +407,7 @@ class PassRecorders:
                 going_on.append(other)
         self._passes = over, going_on
         self._described = {"order": order, "workers": workers}
-        self.last, self._asked = begun, None
+        self.last, self._requested = begun, None
         return begun
 
     def _warn_about_workers(self) -> None:

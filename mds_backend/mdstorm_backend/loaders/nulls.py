@@ -116,7 +116,7 @@ class NullPolicy:
         if not column.may_have_nulls or (is_array and values.dtype != object):
             return values
         if (column.is_nested or column.is_late) and column.name not in self.fill:
-            return values  # delivered as Python objects, where null is None
+            return values  # returned as Python objects, where null is None
         if self._is_treated(column):
             fill = self.fill.get(column.name, _default_of(column))
             if is_array:
@@ -262,7 +262,7 @@ def shape_in(source: SampleSource, column: Column) -> tuple[int, ...] | None:
 
 
 def check_exact(values: pa.Array, name: str) -> None:
-    """Raise if a column with nulls holds integers that float64, its delivered type, cannot hold.
+    """Raise if a column with nulls holds integers that float64, its output type, cannot hold.
 
     Raises
     ------
@@ -276,7 +276,7 @@ def check_exact(values: pa.Array, name: str) -> None:
     if abs(largest) > _EXACT:
         raise errors.NullValueError(
             f"column {name!r} holds nulls and the integer {largest}: integers with nulls are "
-            f"delivered as float64, which does not hold all beyond {_EXACT}. Fill the nulls with "
+            f"returned as float64, which does not hold all beyond {_EXACT}. Fill the nulls with "
             f"fill_nulls={{{name!r}: …}}, or ask for a mask column with null_masks=[{name!r}]: "
             "then they stay integers",
             columns={name: values.null_count},
@@ -312,7 +312,7 @@ def check_nulls(
     Parameters
     ----------
     columns : iterable of Column
-        The delivered columns.
+        The output columns.
     framework : str
         ``"PyTorch"`` or ``"TensorFlow"``.
     needs_value : callable

@@ -16,7 +16,7 @@ from typing import Any
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.loaders.agreement import Beginning, Numbering, begin_pass
 from mdstorm_backend.loaders.epochs import Epochs
-from mdstorm_backend.loaders.reader_options import ReaderOptions, tell_of_endless
+from mdstorm_backend.loaders.reader_options import ReaderOptions, log_endless
 from mdstorm_backend.loaders.segment import Batching, Segment
 from mdstorm_backend.loaders.state import write_state
 from mdstorm_backend.order import Position
@@ -76,7 +76,7 @@ class Pass:
         self.items = start.skip if batching.by_item else 0
         self.is_over = self.has_counted = False
         self.compared: Beginning | None = None
-        #: Counts what was delivered, and the rows before the segment began.
+        #: Counts what was yielded, and the rows before the segment began.
         self._recorder, self._rows_before = Recorder(), 0
 
     @property
@@ -110,7 +110,7 @@ class Pass:
 
     @property
     def rows(self) -> int:
-        """Samples read for the batches of the segment so far; without numbers, rows delivered."""
+        """Samples read for the batches of the segment so far; without numbers, rows yielded."""
         read = None if self._segment is None else self._segment.plan.num_read(self.offset)
         return self._recorder.rows - self._rows_before if read is None else read
 
@@ -137,14 +137,14 @@ class Pass:
         """Record that the batches of a segment are used from now on."""
         if self._segment is not None:
             self.count()  # more than one batch, or all of an epoch
-            if self.here.num_epochs is None and self.here.tells_of_endless:
-                tell_of_endless(self.here.dataset.url)
+            if self.here.num_epochs is None and self.here.logs_endless:
+                log_endless(self.here.dataset.url)
         before = self.start if self._segment is None else self._segment.position
-        self._epochs.note_begun(before, segment.position)
+        self._epochs.record_begun(before, segment.position)
         self._segment, self._recorder, self._rows_before = segment, recorder, recorder.rows
         self.offset = self.before = 0
 
-    def stand(self, segment: Segment, offset: int) -> None:
+    def record_offset(self, segment: Segment, offset: int) -> None:
         """Record the latest batch of a pass that is read ahead of use: see `planned`."""
         if segment is not self._segment:
             self.enter(segment, self._recorder)
@@ -189,7 +189,7 @@ class Pass:
         elif self.compared is not None and not self.is_over:
             self.compared.leave()
 
-    def stands_at(self, position: Position) -> bool:
+    def is_at(self, position: Position) -> bool:
         """Whether the pass is at a position, give or take less than one sample for each rank.
 
         A finished pass is also at its beginning: nothing was counted since its end.

@@ -32,7 +32,7 @@ _logger = logging.getLogger(__name__)
 
 
 @cache
-def tell_of_endless(url: str) -> None:
+def log_endless(url: str) -> None:
     """Log, once per URL in this process, that an endless pass has finished its first epoch."""
     _logger.warning(
         "The first epoch over %s is over, and with num_epochs=None the loop never ends: break out "
@@ -69,8 +69,8 @@ class ReaderOptions:
     null_masks : tuple of str
         Columns for which a boolean column that marks nulls is added.
     outputs : tuple of Output
-        The columns of a batch, and matrices made of several columns; by default all `delivered`
-        columns.
+        The columns of a batch, and matrices made of several columns; by default all of
+        `output_columns`.
     keep : callable, optional
         Caches the results of the transform, in the exact order: see `Refill`.
     on_corrupt : {"raise", "skip"}
@@ -94,7 +94,7 @@ class ReaderOptions:
         Whether to compare passes with those of the other ranks of a process group.
     splits : tuple of str
         The ``split`` of each stream: ranks compare passes over the same splits.
-    tells_of_endless : bool
+    logs_endless : bool
         Whether to log that a pass is endless when its second epoch begins.
     """
 
@@ -119,7 +119,7 @@ class ReaderOptions:
     selection: Mapping[str, str] | None = None
     check_ranks: bool = True
     splits: tuple[str, ...] = ()
-    tells_of_endless: bool = True
+    logs_endless: bool = True
 
     @property
     def drops_rows(self) -> bool:
@@ -167,12 +167,12 @@ class ReaderOptions:
         return NullPolicy(self.schema, self.fill_nulls, self.null_masks, shape_of)
 
     @property
-    def delivered(self) -> tuple[str, ...]:
+    def output_columns(self) -> tuple[str, ...]:
         """Names of the columns of a batch."""
         return tuple(self.transform.columns) if self.transform else self.nulls.columns
 
     def column(self, name: str) -> Column | None:
-        """Return the stored column of a delivered one; None if a transform or a mask made it.
+        """Return the stored column of an output column; None if a transform or a mask made it.
 
         A column whose nulls are filled is returned without nulls.
         """
@@ -182,14 +182,16 @@ class ReaderOptions:
 
     @property
     def null_checked(self) -> list[Column]:
-        """Stored columns whose nulls, if any, are certain to be delivered.
+        """Stored columns whose nulls, if any, are certain to be in the output.
 
         With filters or a predicate there are none, because these may leave out rows with nulls.
         Nulls in images raise an error here.
         """
         if self.leaves_out_rows:
             return []
-        columns = [column for name in self.delivered if (column := self.column(name)) is not None]
+        columns = [
+            column for name in self.output_columns if (column := self.column(name)) is not None
+        ]
         if self.images is not None:
             self.images.check_nulls(columns)
         return columns
@@ -238,7 +240,7 @@ def in_order(
     order: ExactOrder | ElasticShare,
     num_rows: int | None = None,
     further: Iterable[tuple[str, str]] = (),
-    delivers: Callable[[str], bool] = lambda name: True,
+    is_output: Callable[[str], bool] = lambda name: True,
 ) -> Description:
     """Return the description of a dataset, with the order in which it is read.
 
@@ -252,15 +254,15 @@ def in_order(
         Rows of an epoch over all ranks, if known.
     further : iterable of (str, str)
         Further name-value pairs.
-    delivers : callable
-        Returns whether a column is delivered; other columns are not shown.
+    is_output : callable
+        Returns whether a column is an output column; other columns are not shown.
     """
     further = list(further)
     sequence, share = order.sequence, _share(order, num_rows)
     line = [*found.line, sequence, *([share] if share else [])]
     facts = [*found.facts, ("order", sequence), ("share", share or "all rows"), *further]
     line += [f"{name}={value}" for name, value in further]
-    return replace(found, line=line, facts=facts, rows=[r for r in found.rows if delivers(r[0])])
+    return replace(found, line=line, facts=facts, rows=[r for r in found.rows if is_output(r[0])])
 
 
 def describe_data(source: object, *, full: bool) -> Description:

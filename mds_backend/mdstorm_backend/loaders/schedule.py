@@ -124,7 +124,7 @@ class Schedule:
                 if is_compared and (compared := begin_pass(segment, self._numbering)) is not None:
                     compared.offer()
                 is_compared = False
-                self.epochs.note_begun(begun, segment.position)
+                self.epochs.record_begun(begun, segment.position)
                 yield segment
             following = segment.following()
             if following is None and not segment.is_over:
@@ -149,7 +149,7 @@ class Schedule:
         position = read_state(state, here, batching, of_worker=True)
         num_epochs, first = here.num_epochs, position.pass_epoch
         following = position.epoch + 1 if num_epochs is None else first + num_epochs
-        self.epochs.go_on_as_worker(position, following, worker.number)
+        self.epochs.resume_as_worker(position, following, worker.number)
         here.record_pass(first)
         segment: Segment | None = Segment(here, batching, replace(position, first_epoch=first))
         while segment is not None:
@@ -178,7 +178,7 @@ class Schedule:
         if plan.rows_of_rank(plan.begin):  # samples have no numbers
             return self.state_of_samples(num_samples)
         position = plan.reached(num_samples, from_beginning=from_beginning)
-        if self._last is not None and self._last.stands_at(position):
+        if self._last is not None and self._last.is_at(position):
             return self._last.state_dict()
         return write_state(self.options.in_world(), Batching(1), position)
 
@@ -193,7 +193,7 @@ class Schedule:
         if self.epochs.num_joined:
             raise StateMismatchError(
                 "the samples are read in worker processes, and this one does not know how many "
-                "they have delivered: use a StreamingDataLoader and its state_dict(), or "
+                "they have yielded: use a StreamingDataLoader and its state_dict(), or "
                 "num_workers=0"
             )
         if self._last is not None:
@@ -225,5 +225,5 @@ class Schedule:
         if position.consumed:
             here.record_pass(position.pass_epoch)
         is_begun = position.consumed > 0 or position.first_epoch is not None
-        self.epochs.go_on(position, is_begun=is_begun)
+        self.epochs.resume_at(position, is_begun=is_begun)
         self._last = None

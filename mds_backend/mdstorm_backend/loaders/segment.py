@@ -50,8 +50,8 @@ class Batching:
         Whether a batch is the rank's part of one shard, whatever its size. Only the exact order has
         such batches; in others, and for the state, `batch_size` is that of the largest one.
     by_item : bool
-        Whether batches are iterables of items, which are delivered one by one. A batch counts as
-        delivered with its last item; until then, a state holds the number of delivered items.
+        Whether batches are iterables of items, which are yielded one by one. A batch counts as
+        yielded with its last item; until then, a state holds the number of yielded items.
     """
 
     batch_size: int
@@ -156,9 +156,9 @@ class Segment:
 
     @property
     def least_rows(self) -> int:
-        """Batches with fewer rows are not delivered: a transform may leave some rows of each.
+        """Batches with fewer rows are not yielded: a transform may leave some rows of each.
 
-        Batches that lose damaged samples are delivered, since all ranks need the same number.
+        Batches that lose damaged samples are yielded, since all ranks need the same number.
         """
         is_cut = self._planned[1] is not None or self.options.on_corrupt == "skip"
         return self.batching.batch_size if self.batching.drop_last and not is_cut else 0

@@ -386,7 +386,7 @@ def test_named_columns_are_what_a_model_takes(labelled: SparkDatasetConverter, o
 
 def test_columns_that_are_not_named_are_not_read(labelled: SparkDatasetConverter) -> None:
     loader = loader_of(labelled, features="a", labels="label")
-    assert loader.dataset._mdstorm.options.delivered == ("a", "label")
+    assert loader.dataset._mdstorm.options.output_columns == ("a", "label")
 
 
 def test_a_map_makes_anything_of_a_batch(labelled: SparkDatasetConverter) -> None:

@@ -21,9 +21,9 @@ def clock() -> Clock:
 def recorder(clock: Clock) -> Recorder:
     """A recorder of a pass whose first batch has been trained with."""
     recorder = Recorder(clock)
-    recorder.deliver(1)
+    recorder.record_batches(1)
     clock.advance(5)
-    recorder.ask()
+    recorder.record_request()
     return recorder
 
 
@@ -65,7 +65,7 @@ def test_waiting_time_is_divided_by_the_work_that_was_waited_for(
 
     made = recorder.task(fill)("block")
     assert recorder.result(Late(made, clock, 8)) == "block"
-    recorder.deliver(1)
+    recorder.record_batches(1)
     totals = recorder.totals()
     assert totals["waited_seconds"] == 9 + 3 + 1 + 8  # the fake thread shares the clock
     assert totals["waited_for_downloads"] == pytest.approx(6)
@@ -129,9 +129,9 @@ def test_startup_seconds_exclude_time_that_the_consumer_spends(clock: Clock) -> 
     clock.advance(3)
     recorder.begun()
     clock.advance(100)  # the consumer does something else
-    recorder.ask()
+    recorder.record_request()
     clock.advance(2)
-    recorder.deliver(1)
+    recorder.record_batches(1)
     assert recorder.totals()["startup_seconds"] == 5
 
 

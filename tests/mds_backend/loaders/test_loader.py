@@ -15,7 +15,7 @@ from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.format import Batch
 from mdstorm_backend.loaders import Batching, Loader, ReaderOptions, Schedule, Segment, converted
-from mdstorm_backend.loaders.loader import NOTHING, Delivered
+from mdstorm_backend.loaders.loader import NOTHING, NumberedBatches
 from mdstorm_backend.loaders.segment import samples_ahead
 from mdstorm_backend.order import Position
 from mdstorm_backend.read.block import Block
@@ -88,13 +88,13 @@ def loader_of(
     return Loader(Schedule(read), Batching(batch_size, drop_last, by_item=by_item))
 
 
-def lists(blocks: Iterator[Block]) -> Delivered:
+def lists(blocks: Iterator[Block]) -> NumberedBatches:
     for block in blocks:
         for batch, offset, size in zip(block.batches(), block.offsets, block.sizes, strict=True):
             yield batch["number"].tolist(), offset, size
 
 
-def read_by(loader: Loader, convert: Callable[..., Delivered] = lists) -> Any:
+def read_by(loader: Loader, convert: Callable[..., NumberedBatches] = lists) -> Any:
     return loader.run(lambda segment: converted(segment.blocks(), convert))
 
 
@@ -104,7 +104,7 @@ def flat(batches: Any) -> list[int]:
 
 @in_either_order
 def test_empty_items_are_counted_and_not_yielded(numbers: Dataset, order: str) -> None:
-    def odd(blocks: Iterator[Block]) -> Delivered:
+    def odd(blocks: Iterator[Block]) -> NumberedBatches:
         for number, (batch, offset, size) in enumerate(lists(blocks)):
             yield batch if number % 2 else NOTHING, offset, size
 
@@ -184,7 +184,7 @@ def row_groups(dataset: Dataset, rank: int) -> Loader:
 
 
 def groups_of(loader: Loader) -> Iterator[list[int]]:
-    def groups(blocks: Iterator[Any]) -> Delivered:
+    def groups(blocks: Iterator[Any]) -> NumberedBatches:
         for block in blocks:
             yield block.batch["number"].tolist(), block.offsets[-1], sum(block.sizes)
 

@@ -115,7 +115,7 @@ def test_sum_of_passes_is_consistent_while_another_pass_begins(
     recorders = PassRecorders()
     for rows in (3, 4):
         recorder = recorders.begin()
-        recorder.deliver(rows)
+        recorder.record_batches(rows)
         recorder.end(is_waiting=True)
     seen: list[int] = []
     summed = loader_statistics._statistics
@@ -137,10 +137,10 @@ def test_sum_of_passes_is_consistent_while_another_pass_begins(
 def test_running_pass_is_counted_in_the_sum() -> None:
     recorders = PassRecorders()
     first, second = recorders.begin(), recorders.begin()
-    second.deliver(1)
+    second.record_batches(1)
     second.end(is_waiting=False)
     third = recorders.begin()
-    first.deliver(10)
-    third.deliver(100)
+    first.record_batches(10)
+    third.record_batches(100)
     assert recorders.statistics().rows == 111
     assert recorders.statistics(last_pass=True).rows == 100

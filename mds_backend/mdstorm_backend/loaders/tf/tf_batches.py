@@ -70,7 +70,7 @@ def make_tf_dataset(
         options = make_options()
         # A pass would log that it is endless too early, as TensorFlow reads ahead, or needlessly,
         # where Keras counts steps.
-        quiet = replace(options, tells_of_endless=False)
+        quiet = replace(options, logs_endless=False)
         ahead = _REQUESTED_AHEAD if has_replicas() else 0
         return TFRuns(loaders.Schedule(quiet), loaders.Batching(batch_size), ahead)
 
@@ -117,7 +117,7 @@ class ContextDataset(Described, OwnContext):
         sizes = [("batch_size", f"{batch_size}"), ("element_spec", f"{self.element_spec}")]
         sizes = [*options.shown, *sizes]
         found = loaders.describe_data(options.dataset, full=full)
-        shown = options.delivered.__contains__
+        shown = options.output_columns.__contains__
         found = loaders.in_order(found, options.order, len(options.dataset), sizes, shown)
         so_far = ("so far", self.statistics().delivered)
         return replace(found, facts=[*found.facts, so_far])
@@ -138,7 +138,7 @@ class ContextDataset(Described, OwnContext):
         return iterator
 
     def statistics(self, *, last_pass: bool = False) -> loaders.Statistics:
-        """Return what was delivered so far, and what training has waited for.
+        """Return what was yielded so far, and what training has waited for.
 
         Where Python code takes the batches, ``for batch in dataset``, its waiting is measured. In
         Keras and in a ``tf.function`` that is not possible, and the waiting of TensorFlow's input
@@ -209,7 +209,7 @@ def _counting_class(iterator_class: Any) -> Any:
 
         def __del__(self) -> None:
             resources, self._iterator_resource = [self._iterator_resource], None
-            self._mdstorm_run.let_go(resources)
+            self._mdstorm_run.release(resources)
 
         def __next__(self) -> Any:
             return self._mdstorm_take(super().__next__)
@@ -219,7 +219,7 @@ def _counting_class(iterator_class: Any) -> Any:
 
         def _mdstorm_take(self, take: Callable[[], Any]) -> Any:
             run = self._mdstorm_run
-            run.ask()
+            run.record_request()
             if run.current is None:
                 self._mdstorm_runs.begin_next(run)
             try:

@@ -107,7 +107,7 @@ def _dtype_of(column: Column) -> str | None:
     if column.is_image:
         return "uint8"
     if column.is_late and not column.parsed_encoding.is_text:
-        return None  # only the stored bytes are delivered
+        return None  # only the stored bytes are returned
     if types.is_string(type_) or types.is_binary(type_) or types.is_decimal(type_):
         return "string"
     if types.is_temporal(type_):
@@ -133,7 +133,7 @@ def _no_counterpart(column: Column) -> UnsupportedTypeError:
 
 
 def stored_specs(options: ReaderOptions, names: Sequence[str] | None = None) -> list[ColumnSpec]:
-    """Return the specs of columns without a transform; by default of all delivered columns.
+    """Return the specs of columns without a transform; by default of all output columns.
 
     Raises
     ------
@@ -141,7 +141,7 @@ def stored_specs(options: ReaderOptions, names: Sequence[str] | None = None) -> 
         If columns hold nulls that have no value in TensorFlow.
     """
     specs = []
-    for name in options.delivered if names is None else names:
+    for name in options.output_columns if names is None else names:
         column = options.column(name)
         if column is None:
             specs.append(ColumnSpec(name, "bool"))

@@ -102,9 +102,9 @@ class _Source:
                 for part, sizes in each if self.cut_here else whole:
                     columns = {s.name: tf_columns.to_tf(part[s.name], s) for s in self.specs}
                     made = tuple(tf.nest.flatten(self.element(columns)))
-                    recorder.deliver(sum(sizes), len(sizes))
+                    recorder.record_batches(sum(sizes), len(sizes))
                     yield made if self.cut_here else (made, np.array(sizes, np.int64))
-                    recorder.ask()
+                    recorder.record_request()
 
 
 def _built(find: Find, specs: tuple[Any, ...], kind: _Kind, source: Any, claim: Any) -> Any:

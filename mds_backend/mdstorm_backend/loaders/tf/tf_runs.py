@@ -27,7 +27,7 @@ from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders import Batching, Loader, Schedule, Segment
 from mdstorm_backend.loaders.loader_statistics import LOOP, PIPELINE
 from mdstorm_backend.loaders.passes import Pass
-from mdstorm_backend.loaders.reader_options import tell_of_endless
+from mdstorm_backend.loaders.reader_options import log_endless
 from mdstorm_backend.loaders.tf.tf_queue import ReadAhead
 from mdstorm_backend.read import Block
 
@@ -51,7 +51,7 @@ class TFRun:
         The pass, at a batch that was requested; None before the first request.
     is_counted : bool
         Whether Python code takes the batches, and not TensorFlow itself.
-    delivered : int
+    taken : int
         Batches that Python code has taken.
     queue : ReadAhead
         What was read, including batches ahead of use.
@@ -67,7 +67,7 @@ class TFRun:
 
     def __init__(self, url: str = "", batches_per_epoch: float = math.inf) -> None:
         self.current: Pass | None = None
-        self.is_counted, self.delivered = False, 0
+        self.is_counted, self.taken = False, 0
         self.loop = Recorder()
         self.pipeline: Recorder | None = None
         self.is_idle = threading.Event()
@@ -99,22 +99,22 @@ class TFRun:
         assert self.current is not None
         latest = min(self.requested, self.queue.num_read)
         if (found := self.queue.latest(latest)) is not None:
-            self.current.stand(*found)
+            self.current.record_offset(*found)
         return latest
 
-    def ask(self) -> None:
+    def record_request(self) -> None:
         """Record that Python code requests a batch."""
         self.is_counted = True
-        self.loop.ask()
+        self.loop.record_request()
 
     def take(self) -> None:
         """Record that Python code has taken a batch."""
-        self.loop.deliver(0)
-        if self.delivered >= self._batches_per_epoch:
-            tell_of_endless(self._url)
-        self.delivered += 1  # last: after Ctrl-C the caller does not have the batch
+        self.loop.record_batches(0)
+        if self.taken >= self._batches_per_epoch:
+            log_endless(self._url)
+        self.taken += 1  # last: after Ctrl-C the caller does not have the batch
 
-    def let_go(self, resources: list[Any]) -> None:
+    def release(self, resources: list[Any]) -> None:
         """Release TensorFlow's iterator in a thread, and wait until nothing is read any more.
 
         TensorFlow may take seconds to end its threads, which would block training.
@@ -126,7 +126,7 @@ class TFRun:
         while thread.is_alive() and not self.is_idle.wait(0.1):
             pass
         if self.pipeline is not None:
-            self.pipeline.ask()  # the batches that were read ahead are used
+            self.pipeline.record_request()  # the batches that were read ahead are used
         if self.loop.is_over:
             self.loop.since += self.loop.clock() - start
 
@@ -148,7 +148,7 @@ class TFRun:
                     "use. Pass the number that was used since the iteration began, "
                     "state_dict(batches=…)"
                 )
-            batches = self.delivered
+            batches = self.taken
         if not self.queue and not batches:
             return None
         return self.queue.state_dict(batches)[0]
@@ -279,7 +279,7 @@ class TFRuns:
         with self.loader.threads.closing(reading) as blocks:
             for block in blocks:
                 run.queue.record(segment, block.offsets)
-                run.queue.drop_used(run.delivered)
+                run.queue.drop_used(run.taken)
                 yield block
 
     def request(self, number: Any) -> int:

@@ -21,8 +21,8 @@ from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders import (
     FETCHES_AHEAD,
     Batching,
-    Delivered,
     Loader,
+    NumberedBatches,
     PassRecorders,
     Segment,
     converted,
@@ -112,11 +112,11 @@ class LoaderPasses:
         count_rows : callable, optional
             Returns how many samples a batch counts as; by default the number read for it.
         """
-        self.recorders.note_asked()
+        self.recorders.record_request()
         self.counted, passes = None, self.of(loader)
         if not self.collates:
             torch_tensors.check_columns(passes.schedule.options)
-        batches = passes.run(partial(self._deliver, loader))
+        batches = passes.run(partial(self._make_batches, loader))
         yield from batches if count_rows is None else self.counting(batches, count_rows)
 
     def counting(
@@ -137,11 +137,11 @@ class LoaderPasses:
         is_waiting = self.is_ahead is not None and self.is_ahead()
         return (self.counted or 0) - (self.last if is_waiting else 0)
 
-    def _deliver(self, loader: DataLoader[Any], segment: Segment) -> Sequence[Any]:
+    def _make_batches(self, loader: DataLoader[Any], segment: Segment) -> Sequence[Any]:
         if self.counted is not None:
             self.counted = 0  # states count from the beginning of an epoch that is read by itself
         collate = loader.collate_fn if self.collates else None
-        made = torch_batches.DeliveredBatches(source_of(loader), segment, collate, self.batch_map)
+        made = torch_batches.OutputBatches(source_of(loader), segment, collate, self.batch_map)
         stages: list[Any] = []
         if not loader.num_workers:
             stages += converted(made.blocks(), made.converted)
@@ -156,8 +156,8 @@ class LoaderPasses:
         return stages
 
     def _from_workers(
-        self, loader: DataLoader[Any], made: torch_batches.DeliveredBatches
-    ) -> Delivered:
+        self, loader: DataLoader[Any], made: torch_batches.OutputBatches
+    ) -> NumberedBatches:
         workers = self.workers
         if workers is None or workers.is_busy or not workers.can_read(made.segment):
             self.end_workers()
@@ -165,7 +165,7 @@ class LoaderPasses:
             workers = torch_batches.Workers(made, options)
             self.workers = workers if loader.persistent_workers else None
         try:
-            yield from workers.deliver(made.segment)
+            yield from workers.batches(made.segment)
         except Exception:
             self.end_workers()
             raise
@@ -183,8 +183,8 @@ def source_of(loader: DataLoader[Any]) -> StreamingDataset:
 def counted_batches(
     loader: DataLoader[Any], kept: LoaderPasses, count_rows: Callable[[Any], int]
 ) -> Generator[Any, None, None]:
-    """Iterate with PyTorch's own loader and count the delivered rows."""
-    batches: Delivered = ((batch, 0, 0) for batch in DataLoader.__iter__(loader))
+    """Iterate with PyTorch's own loader and count the rows that it yields."""
+    batches: NumberedBatches = ((batch, 0, 0) for batch in DataLoader.__iter__(loader))
     if kept.device is not None:
         batches = moved_batches.on_device(batches, kept.device)
     order = getattr(getattr(loader.dataset, "_mdstorm", None), "order", None)
@@ -193,9 +193,9 @@ def counted_batches(
     try:
         made = (batch for batch, _, _ in recorder.consumed(batches))
         for batch in kept.counting(made, count_rows):
-            recorder.deliver((kept.counted or 0) - recorder.rows)
+            recorder.record_batches((kept.counted or 0) - recorder.rows)
             yield batch
-            recorder.ask()
+            recorder.record_request()
         is_waiting = True
     finally:
         recorder.end(is_waiting=is_waiting)

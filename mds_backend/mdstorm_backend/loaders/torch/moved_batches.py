@@ -21,7 +21,7 @@ import torch
 from torch.utils.data._utils.pin_memory import pin_memory
 
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
-from mdstorm_backend.loaders import Delivered
+from mdstorm_backend.loaders import NumberedBatches
 
 #: Number of batches being copied, besides the one in use.
 _AHEAD = 1
@@ -49,14 +49,14 @@ def check_device(device: torch.device | str | int | None) -> torch.device | None
     return None if found.type == "cpu" else found
 
 
-def on_device(delivered: Delivered, device: torch.device) -> Delivered:
+def on_device(batches: NumberedBatches, device: torch.device) -> NumberedBatches:
     """Return the batches with their tensors copied to a device.
 
     Tensors are copied from any depth of dicts, lists and tuples; other values stay as they are.
 
     Parameters
     ----------
-    delivered : generator
+    batches : generator
         Batches with their offsets and sizes. It is closed at the end.
     device : torch.device
         The target device; not the CPU.
@@ -73,27 +73,27 @@ def on_device(delivered: Delivered, device: torch.device) -> Delivered:
         )
     module = getattr(torch, device.type, None)
     if not hasattr(module, "Stream"):  # such as Apple's
-        return _copied(delivered, device)
+        return _copied(batches, device)
     index = module.current_device() if device.index is None else device.index
-    return _copied_ahead(delivered, torch.device(device.type, index), module)
+    return _copied_ahead(batches, torch.device(device.type, index), module)
 
 
-def _copied(delivered: Delivered, device: torch.device) -> Delivered:
-    with closing(delivered):
-        for batch, offset, size in delivered:
+def _copied(batches: NumberedBatches, device: torch.device) -> NumberedBatches:
+    with closing(batches):
+        for batch, offset, size in batches:
             yield map_tensors(lambda tensor: tensor.to(device), batch), offset, size
 
 
-def _copied_ahead(delivered: Delivered, device: torch.device, module: Any) -> Delivered:
+def _copied_ahead(batches: NumberedBatches, device: torch.device, module: Any) -> NumberedBatches:
     """Copy each batch while the previous one is used, as the module docstring describes.
 
-    A batch that is being copied does not count as delivered until it is yielded. `module` is
+    A batch that is being copied does not count as yielded until it is yielded. `module` is
     ``torch.cuda`` or that of another accelerator.
     """
     stream = module.Stream(device)
     waiting: deque[tuple[Any, list[torch.Tensor], Any, int, int]] = deque()
-    with closing(delivered):
-        for batch, offset, size in delivered:
+    with closing(batches):
+        for batch, offset, size in batches:
             copies: list[torch.Tensor] = []
 
             def copied(tensor: torch.Tensor, copies: list[torch.Tensor] = copies) -> torch.Tensor:
@@ -126,7 +126,7 @@ def _ready(
     return batch, offset, size
 
 
-def pinned(batches: Delivered, *, are_dicts: bool) -> Delivered:
+def pinned(batches: NumberedBatches, *, are_dicts: bool) -> NumberedBatches:
     """Copy the tensors of batches to pinned memory; `are_dicts` if batches are dicts of columns."""
     with closing(batches):
         for batch, offset, size in batches:

@@ -52,7 +52,7 @@ class OpenedDataset:
 
     #: Samples yielded by the latest iteration; in the elastic order, of its latest epoch.
     yielded = 0
-    #: How many of these samples `note_items` has accounted for.
+    #: How many of these samples `record_items` has accounted for.
     noted = 0
     #: In a worker process of a plain ``DataLoader``: the worker's part, and the state from which
     #: the next iteration resumes.
@@ -74,18 +74,18 @@ class OpenedDataset:
             found, size = loaders.describe_data(opened, full=full), len(opened)
             options = self.__dict__.get("options")
             shown = options.shown if options else ()
-            return loaders.in_order(found, order, size, shown, delivers=self.delivers)
+            return loaders.in_order(found, order, size, shown, is_output=self.is_output)
         places = ", ".join(
             f"{stream.remote or stream._mdstorm.own('local')}" for stream in self.settings.streams
         )
         full = full and len(self.settings.streams) == 1
         found = describe_place(places, self.settings.storage_options, full=full)
-        return loaders.in_order(found, order, delivers=self.delivers)
+        return loaders.in_order(found, order, is_output=self.is_output)
 
-    def delivers(self, name: str) -> bool:
-        """Whether a stored column is delivered, if known before the data are opened."""
+    def is_output(self, name: str) -> bool:
+        """Whether a stored column is an output column, if known before the data are opened."""
         options, chosen = self.__dict__.get("options"), self.settings.columns
-        return name in options.delivered if options else chosen is None or name in chosen
+        return name in options.output_columns if options else chosen is None or name in chosen
 
     @cached_property
     def parts(self) -> list[Dataset]:
@@ -176,8 +176,8 @@ class OpenedDataset:
         """
         settings = replace(self.settings, **{name: value})
         if isinstance(self.order, ElasticShare) and settings.order is None:
-            asked = settings.elastic_order()
-            order, states = asked.order, asked.states_batch_size
+            requested = settings.elastic_order()
+            order, states = requested.order, requested.states_batch_size
             if (settled := self._settled()) is not None:
                 kept = {key: getattr(settled, key) for key in _SETTLED if key != name}
                 order = replace(order, **kept)
@@ -202,7 +202,7 @@ class OpenedDataset:
         return here.resumed(begun)
 
     @property
-    def is_told_its_share(self) -> bool:
+    def has_explicit_share(self) -> bool:
         """Whether the share is fixed by the arguments rather than found from the world."""
         return not self.order.follows_world
 
@@ -230,11 +230,11 @@ class OpenedDataset:
             return self._part.state_dict()
         return self.schedule.state_of_samples(self.yielded)
 
-    def note_items(self, count: int) -> None:
+    def record_items(self, count: int) -> None:
         """Record packs if `count` items of an overridden ``__iter__`` are not one sample each."""
         here = self._part or self
         if here.yielded - here.noted != count:
-            self.schedule.epochs.note_packs()
+            self.schedule.epochs.record_packs()
         here.noted = here.yielded
 
     def check_batches(
@@ -242,7 +242,7 @@ class OpenedDataset:
     ) -> None:
         """Raise StateMismatchError if `num_samples` ends within a batch of the worker processes.
 
-        For a loader with another `batch_size`, each worker must have delivered the same number of
+        For a loader with another `batch_size`, each worker must have yielded the same number of
         samples, in whole batches of both sizes.
         """
         size, schedule = self.settings.batch_size or SAMPLES_AT_A_TIME, self.schedule
@@ -257,7 +257,7 @@ class OpenedDataset:
         if samples % whole and samples < plan.rows_per_epoch:
             raise StateMismatchError(
                 f"after {samples} samples on this rank, worker processes stand within batches of "
-                f"{size}, by which they divide the samples. Which ones they have delivered is not "
+                f"{size}, by which they divide the samples. Which ones they have yielded is not "
                 "known: give the dataset the batch_size of the DataLoader"
             )
 

@@ -220,7 +220,7 @@ class WorkerPart:
             self.yielded = 0
 
     def advance(self, offset: int) -> None:
-        """Record that a whole batch was delivered, with its offset in the plan."""
+        """Record that a whole batch was yielded, with its offset in the plan."""
         self._offset = offset
         self.noted -= self.yielded
         self.yielded = 0

@@ -49,7 +49,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
     copy, or a pickled loader, continues where the original was.
 
     With ``batch_size=None``, over a dataset that overrides ``__iter__``, and over a dataset of
-    another class, it behaves like PyTorch's own loader. It counts the samples that it delivers, and
+    another class, it behaves like PyTorch's own loader. It counts the samples that it yields, and
     its state is that of the `StreamingDataset` after that many samples; a dataset of another class
     has no state.
 
@@ -165,7 +165,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
 
     @property
     def num_samples_yielded(self) -> int:
-        """Number of samples that the most recently advanced iteration delivered on this rank.
+        """Number of samples that the most recently advanced iteration yielded on this rank.
 
         In the elastic order, the count starts again in each epoch. A subclass that iterates over
         PyTorch's loader itself may set it.
@@ -242,7 +242,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
 
         With several iterations in progress, it is the position of the one that was advanced last.
         The keys are those of MosaicML Streaming, plus ``"mdstorm"`` with what this order needs. A
-        batch that Lightning or Ray Train has fetched ahead does not count as delivered. If the
+        batch that Lightning or Ray Train has fetched ahead does not count as yielded. If the
         dataset is not a `StreamingDataset`, the state is None.
         """
         kept = self._mdstorm
@@ -259,7 +259,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         return state
 
     def statistics(self, *, last_pass: bool = False) -> Statistics:
-        """Return how much was delivered so far, and what training waited for.
+        """Return how much was yielded so far, and what training waited for.
 
         Worker processes send their counts along with their batches. A copy of the loader, even a
         pickled one, starts from zero, and states do not contain statistics.

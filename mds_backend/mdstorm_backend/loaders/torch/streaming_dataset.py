@@ -100,7 +100,7 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         batches stays the same; a batch of damaged samples is empty. Indexing and iteration over
         samples always raise.
     decode : str or list of str, optional
-        Columns of images (encodings ``bytes``, ``jpeg``, ``png`` and ``pil``) to deliver as uint8
+        Columns of images (encodings ``bytes``, ``jpeg``, ``png`` and ``pil``) to return as uint8
         arrays ``(height, width, 3)``, which batches stack. A transform gets them decoded.
     size : int or (int, int), optional
         Height and width of these images. Each is resized until it covers the size, and its centre
@@ -189,11 +189,13 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         world: Any = None,
     ) -> None:
         super().__init__()
-        told = dict(locals())  # all arguments, which include the fields of `DatasetSettings`
-        of_stream = {name: told[name] for name in ("remote", "local", *stream_files.INHERITED)}
-        told["streams"] = find_streams(streams, stream_name, {**of_stream, **(stream_config or {})})
+        given = dict(locals())  # all arguments, which include the fields of `DatasetSettings`
+        of_stream = {name: given[name] for name in ("remote", "local", *stream_files.INHERITED)}
+        given["streams"] = find_streams(
+            streams, stream_name, {**of_stream, **(stream_config or {})}
+        )
         settings = DatasetSettings(
-            **{each.name: told[each.name] for each in fields(DatasetSettings)}
+            **{each.name: given[each.name] for each in fields(DatasetSettings)}
         )
         if predownload is not None and batch_size is not None and predownload < batch_size:
             warn_user(

@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader, IterableDataset, default_collate, get_w
 from mdstorm_backend.base.recorder import WAITED, Cause, Recorder
 from mdstorm_backend.base.threads import set_up_arrow
 from mdstorm_backend.errors import ArgumentTypeError, TransformError
-from mdstorm_backend.loaders import Delivered, Segment
+from mdstorm_backend.loaders import NumberedBatches, Segment
 from mdstorm_backend.loaders.torch.moved_batches import packed, unpacked
 from mdstorm_backend.loaders.torch.samples import end_with_parent
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset, blocks_of, samples_of
@@ -54,7 +54,7 @@ else:
 
 
 @dataclass(frozen=True, eq=False)
-class DeliveredBatches:
+class OutputBatches:
     """The batches of a segment of a pass, and how they are made. It can be pickled.
 
     Attributes
@@ -80,7 +80,7 @@ class DeliveredBatches:
             return self.segment.blocks(part, block_rows=block_rows)
         return blocks_of(self.source, self.segment, part, block_rows=block_rows)
 
-    def converted(self, blocks: Iterator[Block]) -> Delivered:
+    def converted(self, blocks: Iterator[Block]) -> NumberedBatches:
         """Convert blocks to batches."""
         recorder, function = self.segment.recorder, self.batch_map
         assert recorder is not None
@@ -97,7 +97,7 @@ class DeliveredBatches:
 
 def _collated(
     source: StreamingDataset, blocks: Iterator[Block], collate: Collate, recorder: Recorder
-) -> Delivered:
+) -> NumberedBatches:
     """Collate the samples of each batch; None for an empty batch that padding will replace."""
     pads = _pads(source)
     made: Callable[[Iterator[Any]], list[Any]] = recorder.called(list, Cause.DECODING)
@@ -114,7 +114,7 @@ def _collated(
                 yield collated(made(islice(samples, size))), offset, size
 
 
-def _mapped(batches: Delivered, batch_map: BatchMap, *, pads: bool) -> Delivered:
+def _mapped(batches: NumberedBatches, batch_map: BatchMap, *, pads: bool) -> NumberedBatches:
     with closing(batches):
         for batch, offset, size in batches:
             yield None if pads and size == 0 else batch_map(batch), offset, size
@@ -171,7 +171,7 @@ class NotedItems:
         """Return the batch of a list of items, or the converted item if `by_one`."""
         worker = get_worker_info()
         dataset: Any = self.dataset if worker is None else worker.dataset
-        dataset._mdstorm.note_items(1 if self.by_one else len(items))
+        dataset._mdstorm.record_items(1 if self.by_one else len(items))
         return self.collate(items)
 
 
@@ -182,13 +182,13 @@ class Workers:
 
     Parameters
     ----------
-    batches : DeliveredBatches
+    batches : OutputBatches
         The batches of the first pass; each worker makes its part of them.
     options : mapping
         Arguments of ``DataLoader``, including ``num_workers``.
     """
 
-    def __init__(self, batches: DeliveredBatches, options: Mapping[str, Any]) -> None:
+    def __init__(self, batches: OutputBatches, options: Mapping[str, Any]) -> None:
         self._options = batches.segment.options
         self.is_busy = False
         # The columns of streams may differ if samples are made one by one.
@@ -211,7 +211,7 @@ class Workers:
         order = self._options.order.share_of(segment.options.order.world)
         return segment.options == replace(self._options, order=order)
 
-    def deliver(self, segment: Segment) -> Delivered:
+    def batches(self, segment: Segment) -> NumberedBatches:
         """Yield the batches of a pass, or of an epoch."""
         self.is_busy = True
         try:
@@ -278,7 +278,7 @@ def check_can_be_sent(batch_map: BatchMap | None, options: Mapping[str, Any]) ->
 class _Part(IterableDataset[Any]):
     """The part of each pass that a worker process makes; its queue tells where to begin."""
 
-    batches: DeliveredBatches
+    batches: OutputBatches
     queues: Sequence[Any]
 
     def __iter__(self) -> Generator[Sent, None, None]:
@@ -292,20 +292,20 @@ class _Part(IterableDataset[Any]):
         segment = replace(segment, options=options, start=position, recorder=recorder)
         batches = replace(self.batches, segment=segment)
         before = recorder.totals()
-        recorder.deliver(0, 1)  # so that the first batch is recorded like the others
+        recorder.record_batches(0, 1)  # so that the first batch is recorded like the others
         # Blocks of one batch: sending a view would send its whole block to the other process.
-        with closing(batches.converted(batches.blocks(worker.id, 1))) as delivered:
-            recorder.ask()
-            for batch, offset, size in delivered:
-                recorder.deliver(size)
+        with closing(batches.converted(batches.blocks(worker.id, 1))) as made:
+            recorder.record_request()
+            for batch, offset, size in made:
+                recorder.record_batches(size)
                 now = recorder.totals()
                 spent = {name: v - before[name] for name, v in now.items() if v != before[name]}
                 yield packed(batch), offset, size, spent
                 before = now
-                recorder.ask()
+                recorder.record_request()
 
 
-def received(batches: Iterator[Sent], recorder: Recorder) -> Delivered:
+def received(batches: Iterator[Sent], recorder: Recorder) -> NumberedBatches:
     """Yield the batches from worker processes, and add what the workers recorded to `recorder`.
 
     The time spent waiting for a batch is attributed in proportion to the work on that batch.

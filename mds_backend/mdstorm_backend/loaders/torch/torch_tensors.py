@@ -15,7 +15,7 @@ from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.base.threads import Prefetcher
 from mdstorm_backend.format import Column, Values, depth_of, shapes_of
 from mdstorm_backend.format.values import nested_lists
-from mdstorm_backend.loaders import Delivered, ReaderOptions
+from mdstorm_backend.loaders import NumberedBatches, ReaderOptions
 from mdstorm_backend.loaders.nulls import check_exact, check_nulls, nanoseconds, null_error
 from mdstorm_backend.read import Block, LateDecoder, scalars_to_numpy
 
@@ -139,7 +139,7 @@ def tensor_batches(
     blocks: Iterator[Block],
     convert: ConvertColumn = to_torch,
     recorder: Recorder | None = None,
-) -> Delivered:
+) -> NumberedBatches:
     """Convert whole blocks, column by column, and split them into batches."""
 
     def converted(block: Block) -> tuple[Block, dict[str, list[Collated]]]:

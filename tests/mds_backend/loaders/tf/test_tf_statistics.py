@@ -100,7 +100,7 @@ def test_tensorflow_ends_an_iterator_in_another_thread() -> None:
 
     run = tf_runs.TFRun()
     run.is_idle.clear()  # so that the thread is waited for
-    run.let_go([Slow()])
+    run.release([Slow()])
     assert threads
     assert threads != [threading.current_thread()]
 
@@ -109,17 +109,17 @@ def test_waiting_of_a_loop_is_divided_like_the_pipelines() -> None:
     clock = Clock()
     loop = Recorder(clock)
     pipeline = PipelineRecorder(loop)
-    pipeline.deliver(1)
-    pipeline.ask()
+    pipeline.record_batches(1)
+    pipeline.record_request()
     pipeline.wait(30, [3.0, 0.0, 1.0, 0.0, 0.0])
     clock.advance(30)
-    pipeline.deliver(1)
+    pipeline.record_batches(1)
     assert pipeline.totals()["waited_for_downloads"] == 22.5
     assert pipeline.consumer == PIPELINE
-    loop.deliver(0)
-    loop.ask()
+    loop.record_batches(0)
+    loop.record_request()
     clock.advance(10)
-    loop.deliver(0)
+    loop.record_batches(0)
     assert pipeline.consumer == LOOP
     totals = pipeline.totals()
     assert (totals["batches"], totals["rows"], totals["waited_seconds"]) == (2, 2, 10)
@@ -132,11 +132,11 @@ def test_waiting_of_a_loop_without_pipeline_waiting_is_batching() -> None:
     clock = Clock()
     loop = Recorder(clock)
     pipeline = PipelineRecorder(loop)
-    pipeline.deliver(2, 2)  # the whole pass at once
-    loop.deliver(0)
-    loop.ask()
+    pipeline.record_batches(2, 2)  # the whole pass at once
+    loop.record_batches(0)
+    loop.record_request()
     clock.advance(10)
-    loop.deliver(0)
+    loop.record_batches(0)
     found = Statistics(**pipeline.totals())  # type: ignore[arg-type]
     assert (found.waited_seconds, found.waited_for_batching) == (10, 10)
     assert found.verdict.cause == "batching"
