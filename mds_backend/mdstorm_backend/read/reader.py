@@ -282,7 +282,8 @@ class Reader:
         dataset = self.dataset
 
         def open_shard(number: int) -> Shard:
-            self._damage.check_shard(number)
+            if self.on_corrupt == "skip":
+                self._damage.check_shard(number)
             shard = (dataset.begin_shard if decodes else dataset.shard)(number)
             shard.will_need()
             if decodes:
