@@ -153,9 +153,9 @@ def _cut(
             'n-grams cannot be combined with cur_shard="auto": they may include rows of the next '
             "rank. Pass cur_shard and shard_count as integers"
         )
-    if overlap and isinstance(order, ExactOrder) and order.world_size > 1:
-        source = shard_views.RankShare(source, order, overlap)
-        order = replace(order, rank=0, world_size=1)
+    if overlap and (share := order.contiguous_share()) is not None:
+        source = shard_views.RankShare(source, share, overlap)
+        order = replace(share, rank=0, world_size=1)
     parts = arguments.shuffle_row_drop_partitions
     if parts != 1:
         source = shard_views.SplitShards(source, parts, overlap=overlap)
@@ -404,17 +404,6 @@ def _seed(arguments: ReaderArguments, is_shared: bool) -> int | None:
     if seeds:
         return seeds[0]
     return DEFAULT_SEED if is_shared else None
-
-
-def with_window(order: ExactOrder | ElasticShare, window: int) -> ExactOrder | ElasticShare:
-    """Return the order with a shuffling queue of capacity `window`; unchanged for 0."""
-    if window <= 0:
-        return order
-    if isinstance(order, ExactOrder):
-        return replace(order, window=window)
-    block_size = window if window > 1 else None
-    shuffled = replace(order.order, shuffle=True, shuffle_block_size=block_size)
-    return replace(order, order=shuffled)
 
 
 class KeptShares:

@@ -311,7 +311,7 @@ class Reader(Described, OwnContext):
         `window` is the capacity of the loader's shuffling queue.
         """
         options = self._mdstorm_cursor.options
-        return replace(options, order=reading.with_window(options.order, window))
+        return replace(options, order=options.order.with_window(window)) if window > 0 else options
 
     def _mdstorm_warn_of_decimals(self, framework: reading.Framework) -> None:
         """Warn about decimals that a framework is given although the user chose no form."""

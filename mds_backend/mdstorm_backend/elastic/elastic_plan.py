@@ -7,7 +7,7 @@ datasets, those of the next epoch are computed in a thread while one is read.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import chain, repeat
@@ -19,7 +19,7 @@ from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.threads import WorkAhead
 from mdstorm_backend.elastic.batching import rank_work
 from mdstorm_backend.elastic.elastic_order import ElasticOrder
-from mdstorm_backend.elastic.sampling import Ids, StreamShape
+from mdstorm_backend.elastic.sampling import Ids, StreamShape, StreamWeight
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.order import Chunk, Plan, Position, Samples, World, ceil_div
 
@@ -130,6 +130,30 @@ class ElasticShare:
     def share_of(self, world: World) -> ElasticShare:
         """Return the same order for the rank and size of `world`."""
         return replace(self, world=world, follows_world=False)
+
+    def contiguous_share(self) -> None:
+        """Return None: the samples of a rank are not one range of rows."""
+
+    def of_streams(
+        self, shapes: Callable[[], tuple[StreamShape, ...]]
+    ) -> tuple[ElasticShare, tuple[StreamWeight, ...]]:
+        """Return the order over streams, and each stream's part of an epoch; none if known before.
+
+        `shapes` returns the streams' shapes, for which it opens their data.
+        """
+        if self.streams:
+            return self, ()
+        streams = shapes()
+        return replace(self, streams=streams), self.order.weights(streams)
+
+    def padded(self, batch_size: int) -> ElasticShare:
+        """Return this order: it repeats samples where the last global batch is not full."""
+        return self
+
+    def with_window(self, window: int) -> ElasticShare:
+        """Return the same order, shuffled in blocks of that many samples (1: the default)."""
+        block_size = window if window > 1 else None
+        return replace(self, order=replace(self.order, shuffle=True, shuffle_block_size=block_size))
 
     def resumed(self, position: Position) -> ElasticOrder:
         """Return the order with a position's seed and canonical nodes, and defaults filled in."""

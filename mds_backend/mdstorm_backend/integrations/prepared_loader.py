@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from copy import copy
-from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -98,16 +97,16 @@ def _with_share(
         # Processes along other dimensions read the same rows.
         names = [name for name in mesh.mesh_dim_names if name.startswith("dp")]
         shared = shared.in_order(shared.order.share_of(given_world((mesh, names))))
-    order = shared.order
     if (
         not knows_share
-        and isinstance(order, ExactOrder)
         and arguments["even_batches"]
         and not loader.drop_last
         and source.settings.num_epochs == 1
         and not shared.options.drops_rows
     ):
-        shared = shared.in_order(replace(order, padded_to=batch_size))
+        padded = shared.order.padded(batch_size)
+        if padded is not shared.order:
+            shared = shared.in_order(padded)
     if shared is source and batch_size == loader.batch_size:
         return copy(loader)
     other = _reading_from(shared, loader, batch_size=batch_size)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import singledispatch
 from typing import Any
 
 from mdstorm_backend.base.recorder import Recorder
@@ -17,6 +18,7 @@ from mdstorm_backend.elastic import ElasticPlan, ElasticShare, StreamShape
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.order import (
     EvenPlan,
+    ExactOrder,
     ExactPlan,
     Plan,
     Position,
@@ -87,18 +89,56 @@ def plan_of(
 def _planned(
     options: ReaderOptions, batching: Batching, start: Position, ahead: WorkAhead[Any]
 ) -> tuple[Plan, Refill | None]:
-    """Return a plan, and the stage that cuts its batches from the rows of a transform, if needed.
+    """Return a plan, and the stage that cuts batches from a transform's rows, if one is needed."""
+    assert not options.order.follows_world, "in_world() has not been called"
+    return _planned_in(options.order, options, batching, start, ahead)
 
-    This is the only code that depends on the order.
-    """
-    order, dataset, num_epochs = options.order, options.dataset, options.num_epochs
-    assert not order.follows_world, "in_world() has not been called"
+
+@singledispatch
+def _planned_in(
+    order: object,
+    options: ReaderOptions,
+    batching: Batching,
+    start: Position,
+    ahead: WorkAhead[Any],
+) -> tuple[Plan, Refill | None]:
+    """Return what `_planned` does. Each order registers its plans: no other code asks for it."""
+    raise NotImplementedError(f"there are no plans for {order!r}")
+
+
+@_planned_in.register
+def _(
+    order: ElasticShare,
+    options: ReaderOptions,
+    batching: Batching,
+    start: Position,
+    ahead: WorkAhead[Any],
+) -> tuple[Plan, Refill | None]:
+    dataset = options.dataset
+    plan = ElasticPlan(
+        replace(order, streams=order.streams or (StreamShape(dataset.shard_sizes),)),
+        batching.batch_size,
+        options.num_epochs,
+        batching.drop_last,
+        max(batching.num_workers, 1),
+        start,
+        ahead,
+        dataset.url,
+    )
+    return plan, None
+
+
+@_planned_in.register
+def _(
+    order: ExactOrder,
+    options: ReaderOptions,
+    batching: Batching,
+    start: Position,
+    ahead: WorkAhead[Any],
+) -> tuple[Plan, Refill | None]:
+    dataset, num_epochs = options.dataset, options.num_epochs
     size, drop_last = batching.batch_size, batching.drop_last
     parts = max(batching.num_workers, 1)
-    if isinstance(order, ElasticShare):
-        share = replace(order, streams=order.streams or (StreamShape(dataset.shard_sizes),))
-        arguments = (share, size, num_epochs, drop_last, parts, start, ahead, dataset.url)
-        return ElasticPlan(*arguments), None
     if start.seed is not None:
         order = replace(order, seed=start.seed)
     if not batching.by_shard and not options.drops_rows:

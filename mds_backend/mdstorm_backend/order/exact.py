@@ -11,7 +11,7 @@ Users pass an `ExactOrder` to readers. `ExactPlan` calls `chunks` to read the la
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -157,6 +157,25 @@ class ExactOrder:
     def share_of(self, world: World) -> ExactOrder:
         """Return the same order for the rank and size of `world`."""
         return replace(self, rank=world.rank, world_size=world.size, follows_world=False)
+
+    def contiguous_share(self) -> ExactOrder | None:
+        """Return this order if its share is one range of rows among those of other ranks."""
+        return self if self.world_size > 1 else None
+
+    def of_streams(self, shapes: Callable[[], object]) -> tuple[ExactOrder, tuple[()]]:
+        """Return this order, and no weights: it does not depend on the streams' shapes."""
+        return self, ()
+
+    def padded(self, batch_size: int) -> ExactOrder:
+        """Return the same order, which fills the last global batch of a one-epoch pass."""
+        return replace(self, padded_to=batch_size)
+
+    def resumed(self, position: Position) -> None:
+        """Return None: no setting but the seed depends on where an epoch is resumed."""
+
+    def with_window(self, window: int) -> ExactOrder:
+        """Return the same order, with rows shuffled in windows of that many rows."""
+        return replace(self, window=window)
 
     def resolved(self) -> ExactOrder:
         """Return the same order with a fixed seed.

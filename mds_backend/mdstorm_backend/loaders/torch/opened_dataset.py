@@ -16,7 +16,7 @@ from mdstorm_backend import loaders
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.datasets import Dataset, describe_place, open_streams
 from mdstorm_backend.display import Description
-from mdstorm_backend.elastic import ElasticOrder, ElasticShare
+from mdstorm_backend.elastic import ElasticOrder, ElasticShare, StreamShape
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.format import parse_size
 from mdstorm_backend.loaders.epochs import Epochs, Worker
@@ -103,18 +103,17 @@ class OpenedDataset:
         """The data, opened on first use."""
         return self.parts[0] if len(self.parts) == 1 else open_streams.JoinedDataset(self.parts)
 
+    def _stream_shapes(self) -> tuple[StreamShape, ...]:
+        pairs = zip(self.settings.streams, self.parts, strict=True)
+        return tuple(stream._mdstorm.shape(*part.shard_sizes) for stream, part in pairs)
+
     @cached_property
     def options(self) -> loaders.ReaderOptions:
         """The options for reading the data."""
         settings = self.settings
-        if isinstance(self.order, ElasticShare) and not self.order.streams:
-            # The streams' shapes are known now, and with them each stream's share of an epoch.
-            pairs = zip(settings.streams, self.parts, strict=True)
-            shapes = tuple(stream._mdstorm.shape(*part.shard_sizes) for stream, part in pairs)
-            weights = self.order.order.weights(shapes)
-            for stream, weight in zip(settings.streams, weights, strict=True):
-                stream._mdstorm.derive(weight)
-            self.order = replace(self.order, streams=shapes)
+        self.order, weights = self.order.of_streams(self._stream_shapes)
+        for stream, weight in zip(settings.streams, weights, strict=False):  # none if known before
+            stream._mdstorm.derive(weight)
         options = loaders.ReaderOptions(self.dataset, self.order, **settings.read_options)
         if not settings.decode:
             return options
@@ -175,14 +174,14 @@ class OpenedDataset:
             If the constructor would raise it for the same value.
         """
         settings = replace(self.settings, **{name: value})
-        if isinstance(self.order, ElasticShare) and settings.order is None:
-            requested = settings.elastic_order()
-            order, states = requested.order, requested.states_batch_size
+        if settings.order is None:
+            elastic, before = settings.elastic_order(), self.order
             if (settled := self._settled()) is not None:
                 kept = {key: getattr(settled, key) for key in _SETTLED if key != name}
-                order = replace(order, **kept)
+                elastic = replace(elastic, order=replace(elastic.order, **kept))
                 self.schedule.epochs.forget_order()
-            self.order = replace(self.order, order=order, states_batch_size=states, streams=())
+            follows = bool(before.follows_world)
+            self.order = replace(elastic, world=before.world, follows_world=follows)
         self.settings = settings
         if name in _OPENED_WITH:
             for opened in ("parts", "dataset"):
@@ -196,7 +195,7 @@ class OpenedDataset:
         """Return the elastic order with the settings of the latest epoch; None before the first."""
         schedule, order = self.__dict__.get("schedule"), self.order
         begun = None if schedule is None else schedule.epochs.begun
-        if begun is None or not isinstance(order, ElasticShare):
+        if begun is None:
             return None
         here = order.share_of(find_world()) if order.follows_world else order
         return here.resumed(begun)
