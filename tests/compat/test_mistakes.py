@@ -153,7 +153,6 @@ MISTAKES: list[Row] = [
     (lambda p, m: len(lazy(m, columns=["no"])), TypeError, "['no']: choose among ['id', 'x', 's']"),
     (lambda p, m: StreamingDataset(local=m, split="val"), OSError, "has no index.json"),
     (lambda p, m: StreamingDataset(**{"shufle": 1}), TypeError, "'shufle': did you mean shuffle?"),
-    (lambda p, m: loader(m, dtype="float32"), TypeError, "make_spark_converter(df, dtype=)"),
     (lambda p, m: loader(m, schema_fields=["x("]), ValueError, "escape it with re.escape"),
     (lambda p, m: loader(m, schema_fields=3), ValueError, "found 3: put it in a list"),
     (lambda p, m: loader(m, **cached(m, limit="1gb")), TypeError, "bytes for cache_type"),

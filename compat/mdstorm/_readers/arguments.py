@@ -391,7 +391,6 @@ _ELSEWHERE = {
         "data_loader_fn of make_torch_dataloader"
     ),
     "columns": "use schema_fields",
-    "dtype": "make_spark_converter(df, dtype=) sets the type of floating-point columns",
     "drop_last": ("only the last batch of a pass can be shorter, so skip it in your loop"),
     "generator": "use seed",
     "multiprocessing_context": f"rows are read by threads of this process: {_NOT_OURS}",

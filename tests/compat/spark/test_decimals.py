@@ -69,11 +69,11 @@ def test_copies_with_other_decimals_are_not_shared(spark: Any, cache_dir: Any) -
 
 
 def test_loader_over_decimals_warns_unless_decimals_is_given(halves: SparkDatasetConverter) -> None:
-    with pytest.warns(UserWarning, match="column 'x' of .* to PyTorch .* decimals=") as caught:
+    with pytest.warns(UserWarning, match="column 'x' of .* reach PyTorch .* decimals=") as caught:
         (batch,) = halves.make_torch_dataloader(**IN_ORDER)
     assert len(caught) == 1
     assert isinstance(batch["x"], list)
-    with pytest.warns(UserWarning, match="column 'x' of .* to TensorFlow as text"):
+    with pytest.warns(UserWarning, match="column 'x' of .* reach TensorFlow as text"):
         halves.make_tf_dataset(**IN_ORDER)
     # From here on a warning would be an error.
     for arguments in ({}, {"decimals": "decimal"}, {"schema_fields": ["id"]}):
