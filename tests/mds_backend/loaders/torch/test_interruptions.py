@@ -1,0 +1,172 @@
+"""A loop that ends by an error: the state is that of the last batch that the user has."""
+
+import json
+import os
+import random
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.mds_backend.small_datasets import write_numbers
+
+from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
+
+ROWS, SIZE = 200, 7
+#: Raises in the loop's process when it makes a batch with this number; None for never.
+FAILS_AT: list[int] = []
+
+
+class StopError(Exception):
+    """What a user's function raises."""
+
+
+@pytest.fixture(autouse=True)
+def ctrl_c_raises() -> Iterator[None]:
+    """A process that a shell started in the background ignores SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("interrupted")
+    write_numbers(path, ROWS)
+    return str(path)
+
+
+def watched(batch: dict[str, Any]) -> dict[str, Any]:
+    """Interrupt this process, or raise, when a batch holds the awaited number."""
+    if FAILS_AT and FAILS_AT[0] in batch["number"].tolist():
+        FAILS_AT.clear()
+        signal.raise_signal(signal.SIGINT)
+    return batch
+
+
+def failing(batch: dict[str, Any]) -> dict[str, Any]:
+    if FAILS_AT and FAILS_AT[0] in batch["number"].tolist():
+        raise StopError
+    return batch
+
+
+def loader_of(
+    url: str,
+    order: str,
+    workers: int,
+    batch_map: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+) -> StreamingDataLoader:
+    exact = ExactOrder(shuffle_rows=True, seed=3)
+    options: dict[str, Any] = {"order": exact} if order == "exact" else {"shuffle": True}
+    dataset = StreamingDataset(local=url, batch_size=SIZE, **options)
+    return StreamingDataLoader(dataset, SIZE, num_workers=workers, batch_map=batch_map)
+
+
+def taken(loader: StreamingDataLoader, stop: int | None, error: type[BaseException]) -> list[int]:
+    """Return the numbers that a loop has, which raises after `stop` batches or is interrupted."""
+    found: list[int] = []
+    with suppress(error):
+        for number, batch in enumerate(loader, 1):
+            found += batch["number"].tolist()
+            if number == stop:
+                raise error
+    return found
+
+
+def rest_after(loader: StreamingDataLoader, url: str, order: str, workers: int) -> list[int]:
+    state = json.loads(json.dumps(loader.state_dict()))
+    resumed = loader_of(url, order, workers)
+    resumed.load_state_dict(state)
+    return [n for batch in resumed for n in batch["number"].tolist()]
+
+
+def check_each_row_once(seen: list[int], rest: list[int]) -> None:
+    assert set(seen + rest) == set(range(ROWS))
+    assert len(seen) + len(rest) in range(ROWS, ROWS + SIZE)  # the elastic order may repeat a few
+
+
+@pytest.mark.parametrize("error", [StopError, KeyboardInterrupt])
+@pytest.mark.parametrize("order", ["exact", "elastic"])
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.parametrize("stop", [1, 2, 11])
+def test_state_after_exception_in_loop_resumes_with_next_batch(
+    url: str, order: str, workers: int, error: type[BaseException], stop: int
+) -> None:
+    loader = loader_of(url, order, workers)
+    seen = taken(loader, stop, error)
+    assert len(seen) == stop * SIZE
+    rest = rest_after(loader, url, order, 0)
+    if stop == 1:  # a loop that ends after one batch is a peek
+        assert sorted(set(seen) | set(rest)) == list(range(ROWS))
+    check_each_row_once(seen, rest)
+
+
+@pytest.mark.parametrize("order", ["exact", "elastic"])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_state_after_interrupt_while_reading_resumes_with_next_batch(
+    url: str, order: str, workers: int
+) -> None:
+    loader = loader_of(url, order, workers, watched if workers == 0 else None)
+    if workers:
+        found: list[int] = []
+        with pytest.raises(KeyboardInterrupt):  # noqa: PT012
+            for batch in loader:
+                found += batch["number"].tolist()
+                if len(found) == 6 * SIZE:
+                    signal.raise_signal(signal.SIGINT)
+    else:
+        FAILS_AT[:] = [100]
+        found = taken(loader, None, KeyboardInterrupt)
+        assert not FAILS_AT
+        assert len(found) < ROWS
+    check_each_row_once(found, rest_after(loader, url, order, 0))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_state_after_error_of_a_function_resumes_with_next_batch(url: str, workers: int) -> None:
+    FAILS_AT[:] = [100]
+    loader = loader_of(url, "exact", workers, failing)
+    try:
+        seen = taken(loader, None, StopError)
+    finally:
+        FAILS_AT.clear()
+    assert len(seen) < ROWS
+    check_each_row_once(seen, rest_after(loader, url, "exact", workers))
+
+
+def test_state_after_a_worker_was_killed_resumes_with_next_batch(url: str) -> None:
+    loader = loader_of(url, "exact", 2, killed_at)
+    FAILS_AT[:] = [100]
+    try:
+        seen = taken(loader, None, RuntimeError)
+    finally:
+        FAILS_AT.clear()
+    assert len(seen) < ROWS
+    check_each_row_once(seen, rest_after(loader, url, "exact", 0))
+
+
+def killed_at(batch: dict[str, Any]) -> dict[str, Any]:
+    if FAILS_AT and FAILS_AT[0] in batch["number"].tolist():
+        os.kill(os.getpid(), signal.SIGKILL)
+    return batch
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(80))
+def test_state_after_random_interrupts_loses_no_row(url: str, seed: int, tmp_path: Path) -> None:
+    draw = random.Random(seed)
+    order, workers = draw.choice(["exact", "elastic"]), draw.choice([0, 0, 0, 2])
+    error = draw.choice([StopError, KeyboardInterrupt])
+    seen: list[int] = []
+    loader = loader_of(url, order, workers)
+    for _ in range(draw.randint(1, 4)):
+        left = -(-(ROWS - len(seen)) // SIZE)
+        if left < 3:
+            break
+        seen += taken(loader, draw.randint(2, left - 1), error)
+        state = json.loads(json.dumps(loader.state_dict()))
+        loader = loader_of(url, order, draw.choice([0, 0, 2]))
+        loader.load_state_dict(state)
+    check_each_row_once(seen, rest_after(loader, url, order, 0))
