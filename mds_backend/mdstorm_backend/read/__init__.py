@@ -12,7 +12,9 @@ from mdstorm_backend.read.block import Block, Transform
 from mdstorm_backend.read.damage import ON_CORRUPT, OnCorrupt
 from mdstorm_backend.read.decoded_images import Decode, ImageDecoder, Size, check_decode
 from mdstorm_backend.read.late import LateDecoder, default_workers, map_in_threads, objects
-from mdstorm_backend.read.matrices import (
+from mdstorm_backend.read.reader import check_num_epochs
+from mdstorm_backend.read.shard import OpenShards, Rows, SampleSource, Shard
+from mdstorm_backend.read.stacking import (
     Output,
     Stack,
     StackOption,
@@ -20,8 +22,6 @@ from mdstorm_backend.read.matrices import (
     checked_stack,
     output_name,
 )
-from mdstorm_backend.read.reader import check_num_epochs
-from mdstorm_backend.read.shard import OpenShards, Rows, SampleSource, Shard
 
 __all__ = [
     "ON_CORRUPT",

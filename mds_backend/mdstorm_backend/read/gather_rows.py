@@ -26,9 +26,10 @@ from mdstorm_backend.format import Batch, Schema, Values, num_rows, take_values
 from mdstorm_backend.format.values.batch import concat_stored, concat_values, copy_values
 from mdstorm_backend.read.block import Located, Selection
 from mdstorm_backend.read.logical import no_values
-from mdstorm_backend.read.matrices import Matrix, Output, Strip, matrices_of, record_view, strips_of
+from mdstorm_backend.read.matrices import Matrix, Strip, matrices_of, record_view, strips_of
 from mdstorm_backend.read.record_gather import RecordGatherer
 from mdstorm_backend.read.shard import MemoryShard, Shard
+from mdstorm_backend.read.stacking import Output
 
 #: With fewer columns, or larger values, packing gains nothing.
 _FEWEST_COLUMNS = 4

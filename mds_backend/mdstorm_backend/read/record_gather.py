@@ -17,9 +17,10 @@ import numpy.typing as npt
 from mdstorm_backend.format import Batch, Column, Schema
 from mdstorm_backend.read.block import Located, Scattered, Selection
 from mdstorm_backend.read.logical import to_logical, view_dtype
-from mdstorm_backend.read.matrices import Matrix, Output, Strip, matrices_of, record_view, strips_of
+from mdstorm_backend.read.matrices import Matrix, Strip, matrices_of, record_view, strips_of
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.read.shard import Shard
+from mdstorm_backend.read.stacking import Output
 
 #: Bytes of records split into columns at a time. Each column reads all of them, so they should
 #: about fit into a second-level cache.

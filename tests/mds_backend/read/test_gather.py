@@ -21,16 +21,9 @@ from mdstorm_backend.read import block as block_module
 from mdstorm_backend.read import gather_rows, record_gather
 from mdstorm_backend.read.block import Located
 from mdstorm_backend.read.gather_rows import Gatherer, Packing, gather_columns
-from mdstorm_backend.read.matrices import (
-    Output,
-    Stack,
-    arranged,
-    matrices_of,
-    output_name,
-    record_view,
-    strips_of,
-)
+from mdstorm_backend.read.matrices import matrices_of, record_view, strips_of
 from mdstorm_backend.read.shard import MemoryShard, Shard
+from mdstorm_backend.read.stacking import Output, Stack, arranged, output_name
 
 PAIR = array_of("short")
 #: Four layouts, and what each row holds: all fixed, fixed with nulls, with a variable-size column,

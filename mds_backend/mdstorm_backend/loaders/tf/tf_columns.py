@@ -19,7 +19,7 @@ from mdstorm_backend.format.values import nested_lists
 from mdstorm_backend.loaders.nulls import check_nulls, nanoseconds, null_error
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.read import ImageDecoder, LateDecoder, scalars_to_numpy
-from mdstorm_backend.read.matrices import Output, check_numbers, output_name
+from mdstorm_backend.read.stacking import Output, check_numbers, output_name
 
 #: Dtypes that Petastorm's adapter promotes.
 _PROMOTED = {"uint16": "int32", "uint32": "int64"}
