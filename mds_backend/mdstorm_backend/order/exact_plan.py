@@ -237,7 +237,7 @@ class ExactPlan(Plan):
             return self._position_at(after)
         # In the last step, some ranks may have fewer samples than others.
         deal = self._lanes_at(first).deal
-        is_end = samples and samples >= deal.num_positions(self.order.rank, first, stop)
+        is_end = samples and samples >= deal.num_dealt(self.order.rank, first, stop)
         return self._position_at(stop if is_end else min(after, stop))
 
     def samples(self, part: int = 0) -> Samples:
@@ -260,7 +260,7 @@ class ExactPlan(Plan):
         while done < self._stop:
             after = self._stepped(done)
             deal = self._lanes_at(done).deal
-            yield deal.num_positions(self.order.rank, done, after)
+            yield deal.num_dealt(self.order.rank, done, after)
             done = after
 
     def _lanes_at(self, done: int) -> EpochLanes:

@@ -1,17 +1,17 @@
 """How the samples of a pass are dealt out to ranks, and the lanes of an epoch that ranks read.
 
-The samples of a pass are numbered through all of its epochs, and the number of a sample is its
-*position*. Positions are dealt out to the ranks in turn, so that one number says how far the whole
-world is: how many samples it has consumed. Each epoch is cut into contiguous *lanes*, one for each
-rank that began it, and a rank takes its samples from its own lane, in reading order. If a pass
-resumes in the middle of an epoch on another number of ranks, the unread ends of all lanes are
-joined, one after the other, and cut into lanes for the new ranks.
+The samples of a pass are numbered through all of its epochs, and their numbers are dealt out to the
+ranks in turn. So one count describes how far all ranks are: the number of consumed samples. Each
+epoch is cut into contiguous *lanes*, one for each rank that began it, and a rank takes its samples
+from its own lane, in reading order. If a pass resumes in the middle of an epoch on another number
+of ranks, the unread ends of all lanes are joined, one after the other, and cut into lanes for the
+new ranks.
 
-Of W ranks, rank r takes the positions K with ``K mod W == r·g mod W``. The stride g is coprime to W
+Of W ranks, rank r takes the numbers K with ``K mod W == r·g mod W``. The stride g is coprime to W
 and near 0.618 W, which spreads out the ranks that have one sample more than others. So the borders
 of lanes move by only a few samples from epoch to epoch, and hosts keep reading the same shards.
 
-`Deal` says which positions belong to which rank or lane, `Layout` cuts samples into lanes, and
+`Deal` determines which numbers belong to which rank or lane, `Layout` cuts samples into lanes, and
 `EpochLanes` follows one epoch through all changes of the world.
 """
 
@@ -71,7 +71,7 @@ def stride(count: int) -> int:
 
 @dataclass(frozen=True)
 class Deal:
-    """Which positions belong to which of `count` members, that is, ranks or lanes.
+    """Which numbers belong to which of `count` members, that is, ranks or lanes.
 
     Attributes
     ----------
@@ -88,15 +88,15 @@ class Deal:
     tail: int | None = None
     padded_to: int = 0
 
-    def num_positions(self, member: int, start: int, stop: int) -> int:
-        """Return how many of the positions `start` to `stop` belong to one member."""
+    def num_dealt(self, member: int, start: int, stop: int) -> int:
+        """Return how many of the numbers `start` to `stop` belong to one member."""
         if self.tail is None:
             residue = member * stride(self.count) % self.count
             return ceil_div(max(stop - start - (residue - start) % self.count, 0), self.count)
         return int(self.num_of_each(start, stop)[member])
 
     def num_of_each(self, start: int, stop: int) -> Counts:
-        """Return how many of the positions `start` to `stop` belong to each member, as int64."""
+        """Return how many of the numbers `start` to `stop` belong to each member, as int64."""
         regular = stop if self.tail is None else min(stop, self.tail)
         members = np.arange(self.count)
         residues = members * stride(self.count) % self.count
@@ -164,26 +164,26 @@ class EpochLanes:
     ----------
     num_samples : int
         Samples of the epoch.
-    first_position : int
-        Position of the epoch's first sample in the pass.
+    first_number : int
+        Number of the epoch's first sample in the pass.
     stop : int or None
-        Position at the end of the pass; None if the pass never ends.
+        Number of samples of the pass; None if the pass never ends.
     lanes : tuple of Lanes
         The first layout, then one for each change of the world. The last one is current.
     """
 
     num_samples: int
-    first_position: int
+    first_number: int
     stop: int | None
     lanes: tuple[Lanes, ...]
 
     @property
     def deal(self) -> Deal:
-        """Which positions belong to which of the current lanes."""
+        """Which numbers belong to which of the current lanes."""
         lanes, stop = self.lanes[-1], self.stop
         if not lanes.padded_to or stop is None:
             return Deal(lanes.size)
-        start, step = self.first_position + lanes.consumed, lanes.size * lanes.padded_to
+        start, step = self.first_number + lanes.consumed, lanes.size * lanes.padded_to
         return Deal(lanes.size, start + (stop - start) // step * step, lanes.padded_to)
 
     def first_lane(self, lane: int) -> range:
@@ -193,15 +193,15 @@ class EpochLanes:
 
     def rest(self, lane: int, consumed: int) -> Iterator[Stretch]:
         """Yield what is left of a current lane once `consumed` samples of the epoch were read."""
-        first = self.first_position
-        taken = self.deal.num_positions(lane, first + self.lanes[-1].consumed, first + consumed)
+        first = self.first_number
+        taken = self.deal.num_dealt(lane, first + self.lanes[-1].consumed, first + consumed)
         return _layout(self).rest(lane, taken)
 
 
 @lru_cache(maxsize=64)
 def _layout(epoch: EpochLanes) -> Layout:
     """Return the layout of the samples that were unread when the current lanes began."""
-    first, lanes = epoch.first_position, epoch.lanes[-1]
+    first, lanes = epoch.first_number, epoch.lanes[-1]
     begins = first + lanes.consumed
     sizes = epoch.deal.num_of_each(begins, first + epoch.num_samples)
     if len(epoch.lanes) == 1:

@@ -238,7 +238,7 @@ class Worlds:
         deal, first = Deal(plan.order.world_size), 0
         for epoch, seen in enumerate(self.seen):
             low, high = max(start, epoch * self.rows), min(stop, (epoch + 1) * self.rows)
-            size = deal.num_positions(plan.order.rank, low, high) if low < high else 0
+            size = deal.num_dealt(plan.order.rank, low, high) if low < high else 0
             mine = rows[first:] if self.is_padded else rows[first : first + size]
             seen.update(mine)
             first += len(mine)
@@ -275,7 +275,7 @@ def test_consecutive_positions_are_dealt_to_distant_ranks(count: int) -> None:
         found = deal.num_of_each(start, stop)
         assert found.sum() == stop - start
         assert found.max() - found.min() <= 1
-        assert [deal.num_positions(m, start, stop) for m in (0, count - 1)] == [found[0], found[-1]]
+        assert [deal.num_dealt(m, start, stop) for m in (0, count - 1)] == [found[0], found[-1]]
 
 
 @pytest.mark.parametrize(
