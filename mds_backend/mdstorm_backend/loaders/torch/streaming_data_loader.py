@@ -209,6 +209,13 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
             batches = loader_passes.counted_batches(self, kept, self._get_batch_size)
         return kept.threads.follow(batches)
 
+    def __getitem__(self, index: object) -> Any:
+        """Raise ArgumentTypeError: torch.utils.data.DataLoader over this loader asks for items."""
+        raise ArgumentTypeError(
+            "a StreamingDataLoader yields batches, and has no items. If PyTorch's DataLoader "
+            "is around it, iterate over the StreamingDataLoader instead"
+        )
+
     def __copy__(self) -> Self:
         """Return a loader that continues where this one is, without its running iterations."""
         other = object.__new__(type(self))

@@ -167,3 +167,9 @@ def test_without_workers_there_is_no_thread(words: Dataset) -> None:
     assert torch.is_tensor(next(batches)["number"])
     assert reading_threads() == []
     batches.close()
+
+
+def test_loader_of_pytorch_over_a_loader_raises_error_with_the_fix(numbers: Dataset) -> None:
+    wrapped = torch.utils.data.DataLoader(torch_loader(numbers, batch_size=10))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="iterate over the StreamingDataLoader instead"):
+        next(iter(wrapped))
