@@ -111,6 +111,9 @@ class ConverterLoaders(Described):
         self._converters = {split: found for split, found in given.items() if found is not None}
         self._options = dict.fromkeys(_SPLITS, evaluating) | {"train": training}
         self.loaders: dict[str, StreamingDataLoader] = {}
+        #: The steps, epochs and batches of the last epoch that had begun at the checkpoint, and the
+        #: remaining batches of that epoch; None where they are not known.
+        self._resumed: tuple[tuple[int, int, int] | None, int | None] = (None, None)
         for split in _SPLITS:
             method = f"{split}_dataloader"
             is_own = getattr(type(self), method) is getattr(ConverterLoaders, method)
@@ -144,8 +147,13 @@ class ConverterLoaders(Described):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position in the training data, for Lightning's checkpoint."""
-        training = self.loaders.get("train")
+        training, loop = self.loaders.get("train"), getattr(self.trainer, "fit_loop", None)
+        progress = None
+        if loop is not None:
+            batches, epochs = loop.epoch_loop.batch_progress, loop.epoch_progress
+            progress = (loop.epoch_loop.global_step, epochs.current.ready, batches.current.ready)
         return {
+            "progress": progress,
             "world_size": self._world_size,
             "is_counted": training is None or training._mdstorm.has_length,
             "train": None if training is None else training.state_dict(),
@@ -159,7 +167,8 @@ class ConverterLoaders(Described):
 
         If the number of processes has changed, the length of the training data is hidden. Lightning
         uses the length of its first epoch for all epochs, but after a resume that epoch is only the
-        rest of one. Without a length, Lightning trains until the loader ends.
+        rest of one. Without a length, Lightning trains until the loader ends, and asks
+        `mdstorm_count_steps` for the number of steps.
         """
         trainer = self.trainer
         is_evaluating = trainer is not None and (trainer.evaluating or trainer.predicting)
@@ -176,7 +185,30 @@ class ConverterLoaders(Described):
         except StateMismatchError as error:
             # After an epoch, training may continue with other data. Within an epoch, Lightning
             # loads the same state again, which raises.
-            _logger.info("the training data is read from its beginning: %s", error)
+            _logger.warning(
+                "the position in the checkpoint does not fit the training data, which is read from "
+                "its beginning: %s",
+                error,
+            )
+        else:
+            self._resumed = (state_dict.get("progress"), loader._mdstorm.of(loader).num_remaining())
+
+    def mdstorm_count_steps(self) -> int | None:
+        """Return the steps of all epochs of a resumed run, as Lightning estimates them.
+
+        They are the steps before the checkpoint, those of the rest of its epoch in this world, and
+        those of the epochs that follow. None if they are not known.
+        """
+        progress, remaining = self._resumed
+        if progress is None or remaining is None:
+            return None
+        loader = self._loader("train")
+        whole = loader._mdstorm.of(loader).length()
+        steps, epochs, batches = progress
+        each = self.trainer.accumulate_grad_batches
+        if remaining:
+            steps += -(-(batches + remaining) // each) - batches // each
+        return int(steps + max(self.trainer.max_epochs - epochs, 0) * -(-whole // each))
 
     @property
     def _world_size(self) -> int:

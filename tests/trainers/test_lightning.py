@@ -91,9 +91,10 @@ def test_data_module_in_another_world_reads_the_remaining_rows_then_whole_epochs
     url: str, tmp_path: Path, before: int, after: int
 ) -> None:
     fit(url, "module", tmp_path, devices=before)
-    run = resume(url, "module", tmp_path, devices=after)
+    run = resume(url, "module", tmp_path, devices=after, **{"count-steps": True})
 
     run.check_goes_on_in_another_world(ROWS)
+    assert run.delivered("estimated_steps") == run.delivered("steps")
 
 
 @pytest.mark.long

@@ -218,6 +218,30 @@ def test_state_loaded_without_trainer_moves_the_training_data(url: str) -> None:
     assert rest == [batch["number"].tolist() for batch in batches]
 
 
+@pytest.mark.parametrize("accumulated", [1, 3])
+@pytest.mark.parametrize("save_at", [None, 2])
+def test_number_of_steps_is_right_after_a_checkpoint_of_another_world(
+    url: str, tmp_path: Path, save_at: int | None, accumulated: int
+) -> None:
+    options = {"epochs": 3, "accumulate_grad_batches": accumulated}
+    fit(data_of("module", url), tmp_path, save_at=save_at, **options)
+    saved = "epoch=0.ckpt" if save_at is None else f"epoch=0-step={save_at}.ckpt"
+    checkpoint = torch.load(tmp_path / saved, weights_only=False)
+    checkpoint["StreamingDataModule"]["world_size"] = 2
+    torch.save(checkpoint, tmp_path / "other.ckpt")
+
+    model, estimated = Model(), []
+    trainer = trainer_of(tmp_path / "resumed", **options)
+    model.configure_optimizers = lambda: (  # type: ignore[method-assign]
+        estimated.append(trainer.estimated_stepping_batches)
+        or torch.optim.SGD(model.parameters(), lr=0.1)
+    )
+    trainer.fit(
+        model, **data_of("module", url), ckpt_path=tmp_path / "other.ckpt", weights_only=False
+    )
+    assert estimated == [trainer.global_step] == [3 * -(-(ROWS // 100 + 1) // accumulated)]
+
+
 @pytest.mark.parametrize("world_size", [1, 2])
 def test_length_of_training_data_is_hidden_after_a_state_of_another_world(
     url: str, world_size: int

@@ -7,7 +7,7 @@ import logging
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from mdstorm_backend.base import warn_user, when_loaded, wrap
@@ -194,6 +194,34 @@ def _has_length(loader: Any) -> bool:
     return True
 
 
+def count_steps_in_lightning(module: ModuleType) -> None:
+    """Let data modules count the steps of a run that resumes on another number of ranks.
+
+    Lightning multiplies the length of the training data by the number of epochs. After a resume on
+    another number of ranks, the data module hides that length, because the first epoch is shorter
+    than the others. Lightning has no API for a number of steps, so this wraps
+    ``Trainer.estimated_stepping_batches``. Tried with Lightning 2.6.6, in both of its packages.
+    """
+    trainer = getattr(module, "Trainer", None)
+    found = getattr(trainer, "estimated_stepping_batches", None)
+    if trainer is not None and isinstance(found, property):
+        getter = SimpleNamespace(get=found.fget)
+        wrap(getter, "get", _counting_steps)
+        trainer.estimated_stepping_batches = property(getter.get)
+
+
+def _counting_steps(estimate: Callable[[Any], Any]) -> Any:
+    def estimated_stepping_batches(self: Any) -> Any:
+        estimated = estimate(self)
+        count_steps = getattr(getattr(self, "datamodule", None), "mdstorm_count_steps", None)
+        is_known = self.num_training_batches != float("inf") or self.max_epochs == -1
+        if is_known or count_steps is None or (steps := count_steps()) is None:
+            return estimated
+        return steps if self.max_steps == -1 else min(steps, self.max_steps)
+
+    return estimated_stepping_batches
+
+
 def save_without_positions(module: ModuleType) -> None:
     """Let Lightning write checkpoints if a loader's position is not known.
 
@@ -226,9 +254,11 @@ _HOOKS = {
     "accelerate.data_loader": hand_over_to_accelerate,
     "lightning.pytorch.loops.fetchers": report_fetched_batches,
     "lightning.pytorch.loops.fit_loop": restore_in_lightning,
+    "lightning.pytorch.trainer.trainer": count_steps_in_lightning,
     "lightning.pytorch.utilities.combined_loader": save_without_positions,
     "pytorch_lightning.loops.fetchers": report_fetched_batches,
     "pytorch_lightning.loops.fit_loop": restore_in_lightning,
+    "pytorch_lightning.trainer.trainer": count_steps_in_lightning,
     "pytorch_lightning.utilities.combined_loader": save_without_positions,
     "ray.train.torch.train_loop_utils": report_fetched_batches,
     "transformers.trainer": hand_over_to_accelerate,

@@ -27,7 +27,7 @@ from mdstorm_backend.loaders.reader_options import ReaderOptions, log_endless
 from mdstorm_backend.loaders.schedule import Schedule
 from mdstorm_backend.loaders.segment import Batching, Segment, plan_of
 from mdstorm_backend.loaders.state import write_state
-from mdstorm_backend.order import Position
+from mdstorm_backend.order import Plan, Position
 from mdstorm_backend.read.block import Block
 
 #: Set while a framework that fetches batches ahead of use requests a batch: returns whether the
@@ -117,6 +117,21 @@ class Loader:
         """
         here = self.schedule.options.in_world() if self._latest is None else self._latest.here
         return plan_of(here, self.batching).length()
+
+    def num_remaining(self) -> int | None:
+        """Return the remaining batches of the pass that the next iteration resumes.
+
+        0 if it begins a new pass; None if the number is not known.
+        """
+        found, start = 0, self._resumes or self.schedule.epochs.next_position
+        plan: Plan | None = plan_of(self.schedule.options.in_world(), self.batching, start)
+        if not start.consumed and start.pass_epoch == start.epoch:
+            return 0
+        while plan is not None:
+            if (batches := plan.num_batches()) is None:
+                return None
+            found, plan = found + batches, plan.following()
+        return found
 
     def begin(self) -> Pass:
         """Begin the next iteration: the remainder of a pass, or a new one.

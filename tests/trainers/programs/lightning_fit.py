@@ -18,6 +18,7 @@ arguments.add_argument("--save-epochs", type=bool, help="write one after each ep
 arguments.add_argument("--resume", help="path of a checkpoint")
 arguments.add_argument("--part", default="train", help="the record, followed by the epoch")
 arguments.add_argument("--schedule", type=bool, help="let the learning rate follow one cycle")
+arguments.add_argument("--count-steps", type=bool, help="record the estimated and taken steps")
 arguments.add_argument("--package", default="lightning.pytorch")
 given = arguments.parse_args()
 
@@ -50,6 +51,8 @@ class Model(pl.LightningModule):
 
     def configure_optimizers(self):
         optimizer = torch.optim.SGD(self.parameters(), lr=0.1)
+        if given.count_steps:
+            record([self.trainer.estimated_stepping_batches], "estimated_steps")
         if not given.schedule:
             return optimizer
         # Lightning requests the training data here, before it loads their position.
@@ -97,3 +100,5 @@ if __name__ == "__main__":
             trainer.predict(model, datamodule=module)
     else:
         trainer.fit(model, loader_of(given.url, given.kind), ckpt_path=given.resume)
+    if given.count_steps:
+        record([trainer.global_step], "steps")
