@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -28,6 +27,7 @@ from mdstorm_backend import errors
 from mdstorm_backend.base import map_files, parse_json, require
 from mdstorm_backend.storage import Location, normalize_url
 from mdstorm_backend.tables import snapshot
+from mdstorm_backend.tables.avro import CheckedInput, check_avro
 from mdstorm_backend.tables.snapshot import AsOf, DeadRows, LiveFile, TableField, TableSnapshot
 
 _METADATA = re.compile(r"[^/]*\.metadata\.json(\.gz)?")
@@ -88,6 +88,7 @@ def open_iceberg(location: Location, as_of: AsOf) -> TableSnapshot:
     """
     require("pyiceberg")
     try:
+        check_avro()
         if is_metadata(location):
             directory, _, name = location.url.rpartition("/")
             metadata = _parsed(replace(location, url=directory), name)
@@ -271,9 +272,9 @@ class _Paths:
             )
         return inside
 
-    def new_input(self, path: str) -> SimpleNamespace:
+    def new_input(self, path: str) -> CheckedInput:
         """Return an object like pyiceberg's ``InputFile``."""
-        return SimpleNamespace(location=path, open=lambda: io.BytesIO(self.read(path)))
+        return CheckedInput(path, self.read(path))
 
     def read(self, path: str) -> bytes:
         """Read a file that is named in metadata."""

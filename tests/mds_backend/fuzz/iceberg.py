@@ -1,7 +1,4 @@
-"""Damage done to Iceberg tables: metadata files, delete files and their reading.
-
-Manifests are left out: the compiled Avro decoder of pyiceberg ends the process on some of them.
-"""
+"""Damage done to Iceberg tables: metadata files, manifests, delete files and their reading."""
 
 import atexit
 import gzip
@@ -66,6 +63,15 @@ def attack_deletes(kind: str, random: Random) -> bool:
         return _open_and_read(metadata)
 
 
+def attack_manifests(kind: str, random: Random) -> bool:
+    """Read a table with a damaged manifest or list of manifests; whether it could be opened."""
+    with TemporaryDirectory() as folder:
+        metadata = _copied(kind, folder)
+        file = random.choice(sorted(metadata.parent.glob("*.avro")))
+        file.write_bytes(damaged_bytes(file.read_bytes(), random))
+        return _open_and_read(metadata)
+
+
 def _copied(kind: str, folder: str) -> Path:
     """Copy a table, whose files refer to each other by paths in the table; return its metadata."""
     source = _table(kind)
@@ -91,4 +97,5 @@ def _open_and_read(metadata: Path) -> bool:
 ATTACKS = (
     (attack_metadata, KINDS, 30),
     (attack_deletes, KINDS, 40),
+    (attack_manifests, KINDS, 20),
 )

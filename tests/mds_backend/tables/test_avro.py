@@ -1,0 +1,45 @@
+"""Avro files that state or expand to more than they hold."""
+
+import zlib
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import tests.iceberg_tables as tables
+
+from mdstorm_backend.errors import CorruptDatasetError
+from mdstorm_backend.parquet import open_parquet
+
+
+def _varint(number: int) -> bytes:
+    number, found = number << 1, b""
+    while number > 0x7F:
+        found, number = found + bytes([number & 0x7F | 0x80]), number >> 7
+    return found + bytes([number])
+
+
+def _bomb(bits: int) -> bytes:
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    zeros = bytes(1 << 20)
+    return b"".join(packer.compress(zeros) for _ in range(bits >> 20)) + packer.flush()
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "said"),
+    [(1 << 60, 8, "states 1152921504606846976"), (5, 300 << 20, "more than")],
+)
+@pytest.mark.parametrize("files", ["snap-*.avro", "*-m0.avro"])
+def test_block_of_manifest_that_is_too_large_raises(
+    tmp_path: Path, count: int, size: int, said: str, files: str
+) -> None:
+    table = tables.catalog(tmp_path).create_table("n.t", pa.schema([("n", pa.int64())]))
+    table.append(pa.table({"n": [1, 2, 3]}))
+    path = tables.path_of(table)
+    (file,) = (path / "metadata").glob(files)
+    content = file.read_bytes()
+    sync = content[-16:]
+    header = content[: content.index(sync) + 16].replace(b"\x08null", b"\x0edeflate")
+    block = _bomb(size) if size > 8 else zlib.compress(bytes(size))[2:-4]
+    file.write_bytes(header + _varint(count) + _varint(len(block)) + block + sync)
+    with pytest.raises(CorruptDatasetError, match=said):
+        open_parquet(str(path))
