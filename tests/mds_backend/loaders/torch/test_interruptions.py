@@ -97,10 +97,7 @@ def test_state_after_exception_in_loop_resumes_with_next_batch(
     loader = loader_of(url, order, workers)
     seen = taken(loader, stop, error)
     assert len(seen) == stop * SIZE
-    rest = rest_after(loader, url, order, 0)
-    if stop == 1:  # a loop that ends after one batch is a peek
-        assert sorted(set(seen) | set(rest)) == list(range(ROWS))
-    check_each_row_once(seen, rest)
+    check_each_row_once(seen, rest_after(loader, url, order, 0))
 
 
 @pytest.mark.parametrize("order", ["exact", "elastic"])
