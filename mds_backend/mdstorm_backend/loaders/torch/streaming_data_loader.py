@@ -352,7 +352,7 @@ def check_arguments(
     InvalidArgumentError
         If a value is invalid, or arguments cannot be combined.
     """
-    if isinstance(dataset, str) or not (
+    if isinstance(dataset, (str, DataLoader)) or not (
         isinstance(dataset, IterableDataset) or hasattr(dataset, "__getitem__")
     ):
         raise ArgumentTypeError(
