@@ -270,7 +270,7 @@ def make_batch_reader(
         TensorFlow, with a warning from a loader over the reader. ``"decimal"`` does the same
         without the warning.
     dtype : {"float32", "float64"}, optional
-        Type in which floating-point scalars and arrays are delivered, also to filters, predicates
+        Type in which floating-point scalars and arrays are returned, also to filters, predicates
         and functions. By default, they keep the types in which they are stored.
     decode : str or list of str, optional
         Binary columns that hold image files, to return as RGB: uint8 arrays ``(rows, height,

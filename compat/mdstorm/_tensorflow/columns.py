@@ -22,7 +22,8 @@ from mdstorm_backend.loaders import tf as tf_loaders
 from mdstorm_backend.loaders.tf import ColumnSpec
 from mdstorm_backend.read import LateDecoder
 
-_TENSORFLOW = "TensorFlow"  #: NumPy types that are returned as another TensorFlow type.
+_TENSORFLOW = "TensorFlow"
+#: NumPy types that are returned as another TensorFlow type.
 _DTYPES = {
     np.str_: "string",
     np.bytes_: "string",

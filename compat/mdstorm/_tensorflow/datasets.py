@@ -90,7 +90,7 @@ def _rows(find: Any, specs: tuple[Any, ...], _: Any, source: Any) -> Any:
 
 
 def warn_of_decimals_in(reader: Any) -> None:
-    """Warn if a reader delivers decimals and the user did not choose their type."""
+    """Warn if a reader yields decimals and the user did not choose their type."""
     if isinstance(reader, Reader):
         reader._mdstorm_warn_of_decimals("TensorFlow")
 

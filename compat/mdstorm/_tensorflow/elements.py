@@ -69,8 +69,8 @@ class Elements:
     def _own_passes(self) -> ReaderPasses | None:
         """Return what reads in blocks; None for other readers, and those with a position."""
         reader = self.reader
-        begins_anew = can_pass_over(reader) and (self._begun or reader._mdstorm_is_at_a_start)
-        if self._passes is None and begins_anew:
+        starts_over = can_pass_over(reader) and (self._begun or reader._mdstorm_is_at_a_start)
+        if self._passes is None and starts_over:
             source = reader._mdstorm_options().dataset
             per_row = max(source.nbytes // max(len(source), 1), 1)
             rows = max(1, min(_BYTES_AT_A_TIME // per_row, _MOST_ROWS))

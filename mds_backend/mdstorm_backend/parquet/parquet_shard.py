@@ -204,7 +204,7 @@ def _plain(column: Column, values: pa.Array) -> pa.Array:
 def _to_output(column: Column, values: pa.Array, exact_nulls: bool) -> Values:
     """Convert plain values to the form in which an MDS shard returns the column.
 
-    With `exact_nulls`, nulls of floating-point columns stay nulls, not as NaN. The
+    With `exact_nulls`, nulls of floating-point columns stay nulls instead of becoming NaN. The
     result may be a read-only view of `values`.
     """
     dtype = column.parsed_encoding.dtype

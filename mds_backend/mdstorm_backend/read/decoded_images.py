@@ -137,7 +137,7 @@ class ImageDecoder:
 
     @property
     def columns(self) -> list[Column]:
-        """The columns as output columns: uint8 arrays, or images of any size."""
+        """The decoded columns: uint8 arrays, or images of any size."""
         sized = self.size and array_encoding(np.dtype(np.uint8), (*self.size, 3))
         return [replace(c, encoding=sized or "png", spark_type=None) for c in self.stored]
 

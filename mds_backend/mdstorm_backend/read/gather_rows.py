@@ -51,7 +51,7 @@ class Gatherer:
     schema : Schema
         The columns to read, in the order of the batch.
     exact_nulls : bool
-        MakeBatches nulls of floating-point columns as nulls, not as NaN.
+        Return nulls of floating-point columns as nulls, not as NaN.
     outputs : sequence of Output, optional
         What `arranged` makes of the batch: matrices may be delivered without their columns.
     """

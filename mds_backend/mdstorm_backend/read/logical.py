@@ -42,7 +42,7 @@ def to_logical(
     valid, elements : numpy.ndarray or None
         Which rows, and which elements of their arrays, are not null; None for all.
     exact_nulls : bool
-        MakeBatches nulls of floating-point columns as nulls, not as NaN.
+        Return nulls of floating-point columns as nulls, not as NaN.
     """
     if column.is_array and isinstance(stored, pa.StringArray):
         values = decode_lists(stored, column.arrow_type)  # with their null elements

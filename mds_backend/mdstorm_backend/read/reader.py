@@ -52,7 +52,7 @@ class Reader:
     prepare : callable, optional
         Called with the rows as read, before the transform; must keep their number.
     exact_nulls : bool
-        MakeBatches nulls of floating-point columns as nulls, not as NaN.
+        Return nulls of floating-point columns as nulls, not as NaN.
     images : ImageDecoder, optional
         Decodes images, after the transform and the shuffling.
     outputs : sequence of Output, optional

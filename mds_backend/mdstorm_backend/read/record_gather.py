@@ -37,7 +37,7 @@ class RecordGatherer:
     dtype : numpy.dtype
         Packed structured dtype of a sample.
     exact_nulls : bool
-        MakeBatches nulls of floating-point columns as nulls, not as NaN.
+        Return nulls of floating-point columns as nulls, not as NaN.
     outputs : sequence of Output, optional
         The entries of a batch, by default all columns. Matrices are made if the bytes of their
         values need no conversion; of other matrices the columns are delivered.

@@ -37,7 +37,7 @@ _HINT = "version-hint.text"
 _NUMBER = re.compile(r"v?(\d+)")
 #: Most bytes of a metadata file, which may be compressed a thousandfold.
 _MOST_METADATA = 256 << 20
-#: Most rows of a deletion vector. Of a data file all are read, and few have so many.
+#: Most rows of a deletion vector: more than nearly all data files have.
 _MOST_DEAD_ROWS = 1 << 26
 #: The property of a table whose metadata are not in its directory.
 _ELSEWHERE = "write.metadata.path"
