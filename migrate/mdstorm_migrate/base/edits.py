@@ -30,8 +30,6 @@ class EditError(ValueError):
     """Edits that cannot be applied together. Their file is left unchanged."""
 
 
-#: Stands in messages between what an edit does and the reason why it needs review.
-BECAUSE = "; only --unsafe applies it, because "
 #: The group of all edits of strings that name modules; also what messages call them.
 NAMES = "names in strings"
 
@@ -56,6 +54,8 @@ class Edit:
         Edits of one group are applied together or not at all: an import and the uses of the name it
         binds. If one of them is suppressed, not selected or not safe enough, none is applied.
     topic : Topic, optional
+    reason : str, optional
+        Why an edit that is exact by itself needs review, as its message also states.
     line, column, cell : int
         Where the span begins in the file, counted from 1; columns count characters. In a notebook,
         lines and columns count within the cell `cell`. Filled in by `run.migration`.
@@ -69,6 +69,7 @@ class Edit:
     message: str
     group: Hashable = None
     topic: Topic | None = None
+    reason: str | None = None
     line: int = 0
     column: int = 0
     cell: int | None = None
@@ -80,7 +81,7 @@ class Finding:
 
     Attributes
     ----------
-    rule, cls, start, stop, topic, line, column, cell
+    rule, cls, start, stop, topic, reason, line, column, cell
         As in `Edit`; `cls` may also be ``note``.
     message : str
         What was found.
@@ -110,6 +111,7 @@ class Finding:
     holds: str | None = None
     because: str | None = None
     topic: Topic | None = None
+    reason: str | None = None
     line: int = 0
     column: int = 0
     cell: int | None = None
@@ -126,7 +128,7 @@ class Finding:
     @property
     def cause(self) -> tuple[str, Class, str]:
         """A key that is equal for findings with the same reason, whatever they are about."""
-        return self.rule, self.cls, self.text.rpartition(BECAUSE)[2]
+        return self.rule, self.cls, self.reason or self.text
 
 
 _NEWLINE = re.compile(r"\r\n|\r|\n")

@@ -200,14 +200,19 @@ def renamed(path: str) -> str:
     return NEW_ROOT + path.removeprefix(OLD_ROOT)
 
 
+def is_within(path: str, module: str) -> bool:
+    """Whether a dotted path is a module or below it."""
+    return path == module or path.startswith(f"{module}.")
+
+
 def is_petastorm(path: str | None) -> bool:
     """Whether a dotted path is Petastorm's package or below it."""
-    return path is not None and (path == OLD_ROOT or path.startswith(f"{OLD_ROOT}."))
+    return path is not None and is_within(path, OLD_ROOT)
 
 
 def is_mdstorm(path: str | None) -> bool:
     """Whether a dotted path is mdstorm's package or below it."""
-    return path is not None and (path == NEW_ROOT or path.startswith(f"{NEW_ROOT}."))
+    return path is not None and is_within(path, NEW_ROOT)
 
 
 def is_module(path: str) -> bool:
@@ -217,19 +222,15 @@ def is_module(path: str) -> bool:
 
 def is_independent(path: str) -> bool:
     """Whether a name that mdstorm lacks exchanges no objects with the rest of the library."""
-    return any(_is_within(path, one) for one in _INDEPENDENT)
+    return any(is_within(path, one) for one in _INDEPENDENT)
 
 
 def is_changed_by_patch(used: str, patched: str) -> bool:
     """Whether code that uses one path of Petastorm may notice that another is replaced."""
-    home = next((one for one in _USERS if _is_within(patched, one)), None)
+    home = next((one for one in _USERS if is_within(patched, one)), None)
     if home is None or used == OLD_ROOT:
         return True
-    return any(_is_within(used, user) for user in _USERS[home])
-
-
-def _is_within(path: str, module: str) -> bool:
-    return path == module or path.startswith(f"{module}.")
+    return any(is_within(used, user) for user in _USERS[home])
 
 
 def counterpart(module: str, name: str) -> Counterpart | None:

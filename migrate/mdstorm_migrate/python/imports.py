@@ -14,6 +14,7 @@ from mdstorm_migrate.petastorm.names import (
     VERSION,
     is_module,
     is_petastorm,
+    is_within,
     missing,
 )
 from mdstorm_migrate.python.calls import is_docstring
@@ -209,8 +210,7 @@ def lacking(module: PythonModule, node: ast.expr, path: str) -> str | None:
 
     The latter is Petastorm's version where code decides by it.
     """
-    is_version = path == VERSION or path.startswith(f"{VERSION}.")
-    return VERSION if is_version and _is_compared(module, node) else missing(path)
+    return VERSION if is_within(path, VERSION) and _is_compared(module, node) else missing(path)
 
 
 def _is_compared(module: PythonModule, node: ast.AST, depth: int = _DEPTH) -> bool:

@@ -276,7 +276,15 @@ def _choose(
     wanted = [edit for edit in edits if _group(edit) not in unwanted]
     applied = [edit for edit in wanted if _group(edit) not in unsafe]
     pending = [
-        Finding(edit.rule, "review", edit.start, edit.stop, edit.message, topic=edit.topic)
+        Finding(
+            edit.rule,
+            "review",
+            edit.start,
+            edit.stop,
+            edit.message,
+            topic=edit.topic,
+            reason=edit.reason,
+        )
         for edit in wanted
         if _group(edit) in unsafe
     ]

@@ -17,7 +17,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from mdstorm_migrate.base.document import COMMENTED, Document, TodoComment, todo_comments, todo_text
-from mdstorm_migrate.base.edits import BECAUSE, NAMES, Edit, Finding
+from mdstorm_migrate.base.edits import NAMES, Edit, Finding
 from mdstorm_migrate.base.needs import Surroundings
 from mdstorm_migrate.petastorm.names import NEW_ROOT
 from mdstorm_migrate.python.module import PythonModule
@@ -175,7 +175,8 @@ def _quoted(held: str) -> str:
 def _for_review(edit: Edit, reason: str | None) -> Edit:
     if reason is None or edit.cls != "exact" or not edit.rule.startswith("PM1"):
         return edit
-    return replace(edit, cls="review", message=f"{edit.message}{BECAUSE}{reason}")
+    message = f"{edit.message}; only --unsafe applies it, because {reason}"
+    return replace(edit, cls="review", message=message, reason=reason)
 
 
 def names_need_review(edits: Iterable[Edit], pending: Iterable[Finding]) -> bool:
