@@ -115,6 +115,14 @@ def cache_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def ctrl_c_raises() -> Iterator[None]:
+    """SIGINT raises KeyboardInterrupt, also in a process that a shell started in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture(scope="session")
 def mounted_volume(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The directory where a volume is mounted that behaves like Databricks'."""

@@ -17,6 +17,8 @@ from mdstorm import TransformSpec, make_batch_reader
 from mdstorm.spark import make_spark_converter
 from mdstorm.tf_utils import make_petastorm_dataset
 
+pytestmark = pytest.mark.usefixtures("ctrl_c_raises")
+
 ROWS = 400
 READ: dict[str, Any] = {"num_epochs": 1, "seed": 3, "shuffle_row_groups": True}
 
@@ -44,14 +46,6 @@ MOMENT = Moment()
 def watched(frame: Any) -> Any:
     MOMENT.pass_by(frame)
     return frame
-
-
-@pytest.fixture(autouse=True)
-def ctrl_c_raises() -> Iterator[None]:
-    """A process that a shell started in the background ignores SIGINT."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import json
 import os
 import random
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,8 @@ from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
 
+pytestmark = pytest.mark.usefixtures("ctrl_c_raises")
+
 ROWS, SIZE = 200, 7
 #: Raises in the loop's process when it makes a batch with this number; None for never.
 FAILS_AT: list[int] = []
@@ -21,14 +23,6 @@ FAILS_AT: list[int] = []
 
 class StopError(Exception):
     """What a user's function raises."""
-
-
-@pytest.fixture(autouse=True)
-def ctrl_c_raises() -> Iterator[None]:
-    """A process that a shell started in the background ignores SIGINT."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="module")
