@@ -494,9 +494,9 @@ class ReaderPasses:
         if self._warn_or_record is not None:
             self._warn_or_record(first_epoch)
 
-    def state_dict(self, *, before_last: bool | None = None) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """Return the position of the pass that was advanced last: see `loaders.Loader`."""
-        return self.loader.state_dict(before_last=before_last)
+        return self.loader.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume the next pass from a state."""

@@ -97,16 +97,16 @@ def _with_share(
         # Processes along other dimensions read the same rows.
         names = [name for name in mesh.mesh_dim_names if name.startswith("dp")]
         shared = shared.in_order(shared.order.share_of(given_world((mesh, names))))
+    padded = shared.order.padded(batch_size)
     if (
-        not knows_share
+        padded is not shared.order
+        and not knows_share
         and arguments["even_batches"]
         and not loader.drop_last
         and source.settings.num_epochs == 1
         and not shared.options.drops_rows
     ):
-        padded = shared.order.padded(batch_size)
-        if padded is not shared.order:
-            shared = shared.in_order(padded)
+        shared = shared.in_order(padded)
     if shared is source and batch_size == loader.batch_size:
         return copy(loader)
     other = _reading_from(shared, loader, batch_size=batch_size)

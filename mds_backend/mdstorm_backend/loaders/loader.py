@@ -107,6 +107,11 @@ class Loader:
         """Samples yielded since the pass began, or the epoch if no batch spans two."""
         return 0 if self._latest is None else self._latest.rows
 
+    @property
+    def _has_unused(self) -> bool:
+        """Whether a framework has fetched the latest batch and not used it yet."""
+        return self.is_ahead is not None and self.is_ahead()
+
     def length(self) -> int:
         """Return the number of batches of a whole pass.
 
@@ -124,9 +129,9 @@ class Loader:
         0 if it begins a new pass; None if the number is not known.
         """
         found, start = 0, self._resumes or self.schedule.epochs.next_position
-        plan: Plan | None = plan_of(self.schedule.options.in_world(), self.batching, start)
         if not start.consumed and start.pass_epoch == start.epoch:
             return 0
+        plan: Plan | None = plan_of(self.schedule.options.in_world(), self.batching, start)
         while plan is not None:
             if (batches := plan.num_batches()) is None:
                 return None
@@ -263,7 +268,7 @@ class Loader:
             default, that is so if a framework has fetched this batch and not used it yet.
         """
         if before_last is None:
-            before_last = self.is_ahead is not None and self.is_ahead()
+            before_last = self._has_unused
         if (latest := self._latest) is None:
             position = self._resumes or self.schedule.epochs.next_position
             return write_state(self.schedule.options.in_world(), self.batching, position)
@@ -295,7 +300,7 @@ class Loader:
         other._resumes, latest = self._resumes, self._latest
         if latest is not None and latest.has_counted:
             position = latest.position
-            if self.is_ahead is not None and self.is_ahead():
+            if self._has_unused:
                 position = latest.position_before
             is_empty = position.is_end and not position.consumed
             other._resumes = position.beginning_of(position.epoch + 1) if is_empty else position

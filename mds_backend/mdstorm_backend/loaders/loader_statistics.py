@@ -16,6 +16,8 @@ from typing import Any
 from mdstorm_backend.base.recorder import BUSY, Recorder
 from mdstorm_backend.display import Described, Description, counted, human_bytes
 
+_logger = logging.getLogger(__name__)
+
 #: Name of the consumer if TensorFlow takes the batches, rather than a loop of Python code.
 PIPELINE = "TensorFlow's input pipeline"
 LOOP = "training"
@@ -45,8 +47,6 @@ _OF_STARTUP = (
     "on this machine (local)"
 )
 _KEPT_PROCESSES = "keep worker processes (persistent_workers), "
-_logger = logging.getLogger(__name__)
-
 _NOT_SUMMED = ("consumer", "order", "workers")
 _WIDTH = 88
 

@@ -102,12 +102,12 @@ def _planned_in(
     start: Position,
     ahead: WorkAhead[Any],
 ) -> tuple[Plan, Refill | None]:
-    """Return what `_planned` does. Each order registers its plans: no other code asks for it."""
+    """Return what `_planned` returns, by the function below for the type of the order."""
     raise NotImplementedError(f"there are no plans for {order!r}")
 
 
 @_planned_in.register
-def _(
+def _planned_elastic(
     order: ElasticShare,
     options: ReaderOptions,
     batching: Batching,
@@ -129,7 +129,7 @@ def _(
 
 
 @_planned_in.register
-def _(
+def _planned_exact(
     order: ExactOrder,
     options: ReaderOptions,
     batching: Batching,
