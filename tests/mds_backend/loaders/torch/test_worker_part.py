@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader, get_worker_info
 
 from mdstorm_backend import ExactOrder, StreamingDataset
 from mdstorm_backend.errors import StateMismatchError
-from mdstorm_backend.loaders.epochs import SharedRecord
+from mdstorm_backend.loaders.shared_record import SharedRecord
 
 ROWS, SHARDS = 103, 4
 BATCH = 8

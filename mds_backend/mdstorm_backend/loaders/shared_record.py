@@ -1,0 +1,140 @@
+"""`SharedRecord`: a few values that a process shares with the worker processes it starts.
+
+The values are in a file without a name. Processes inherit the open file, so names cannot collide,
+and the file is gone with the last process that has it open, however that process ends. Other
+processes that inherit it, such as the ranks that a program starts, `part` from it before they use
+it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sys
+import tempfile
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import context, reduction
+from typing import Any
+
+#: Seconds after which a thread proceeds without the lock, which a fork may have left locked.
+_PATIENCE = 1.0
+
+
+class SharedRecord:
+    """A dict of plain values that this process shares with the workers that inherit it.
+
+    Forked and spawned processes share the record until they `part`. Any other copy, by `copy` or
+    `pickle`, is a separate record with the current content.
+
+    Parameters
+    ----------
+    content : dict
+        The initial content; plain values.
+    """
+
+    def __init__(self, content: dict[str, Any]) -> None:
+        self._open(None, os.getpid(), content)
+
+    def _open(self, handle: int | None, owner: int, content: dict[str, Any]) -> None:
+        self._handle = handle
+        self._owner = owner
+        #: The content while there is no file; then the one that a process keeps when it parts.
+        self._content = content
+        self._threads = threading.Lock()
+        self._close = weakref.finalize(self, _close, handle)
+        _records.add(self)
+
+    def _share(self) -> int:
+        """Return the file descriptor, creating the file if there is none yet."""
+        if self._handle is None:
+            handle, name = tempfile.mkstemp(prefix="mdstorm-")
+            os.unlink(name)
+            self._handle = handle
+            self._close = weakref.finalize(self, _close, handle)
+            self._write(handle, json.dumps(self._content).encode())
+        return self._handle
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if context.get_spawning_popen() is not None:
+            self.part()
+            return _inherited, (reduction.DupFd(self._share()), self._owner, self.read())
+        return SharedRecord, (self.read(),)
+
+    def part(self) -> None:
+        """Continue with a separate record, whose content is that at the time of inheriting.
+
+        Does nothing in the process that created the record, and in workers of a ``DataLoader``.
+        """
+        data = sys.modules.get("torch.utils.data")
+        is_worker = data is not None and data.get_worker_info() is not None
+        if self._owner == os.getpid() or is_worker:
+            return
+        self._close()
+        self._open(None, os.getpid(), self._content)
+
+    def pass_on(self) -> None:
+        """Save the content for a process that is about to inherit the record."""
+        self.part()
+        self._share()
+        self._content = self.read()
+
+    def read(self) -> dict[str, Any]:
+        """Return the content."""
+        with self.changing() as content:
+            return content
+
+    @contextmanager
+    def changing(self) -> Iterator[dict[str, Any]]:
+        """Lock the record, yield its content, and store that with the caller's changes."""
+        locked = self._threads.acquire(timeout=_PATIENCE)
+        handle = self._handle
+        try:
+            if handle is None:
+                content = json.loads(json.dumps(self._content))
+                yield content
+                self._content = content
+                return
+            # The system releases this lock when a process ends.
+            fcntl.lockf(handle, fcntl.LOCK_EX)
+            before = os.pread(handle, os.fstat(handle).st_size, 0)
+            content = json.loads(before)
+            yield content
+            after = json.dumps(content).encode()
+            if after != before:
+                self._write(handle, after)
+        finally:
+            if handle is not None:
+                fcntl.lockf(handle, fcntl.LOCK_UN)
+            if locked:
+                self._threads.release()
+
+    @staticmethod
+    def _write(handle: int, data: bytes) -> None:
+        os.pwrite(handle, data, 0)
+        os.ftruncate(handle, len(data))
+
+
+def _close(handle: int | None) -> None:
+    if handle is not None:
+        os.close(handle)
+
+
+def _inherited(handle: Any, owner: int, content: dict[str, Any]) -> SharedRecord:
+    record = SharedRecord.__new__(SharedRecord)
+    record._open(handle.detach(), owner, content)
+    return record
+
+
+def _pass_all_on() -> None:
+    for record in list(_records):
+        record.pass_on()
+
+
+#: The records of this process.
+_records: weakref.WeakSet[SharedRecord] = weakref.WeakSet()
+
+os.register_at_fork(before=_pass_all_on)
