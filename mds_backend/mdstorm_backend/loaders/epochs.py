@@ -13,7 +13,6 @@ The values are in a `SharedRecord`.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -71,12 +70,6 @@ class Epochs:
         self._begun = 0
         #: Whether a state was loaded that no iteration has resumed from.
         self.is_loaded = False
-        #: A method of the iteration that moved the beginning last: see `settle`.
-        self.unsettled: weakref.WeakMethod[Callable[[], None]] | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        self.settle()
-        return {**self.__dict__, "unsettled": None}
 
     @property
     def _own_record(self) -> SharedRecord:
@@ -87,7 +80,6 @@ class Epochs:
     @property
     def next_position(self) -> Position:
         """The position at which the next pass begins or resumes."""
-        self.settle()
         return self._next(self._own_record.read())
 
     def set_next(self, epoch: int, num_epochs: int | None) -> None:
@@ -96,7 +88,6 @@ class Epochs:
             raise InvalidArgumentError(
                 f"an epoch must be an integer of at least 0, found {epoch!r}"
             )
-        self.settle()
         with self._own_record.changing() as record:
             following = self._next(record)
             first = following.pass_epoch
@@ -135,7 +126,6 @@ class Epochs:
         pass of a loaded state takes precedence over both.
         """
         self._begun += 1
-        self.settle()
         with (self._record if joining else self._own_record).changing() as record:
             group, workers = record["joined"] or (None, [])
             # A worker takes part in an epoch once. Persistent workers begin several in turn.
@@ -162,18 +152,11 @@ class Epochs:
         resumes : Position, optional
             Where the iteration starts instead of the beginning.
         """
-        self.settle()
         with self._own_record.changing() as record:
             position = resumes or self._next(record)
             position = replace(position, first_epoch=position.pass_epoch)
             record["start"], record["joined"], record["packs"] = asdict(position), [], False
             return position, record["moves"]
-
-    def settle(self) -> None:
-        """Let the iteration that moved the beginning last move it on to where it stands."""
-        settle = None if self.unsettled is None else self.unsettled()
-        if settle is not None:
-            settle()
 
     def move(self, moves: int, position: Position) -> int:
         """Move the beginning if it has been moved `moves` times; return how often it has now."""

@@ -23,7 +23,7 @@ from mdstorm_backend.base.threads import PassThreads
 from mdstorm_backend.loaders.agreement import Numbering
 from mdstorm_backend.loaders.loader_statistics import PassRecorders
 from mdstorm_backend.loaders.passes import Pass
-from mdstorm_backend.loaders.reader_options import ReaderOptions, log_endless
+from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.schedule import Schedule
 from mdstorm_backend.loaders.segment import Batching, Segment, plan_of
 from mdstorm_backend.loaders.state import write_state
@@ -226,6 +226,8 @@ class Loader:
             if check is not None:
                 check()
             current.before, current.offset = current.offset, offset
+            if offset >= current.border:
+                current.cross_border()
             self._latest = current  # another iteration may have been advanced meanwhile
             if compared is not None:
                 compared.count()
@@ -255,7 +257,8 @@ class Loader:
             for item in islice(items, current.items, None):
                 current.items += 1
                 yield item
-            current.offset, current.items = offset, 0
+            current.items = 0
+            current.advance(offset)
             recorder.record_request()
 
     def state_dict(self, *, before_last: bool | None = None) -> dict[str, Any]:
@@ -308,23 +311,9 @@ class Loader:
 
 
 def _watched(batches: NumberedBatches, segment: Segment) -> NumberedBatches:
-    """Return batches; meanwhile the next epoch is prepared, and it is logged if there is no end."""
-    options = segment.options
-    if options.num_epochs is None and options.logs_endless:
-        return _warning_of_endless(batches, segment)
+    """Return batches; meanwhile the next epoch is prepared."""
     # Without workers, the reader prepares the next epoch.
     return _preparing(batches, segment) if segment.batching.num_workers else batches
-
-
-def _warning_of_endless(batches: NumberedBatches, segment: Segment) -> NumberedBatches:
-    following = segment.plan.offset_after_epoch(segment.position.epoch)
-    for one in batches:
-        if one[1] >= following:
-            log_endless(segment.options.dataset.url)
-            yield one
-            break
-        yield one
-    yield from batches
 
 
 def _preparing(batches: NumberedBatches, segment: Segment) -> NumberedBatches:

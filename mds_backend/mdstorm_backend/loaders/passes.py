@@ -4,11 +4,13 @@ A pass *counts* when it moves the beginning of the next one. That is with the se
 user takes, or when its end is requested; with the first batch if the pass is neither the first of
 its loader nor the first after a state was loaded, or if it begins where one began that did not
 count. So a *peek* at one batch changes nothing, and a rank that peeks is not ahead of the others.
+
+A pass that counts puts the beginning after the epoch that it has reached. As its batches reach a
+later one, the beginning moves on.
 """
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -48,6 +50,8 @@ class Pass:
         Offset of the latest batch in the plan of the segment.
     before : int
         Offset of the batch before it.
+    border : int
+        The offset from which on batches hold samples of a later epoch: see `cross_border`.
     items : int
         Items of the next batch that were already returned.
     is_over : bool
@@ -70,9 +74,11 @@ class Pass:
     ) -> None:
         self.here, self.batching, self.counts_from = here, batching, counts_from
         self._epochs, self._numbering = epochs, numbering
-        self.start, self._moves, self._epoch = start, moves, start.epoch
+        self.start, self._moves = start, moves
+        #: The epoch of the latest batch.
+        self._epoch = start.epoch
         self._segment: Segment | None = None
-        self.offset = self.before = 0
+        self.offset = self.before = self.border = 0
         self.items = start.skip if batching.by_item else 0
         self.is_over = self.has_counted = False
         self.compared: Beginning | None = None
@@ -135,25 +141,49 @@ class Pass:
 
     def enter(self, segment: Segment, recorder: Recorder) -> None:
         """Record that the batches of a segment are used from now on."""
-        if self._segment is not None:
+        position = segment.position
+        if self._segment is None:
+            self._epochs.record_begun(self.start, position)
+        else:
             self.count()  # more than one batch, or all of an epoch
-            if self.here.num_epochs is None and self.here.logs_endless:
-                log_endless(self.here.dataset.url)
-        before = self.start if self._segment is None else self._segment.position
-        self._epochs.record_begun(before, segment.position)
+            self._epochs.record_begun(self._segment.position, position)
+            self._reach(position.epoch)
         self._segment, self._recorder, self._rows_before = segment, recorder, recorder.rows
         self.offset = self.before = 0
+        self._epoch = position.epoch
+        self.border = segment.plan.offset_after_epoch(self._epoch)
 
     def record_offset(self, segment: Segment, offset: int) -> None:
         """Record the latest batch of a pass that is read ahead of use: see `planned`."""
         if segment is not self._segment:
             self.enter(segment, self._recorder)
+        self.advance(offset)
+
+    def advance(self, offset: int) -> None:
+        """Record the offset of the latest batch."""
         self.before, self.offset = self.offset, offset
+        if offset >= self.border:
+            self.cross_border()
+
+    def cross_border(self) -> None:
+        """Record that the latest batch holds samples of a later epoch."""
+        self._reach(self.position.epoch)
+        self.border = self.segment.plan.offset_after_epoch(self._epoch)
+
+    def _reach(self, epoch: int) -> None:
+        """Record that samples of an epoch are used; if the pass counts, the beginning moves on."""
+        if epoch == self._epoch:
+            return
+        self._epoch = epoch
+        if self.has_counted:
+            self._move()
+        if self.here.num_epochs is None and self.here.logs_endless:
+            log_endless(self.here.dataset.url)
 
     def skip_to_next(self) -> None:
         """Begin with the next epoch: nothing was left of the one in which the pass started."""
         self.start = self.start.beginning_of(self.start.epoch + 1)
-        self._segment = None
+        self._segment, self._epoch = None, self.start.epoch
 
     def count(self) -> None:
         """Let the pass count, once: the next one begins after it, and ranks compare it."""
@@ -161,29 +191,22 @@ class Pass:
             return
         self.has_counted = True
         self.here.record_pass(self.start.pass_epoch)
-        self._move(self.start.epoch)
-        self._epochs.unsettled = weakref.WeakMethod(self.settle)
+        self._move()
         if self.compared is not None:
             self.compared.offer()
 
-    def settle(self) -> None:
-        """Move the beginning of the next pass after the epoch that this one has reached."""
-        if self.has_counted and (epoch := self.position.epoch) != self._epoch:
-            self._move(epoch)
-
-    def _move(self, epoch: int) -> None:
-        self._epoch = epoch
-        self._moves = self._epochs.move(self._moves, self.start.beginning_of(epoch + 1))
+    def _move(self) -> None:
+        self._moves = self._epochs.move(self._moves, self.start.beginning_of(self._epoch + 1))
 
     def finish(self) -> None:
         """Record that the end of the pass was requested."""
         self.is_over = self.here.num_epochs is not None
+        self._reach(self.position.epoch)
         if self.compared is not None:
             self.compared.end()
 
     def leave(self) -> None:
         """Record that the iteration has ended, perhaps before it counted."""
-        self.settle()
         if not self.has_counted:
             self._epochs.tried.add((self.start.epoch, self.start.consumed))
         elif self.compared is not None and not self.is_over:

@@ -286,10 +286,9 @@ class TFRuns:
         """Return how many batches TensorFlow may pass on, from the one that is requested now."""
         run = self._open[int(number)]
         assert run.current is not None
-        following = run.request()
         with self._lock:
+            following = run.request()
             self.loader.take(run.current, run.requested)
-            run.current.settle()
         return following
 
     def end(self, run: TFRun) -> None:
@@ -301,7 +300,6 @@ class TFRuns:
             with self._lock:
                 self.loader.count(run.current)
                 run.current.finish()
-                run.current.settle()
 
     def state_dict(self, batches: int | None = None) -> dict[str, Any]:
         """Return the state of the latest iteration."""
