@@ -348,11 +348,12 @@ def _cursor(
 ) -> loaders.ItemCursor:
     """Return a cursor over the items of a reader, whose batches are shards."""
     convert = each_batch(make_items, loaders.NOTHING if batched else ())
-    schedule = loaders.Schedule(options)
-    _ = schedule.plan().rows_per_epoch  # raises for more ranks than rows
+    one_by_one = loaders.plan_of(options.in_world(), loaders.Batching(1))
+    _ = one_by_one.rows_per_epoch  # raises for more ranks than rows
     rows = max([*options.dataset.shard_sizes, 1])
     batching = loaders.Batching(rows, by_shard=True, by_item=not batched)
-    loader = loaders.Loader(schedule, batching, may_peek=False, recorders=recorders)
+    epochs = loaders.Epochs(options.first_epoch, options.tried)
+    loader = loaders.Loader(options, epochs, batching, may_peek=False, recorders=recorders)
     return loaders.ItemCursor(loader, lambda segment: loaders.converted(segment.blocks(), convert))
 
 
@@ -447,21 +448,21 @@ class ReaderPasses:
                 is_elastic=not isinstance(options.order, ExactOrder),
                 may_add_rows=options.transform is not None,
             )
-        schedule = loaders.Schedule(options)
-        schedule.next_epoch = reader._mdstorm_next_epoch
         self._times_set = reader._mdstorm_times_set
         self.loader = loaders.Loader(
-            schedule,
+            options,
+            loaders.Epochs(options.first_epoch, options.tried),
             loaders.Batching(rows, by_shard=by_shard),
             threads or PassThreads(),
             check=reader._mdstorm_check_running,
             recorders=reader._mdstorm_recorders,
         )
+        self.loader.set_epoch(reader._mdstorm_next_epoch)
 
     @property
     def begins(self) -> Position:
         """Where the next pass begins."""
-        return self.loader.schedule.epochs.next_position
+        return self.loader.epochs.next_position
 
     def count(self) -> None:
         """Let the pass under way count, so that the next one begins after it."""
@@ -484,7 +485,7 @@ class ReaderPasses:
         reader._mdstorm_owner = self._owner
         if self._times_set != reader._mdstorm_times_set:
             self._times_set = reader._mdstorm_times_set
-            loader.schedule.next_epoch = reader._mdstorm_next_epoch
+            loader.set_epoch(reader._mdstorm_next_epoch)
         yield from loader.run(make_batches)
         reader._mdstorm_untouched, reader.last_row_consumed = False, True
 

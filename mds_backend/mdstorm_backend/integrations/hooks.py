@@ -177,7 +177,7 @@ def _begin_after(loader: Any, state: Any) -> None:
 def _refuse_other_world(loader: Any, state: object) -> None:
     ours = state.get("mdstorm") if isinstance(state, Mapping) else None
     before = ours.get("world_size") if isinstance(ours, Mapping) else None
-    num_ranks = loader._mdstorm_loop().schedule.options.in_world().order.world_size
+    num_ranks = loader._mdstorm_loop().options.in_world().order.world_size
     if before not in (None, num_ranks) and _has_length(loader):
         raise StateMismatchError(
             f"the checkpoint was written in a world of size {before}, and this one is of size "

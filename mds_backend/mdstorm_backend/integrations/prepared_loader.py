@@ -197,8 +197,8 @@ class PreparedLoader(OwnContext, data.DataLoader[Any]):
     @property
     def total_batch_size(self) -> int:
         """Rows of a global batch: one batch of every rank."""
-        schedule = source_of(self._batches.loader)._mdstorm.schedule
-        return self._batches.batch_size * int(schedule.options.in_world().order.world_size)
+        options = source_of(self._batches.loader)._mdstorm.options
+        return self._batches.batch_size * int(options.in_world().order.world_size)
 
     @property
     def total_dataset_length(self) -> int:
@@ -308,10 +308,10 @@ class PreparedBatches(data.IterableDataset[Any]):
         TypeError
             If a transform may drop rows.
         """
-        schedule = source_of(self.loader)._mdstorm.schedule
-        if schedule.options.drops_rows:
+        opened = source_of(self.loader)._mdstorm
+        if opened.options.drops_rows:
             raise TypeError("the number of rows is not known: a transform may drop some")
-        return schedule.plan().num_samples
+        return opened.plan().num_samples
 
     def __iter__(self) -> Generator[Any, None, None]:
         loader, state = self.loader, GradientState()

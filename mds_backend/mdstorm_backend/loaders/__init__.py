@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mdstorm_backend.format.values.batch import MASK_SUFFIX
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings
+from mdstorm_backend.loaders.epochs import Epochs
 from mdstorm_backend.loaders.loader import (
     FETCHES_AHEAD,
     NOTHING,
@@ -17,8 +18,7 @@ from mdstorm_backend.loaders.loader import (
 from mdstorm_backend.loaders.loader_statistics import PassRecorders, Statistics
 from mdstorm_backend.loaders.nulls import NullPolicy, beyond_nanoseconds, null_error
 from mdstorm_backend.loaders.reader_options import ReaderOptions, describe_data, in_order
-from mdstorm_backend.loaders.schedule import Schedule
-from mdstorm_backend.loaders.segment import Batching, Segment
+from mdstorm_backend.loaders.segment import Batching, Segment, plan_of
 
 __all__ = [
     "FETCHES_AHEAD",
@@ -27,6 +27,7 @@ __all__ = [
     "Batching",
     "Convert",
     "DatasetSettings",
+    "Epochs",
     "ItemCursor",
     "Loader",
     "MakeBatches",
@@ -34,7 +35,6 @@ __all__ = [
     "NumberedBatches",
     "PassRecorders",
     "ReaderOptions",
-    "Schedule",
     "Segment",
     "Statistics",
     "beyond_nanoseconds",
@@ -42,4 +42,5 @@ __all__ = [
     "describe_data",
     "in_order",
     "null_error",
+    "plan_of",
 ]

@@ -1,6 +1,6 @@
 """Compare the passes of ranks, without a collective and without blocking training.
 
-`Pass.planned` and `Schedule.own_segments` call `begin_pass`, which returns a `Beginning` if the
+`Pass.planned` and `samples.begun_segments` call `begin_pass`, which returns a `Beginning` if the
 process
 belongs to a group of as many ranks as there are shares. Once the pass counts, the `Beginning`
 *offers* its seed, batch size, position and so on to the other ranks, in the store of the process

@@ -1,8 +1,9 @@
-"""`Epochs`: which epoch a dataset reads next, shared by its process and its worker processes.
+"""`Epochs`: where the next iteration over a dataset begins, for its process and its workers.
 
-Each `Schedule` has an `Epochs`, which holds where the next iteration begins: the *beginning*. A
-pass of a loader starts there, by `Epochs.open`, and moves the beginning, by `Epochs.move`, only
-once it *counts*, so that one rank may peek at a batch and is not ahead of the others.
+All loaders over a dataset share its `Epochs`, which holds where the next iteration begins: the
+*beginning*. A pass of a loader starts there, by `Epochs.open`, and moves the beginning, by
+`Epochs.move`, only once it *counts*, so that one rank may peek at a batch and is not ahead of the
+others.
 
 Iterations over samples count from their first one: `Epochs.begin` moves the beginning at once. The
 workers of a plain ``DataLoader`` have copies of the dataset and call it as well: the first worker
@@ -20,7 +21,10 @@ from typing import Any
 from mdstorm_backend.base import is_integer
 from mdstorm_backend.base.threads import WorkAhead
 from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.loaders.segment import Batching
 from mdstorm_backend.loaders.shared_record import SharedRecord
+from mdstorm_backend.loaders.state import read_state
 from mdstorm_backend.order import Position, World
 from mdstorm_backend.order.lanes import Lanes
 
@@ -47,19 +51,24 @@ class Worker:
 
 
 class Epochs:
-    """The latest epoch of a dataset, and where the next pass begins.
+    """The latest epoch of a dataset, and where the next iteration begins.
 
-    Attributes
+    Parameters
     ----------
     first_epoch : callable
         Returns the index of the first epoch; by default 0.
-    tried : set of (int, int)
+    tried : set of (int, int), optional
         Epoch and consumed samples of beginnings at which an iteration was left before it counted.
+        Datasets that begin where another one ended share the set.
     """
 
-    def __init__(self) -> None:
-        self.first_epoch: Callable[[], int] = int
-        self.tried: set[tuple[int, int]] = set()
+    def __init__(
+        self,
+        first_epoch: Callable[[], int] = int,
+        tried: set[tuple[int, int]] | None = None,
+    ) -> None:
+        self._first_epoch = first_epoch
+        self.tried: set[tuple[int, int]] = set() if tried is None else tried
         #: ``start`` is the position that was begun or loaded last, ``next`` the beginning: both are
         #: None at first. ``moves`` counts the changes of the beginning. ``joined`` is the group of
         #: workers that read, and their numbers.
@@ -181,8 +190,21 @@ class Epochs:
             if following and _at(following) != (start and _at(start)):
                 record["next"] = {**following, "num_canonical_nodes": None, "seed": None}
 
-    def resume_at(self, position: Position, *, is_begun: bool = True) -> None:
-        """Resume the next pass at a position."""
+    def load_state_dict(self, state: object, options: ReaderOptions, batching: Batching) -> None:
+        """Resume the next pass from a state.
+
+        Raises
+        ------
+        StateMismatchError
+            If it was taken from another dataset, order or selection, or is not a state.
+        NoDataAvailableError
+            If too few rows are left for this world.
+        """
+        here = options.in_world()
+        position = read_state(state, here, batching)
+        if position.consumed:
+            here.record_pass(position.pass_epoch)
+        is_begun = position.consumed > 0 or position.first_epoch is not None
         with self._own_record.changing() as record:
             record["start"] = asdict(position) if is_begun else None
             record["next"], record["joined"], record["packs"] = asdict(position), [], False
@@ -206,7 +228,9 @@ class Epochs:
 
     def _next(self, record: Mapping[str, Any]) -> Position:
         return (
-            Position(self.first_epoch()) if record["next"] is None else _position_of(record["next"])
+            Position(self._first_epoch())
+            if record["next"] is None
+            else _position_of(record["next"])
         )
 
 

@@ -21,10 +21,10 @@ from typing import Any, TypeAlias
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.base.threads import PassThreads
 from mdstorm_backend.loaders.agreement import Numbering
+from mdstorm_backend.loaders.epochs import Epochs
 from mdstorm_backend.loaders.loader_statistics import PassRecorders
 from mdstorm_backend.loaders.passes import Pass
 from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.schedule import Schedule
 from mdstorm_backend.loaders.segment import Batching, Segment, plan_of
 from mdstorm_backend.loaders.state import write_state
 from mdstorm_backend.order import Plan, Position
@@ -60,8 +60,10 @@ class Loader:
 
     Parameters
     ----------
-    schedule : Schedule
-        The schedule of the dataset; a state that is loaded may change how it is read.
+    options : ReaderOptions
+        What to read. Other options may be set between iterations.
+    epochs : Epochs
+        Holds where the next iteration begins; shared with other loaders over the dataset.
     batching : Batching
         How batches are made.
     threads : PassThreads, optional
@@ -74,7 +76,8 @@ class Loader:
         Makes the recorders of the passes; by default the loader has its own.
     """
 
-    schedule: Schedule
+    options: ReaderOptions
+    epochs: Epochs
     batching: Batching
     threads: PassThreads = field(default_factory=PassThreads)
     _: KW_ONLY
@@ -85,7 +88,7 @@ class Loader:
     def __post_init__(self) -> None:
         #: The pass that was advanced or begun last; None before the first iteration.
         self._latest: Pass | None = None
-        #: Where the next iteration starts, whatever the schedule has recorded; None for the latter.
+        #: Where the next iteration starts; None for the beginning that `epochs` holds.
         self._resumes: Position | None = None
         #: The value of `FETCHES_AHEAD` when the latest iteration began.
         self.is_ahead: Callable[[], bool] | None = None
@@ -120,7 +123,7 @@ class Loader:
         TypeError
             If the number is not known.
         """
-        here = self.schedule.options.in_world() if self._latest is None else self._latest.here
+        here = self.options.in_world() if self._latest is None else self._latest.here
         return plan_of(here, self.batching).length()
 
     def num_remaining(self) -> int | None:
@@ -128,10 +131,10 @@ class Loader:
 
         0 if it begins a new pass; None if the number is not known.
         """
-        found, start = 0, self._resumes or self.schedule.epochs.next_position
+        found, start = 0, self._resumes or self.epochs.next_position
         if not start.consumed and start.pass_epoch == start.epoch:
             return 0
-        plan: Plan | None = plan_of(self.schedule.options.in_world(), self.batching, start)
+        plan: Plan | None = plan_of(self.options.in_world(), self.batching, start)
         while plan is not None:
             if (batches := plan.num_batches()) is None:
                 return None
@@ -150,15 +153,13 @@ class Loader:
 
     def next_pass(self) -> Pass:
         """Return the pass of the next iteration; others stay as they are."""
-        following = self.schedule.open(
-            self.batching,
-            self._numbering,
-            resumes=self._resumes,
-            may_peek=self.may_peek,
-            is_first=self._is_first,
-        )
-        self._is_first = False
-        return following
+        epochs, here = self.epochs, self.options.in_world()
+        start, moves = epochs.open(self._resumes)
+        is_tried = (start.epoch, start.consumed) in epochs.tried
+        may_peek = self.may_peek and (self._is_first or epochs.is_loaded) and not is_tried
+        self._is_first = epochs.is_loaded = False
+        counts_from = 2 if may_peek else 1
+        return Pass(epochs, here, self.batching, self._numbering, start, moves, counts_from)
 
     def count(self, current: Pass) -> None:
         """Let a pass count."""
@@ -213,7 +214,7 @@ class Loader:
     def new_recorder(self, recorder: Recorder | None = None) -> Recorder:
         """Return the recorder of a pass that begins: `recorder`, or a new one."""
         return self.recorders.begin(
-            self.schedule.options.order.name, self.batching.num_workers, recorder=recorder
+            self.options.order.name, self.batching.num_workers, recorder=recorder
         )
 
     def _batches_of(
@@ -273,8 +274,8 @@ class Loader:
         if before_last is None:
             before_last = self._has_unused
         if (latest := self._latest) is None:
-            position = self._resumes or self.schedule.epochs.next_position
-            return write_state(self.schedule.options.in_world(), self.batching, position)
+            position = self._resumes or self.epochs.next_position
+            return write_state(self.options.in_world(), self.batching, position)
         return latest.state_dict(latest.position_before if before_last else latest.position)
 
     def load_state_dict(self, state: object) -> None:
@@ -285,14 +286,28 @@ class Loader:
         StateMismatchError
             If it was taken from another dataset or another way of reading, or is not a state.
         """
-        self.schedule.load_state_dict(state, self.batching)
+        self.epochs.load_state_dict(state, self.options, self.batching)
         self._latest = self._open = self._resumes = None
         self._is_first = True
+
+    def set_epoch(self, epoch: int) -> None:
+        """Begin the next pass with an epoch, unless that belongs to a pass that is to resume.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the epoch is not an integer of at least 0.
+        """
+        self.epochs.set_next(epoch, self.options.num_epochs)
+
+    def is_at(self, position: Position) -> bool:
+        """Whether the latest pass is at a position: see `Pass.is_at`."""
+        return self._latest is not None and self._latest.is_at(position)
 
     def restart(self) -> None:
         """Begin the next iteration with a whole batch, in a pass of its own."""
         self._latest = self._resumes = None
-        self.schedule.epochs.drop_skip()
+        self.epochs.drop_skip()
 
     def copied(self, threads: PassThreads) -> Loader:
         """Return a loader for a copy, which resumes where this one is.
@@ -350,7 +365,7 @@ class ItemCursor:
     @property
     def options(self) -> ReaderOptions:
         """The reader options, with the seed of a state that was loaded."""
-        return self._loader.schedule.options
+        return self._loader.options
 
     def take(self) -> Any:
         """Return the next item.
@@ -403,7 +418,7 @@ class ItemCursor:
         InvalidArgumentError
             If the epoch is not an integer of at least 0.
         """
-        self._loader.schedule.next_epoch = epoch
+        self._loader.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state from which `load_state_dict` continues with the next item."""

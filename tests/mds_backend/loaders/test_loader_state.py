@@ -222,3 +222,14 @@ def test_numpy_integers_in_a_state_are_accepted(numbers: Dataset) -> None:
     assert json.loads(json.dumps(state)) == state
     seeded = StreamingDataset(local=numbers.url, shuffle=True, shuffle_seed=np.int64(5))
     json.dumps(StreamingDataLoader(seeded).state_dict())
+
+
+def test_dataset_state_after_loader_loads_equals_loader_state(numbers: Dataset) -> None:
+    """Samples that were iterated over before do not count."""
+    loader = torch_loader(numbers, batch_size=3)
+    taken(loader, 3)
+    state = loader.state_dict()
+    dataset: Any = loader.dataset
+    assert len(list(islice(dataset, 7))) == 7
+    loader.load_state_dict(state)
+    assert dataset.state_dict() == state

@@ -72,11 +72,11 @@ def make_tf_dataset(
         # where Keras counts steps.
         quiet = replace(options, logs_endless=False)
         ahead = _REQUESTED_AHEAD if has_replicas() else 0
-        return TFRuns(loaders.Schedule(quiet), loaders.Batching(batch_size), ahead)
+        return TFRuns(quiet, loaders.Batching(batch_size), ahead)
 
     def build() -> Any:
         runs = opened()
-        options = runs.loader.schedule.options
+        options = runs.loader.options
         read = (specs or tf_columns.stored_specs)(options)
         columns = tf_columns.arranged_specs(read, options.outputs)
         names = tuple(spec.name for spec in columns)
@@ -113,7 +113,7 @@ class ContextDataset(Described, OwnContext):
 
     def _mdstorm_description(self, *, full: bool) -> Description:
         loader = self._runs().loader
-        options, batch_size = loader.schedule.options, loader.batching.batch_size
+        options, batch_size = loader.options, loader.batching.batch_size
         sizes = [("batch_size", f"{batch_size}"), ("element_spec", f"{self.element_spec}")]
         sizes = [*options.shown, *sizes]
         found = loaders.describe_data(options.dataset, full=full)
@@ -187,7 +187,7 @@ class ContextDataset(Described, OwnContext):
 
         The threads of a pass end with its iterator.
         """
-        self._runs().loader.schedule.options.dataset.release()
+        self._runs().loader.options.dataset.release()
 
 
 @lru_cache(maxsize=1)

@@ -93,7 +93,7 @@ class _Source:
 
     def read(self, number: Any) -> Iterator[Any]:
         """Read an iteration, and yield flat tuples of blocks and sizes, or of batches."""
-        has_images = self.runs.loader.schedule.options.has_images
+        has_images = self.runs.loader.options.has_images
         block_rows = None if self.cut_here or has_images else _BLOCK_ROWS
         for recorder, blocks in self.runs.segments(number, block_rows):
             for block in blocks:

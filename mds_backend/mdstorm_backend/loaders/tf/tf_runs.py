@@ -24,10 +24,11 @@ from typing import Any
 
 from mdstorm_backend.base.recorder import WAITED, Recorder
 from mdstorm_backend.errors import StateMismatchError
-from mdstorm_backend.loaders import Batching, Loader, Schedule, Segment
+from mdstorm_backend.loaders import Batching, Epochs, Loader, ReaderOptions, Segment
 from mdstorm_backend.loaders.loader_statistics import LOOP, PIPELINE
 from mdstorm_backend.loaders.passes import Pass
 from mdstorm_backend.loaders.reader_options import log_endless
+from mdstorm_backend.loaders.segment import plan_of
 from mdstorm_backend.loaders.tf.tf_queue import ReadAhead
 from mdstorm_backend.read import Block
 
@@ -159,16 +160,16 @@ class TFRuns:
 
     Parameters
     ----------
-    schedule : Schedule
-        The schedule of the dataset.
+    options : ReaderOptions
+        What to read.
     batching : Batching
         How batches are made.
     ahead : int
         Batches that TensorFlow may request ahead of the one that is used.
     """
 
-    def __init__(self, schedule: Schedule, batching: Batching, ahead: int = 0) -> None:
-        self.loader = Loader(schedule, batching)
+    def __init__(self, options: ReaderOptions, batching: Batching, ahead: int = 0) -> None:
+        self.loader = Loader(options, Epochs(options.first_epoch, options.tried), batching)
         self._ahead = ahead
         self._run: TFRun | None = None
         #: Iterations that have begun and not ended, by the numbers that TensorFlow has of them.
@@ -185,10 +186,10 @@ class TFRuns:
 
         No iteration will have more. The number is multiplied by `parts`.
         """
-        schedule = self.loader.schedule
-        if schedule.options.num_epochs is None:
+        options, batching = self.loader.options, self.loader.batching
+        if options.num_epochs is None:
             return INFINITE
-        self._claimed = schedule.plan(self.loader.batching).most_batches()
+        self._claimed = plan_of(options.in_world(), batching).most_batches()
         # None for an empty dataset: TensorFlow would not begin to read it, and we would not warn.
         return self._claimed * parts if self._claimed else None
 
@@ -203,10 +204,11 @@ class TFRuns:
 
     def announce(self) -> TFRun:
         """Return the run of an iterator that Python code holds, before its iteration begins."""
-        schedule, batches_per_epoch = self.loader.schedule, math.inf
-        if schedule.options.num_epochs is None:
-            batches_per_epoch = schedule.plan().rows_per_epoch / self.loader.batching.batch_size
-        run = TFRun(schedule.options.dataset.url, batches_per_epoch)
+        options, batching, batches_per_epoch = self.loader.options, self.loader.batching, math.inf
+        if options.num_epochs is None:
+            rows = plan_of(options.in_world(), Batching(1)).rows_per_epoch
+            batches_per_epoch = rows / batching.batch_size
+        run = TFRun(options.dataset.url, batches_per_epoch)
         self._announced.append(weakref.ref(run))
         return run
 

@@ -94,11 +94,11 @@ class DatasetInfo:
     @property
     def next_epoch(self) -> int:
         """The index of the next epoch."""
-        return self._mdstorm.schedule.next_epoch
+        return self._mdstorm.epochs.next_position.epoch
 
     @next_epoch.setter
     def next_epoch(self, epoch: int) -> None:
-        self._mdstorm.schedule.next_epoch = epoch
+        self._mdstorm.set_epoch(epoch)
 
     @property
     def size(self) -> int:
@@ -112,12 +112,12 @@ class DatasetInfo:
     @fact
     def length(self) -> int:
         """Alias of ``len``."""
-        return self._mdstorm.schedule.plan().rows_per_epoch
+        return self._mdstorm.plan().rows_per_epoch
 
     @fact
     def initial_physical_nodes(self) -> int | None:
         """Number of nodes when the loaded state's epoch began; None without a loaded state."""
-        begun = self._mdstorm.schedule.epochs.begun
+        begun = self._mdstorm.epochs.begun
         return None if begun is None else begun.initial_physical_nodes
 
     @fact

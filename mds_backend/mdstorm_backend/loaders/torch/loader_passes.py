@@ -92,13 +92,20 @@ class LoaderPasses:
 
     def of(self, loader: DataLoader[Any]) -> Loader:
         """Return the passes over the dataset of a loader."""
-        schedule = source_of(loader)._mdstorm.schedule
+        opened = source_of(loader)._mdstorm
+        options, epochs = opened.options, opened.epochs
         if self.passes is None:
             assert loader.batch_size is not None
             batching = Batching(loader.batch_size, loader.drop_last, loader.num_workers)
-            self.passes = Loader(schedule, batching, self.threads, recorders=self.recorders)
-        self.passes.schedule = schedule
+            self.passes = Loader(options, epochs, batching, self.threads, recorders=self.recorders)
+        self.passes.options, self.passes.epochs = options, epochs
         return self.passes
+
+    def load_state_dict(self, loader: DataLoader[Any], state: object) -> None:
+        """Resume the next pass over the dataset of a loader from a state."""
+        passes = self.of(loader)
+        passes.load_state_dict(state)
+        self.counted, source_of(loader)._mdstorm.latest = None, passes
 
     def run(
         self, loader: DataLoader[Any], count_rows: Callable[[Any], int] | None = None
@@ -115,7 +122,8 @@ class LoaderPasses:
         self.recorders.record_request()
         self.counted, passes = None, self.of(loader)
         if not self.collates:
-            torch_tensors.check_columns(passes.schedule.options)
+            torch_tensors.check_columns(passes.options)
+        source_of(loader)._mdstorm.latest = passes
         batches = passes.run(partial(self._make_batches, loader))
         yield from batches if count_rows is None else self.counting(batches, count_rows)
 

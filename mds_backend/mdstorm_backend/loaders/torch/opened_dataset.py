@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import replace
 from math import lcm
@@ -19,10 +19,18 @@ from mdstorm_backend.display import Description
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare, StreamShape
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.format import parse_size
+from mdstorm_backend.loaders.agreement import Numbering
 from mdstorm_backend.loaders.epochs import Epochs, Worker
-from mdstorm_backend.loaders.schedule import SAMPLES_AT_A_TIME
-from mdstorm_backend.loaders.torch.samples import SampleMaker, WorkerPart, is_of_worker
-from mdstorm_backend.order import ExactOrder, World, find_world
+from mdstorm_backend.loaders.segment import Batching, Segment, plan_of
+from mdstorm_backend.loaders.state import write_state
+from mdstorm_backend.loaders.torch.samples import (
+    SAMPLES_AT_A_TIME,
+    SampleMaker,
+    WorkerPart,
+    begun_segments,
+    is_of_worker,
+)
+from mdstorm_backend.order import ExactOrder, Plan, World, find_world
 from mdstorm_backend.read import ImageDecoder, SampleSource
 
 if TYPE_CHECKING:
@@ -58,14 +66,20 @@ class OpenedDataset:
     #: the next iteration resumes.
     _part: WorkerPart | None = None
     _part_state: Mapping[str, Any] | None = None
+    #: The loader that began the latest iteration, or loaded a state since; None for iterations over
+    #: samples.
+    latest: loaders.Loader | None = None
     #: The process id and the world of the process that sent this copy to a process it spawned.
     _sent: tuple[int, World] | None = None
 
     def __init__(self, settings: loaders.DatasetSettings) -> None:
         self.settings = settings
         self.order = settings.new_order()
-        #: Created before the data are opened, which may happen only in a worker process.
-        self._epochs = Epochs()
+        #: Where the next iteration begins. It exists before the data are opened, which may happen
+        #: only in a worker process.
+        self.epochs = Epochs()
+        #: Numbers the iterations over samples, to compare them with those of other ranks.
+        self._numbering = Numbering()
 
     def description(self, *, full: bool) -> Description:
         """Return the description of the dataset; at most a local index is opened for it."""
@@ -124,10 +138,13 @@ class OpenedDataset:
         transform = options.transform and images.before(options.transform)
         return replace(options, images=images, transform=transform)
 
-    @cached_property
-    def schedule(self) -> loaders.Schedule:
-        """The schedule of the passes over the data."""
-        return loaders.Schedule(self.options, self._epochs)
+    def plan(self) -> Plan:
+        """Return the plan of a first pass that begins now, in batches of one sample."""
+        return plan_of(self.options.in_world(), Batching(1))
+
+    def set_epoch(self, epoch: int) -> None:
+        """Begin the next pass with an epoch, unless that belongs to a pass that is to resume."""
+        self.epochs.set_next(epoch, self.options.num_epochs)
 
     @cached_property
     def sample_maker(self) -> SampleMaker:
@@ -138,23 +155,15 @@ class OpenedDataset:
         """Return a copy that reads in another order, or another share of the order."""
         other = copy(self)
         other.order = order
-        other._epochs = Epochs()
-        other.__dict__.pop("options", None)
-        if other.__dict__.pop("schedule", None) is not None:
-            other.schedule.next_epoch = self.schedule.next_epoch
-        return other
-
-    def twin(self) -> Self:
-        """Return a copy with independent settings that uses the same epoch counter."""
-        other = copy(self)
-        if "schedule" in other.__dict__:
-            other.schedule = copy(self.schedule)
+        other.epochs = Epochs()
+        if other.__dict__.pop("options", None) is not None:
+            other.set_epoch(self.epochs.next_position.epoch)
         return other
 
     def shown(self, name: str) -> Any:
         """Return the value of a setting as the attribute of that name reports it."""
         if name == "epoch_size":
-            return self.schedule.plan().num_samples
+            return self.plan().num_samples
         if name == "predownload":
             return self.settings.least_ahead
         if name == "streams":
@@ -179,22 +188,21 @@ class OpenedDataset:
             if (settled := self._settled()) is not None:
                 kept = {key: getattr(settled, key) for key in _SETTLED if key != name}
                 elastic = replace(elastic, order=replace(elastic.order, **kept))
-                self.schedule.epochs.forget_order()
+                self.epochs.forget_order()
             follows = bool(before.follows_world)
             self.order = replace(elastic, world=before.world, follows_world=follows)
         self.settings = settings
         if name in _OPENED_WITH:
             for opened in ("parts", "dataset"):
                 self.__dict__.pop(opened, None)
-        for derived in ("options", "sample_maker"):
-            self.__dict__.pop(derived, None)
-        if "schedule" in self.__dict__:
-            self.schedule.options = self.options  # a running pass keeps its own
+        is_opened = self.__dict__.pop("options", None) is not None
+        self.__dict__.pop("sample_maker", None)
+        if is_opened:
+            _ = self.options  # raises here what the setting makes impossible
 
     def _settled(self) -> ElasticOrder | None:
         """Return the elastic order with the settings of the latest epoch; None before the first."""
-        schedule, order = self.__dict__.get("schedule"), self.order
-        begun = None if schedule is None else schedule.epochs.begun
+        begun, order = self.epochs.begun, self.order
         if begun is None:
             return None
         here = order.share_of(find_world()) if order.follows_world else order
@@ -219,7 +227,7 @@ class OpenedDataset:
         """Return the reading position: see `StreamingDataset.state_dict`."""
         if num_samples is not None:
             self.check_batches(num_samples)
-            return self.schedule.state_dict(num_samples, from_beginning)
+            return self._state_after(num_samples, from_beginning)
         if get_worker_info() is not None:
             if self._part is None:
                 raise StateMismatchError(
@@ -227,13 +235,46 @@ class OpenedDataset:
                     "request the state after iterating over the dataset there"
                 )
             return self._part.state_dict()
-        return self.schedule.state_of_samples(self.yielded)
+        return self._state_of_latest(self.yielded)
+
+    def _state_after(self, num_samples: int, from_beginning: bool) -> dict[str, Any]:
+        """Return the state after a number of samples that all ranks together have read.
+
+        They are counted from the beginning of the epoch, or of the pass where batches span epochs;
+        without `from_beginning`, from the position where the epoch or pass was resumed.
+        """
+        plan = self._plan_of_samples()
+        if plan.rows_of_rank(plan.begin):  # samples have no numbers
+            return self._state_of_latest(num_samples)
+        position = plan.reached(num_samples, from_beginning=from_beginning)
+        if self.latest is not None and self.latest.is_at(position):
+            return self.latest.state_dict(before_last=False)
+        return write_state(self.options.in_world(), Batching(1), position)
+
+    def _state_of_latest(self, samples: int) -> dict[str, Any]:
+        """Return the state of the latest iteration; over samples, after so many of this rank."""
+        if self.epochs.num_joined:
+            raise StateMismatchError(
+                "the samples are read in worker processes, and this one does not know how many "
+                "they have yielded: use a StreamingDataLoader and its state_dict(), or "
+                "num_workers=0"
+            )
+        if self.latest is not None:
+            return self.latest.state_dict(before_last=False)
+        plan = self._plan_of_samples()
+        position = plan.reached_here(samples) if samples else plan.begin
+        return write_state(self.options.in_world(), Batching(1), position)
+
+    def _plan_of_samples(self) -> Plan:
+        """Return the plan of the latest iteration, or of the next one, in batches of one sample."""
+        begun = self.epochs.begun or self.epochs.next_position
+        return plan_of(self.options.in_world(), Batching(1), begun)
 
     def record_items(self, count: int) -> None:
         """Record packs if `count` items of an overridden ``__iter__`` are not one sample each."""
         here = self._part or self
         if here.yielded - here.noted != count:
-            self.schedule.epochs.record_packs()
+            self.epochs.record_packs()
         here.noted = here.yielded
 
     def check_batches(
@@ -244,14 +285,14 @@ class OpenedDataset:
         For a loader with another `batch_size`, each worker must have yielded the same number of
         samples, in whole batches of both sizes.
         """
-        size, schedule = self.settings.batch_size or SAMPLES_AT_A_TIME, self.schedule
-        num_workers = max(num_workers, schedule.epochs.num_joined)
+        size = self.settings.batch_size or SAMPLES_AT_A_TIME
+        num_workers = max(num_workers, self.epochs.num_joined)
         if num_workers < 2:
             return
         whole = size
         if batch_size not in (None, size):
             whole = lcm(size, batch_size) * num_workers
-        plan = schedule.plan()
+        plan = self.plan()
         samples = num_samples // plan.num_ranks
         if samples % whole and samples < plan.rows_per_epoch:
             raise StateMismatchError(
@@ -271,8 +312,13 @@ class OpenedDataset:
                 )
             self._part_state = obj
             return
-        self.schedule.load_state_dict(obj, loaders.Batching(self.settings.batch_size or 1))
-        self.yielded = 0
+        self.epochs.load_state_dict(obj, self.options, Batching(self.settings.batch_size or 1))
+        self.latest, self.yielded = None, 0
+
+    def begin_samples(self) -> Iterator[Segment]:
+        """Begin an iteration over samples in this process, and return its segments."""
+        self.latest, batch_size = None, self.settings.batch_size
+        return begun_segments(self.options, self.epochs, batch_size, Worker(), self._numbering)
 
     def begin_part(self, info: Any) -> WorkerPart:
         """Begin an iteration in a worker process of a plain ``DataLoader``.
@@ -288,11 +334,12 @@ class OpenedDataset:
         group = info.seed - info.id
         worker = Worker(info.id, info.num_workers, group=group, world=world)
         state, self._part_state = self._part_state, None
-        self._part = WorkerPart(self.schedule, self.settings.batch_size, worker, state)
+        self._part = WorkerPart(self.options, self.epochs, self.settings.batch_size, worker, state)
         return self._part
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state to pickle; for a process being spawned, it includes the world."""
         sent = context.get_spawning_popen() is not None and self.order.follows_world
         place = (os.getpid(), find_world()) if sent else None
-        return {**self.__dict__, "_sent": place, "_part": None}
+        anew = {"latest": None, "_numbering": Numbering(), "_part": None}
+        return {**self.__dict__, **anew, "_sent": place}

@@ -1,4 +1,7 @@
-"""Single samples: `SampleMaker` makes them, and `WorkerPart` is a worker's part of them.
+"""Single samples: `SampleMaker` makes them, and `begun_segments` begins an iteration over them.
+
+Such an iteration has no `Pass`: it counts from its first sample. `WorkerPart` is the part that a
+worker of a plain ``DataLoader`` reads.
 
 Workers of PyTorch's ``DataLoader`` have no state. Torchdata's ``StatefulDataLoader`` requests a
 state from each worker after every batch, and passes it to the same worker on resumption.
@@ -22,12 +25,16 @@ from mdstorm_backend.base import cached_property
 from mdstorm_backend.datasets import Dataset, open_streams
 from mdstorm_backend.format import DTYPES, Batch, Column, is_number
 from mdstorm_backend.format.values.nested_lists import elements_of
-from mdstorm_backend.loaders import ReaderOptions, Schedule, Segment
-from mdstorm_backend.loaders.epochs import Worker
+from mdstorm_backend.loaders.agreement import Numbering, begin_pass
+from mdstorm_backend.loaders.epochs import Epochs, Worker
 from mdstorm_backend.loaders.nulls import check_exact
-from mdstorm_backend.loaders.state import check_equal, damaged, number, write_state
+from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.loaders.segment import Batching, Segment, plan_of
+from mdstorm_backend.loaders.state import check_equal, damaged, number, read_state, write_state
 from mdstorm_backend.read import block, column_to_numpy, decoded_images, gather_rows
 
+#: Samples that the workers of a plain ``DataLoader`` read at a time without a batch size.
+SAMPLES_AT_A_TIME = 1024
 #: Key of a state that holds the worker's number and position.
 _WORKER = "worker"
 #: Id of the guarded process; a fork has another id and is not guarded yet.
@@ -161,14 +168,100 @@ def _exact(name: str, value: Any) -> Any:
     return _or_nan(np.float64, value)
 
 
+def begun_segments(
+    options: ReaderOptions,
+    epochs: Epochs,
+    batch_size: int | None,
+    worker: Worker,
+    numbering: Numbering | None = None,
+) -> Iterator[Segment]:
+    """Begin an iteration over samples, without a loader of ours, and yield its segments.
+
+    It counts from its first sample. A worker process takes part in the epochs of its group.
+
+    Parameters
+    ----------
+    options : ReaderOptions
+        What to read.
+    epochs : Epochs
+        Holds where the iteration begins; workers share it.
+    batch_size : int or None
+        The batch size of the dataset.
+    worker : Worker
+        This process among the workers.
+    numbering : Numbering, optional
+        Numbers the iterations, to compare them with those of other ranks; None to not compare.
+    """
+    here, batching = _of_samples(options, worker), _batching(batch_size, worker)
+    if batch_size is None:
+        here.order.check_batches_unknown(worker.count)
+    joining = None if worker.group is None else worker
+    begun = epochs.begin(joining)
+    here.record_pass(begun.pass_epoch)
+    segment = Segment(here, batching, begun, ahead=epochs.ahead)
+    while True:
+        if not segment.is_over:
+            if segment.with_batches() is None:
+                return
+            if numbering is not None and (compared := begin_pass(segment, numbering)) is not None:
+                compared.offer()
+            numbering = None  # the first segment stands for the iteration
+            epochs.record_begun(begun, segment.position)
+            yield segment
+        following = segment.following()
+        if following is None and not segment.is_over:
+            return
+        first = None if following is None else following.start.pass_epoch
+        begun = epochs.begin(joining, first)
+        if following is None:  # the pass was over when the state was taken
+            here.record_pass(begun.pass_epoch)
+        segment = replace(segment, start=begun)
+
+
+def _resumed_segments(
+    state: Mapping[str, Any],
+    options: ReaderOptions,
+    epochs: Epochs,
+    batch_size: int | None,
+    worker: Worker,
+) -> Iterator[Segment]:
+    """Resume the iteration of a worker from a state of that worker, and yield its segments."""
+    here, batching = _of_samples(options, worker), _batching(batch_size, worker)
+    position = read_state(state, here, batching, of_worker=True)
+    num_epochs, first = here.num_epochs, position.pass_epoch
+    following = position.epoch + 1 if num_epochs is None else first + num_epochs
+    epochs.resume_as_worker(position, following, worker.number)
+    here.record_pass(first)
+    segment: Segment | None = Segment(here, batching, replace(position, first_epoch=first))
+    while segment is not None:
+        if not segment.is_over:
+            yield segment
+        segment = segment.following()
+
+
+def _of_samples(options: ReaderOptions, worker: Worker) -> ReaderOptions:
+    """Return the options of an iteration over samples, where damage is always an error.
+
+    PyTorch counts the samples that it gets, so a skipped one would shift states and batches.
+    """
+    return replace(options.in_world(worker.world), on_corrupt="raise")
+
+
+def _batching(batch_size: int | None, worker: Worker) -> Batching:
+    default = SAMPLES_AT_A_TIME if worker.count > 1 else 1
+    return Batching(batch_size or default, num_workers=worker.count)
+
+
 @dataclass(eq=False)
 class WorkerPart:
     """A worker's part of an iteration, and its position. Creating it begins the iteration.
 
     Parameters
     ----------
-    schedule : Schedule
-        The schedule of passes over the dataset.
+    options : ReaderOptions
+        What to read.
+    epochs : Epochs
+        Shared with the other workers.
     batch_size : int or None
         The batch size of the dataset.
     worker : Worker
@@ -189,24 +282,25 @@ class WorkerPart:
         If the state is of another worker, dataset, order or world.
     """
 
-    schedule: Schedule
+    options: ReaderOptions
+    epochs: Epochs
     batch_size: int | None
     worker: Worker
     state: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         end_with_parent()
-        schedule, state = self.schedule, self.state
+        of, state = (self.options, self.epochs, self.batch_size, self.worker), self.state
         self._part, self._offset, self.yielded = self.worker.number, 0, 0
         if state is None:
-            self._segments = schedule.own_segments(self.batch_size, self.worker)
+            self._segments = begun_segments(*of)
         else:
             here, there = self._here(), state["mdstorm"][_WORKER]
             if missing := [key for key in here if key not in there]:
                 raise damaged(f"it has no {missing} of its worker")
-            check_equal(there, here, schedule.options.dataset.url)
+            check_equal(there, here, self.options.dataset.url)
             self._part, self.yielded = number(there, "part"), number(there, "rows")
-            self._segments = schedule.segments_of_worker(state, self.batch_size, self.worker)
+            self._segments = _resumed_segments(state, *of)
         self.noted, self._segment = self.yielded, next(self._segments, None)
 
     def segments(self) -> Iterator[tuple[Segment, int]]:
@@ -228,7 +322,7 @@ class WorkerPart:
     def state_dict(self) -> dict[str, Any]:
         """Return the state of this worker."""
         if (segment := self._segment) is None:  # there was nothing to read
-            return self.schedule.state_dict(0, True) if self.state is None else {**self.state}
+            return self._empty_state() if self.state is None else {**self.state}
         position, part = segment.position, self._part
         if self._offset:
             position, part = segment.plan.position_of_part(part, self._offset)
@@ -236,13 +330,18 @@ class WorkerPart:
         worker = {**self._here(), "part": part, "rows": self.yielded}
         return {**state, "mdstorm": {**state["mdstorm"], _WORKER: worker}}
 
+    def _empty_state(self) -> dict[str, Any]:
+        here, begun = self.options.in_world(), self.epochs.begun or self.epochs.next_position
+        beginning = plan_of(here, Batching(1), begun).reached(0, from_beginning=True)
+        return write_state(here, Batching(1), beginning)
+
     def _here(self) -> dict[str, Any]:
         """Return the values that must be equal when a state is taken and when it is loaded."""
         return {
             "number": self.worker.number,
             "num_workers": self.worker.count,
             "batch_size": self.batch_size,
-            "world_size": self.schedule.options.in_world(self.worker.world).order.world_size,
+            "world_size": self.options.in_world(self.worker.world).order.world_size,
         }
 
 

@@ -259,7 +259,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
             return None
         opened = self.dataset._mdstorm
         yielded = self.num_samples_yielded if kept.counted is None else kept.used
-        samples = yielded * opened.schedule.plan().num_ranks
+        samples = yielded * opened.plan().num_ranks
         state = self.dataset.state_dict(samples, False)
         if not (kept.reads_blocks or _counts_itself(self)):
             opened.check_batches(samples, self.batch_size or 1, self.num_workers)
@@ -295,8 +295,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         """
         given: Any = state  # the calls below raise for None, which `state_dict` may return
         if self._mdstorm.reads_blocks and not _has_own_states(self.dataset):
-            self._mdstorm.counted = None
-            self._mdstorm.of(self).load_state_dict(given)
+            self._mdstorm.load_state_dict(self, given)
             return
         if isinstance(self.dataset, StreamingDataset):
             self.dataset.load_state_dict(given)

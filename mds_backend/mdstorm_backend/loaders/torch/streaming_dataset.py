@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import fields, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
@@ -23,7 +24,6 @@ from mdstorm_backend.format import MAX_IMAGE_BYTES
 from mdstorm_backend.loaders import Segment
 from mdstorm_backend.loaders.agreement import warn_of_samples
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings, find_streams
-from mdstorm_backend.loaders.epochs import Worker
 from mdstorm_backend.loaders.torch.dataset_info import DatasetInfo, fact
 from mdstorm_backend.loaders.torch.opened_dataset import OpenedDataset
 from mdstorm_backend.loaders.torch.samples import WorkerPart, of_batch
@@ -205,7 +205,7 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
             )
         self._mdstorm = OpenedDataset(settings)
         if order is None:
-            _ = self._mdstorm.schedule  # so that copies in worker processes share the epoch counter
+            _ = self._mdstorm.options  # raises what opening the data raises
 
     def _mdstorm_description(self, *, full: bool) -> Description:
         return self._mdstorm.description(full=full)
@@ -226,7 +226,7 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
     def __copy__(self) -> Self:
         """Return a copy with independent settings that shares the epoch counter."""
         other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__, _mdstorm=self._mdstorm.twin())
+        other.__dict__.update(self.__dict__, _mdstorm=copy(self._mdstorm))
         return other
 
     def set_epoch(self, epoch: int) -> None:
@@ -236,7 +236,7 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         In the exact order, workers of a plain ``DataLoader`` begin with the epoch of the dataset
         that they were copied from.
         """
-        self._mdstorm.schedule.next_epoch = epoch
+        self._mdstorm.set_epoch(epoch)
 
     def state_dict(
         self, num_samples: int | None = None, from_beginning: bool = True
@@ -264,7 +264,7 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
             torchdata's ``StatefulDataLoader`` requests. In the exact order, the process that
             started the workers does not notice them: its state covers only what it read itself.
         """
-        if num_samples is not None and self._mdstorm.schedule.epochs.has_packs:
+        if num_samples is not None and self._mdstorm.epochs.has_packs:
             raise StateMismatchError(
                 f"what {type(self).__name__}.__iter__ yields is not one sample each, so their "
                 "number does not say which samples were read: pack, split or leave out samples in "
@@ -290,7 +290,7 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
 def _own_samples(dataset: StreamingDataset) -> Iterator[Any]:
     opened = dataset._mdstorm
     opened.noted = opened.yielded
-    for segment in opened.schedule.own_segments(opened.settings.batch_size, Worker()):
+    for segment in opened.begin_samples():
         opened.noted -= opened.yielded
         opened.yielded = 0
         warn_of_samples(segment, opened.settings.batch_size)

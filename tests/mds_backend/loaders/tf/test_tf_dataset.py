@@ -21,7 +21,7 @@ from tests.mds_backend.small_datasets import array_of, write_dataset, write_numb
 from mdstorm_backend import Dataset, ElasticOrder, ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.errors import StateMismatchError
-from mdstorm_backend.loaders import Batching, ReaderOptions, Schedule
+from mdstorm_backend.loaders import Batching, ReaderOptions
 from mdstorm_backend.loaders.tf import ColumnSpec, make_tf_dataset, tf_batches, tf_pipeline, tf_runs
 from mdstorm_backend.loaders.tf.tf_runs import INFINITE
 
@@ -415,7 +415,7 @@ def test_round_across_epochs_continues_after_the_epoch_it_reached(
 
 def test_batch_requested_before_it_is_read_counts_its_epoch(numbers: Dataset) -> None:
     read = ReaderOptions(numbers, ORDERS["exact"], num_epochs=None)
-    runs = tf_runs.TFRuns(Schedule(read), Batching(BATCH))
+    runs = tf_runs.TFRuns(read, Batching(BATCH))
     iteration = runs.iterations()
     number = next(iteration)
     first_of_second_epoch = len(numbers) // BATCH + 1
@@ -425,7 +425,7 @@ def test_batch_requested_before_it_is_read_counts_its_epoch(numbers: Dataset) ->
     list(islice(blocks, first_of_second_epoch))
     blocks.close()
     iteration.close()  # type: ignore[attr-defined]
-    assert runs.loader.schedule.next_epoch == 2
+    assert runs.loader.epochs.next_position.epoch == 2
 
 
 @pytest.mark.parametrize("num_epochs", [1, None])
