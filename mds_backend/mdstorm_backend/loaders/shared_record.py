@@ -89,12 +89,15 @@ class SharedRecord:
 
     @contextmanager
     def changing(self) -> Iterator[dict[str, Any]]:
-        """Lock the record, yield its content, and store that with the caller's changes."""
+        """Lock the record, yield its content, and store that with the caller's changes.
+
+        The caller may replace values, and must not change them in place.
+        """
         locked = self._threads.acquire(timeout=_PATIENCE)
         handle = self._handle
         try:
             if handle is None:
-                content = json.loads(json.dumps(self._content))
+                content = dict(self._content)
                 yield content
                 self._content = content
                 return
