@@ -17,6 +17,7 @@
     ├── NullValueError            also TypeError, ValueError
     ├── TransformError            also ValueError
     ├── StateMismatchError        also ValueError
+    ├── ConcurrentIterationError  also ValueError
     ├── EncodingError             also ValueError
     │   ├── EncodingTypeError     also TypeError, AttributeError
     │   └── EncodingRangeError    also OverflowError
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AlreadyImportedError",
     "ArgumentTypeError",
+    "ConcurrentIterationError",
     "CorruptDatasetError",
     "CorruptIndexError",
     "CredentialsError",
@@ -223,6 +225,10 @@ class TransformError(MDStormError, ValueError):
 
 class StateMismatchError(MDStormError, ValueError):
     """A checkpoint state belongs to another dataset or to another way of reading it."""
+
+
+class ConcurrentIterationError(MDStormError, ValueError):
+    """A thread uses an iterator while another thread does."""
 
 
 class EncodingError(MDStormError, ValueError):

@@ -23,6 +23,7 @@ BUILTINS: dict[str, tuple[type[BaseException], ...]] = {
     "TransformError": (ValueError,),
     "UnsafeTypeError": (ValueError,),
     "StateMismatchError": (ValueError,),
+    "ConcurrentIterationError": (ValueError,),
     "EncodingError": (ValueError,),
     "EncodingTypeError": (ValueError, TypeError, AttributeError),
     "EncodingRangeError": (ValueError, OverflowError),

@@ -19,9 +19,16 @@ from mdstorm_backend.base.checks import (
     warn_user,
 )
 from mdstorm_backend.base.optional import require, when_loaded, wrap
-from mdstorm_backend.base.threads import OwnContext, PassThreads, cached_property, map_files
+from mdstorm_backend.base.threads import (
+    Iteration,
+    OwnContext,
+    PassThreads,
+    cached_property,
+    map_files,
+)
 
 __all__ = [
+    "Iteration",
     "OwnContext",
     "PassThreads",
     "cached_property",

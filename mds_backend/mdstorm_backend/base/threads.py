@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 from weakref import WeakSet
 
 from mdstorm_backend.base.recorder import Recorder, of_this_task, working_for
+from mdstorm_backend.errors import ConcurrentIterationError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -199,7 +200,47 @@ class OwnContext:
         raise NotImplementedError(f"{type(self).__name__} has to define _mdstorm_leave")
 
 
+_Item = TypeVar("_Item")
 _Generator = TypeVar("_Generator", bound=Generator[object, None, None])
+
+
+class Iteration(Iterator[_Item]):
+    """A generator of batches in the hands of a user, whose threads may share it by mistake."""
+
+    def __init__(self, generator: Generator[_Item, None, None]) -> None:
+        self._generator = generator
+        self._next = generator.__next__
+
+    def __next__(self) -> _Item:
+        try:
+            return self._next()
+        except ValueError as error:
+            _raise_if_in_use(error)
+            raise
+
+    def close(self) -> None:
+        """End the iteration.
+
+        Raises
+        ------
+        ConcurrentIterationError
+            If another thread waits for a batch.
+        """
+        try:
+            self._generator.close()
+        except ValueError as error:
+            _raise_if_in_use(error)
+            raise
+
+
+def _raise_if_in_use(error: ValueError) -> None:
+    # The generator may have returned to the other thread meanwhile: only the text tells.
+    if str(error) == "generator already executing":
+        raise ConcurrentIterationError(
+            "another thread is using this iterator. Let one thread iterate and pass its batches "
+            "on through a queue.Queue, hold a threading.Lock around next() and close(), or call "
+            "iter(loader) in each thread, which then reads all rows"
+        ) from error
 
 
 class PassThreads:
@@ -207,13 +248,14 @@ class PassThreads:
 
     def __init__(self) -> None:
         self._pools: list[ThreadPoolExecutor] = []
-        self._running: WeakSet[Generator[Any, None, None]] = WeakSet()
+        self._running: WeakSet[Iteration[Any]] = WeakSet()
 
     def __reduce__(self) -> tuple[type[PassThreads], tuple[()]]:
         return PassThreads, ()  # copies have their own passes
 
-    def follow(self, iteration: _Generator) -> _Generator:
-        """Register an iteration, for `end` to close, and return it."""
+    def follow(self, generator: Generator[_Item, None, None]) -> Iteration[_Item]:
+        """Return the iteration of a user over the batches of a generator, for `end` to close."""
+        iteration = Iteration(generator)
         self._running.add(iteration)
         return iteration
 

@@ -2,6 +2,7 @@
 
 import datetime
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
@@ -28,6 +29,7 @@ from mdstorm.errors import (
     UnsupportedTypeError,
 )
 from mdstorm.pytorch import BatchedDataLoader, DataLoader, InMemBatchedDataLoader
+from mdstorm_backend.errors import ConcurrentIterationError
 
 
 class TestBatches:
@@ -72,6 +74,25 @@ class TestThreads:
             if not keeps:
                 del batches
         assert not set(threading.enumerate()) - before
+
+    def test_iterator_in_use_by_another_thread_raises_error(self, thousand: str) -> None:
+        is_in, goes_on = threading.Event(), threading.Event()
+
+        def hold(rows: list[Any]) -> int:
+            is_in.set()
+            assert goes_on.wait(60)
+            return len(rows)
+
+        batches = iter(DataLoader(batch_reader(thousand), 100, hold))
+        with ThreadPoolExecutor(1) as thread:
+            found = thread.submit(list, batches)
+            try:
+                assert is_in.wait(60)
+                with pytest.raises(ConcurrentIterationError, match="another thread is using"):
+                    next(batches)
+            finally:
+                goes_on.set()
+            assert sum(found.result()) == 1000
 
     def test_threads_end_after_an_error(self, thousand: str) -> None:
         def fail(_: Any) -> None:

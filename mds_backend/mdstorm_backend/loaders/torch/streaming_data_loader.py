@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 
-from mdstorm_backend.base import OwnContext, check_function
+from mdstorm_backend.base import Iteration, OwnContext, check_function
 from mdstorm_backend.base.checks import overrides
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
@@ -198,7 +198,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
             raise TypeError("this pass resumed in another world, with fewer batches than the next")
         return self._mdstorm.of(self).length()
 
-    def __iter__(self) -> Generator[BatchT, None, None]:  # type: ignore[override]
+    def __iter__(self) -> Iteration[BatchT]:  # type: ignore[override]
         kept = self._mdstorm
         if self.num_workers:
             torch_batches.check_can_be_sent(kept.batch_map, kept.options)
