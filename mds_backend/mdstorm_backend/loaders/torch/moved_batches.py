@@ -12,6 +12,7 @@ that safe:
 from __future__ import annotations
 
 import copy
+import math
 from collections import deque
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from contextlib import closing
@@ -139,16 +140,25 @@ def pinned(batches: NumberedBatches, *, are_dicts: bool) -> NumberedBatches:
 
 
 class _Packed(NamedTuple):
-    """The small tensors of a batch in one piece of memory, and the batch with slots for them.
+    """The small tensors of batches in one piece of memory, and the batches with slots for them.
 
     PyTorch would send each tensor as a separate file, which two processes open and map. For small
     tensors, that takes far longer than a copy.
     """
 
-    memory: torch.Tensor
-    #: Slot number, dtype, shape and bytes of each tensor, in the order of the memory.
-    tensors: list[tuple[int, torch.dtype, Sequence[int], int]]
-    batch: Any
+    memory: torch.Tensor | None
+    #: In the order of the memory.
+    groups: list[_Group]
+    batches: list[Any]
+
+
+class _Group(NamedTuple):
+    """Tensors of one dtype: their bytes, the numbers of their slots, and their shapes."""
+
+    dtype: torch.dtype
+    nbytes: int
+    slots: list[int]
+    shapes: list[Sequence[int]]
 
 
 class _Slot(NamedTuple):
@@ -163,8 +173,8 @@ class _Tuple(NamedTuple):
     parts: dict[int, Any]
 
 
-def packed(batch: Any) -> Any:
-    """Return a form of a batch that is cheaper to send; the receiver calls `unpacked`."""
+def packed(batches: list[Any]) -> _Packed:
+    """Return a form of batches that is cheaper to send; the receiver calls `unpacked`."""
     found: list[torch.Tensor] = []
 
     def emptied(value: Any) -> Any:
@@ -172,57 +182,63 @@ def packed(batch: Any) -> Any:
             return {name: emptied(one) for name, one in value.items()}
         if type(value) is tuple:
             return _Tuple(dict(enumerate(map(emptied, value))))
-        if not _is_small(value):
-            return value
-        found.append(value)
-        return _Slot(len(found) - 1)
+        if _is_small(value):
+            found.append(value)
+            return _Slot(len(found) - 1)
+        return value.clone() if _is_part(value) else value
 
-    rest = emptied(batch)
-    if len(found) < 2:
-        return batch
+    rest = list(map(emptied, batches))
+    alike: dict[torch.dtype, list[int]] = {}
+    for slot, tensor in enumerate(found):
+        alike.setdefault(tensor.dtype, []).append(slot)
+    groups, joined = [], []
     # Largest element size first, so that every tensor is aligned for its dtype.
-    order = sorted(range(len(found)), key=lambda number: -found[number].element_size())
-    return _Packed(
-        torch.cat([_bytes_of(found[number]) for number in order]),
-        [(n, found[n].dtype, found[n].shape, found[n].nbytes) for n in order],
-        rest,
-    )
-
-
-def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:
-    # A tensor without elements counts as contiguous with any strides, but `view` refuses some.
-    whole = tensor.contiguous() if tensor.numel() else torch.empty(0)
-    return whole.reshape(-1).view(torch.uint8)
+    for dtype, slots in sorted(alike.items(), key=lambda one: -found[one[1][0]].element_size()):
+        joined.append(torch.cat([found[slot].reshape(-1) for slot in slots]).view(torch.uint8))
+        groups.append(_Group(dtype, len(joined[-1]), slots, [found[slot].shape for slot in slots]))
+    memory = torch.cat(joined) if len(joined) > 1 else joined[0] if joined else None
+    return _Packed(memory, groups, rest)
 
 
 def _is_small(value: Any) -> bool:
+    return _is_plain(value) and value.nbytes < _LARGE
+
+
+def _is_plain(value: Any) -> bool:
     return (
         type(value) is torch.Tensor
         and value.layout is torch.strided
         and value.device.type == "cpu"
         and not value.requires_grad
-        and value.nbytes < _LARGE
     )
 
 
-def unpacked(sent: Any) -> Any:
-    """Return the batch that `packed` was given; its small tensors now share one piece of memory."""
-    if not isinstance(sent, _Packed):
-        return sent
-    parts = torch.split(sent.memory, [size for *_, size in sent.tensors])
-    made = {
-        number: part.view(dtype).view(shape)
-        for (number, dtype, shape, _), part in zip(sent.tensors, parts, strict=True)
-    }
+def _is_part(value: Any) -> bool:
+    """Whether a value is part of a larger tensor, all of which PyTorch would send."""
+    return _is_plain(value) and value.untyped_storage().nbytes() > value.nbytes
+
+
+def unpacked(sent: _Packed) -> list[Any]:
+    """Return the batches that `packed` was given; small tensors now share one piece of memory."""
+    tensors: dict[int, torch.Tensor] = {}
+    begin = 0
+    for dtype, nbytes, slots, shapes in sent.groups:
+        assert sent.memory is not None
+        values = sent.memory[begin : begin + nbytes].view(dtype)
+        begin += nbytes
+        # Autograd treats these views as independent tensors: see `split_values`.
+        parts = torch.unsafe_split_with_sizes(values, list(map(math.prod, shapes)))
+        for slot, part, shape in zip(slots, parts, shapes, strict=True):
+            tensors[slot] = part if len(shape) == 1 else part.view(shape)
 
     def filled(value: Any) -> Any:
         if type(value) is dict:
             return {name: filled(one) for name, one in value.items()}
         if isinstance(value, _Tuple):
             return tuple(map(filled, value.parts.values()))
-        return made[value.number] if isinstance(value, _Slot) else value
+        return tensors[value.number] if isinstance(value, _Slot) else value
 
-    return filled(sent.batch)
+    return list(map(filled, sent.batches))
 
 
 def map_tensors(function: Callable[[torch.Tensor], torch.Tensor], batch: Any) -> Any:

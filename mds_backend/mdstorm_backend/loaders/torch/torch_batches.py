@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -10,7 +11,7 @@ from functools import partial
 from itertools import islice
 from multiprocessing import get_context, reduction
 from pickle import PicklingError
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import torch
 from torch.utils.data import DataLoader, IterableDataset, default_collate, get_worker_info
@@ -28,8 +29,9 @@ from mdstorm_backend.read import Block
 Collate: TypeAlias = Callable[[list[Any]], Any]
 #: Turns a batch into what the model takes.
 BatchMap: TypeAlias = Callable[[Any], Any]
-#: A batch, its offset and size, and the recorder's totals since the previous batch, by name.
-Sent: TypeAlias = tuple[Any, int, int, dict[str, float]]
+#: Worker processes send consecutive batches of a table in messages of about this many bytes, as
+#: sending a message takes more processor time than reading a batch.
+_MESSAGE_BYTES = 1 << 20
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -79,6 +81,19 @@ class OutputBatches:
         if self.collate is None:
             return self.segment.blocks(part, block_rows=block_rows)
         return blocks_of(self.source, self.segment, part, block_rows=block_rows)
+
+    @property
+    def rows_per_message(self) -> int:
+        """Rows of a block whose batches a worker process sends together; 1 to send each alone.
+
+        Each batch is sent alone if it takes time to make, so that the next ones do not delay it.
+        """
+        options = self.segment.options
+        is_made_by_user = self.collate or self.batch_map or options.transform
+        if is_made_by_user or options.has_images:
+            return 1
+        dataset = options.dataset
+        return max(_MESSAGE_BYTES * len(dataset) // max(dataset.nbytes, 1), 1)
 
     def converted(self, blocks: Iterator[Block]) -> NumberedBatches:
         """Convert blocks to batches."""
@@ -226,7 +241,7 @@ class Workers:
                 queues = [*iterator._index_queues, iterator._worker_result_queue]
                 weakref.finalize(iterator, queues.clear).atexit = False
             assert segment.recorder is not None
-            yield from received(iterator, segment.recorder)
+            yield from received(iterator, len(self._queues), segment.recorder)
         finally:
             self.is_busy = False
 
@@ -274,6 +289,18 @@ def check_can_be_sent(batch_map: BatchMap | None, options: Mapping[str, Any]) ->
             ) from error
 
 
+class Message(NamedTuple):
+    """Consecutive batches of a worker process; none if it has sent all of its part."""
+
+    worker: int
+    #: The batches, packed in a list.
+    batches: Any
+    offsets: list[int]
+    sizes: list[int]
+    #: The totals of the worker's recorder since its previous message, by name.
+    recorded: dict[str, float]
+
+
 @dataclass(eq=False)
 class _Part(IterableDataset[Any]):
     """The part of each pass that a worker process makes; its queue tells where to begin."""
@@ -281,8 +308,11 @@ class _Part(IterableDataset[Any]):
     batches: OutputBatches
     queues: Sequence[Any]
 
-    def __iter__(self) -> Generator[Sent, None, None]:
-        """Yield each batch, packed, with what this process recorded while it made the batch."""
+    def __iter__(self) -> Generator[Message, None, None]:
+        """Yield the batches of each block in a message.
+
+        All workers cut their parts into blocks of the same numbers of batches.
+        """
         worker = get_worker_info()
         assert worker is not None
         end_with_parent()
@@ -292,31 +322,49 @@ class _Part(IterableDataset[Any]):
         segment = replace(segment, options=options, start=position, recorder=recorder)
         batches = replace(self.batches, segment=segment)
         before = recorder.totals()
+
+        def message(made: Sequence[tuple[Any, int, int]]) -> Message:
+            nonlocal before
+            sizes = [size for *_, size in made]
+            recorder.record_batches(sum(sizes), len(sizes))
+            now = recorder.totals()
+            spent = {name: v - before[name] for name, v in now.items() if v != before[name]}
+            before = now
+            sent, offsets = packed([batch for batch, *_ in made]), [offset for _, offset, _ in made]
+            return Message(worker.id, sent, offsets, sizes, spent)
+
         recorder.record_batches(0, 1)  # so that the first batch is recorded like the others
-        # Blocks of one batch: sending a view would send its whole block to the other process.
-        with closing(batches.converted(batches.blocks(worker.id, 1))) as made:
-            recorder.record_request()
-            for batch, offset, size in made:
-                recorder.record_batches(size)
-                now = recorder.totals()
-                spent = {name: v - before[name] for name, v in now.items() if v != before[name]}
-                yield packed(batch), offset, size, spent
-                before = now
-                recorder.record_request()
+        recorder.record_request()
+        blocks: Any = batches.blocks(worker.id, batches.rows_per_message)
+        with closing(blocks):
+            for block in blocks:
+                if made := list(batches.converted(iter([block]))):
+                    yield message(made)
+                    recorder.record_request()
+        yield message([])
 
 
-def received(batches: Iterator[Sent], recorder: Recorder) -> NumberedBatches:
-    """Yield the batches from worker processes, and add what the workers recorded to `recorder`.
+def received(messages: Iterator[Message], workers: int, recorder: Recorder) -> NumberedBatches:
+    """Yield the batches of worker processes in turn, and add what these recorded to `recorder`.
 
-    The time spent waiting for a batch is attributed in proportion to the work on that batch.
+    The time spent waiting for a message is attributed in proportion to the work on it.
     """
-    while True:
-        start = recorder.clock()
-        try:
-            batch, offset, size, recorded = next(batches)
-        except StopIteration:
-            return
-        spans = [recorded.get(name, 0.0) for name in WAITED]
-        recorder.wait(recorder.clock() - start, spans)
-        recorder.add(recorded)
-        yield unpacked(batch), offset, size
+    turns = deque(range(workers))
+    ready: list[deque[tuple[Any, int, int] | None]] = [deque() for _ in turns]
+    while turns:
+        while not ready[turns[0]]:
+            start = recorder.clock()
+            worker, batches, offsets, sizes, recorded = next(messages)
+            spans = [recorded.get(name, 0.0) for name in WAITED]
+            recorder.wait(recorder.clock() - start, spans)
+            recorder.add(recorded)
+            ready[worker].extend(zip(unpacked(batches), offsets, sizes, strict=True))
+            if not sizes:
+                ready[worker].append(None)
+        one = ready[turns[0]].popleft()
+        if one is None:
+            turns.popleft()
+            continue
+        turns.rotate(-1)
+        yield one
+    next(messages, None)  # so that PyTorch also learns that the workers have ended

@@ -33,6 +33,7 @@ from mdstorm_backend import (
 )
 from mdstorm_backend.errors import DatasetNotFoundError
 from mdstorm_backend.loaders.torch.moved_batches import packed, unpacked
+from mdstorm_backend.loaders.torch.torch_batches import Message
 
 ROWS, SHARDS = 60, 6
 SHUFFLED = {"shuffle": True, "shuffle_seed": 3}
@@ -76,9 +77,10 @@ def test_small_tensors_of_a_batch_are_sent_in_one_piece() -> None:
     }
     large = torch.zeros(1 << 20, dtype=torch.uint8)
     batch = ({**tensors, "texts": ["a", "b"]}, large, (tensors["ids"], None))
-    sent = packed(batch)
+    sent = packed([batch])
+    assert sent.memory is not None
     assert sent.memory.nbytes == sum(t.nbytes for t in tensors.values()) + tensors["ids"].nbytes
-    named, found, (ids, none) = unpacked(sent)
+    [(named, found, (ids, none))] = unpacked(sent)
     assert list(named) == [*tensors, "texts"]
     assert named["texts"] == ["a", "b"]
     assert found is large
@@ -90,7 +92,7 @@ def test_small_tensors_of_a_batch_are_sent_in_one_piece() -> None:
 def test_empty_batch_is_sent_with_the_layouts_of_views() -> None:
     table = torch.arange(12).reshape(6, 2)
     batch = {"column": table[:0, 1], "other": table[:, 1][3:3], "rows": table[:0]}
-    found = unpacked(packed(batch))
+    [found] = unpacked(packed([batch]))
     torch.testing.assert_close(found, batch)
     assert {name: tensor.dtype for name, tensor in found.items()} == dict.fromkeys(
         batch, torch.int64
@@ -143,17 +145,54 @@ def test_workers_read_streams_whose_columns_have_different_types(
     loader.close()
 
 
-@pytest.mark.parametrize("batch", [torch.ones(3), {"x": torch.ones(3), "t": ["a"]}, [1, 2], None])
-def test_batch_of_one_tensor_is_sent_unpacked(batch: Any) -> None:
-    assert packed(batch) is batch
-    assert unpacked(batch) is batch
+@pytest.mark.parametrize("batch", [torch.ones(3), {"x": torch.ones(3), "t": [1.5]}, [1, 2], None])
+def test_batches_of_any_type_are_received_as_sent(batch: Any) -> None:
+    torch.testing.assert_close(unpacked(packed([batch, batch])), [batch, batch])
+
+
+def test_large_part_of_a_tensor_is_sent_without_the_rest() -> None:
+    whole = torch.arange(1 << 18)
+    sent = packed([{"part": whole[: 1 << 17], "whole": whole}])
+    (found,) = sent.batches
+    assert found["part"].untyped_storage().nbytes() == 1 << 20
+    assert found["whole"] is whole
+    assert unpacked(sent)[0]["part"].equal(whole[: 1 << 17])
 
 
 def test_batches_are_packed_also_if_they_are_pinned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self, device=None: self.clone())
     batch = ({"x": torch.arange(3), "z": torch.ones(3)}, torch.zeros(3))
-    sent = pin_memory((packed(batch), 3, 3, {}))
-    torch.testing.assert_close(unpacked(sent[0]), batch)
+    sent = pin_memory(Message(0, packed([batch, batch]), [1, 2], [3, 3], {}))
+    torch.testing.assert_close(unpacked(sent.batches), [batch, batch])
+
+
+def same_memory(first: Any, second: Any) -> bool:
+    places = {batch["number"].untyped_storage().data_ptr() for batch in (first, second)}
+    return len(places) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "together"), [({}, True), ({"batch_map": lambda batch: batch}, False)]
+)
+def test_workers_send_several_batches_at_a_time_unless_a_function_makes_them(
+    numbers: Dataset, options: dict[str, Any], together: bool
+) -> None:
+    batches = list(elastic_loader(numbers, num_workers=2, **options))
+    # The first batches of both workers are alone, and the next two of each come together.
+    assert same_memory(batches[2], batches[4]) is together
+    assert same_memory(batches[3], batches[5]) is together
+    assert not same_memory(batches[2], batches[3])
+
+
+def test_batch_changed_in_place_does_not_count_as_change_of_another(numbers: Dataset) -> None:
+    batches = list(elastic_loader(numbers, num_workers=1))
+    first, second = (batch["number"].double() for batch in batches[1:3])
+    assert same_memory(*batches[1:3])
+    versions = [batch["number"]._version for batch in batches]
+    batches[1]["number"].zero_()
+    assert [batch["number"]._version for batch in batches[2:]] == versions[2:]
+    assert not first.equal(second)
+    assert batches[2]["number"].double().equal(second)
 
 
 def passes(loader: StreamingDataLoader) -> Any:
