@@ -180,7 +180,7 @@ class _Download:
 
         if start > min(self.arrival.missing):
             await self.begun.wait()
-        async with self._turns.taken(self.work, start, stop - start):
+        async with self._turns.taken(self.work, start, stop - start) as turn:
             with _Deadline(self.timeout, self._turns.pace) as deadline:
                 for _ in range(_ATTEMPTS):
                     asked, first = deadline.heard(), start
@@ -190,6 +190,7 @@ class _Download:
                             deadline.heard()
                             os.pwrite(self.file, chunk, start)
                             self.arrival.receive(start, len(chunk))
+                            turn.arrived(len(chunk))
                             start += len(chunk)
                     answer.close()
                     if start >= stop:
@@ -531,6 +532,37 @@ class Pace:
             self.requests = max(self.requests / 2, 1.0)
 
 
+class Turn:
+    """The turn of one request, which the bytes that have arrived no longer take up.
+
+    If they did, requests that are sent together and share the link would also end together, and the
+    link would idle until the next ones are answered.
+
+    Parameters
+    ----------
+    turns : Turns
+        Gives the turn.
+    size : int
+        Bytes to request.
+
+    Attributes
+    ----------
+    begun : asyncio.Future
+        Done once the request may be sent.
+    missing : int
+        Bytes that have not arrived.
+    """
+
+    def __init__(self, turns: Turns, size: int) -> None:
+        self._turns, self.missing = turns, size
+        self.begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def arrived(self, size: int) -> None:
+        """Record that bytes of the request have arrived."""
+        self.missing -= size
+        self._turns.arrived(size)
+
+
 class Turns:
     """Lets the requests of one event loop take turns, in the order of the work that needs them.
 
@@ -549,34 +581,39 @@ class Turns:
         self.pace = pace
         self.refusing: set[str] = set()
         self._taken = self._bytes = 0
-        self._waiting: list[tuple[int, int, int, int, asyncio.Future[None]]] = []
+        self._waiting: list[tuple[int, int, int, Turn]] = []
         self._count = count()
 
     @asynccontextmanager
-    async def taken(self, work: int, start: int, size: int) -> AsyncIterator[None]:
+    async def taken(self, work: int, start: int, size: int) -> AsyncIterator[Turn]:
         """Wait for a turn for `size` bytes of an object from `start` on; hold it in the block."""
-        turn = asyncio.get_running_loop().create_future()
-        heappush(self._waiting, (work, start, next(self._count), size, turn))
+        turn = Turn(self, size)
+        heappush(self._waiting, (work, start, next(self._count), turn))
         self._give()
         try:
-            await turn
-            yield
+            await turn.begun
+            yield turn
         finally:
-            if not turn.cancelled():
+            if not turn.begun.cancelled():
                 self._taken -= 1
-                self._bytes -= size
+                self._bytes -= turn.missing
             self._give()
+
+    def arrived(self, size: int) -> None:
+        """Let others request as many bytes as have arrived."""
+        self._bytes -= size
+        self._give()
 
     def _give(self) -> None:
         while self._waiting:
-            size, turn = self._waiting[0][-2:]
-            if not turn.done():  # turns of failed downloads are cancelled
-                if not self._has_room(size):
+            turn = self._waiting[0][-1]
+            if not turn.begun.done():  # turns of failed downloads are cancelled
+                if not self._has_room(turn.missing):
                     self.pace.is_full = True
                     return
-                turn.set_result(None)
+                turn.begun.set_result(None)
                 self._taken += 1
-                self._bytes += size
+                self._bytes += turn.missing
             heappop(self._waiting)
 
     def _has_room(self, size: int) -> bool:

@@ -226,3 +226,29 @@ def test_earlier_requests_go_first_and_errors_release_their_slots() -> None:
 
     asyncio.run(main())
     assert order == [(2, 0), (1, 0), (1, 0), (1, 8), (2, 8)]
+
+
+def test_bytes_that_have_arrived_make_room_for_the_next_request() -> None:
+    async def main() -> None:
+        turns = Turns(Pace(64))
+        turns.pace.bytes = 10
+        begun: list[int] = []
+
+        async def take(start: int) -> None:
+            async with turns.taken(0, start, 8) as turn:
+                begun.append(start)
+                if start:
+                    return
+                await asyncio.sleep(0)
+                assert begun == [0]
+                turn.arrived(6)  # both requests miss 10 bytes
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
+                assert begun == [0, 8]
+                turn.arrived(2)
+
+        await asyncio.gather(take(0), take(8))
+        async with turns.taken(0, 0, 10), turns.taken(0, 10, 0):
+            pass  # nothing is left of the turns before
+
+    asyncio.run(asyncio.wait_for(main(), 30))
