@@ -31,7 +31,7 @@ def session(**conf: str) -> Any:
     return SimpleNamespace(conf=SimpleNamespace(get=lambda key, default: conf.get(key, default)))
 
 
-def test_urls_are_normalised_and_paths_are_urls() -> None:
+def test_cache_dir_urls_and_paths_are_normalized() -> None:
     """Other spellings are in tests/mds_backend/storage/test_location.py."""
     normalized = {"file:/tmp/c//": "file:///tmp/c", "dbfs:/Volumes/a/b": "file:///Volumes/a/b"}
     normalized |= {"/Workspace/a": "file:///Workspace/a", "s3://bucket/x/": "s3://bucket/x"}
@@ -41,7 +41,7 @@ def test_urls_are_normalised_and_paths_are_urls() -> None:
 
 
 @pytest.mark.parametrize("url", ["/tmp/x", "tmp/x", "/", "C"])
-def test_a_url_without_a_scheme_is_refused(url: str) -> None:
+def test_cache_dir_without_scheme_raises_unsupported_url(url: str) -> None:
     remedy = f'Please prepend "file://" for local filesystem: write {normalize_url(url)}'
     message = f"ERROR! A scheme-less directory url ({url}) is no longer supported. {remedy}"
     with pytest.raises(UnsupportedURLError, match=f"^{re.escape(message)}$"):
@@ -102,7 +102,9 @@ def test_local_cache_dir_on_databricks_cluster_warns(
         pytest.param(True, id="staged"),
     ],
 )
-def test_a_converter_writes_reads_and_deletes(spark: Any, volume: Path, staging: bool) -> None:
+def test_converter_on_mounted_volume_writes_reads_and_deletes(
+    spark: Any, volume: Path, staging: bool
+) -> None:
     options: dict[str, Any] = {"parent_cache_dir_url": f"file://{volume}/cache", "staging": staging}
     options |= {"parquet_row_group_size_bytes": 1000, "cache_key": "numbers"}
     df = spark.range(200).repartition(2)

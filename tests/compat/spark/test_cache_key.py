@@ -54,7 +54,9 @@ def rows(converter: Any) -> list[int]:
 
 
 @pytest.mark.long
-def test_another_process_finds_the_copy(spark: Any, tmp_path: Path, source: Path) -> None:
+def test_copy_with_cache_key_is_reused_by_another_process(
+    spark: Any, tmp_path: Path, source: Path
+) -> None:
     cache_dir = tmp_path / "cache"
     done = run_program(IN_ANOTHER_PROCESS, f"file://{cache_dir}", source, cwd=tmp_path)
     url = done.stdout.strip()
@@ -64,7 +66,9 @@ def test_another_process_finds_the_copy(spark: Any, tmp_path: Path, source: Path
     assert rows(found) == [2, 3]
 
 
-def test_other_options_are_another_copy(spark: Any, cache_dir: Path, source: Path) -> None:
+def test_cache_key_with_other_options_makes_another_copy(
+    spark: Any, cache_dir: Path, source: Path
+) -> None:
     first = convert(spark, cache_dir, source)
     df = spark.read.csv(str(source), "x int").where("x > 2")
     given: dict[str, Any] = {"compression_codec": "gzip", "cache_key": "my rows"}

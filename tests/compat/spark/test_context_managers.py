@@ -29,7 +29,9 @@ class Recorder:
 class TestDataLoaderFunction:
     """`make_torch_dataloader(data_loader_fn=…)`."""
 
-    def test_it_is_called_on_entry_with_three_keywords(self, ten: SparkDatasetConverter) -> None:
+    def test_data_loader_fn_is_called_on_entry_with_three_keywords(
+        self, ten: SparkDatasetConverter
+    ) -> None:
         manager = ten.make_torch_dataloader(4, 1, None, 7, Recorder)
         assert isinstance(manager, TorchDatasetContextManager)
         assert (manager.reader, manager.loader) == (None, None)
@@ -41,20 +43,24 @@ class TestDataLoaderFunction:
             assert loader.keywords["reader"] is manager.reader
             assert loader is manager.loader
 
-    def test_it_gets_the_share_and_the_transform(self, ten: SparkDatasetConverter) -> None:
+    def test_data_loader_fn_gets_share_and_transform(self, ten: SparkDatasetConverter) -> None:
         spec = TransformSpec(lambda frame: frame * 2)
         arguments = {**IN_ORDER, "cur_shard": 1, "shard_count": 2, "transform_spec": spec}
         with ten.make_torch_dataloader(data_loader_fn=Recorder, **arguments) as loader:
             assert [part.number.tolist() for part in loader] == [[10, 12, 14, 16, 18]]
 
-    def test_attributes_are_those_of_petastorm(self, ten: SparkDatasetConverter) -> None:
+    def test_attributes_of_context_manager_match_petastorm(
+        self, ten: SparkDatasetConverter
+    ) -> None:
         manager = ten.make_torch_dataloader(8, 3, 2, 5, Recorder, seed=1)
         assert manager.parquet_file_url_list == ten.file_urls
         assert (manager.batch_size, manager.shuffling_queue_capacity) == (8, 5)
         assert manager.petastorm_reader_kwargs == {"seed": 1, "num_epochs": 3, "workers_count": 2}
         assert manager.data_loader_fn is Recorder
 
-    def test_its_reader_ends_with_the_context(self, ten: SparkDatasetConverter) -> None:
+    def test_reader_of_data_loader_fn_stops_with_the_context(
+        self, ten: SparkDatasetConverter
+    ) -> None:
         manager = ten.make_torch_dataloader(data_loader_fn=Recorder, **IN_ORDER)
         for _ in range(2):
             with manager as loader:
@@ -67,7 +73,7 @@ class TestDataLoaderFunction:
 class TestByHand:
     """The managers made without a converter, with Petastorm's arguments."""
 
-    def test_tensorflow(self, ten: SparkDatasetConverter) -> None:
+    def test_tf_manager_over_files_yields_batches(self, ten: SparkDatasetConverter) -> None:
         manager = TFDatasetContextManager(
             parquet_file_url_list=ten.file_urls,
             batch_size=4,
@@ -79,25 +85,27 @@ class TestByHand:
             batches = [batch.number.numpy().tolist() for batch in dataset]
         assert batches == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
 
-    def test_files_that_are_gone(self, ten: SparkDatasetConverter) -> None:
+    def test_manager_over_deleted_files_raises_on_entry(self, ten: SparkDatasetConverter) -> None:
         manager = TorchDatasetContextManager(ten.file_urls, 4, READER, 0, Recorder)
         ten.delete()
         with pytest.raises(DatasetNotFoundError):
             manager.__enter__()
 
-    def test_a_part_of_the_files(self, ten: SparkDatasetConverter) -> None:
+    def test_manager_over_some_of_the_files_reads_only_these(
+        self, ten: SparkDatasetConverter
+    ) -> None:
         part = ten.file_urls[1:]
         with TorchDatasetContextManager(part, 9, READER, 0, None) as loader:
             assert [batch["number"].tolist() for batch in loader] == [[5, 6, 7, 8, 9]]
         with TFDatasetContextManager(part, 9, None, READER, 0) as dataset:
             assert [batch.number.numpy().tolist() for batch in dataset] == [[5, 6, 7, 8, 9]]
 
-    def test_files_are_needed(self) -> None:
+    def test_manager_without_files_is_an_error(self) -> None:
         with pytest.raises(InvalidArgumentError, match="at least one shard file"):
             TorchDatasetContextManager([], 4, READER, 0, None)
         with pytest.raises(InvalidArgumentError, match="at least one shard file"):
             TFDatasetContextManager([], 4, None, READER, None)
 
-    def test_leaving_without_entering_is_harmless(self, ten: SparkDatasetConverter) -> None:
+    def test_exit_of_manager_without_entry_does_nothing(self, ten: SparkDatasetConverter) -> None:
         TorchDatasetContextManager(ten.file_urls, 4, READER, 0, Recorder).__exit__(None, None, None)
         TFDatasetContextManager(ten.file_urls, 4, None, READER, 0).__exit__(None, None, None)

@@ -14,7 +14,7 @@ GOLDEN = Path(__file__).parents[1] / "etl" / "golden"
 
 
 @runs_python_on_executors
-def test_partitions_are_columns_of_the_same_types(spark: Any, tmp_path: Path) -> None:
+def test_convert_with_spark_infers_same_partition_types(spark: Any, tmp_path: Path) -> None:
     for directory in ("n=1/d=2024-01-01", "n=02/d=2024-01-02", "n=3/d=1.50"):
         write(tmp_path / "source" / directory, numbers(5))
     with_spark, without = (
@@ -31,7 +31,7 @@ def test_partitions_are_columns_of_the_same_types(spark: Any, tmp_path: Path) ->
 
 @of_values
 @runs_python_on_executors
-def test_the_fields_of_petastorm_are_decoded_by_executors(spark: Any, tmp_path: Path) -> None:
+def test_convert_with_spark_decodes_petastorm_fields(spark: Any, tmp_path: Path) -> None:
     source, target = str(GOLDEN / "codecs"), str(tmp_path / "mds")
     mdstorm.convert(source, target, spark=spark)
     assert compare(*open_compared(source, target)).is_same

@@ -19,7 +19,7 @@ from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.spark import read_conf
 
 
-def test_attributes_and_directory_are_those_of_petastorm(spark: Any, cache_dir: Path) -> None:
+def test_attributes_and_directory_of_converter_match_petastorm(spark: Any, cache_dir: Path) -> None:
     converter = make_spark_converter(spark.range(0, 10, 1, 3))
     parent, _, name = converter.cache_dir_url.rpartition("/")
     assert parent == f"file://{cache_dir}"
@@ -32,7 +32,7 @@ def test_attributes_and_directory_are_those_of_petastorm(spark: Any, cache_dir: 
     assert len(converter.file_urls) == 3
 
 
-def test_names_that_petastorm_cannot_convert(spark: Any, cache_dir: Path) -> None:
+def test_column_names_with_dots_and_same_letters_are_converted(spark: Any, cache_dir: Path) -> None:
     df = spark.sql("SELECT 1.5D AS `a.b`, array(2.5D) AS `c.d`, 1 AS x, 2 AS X")
     (batch,) = with_torch(make_spark_converter(df), **IN_ORDER)
     assert batch == {"a.b": [1.5], "c.d": [[2.5]], "x": [1], "X": [2]}
@@ -48,7 +48,7 @@ def test_first_four_arguments_may_be_positional(spark: Any, cache_dir: Path) -> 
     assert dataset.schema["x"].encoding == "float64"
 
 
-def test_the_row_group_size_is_the_shard_size(spark: Any, cache_dir: Path) -> None:
+def test_parquet_row_group_size_is_used_as_shard_size(spark: Any, cache_dir: Path) -> None:
     for given, limit in (({}, 32 << 20), ({"parquet_row_group_size_bytes": None}, 64 << 20)):
         dataset = open_dataset(make_spark_converter(spark.range(1), **given).cache_dir_url)
         assert dataset.index.shards[0].size_limit == limit
@@ -82,7 +82,7 @@ class NotAFrame:
 @pytest.mark.parametrize(
     "thing", [None, 7, NotAFrame(), SimpleNamespace(sparkSession=1)], ids=value_id
 )
-def test_objects_that_are_no_frame_are_refused(thing: Any) -> None:
+def test_conversion_of_other_objects_raises_not_a_data_frame(thing: Any) -> None:
     message = f"'{type(thing).__name__}' object has no attribute '_jdf'"
     with pytest.raises(NotADataFrameError, match=message) as caught:
         make_spark_converter(thing)
@@ -93,7 +93,7 @@ def test_objects_that_are_no_frame_are_refused(thing: Any) -> None:
 class TestPickling:
     """A converter travels as its three attributes."""
 
-    def test_it_pickles_as_its_attributes(self, ten: SparkDatasetConverter) -> None:
+    def test_converter_pickles_as_its_attributes(self, ten: SparkDatasetConverter) -> None:
         pickled = pickle.dumps(ten)
         assert b"mdstorm.spark.spark_dataset_converter" in pickled
         assert len(pickled) < 1000
@@ -105,7 +105,7 @@ class TestPickling:
         )
 
     @runs_python_on_executors
-    def test_converting_inside_of_a_task_is_an_error(self, spark: Any) -> None:
+    def test_conversion_inside_spark_task_is_an_error(self, spark: Any) -> None:
         def convert(batches: Any) -> Any:
             import pyarrow as pa
 
@@ -122,7 +122,7 @@ class TestPickling:
         assert "should not be invoked from executor side" in row["text"]
 
 
-def test_codecs_of_petastorm(caplog: pytest.LogCaptureFixture) -> None:
+def test_codecs_of_petastorm_map_to_mds_compression(caplog: pytest.LogCaptureFixture) -> None:
     """Those without a counterpart in MDS are logged."""
     known = {None: None, "": None, "UNCOMPRESSED": None, "Snappy": "snappy", "bzip2": "bz2"}
     known |= {"uncompressed": None, "gzip": "gz", "lz4": "zstd:1", "deflate": "zstd:1"}
@@ -132,7 +132,7 @@ def test_codecs_of_petastorm(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.parametrize("codec", ["zstd", "none", "gz", 7, b"gzip"], ids=str)
-def test_unknown_codec_is_refused(codec: Any) -> None:
+def test_unknown_codec_raises_compression_codec_error(codec: Any) -> None:
     message = "compression_codec should be None or one of the following values: .*'snappy'"
     with pytest.raises(CompressionCodecError, match=message) as caught:
         mds_compression(codec)

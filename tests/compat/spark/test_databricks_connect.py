@@ -76,7 +76,7 @@ except Exception as error:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_frames_are_converted_and_reused(
+def test_frame_of_databricks_connect_is_converted_once(
     way: str, server: SparkConnectServer, tmp_path: Path
 ) -> None:
     program = WAYS[way].format(server.url) + CONVERT
@@ -94,5 +94,5 @@ except ValueError as error:
 """
 
 
-def test_without_an_address_the_error_is_that_of_databricks(tmp_path: Path) -> None:
+def test_session_without_address_raises_error_of_databricks(tmp_path: Path) -> None:
     assert "cannot configure default credentials" in run(START, tmp_path)[0]

@@ -55,7 +55,7 @@ FRAMEWORKS = pytest.mark.parametrize("pixels", [torch_pixels, tf_pixels], ids=["
 @FRAMEWORKS
 @pytest.mark.parametrize("order", ["exact", "elastic"])
 @pytest.mark.parametrize(("size", "shape"), [(None, (24, 32)), (16, (16, 16)), ((8, 20), (8, 20))])
-def test_batches_are_stacks_of_pixels(
+def test_decoded_images_are_stacked_as_pixels(
     tmp_path: Path, pixels: Callable[..., Any], order: str, size: Any, shape: tuple[int, int]
 ) -> None:
     found = pixels(converter(tmp_path), decode="image", size=size, order=order)
@@ -64,7 +64,9 @@ def test_batches_are_stacks_of_pixels(
 
 
 @pytest.mark.parametrize(("size", "transform"), [((8, 20), IDENTITY), (None, None)])
-def test_tensorflow_knows_the_size(tmp_path: Path, size: Any, transform: Any) -> None:
+def test_element_spec_of_decoded_image_has_given_size(
+    tmp_path: Path, size: Any, transform: Any
+) -> None:
     made = converter(tmp_path)
     options = {"decode": ["image"], "size": size, "transform_spec": transform}
     spec = made.make_tf_dataset(**options).element_spec.image
@@ -80,7 +82,7 @@ def brighter(frame: pd.DataFrame) -> pd.DataFrame:
 
 @FRAMEWORKS
 @pytest.mark.parametrize("edits", [{}, {"edit_fields": [("id", np.float64, (), False)]}])
-def test_transforms_get_decoded_images(
+def test_transform_gets_decoded_images(
     tmp_path: Path, pixels: Callable[..., Any], edits: Any
 ) -> None:
     spec = TransformSpec(brighter if edits else None, **edits)
@@ -100,7 +102,7 @@ def test_transforms_get_decoded_images(
     ],
 )
 @pytest.mark.filterwarnings("ignore:Currently make_reader supports reading only Petastorm")
-def test_readers_deliver_pixels(
+def test_reader_yields_decoded_pixels(
     tmp_path: Path, make: Callable[..., Any], spec: Any, pool: str
 ) -> None:
     converter(tmp_path)
@@ -121,7 +123,7 @@ def test_readers_deliver_pixels(
         assert (image.dtype, image.shape[-3:]) == (np.uint8, (16, 16, 3))
 
 
-def test_a_cache_keeps_what_functions_make_of_each_size(tmp_path: Path) -> None:
+def test_local_cache_distinguishes_image_sizes(tmp_path: Path) -> None:
     converter(tmp_path / "data")
     cache = {"cache_type": "local-disk", "cache_location": str(tmp_path / "cache")}
     cache |= {"cache_size_limit": 1 << 30, "cache_row_size_estimate": 1_000}
@@ -149,7 +151,7 @@ def test_null_image_is_an_error_unless_filled(tmp_path: Path) -> None:
     assert len(left) == ROWS - 1
 
 
-def test_an_empty_file_is_no_null(tmp_path: Path) -> None:
+def test_empty_image_is_corrupt_and_not_null(tmp_path: Path) -> None:
     made = converter(tmp_path, [None, b"", *map(file, range(2, ROWS))])
     with pytest.raises(CorruptDatasetError, match=r"sample 1 of .* a predicate that tries to op"):
         torch_pixels(made, decode="image", null_masks=["image"])

@@ -19,14 +19,14 @@ def path_of(converter: SparkDatasetConverter) -> Path:
     return Path(converter.cache_dir_url.removeprefix("file://"))
 
 
-def test_delete_removes_the_copy_and_not_its_parent(spark: Any, cache_dir: Path) -> None:
+def test_delete_removes_copy_but_not_parent_directory(spark: Any, cache_dir: Path) -> None:
     converter = make_spark_converter(spark.range(0, 10, 1, 3), compression_codec="gzip")
     assert converter.delete() is None
     assert cache_dir.is_dir()
     assert list(cache_dir.iterdir()) == []
 
 
-def test_delete_removes_what_is_cached_of_the_copy(
+def test_delete_removes_cached_shards_of_copy(
     spark: Any, cache_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / "cached"))
@@ -70,7 +70,7 @@ def test_delete_keeps_foreign_directory(tmp_path: Path, caplog: pytest.LogCaptur
     assert "keeps 3 files" in caplog.text
 
 
-def test_deleting_twice_is_silent(
+def test_second_delete_does_nothing(
     ten: SparkDatasetConverter, caplog: pytest.LogCaptureFixture
 ) -> None:
     other = SparkDatasetConverter(ten.cache_dir_url, ten.file_urls, 10)
@@ -81,7 +81,9 @@ def test_deleting_twice_is_silent(
 
 
 @with_either
-def test_another_converter_of_the_copy_fails_on_use(ten: SparkDatasetConverter, read: Read) -> None:
+def test_other_converter_of_deleted_copy_raises_dataset_not_found(
+    ten: SparkDatasetConverter, read: Read
+) -> None:
     other = SparkDatasetConverter(ten.cache_dir_url, ten.file_urls, 10)
     ten.delete()
     with pytest.raises(DatasetNotFoundError, match="there is no dataset at") as caught:
@@ -93,7 +95,7 @@ def test_another_converter_of_the_copy_fails_on_use(ten: SparkDatasetConverter, 
 class TestHandler:
     """`register_delete_dir_handler`."""
 
-    def test_it_gets_the_url_and_replaces_the_removal(self, ten: SparkDatasetConverter) -> None:
+    def test_delete_handler_gets_url_and_replaces_removal(self, ten: SparkDatasetConverter) -> None:
         urls: list[str] = []
         register_delete_dir_handler(urls.append)
         ten.delete()
@@ -103,7 +105,7 @@ class TestHandler:
         ten.delete()
         assert not path_of(ten).exists()
 
-    def test_its_errors_come_out(self, ten: SparkDatasetConverter) -> None:
+    def test_delete_raises_error_of_handler(self, ten: SparkDatasetConverter) -> None:
         def fail(url: str) -> None:
             raise PermissionError(url)
 
@@ -111,7 +113,9 @@ class TestHandler:
         with pytest.raises(PermissionError, match=ten.cache_dir_url):
             ten.delete()
 
-    def test_the_copy_is_forgotten_even_if_it_fails(self, spark: Any, cache_dir: Path) -> None:
+    def test_deleted_copy_is_not_reused_even_if_handler_keeps_files(
+        self, spark: Any, cache_dir: Path
+    ) -> None:
         first = make_spark_converter(spark.range(3))
         register_delete_dir_handler(lambda url: None)
         first.delete()

@@ -39,7 +39,7 @@ def converter(tmp_path: Path) -> SparkDatasetConverter:
 
 
 @of_values
-def test_a_converter_shows_its_copy_and_pickles_without_it(spark: Any, tmp_path: Path) -> None:
+def test_repr_of_converter_shows_its_copy(spark: Any, tmp_path: Path) -> None:
     frame = spark.createDataFrame([(1, None), (2, "b"), (3, "c")], "id long, `<name>` string")
     converter = make_spark_converter(frame, parent_cache_dir_url=tmp_path.as_uri())
     line = rf"SparkDatasetConverter\('{converter.cache_dir_url}', 3 rows, 1 file, [\d.]+ k?B\)"
@@ -55,7 +55,7 @@ def test_a_converter_shows_its_copy_and_pickles_without_it(spark: Any, tmp_path:
     assert text(other._repr_html_()) == text(converter._repr_html_())
 
 
-def test_a_converter_that_was_deleted_is_shown(converter: SparkDatasetConverter) -> None:
+def test_repr_of_deleted_converter_shows_deletion(converter: SparkDatasetConverter) -> None:
     other = pickle.loads(pickle.dumps(converter))  # noqa: S301
     converter.delete()
     for found in (converter, other):
@@ -65,7 +65,7 @@ def test_a_converter_that_was_deleted_is_shown(converter: SparkDatasetConverter)
     assert repr(made) == "SparkDatasetConverter(cannot be described now)"
 
 
-def test_a_remote_converter_made_by_hand_is_not_looked_up() -> None:
+def test_repr_of_remote_converter_opens_nothing_and_masks_password() -> None:
     url = "s3://me:secret@nowhere/x"
     converter = SparkDatasetConverter(url, [f"{url}/a.mds"], 5)
     assert repr(converter) == "SparkDatasetConverter('s3://me:***@nowhere/x', 5 rows, 1 file)"
@@ -74,7 +74,9 @@ def test_a_remote_converter_made_by_hand_is_not_looked_up() -> None:
     assert "secret" not in shown
 
 
-def test_loaders_and_readers_show_data_order_and_share(converter: SparkDatasetConverter) -> None:
+def test_repr_of_loader_and_reader_shows_data_order_and_rank(
+    converter: SparkDatasetConverter,
+) -> None:
     loader = converter.make_torch_dataloader(batch_size=2, seed=3, cur_shard=0, shard_count=2)
     assert "seed 3, rank 0 of 2" in repr(loader)
     assert "batch_size 2" in text(loader._repr_html_())
@@ -92,7 +94,7 @@ def test_loaders_and_readers_show_data_order_and_share(converter: SparkDatasetCo
     assert "state stopped" in text(reader._repr_html_())
 
 
-def test_a_tensorflow_dataset_shows_what_it_reads(converter: SparkDatasetConverter) -> None:
+def test_repr_of_tf_dataset_shows_data_and_progress(converter: SparkDatasetConverter) -> None:
     pytest.importorskip("tensorflow")
     arguments: dict[str, Any] = {"schema_fields": ["id"], "num_epochs": 1}
     with converter.make_tf_dataset(batch_size=2, **arguments) as dataset:
@@ -120,11 +122,11 @@ def test_a_tensorflow_dataset_shows_what_it_reads(converter: SparkDatasetConvert
         ),
     ],
 )
-def test_arguments_of_readers_show_what_they_were_made_with(value: object, shown: str) -> None:
+def test_repr_of_predicate_shows_its_arguments(value: object, shown: str) -> None:
     assert repr(value) == shown
 
 
-def test_a_unischema_shows_its_fields_and_prints_as_before() -> None:
+def test_repr_of_unischema_lists_fields() -> None:
     fields = [
         UnischemaField("id", np.int64, (), None, False),
         UnischemaField("image", np.uint8, (2, None), NdarrayCodec(), True),

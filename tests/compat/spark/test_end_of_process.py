@@ -95,7 +95,7 @@ os.waitpid(child, 0)
     assert "Delete cache data" not in done.stderr
 
 
-def test_the_handler_of_an_uncaught_exception_is_called_and_may_fail(tmp_path: Path) -> None:
+def test_delete_handler_runs_after_uncaught_exception_and_may_fail(tmp_path: Path) -> None:
     end = """
 import logging
 logging.basicConfig()
@@ -167,7 +167,7 @@ STORES = ["s3", *(pytest.param(name, marks=pytest.mark.long) for name in ("azure
 
 @pytest.mark.parametrize("end", [NEW_CLIENT, pytest.param("", marks=pytest.mark.long)])
 @pytest.mark.parametrize("store", STORES)
-def test_copies_in_object_stores_are_removed_at_the_end(
+def test_copies_in_object_stores_are_removed_at_exit(
     store: str, end: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     url = request.getfixturevalue(store)
@@ -194,7 +194,7 @@ print(location.list_names())
 
 @pytest.mark.long
 @pytest.mark.parametrize("store", ["s3", "azure", "gs"])
-def test_a_frame_in_an_object_store_is_read_in_both_orders(
+def test_frame_converted_to_object_store_is_read_in_both_orders(
     store: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     url = request.getfixturevalue(store)
@@ -252,7 +252,7 @@ def begun(parent: Path, name: str = NAME) -> Location:
     return location
 
 
-def test_the_next_job_removes_what_is_ours_and_a_day_old(tmp_path: Path) -> None:
+def test_next_job_removes_only_own_unfinished_copies_of_a_day_ago(tmp_path: Path) -> None:
     old = begun(tmp_path)
     fresh = begun(tmp_path, NAME.replace("-local-", "-fresh-"))
     fresh.write(SHARD, [b"x"])
@@ -278,7 +278,9 @@ def test_the_next_job_removes_what_is_ours_and_a_day_old(tmp_path: Path) -> None
     claim.release()
 
 
-def test_the_next_job_removes_it_from_an_object_store(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_next_job_removes_old_unfinished_copy_from_object_store(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     pytest.importorskip("s3fs")
     with closing(S3Server()) as server:
         for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
@@ -294,7 +296,7 @@ def test_the_next_job_removes_it_from_an_object_store(monkeypatch: pytest.Monkey
         assert set(server.objects("cache/")) == {f"{fresh}/{SHARD}", f"{fresh}/_mdstorm"}
 
 
-def test_the_command_lists_and_clears_it(tmp_path: Path) -> None:
+def test_cache_command_lists_and_clears_unfinished_copy(tmp_path: Path) -> None:
     begun(tmp_path)
     directory = ("--directory", str(tmp_path))
     listed = CliRunner().invoke(main, ["cache", "ls", *directory], env={"COLUMNS": "300"})
@@ -309,7 +311,9 @@ def test_the_command_lists_and_clears_it(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("finished", [0, 3])
-def test_a_killed_job_is_seen_and_removed_by_a_later_one(finished: int, tmp_path: Path) -> None:
+def test_unfinished_copy_of_killed_job_is_removed_by_later_job(
+    finished: int, tmp_path: Path
+) -> None:
     parent = tmp_path / "cache"
     done = run_program(KILLED, parent, finished, cwd=tmp_path, expect_success=False)
     assert done.returncode == -signal.SIGKILL

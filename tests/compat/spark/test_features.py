@@ -91,7 +91,7 @@ def with_tf(converter: SparkDatasetConverter, **arguments: Any) -> list[Any]:
         *(pytest.param(with_tf, one, marks=pytest.mark.long) for one in ORDERS.values()),
     ],
 )
-def test_a_matrix_holds_the_columns_in_the_order_of_their_names(
+def test_stacked_matrix_has_columns_in_order_of_features(
     converter: SparkDatasetConverter, batches: Batches, order: dict[str, Any]
 ) -> None:
     for names in CHOICES:
@@ -104,7 +104,9 @@ def test_a_matrix_holds_the_columns_in_the_order_of_their_names(
         assert sorted(seen) == list(range(ROWS))
 
 
-def test_a_matrix_may_be_all_that_is_read_in_any_order(converter: SparkDatasetConverter) -> None:
+def test_stacked_matrix_as_only_output_has_all_rows_in_each_order(
+    converter: SparkDatasetConverter,
+) -> None:
     for names in (["n", "m"], ["m", "n"], ["flag"]):
         for order in ORDERS.values():
             made = with_torch(converter, features=names, stack=True, **order)
@@ -115,7 +117,9 @@ def test_a_matrix_may_be_all_that_is_read_in_any_order(converter: SparkDatasetCo
 
 
 @pytest.mark.parametrize("batches", [with_torch, with_tf])
-def test_labels_and_weights_are_stacked(converter: SparkDatasetConverter, batches: Batches) -> None:
+def test_stack_applies_to_labels_and_weights(
+    converter: SparkDatasetConverter, batches: Batches
+) -> None:
     named = {"features": ["b", "a"], "labels": ["n", "m"], "sample_weights": ["a"]}
     x, y, weights = batches(converter, **named, stack=True, shuffle_row_groups=False)[1]
     assert x.tolist() == [[COLUMNS["b"][n], COLUMNS["a"][n]] for n in range(64, 128)]
@@ -125,7 +129,7 @@ def test_labels_and_weights_are_stacked(converter: SparkDatasetConverter, batche
     assert x.tolist() == same.tolist()
 
 
-def test_all_other_columns_are_the_matrix_of_features(converter: SparkDatasetConverter) -> None:
+def test_features_default_to_all_other_columns(converter: SparkDatasetConverter) -> None:
     fields = [*FLOATS[::-1], "label"]
     named = {"labels": "label", "schema_fields": fields, "stack": True}
     for batches in (with_torch, with_tf):
@@ -135,7 +139,9 @@ def test_all_other_columns_are_the_matrix_of_features(converter: SparkDatasetCon
 
 
 @pytest.mark.parametrize("batches", [with_torch, with_tf])
-def test_made_columns_can_be_stacked(converter: SparkDatasetConverter, batches: Batches) -> None:
+def test_columns_of_a_transform_can_be_stacked(
+    converter: SparkDatasetConverter, batches: Batches
+) -> None:
     def halve(frame: Any) -> Any:
         frame["half"] = (frame["a"] / 2).astype("float32")
         return frame[frame["n"] % 2 == 0][["half", "b", "n"]]
@@ -149,7 +155,9 @@ def test_made_columns_can_be_stacked(converter: SparkDatasetConverter, batches: 
     assert rows == expected
 
 
-def test_writing_to_a_matrix_changes_no_other_batch(converter: SparkDatasetConverter) -> None:
+def test_write_to_stacked_matrix_leaves_other_batches_unchanged(
+    converter: SparkDatasetConverter,
+) -> None:
     for _ in range(2):
         loader = converter.make_torch_dataloader(
             64, 1, features=list(FLOATS), stack=True, shuffle_row_groups=False
@@ -166,13 +174,15 @@ def with_nulls(tmp_path_factory: pytest.TempPathFactory) -> SparkDatasetConverte
     return converter_of(tmp_path_factory.mktemp("nulls") / "data", columns, fields)
 
 
-def test_nulls_of_floats_are_nan_in_a_matrix(with_nulls: SparkDatasetConverter) -> None:
+def test_null_floats_become_nan_in_stacked_matrix(with_nulls: SparkDatasetConverter) -> None:
     for batches in (with_torch, with_tf):
         (x,) = batches(with_nulls, features=["x", "y"], stack=True, shuffle_row_groups=False)
         assert np.array_equal(x, [[1, 4], [np.nan, 5], [3, 6]], equal_nan=True)
 
 
-def test_nulls_of_integers_are_refused_or_filled(with_nulls: SparkDatasetConverter) -> None:
+def test_null_integers_in_stacked_matrix_are_an_error_unless_filled(
+    with_nulls: SparkDatasetConverter,
+) -> None:
     for batches in (with_torch, with_tf):
         with pytest.raises(NullValueError, match=r"'n' \(1\) hold nulls.*fill_nulls=\{'n': …\}"):
             batches(with_nulls, features=["n", "k"], stack=True)
@@ -183,7 +193,7 @@ def test_nulls_of_integers_are_refused_or_filled(with_nulls: SparkDatasetConvert
         assert sorted(x.tolist()) == [[1, 7], [3, 9]]
 
 
-def test_nulls_that_nobody_has_counted_are_refused(tmp_path: Path) -> None:
+def test_nulls_without_statistics_are_an_error_in_stacked_matrix(tmp_path: Path) -> None:
     table = pa.table({"n": [1, None, 3], "k": [7, 8, 9]})
     pq.write_table(table, tmp_path / "t.parquet", write_statistics=False)
     converter = SparkDatasetConverter(None, [f"file://{tmp_path}/t.parquet"], 3)
@@ -194,7 +204,7 @@ def test_nulls_that_nobody_has_counted_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("batches", [with_torch, with_tf])
-def test_columns_that_cannot_be_stacked_are_named(tmp_path: Path, batches: Batches) -> None:
+def test_column_that_cannot_be_stacked_is_named_in_error(tmp_path: Path, batches: Batches) -> None:
     columns = {"a": [1.0], "price": [Decimal("2.50")], "text": ["t"]}
     fields = {"a": "float", "price": "decimal(10,2)", "text": "string"}
     converter = converter_of(tmp_path / "data", columns, fields)
@@ -224,7 +234,7 @@ def test_columns_that_cannot_be_stacked_are_named(tmp_path: Path, batches: Batch
         (["a", "b"], np.dtype("int64"), np.int64),
     ],
 )
-def test_stack_casts_to_a_dtype_or_to_the_one_of_numpy(
+def test_stack_casts_to_given_dtype_or_numpy_result_type(
     converter: SparkDatasetConverter,
     batches: Batches,
     names: list[str],
@@ -253,7 +263,7 @@ def test_stack_casts_to_a_dtype_or_to_the_one_of_numpy(
         ("uint16", "int16", np.int32),
     ],
 )
-def test_stack_of_unsigned_columns_has_the_dtype_of_numpy_in_both_frameworks(
+def test_stack_of_unsigned_columns_has_same_dtype_in_both_frameworks(
     tmp_path: Path, first: str, second: str, stacked: type[np.generic]
 ) -> None:
     with MDSWriter(columns={"a": first, "b": second}, out=str(tmp_path / "data")) as writer:
@@ -267,7 +277,9 @@ def test_stack_of_unsigned_columns_has_the_dtype_of_numpy_in_both_frameworks(
 
 
 @pytest.mark.parametrize("batches", [with_torch, with_tf])
-def test_values_that_a_matrix_cannot_hold_are_errors(tmp_path: Path, batches: Batches) -> None:
+def test_values_not_representable_in_stacked_dtype_are_an_error(
+    tmp_path: Path, batches: Batches
+) -> None:
     columns = {"a": [0.5, 1e30], "n": [1, (1 << 24) + 1], "key": [0, -(1 << 53) - 1]}
     fields = {"a": "double", "n": "long", "key": "long"}
     converter = converter_of(tmp_path / "data", columns, fields)
@@ -305,7 +317,9 @@ def test_stack_must_be_a_boolean_or_a_dtype(
         batches(converter, features=["a", "b"], stack=stack)
 
 
-def test_tensorflow_knows_the_shape_of_a_matrix(converter: SparkDatasetConverter) -> None:
+def test_element_spec_of_stacked_features_has_number_of_columns(
+    converter: SparkDatasetConverter,
+) -> None:
     made: Any = converter.make_tf_dataset(64, num_epochs=1, features=["a", "b"], stack=True)
     assert made.element_spec == tf.TensorSpec((None, 2), tf.float32)
 
@@ -327,7 +341,9 @@ BATCH = {"a": 1, "b": 2, "y": 3, "w": 4}
         ({"features": "a", "labels": ("y",), "sample_weights": "w"}, (1, {"y": 3}, 4)),
     ],
 )
-def test_a_name_gives_a_tensor_and_names_give_a_dict(inputs: dict[str, Any], taken: Any) -> None:
+def test_one_feature_name_yields_tensor_and_several_yield_dict(
+    inputs: dict[str, Any], taken: Any
+) -> None:
     made = ModelInputs(**inputs)
     assert made(BATCH) == taken
     assert pickle.loads(pickle.dumps(made))(BATCH) == taken  # noqa: S301 - our own bytes
@@ -342,7 +358,7 @@ def test_a_name_gives_a_tensor_and_names_give_a_dict(inputs: dict[str, Any], tak
         ({"labels": ["a", "b", "y", "w"]}, "no column is left for the features"),
     ],
 )
-def test_columns_that_no_batch_has_are_refused_by_name(inputs: dict[str, Any], words: str) -> None:
+def test_unknown_feature_name_is_an_error(inputs: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidArgumentError, match=words):
         ModelInputs(**inputs).columns(BATCH)
 
@@ -370,7 +386,9 @@ def loader_of(labelled: SparkDatasetConverter, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("order", ["exact", "elastic"])
-def test_named_columns_are_what_a_model_takes(labelled: SparkDatasetConverter, order: str) -> None:
+def test_loader_with_features_labels_and_weights_yields_tuples(
+    labelled: SparkDatasetConverter, order: str
+) -> None:
     names = {"features": ["b", "a"], "labels": "label", "sample_weights": "weight"}
     loader = loader_of(labelled, order=order, **names)
     assert len(loader) == 7
@@ -384,12 +402,12 @@ def test_named_columns_are_what_a_model_takes(labelled: SparkDatasetConverter, o
     assert seen == Counter(range(LABELLED))
 
 
-def test_columns_that_are_not_named_are_not_read(labelled: SparkDatasetConverter) -> None:
+def test_columns_not_in_features_or_labels_are_not_read(labelled: SparkDatasetConverter) -> None:
     loader = loader_of(labelled, features="a", labels="label")
     assert loader.dataset._mdstorm.options.output_columns == ("a", "label")
 
 
-def test_a_map_makes_anything_of_a_batch(labelled: SparkDatasetConverter) -> None:
+def test_batch_map_result_is_yielded(labelled: SparkDatasetConverter) -> None:
     def stacked(batch: dict[str, Any]) -> Any:
         return torch.stack([batch["a"], batch["b"]], 1), batch["label"]
 

@@ -33,7 +33,7 @@ def names(directory: Path) -> list[str]:
 
 @with_either
 @pytest.mark.parametrize("form", ["file://{}", "file:{}", "{}", "{}/", "{}/*.parquet"])
-def test_parquet_is_read_where_it_is(data: Path, read: Read, form: str) -> None:
+def test_parquet_directory_is_read_in_place(data: Path, read: Read, form: str) -> None:
     path = form.format(data)
     converter = make_spark_converter(path)
     assert (converter.cache_dir_url, len(converter)) == (path, 6)
@@ -44,7 +44,7 @@ def test_parquet_is_read_where_it_is(data: Path, read: Read, form: str) -> None:
 
 
 @with_either
-def test_mds_is_read_where_it_is(tmp_path: Path, read: Read) -> None:
+def test_mds_directory_is_read_in_place(tmp_path: Path, read: Read) -> None:
     dataset = write_numbers(tmp_path / "mds", 500)
     converter = make_spark_converter(str(tmp_path / "mds"))
     assert (converter.file_urls, len(converter)) == (dataset.file_urls, 500)
@@ -53,7 +53,7 @@ def test_mds_is_read_where_it_is(tmp_path: Path, read: Read) -> None:
 
 
 @pytest.mark.parametrize("kind", ["parquet", "mds"])
-def test_data_of_the_user_are_never_deleted(
+def test_delete_of_converter_in_place_keeps_user_files(
     data: Path, tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Petastorm removed them."""
@@ -82,7 +82,7 @@ def test_data_of_the_user_are_never_deleted(
         ({"compression_codec": "snappy"}, "compression_codec='snappy' applies to a copy"),
     ],
 )
-def test_arguments_for_copies_are_refused_for_files_in_place(
+def test_arguments_of_copies_raise_error_for_data_in_place(
     data: Path, arguments: Any, message: str
 ) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
@@ -90,7 +90,7 @@ def test_arguments_for_copies_are_refused_for_files_in_place(
 
 
 @pytest.mark.parametrize("read", [make_spark_converter, make_batch_reader])
-def test_index_that_links_to_itself_is_an_error_of_ours(tmp_path: Path, read: Any) -> None:
+def test_index_that_links_to_itself_raises_dataset_not_found(tmp_path: Path, read: Any) -> None:
     (tmp_path / "index.json").symlink_to("index.json")
     with pytest.raises(DatasetNotFoundError, match="is a link to itself"):
         read(f"file://{tmp_path}")
@@ -102,7 +102,7 @@ def test_shard_size_is_ignored_for_files_in_place(data: Path) -> None:
     assert batch["x"][1] == 0.25
 
 
-def test_the_columns_of_partitions_are_missing_as_in_petastorm(tmp_path: Path) -> None:
+def test_partition_columns_are_omitted_as_in_petastorm(tmp_path: Path) -> None:
     for day in (1, 2):
         write(tmp_path / "data" / f"day={day}", TABLE)
     converter = make_spark_converter(f"file://{tmp_path}/data")
@@ -111,7 +111,7 @@ def test_the_columns_of_partitions_are_missing_as_in_petastorm(tmp_path: Path) -
     assert list(batch) == ["id", "x", "s"]
 
 
-def test_paths_on_databricks_are_those_of_the_mount(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dbfs_urls_map_to_mount_on_databricks(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = {
         "dbfs:/xx/yy": "file:/dbfs/xx/yy",
         "dbfs:///xx/yy": "file:/dbfs/xx/yy",
@@ -127,7 +127,7 @@ def test_paths_on_databricks_are_those_of_the_mount(monkeypatch: pytest.MonkeyPa
             databricks_path(path)
 
 
-def test_a_name_may_look_like_a_pattern(tmp_path: Path) -> None:
+def test_directory_name_with_glob_characters_is_read_literally(tmp_path: Path) -> None:
     write(tmp_path / "a[1]", TABLE)
     assert len(make_spark_converter(str(tmp_path / "a[1]"))) == 6
 
@@ -145,7 +145,7 @@ def test_converter_over_parquet_files_keeps_their_order(data: Path, read: Read) 
 
 
 @with_either
-def test_shards_are_read_in_their_order(tmp_path: Path, read: Read) -> None:
+def test_converter_over_shards_keeps_their_order(tmp_path: Path, read: Read) -> None:
     dataset = write_numbers(tmp_path / "mds", 500)
     urls = [dataset.file_urls[2], dataset.file_urls[0]]
     sizes = [dataset.shard_sizes[2], dataset.shard_sizes[0]]
@@ -156,7 +156,7 @@ def test_shards_are_read_in_their_order(tmp_path: Path, read: Read) -> None:
         assert [n for batch in read(some, **IN_ORDER) for n in batch["number"]] == expected
 
 
-def test_states_of_some_shards_are_not_those_of_others(tmp_path: Path) -> None:
+def test_state_of_other_shards_raises_state_mismatch(tmp_path: Path) -> None:
     dataset = write_numbers(tmp_path / "mds", 500)
     states = []
     for urls in (dataset.file_urls, dataset.file_urls[:2], dataset.file_urls[2:]):
@@ -170,7 +170,7 @@ def test_states_of_some_shards_are_not_those_of_others(tmp_path: Path) -> None:
 
 
 @with_either
-def test_files_of_another_dataset_are_refused(tmp_path: Path, read: Read) -> None:
+def test_files_outside_of_dataset_are_an_error(tmp_path: Path, read: Read) -> None:
     dataset = write_numbers(tmp_path / "mds", 500)
     others = [dataset.file_urls[0], f"{dataset.url}/part-1-2.00000.mds"]
     for urls, text in ((others, "is none of the .* shards"), ([], "is empty")):
@@ -178,7 +178,7 @@ def test_files_of_another_dataset_are_refused(tmp_path: Path, read: Read) -> Non
             read(SparkDatasetConverter(dataset.url, urls, 5))
 
 
-def test_missing_files_are_an_error_when_they_are_read(tmp_path: Path) -> None:
+def test_missing_files_raise_dataset_not_found_on_read(tmp_path: Path) -> None:
     for url in ("0.parquet", "100%25.parquet", "part-00000-0.00000.mds"):
         converter = SparkDatasetConverter(f"file://{tmp_path}", [f"file://{tmp_path}/{url}"], 1)
         with pytest.raises(DatasetNotFoundError) as caught, converter.make_torch_dataloader():
@@ -217,7 +217,7 @@ def test_converter_over_table_keeps_its_version(table: Path, read: Read) -> None
     assert len(make_spark_converter(str(table), timestamp="2100-01-01")) == 1
 
 
-def test_a_loader_of_the_users_own_reads_the_same_version(table: Path) -> None:
+def test_data_loader_fn_reads_table_version_of_converter(table: Path) -> None:
     converter = make_spark_converter(str(table))
     kill(table, {"k%3Da/f.parquet": [0, 1, 2, 3]})
 
@@ -228,7 +228,7 @@ def test_a_loader_of_the_users_own_reads_the_same_version(table: Path) -> None:
         assert found == ALIVE
 
 
-def test_a_converter_by_hand_over_files_of_a_table_is_refused(table: Path) -> None:
+def test_converter_over_single_files_of_table_is_an_error(table: Path) -> None:
     url = f"file://{table}"
     converter = SparkDatasetConverter(url, [f"{url}/k=a/f.parquet"], 5)
     with pytest.raises(NotImplementedError, match="is a Delta table, whose files may hold"):

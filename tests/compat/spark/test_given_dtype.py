@@ -191,7 +191,7 @@ def test_nulls_of_given_dtype_are_filled_and_masked(tmp_path: Path, read: Read) 
     assert batch["with_null"][0] == [rounded(0.1), 9]
 
 
-def test_samples_in_given_dtype_are_those_of_a_copy(tmp_path: Path) -> None:
+def test_data_in_place_with_dtype_equals_converted_copy(tmp_path: Path) -> None:
     """What is read in place has the bits of what a conversion stores."""
     copy = write_dataset(tmp_path / "copy", COLUMNS, FIELDS, dtype="float32")
     converter = make_spark_converter(in_parquet(tmp_path / "data"), dtype="float32")

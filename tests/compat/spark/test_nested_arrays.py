@@ -42,7 +42,7 @@ def in_tf(made: Any, **arguments: Any) -> Any:
     return dataset.element_spec.v, batch.v
 
 
-def test_arrays_of_one_shape_are_one_tensor(tmp_path: Path) -> None:
+def test_nested_arrays_of_one_shape_become_one_tensor(tmp_path: Path) -> None:
     made = converter(tmp_path, MATRICES.tolist())
     assert torch.equal(in_torch(made), torch.from_numpy(MATRICES))
     spec, found = in_tf(made)
@@ -54,7 +54,9 @@ def test_arrays_of_one_shape_are_one_tensor(tmp_path: Path) -> None:
     ("element", "dtype", "tf_dtype"),
     [("boolean", torch.uint8, tf.bool), ("short", torch.int16, tf.int16)],
 )
-def test_any_depth_and_any_numbers(tmp_path: Path, element: str, dtype: Any, tf_dtype: Any) -> None:
+def test_nested_arrays_of_depth_four_become_one_tensor(
+    tmp_path: Path, element: str, dtype: Any, tf_dtype: Any
+) -> None:
     values = (np.arange(24) % 2).reshape(2, 3, 2, 2)
     logical = values.astype(bool) if element == "boolean" else values
     made = converter(tmp_path, logical.tolist(), array_of(array_of(array_of(element))))
@@ -64,7 +66,7 @@ def test_any_depth_and_any_numbers(tmp_path: Path, element: str, dtype: Any, tf_
     assert found.numpy().tolist() == logical.tolist()
 
 
-def test_arrays_of_several_shapes_are_lists_of_tensors_or_ragged(tmp_path: Path) -> None:
+def test_nested_arrays_of_several_shapes_become_lists_or_ragged_tensors(tmp_path: Path) -> None:
     made = converter(tmp_path / "even", SHAPES)
     found = in_torch(made)
     assert [tuple(tensor.shape) for tensor in found] == [(1, 2), (2, 1), (0, 0)]
@@ -79,7 +81,7 @@ def test_arrays_of_several_shapes_are_lists_of_tensors_or_ragged(tmp_path: Path)
     assert in_tf(uneven)[1].to_list() == UNEVEN
 
 
-def test_files_of_a_dataset_are_read_as_all_of_it(tmp_path: Path) -> None:
+def test_shape_of_nested_column_is_the_same_for_some_of_the_files(tmp_path: Path) -> None:
     rows = [[[1.0]], [[2.0]], [[3.0, 4.0]]]
     for name, more in {"ragged": [], "uneven": [[[5.0], []]]}.items():
         values = [*rows, *more]
@@ -99,7 +101,7 @@ def test_files_of_a_dataset_are_read_as_all_of_it(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_nulls_of_any_depth_are_filled(
+def test_fill_nulls_fills_nested_nulls_at_any_depth(
     tmp_path: Path, values: Any, fill: Any, expected: Any
 ) -> None:
     made = converter(tmp_path, values, array_of(array_of("long")))
@@ -111,7 +113,7 @@ def test_nulls_of_any_depth_are_filled(
     assert (ragged.to_list() if is_ragged else ragged.numpy().tolist()) == expected
 
 
-def test_nulls_of_floats_are_nan_and_null_arrays_an_error(tmp_path: Path) -> None:
+def test_nested_null_floats_become_nan_and_null_arrays_are_an_error(tmp_path: Path) -> None:
     assert repr(in_torch(converter(tmp_path / "a", [[[1.0, None]]])).tolist()) == "[[[1.0, nan]]]"
     uneven = converter(tmp_path / "b", [[[1.0, None], []]])
     assert repr([t.tolist() for t in in_torch(uneven)[0]]) == "[[1.0, nan], []]"
@@ -126,7 +128,7 @@ def doubled(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(v=[cell * 2 for cell in frame["v"]])
 
 
-def test_a_transform_gets_arrays_and_returns_them(tmp_path: Path) -> None:
+def test_transform_of_nested_column_gets_and_returns_arrays(tmp_path: Path) -> None:
     spec = TransformSpec(doubled)
     alike = converter(tmp_path / "a", MATRICES.tolist())
     assert torch.equal(in_torch(alike, transform_spec=spec), torch.from_numpy(MATRICES * 2))
@@ -142,7 +144,9 @@ def test_a_transform_gets_arrays_and_returns_them(tmp_path: Path) -> None:
     [([[[1.0, 2.0]], [[3.0]]], 1), ([[[1.0]], [[3.0]], *SHAPES], 2)],
     ids=["each of one", "one of several"],
 )
-def test_shards_of_other_shapes_are_joined(tmp_path: Path, rows: Any, batch_rows: int) -> None:
+def test_transformed_shards_of_different_shapes_are_joined(
+    tmp_path: Path, rows: Any, batch_rows: int
+) -> None:
     spec = TransformSpec(doubled)
     made = converter(tmp_path, rows, batch_rows=batch_rows, shard_size=1)
     expected = [[[2 * x for x in inner] for inner in row] for row in rows]
@@ -150,7 +154,7 @@ def test_shards_of_other_shapes_are_joined(tmp_path: Path, rows: Any, batch_rows
     assert in_tf(made, transform_spec=spec)[1].to_list() == expected
 
 
-def test_a_transform_gets_lists_of_arrays_of_an_uneven_column(tmp_path: Path) -> None:
+def test_transform_of_uneven_column_gets_lists_of_arrays(tmp_path: Path) -> None:
     def total(frame: pd.DataFrame) -> pd.DataFrame:
         sums = [float(sum(inner.sum() for inner in cell)) for cell in frame["v"]]
         return frame.assign(v=sums)
@@ -183,7 +187,9 @@ def test_readers_yield_nested_arrays_from_mds(tmp_path: Path, values: Any, shape
     ],
     ids=str,
 )
-def test_strings_and_binaries_are_lists_or_ragged(tmp_path: Path, type_: Any, values: Any) -> None:
+def test_nested_strings_and_binaries_become_lists_or_ragged_tensors(
+    tmp_path: Path, type_: Any, values: Any
+) -> None:
     def encoded(value: Any) -> Any:
         if isinstance(value, list):
             return [encoded(item) for item in value]
@@ -214,7 +220,7 @@ def test_copy_with_other_encodings_is_not_reused(
     assert earlier.cache_dir_url != now.cache_dir_url == again.cache_dir_url
 
 
-def test_nested_arrays_of_parquet_in_place_are_left_out_as_in_petastorm(tmp_path: Path) -> None:
+def test_nested_arrays_of_parquet_in_place_are_omitted_unless_selected(tmp_path: Path) -> None:
     nested = pa.array(MATRICES[:2].tolist(), pa.list_(pa.list_(pa.float32())))
     pq.write_table(pa.table({"id": [1, 2], "v": nested}), tmp_path / "a.parquet")
     url = tmp_path.as_uri()

@@ -39,7 +39,7 @@ def nulls(tmp_path: Path, name: str) -> SparkDatasetConverter:
 @with_either
 @pytest.mark.parametrize("pool", ["thread", pytest.param("process", marks=pytest.mark.long)])
 @pytest.mark.parametrize("how", ["predicate", "filters"])
-def test_nulls_in_rows_that_are_left_out_do_not_matter(
+def test_nulls_in_filtered_rows_raise_no_error(
     tmp_path: Path, read: Read, how: str, pool: str
 ) -> None:
     columns = {"id": [0, 1, 2], "v": [True, None, False]}
@@ -53,7 +53,7 @@ def test_nulls_in_rows_that_are_left_out_do_not_matter(
 
 
 @with_either
-def test_a_mask_and_a_fill_go_together(tmp_path: Path, read: Read) -> None:
+def test_mask_and_fill_of_one_column_both_apply(tmp_path: Path, read: Read) -> None:
     converter = nulls(tmp_path, "boolean")
     (batch,) = read(converter, null_masks=["v"], fill_nulls={"v": True}, **IN_ORDER)
     assert batch == {"v": [True, True], "v_is_null": [False, True]}
@@ -61,7 +61,7 @@ def test_a_mask_and_a_fill_go_together(tmp_path: Path, read: Read) -> None:
 
 @with_either
 @pytest.mark.parametrize("name", ["boolean", "long", "string", "array"])
-def test_a_transform_may_fill_the_nulls(tmp_path: Path, read: Read, name: str) -> None:
+def test_transform_can_fill_nulls(tmp_path: Path, read: Read, name: str) -> None:
     first, second = NULLS[name][1]
     present = second if first is None else first
 
@@ -88,7 +88,7 @@ def _decoded(value: Any) -> Any:
         ("boolean", ["v"], {"v": [True, False], "v_is_null": [False, True]}),
     ],
 )
-def test_a_transform_sees_what_petastorm_shows_it_and_masks(
+def test_transform_gets_nulls_as_in_petastorm_and_masks(
     tmp_path: Path, name: str, masks: list[str], expected: dict[str, list[Any]]
 ) -> None:
     seen = []
@@ -137,7 +137,7 @@ def test_nulls_that_become_nan_are_logged_once_with_column_and_count(
     ],
     ids=["fill", "nan", "mask", "filter", "unread"],
 )
-def test_nulls_about_which_the_user_has_decided_are_not_logged(
+def test_nulls_with_fill_mask_or_filter_are_not_logged(
     tmp_path: Path, read: Read, decision: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     columns = {"id": [0, 1], "v": [0.5, None]}

@@ -124,7 +124,7 @@ def test_left_out_column_warns_once(wide: SparkDatasetConverter) -> None:
     ],
     ids=str,
 )
-def test_names_patterns_and_fields_select(
+def test_schema_fields_accept_names_patterns_and_fields(
     wide: SparkDatasetConverter, read: Read, fields: Any, expected: list[str]
 ) -> None:
     (batch,) = read(wide, num_epochs=1, schema_fields=fields)
@@ -132,7 +132,9 @@ def test_names_patterns_and_fields_select(
 
 
 @pytest.mark.parametrize("name", ["a.b", "class", "_x", "two words"])
-def test_names_that_no_namedtuple_can_have_are_refused(tmp_path: Path, name: str) -> None:
+def test_column_name_invalid_in_namedtuple_is_an_error_in_tensorflow(
+    tmp_path: Path, name: str
+) -> None:
     converter = converter_of(tmp_path / "names", {name: [1]}, {name: "long"})
     with pytest.raises(InvalidArgumentError, match=r"df\.toDF"):
         converter.make_tf_dataset()

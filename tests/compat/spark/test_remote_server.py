@@ -61,14 +61,14 @@ def converted(server: SparkConnectServer, place: Path, **options: Any) -> dict[s
     return found
 
 
-def test_a_directory_that_both_see_at_one_path_is_written_by_executors(
+def test_directory_shared_with_server_is_written_by_executors(
     server: SparkConnectServer, place: Path
 ) -> None:
     found = converted(server, place, parent_cache_dir_url=f"file://{place}/both")
     assert found == {"rows": list(range(10)), "warnings": []}
 
 
-def test_a_directory_at_another_path_of_the_server_needs_one_to_stage_in(
+def test_directory_not_shared_with_server_is_staged_through_staging_dir(
     server: SparkConnectServer, place: Path
 ) -> None:
     parent = f"file://{place}/client/cache"
@@ -92,7 +92,7 @@ def test_server_without_shared_directory_is_an_error(
     assert list((place / "client" / "cache").iterdir()) == []
 
 
-def test_without_staging_the_driver_misses_the_index(
+def test_unshared_directory_without_staging_is_an_error(
     server: SparkConnectServer, place: Path
 ) -> None:
     parent = f"file://{place}/client/cache"
@@ -101,7 +101,7 @@ def test_without_staging_the_driver_misses_the_index(
     assert list((place / "client" / "cache").iterdir()) == []
 
 
-def test_relative_paths_are_those_of_the_client(server: SparkConnectServer, place: Path) -> None:
+def test_relative_paths_are_resolved_on_client(server: SparkConnectServer, place: Path) -> None:
     program = """
 import mdstorm
 from mdstorm_backend import materialize, open_dataset

@@ -69,7 +69,9 @@ def test_different_frames_have_different_copies(spark: Any, cache_dir: Path, nam
         assert len(converter) == 5
 
 
-def test_options_and_parents_belong_to_a_copy(spark: Any, cache_dir: Path, tmp_path: Path) -> None:
+def test_copies_with_other_options_or_parents_are_not_shared(
+    spark: Any, cache_dir: Path, tmp_path: Path
+) -> None:
     size = "parquet_row_group_size_bytes"
     groups: list[list[dict[str, Any]]] = [
         [
@@ -108,7 +110,9 @@ def test_frames_with_clock_or_functions_are_compared_by_plan(
         assert first.cache_dir_url == second.cache_dir_url
 
 
-def test_rows_of_python_and_unseeded_rand_are_new(classic_spark: Any, cache_dir: Path) -> None:
+def test_frames_of_python_rows_or_unseeded_rand_are_not_reused(
+    classic_spark: Any, cache_dir: Path
+) -> None:
     rows = [(1, "x")]
     for make in (
         lambda: classic_spark.createDataFrame(rows, ["a", "b"]),
@@ -119,7 +123,7 @@ def test_rows_of_python_and_unseeded_rand_are_new(classic_spark: Any, cache_dir:
 
 
 @pytest.mark.skipif(IS_REFUSING, reason="caches a frame, which this session refuses")
-def test_a_cached_frame_is_the_same_frame(spark: Any, cache_dir: Path) -> None:
+def test_cached_frame_reuses_copy_of_uncached_frame(spark: Any, cache_dir: Path) -> None:
     df = spark.range(5).selectExpr("id * 3 AS x")
     first = make_spark_converter(df)
     cached = df.cache()
@@ -129,7 +133,7 @@ def test_a_cached_frame_is_the_same_frame(spark: Any, cache_dir: Path) -> None:
         cached.unpersist()
 
 
-def test_a_second_conversion_starts_no_job(classic_spark: Any, cache_dir: Path) -> None:
+def test_second_conversion_starts_no_spark_job(classic_spark: Any, cache_dir: Path) -> None:
     make_spark_converter(classic_spark.range(5))
     context = classic_spark.sparkContext
     context.setJobGroup("reuse", "reuse")
@@ -150,7 +154,7 @@ def test_threads_that_convert_equal_frames_write_one_copy(spark: Any, cache_dir:
     assert directories(cache_dir) == 1
 
 
-def test_an_overwritten_source_is_noticed(spark: Any, cache_dir: Path, tmp_path: Path) -> None:
+def test_overwritten_source_is_converted_again(spark: Any, cache_dir: Path, tmp_path: Path) -> None:
     source = str(tmp_path / "source with blank")
     spark.range(5).coalesce(1).write.parquet(source)
     first = make_spark_converter(spark.read.parquet(source))
@@ -163,7 +167,7 @@ def test_an_overwritten_source_is_noticed(spark: Any, cache_dir: Path, tmp_path:
 @pytest.mark.parametrize(
     ("left", "cache_key"), [("nothing", None), ("no index", None), ("nothing", "rows")]
 )
-def test_a_copy_deleted_behind_our_back_is_written_again(
+def test_copy_with_deleted_files_is_written_again(
     spark: Any, cache_dir: Path, left: str, cache_key: str | None
 ) -> None:
     first = make_spark_converter(spark.range(5), cache_key=cache_key)
@@ -220,7 +224,7 @@ def url_of(path: Path) -> str:
     return path.as_uri().replace("file:///", "file:/")
 
 
-def test_the_order_of_files_does_not_matter(source: Path, tmp_path: Path) -> None:
+def test_identity_of_frame_ignores_order_of_files(source: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.csv"
     other.touch()
     urls = [url_of(source), url_of(other)]
@@ -228,7 +232,7 @@ def test_the_order_of_files_does_not_matter(source: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("change", ["size", "time", "removed"])
-def test_a_changed_file_is_another_source(source: Path, change: str) -> None:
+def test_identity_of_frame_changes_with_source_file(source: Path, change: str) -> None:
     before = identify(frame(url_of(source)), {})
     if change == "size":
         source.write_text("1\n2\n3\n")
@@ -244,7 +248,7 @@ def test_a_changed_file_is_another_source(source: Path, change: str) -> None:
 @pytest.mark.parametrize(
     "url", ["file:/nowhere/x.csv", "hdfs://host:1/x.csv", "unknown://x/y.csv", "", "x.csv"]
 )
-def test_files_that_cannot_be_looked_at_count_by_name(url: str) -> None:
+def test_identity_of_unreadable_files_depends_on_name(url: str) -> None:
     content, source = identify(frame(url), {})
     assert (content, source) == identify(frame(url), {})
     assert source != identify(frame(url + "z"), {})[1]

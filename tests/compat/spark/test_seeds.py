@@ -22,7 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Currently make_reader")
 @pytest.mark.parametrize(
     "seed", [{}, pytest.param({"seed": 0}, marks=pytest.mark.long)], ids=["none", "0"]
 )
-def test_two_ranks_read_each_row_once(
+def test_ranks_without_common_seed_read_each_row_once(
     thousand: SparkDatasetConverter, numbers: Numbers, order: str, seed: dict[str, Any]
 ) -> None:
     ranks = [
@@ -34,7 +34,7 @@ def test_two_ranks_read_each_row_once(
 
 
 @with_each_in_either_order
-def test_new_loaders_of_a_share_have_the_epochs_of_a_constant_seed(
+def test_new_loaders_with_shard_arguments_continue_epochs_of_default_seed(
     thousand: SparkDatasetConverter, numbers: Numbers, order: str
 ) -> None:
     arguments = {**SHUFFLED, "cur_shard": 0, "shard_count": 1, "order": order}
@@ -82,7 +82,7 @@ def test_new_loaders_continue_after_epoch_of_loaded_state(
 
 
 @with_each_in_either_order
-def test_without_shard_arguments_the_seed_is_drawn(
+def test_seed_without_shard_arguments_is_random(
     thousand: SparkDatasetConverter, numbers: Numbers, order: str
 ) -> None:
     one, other = (numbers(thousand, order=order, **SHUFFLED) for _ in range(2))

@@ -84,7 +84,7 @@ def test_ranks_skip_damaged_rows_and_have_the_same_number_of_batches(
 
 
 @with_both
-def test_functions_that_drop_rows_get_no_damaged_ones(tmp_path: Path, write: Any) -> None:
+def test_transform_that_drops_rows_gets_no_damaged_rows(tmp_path: Path, write: Any) -> None:
     """The rows that are left are spread over batches whose number is planned."""
     converter = write(tmp_path / "data")
 
@@ -118,7 +118,7 @@ def test_readers_skip_damaged_row_groups_and_loaders_count_them(tmp_path: Path) 
         assert made.statistics().skipped == PER_SHARD  # type: ignore[attr-defined]
 
 
-def test_skipping_is_checked_and_refused_with_a_cache(tmp_path: Path) -> None:
+def test_on_corrupt_is_validated_and_rejects_row_cache(tmp_path: Path) -> None:
     converter = in_mds(tmp_path / "data")
     with pytest.raises(InvalidArgumentError, match="on_corrupt"):
         converter.make_torch_dataloader(on_corrupt="ignore")  # type: ignore[arg-type]

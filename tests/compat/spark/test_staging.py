@@ -100,7 +100,7 @@ def test_staged_copy_equals_copy_of_executors(
     assert compare(first, second).is_same
 
 
-def test_vectors_become_arrays(classic_spark: Any, cache_dir: Path) -> None:
+def test_staged_ml_vectors_become_arrays(classic_spark: Any, cache_dir: Path) -> None:
     from pyspark.ml.linalg import Vectors, VectorUDT
     from pyspark.sql.types import StructType
 
@@ -111,7 +111,7 @@ def test_vectors_become_arrays(classic_spark: Any, cache_dir: Path) -> None:
     assert open_dataset(converter.cache_dir_url).schema["v"].encoding == "ndarray:float32"
 
 
-def test_storage_that_refuses_executors_is_staged(
+def test_storage_that_executors_cannot_write_is_staged(
     spark: Any, tmp_path: Path, driver_only: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     staging = tmp_path / "staging"
@@ -130,7 +130,7 @@ def test_storage_that_refuses_executors_is_staged(
     assert list((tmp_path / "cache").iterdir()) == []
 
 
-def test_a_session_that_refuses_python_on_executors_stages(
+def test_session_without_python_on_executors_is_staged(
     spark: Any, cache_dir: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv(STAGING_VARIABLE, "auto")
@@ -143,7 +143,7 @@ def test_a_session_that_refuses_python_on_executors_stages(
 
 
 @runs_python_on_executors
-def test_workers_without_mdstorm_are_an_error_unless_parquet_is_to_be_staged(
+def test_workers_without_mdstorm_raise_error_unless_staging_is_set(
     classic_spark: Any, tmp_path: Path, cache_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = tmp_path / "absent" / "mdstorm_backend"
@@ -161,7 +161,7 @@ def test_workers_without_mdstorm_are_an_error_unless_parquet_is_to_be_staged(
 
 
 @pytest.mark.parametrize("staging", [True, None])
-def test_a_driver_without_credentials_raises_its_own_error(
+def test_driver_without_credentials_raises_credentials_error(
     spark: Any, driver_only: str, monkeypatch: pytest.MonkeyPatch, staging: bool | None
 ) -> None:
     def refuse(*args: Any, **kwargs: Any) -> None:
@@ -176,7 +176,7 @@ def test_a_driver_without_credentials_raises_its_own_error(
 
 
 @runs_python_on_executors
-def test_files_on_disks_of_executors_are_detected(spark: Any, tmp_path: Path) -> None:
+def test_file_that_driver_cannot_see_makes_directory_unwritable(spark: Any, tmp_path: Path) -> None:
     class Elsewhere(Location):
         def child(self, name: str) -> "Elsewhere":
             return Elsewhere(super().child(name).url)
@@ -201,7 +201,7 @@ def without_the_rights_of_root(directory: Path) -> Path:
 
 
 @runs_python_on_executors
-def test_a_directory_that_executors_may_not_write_to_is_found_out(
+def test_directory_without_write_permission_of_executors_is_staged(
     classic_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: Any
 ) -> None:
     """The Python processes of the executors may not; Spark's own writer and the driver may."""
@@ -221,7 +221,7 @@ def test_a_directory_that_executors_may_not_write_to_is_found_out(
     assert directories(parent) == len(list(parent.iterdir()))
 
 
-def test_a_frame_that_fails_leaves_nothing(spark: Any, cache_dir: Path, set_conf: Any) -> None:
+def test_failed_staging_leaves_no_files(spark: Any, cache_dir: Path, set_conf: Any) -> None:
     with pytest.raises(errors.UnsupportedTypeError, match="'x': type void"):
         make_spark_converter(spark.sql("SELECT NULL AS x"), staging=True)
     assert not cache_dir.exists()
@@ -238,7 +238,7 @@ def test_a_frame_that_fails_leaves_nothing(spark: Any, cache_dir: Path, set_conf
         ("file:///proc/x", "Mkdirs failed to create file:/proc/x/"),
     ],
 )
-def test_a_directory_that_spark_cannot_write_to_is_told_in_short(
+def test_unwritable_staging_dir_error_gives_reason_without_java_trace(
     spark: Any, tmp_path: Path, driver_only: str, staging: str, reason: str
 ) -> None:
     with pytest.raises(
@@ -269,7 +269,9 @@ def own_disks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @of_values
-def test_executors_with_own_disks_lose_no_rows(spark: Any, tmp_path: Path, own_disks: None) -> None:
+def test_staging_on_separate_disks_of_executors_raises_write_error(
+    spark: Any, tmp_path: Path, own_disks: None
+) -> None:
     with pytest.raises(errors.WriteError, match="this process sees 1") as caught:
         materialize_staged(spark.range(10), f"{tmp_path}/mds", f"file://{tmp_path}/staging")
     assert "executors write to their own disks: of 64 rows" in str(caught.value)
@@ -277,7 +279,7 @@ def test_executors_with_own_disks_lose_no_rows(spark: Any, tmp_path: Path, own_d
     assert list((tmp_path / "staging").glob("_mdstorm_*")) == []
 
 
-def test_settings_of_the_session_are_as_before(spark: Any, tmp_path: Path, set_conf: Any) -> None:
+def test_staging_restores_settings_of_session(spark: Any, tmp_path: Path, set_conf: Any) -> None:
     key, other = (
         f"spark.sql.parquet.{name}" for name in ("outputTimestampType", "datetimeRebaseModeInWrite")
     )

@@ -36,7 +36,7 @@ def mixed(tmp_path: Path) -> SparkDatasetConverter:
     return converter_of(tmp_path / "mixed", columns, fields, dtype="float32", tasks=2)
 
 
-def test_a_batch_is_a_namedtuple_in_the_order_of_the_frame(mixed: SparkDatasetConverter) -> None:
+def test_batch_of_tf_dataset_is_namedtuple_in_order_of_frame(mixed: SparkDatasetConverter) -> None:
     with mixed.make_tf_dataset(batch_size=3, **IN_ORDER) as dataset:
         batch = next(iter(dataset))
     assert type(batch).__name__ == "inferred_schema_view"
@@ -50,13 +50,15 @@ def test_a_batch_is_a_namedtuple_in_the_order_of_the_frame(mixed: SparkDatasetCo
     assert type(next(iter(some))).__name__ == "inferred_schema_view_view"
 
 
-def test_prefetch_changes_no_batch(ten: SparkDatasetConverter) -> None:
+def test_prefetch_leaves_batches_unchanged(ten: SparkDatasetConverter) -> None:
     for prefetch in (None, 0, 1, 5):
         with ten.make_tf_dataset(batch_size=4, prefetch=prefetch, **IN_ORDER) as dataset:
             assert [len(batch.number) for batch in dataset] == [4, 4, 2]
 
 
-def test_columns_are_named_for_a_model(mixed: SparkDatasetConverter) -> None:
+def test_features_labels_and_weights_select_columns_in_tf_dataset(
+    mixed: SparkDatasetConverter,
+) -> None:
     inputs = {"features": ["pair", "flag"], "labels": "weight", "sample_weights": "weight"}
     dataset = mixed.make_tf_dataset(batch_size=3, **inputs, **IN_ORDER)
     x, y, weights = next(iter(dataset))
@@ -69,7 +71,7 @@ def test_columns_are_named_for_a_model(mixed: SparkDatasetConverter) -> None:
     assert only.numpy().tolist() == [b"n0", b"n1", b"n2"]
 
 
-def test_what_a_transform_makes_can_be_named(mixed: SparkDatasetConverter) -> None:
+def test_features_may_name_columns_of_a_transform(mixed: SparkDatasetConverter) -> None:
     def double(frame: Any) -> Any:
         frame["double"] = frame["weight"] * 2
         return frame[["double", "flag"]]
@@ -81,7 +83,7 @@ def test_what_a_transform_makes_can_be_named(mixed: SparkDatasetConverter) -> No
     assert y.numpy().tolist() == [True, False, True]
 
 
-def test_columns_that_are_not_named_may_hold_nulls(tmp_path: Path) -> None:
+def test_nulls_in_columns_that_are_not_features_raise_no_error(tmp_path: Path) -> None:
     columns = {"x": [1.0, 2.0], "y": [0, 1], "text": [None, "a"], "z": [None, 3]}
     fields = {"x": "float", "y": "long", "text": "string", "z": "long"}
     converter = converter_of(tmp_path / "nulls", columns, fields)
@@ -91,7 +93,7 @@ def test_columns_that_are_not_named_may_hold_nulls(tmp_path: Path) -> None:
     assert batch[0]["z_is_null"].numpy().tolist() == [True, False]
 
 
-def test_keras_trains_on_named_columns_without_being_told_their_number(
+def test_keras_fit_on_named_columns_needs_no_steps_per_epoch(
     mixed: SparkDatasetConverter, recwarn: pytest.WarningsRecorder
 ) -> None:
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
@@ -143,7 +145,7 @@ def test_fit_of_a_few_steps_continues_in_each_call_after_load(
 
 
 @pytest.mark.filterwarnings("ignore:Your input ran out of data")
-def test_fit_after_the_state_of_an_epochs_last_batch_has_all_epochs(
+def test_fit_after_state_of_last_batch_runs_all_epochs(
     mixed: SparkDatasetConverter,
 ) -> None:
     def make() -> Any:

@@ -81,7 +81,7 @@ def test_identity_transform_keeps_values(tmp_path: Path, type_: Any, values: lis
     ],
     ids=str,
 )
-def test_nulls_of_booleans_are_none_in_pandas_and_refused_when_left(
+def test_nulls_of_booleans_left_by_transform_are_an_error(
     tmp_path: Path, type_: Any, values: list[Any]
 ) -> None:
     converter = two_shards(tmp_path, values, type_)
@@ -103,7 +103,7 @@ def test_nulls_of_booleans_are_none_in_pandas_and_refused_when_left(
     [(np.bool_, NAN), (np.bool_, None), (np.int64, NAN), (np.str_, None), (np.bytes_, None)],
     ids=str,
 )
-def test_nulls_of_a_transform_are_refused_by_tensorflow(
+def test_nulls_returned_by_transform_are_an_error_in_tensorflow(
     tmp_path: Path, dtype: Any, null: Any
 ) -> None:
     converter = two_shards(tmp_path, [1, 2, 3, 4], "long")
@@ -112,7 +112,7 @@ def test_nulls_of_a_transform_are_refused_by_tensorflow(
         with_tf(converter, transform_spec=spec, **BATCH)
 
 
-def test_a_shard_without_values_has_nan_beside_integers(tmp_path: Path) -> None:
+def test_shard_of_only_nulls_joins_integers_as_nan(tmp_path: Path) -> None:
     converter = two_shards(tmp_path, [1, 2, 3, 4], "long")
 
     def drop_small(frame: pd.DataFrame) -> pd.DataFrame:
@@ -124,7 +124,9 @@ def test_a_shard_without_values_has_nan_beside_integers(tmp_path: Path) -> None:
 
 
 @with_either
-def test_a_shard_may_lose_all_rows_of_a_matrix(tmp_path: Path, read: Read) -> None:
+def test_transform_that_drops_all_rows_of_a_shard_keeps_matrix_shape(
+    tmp_path: Path, read: Read
+) -> None:
     converter = two_shards(tmp_path, [1, 2, 3, 4], "long")
 
     def late(frame: pd.DataFrame) -> pd.DataFrame:
@@ -145,14 +147,16 @@ def test_a_shard_may_lose_all_rows_of_a_matrix(tmp_path: Path, read: Read) -> No
     ],
     ids=str,
 )
-def test_named_nested_columns_pass_through(tmp_path: Path, type_: Any, values: list[Any]) -> None:
+def test_identity_transform_keeps_selected_nested_columns(
+    tmp_path: Path, type_: Any, values: list[Any]
+) -> None:
     converter = two_shards(tmp_path, values, type_)
     fields = ["id", "x"]
     (batch,) = converter.make_torch_dataloader(schema_fields=fields, **BATCH)
     assert torch_x(converter, IDENTITY, schema_fields=fields) == batch["x"]
 
 
-def test_arrays_of_one_length_made_ragged(tmp_path: Path) -> None:
+def test_transform_that_makes_arrays_ragged_must_declare_free_length(tmp_path: Path) -> None:
     converter = two_shards(tmp_path, [[1, 2]] * 4, array_of("long"))
 
     def cut(frame: pd.DataFrame) -> pd.DataFrame:
@@ -168,7 +172,7 @@ def test_arrays_of_one_length_made_ragged(tmp_path: Path) -> None:
     assert plain(torch_x(converter, declared)) == [[1], [1, 2], [1], [1, 2]]
 
 
-def test_a_free_length_may_differ_between_batches(tmp_path: Path) -> None:
+def test_declared_free_length_may_differ_between_batches(tmp_path: Path) -> None:
     converter = two_shards(tmp_path, [[1], [2], [3, 4], [5, 6]], array_of("long"))
     spec = TransformSpec(edit_fields=[("x", np.int64, (None,), False)])
     batches = with_tf(converter, transform_spec=spec, batch_size=2, **IN_ORDER)
@@ -193,7 +197,7 @@ def test_transform_shape_unlike_stored_is_an_error_in_tensorflow(
         with_tf(converter, transform_spec=spec, **BATCH)
 
 
-def test_transform_results_are_cast_to_declared_types(tmp_path: Path) -> None:
+def test_transform_result_unlike_declared_type_is_an_error_in_tensorflow(tmp_path: Path) -> None:
     converter = two_shards(tmp_path, [1, 2, 3, 4], "long")
     for dtype, x in ((np.str_, 1), (np.int64, "a")):
         spec = TransformSpec(lambda frame, x=x: frame.assign(x=x), [("x", dtype, (), False)])
@@ -201,14 +205,14 @@ def test_transform_results_are_cast_to_declared_types(tmp_path: Path) -> None:
             with_tf(converter, transform_spec=spec, **BATCH)
 
 
-def test_ragged_arrays_of_one_length(tmp_path: Path) -> None:
+def test_ragged_column_may_become_arrays_of_one_length(tmp_path: Path) -> None:
     converter = two_shards(tmp_path, [[1], [2, 3], [4], []], array_of("long"))
     spec = TransformSpec(lambda frame: frame.assign(x=[np.arange(2)] * 2))
     (batch,) = with_tf(converter, transform_spec=spec, **BATCH)
     assert batch["x"] == [[0, 1]] * 4
 
 
-def test_a_function_that_pads_need_not_declare_it_for_pytorch(tmp_path: Path) -> None:
+def test_transform_that_pads_needs_no_declaration_in_pytorch(tmp_path: Path) -> None:
     converter = two_shards(tmp_path, [[1], [2, 3], [], [4, 5, 6]], array_of("long"))
 
     def pad(frame: pd.DataFrame) -> pd.DataFrame:

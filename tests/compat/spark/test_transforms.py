@@ -32,20 +32,22 @@ def numbers(converter: SparkDatasetConverter, read: Read, spec: TransformSpec, *
 
 
 @with_either
-def test_a_shard_may_lose_all_rows(ten: SparkDatasetConverter, read: Read) -> None:
+def test_transform_may_drop_all_rows_of_a_shard(ten: SparkDatasetConverter, read: Read) -> None:
     late = TransformSpec(lambda frame: frame[frame["number"] >= 5])
     assert numbers(ten, read, late, num_epochs=2) == [[5, 6, 7, 8], [9, 5, 6, 7], [8, 9]]
 
 
 @with_either
-def test_no_rows_are_an_empty_stream_and_a_warning(ten: SparkDatasetConverter, read: Read) -> None:
+def test_transform_that_drops_all_rows_warns_and_ends(
+    ten: SparkDatasetConverter, read: Read
+) -> None:
     with pytest.warns(UserWarning, match="No matching data is available"):
         assert (
             numbers(ten, read, TransformSpec(lambda frame: frame.iloc[:0]), num_epochs=None) == []
         )
 
 
-def test_an_empty_batch_of_the_elastic_order_has_tensors(ten: SparkDatasetConverter) -> None:
+def test_empty_batch_in_elastic_order_has_typed_tensors(ten: SparkDatasetConverter) -> None:
     options = {"order": "elastic", "filters": [("number", ">=", 5)]}
     loader = ten.make_torch_dataloader(
         batch_size=5, transform_spec=TransformSpec(double), **options, **IN_ORDER
@@ -55,7 +57,7 @@ def test_an_empty_batch_of_the_elastic_order_has_tensors(ten: SparkDatasetConver
 
 
 @with_either
-def test_shuffling_comes_after_the_transform(ten: SparkDatasetConverter, read: Read) -> None:
+def test_rows_are_shuffled_after_the_transform(ten: SparkDatasetConverter, read: Read) -> None:
     spec = TransformSpec(double)
     (found,) = numbers(ten, read, spec, batch_size=10, shuffling_queue_capacity=10, seed=3)
     assert found != sorted(found)
@@ -80,7 +82,7 @@ def abc(tmp_path: Path) -> SparkDatasetConverter:
     ],
     ids=["extra", "missing", "promised", "not selected", "renamed"],
 )
-def test_other_columns_than_declared_are_an_error(
+def test_transform_result_with_undeclared_columns_is_an_error(
     abc: SparkDatasetConverter, read: Read, function: Any, arguments: dict[str, Any], remedy: str
 ) -> None:
     with pytest.raises(ERRORS, match=f"do not match required schema columns.*: {remedy}"):
@@ -89,7 +91,7 @@ def test_other_columns_than_declared_are_an_error(
 
 @pytest.mark.parametrize(("whole", "rows"), [({}, 3), ({"transform_whole_shards": True}, 9)])
 @with_either
-def test_a_function_gets_slices_of_a_large_shard(
+def test_transform_gets_slices_of_a_large_shard_unless_whole(
     tmp_path: Path, read: Read, whole: dict[str, Any], rows: int
 ) -> None:
     columns, fields = {"number": range(9), "file": [bytes(1 << 20)] * 9}, {"number": "long"}
@@ -99,7 +101,7 @@ def test_a_function_gets_slices_of_a_large_shard(
     assert max(number for batch in found for number in batch) == rows
 
 
-def test_a_state_continues_within_a_transformed_shard(ten: SparkDatasetConverter) -> None:
+def test_state_resumes_within_transformed_shard(ten: SparkDatasetConverter) -> None:
     spec = TransformSpec(lambda frame: frame[frame["number"] % 3 != 0])
     arguments: dict[str, Any] = {**IN_ORDER, "batch_size": 2, "transform_spec": spec}
     first = ten.make_torch_dataloader(**arguments)
@@ -224,7 +226,7 @@ def test_transform_results_of_pandas_types_are_accepted(two: SparkDatasetConvert
     [pd.array([1, None], "Int64"), [1.0, NAN], pd.Series([1, None], dtype=object)],
     ids=["Int64", "float", "object"],
 )
-def test_missing_numbers_become_nan_in_pytorch_and_an_error_in_tensorflow(
+def test_missing_numbers_of_transform_are_nan_in_pytorch_and_error_in_tensorflow(
     two: SparkDatasetConverter, values: Any
 ) -> None:
     found = torch_batch(two, returning(values))["x"]
@@ -234,7 +236,7 @@ def test_missing_numbers_become_nan_in_pytorch_and_an_error_in_tensorflow(
         tf_batch(two, returning(values))
 
 
-def test_undeclared_changes_are_cast_to_the_stored_type_in_tensorflow(
+def test_undeclared_dtype_change_is_cast_to_stored_type_in_tensorflow(
     two: SparkDatasetConverter,
 ) -> None:
     spec = TransformSpec(lambda frame: frame / 2)
@@ -243,7 +245,7 @@ def test_undeclared_changes_are_cast_to_the_stored_type_in_tensorflow(
 
 
 @pytest.mark.parametrize("dtype", [object(), "no such type"], ids=["object", "text"])
-def test_a_type_that_is_none_is_refused(two: SparkDatasetConverter, dtype: Any) -> None:
+def test_unknown_type_in_edit_fields_is_an_error(two: SparkDatasetConverter, dtype: Any) -> None:
     spec = returning([1, 2], dtype)
     with pytest.raises(InvalidArgumentError, match="Unknown mapping of numpy"):
         two.make_tf_dataset(transform_spec=spec)

@@ -50,7 +50,7 @@ class TestAutomaticShares:
         [{"cur_shard": "auto"}, pytest.param({"shard_count": "auto"}, marks=pytest.mark.long)],
         ids=lambda shards: "+".join(shards),
     )
-    def test_two_ranks_read_each_row_once(
+    def test_auto_shares_of_two_ranks_cover_each_row_once(
         self,
         thousand: SparkDatasetConverter,
         launch: Launch,
@@ -70,7 +70,7 @@ class TestAutomaticShares:
         assert not caplog.records
 
     @in_either_order
-    def test_the_share_is_taken_when_a_pass_begins(
+    def test_auto_share_is_determined_when_pass_begins(
         self, thousand: SparkDatasetConverter, launch: Launch, order: str
     ) -> None:
         url = thousand.cache_dir_url
@@ -94,7 +94,7 @@ class TestAutomaticShares:
             make_reader(url, ngram, cur_shard="auto")
 
     @pytest.mark.parametrize("make", ["make_torch_dataloader", "make_tf_dataset"])
-    def test_a_rank_that_is_a_row_short_has_as_many_batches(
+    def test_ranks_with_unequal_rows_have_equal_number_of_batches(
         self, tmp_path: Path, launch: Launch, make: str
     ) -> None:
         columns = {"number": range(33)}
@@ -114,7 +114,7 @@ class TestWarning:
     @pytest.mark.parametrize(
         ("shards", "warnings"), [({}, 1), ({"cur_shard": 0, "shard_count": 1}, 0)], ids=str
     )
-    def test_it_comes_once_in_a_process(
+    def test_missing_shard_arguments_warn_once_per_process(
         self,
         thousand: SparkDatasetConverter,
         launch: Launch,
@@ -133,7 +133,7 @@ class TestWarning:
             assert 'cur_shard="auto"' in text
             assert "cur_shard=0, shard_count=1" in text
 
-    def test_a_world_that_comes_later_is_seen(
+    def test_world_set_after_first_pass_causes_warning(
         self, thousand: SparkDatasetConverter, launch: Launch, caplog: pytest.LogCaptureFixture
     ) -> None:
         loader = thousand.make_torch_dataloader(16, **SHUFFLED)
@@ -143,7 +143,7 @@ class TestWarning:
         list(loader)
         assert len(caplog.records) == 1
 
-    def test_it_stays_away_where_a_strategy_of_tensorflow_shards(
+    def test_no_warning_where_tensorflow_strategy_shards(
         self, thousand: SparkDatasetConverter, launch: Launch, monkeypatch: Any, caplog: Any
     ) -> None:
         launch(1, 2)
@@ -151,7 +151,7 @@ class TestWarning:
         assert len(list(thousand.make_tf_dataset(ROWS, **SHUFFLED))) == 1
         assert not caplog.records
 
-    def test_half_of_the_variables_is_no_error(
+    def test_incomplete_launcher_variables_warn_unless_auto(
         self, thousand: SparkDatasetConverter, launch: Launch, monkeypatch: Any, caplog: Any
     ) -> None:
         monkeypatch.setenv("HOROVOD_RANK", "1")
@@ -160,7 +160,7 @@ class TestWarning:
         with pytest.raises(InvalidArgumentError, match="HOROVOD_SIZE is not set"):
             list(thousand.make_torch_dataloader(ROWS, **AUTO))
 
-    def test_the_launcher_is_named_without_any_set_up_of_logging(
+    def test_warning_names_launcher_without_logging_setup(
         self, thousand: SparkDatasetConverter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("HOROVOD_RANK", "1")
