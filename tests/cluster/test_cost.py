@@ -57,7 +57,7 @@ def write(store: Store, hosts: list[Host], cluster: Standalone, executors: int, 
     return Used(seconds, cpu_seconds, after.worker_mb)
 
 
-def test_two_executors_write_a_row_at_the_cost_of_one_in_little_memory(
+def test_two_executors_write_with_same_cpu_per_row_in_bounded_memory(
     store: Store, hosts: list[Host], spark_cluster: Standalone
 ) -> None:
     one = write(store, hosts, spark_cluster, 1, ROWS // 4)

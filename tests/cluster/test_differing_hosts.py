@@ -36,7 +36,7 @@ print(os.getuid(), pathlib.Path(mdstorm.__file__).parents[2], round(ahead / 3600
     ],
     ids=["pyarrow", "mdstorm"],
 )
-def test_an_error_names_what_a_host_lacks(
+def test_error_names_package_missing_on_one_host(
     network: Network,
     hosts: list[Host],
     store: Store,
@@ -90,7 +90,7 @@ def newer(hosts: list[Host], elsewhere: list[object]) -> list[object]:
     return elsewhere
 
 
-def test_hosts_that_differ_in_link_user_and_path_train_on_each_row_once(
+def test_hosts_with_other_network_user_and_path_train_on_each_row_once(
     hosts: list[Host], store: Store, numbers: Numbers, different: list[object]
 ) -> None:
     assert hosts[1].run(*different, "python", "-c", SHOW).split() == ["1234", "/tmp/elsewhere", "0"]
@@ -100,7 +100,7 @@ def test_hosts_that_differ_in_link_user_and_path_train_on_each_row_once(
     assert epochs(finish(started)) == [EACH_ROW_ONCE] * 3
 
 
-def test_a_host_says_that_the_state_was_written_by_a_newer_version_of_another_host(
+def test_state_of_newer_version_raises_error_on_older_host(
     hosts: list[Host], store: Store, numbers: Numbers, newer: list[object]
 ) -> None:
     arguments, before = (numbers.url, "s3://bucket/newer.pt"), {hosts[1].name: newer}
@@ -118,7 +118,7 @@ def test_a_host_says_that_the_state_was_written_by_a_newer_version_of_another_ho
     second.finish(fails=True)
 
 
-def test_ranks_with_different_batch_sizes_end_with_an_error(
+def test_ranks_with_different_batch_sizes_raise_error(
     hosts: list[Host], store: Store, numbers: Numbers
 ) -> None:
     assert "batch_size=500" in TRAIN.read_text()
@@ -131,7 +131,7 @@ def test_ranks_with_different_batch_sizes_end_with_an_error(
     assert "Is there a distributed collective mismatch in your code?" in output  # asked by gloo
 
 
-def test_two_versions_read_from_one_cache(
+def test_two_versions_share_one_cache(
     hosts: list[Host], store: Store, numbers: Numbers, newer: list[object]
 ) -> None:
     environment = {**store.environment, "MDSTORM_CACHE_DIR": "/tmp/of_two_versions"}
@@ -154,7 +154,7 @@ def ahead(hosts: list[Host], different: list[object]) -> list[object]:
     return words
 
 
-def test_a_host_whose_clock_is_an_hour_ahead_reads_its_share(
+def test_host_with_clock_one_hour_ahead_reads_its_share(
     hosts: list[Host], store: Store, numbers: Numbers, ahead: list[object]
 ) -> None:
     for _ in range(2):  # the second time from the cache
@@ -162,7 +162,7 @@ def test_a_host_whose_clock_is_an_hour_ahead_reads_its_share(
         assert found.split() == ["50000", "50000", "50000", "99999"]
 
 
-def test_a_host_whose_clock_is_an_hour_ahead_trains_with_others_on_each_row_once(
+def test_host_with_clock_one_hour_ahead_trains_with_others_on_each_row_once(
     hosts: list[Host], store: Store, numbers: Numbers, ahead: list[object]
 ) -> None:
     world = {"MASTER_ADDR": "one", "MASTER_PORT": "29500", "WORLD_SIZE": "2"}
@@ -175,7 +175,7 @@ def test_a_host_whose_clock_is_an_hour_ahead_trains_with_others_on_each_row_once
     assert epochs(finish(started)) == [EACH_ROW_ONCE] * 3
 
 
-def test_a_host_whose_disk_is_full_says_so_and_all_end(
+def test_full_disk_of_one_host_ends_training_on_all(
     hosts: list[Host], store: Store, numbers: Numbers
 ) -> None:
     hosts[1].run("mkdir", "-p", "/tmp/small")

@@ -12,7 +12,9 @@ pytestmark = pytest.mark.cluster
 DOCTOR = (Path("-m"), "mdstorm", "doctor", "--cache-dir")
 
 
-def test_ranks_of_both_hosts_write_to_a_store(hosts: list[Host], store: Store) -> None:
+def test_doctor_on_two_hosts_finds_no_problem_with_object_store(
+    hosts: list[Host], store: Store
+) -> None:
     before = store.objects("")
     said = finish(torchrun(hosts, *DOCTOR, "s3://bucket/cache", **store.environment))
     assert "rank 0 of 4 on 2 hosts" in said
@@ -20,7 +22,7 @@ def test_ranks_of_both_hosts_write_to_a_store(hosts: list[Host], store: Store) -
     assert store.objects("") == before
 
 
-def test_a_directory_that_each_host_has_for_itself_is_a_problem(hosts: list[Host]) -> None:
+def test_doctor_on_two_hosts_reports_directory_on_local_disk(hosts: list[Host]) -> None:
     programs = torchrun(hosts, *DOCTOR, "file:///tmp/cache", processes=1)
     said = "".join(program.finish(fails=True) for program in programs)
     assert "/tmp/cache is on a disk of this machine, and the job has 2 hosts" in said

@@ -21,7 +21,7 @@ def check_each_row_once(output: str) -> None:
     assert epochs == dict.fromkeys("012", EACH_ROW_ONCE), output
 
 
-def test_training_goes_on_with_the_host_that_is_left_and_with_both_again(
+def test_training_continues_after_host_leaves_and_returns(
     network: Network, store: Store, numbers: Numbers
 ) -> None:
     name = f"{uuid.uuid4().hex}.pt"
@@ -72,7 +72,7 @@ def stopped(store: Store, hosts: list[Host], numbers: Numbers) -> bytes:
 
 
 @pytest.mark.parametrize("names", ["one", "one two three"])
-def test_a_checkpoint_of_two_hosts_goes_on_with_another_number_of_them(
+def test_checkpoint_of_two_hosts_resumes_on_one_and_three(
     network: Network, store: Store, numbers: Numbers, stopped: bytes, names: str
 ) -> None:
     name = f"{uuid.uuid4().hex}.pt"
@@ -85,7 +85,7 @@ def test_a_checkpoint_of_two_hosts_goes_on_with_another_number_of_them(
     check_each_row_once(output)
 
 
-def test_a_host_that_is_told_another_dataset_says_so_when_it_loads_the_state(
+def test_state_of_other_dataset_on_one_host_raises_state_mismatch(
     store: Store, hosts: list[Host], numbers: Numbers, stopped: bytes, tmp_path: Path
 ) -> None:
     name = f"{uuid.uuid4().hex}.pt"

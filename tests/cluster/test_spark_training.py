@@ -8,7 +8,7 @@ from tests.cluster.store import Store
 pytestmark = pytest.mark.cluster
 
 
-def test_executors_train_on_each_row_once_and_the_copy_goes_with_the_application(
+def test_executors_train_on_each_row_once_and_copy_is_deleted_at_exit(
     store: Store, spark_cluster: Standalone
 ) -> None:
     store.forget()

@@ -65,7 +65,7 @@ def test_accelerate_reads_each_row_once(hosts: list[Host], store: Store, numbers
     assert epochs(finish(started)) == [EACH_ROW_ONCE] * 3
 
 
-def test_workers_of_tensorflow_read_each_row_once_in_equal_steps(
+def test_tensorflow_workers_read_each_row_once_in_equal_steps(
     hosts: list[Host], store: Store, url: str, records: dict[str, str], tmp_path: Path
 ) -> None:
     pytest.importorskip("tf_keras")

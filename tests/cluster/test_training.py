@@ -51,7 +51,7 @@ def check_saved(hosts: list[Host], numbers: Numbers, ranks: list[str]) -> None:
     assert counts.tolist() == [EPOCHS] * numbers.rows
 
 
-def test_ranks_read_each_row_once_and_each_host_downloads_its_share_once(
+def test_ranks_read_each_row_once_and_hosts_download_their_share_once(
     store: Store, hosts: list[Host], numbers: Numbers, cold: dict[str, str]
 ) -> None:
     store.forget()
@@ -74,7 +74,7 @@ def test_ranks_read_each_row_once_and_each_host_downloads_its_share_once(
         pytest.param(PROGRAMS / "streaming.py", 2, id="elastic order"),
     ],
 )
-def test_three_shuffled_epochs_have_each_row_once_and_each_host_downloads_its_share_once(
+def test_shuffled_epochs_have_each_row_once_and_hosts_download_their_share_once(
     store: Store,
     hosts: list[Host],
     numbers: Numbers,
@@ -110,7 +110,7 @@ def test_ranks_of_open_mpi_read_each_row_once(
 @pytest.mark.cluster
 @pytest.mark.parametrize("order", ["exact", "elastic"])
 @pytest.mark.parametrize(("part", "times"), [(2, 2), (4, 3)], ids=["its share", "half of it"])
-def test_later_epochs_download_what_a_limited_cache_has_lost(
+def test_later_epochs_download_shards_evicted_from_limited_cache(
     store: Store,
     hosts: list[Host],
     numbers: Numbers,

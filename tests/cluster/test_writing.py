@@ -46,7 +46,7 @@ def test_executors_of_both_hosts_write_each_row_once(
     check_holds(store, "plain", 100_000, tmp_path)
 
 
-def test_a_client_of_spark_connect_lets_executors_of_both_hosts_write_each_row_once(
+def test_spark_connect_client_writes_each_row_once_from_both_hosts(
     network: Network, store: Store, hosts: list[Host], spark_cluster: Standalone, tmp_path: Path
 ) -> None:
     store.forget()
@@ -62,7 +62,7 @@ def test_a_client_of_spark_connect_lets_executors_of_both_hosts_write_each_row_o
     check_holds(store, "connect", 100_000, tmp_path)
 
 
-def test_an_executor_that_is_killed_loses_and_doubles_nothing(
+def test_killed_executor_neither_loses_nor_duplicates_rows(
     store: Store, hosts: list[Host], spark_cluster: Standalone, tmp_path: Path
 ) -> None:
     store.at_upload(5, ".mds", lambda: hosts[1].kill(EXECUTOR))
@@ -71,7 +71,7 @@ def test_an_executor_that_is_killed_loses_and_doubles_nothing(
     check_holds(store, "killed", 100_000, tmp_path)
 
 
-def test_a_host_that_is_cut_off_and_comes_back_loses_and_doubles_nothing(
+def test_disconnected_host_neither_loses_nor_duplicates_rows(
     network: Network, store: Store, hosts: list[Host], spark_cluster: Standalone, tmp_path: Path
 ) -> None:
     store.at_upload(5, ".mds", lambda: network.unplug(hosts[1]))
@@ -90,7 +90,7 @@ def test_a_host_that_is_cut_off_and_comes_back_loses_and_doubles_nothing(
     check_holds(store, "cut", 100_000, tmp_path, late=4)
 
 
-def test_a_slow_host_whose_tasks_run_twice_doubles_nothing(
+def test_speculative_tasks_of_slow_host_duplicate_no_rows(
     network: Network, store: Store, hosts: list[Host], spark_cluster: Standalone, tmp_path: Path
 ) -> None:
     store.at_upload(1, ".mds", lambda: network.slow_down(hosts[1], "500kbit"))
@@ -120,7 +120,7 @@ def full(hosts: list[Host]) -> Iterator[Host]:
 
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["fails", "is done elsewhere"])
-def test_a_host_whose_disk_is_full_is_named_and_leaves_a_whole_dataset_or_nothing(
+def test_full_disk_is_named_and_leaves_complete_dataset_or_none(
     network: Network,
     store: Store,
     spark_cluster: Standalone,
@@ -142,7 +142,7 @@ def test_a_host_whose_disk_is_full_is_named_and_leaves_a_whole_dataset_or_nothin
         assert store.objects("full/") == {}
 
 
-def test_a_driver_that_is_killed_leaves_no_dataset_and_the_next_one_writes_it(
+def test_killed_driver_leaves_no_dataset_and_next_job_writes_it(
     network: Network, store: Store, hosts: list[Host], spark_cluster: Standalone, tmp_path: Path
 ) -> None:
     store.at_upload(20, ".mds", lambda: network["driver"].kill("write.py"))

@@ -62,7 +62,7 @@ def _marks(name: str) -> list[pytest.MarkDecorator]:
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in RESULTS])
-def test_program(
+def test_program_computes_what_was_recorded_under_petastorm(
     name: str, programs: dict[str, Program], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     program = programs[name]
@@ -82,7 +82,9 @@ def test_program(
 
 @pytest.mark.parametrize("name", ["codecs", "series", "places", "cities"])
 @pytest.mark.usefixtures("programs")
-def test_metadata_are_those_that_petastorm_was_seen_to_read(name: str, tmp_path: Path) -> None:
+def test_metadata_written_by_mdstorm_equal_those_read_by_petastorm(
+    name: str, tmp_path: Path
+) -> None:
     from tests.conformance import make_data
 
     schemas = {"codecs": make_data.CODECS, "series": make_data.SERIES}
@@ -99,12 +101,12 @@ def test_metadata_are_those_that_petastorm_was_seen_to_read(name: str, tmp_path:
     assert {**after.metadata, **arrows_own} == {**before.metadata, **arrows_own}
 
 
-def test_all_programs_are_recorded(programs: dict[str, Program]) -> None:
+def test_each_program_has_a_record(programs: dict[str, Program]) -> None:
     assert programs.keys() == RESULTS.keys()
     assert len(programs) >= 150
 
 
-def test_differences_are_those_of_programs() -> None:
+def test_each_difference_has_a_program_and_a_reason() -> None:
     assert DIFFERENCES.keys() <= RESULTS.keys()
     assert all(difference.reason for difference in DIFFERENCES.values())
     assert len(DIFFERENCES) < len(RESULTS) / 8
@@ -112,5 +114,5 @@ def test_differences_are_those_of_programs() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits the memory of a process")
 @pytest.mark.parametrize("factor", [1, pytest.param(50, marks=pytest.mark.long)])
-def test_damaged_datasets_neither_crash_nor_take_memory(tmp_path: Path, factor: int) -> None:
+def test_damaged_datasets_neither_crash_nor_exhaust_memory(tmp_path: Path, factor: int) -> None:
     assert check_cases("tests.conformance.damage", factor, tmp_path) == factor * 80
