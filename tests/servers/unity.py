@@ -6,11 +6,12 @@ Iceberg REST catalog; the credentials are tokens of `GuardedS3`.
 
 import json
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
+import psutil
 from tests.servers.http import Server, StartResponse, WSGIEnvironment, respond
 
 TOKEN = "dapi-secret-of-unity"
@@ -41,6 +42,8 @@ class UnityServer(Server):
         Status of the answer to everything.
     asked : Counter
         Requests for credentials by table id, or by full name for Iceberg.
+    by_process : dict of int to list of float
+        When each process requested credentials.
     """
 
     def __init__(self, vend: Vend) -> None:
@@ -55,6 +58,7 @@ class UnityServer(Server):
         self.refusal: tuple[str, str, str] | None = None
         self.fails: str | None = None
         self.asked: Counter[str] = Counter()
+        self.by_process: defaultdict[int, list[float]] = defaultdict(list)
 
     def reset(self) -> None:
         super().reset()
@@ -89,6 +93,7 @@ class UnityServer(Server):
         elif path.startswith(_ICEBERG):
             answer = self._iceberg(path.removeprefix(_ICEBERG), environ)
         elif path == _VENDED:
+            self.by_process[_process_at(environ["REMOTE_PORT"])].append(time.time())
             answer = self._credentials(json.loads(body))
         elif path.startswith(f"{_API}tables/"):
             answer = self._table(path.removeprefix(f"{_API}tables/"), query)
@@ -147,6 +152,13 @@ class UnityServer(Server):
             "s3.session-token-expires-at-ms": str(int(1000 * (time.time() + self.lifetime))),
         }
         return _json({"metadata-location": metadata, "metadata": {}, "config": config})
+
+
+def _process_at(port: int) -> int:
+    """The process of this machine that connects from a port."""
+    found = psutil.net_connections("tcp4")
+    (client,) = {one.pid for one in found if one.pid and one.laddr and one.laddr.port == port}
+    return int(client)
 
 
 def _json(value: Any) -> Any:
