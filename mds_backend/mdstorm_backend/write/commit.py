@@ -332,9 +332,30 @@ def list_unfinished(parent: str, names: re.Pattern[str]) -> Iterator[CachedDatas
 
 
 def remove_unfinished(location: Location) -> None:
-    """Remove the shards that a killed job left in a directory, unless a writer is active there."""
-    if _left_in(location):
-        map_files(location.remove, [name for name in location.list_names() if is_ours(name)])
+    """Remove the shards that killed jobs left in a directory, unless a writer is active there.
+
+    Shards of a dataset in the directory are kept.
+    """
+    if not location.exists(MARKER_NAME):
+        return
+    try:
+        claim = directories.Claim(location)
+    except errors.DatasetExistsError:  # a writer is active
+        return
+    try:
+        files = dict(location.list_files())
+        last = _last_write(files)
+        if claim.is_exclusive or time.time() - last >= _PATIENCE:
+            published = bytes(location.read(INDEX_NAME)) if INDEX_NAME in files else b""
+            left = [n for n in files if is_ours(n) and n.encode() not in published]
+            map_files(location.remove, left)
+    finally:
+        claim.release()
+
+
+def _last_write(files: Mapping[str, Mapping[str, Any]]) -> float:
+    """Return when a job last wrote to a directory, in seconds since the epoch."""
+    return max(seconds_of(info) for name, info in files.items() if name != CLAIM_NAME)
 
 
 def _left_in(location: Location) -> CachedDataset | None:
@@ -344,7 +365,7 @@ def _left_in(location: Location) -> CachedDataset | None:
         files = dict(location.list_files())
         if INDEX_NAME in files or MARKER_NAME not in files:
             return None
-        last = max(seconds_of(info) for name, info in files.items() if name != CLAIM_NAME)
+        last = _last_write(files)
         if location.is_local_disk:
             directories.check_free(location)
         elif time.time() - last < _PATIENCE:

@@ -26,6 +26,7 @@ from mdstorm_backend.write.commit import (
     remove_unfinished,
     write_index,
 )
+from mdstorm_backend.write.directories import Claim
 from mdstorm_backend.write.full_shard import FullShard, ShardFormat, ShardStore
 
 FIELDS = {"number": "long"}
@@ -399,3 +400,21 @@ def test_unfinished_job_without_locks_is_listed_after_a_day(
     days = 1
     remove_unfinished(job)
     assert job.list_names() == ["_mdstorm"]
+
+
+@pytest.mark.parametrize("is_busy", [False, True])
+def test_shards_of_killed_jobs_next_to_a_dataset_are_removed_unless_a_writer_is_active(
+    tmp_path: Path, is_busy: bool
+) -> None:
+    dataset = write_numbers(tmp_path, 10)
+    before = names(tmp_path)
+    killed = [f"part-00000-{job}-0.00000.mds" for job in ("0123abcd", "4567abcd")]
+    for name in (*killed, f"{killed[0]}.{'0' * 32}.tmp", "notes.txt"):
+        (tmp_path / name).write_bytes(b"x")
+    claim = Claim(dataset.location) if is_busy else None
+    remove_unfinished(dataset.location)
+    assert set(killed).isdisjoint(names(tmp_path)) != is_busy
+    if claim is None:
+        assert names(tmp_path) == sorted([*before, "notes.txt"])
+    else:
+        claim.release()
