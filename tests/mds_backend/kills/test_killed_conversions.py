@@ -1,0 +1,58 @@
+"""Conversions with overwrite=True that are killed at moments drawn from all changes that it makes."""
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.mds_backend.convert.parquet_files import numbers, write
+from tests.mds_backend.kills.killing import ids_of, leftovers, run_killed
+
+from mdstorm_backend.convert import convert_parquet
+
+pytestmark = pytest.mark.long
+
+#: The rows of the dataset that is replaced, and of the new one.
+OLD, NEW = list(range(60)), list(range(1000, 1060))
+CONVERT = """
+from mdstorm_backend.convert import convert_parquet
+from mdstorm_backend.parquet import open_parquet
+convert_parquet(open_parquet(sys.argv[3]), watched, shard_size=1300, overwrite=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two sources, and a dataset of the first."""
+    place = tmp_path_factory.mktemp("conversions")
+    for name, ids in (("old", OLD), ("new", NEW)):
+        source = write(place / name, *[numbers(20, start) for start in ids[::20]])
+        if name == "old":
+            convert_parquet(source, str(place / "dataset"), shard_size=1300)
+    return place
+
+
+@pytest.fixture(scope="module")
+def changes(place: Path, tmp_path_factory: pytest.TempPathFactory) -> int:
+    """Return the number of moments: a conversion changes the directory so often."""
+    target = tmp_path_factory.mktemp("counted") / "mds"
+    shutil.copytree(place / "dataset", target)
+    found = run_killed(CONVERT, target, 0, place / "new")
+    assert found is not None
+    assert found > 20
+    return found
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_conversions_killed_while_overwriting_keep_the_old_dataset_or_the_new(
+    seed: int, place: Path, changes: int, tmp_path: Path
+) -> None:
+    draw, target = random.Random(seed), tmp_path / "mds"
+    shutil.copytree(place / "dataset", target)
+    for _ in range(2):
+        run_killed(CONVERT, target, draw.randint(1, changes), place / "new")
+        assert ids_of(target) in (OLD, NEW)
+        assert len(leftovers(target)) < changes
+    assert run_killed(CONVERT, target, 0, place / "new") is not None
+    assert ids_of(target) == NEW
+    assert leftovers(target) == set()
