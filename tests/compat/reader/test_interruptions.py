@@ -1,0 +1,209 @@
+"""A loop over a reader that ends by an error: the state is that of the last item of the user."""
+
+import json
+import os
+import random
+import signal
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.compat.readers import write_parquet
+
+from mdstorm import TransformSpec
+from mdstorm.predicates import PredicateBase
+from mdstorm.pytorch import BatchedDataLoader, DataLoader, decimal_friendly_collate
+from mdstorm.reader import make_batch_reader, make_reader
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Currently make_reader"),
+    pytest.mark.filterwarnings("ignore:.*leave out rows:UserWarning"),
+]
+
+ROWS, SIZE = 120, 7
+#: Functions in which a batch is changing hands: an interrupt waits until they have ended.
+HANDING_OVER = ("taken", "_batches_of", "_items_of")
+
+
+class StopError(Exception):
+    """What a user's function raises."""
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_parquet(tmp_path_factory.mktemp("interrupted"), {"id": range(ROWS)}, 11)
+
+
+@pytest.fixture(autouse=True)
+def _ctrl_c(ctrl_c_raises: None) -> None:
+    """Raise KeyboardInterrupt in the main thread, but not while a batch is changing hands."""
+
+    def interrupt(number: int, frame: Any) -> None:
+        if frame is not None and frame.f_code.co_name in HANDING_OVER:
+            signal.setitimer(signal.ITIMER_REAL, 1e-5)
+            return
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, interrupt)
+    signal.signal(signal.SIGALRM, interrupt)
+
+
+@dataclass
+class Moment:
+    """Interrupts or raises once, when it gets a row: in any thread or process."""
+
+    marker: Path
+    row: int
+    error: type[BaseException]
+    process: int
+
+    def __call__(self, rows: Any) -> None:
+        if self.row in rows and not self.marker.exists():
+            self.marker.touch()
+            if self.error is StopError:
+                raise StopError
+            os.kill(self.process, signal.SIGINT)
+
+
+@dataclass
+class Same:
+    """A transform that changes nothing."""
+
+    moment: Moment
+
+    def __call__(self, given: Any) -> Any:
+        self.moment(np.atleast_1d(given["id"]))
+        return given
+
+
+class All(PredicateBase):
+    """A predicate that keeps all rows."""
+
+    def __init__(self, moment: Moment) -> None:
+        self.moment = moment
+
+    def get_fields(self) -> set[str]:
+        return {"id"}
+
+    def do_include(self, values: Any) -> bool:
+        self.moment([values["id"]])
+        return True
+
+
+def opened(url: str, kind: str, where: str, pool: str, moment: Moment) -> Any:
+    """Return a reader, or a loader over one, that calls `moment` in a function of the user."""
+    options: dict[str, Any] = {
+        "num_epochs": 1,
+        "seed": 4,
+        "shuffle_rows": True,
+        "reader_pool_type": pool,
+        "workers_count": 2,
+    }
+    if where == "transform":
+        options["transform_spec"] = TransformSpec(Same(moment))
+    if where == "predicate":
+        options["predicate"] = All(moment)
+    make = make_reader if kind in ("rows", "DataLoader") else make_batch_reader
+    reader = make(url, **options)
+    if kind == "DataLoader":
+
+        def collate(rows: Any) -> Any:
+            moment([row["id"] for row in rows])
+            return decimal_friendly_collate(rows)
+
+        how = {"collate_fn": collate} if where == "collate" else {}
+        return DataLoader(reader, SIZE, **how)
+    if kind == "BatchedDataLoader":
+
+        def to_tensor(values: Any) -> Any:
+            if where == "collate":
+                moment(values)
+            return values
+
+        return BatchedDataLoader(reader, SIZE, transform_fn=to_tensor)
+    return reader
+
+
+def values(item: Any) -> list[int]:
+    found = item["id"] if isinstance(item, dict) else item.id
+    return [int(value) for value in np.atleast_1d(np.asarray(found))]
+
+
+def taken(loader: Any, stop: int | None, error: type[BaseException]) -> list[int]:
+    """Return the rows that a loop has, which raises after `stop` items or is interrupted."""
+    found: list[int] = []
+    with suppress(error):
+        for number, item in enumerate(loader, 1):
+            found += values(item)
+            if number == stop:
+                raise error
+    return found
+
+
+def stopped(loader: Any) -> dict[str, Any]:
+    """Return the state of a loader, and end it."""
+    state = json.loads(json.dumps(loader.state_dict()))
+    getattr(loader, "reader", loader).stop()
+    return state  # type: ignore[no-any-return]
+
+
+IN_PROCESS = [
+    (kind, where, pool)
+    for kind in ("rows", "batches", "DataLoader", "BatchedDataLoader")
+    for where in ("loop", "transform", "predicate", "collate")
+    for pool in ("dummy", "thread")
+    if where != "collate" or kind.endswith("Loader")
+]
+#: Each worker process imports mdstorm, which takes seconds.
+IN_WORKERS = [
+    (kind, where, "process")
+    for kind in ("rows", "BatchedDataLoader")
+    for where in ("transform", "predicate")
+]
+
+
+def chain(url: str, seed: int, place: tuple[str, str, str], tmp_path: Path) -> list[int]:
+    """Return the rows of an epoch that is interrupted a few times, and resumed by new readers."""
+    draw, (kind, where, pool) = random.Random(seed), place
+    seen: list[int] = []
+    state: dict[str, Any] | None = None
+    for turn in range(draw.randint(1, 3)):
+        error = draw.choice([StopError, KeyboardInterrupt])
+        marker = tmp_path / f"{turn}"
+        row = -1 if where == "loop" else draw.choice(sorted({*range(ROWS)} - {*seen}))
+        loader = opened(url, kind, where, pool, Moment(marker, row, error, os.getpid()))
+        if state is not None:
+            loader.load_state_dict(state)
+        stop = draw.randint(1, 9) if where == "loop" else None
+        seen += taken(loader, stop, error)
+        assert where == "loop" or marker.exists()
+        state = stopped(loader)
+        if len(seen) >= ROWS:
+            return seen
+    never = Moment(tmp_path / "never", -1, StopError, os.getpid())
+    loader = opened(url, kind, where, pool, never)
+    loader.load_state_dict(state)
+    seen += taken(loader, None, StopError)
+    stopped(loader)
+    return seen
+
+
+@pytest.mark.parametrize(
+    "place",
+    [*IN_PROCESS, *(pytest.param(place, marks=pytest.mark.long) for place in IN_WORKERS)],
+    ids="-".join,
+)
+def test_state_after_interrupts_resumes_with_next_item(
+    url: str, place: tuple[str, str, str], tmp_path: Path
+) -> None:
+    assert sorted(chain(url, 1, place, tmp_path)) == list(range(ROWS))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(100))
+def test_state_after_random_interrupts_loses_no_row(url: str, seed: int, tmp_path: Path) -> None:
+    place = random.Random(-seed).choice(IN_PROCESS)
+    assert sorted(chain(url, seed, place, tmp_path)) == list(range(ROWS)), place
