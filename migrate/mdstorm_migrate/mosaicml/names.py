@@ -111,6 +111,12 @@ def section_of(path: str) -> str | None:
     return None
 
 
+def absent(path: str) -> tuple[str, str]:
+    """Return that mdstorm does not have a dotted path, and the page about it."""
+    section = section_of(path) or "what-is-different"
+    return f"`{path}` is not in mdstorm", f"see docs/mosaicml.md#{section}"
+
+
 def is_known(path: str) -> bool:
     """Whether a dotted path is a module or name that MosaicML Streaming has."""
     return is_mirrored(path) or section_of(path) is not None

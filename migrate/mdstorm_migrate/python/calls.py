@@ -35,6 +35,16 @@ def call_with_first(module: PythonModule, string: ast.AST) -> ast.Call | None:
     return parent if is_first and isinstance(parent, ast.Call) else None
 
 
+def is_target(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether a string is a value of ``_target_``, which names what Hydra calls."""
+    match module.scopes.parents.get(string):
+        case ast.keyword(arg="_target_") | ast.AnnAssign(target=ast.Name("_target_")):
+            return True
+        case ast.Dict(keys=keys, values=values) if string in values:
+            return string_value(keys[values.index(string)]) == "_target_"
+    return False
+
+
 def called(call: ast.Call | None) -> str:
     """Return the last part of the name of the called function; empty without a call."""
     return "" if call is None else last_name(call.func)

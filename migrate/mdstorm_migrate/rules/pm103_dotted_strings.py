@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from mdstorm_migrate.base.edits import NAMES, Class, Edit, Finding
 from mdstorm_migrate.petastorm import names
-from mdstorm_migrate.python.calls import IMPORTING, call_with_first, called, function_of
+from mdstorm_migrate.python.calls import IMPORTING, call_with_first, called, function_of, is_target
 from mdstorm_migrate.python.exchange import resolves
 from mdstorm_migrate.python.import_actions import has_fallback, is_fallback
 from mdstorm_migrate.python.imports import lacking
@@ -131,20 +131,19 @@ def _is_resolved(module: PythonModule, string: ast.Constant) -> bool:
     That is done by functions that import or patch, `sys.modules`, ``_target_``, ``python -m`` and
     Sphinx. A comparison with a caught error counts, too.
     """
-    if function_of(module, call_with_first(module, string)) in IMPORTING | _PATCHES:
+    function = function_of(module, call_with_first(module, string))
+    if function in IMPORTING | _PATCHES or is_target(module, string):
         return True
     parent = module.scopes.parents.get(string)
     match parent:
-        case ast.keyword(arg="_target_") | ast.AnnAssign(target=ast.Name("_target_")):
-            return True
         case ast.Compare() if _involves_error(module, parent):
             return True
         case ast.List(elts=words):
             of = module.scopes.parents.get(parent)
             is_mocked = isinstance(of, ast.stmt) and ast.unparse(of).startswith(_MOCKED)
             return is_mocked or string_value(words[words.index(string) - 1]) == "-m"
-        case ast.Dict(keys=keys, values=values) if string in values:
-            return string_value(keys[values.index(string)]) == "_target_"
+        case ast.Dict(values=values) if string in values:
+            return False
         case ast.Dict():
             parent = module.scopes.parents.get(parent)
     return parent is not None and _uses_sys_modules(parent)

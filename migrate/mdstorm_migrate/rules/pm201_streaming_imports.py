@@ -8,22 +8,19 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.mosaicml import names
-from mdstorm_migrate.python.calls import IMPORTING, call_with_first, function_of
-from mdstorm_migrate.python.module import PythonModule, dotted, inner_span
+from mdstorm_migrate.python.module import PythonModule, dotted
 
 CODE = "PM201"
 TITLE = "Imports from MosaicML Streaming name mdstorm"
 CLASS: Class = "exact"
 KIND = "python"
 
-_PATCHES = frozenset({"patch", "setattr", "delattr", "multiple"})
-_PATH = re.compile(r"streaming(?:\.\w+)*")
 #: The name of a module in an import statement, or in an alias of one.
 _MODULE = re.compile(r"streaming(?:[ \t]*\.[ \t]*\w+)*")
 
 
 def check(module: PythonModule) -> Iterator[Edit | Finding]:
-    """Yield an edit for each import and each string with a path, and a finding for absent names."""
+    """Yield an edit for each import, and a finding for absent names."""
     statements = list(_statements(module))
     if not any(names.is_known(path) for _, paths in statements for path in paths):
         return  # another package that is called `streaming`
@@ -41,7 +38,6 @@ def check(module: PythonModule) -> Iterator[Edit | Finding]:
             yield Finding(CODE, "manual", *module.span(node), what, "import each name")
         elif isinstance(node, ast.Import | ast.ImportFrom) and node not in of_absent:
             yield from _renamed(module, node, why)
-    yield from _strings(module)
 
 
 def _statements(module: PythonModule) -> Iterator[tuple[ast.AST, list[str]]]:
@@ -88,22 +84,5 @@ def _renamed(
 
 
 def _absent(module: PythonModule, node: ast.AST, path: str) -> Finding:
-    section = names.section_of(path)
-    what = f"`{path}` is not in mdstorm"
-    page = "docs/mosaicml.md" + (f"#{section}" if section else "#what-is-different")
-    return Finding(CODE, "manual", *module.span(node), what, f"see {page}", holds=path)
-
-
-def _strings(module: PythonModule) -> Iterator[Edit]:
-    strings = (one for one in ast.walk(module.tree) if isinstance(one, ast.Constant))
-    for string in strings:
-        value = str(string.value)
-        function = function_of(module, call_with_first(module, string))
-        inner = inner_span(module, string)
-        is_path = _PATH.fullmatch(value) is not None and names.is_known(value)
-        if is_path and inner is not None and function in IMPORTING | _PATCHES:
-            message = f'"{value}" becomes "{names.mirrored(value)}"'
-            if function in _PATCHES:
-                message += "; check that the code under test looks the name up there"
-            cls: Class = "review" if function in _PATCHES else CLASS
-            yield Edit(CODE, cls, *inner, names.mirrored(value), message)
+    what, remedy = names.absent(path)
+    return Finding(CODE, "manual", *module.span(node), what, remedy, holds=path)

@@ -12,6 +12,7 @@ from pathlib import PurePath
 from typing import Any, TypeAlias
 
 from mdstorm_migrate.base.document import DecodedFile, Document, Kind, Segment, Shift, SourceError
+from mdstorm_migrate.mosaicml.names import ROOT
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 from mdstorm_migrate.sources.cells import Cell, CellDocuments, documents_of
 from mdstorm_migrate.sources.plain import decode, is_notebook
@@ -19,7 +20,7 @@ from mdstorm_migrate.sources.plain import decode, is_notebook
 #: The names of Python among kernels; sparkmagic calls it ``pyspark``.
 _PYTHON = re.compile("i?python|pyspark|torchspark|tensorflowonspark")
 #: What code contains before or after its migration.
-_LIBRARY_NAME = re.compile(f"{OLD_ROOT}|{NEW_ROOT}", re.IGNORECASE)
+_LIBRARY_NAME = re.compile(f"{OLD_ROOT}|{ROOT}|{NEW_ROOT}", re.IGNORECASE)
 
 
 class NotebookSource:

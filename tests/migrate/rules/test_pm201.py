@@ -43,15 +43,6 @@ def test_imports_of_mirrored_names_are_renamed(before: str, after: str) -> None:
     rewrite(before, after + uses)
 
 
-def test_string_that_imports_a_module_is_renamed_and_a_patch_needs_review() -> None:
-    text = 'from {} import Stream\nimport_module("{}.text")\npatch("streaming.Stream")\n'
-    result = rewrite(
-        text.format("streaming", "streaming"),
-        text.format("mdstorm_backend", "mdstorm_backend.streaming"),
-    )
-    assert [(one.cls, one.line) for one in result.findings] == [("review", 3)]
-
-
 @each(
     ("from streaming.base.shared import SharedArray\n", "shared-memory-and-process-groups"),
     ("from streaming.base.format import reader_from_json\n", "readers-of-single-shards"),

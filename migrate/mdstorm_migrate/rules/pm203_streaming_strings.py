@@ -1,0 +1,64 @@
+"""PM203: dotted names of MosaicML Streaming in strings that are resolved at run time."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from mdstorm_migrate.base.document import Document
+from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.mosaicml import names
+from mdstorm_migrate.packaging.commands import is_commented_out
+from mdstorm_migrate.python.calls import IMPORTING, call_with_first, function_of, is_target
+from mdstorm_migrate.python.module import PythonModule, inner_span
+
+CODE = "PM203"
+TITLE = "Module paths of MosaicML Streaming in strings name mdstorm"
+CLASS: Class = "exact"
+KIND = ("python", "cluster", "conda")
+
+_PATCHES = frozenset({"patch", "setattr", "delattr", "multiple"})
+_PATH = re.compile(r"streaming(?:\.\w+)*")
+#: A value of ``_target_`` in YAML or JSON.
+_TARGET = re.compile(
+    rf"""(?<!\w)_target_["']?[ \t]*:[ \t]*["']?(?P<path>{_PATH.pattern})(?![\w.-])"""
+)
+
+
+def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
+    """Yield an edit for each such string, and a finding for absent names."""
+    if isinstance(module, PythonModule):
+        yield from _of_python(module)
+        return
+    for found in _TARGET.finditer(module.text):
+        if names.is_known(found["path"]) and not is_commented_out(module.text, found.start()):
+            yield _of_target(found["path"], *found.span("path"))
+
+
+def _of_python(module: PythonModule) -> Iterator[Edit | Finding]:
+    strings = (one for one in ast.walk(module.tree) if isinstance(one, ast.Constant))
+    for string in strings:
+        path, inner = str(string.value), inner_span(module, string)
+        if inner is None or not _PATH.fullmatch(path) or not names.is_known(path):
+            continue
+        function = function_of(module, call_with_first(module, string))
+        if is_target(module, string):
+            yield _of_target(path, *inner)
+        elif function in _PATCHES:
+            message = f'"{path}" becomes "{names.mirrored(path)}"; check that the code under test '
+            yield Edit(CODE, "review", *inner, names.mirrored(path), f"{message}looks it up there")
+        elif function in IMPORTING:
+            message = f'"{path}" becomes "{names.mirrored(path)}"'
+            yield Edit(CODE, CLASS, *inner, names.mirrored(path), message)
+
+
+def _of_target(path: str, start: int, stop: int) -> Edit | Finding:
+    """Return the edit of a name that Hydra calls, or a finding if mdstorm does not have it."""
+    if not names.is_mirrored(path):
+        what, remedy = names.absent(path)
+        return Finding(CODE, "manual", start, stop, what, remedy, holds=path)
+    front, _, name = path.rpartition(".")
+    is_front = front == names.ROOT and name in names.FRONT_NAMES
+    new = f"{names.FRONT}.{name}" if is_front else names.mirrored(path)
+    return Edit(CODE, CLASS, start, stop, new, f'"{path}" becomes "{new}"')

@@ -1,0 +1,98 @@
+"""Module paths of MosaicML Streaming in strings, in configurations and in notebooks."""
+
+import json
+from functools import partial
+
+import pytest
+from tests.migrate.checks import check_noop, check_rewrite, each
+
+rewrite = partial(check_rewrite, library="streaming")
+noop = partial(check_noop, library="streaming")
+
+YAML = """\
+train_loader:
+  dataset:
+    _target_: {}  # endless
+    local: /tmp/streaming
+    remote: s3://bucket/streaming
+"""
+JSON = '{{"dataset": {{"_target_" : "{}", "local": "streaming"}}}}\n'
+
+
+@each(
+    ("streaming.StreamingDataset", "mdstorm_backend.StreamingDataset"),
+    ("streaming.base.StreamingDataset", "mdstorm_backend.streaming.base.StreamingDataset"),
+    ("streaming.text.StreamingC4", "mdstorm_backend.streaming.text.StreamingC4"),
+)
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("conf/data.yaml", YAML),
+        ("conf/quoted.yml", YAML.replace("{}", '"{}"')),
+        ("conf/data.json", JSON),
+        ("environment.yaml", YAML),
+        ("train.py", 'loader = instantiate({{"_target_": "{}", "local": "streaming"}})\n'),
+        ("conf.py", 'loader = DictConfig(dict(_target_="{}"))\n'),
+    ],
+)
+def test_targets_of_hydra_are_renamed(before: str, after: str, path: str, text: str) -> None:
+    rewrite(text.format(before), text.format(after), path)
+
+
+@each(
+    ("a.yaml", "loader:\n  _target_: streaming.base.batching.Batcher\n"),
+    ("a.json", '{"_target_": "streaming.HFUploader"}\n'),
+    ("a.py", 'instantiate({"_target_": "streaming.base.shared.SharedArray"})\n'),
+)
+def test_absent_target_needs_manual_review_and_names_the_section(path: str, text: str) -> None:
+    (found,) = noop(text, path).findings
+    assert (found.rule, found.cls) == ("PM203", "manual")
+    assert "docs/mosaicml.md#" in found.text
+
+
+@each(
+    ("a.yaml", "# _target_: streaming.StreamingDataset\nname: streaming.StreamingDataset\n"),
+    ("a.yaml", "_target_: ours.streaming.StreamingDataset\n"),
+    ("a.yaml", "_target_: streaming.client.Client\n"),
+    ("a.json", '{"name": "streaming.StreamingDataset", "not_target_": "streaming.Stream"}\n'),
+    ("a.py", 'instantiate({"name": "streaming.StreamingDataset"})\n'),
+)
+def test_other_strings_stay(path: str, text: str) -> None:
+    assert noop(text, path).findings == ()
+
+
+def notebook(*cells: str) -> str:
+    return json.dumps(
+        {
+            "cells": [
+                {"cell_type": "code", "metadata": {}, "outputs": [], "source": cell}
+                for cell in cells
+            ],
+            "metadata": {},
+            "nbformat": 4,
+            "nbformat_minor": 5,
+        }
+    )
+
+
+def test_notebook_is_rewritten_in_all_its_cells() -> None:
+    target = 'loader = instantiate({"_target_": "%s.StreamingDataset"})\n'
+    rewrite(
+        notebook(
+            "%pip install mosaicml-streaming\n",
+            "from streaming import StreamingDataset\n",
+            target % "streaming",
+        ),
+        notebook(
+            '%pip install "mdstorm[torch]"\n',
+            "from mdstorm_backend import StreamingDataset\n",
+            target % "mdstorm_backend",
+        ),
+        "train.ipynb",
+    )
+
+
+def test_string_that_imports_a_module_is_renamed_and_a_patch_needs_review() -> None:
+    text = 'import_module("{}.text")\npatch("streaming.Stream")\n'
+    result = rewrite(text.format("streaming"), text.format("mdstorm_backend.streaming"))
+    assert [(one.rule, one.cls, one.line) for one in result.findings] == [("PM203", "review", 2)]
