@@ -261,3 +261,59 @@ def test_program_that_fails_leaves_its_recording(
     run_recorder("train.py", cwd=tmp_path, code=code)
     found = json.loads((tmp_path / "train.recording.json").read_text())
     assert [run["ended"] for run in found["runs"]] == [ended]
+
+
+#: The part of Petastorm that the recorder patches here: a loader that reads a file with threads.
+LIBRARY = """
+import numpy as np
+
+class Loader:
+    def __init__(self, path, pool):
+        self.path, self.pool = path, pool
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+    def __iter__(self):
+        print("read with", self.pool)
+        for value in open(self.path):
+            yield {"x": np.array([float(value)])}
+
+class SparkDatasetConverter:
+    def __init__(self, path):
+        self.path = path
+
+    def make_torch_dataloader(self, num_epochs=None, reader_pool_type="thread"):
+        return Loader(self.path, reader_pool_type)
+
+    def delete(self):
+        print("delete")
+"""
+DELETES = """
+import sys
+from petastorm.spark.spark_dataset_converter import SparkDatasetConverter
+
+for path in sys.argv[1:]:
+    converter = SparkDatasetConverter(path)
+    with converter.make_torch_dataloader(num_epochs=1) as loader:
+        list(loader)
+    converter.delete()
+"""
+
+
+def test_loader_of_a_deleted_copy_is_not_read_again_at_the_end(tmp_path: Path) -> None:
+    """Petastorm would wait 30 seconds for the files."""
+    package = tmp_path / "petastorm" / "spark"
+    package.mkdir(parents=True)
+    (package / "spark_dataset_converter.py").write_text(LIBRARY)
+    (tmp_path / "train.py").write_text(DELETES)
+    paths = [str(tmp_path / name) for name in ("one", "other")]
+    for path in paths:
+        Path(path).write_text("1\n2\n")
+    command = [sys.executable, str(SOURCE), "--runs", "1", "train.py", *paths]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["read with thread", "read with dummy", "delete"] * 2

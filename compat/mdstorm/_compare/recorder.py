@@ -529,6 +529,7 @@ class Loader:
         self.times = 1
         self.note = ""
         self.is_busy = False
+        self.is_read_again = False
         self.lock = threading.RLock()
         self._current: Pass | None = None
 
@@ -588,10 +589,15 @@ class Loader:
         return bool(_flat(bound.arguments, bound).get("reader_pool_type", "thread") == "thread")
 
     def read_full_pass(self) -> None:
-        """Read one complete pass, if the program has read none, or may have missed rows."""
+        """Read one complete pass, if the program has read none, or may have missed rows.
+
+        That is done once: after the converter's files are deleted, Petastorm waits for them.
+        """
         is_complete = self.data is not None
-        if self.note or self.is_used_by_loader or (is_complete and not self.is_threaded):
+        is_needed = not is_complete or self.is_threaded
+        if self.note or self.is_used_by_loader or self.is_read_again or not is_needed:
             return
+        self.is_read_again = True
         found = Pass(self.is_batched, self.examples)
         with kept_random_states(), RECORDER.nested():
             epochs = None if is_complete else 1
