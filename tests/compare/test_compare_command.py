@@ -115,6 +115,23 @@ def test_program_that_fails_keeps_its_partial_recording(folder: Path) -> None:
     assert kept["runs"][0]["loaders"] == []
 
 
+def test_program_that_needs_arguments_is_one_sentence_and_exit_code_2(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "from argparse import ArgumentParser\n"
+        "parser = ArgumentParser()\n"
+        "parser.add_argument('--data', required=True)\n"
+        "parser.parse_args()\n"
+    )
+    write(tmp_path / "train.recording.json", recording(loader_at(0)))
+    code, out, err = compare("train.recording.json", "--", "train.py", cwd=tmp_path)
+    assert (code, out) == (2, "")
+    assert "the following arguments are required: --data" in err, "the program's own message"
+    assert err.splitlines()[-1] == (
+        "error: train.recording.mdstorm.json: the program ended with exit code 2, so only a part of "
+        "it was recorded. Does it need arguments? Make it run to its end, and record it again"
+    )
+
+
 def run(*arguments: object) -> tuple[int, str]:
     found = CliRunner().invoke(main, ["compare", *map(str, arguments)])
     return found.exit_code, found.output
