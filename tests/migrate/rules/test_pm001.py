@@ -26,7 +26,7 @@ def mentions(text: str, path: str | None = None) -> list[int]:
         3,
     ),
 )
-def test_a_line_is_noted(path: str, text: str, line: int) -> None:
+def test_file_that_names_petastorm_gets_note_with_line(path: str, text: str, line: int) -> None:
     assert mentions(text, path) == [line]
 
 
@@ -49,7 +49,7 @@ def test_a_line_is_noted(path: str, text: str, line: int) -> None:
     ("requirements.txt", "# petastorm==0.12.1\n"),
     ("shell.nix", "python311.withPackages (p: [ p.petastorm ])\n"),
 )
-def test_each_is_noted(path: str, text: str) -> None:
+def test_mention_of_petastorm_is_noted_and_kept(path: str, text: str) -> None:
     assert mentions(text, path) == [1]
     check_noop(text, path)
 
@@ -70,17 +70,17 @@ def test_each_is_noted(path: str, text: str) -> None:
     ("requirements.txt", "petastorm==0.9\n"),
     ("a.sh", "pip install petastorm\n"),
 )
-def test_names_of_ones_own_comments_and_what_other_rules_tell_are_not(path: str, text: str) -> None:
+def test_mention_in_comment_own_name_or_other_rule_is_not_noted(path: str, text: str) -> None:
     assert mentions(text, path) == []
 
 
-def test_the_note_shows_the_line_cut_where_it_is_long() -> None:
+def test_note_of_long_line_is_truncated() -> None:
     text = f"    backend: petastorm {'x' * 200}\n"
     (found,) = migrate(text, path="a.yaml").findings
     assert found.message.endswith(f": backend: petastorm {'x' * 61} …")
 
 
-def test_a_long_file_of_them_is_counted() -> None:
+def test_notes_after_the_tenth_are_counted_in_one() -> None:
     text = "".join(f"- petastorm {number}\n" for number in range(2_000))
     found = migrate(text, path="notes.txt").findings
     assert [one.line for one in found] == list(range(1, 12))

@@ -29,7 +29,7 @@ from mdstorm_migrate.api import migrate
     "try:\n    from mdstorm import TransformSpec\n"
     "    from petastorm.predicates import in_set\nfinally:\n    pass\n",
 )
-def test_an_import_moves_with_its_layout_and_its_uses(text: str) -> None:
+def test_renamed_import_keeps_layout_and_uses(text: str) -> None:
     check_moves(text)
 
 
@@ -63,7 +63,7 @@ def test_an_import_moves_with_its_layout_and_its_uses(text: str) -> None:
         "mdstorm.make_reader(u)\n",
     ),
 )
-def test_a_statement_is_split_where_only_a_part_can_move(before: str, after: str) -> None:
+def test_import_with_absent_name_is_split_with_unsafe(before: str, after: str) -> None:
     if "petastorm" in after:
         check_noop(before)  # the halves may not fit
     check_rewrite(before, after, todo=False, unsafe=True)
@@ -91,7 +91,7 @@ def test_a_statement_is_split_where_only_a_part_can_move(before: str, after: str
     "try:\n    api = import_module('mdstorm')\n"
     "except ImportError:\n    api = import_module('petastorm')\n",
 )
-def test_what_is_not_ours_has_no_counterpart_or_falls_back_by_hand_stays(text: str) -> None:
+def test_import_without_counterpart_or_with_fallback_is_unchanged(text: str) -> None:
     check_noop(text)
 
 
@@ -109,11 +109,11 @@ def test_what_is_not_ours_has_no_counterpart_or_falls_back_by_hand_stays(text: s
     'import petastorm\npetastorm.make_reader\nglobals()["petastorm"]\n',
     'import petastorm\npetastorm.make_reader\n"petastorm" in dir()\n',
 )
-def test_a_name_that_is_used_by_other_means_keeps_its_name(text: str) -> None:
+def test_import_used_dynamically_keeps_bound_name(text: str) -> None:
     check_rewrite(text, text.replace("import petastorm\n", "import mdstorm as petastorm\n"))
 
 
-def test_the_names_of_a_package_keep_their_names() -> None:
+def test_import_in_package_init_keeps_bound_name() -> None:
     text = "import petastorm\npetastorm.make_reader\n"
     check_rewrite(text, text.replace("petastorm\n", "mdstorm as petastorm\n", 1), "a/__init__.py")
 
@@ -143,17 +143,17 @@ def test_the_names_of_a_package_keep_their_names() -> None:
         'import mdstorm.spark\nimport mdstorm as petastorm\n__all__ = ["petastorm"]\n',
     ),
 )
-def test_the_old_name_is_bound_once(before: str, after: str) -> None:
+def test_import_keeps_old_name_bound_once(before: str, after: str) -> None:
     use = "eval('petastorm.reader')\n"
     check_rewrite(f"{before}{use}", f"{after}{use}")
 
 
 @each("module.py", "stubs.pyi", "window.pyw")
-def test_python_files_of_all_kinds_are_read(name: str) -> None:
+def test_python_file_suffixes_are_all_rewritten(name: str) -> None:
     check_rewrite("from petastorm import make_reader", "from mdstorm import make_reader", name)
 
 
-def test_a_star_import_that_gives_numpy_by_accident_stays() -> None:
+def test_star_import_that_provides_numpy_is_unchanged() -> None:
     text = "from petastorm.unischema import *\nUnischemaField('a', np.int32, ())\n"
     check_noop(text)
     check_moves(f"import numpy as np\n{text}")
@@ -166,7 +166,7 @@ def test_a_star_import_that_gives_numpy_by_accident_stays() -> None:
     "def old():\n    from petastorm.reader import make_reader\n    return make_reader\n"
     "def new():\n    from mdstorm import make_reader\n    return make_reader\n",
 )
-def test_what_takes_the_same_from_both_libraries_waits(text: str) -> None:
+def test_file_that_imports_from_both_libraries_needs_manual_review(text: str) -> None:
     check_noop(text)
     found = [one for one in migrate(text).findings if one.cls == "manual"]
     assert [one.rule for one in found] == ["PM101"]

@@ -15,7 +15,7 @@ from tests.migrate.checks import check_moves, check_noop, check_rewrite, each
     "import petastorm\nx = (petastorm\n     .spark\n     .make_spark_converter(df))\n",
     "# é\nimport petastorm\nä = 'ü'; petastorm.make_reader('😀'); petastorm.make_batch_reader\n",
 )
-def test_every_use_follows_the_import(text: str) -> None:
+def test_uses_of_import_are_renamed(text: str) -> None:
     check_moves(text)
 
 
@@ -29,11 +29,11 @@ def test_every_use_follows_the_import(text: str) -> None:
         "if x: import os, petastorm, mdstorm\nmdstorm.make_reader(url), petastorm._private\n",
     ),
 )
-def test_uses_that_cannot_move_keep_an_import_for_them(before: str, after: str) -> None:
+def test_use_without_counterpart_keeps_import_of_petastorm(before: str, after: str) -> None:
     check_rewrite(before, after, todo=False, unsafe=True)
 
 
-def test_a_suppressed_use_keeps_all_of_them() -> None:
+def test_suppressed_use_leaves_whole_file_unchanged() -> None:
     text = "import petastorm\npetastorm.make_reader{}\npetastorm.spark\n"
     check_noop(text.format("  # mdstorm: ignore[PM102]"))
     check_noop(text.format(""), ignore=["PM102"])

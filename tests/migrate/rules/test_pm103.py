@@ -45,7 +45,7 @@ from mdstorm_migrate.api import migrate
     'hydra.utils.instantiate({"_target_": "petastorm.make_reader"})',
     'DataConf(_target_="petastorm.pytorch.DataLoader")',
 )
-def test_names_that_known_functions_resolve_follow(text: str) -> None:
+def test_module_name_in_known_function_is_renamed(text: str) -> None:
     check_moves(f"{text}\n")
 
 
@@ -54,7 +54,7 @@ def test_names_that_known_functions_resolve_follow(text: str) -> None:
     'mock.patch("petastorm.pytorch.DataLoader")',  # converters look it up there
     'logging.getLogger("petastorm.reader")',
 )
-def test_names_that_mdstorm_reads_otherwise_are_to_review(text: str) -> None:
+def test_module_name_with_unclear_reader_needs_review(text: str) -> None:
     check_noop(text)
     check_rewrite(text, text.replace("petastorm", "mdstorm"), unsafe=True)
 
@@ -70,7 +70,7 @@ def test_names_that_mdstorm_reads_otherwise_are_to_review(text: str) -> None:
     # the value of an option, beside imports by name
     'import_module(f"plugins.{x}")\nif engine == "petastorm": ...\nregister("petastorm")\n',
 )
-def test_data_stays(text: str) -> None:
+def test_string_that_is_data_is_unchanged(text: str) -> None:
     check_silence(text)
 
 
@@ -94,15 +94,15 @@ def test_data_stays(text: str) -> None:
         '"petastorm.make_reader"',
     ),
 )
-def test_what_mdstorm_may_resolve_otherwise_holds_the_file(text: str, fragment: str) -> None:
+def test_string_resolved_at_run_time_holds_file(text: str, fragment: str) -> None:
     check_held(f"from petastorm import make_reader\n{text}\n", "PM103", fragment)
 
 
-def test_what_names_both_libraries_stays() -> None:
+def test_lookup_of_both_libraries_holds_file() -> None:
     check_held("H = find_spec('petastorm'), find_spec('mdstorm')\n", "PM103", "'petastorm'")
 
 
-def test_names_wait_where_the_file_goes_on_importing_petastorm() -> None:
+def test_module_name_in_file_that_keeps_petastorm_is_unchanged() -> None:
     text = (
         "try:\n    import mdstorm as p\nexcept ImportError:\n    import petastorm as p\n"
         'mock.patch("petastorm.make_reader")\n'
@@ -113,7 +113,7 @@ def test_names_wait_where_the_file_goes_on_importing_petastorm() -> None:
     )
 
 
-def test_names_of_a_neighbour_stay(tmp_path: Path) -> None:
+def test_module_name_of_neighbouring_file_is_unchanged(tmp_path: Path) -> None:
     (tmp_path / "petastorm.py").touch()
     script = str(tmp_path / "a.py")
     check_noop("sys.modules.pop('petastorm', None)\n", script)

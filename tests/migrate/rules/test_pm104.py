@@ -11,7 +11,7 @@ from tests.migrate.checks import check_finding, check_moves, check_rewrite, each
     "x = []  # type: list[petastorm.reader.Reader]",
     "def f(a):\n    # type: (petastorm.reader.Reader) -> None\n    pass",
 )
-def test_they_follow_the_import(text: str) -> None:
+def test_annotation_in_string_is_renamed(text: str) -> None:
     check_moves(f"import petastorm\n{text}\n")
 
 
@@ -23,13 +23,13 @@ def test_they_follow_the_import(text: str) -> None:
     "x = []  # type: ignore  # petastorm.reader",
     "def f(petastorm):\n    x: 'petastorm.reader'",
 )
-def test_other_text_stays(text: str) -> None:
+def test_string_that_is_no_annotation_is_unchanged(text: str) -> None:
     used = "import petastorm\npetastorm.make_reader\n"
     after = f"{used.replace('petastorm', 'mdstorm')}{text}\n"
     check_rewrite(f"{used}{text}\n", after, todo=False)
 
 
-def test_an_annotation_that_cannot_move_keeps_an_import_for_it() -> None:
+def test_annotation_without_counterpart_keeps_import_of_petastorm() -> None:
     before = 'import petastorm\ndef f(a: "petastorm.hdfs.Pool"): petastorm.make_reader\n'
     after = "import petastorm\nimport mdstorm\n" + before[17:].replace(
         "petastorm.make", "mdstorm.make"
@@ -46,10 +46,10 @@ def test_an_annotation_that_cannot_move_keeps_an_import_for_it() -> None:
     'eval("petastorm.make_reader")(url)',
     '"petastorm" in globals()',
 )
-def test_what_may_find_the_name_at_run_time_still_does(text: str) -> None:
+def test_name_that_may_be_resolved_at_run_time_stays_bound(text: str) -> None:
     text = f"import petastorm\n{text}\npetastorm.make_reader\n"
     check_rewrite(text, text.replace("import petastorm", "import mdstorm as petastorm"))
 
 
-def test_types_that_no_import_reaches_follow_the_others() -> None:
+def test_annotation_without_import_in_scope_is_renamed() -> None:
     check_moves('def f(a: "petastorm.reader.Reader"):\n    from petastorm import make_reader\n')

@@ -10,7 +10,7 @@ from tests.migrate.checks import (
 )
 
 
-def test_a_renamed_class_is_moved_on_request() -> None:
+def test_renamed_class_needs_unsafe() -> None:
     text = "from petastorm.pytorch import BatchDataLoader, DataLoader as D\nBatchDataLoader(r)\n"
     check_finding(text, "PM106", "BatchDataLoader")
     check_noop(text)
@@ -38,7 +38,7 @@ def test_a_renamed_class_is_moved_on_request() -> None:
     # what may be unpacked into other calls too is not renamed
     ("args = dict(dataset_url=u)\nmake_batch_reader(**args)", "dataset_url=u"),
 )
-def test_the_imports_of_code_for_an_old_version_wait(text: str, fragment: str) -> None:
+def test_import_in_code_for_old_version_holds_file(text: str, fragment: str) -> None:
     imports = (
         "from petastorm.reader import *\nfrom petastorm.pytorch import *\n"
         "from petastorm.etl.dataset_metadata import materialize_dataset\n"
@@ -55,11 +55,11 @@ def test_the_imports_of_code_for_an_old_version_wait(text: str, fragment: str) -
     # loaders of others
     "from torch.utils.data import DataLoader\nDataLoader(x, transform=y)",
 )
-def test_what_all_versions_have_moves(text: str) -> None:
+def test_arguments_of_all_versions_are_accepted(text: str) -> None:
     check_moves(f"from petastorm import make_reader\n{text}\n")
 
 
-def test_an_argument_that_is_only_called_otherwise_becomes_that() -> None:
+def test_renamed_argument_is_rewritten() -> None:
     text = "from petastorm import make_batch_reader, make_reader\n"
     text += "make_reader(dataset_url=u)\nmake_batch_reader(\n    dataset_url=u, num_epochs=1)\n"
     after = text.replace("from petastorm", "from mdstorm")

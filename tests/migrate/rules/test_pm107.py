@@ -26,11 +26,11 @@ from mdstorm_migrate.api import migrate
     ("from petastorm.unischema import *\nUnischema('x', [np.int32])", "*"),
     ("from petastorm.tests.test_common import create_test_dataset", "create_test_dataset"),
 )
-def test_it_is_named_where_it_is_used(text: str, fragment: str) -> None:
+def test_absent_name_is_reported_at_its_use(text: str, fragment: str) -> None:
     check_finding(text, "PM107", fragment)
 
 
-def test_the_comment_names_it_once_in_a_statement() -> None:
+def test_absent_name_gets_one_comment_per_statement() -> None:
     result = migrate("from petastorm.reader import Ventilator\nVentilator(3), Ventilator(4)\n")
     assert result.output.count("TODO(mdstorm)") == 1
     one = "petastorm.tf_utils._flatten"
@@ -42,7 +42,7 @@ def test_the_comment_names_it_once_in_a_statement() -> None:
     ]
 
 
-def test_one_reason_for_many_names_of_an_import_is_one_comment() -> None:
+def test_absent_names_of_one_import_get_one_comment() -> None:
     text = (
         "from petastorm.tests.test_common import (\n    TestSchema,\n    create_test_dataset,\n)\n"
         "from petastorm.tests.conftest import a, b, c\n"
@@ -58,7 +58,7 @@ def test_one_reason_for_many_names_of_an_import_is_one_comment() -> None:
     ]
 
 
-def test_names_that_petastorm_has_not_either_are_said_to_be_so() -> None:
+def test_name_in_neither_library_is_reported_as_such() -> None:
     text = "from petastorm.reader import _x, Ventilator, ArrowReaderWorker\n"
     assert [found.text.partition(":")[0] for found in migrate(text).findings] == [
         "`petastorm.reader._x` and `Ventilator` are in neither mdstorm nor Petastorm 0.13.1; "
@@ -82,7 +82,7 @@ def test_names_that_petastorm_has_not_either_are_said_to_be_so() -> None:
     ("for x in use._a:\n  y\n", "for"),
     ("lambda: (\n use._a)", "lambda"),
 )
-def test_the_comment_stands_above_the_statement(text: str, place: str) -> None:
+def test_comment_is_inserted_above_the_statement(text: str, place: str) -> None:
     result = migrate(f"import petastorm.reader as use\n{text}")
     assert not result.errors
     lines = result.output.splitlines()
@@ -91,7 +91,7 @@ def test_the_comment_stands_above_the_statement(text: str, place: str) -> None:
     assert not migrate(result.output).changed
 
 
-def test_advice_is_given_where_there_is_some() -> None:
+def test_absent_name_with_replacement_gets_advice() -> None:
     moved = migrate("import petastorm\npetastorm.reader.NullCache\n").output
     assert "import it from mdstorm.cache" in moved
     result = migrate("from petastorm.shuffle_options import ShuffleOptions\n")
@@ -107,7 +107,7 @@ def test_advice_is_given_where_there_is_some() -> None:
     "import petastorm\nclass A:\n  def f(self): self.v = petastorm.__version__\nA().v > '0'\n",
     "import petastorm\nmatch petastorm.__version__:\n    case '0.9': ...\n",
 )
-def test_the_version_may_be_compared_under_another_name(text: str) -> None:
+def test_version_compared_under_alias_holds_file(text: str) -> None:
     check_noop(text)
     assert any(found.rule == "PM107" for found in migrate(text).findings)
 
@@ -117,7 +117,7 @@ def test_the_version_may_be_compared_under_another_name(text: str) -> None:
     "print(f'{petastorm.__version__.split(chr(43))[0]}')\n",
     "log({'v': petastorm.__version__})\n",
 )
-def test_a_version_that_is_only_shown_moves(text: str) -> None:
+def test_version_that_is_only_printed_is_renamed(text: str) -> None:
     text = f"import petastorm\n{text}"
     check_rewrite(
         text, text.replace("petastorm", "mdstorm").replace("param('mdstorm", "param('petastorm")
@@ -131,7 +131,7 @@ def test_a_version_that_is_only_shown_moves(text: str) -> None:
     "class A:\n    @property\n    def petastorm(self): 1\n    @petastorm.setter\n"
     "    def petastorm(self, x): 2\nx = petastorm.make_reader\n",
 )
-def test_other_names_of_modules_move_with_what_they_use(text: str) -> None:
+def test_module_attributes_such_as_file_are_renamed(text: str) -> None:
     migrated = migrate(f"import petastorm\n{text}")
     assert migrated.findings == ()
     assert migrated.output.startswith("import mdstorm\n")
@@ -146,7 +146,7 @@ def test_other_names_of_modules_move_with_what_they_use(text: str) -> None:
         "petastorm.__version__",
     ),
 )
-def test_a_version_that_is_compared_keeps_the_file(imports: str, use: str) -> None:
+def test_compared_version_holds_file(imports: str, use: str) -> None:
     result = check_noop(f'{imports}\nold = {use} < "0.9"\nmake_reader(url)\n')
     edits = [found for found in result.findings if found.rule == "PM101"]
     assert edits
@@ -157,7 +157,7 @@ def test_a_version_that_is_compared_keeps_the_file(imports: str, use: str) -> No
         )
 
 
-def test_a_message_shows_the_version_that_was_compared() -> None:
+def test_version_in_message_of_comparison_is_unchanged() -> None:
     text = (
         "import petastorm\n"
         "if V(petastorm.__version__) < V('0.9'):\n"
@@ -171,7 +171,7 @@ def test_a_message_shows_the_version_that_was_compared() -> None:
     "if y or (petastorm := x):\n        petastorm.upper()",
     "with open(x) as petastorm:\n        g = lambda: petastorm.upper()",
 )
-def test_a_name_that_may_still_mean_the_library_is_told(body: str) -> None:
+def test_name_that_may_be_rebound_is_reported(body: str) -> None:
     text = f"def f(x, y):\n    import petastorm\n    {body}\n"
     check_finding(text, "PM107", "petastorm.upper")
 
@@ -180,7 +180,7 @@ def test_a_name_that_may_still_mean_the_library_is_told(body: str) -> None:
     'env = {"pip": [f"petastorm=={petastorm.__version__}"]}',
     'run("pip install petastorm==%s" % petastorm.__version__)',
 )
-def test_the_version_of_a_requirement_waits_with_it(pin: str) -> None:
+def test_pinned_requirement_keeps_version_of_petastorm(pin: str) -> None:
     use = "{}.make_reader(u)\n"
     before = f"import petastorm\n{pin}\n{use.format('petastorm')}"
     after = f"import petastorm\nimport mdstorm\n{pin}\n{use.format('mdstorm')}"
@@ -192,11 +192,11 @@ HEAD = "from petastorm.cache import NullCache\nfrom petastorm.reader import Read
 
 
 @each("Reader(fs, path)\n", "partial(Reader, cache=NullCache())\n")
-def test_readers_that_are_made_by_hand_hold_the_file(use: str) -> None:
+def test_reader_constructed_directly_holds_file(use: str) -> None:
     check_held(HEAD + use, "PM107", use.strip())
 
 
-def test_a_blank_of_an_exercise_holds_nothing() -> None:
+def test_blank_to_fill_in_is_reported_and_holds_nothing() -> None:
     text = "from petastorm import ______\nfrom petastorm.pytorch import DataLoader\n"
     after = text.replace("petastorm.pytorch", "mdstorm.pytorch")
     result = check_rewrite(text, after, todo=False)
@@ -211,7 +211,7 @@ def test_a_blank_of_an_exercise_holds_nothing() -> None:
     "del petastorm.spark.make_spark_converter",
     "for ps.x in y: pass",
 )
-def test_a_file_that_replaces_parts_of_petastorm_waits(statement: str) -> None:
+def test_monkeypatch_of_petastorm_holds_file(statement: str) -> None:
     text = "import petastorm\nimport petastorm.spark as ps\nfrom petastorm.reader import Reader\n"
     text += f"def f():\n    {statement}\n"
     check_noop(text)
@@ -226,7 +226,7 @@ def test_a_file_that_replaces_parts_of_petastorm_waits(statement: str) -> None:
     # attributes of what mdstorm has are taken as given, and so are arguments of others
     "Reader._x, ps.make_spark_converter._x, Other(worker_class=A)",
 )
-def test_what_changes_no_library_and_is_not_private_to_it_moves(statement: str) -> None:
+def test_assignment_to_other_attributes_holds_nothing(statement: str) -> None:
     before = f"import petastorm.spark as ps\nfrom petastorm.reader import Reader\n{statement}\n"
     after = f"import mdstorm.spark as ps\nfrom mdstorm.reader import Reader\n{statement}\n"
     check_rewrite(before, after)

@@ -21,7 +21,7 @@ from mdstorm_migrate.petastorm.signatures import ACCEPTED, ADDED
     ("import petastorm\nargs = dict(epochs=1)\nc.make_tf_dataset(**args)", "epochs=1"),
     ("from petastorm.spark import make_spark_converter as m\nm(df, url='x')", "url='x'"),
 )
-def test_it_is_named_where_it_stands(text: str, fragment: str) -> None:
+def test_unknown_argument_is_reported_at_its_place(text: str, fragment: str) -> None:
     check_finding(text, "PM113", fragment)
 
 
@@ -31,7 +31,7 @@ def test_it_is_named_where_it_stands(text: str, fragment: str) -> None:
     "args = {'seed': 1}\nif x: args = {'no': 1}\nmake_reader(u, **args)",
     "converter.make_torch_dataloader(device='cuda', transform_spec=t)",
 )
-def test_what_is_there_or_cannot_be_known_is_not_named(text: str) -> None:
+def test_known_or_dynamic_argument_is_not_reported(text: str) -> None:
     found = migrate(f"from petastorm import make_reader\n{text}").findings
     assert not any(one.rule == "PM113" for one in found)
 
@@ -49,7 +49,7 @@ def test_what_is_there_or_cannot_be_known_is_not_named(text: str) -> None:
     TransformSpec,
     get_filesystem_and_path_or_paths,
 )
-def test_the_table_knows_the_functions(function: object) -> None:
+def test_table_of_arguments_matches_signatures(function: object) -> None:
     named = {
         name
         for name, one in inspect.signature(function).parameters.items()  # type: ignore[arg-type]

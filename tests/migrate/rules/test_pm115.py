@@ -10,7 +10,7 @@ READS = "from petastorm import make_reader\n"
 MOVED = "from mdstorm import make_reader\n"
 
 
-def test_a_neighbouring_file_may_be_what_is_imported(tmp_path: Path) -> None:
+def test_import_next_to_petastorm_py_needs_manual_review(tmp_path: Path) -> None:
     (tmp_path / "petastorm.py").touch()
     script = str(tmp_path / "script.py")
     for text in ("import petastorm\npetastorm.run()\n", "from petastorm import Engine\n"):
@@ -21,12 +21,12 @@ def test_a_neighbouring_file_may_be_what_is_imported(tmp_path: Path) -> None:
                   "from mdstorm.spark import make_spark_converter\n", script)  # fmt: skip
 
 
-def test_a_neighbouring_package_hides_all(tmp_path: Path) -> None:
+def test_import_next_to_petastorm_package_is_unchanged(tmp_path: Path) -> None:
     write_files(tmp_path, {"petastorm/__init__.py": ""})
     check_noop("from petastorm.spark import make_spark_converter\n", str(tmp_path / "script.py"))
 
 
-def test_a_package_of_ones_own_imports_itself(tmp_path: Path) -> None:
+def test_import_inside_own_petastorm_package_gets_note(tmp_path: Path) -> None:
     write_files(tmp_path, {"setup.cfg": "", "petastorm/__init__.py": "from .io import read\n"})
     write_files(tmp_path, {"petastorm/io.py": ""})
     script = str(tmp_path / "petastorm" / "tracker.py")
@@ -48,7 +48,9 @@ COPY = {
     (".", ""),
     ("ml/own", "import sys\nsys.path.insert(0, os.path.join(HERE, '..', 'ml/own'))\n"),
 )
-def test_a_copy_in_the_tree_is_what_is_imported(place: str, head: str, tmp_path: Path) -> None:
+def test_import_with_vendored_copy_needs_manual_review(
+    place: str, head: str, tmp_path: Path
+) -> None:
     write_files(tmp_path / place / "petastorm", COPY)
     script = str(tmp_path / "app" / "main.py")
     text = f"{head}from petastorm import make_reader\nmake_reader(url, token=TOKEN)\n"
@@ -76,7 +78,7 @@ def test_a_copy_in_the_tree_is_what_is_imported(place: str, head: str, tmp_path:
     # a neighbour of a module of a package, which does not see it
     ({"petastorm.py": "", "__init__.py": ""}, "module.py"),
 )
-def test_what_has_not_or_hides_not_what_is_imported_is_no_copy(
+def test_folder_that_does_not_shadow_import_is_no_copy(
     files: dict[str, str], path: str, tmp_path: Path
 ) -> None:
     write_files(tmp_path, {**files, "acme/jobs/__init__.py": ""})
@@ -87,7 +89,7 @@ def test_what_has_not_or_hides_not_what_is_imported_is_no_copy(
         check_rewrite(READS, MOVED, script)
 
 
-def test_a_package_of_the_project_is_no_copy_and_asks_for_nothing(tmp_path: Path) -> None:
+def test_own_package_named_petastorm_gets_note_only(tmp_path: Path) -> None:
     own = {"__init__.py": "__version__ = '1'\n", "tracker.py": "class Tracker: ...\n"}
     write_files(tmp_path / "petastorm", own)
     text = "import petastorm\nfrom petastorm.tracker import Tracker\nprint(petastorm.io)\n"
@@ -95,7 +97,7 @@ def test_a_package_of_the_project_is_no_copy_and_asks_for_nothing(tmp_path: Path
     assert (found.rule, found.cls, found.remedy) == ("PM115", "note", None)
 
 
-def test_stubs_for_the_library_stay(tmp_path: Path) -> None:
+def test_type_stubs_of_petastorm_are_unchanged(tmp_path: Path) -> None:
     text = "from petastorm.reader import Reader as Reader\n"
     for folder in ("petastorm", "petastorm-stubs"):
         file = tmp_path / folder / "__init__.pyi"

@@ -57,7 +57,7 @@ LOADER = "from petastorm.pytorch import DataLoader\n"
     ("class R(Reader):\n    def _create_ventilator(self): 1", "_create_ventilator"),
     ("class R(Reader): pass\nclass S(R):\n    def f(self): self.ventilator", "self.ventilator"),
 )
-def test_their_file_waits(text: str, fragment: str) -> None:
+def test_attribute_absent_in_mdstorm_holds_file(text: str, fragment: str) -> None:
     check_held(READER + text, "PM117", fragment)
 
 
@@ -74,11 +74,11 @@ def test_their_file_waits(text: str, fragment: str) -> None:
     "fs = FilesystemResolver(u).filesystem()\n"
     "fs.exists(p), fs.ls(p), fs.walk(p), fs.isfile(p), fs.delete(p, recursive=True)\n",
 )
-def test_what_mdstorm_has_and_what_is_not_ours_moves(text: str) -> None:
+def test_attribute_present_in_mdstorm_holds_nothing(text: str) -> None:
     check_moves(READER + LOADER + text)
 
 
-def test_the_table_is_true(tmp_path: Path) -> None:
+def test_table_of_attributes_matches_objects(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1]}), tmp_path / "a.parquet")
     reader = make_batch_reader(f"file://{tmp_path}", num_epochs=1)
     objects = {
@@ -99,7 +99,7 @@ FIELD = 'UnischemaField("x", np.float32, (), {0}, False)\n'
 
 
 @each("DataframeColumnCodec", "ScalarCodec", "CompressedImageCodec")
-def test_classes_that_are_made_from_codecs_hold_the_file(codec: str) -> None:
+def test_subclass_of_codec_holds_file(codec: str) -> None:
     text = f"{IMPORT.format(codec)}\nclass Own({codec}):\n    pass\n\n\n{FIELD.format('Own()')}"
     check_held(text, "PM117", "Own")
 
@@ -108,20 +108,20 @@ def test_classes_that_are_made_from_codecs_hold_the_file(codec: str) -> None:
     ("class Own:\n    pass\n", "Own()", "Own()"),
     ("import acme.codecs as c\n", "c.Jpeg2000()", "c.Jpeg2000()"),
 )
-def test_fields_with_a_class_of_the_project_hold_it(head: str, codec: str, name: str) -> None:
+def test_field_with_own_codec_holds_file(head: str, codec: str, name: str) -> None:
     text = f"{head}from petastorm.unischema import UnischemaField\n{FIELD.format(codec)}"
     check_held(text.replace("False", "nullable=False"), "PM117", name)
 
 
 @each("None", "ScalarCodec(IntegerType())", "made()", "codec")
-def test_codecs_of_petastorm_and_what_is_not_known_hold_nothing(codec: str) -> None:
+def test_field_with_petastorm_or_unknown_codec_holds_nothing(codec: str) -> None:
     check_moves(
         "from acme.compat import ScalarCodec, made\n"
         f"from petastorm.unischema import UnischemaField\n{FIELD.format(codec)}"
     )
 
 
-def test_a_codec_that_a_file_uses_without_a_dataset_moves() -> None:
+def test_own_codec_without_dataset_holds_nothing() -> None:
     text = f"{IMPORT.format('ScalarCodec')}\nclass Own(ScalarCodec):\n    pass\n"
     used = f"{text}\nvalue = field.codec.decode(field, data)\n"
     check_moves(used)
@@ -131,10 +131,10 @@ def test_a_codec_that_a_file_uses_without_a_dataset_moves() -> None:
 INDEXER = "from petastorm.etl.rowgroup_indexers import {0}\n\n\nclass Own({0}):\n    pass\n"
 
 
-def test_classes_that_are_made_from_the_base_of_indexers_hold_the_file() -> None:
+def test_subclass_of_indexer_base_holds_file() -> None:
     check_held(INDEXER.format("RowGroupIndexerBase"), "PM117", "Own")
 
 
 @each("SingleFieldIndexer", "FieldNotNullIndexer")
-def test_indexers_that_are_made_from_those_of_petastorm_move(base: str) -> None:
+def test_subclass_of_petastorm_indexer_is_renamed(base: str) -> None:
     check_rewrite(INDEXER.format(base), INDEXER.format(base).replace("petastorm", "mdstorm"))

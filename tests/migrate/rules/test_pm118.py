@@ -15,7 +15,7 @@ LOADER = "from petastorm.pytorch import DataLoader\n"
         "petastorm.pytorch.LoaderBase",
     ),
 )
-def test_it_is_named(text: str, fragment: str) -> None:
+def test_absent_attribute_of_loader_is_reported(text: str, fragment: str) -> None:
     check_finding(LOADER + text, "PM118", fragment)
 
 
@@ -25,5 +25,5 @@ def test_it_is_named(text: str, fragment: str) -> None:
     "from petastorm.pytorch import InMemBatchedDataLoader as M\n"
     "k = M if fast else DataLoader\nl = k(r)\nisinstance(l, DataLoader)",
 )
-def test_objects_of_the_file_itself_are_what_they_were(text: str) -> None:
+def test_attribute_of_own_class_is_not_reported(text: str) -> None:
     assert not migrate(LOADER + text).findings

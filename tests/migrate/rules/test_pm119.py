@@ -16,7 +16,7 @@ MADE = "from petastorm.spark import make_spark_converter\nc = make_spark_convert
     ("paths = [u[7:] for u in c.file_urls]\npq.ParquetDataset(paths)", "paths"),
     ("x = c.cache_dir_url.strip()\ny = os.path.join(x, '*')\nfor z in y: open(z)", "z"),
 )
-def test_what_reads_parquet_is_named(text: str, fragment: str) -> None:
+def test_parquet_reader_of_converted_files_holds_file(text: str, fragment: str) -> None:
     check_held(MADE + text, "PM119", fragment)
 
 
@@ -29,5 +29,5 @@ def test_what_reads_parquet_is_named(text: str, fragment: str) -> None:
     "from petastorm.spark import SparkDatasetConverter\n"
     "SparkDatasetConverter(c.cache_dir_url, c.file_urls, 1)\n",
 )
-def test_readers_of_ours_and_logs_take_them(text: str) -> None:
+def test_converted_files_in_readers_and_logs_hold_nothing(text: str) -> None:
     check_rewrite(MADE + text, (MADE + text).replace("petastorm", "mdstorm"))

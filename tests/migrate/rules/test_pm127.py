@@ -24,12 +24,12 @@ HEAD = "import petastorm_contrib as pc\nfrom petastorm import make_reader\n\n"
     "pc.wrap(make_reader(url))\n",
     "pc.wrap(make_reader, url)\n",
 )
-def test_what_gets_an_object_holds_the_file(use: str, tmp_path: Path) -> None:
+def test_third_party_call_with_petastorm_object_holds_file(use: str, tmp_path: Path) -> None:
     path = str(tmp_path / "a.py")
     check_held(HEAD + use, "PM127", "pc.io.wrap" if "io" in use else "pc.wrap", path)
 
 
-def test_what_gets_none_is_mentioned(tmp_path: Path) -> None:
+def test_third_party_package_without_petastorm_object_gets_note(tmp_path: Path) -> None:
     path = str(tmp_path / "a.py")
     text = f"{HEAD}pc.log(url)\nmake_reader(url)\n"
     check_rewrite(text, text.replace("from petastorm", "from mdstorm"), path)
@@ -37,7 +37,7 @@ def test_what_gets_none_is_mentioned(tmp_path: Path) -> None:
 
 
 @each("petastorm_contrib.py", "src/petastorm_contrib/__init__.py")
-def test_a_module_of_the_project_is_its_own(place: str, tmp_path: Path) -> None:
+def test_module_of_project_is_not_third_party(place: str, tmp_path: Path) -> None:
     write_files(tmp_path, {place: ""})
     text = f"{HEAD}pc.wrap(make_reader(url))\n"
     after = text.replace("from petastorm", "from mdstorm")
@@ -52,7 +52,7 @@ def test_a_module_of_the_project_is_its_own(place: str, tmp_path: Path) -> None:
     ("from horovod.spark.data_loaders.pytorch_data_loaders import Loads", "Loads", "S, 32"),
     ("from somelib import create", "create", "petastorm_args=dict(schema=[S])"),
 )
-def test_what_another_library_gives_to_petastorm_holds_the_file(
+def test_third_party_function_with_schema_argument_holds_file(
     head: str, function: str, arguments: str
 ) -> None:
     head = f"{head}\nfrom petastorm.unischema import Unischema\n\n"
@@ -63,9 +63,7 @@ def test_what_another_library_gives_to_petastorm_holds_the_file(
     check_held(text, "PM127", function)
 
 
-def test_few_paths_are_looked_at_for_a_file_of_many_calls(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_calls_need_few_stat_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looked = []
     stat = os.stat
     monkeypatch.setattr(os, "stat", lambda *a, **k: looked.append(a) or stat(*a, **k))
@@ -80,7 +78,7 @@ def test_few_paths_are_looked_at_for_a_file_of_many_calls(
     'store.write(df, data_format="parquet", schema=S)',
     'write(df, petastorm_args={"schema": S})',
 )
-def test_what_gets_no_object_or_is_not_of_a_library_moves(call: str) -> None:
+def test_call_without_petastorm_object_holds_nothing(call: str) -> None:
     text = (
         "import store\nfrom petastorm.unischema import Unischema\n\n"
         f'S = Unischema("S", [])\n\n\ndef write(df, petastorm_args):\n    pass\n\n\n{call}\n'
@@ -91,7 +89,7 @@ def test_what_gets_no_object_or_is_not_of_a_library_moves(call: str) -> None:
 EXAMPLES = "from examples.mnist.schema import MnistSchema\nfrom petastorm import make_reader\n"
 
 
-def test_examples_of_petastorms_wheel_hold_the_file(tmp_path: Path) -> None:
+def test_import_of_petastorm_examples_holds_file(tmp_path: Path) -> None:
     path = tmp_path / "jobs" / "train.py"
     check_held(EXAMPLES, "PM127", "MnistSchema", str(path))
     (tmp_path / "examples" / "mnist").mkdir(parents=True)  # its own has it
@@ -112,7 +110,7 @@ SCHEMA = "from petastorm.unischema import Unischema\nSCHEMA = Unischema('S', [])
     (f"{SCHEMA}torch.save((model, SCHEMA), 'm.pt')", "torch.save((model, SCHEMA), 'm.pt')"),
     (f"{SCHEMA}q.put(pickle.dumps(Unischema('T', [])))", "pickle.dumps(Unischema('T', []))"),
 )
-def test_pickles_of_its_objects_hold_the_file(text: str, fragment: str) -> None:
+def test_pickle_of_petastorm_object_holds_file(text: str, fragment: str) -> None:
     check_held(text, "PM127", fragment)
 
 
@@ -123,11 +121,11 @@ def test_pickles_of_its_objects_hold_the_file(text: str, fragment: str) -> None:
     "model = pickle.load(f)",
     "net.load_state_dict(torch.load(path))",
 )
-def test_other_pickles_hold_nothing(text: str) -> None:
+def test_pickle_of_other_object_holds_nothing(text: str) -> None:
     result = migrate(SCHEMA + text)
     assert result.changed
     assert result.findings == ()
 
 
-def test_pickles_of_files_that_do_not_import_petastorm_say_nothing() -> None:
+def test_pickle_in_file_without_petastorm_is_not_reported() -> None:
     assert migrate("# petastorm\nschema = pickle.load(f)\n").findings == ()

@@ -14,7 +14,7 @@ rewrite = partial(check_rewrite, library="streaming")
 noop = partial(check_noop, library="streaming")
 
 
-def test_tables_are_those_of_the_engine() -> None:
+def test_tables_of_streaming_names_match_engine() -> None:
     assert {one for one in streaming.MODULES if one} == names.MODULES
     assert {one for table in streaming.MODULES.values() for one in table} == names.NAMES
     assert streaming._SECTIONS == names.SECTIONS
@@ -48,7 +48,7 @@ def test_imports_of_mirrored_names_are_renamed(before: str, after: str) -> None:
     ("from streaming.base.format import reader_from_json\n", "readers-of-single-shards"),
     ("import streaming\nstreaming.base.util.no_such_name\n", "what-is-different"),
 )
-def test_absent_name_holds_its_file_and_names_the_section(text: str, section: str) -> None:
+def test_absent_name_holds_file_and_links_to_section(text: str, section: str) -> None:
     result = noop(f"from streaming import Stream\n{text}")
     manual = [one.text for one in result.findings if one.cls == "manual"]
     assert len(manual) == 1
@@ -78,7 +78,7 @@ def test_star_import_needs_manual_review() -> None:
     "from pyspark.streaming import StreamingContext\n",
     "streaming = 1\nstreaming.base\n",
 )
-def test_other_packages_of_that_name_stay(text: str) -> None:
+def test_other_package_named_streaming_is_unchanged(text: str) -> None:
     assert noop(text).findings == ()
 
 
@@ -108,7 +108,7 @@ def test_requirements_in_other_forms_need_manual_review(path: str, text: str) ->
     assert [one.cls for one in noop(text, path).findings] == ["manual"]
 
 
-def test_without_the_option_nothing_changes_and_one_line_names_it(tmp_path: Path) -> None:
+def test_streaming_without_option_is_unchanged_and_hinted_once(tmp_path: Path) -> None:
     text = "x = 1\nfrom streaming import StreamingDataset\n"
     assert migrate(text).output == text
     write_files(tmp_path, {"a.py": text, "b.py": text, "requirements.txt": "mosaicml-streaming\n"})

@@ -5,12 +5,12 @@ from tests.migrate.checks import check_held, check_noop, check_rewrite, each
 PATH = "pyproject.toml"
 
 
-def test_commands_in_strings_install_mdstorm() -> None:
+def test_command_in_toml_string_installs_mdstorm() -> None:
     text = '[tool.pdm.scripts]\nsetup = "pip install {}"\n'
     check_rewrite(text.format("petastorm[torch]==0.12"), text.format("mdstorm[torch]"), PATH)
 
 
-def test_a_constraint_has_no_extras() -> None:
+def test_constraint_is_renamed_without_extras() -> None:
     text = '[tool.uv]\nconstraint-dependencies = ["{0}"]\noverride-dependencies = ["{0}"]\n'
     check_rewrite(text.format("petastorm[tf]<1"), text.format("mdstorm"), PATH)
 
@@ -20,7 +20,7 @@ def test_a_constraint_has_no_extras() -> None:
     '[dependency-groups]\ndocs = [\n  {{include-group = "x"}}, [\n"y" ]\n]\ntest = ["{}"]\n',
     "[tool.pdm.dev-dependencies]\nx = [\n['a = 1', 'b'],\n'{}']\n",
 )
-def test_lines_within_arrays_are_neither_tables_nor_keys(text: str) -> None:
+def test_array_lines_are_not_parsed_as_tables_or_keys(text: str) -> None:
     check_rewrite(text.format("petastorm"), text.format("mdstorm"), PATH)
 
 
@@ -29,7 +29,7 @@ def test_lines_within_arrays_are_neither_tables_nor_keys(text: str) -> None:
     ("{version = '>=0.9', optional = true}", "{version = '*', optional = true}"),
     ("{ version = '0.11.5', extras = ['opencv'] }", "{ version = '*', extras = ['images'] }"),
 )
-def test_dependencies_of_poetry_and_pixi_are_renamed(before: str, after: str) -> None:
+def test_poetry_and_pixi_dependencies_are_renamed(before: str, after: str) -> None:
     tables = ("dependencies", "dev-dependencies", "group.train.dependencies")
     for table in (*(f"poetry.{one}" for one in tables), "pixi.feature.x.pypi-dependencies"):
         text = f"[tool.{table}]\nnumpy = '1.19'\n{{}} = {{}}\n"
@@ -37,7 +37,7 @@ def test_dependencies_of_poetry_and_pixi_are_renamed(before: str, after: str) ->
         check_rewrite(text.format("petastorm", before), text.format("mdstorm", after), PATH)
 
 
-def test_a_dependency_of_poetry_may_be_a_table_and_an_extra() -> None:
+def test_poetry_dependency_table_and_extra_are_renamed() -> None:
     text = (
         "[tool.poetry.dependencies.{0}]\nversion = {1}\noptional = true\n\n"
         '[tool.poetry.extras]\ntrain = ["{0}", "torch"]\n'
@@ -51,11 +51,11 @@ def test_a_dependency_of_poetry_may_be_a_table_and_an_extra() -> None:
     'petastorm = { version = "^0.11", python = "<3.10" }',
     "petastorm = {version = '0.1', markers = \"python_version < '3.10'\"}",
 )
-def test_copies_and_dependencies_of_old_pythons_need_manual_review(line: str) -> None:
+def test_poetry_dependency_by_path_or_for_old_python_needs_manual_review(line: str) -> None:
     check_held(f"[tool.poetry.dependencies]\n{line}\n", "PM402", "petastorm", PATH)
 
 
-def test_a_dependency_waits_with_the_source_that_uv_takes_it_from() -> None:
+def test_dependency_with_uv_source_holds_file() -> None:
     text = (
         '[project]\ndependencies = ["petastorm"]\n[tool.uv.sources]\npetastorm = { path = "x" }\n'
     )
@@ -67,11 +67,11 @@ def test_a_dependency_waits_with_the_source_that_uv_takes_it_from() -> None:
     '[tool.other]\nx = ["petastorm==0.12.1"]\n',
     '[project]\nkeywords = ["petastorm"]\n',
 )
-def test_other_strings_stay(text: str) -> None:
+def test_other_toml_strings_are_unchanged(text: str) -> None:
     check_noop(text, PATH)
 
 
-def test_packages_of_a_pipfile_are_renamed_and_its_scripts_install_the_same() -> None:
+def test_pipfile_packages_and_scripts_are_renamed() -> None:
     before = (
         '[packages]\npetastorm = "==0.12.1"\nnumpy = "<1.20"\n\n'
         '[dev-packages]\npetastorm = {version = "*", extras = ["tf"]}\n\n'

@@ -10,7 +10,7 @@ from tests.migrate.checks import check_finding, check_held, check_noop, check_re
     'REQUIRED = "{}"\n',
     'REQUIRED = """\nnumpy\n{}\n""".split("\\n")\n',
 )
-def test_requirements_of_a_setup_script_are_renamed(text: str) -> None:
+def test_setup_py_requirements_are_renamed(text: str) -> None:
     check_rewrite(text.format("petastorm[torch]>=0.9"), text.format("mdstorm[torch]"), "setup.py")
 
 
@@ -20,7 +20,7 @@ def test_requirements_of_a_setup_script_are_renamed(text: str) -> None:
     ("setup.py", '"""Requires petastorm==0.12."""\n'),
     ("setup.cfg", "[metadata]\nname = petastorm\n[tool:pytest]\nmarkers =\n    x: petastorm\n"),
 )
-def test_other_strings_of_a_project_stay(path: str, text: str) -> None:
+def test_other_strings_of_packaging_files_are_unchanged(path: str, text: str) -> None:
     check_noop(text, path)
 
 
@@ -31,11 +31,11 @@ def test_other_strings_of_a_project_stay(path: str, text: str) -> None:
     ('L = ["git+https://host/petastorm.git"]\n', "git+https://host/petastorm.git"),
     ('@pypi(packages={"petastorm": "0.12"})\ndef f(): ...\n', '"petastorm"'),
 )
-def test_what_is_put_together_or_elsewhere_needs_manual_review(text: str, fragment: str) -> None:
+def test_computed_requirement_in_setup_py_needs_manual_review(text: str, fragment: str) -> None:
     check_held(text, "PM403", fragment, "setup.py")
 
 
-def test_commands_of_ini_files_install_mdstorm() -> None:
+def test_command_in_ini_file_installs_mdstorm() -> None:
     text = "[testenv]\ncommands =\n    pip install {}\n"
     check_rewrite(text.format("petastorm>=0.9"), text.format("mdstorm"), "tox.ini")
 
@@ -53,7 +53,7 @@ def test_commands_of_ini_files_install_mdstorm() -> None:
     'libraries = [{{"pypi": {{"package": "{}"}}}}]\n',
     'Library(pypi=PythonPyPiLibrary(package="{}"))\n',
 )
-def test_code_that_installs_petastorm_installs_mdstorm(text: str) -> None:
+def test_install_command_in_code_installs_mdstorm(text: str) -> None:
     check_rewrite(text.format("petastorm"), text.format("mdstorm"), "module.py")
     check_rewrite(text.format("petastorm==0.12.1"), text.format("mdstorm"), "module.py")
 
@@ -63,26 +63,26 @@ def test_code_that_installs_petastorm_installs_mdstorm(text: str) -> None:
     'CondaDependencies.create(conda_packages=["petastorm==0.11"])\n',
     'log_model(conda_env={"dependencies": ["petastorm", {"pip": ["mlflow"]}]})\n',
 )
-def test_what_code_installs_by_conda_needs_manual_review(text: str) -> None:
+def test_conda_install_in_code_needs_manual_review(text: str) -> None:
     check_noop(text, "module.py")
     fragment = "petastorm==0.11" if "0.11" in text else "petastorm"
     check_finding(text, "PM403", fragment, "module.py")
 
 
 @each("python3 -m {}.etl.dataset_metadata a", "pip install {0} && python -c 'import {0}.reader'")
-def test_commands_of_code_run_mdstorm(command: str) -> None:
+def test_command_line_in_code_runs_mdstorm(command: str) -> None:
     before, after = (f'run("{command.format(name)}")\n' for name in ("petastorm", "mdstorm"))
     check_rewrite(before, after, "module.py")
 
 
-def test_a_command_in_a_message_keeps_the_quotes_apart() -> None:
+def test_install_command_in_message_quotes_extras() -> None:
     text = 'from {}.pytorch import DataLoader\nraise Error("run: pip install {}")\n'
     after = text.format("mdstorm", "'mdstorm[torch]'")
     check_rewrite(text.format("petastorm", "petastorm"), after, "module.py")
 
 
 @each('version="0.9.8"', "version=PINNED", '"0.9.8"')
-def test_a_version_that_is_given_apart_goes(version: str) -> None:
+def test_separate_version_argument_is_removed(version: str) -> None:
     before = f'dbutils.library.installPyPI("petastorm", {version}, repo="x")\n'
     check_rewrite(before, 'dbutils.library.installPyPI("mdstorm", repo="x")\n', "module.py")
 
@@ -97,5 +97,5 @@ def test_a_version_that_is_given_apart_goes(version: str) -> None:
     'raise ImportError("needs petastorm>=0.7: pip install reco[petastorm]")\n',
     'files = files(package="petastorm"), {"package": "petastorm"}\n',
 )
-def test_other_strings_of_code_stay(text: str) -> None:
+def test_other_strings_in_code_are_unchanged(text: str) -> None:
     check_noop(text, "module.py")

@@ -16,7 +16,7 @@ dependencies:
 
 @pytest.mark.parametrize("path", ["environment.yml", "conda.yaml", "train-env.yml"])
 @pytest.mark.parametrize("item", ["{}", '"{}"'])
-def test_what_pip_installs_is_renamed(path: str, item: str) -> None:
+def test_pip_section_of_conda_environment_is_renamed(path: str, item: str) -> None:
     before, after = item.format("petastorm[torch]>=0.9"), item.format("mdstorm[torch]")
     check_rewrite(ENVIRONMENT.format(before), ENVIRONMENT.format(after), path)
 
@@ -46,7 +46,7 @@ def test_comment_on_a_pinned_version_is_removed_in_yaml_and_toml() -> None:
         ("- {}\n- pip:\n  - petastorm[torch]\n", "- pip:\n  - mdstorm[torch]\n"),
     ],
 )
-def test_pip_installs_in_place_of_conda(item: str, before: str, after: str) -> None:
+def test_conda_dependency_moves_to_pip_section(item: str, before: str, after: str) -> None:
     comment = "  # x" if "#" in item else ""
     check_rewrite(
         f"dependencies:\n{before.format(item)}",
@@ -55,7 +55,7 @@ def test_pip_installs_in_place_of_conda(item: str, before: str, after: str) -> N
     )
 
 
-def test_a_recipe_cannot_require_what_only_pip_has() -> None:
+def test_conda_recipe_needs_manual_review() -> None:
     text = "package:\n  name: x\nrequirements:\n  run:\n    - petastorm >=0.9\n"
     check_held(text, "PM404", "petastorm >=0.9", "meta.yaml")
 
@@ -67,5 +67,5 @@ def test_a_recipe_cannot_require_what_only_pip_has() -> None:
     "dependencies:\n  - x\n\n- y\nformats:\n  - petastorm\n",
     "formats:\n- petastorm\n",
 )
-def test_other_lines_stay(text: str) -> None:
+def test_lines_without_petastorm_are_unchanged(text: str) -> None:
     check_noop(text, "environment.yml")

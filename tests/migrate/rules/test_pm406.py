@@ -33,7 +33,7 @@ from tests.migrate.checks import check_held, check_noop, check_rewrite, each
         "x && python3 -m mdstorm.etl.petastorm_generate_metadata --dataset_url a",
     ),
 )
-def test_commands_install_and_run_mdstorm(before: str, after: str) -> None:
+def test_shell_commands_install_and_run_mdstorm(before: str, after: str) -> None:
     for path, frame in (
         ("Dockerfile", "FROM x\nRUN {}\n"),
         ("setup.sh", "set -e\n{}\n"),
@@ -60,7 +60,7 @@ def test_commands_install_and_run_mdstorm(before: str, after: str) -> None:
     "conda create -n petastorm python=3.10\n",
     "cd petastorm && pip install .\n",
 )
-def test_other_commands_stay(text: str) -> None:
+def test_other_shell_commands_are_unchanged(text: str) -> None:
     check_noop(text, "setup.sh")
 
 
@@ -70,7 +70,7 @@ def test_other_commands_stay(text: str) -> None:
     ("pip install petastorm==0.9+acme\n", "petastorm==0.9+acme"),
     ("pip install hops-petastorm\n", "hops-petastorm"),
 )
-def test_conda_and_copies_need_manual_review(text: str, fragment: str) -> None:
+def test_conda_install_or_fork_needs_manual_review(text: str, fragment: str) -> None:
     check_held(text, "PM406", fragment, "setup.sh")
 
 

@@ -13,13 +13,13 @@ CODE = "from {}.pytorch import DataLoader"
     ("%pip install \\\n# MAGIC   {} \\\n# MAGIC   x", '"mdstorm[torch]"'),
     ("%pip install {} torch==2.2", "mdstorm"),  # which brings what the extra would
 )
-def test_magics_install_what_the_code_needs(magic: str, needed: str) -> None:
+def test_pip_magic_installs_extras_of_code(magic: str, needed: str) -> None:
     before = NOTEBOOK.format(magic.format("petastorm==0.12.1"), CODE.format("petastorm"))
     after = NOTEBOOK.format(magic.format(needed), CODE.format("mdstorm"))
     check_rewrite(before, after, "notebook.py")
 
 
-def test_petastorm_stays_beside_mdstorm_while_code_imports_it() -> None:
+def test_pip_magic_keeps_petastorm_while_imported() -> None:
     code = "import {}\nfrom petastorm.reader_impl import thing_that_is_private\n"
     before = NOTEBOOK.format("%pip install petastorm==0.12.1", code.format("petastorm"))
     text = before.replace("import petastorm\n", "import mdstorm\n")

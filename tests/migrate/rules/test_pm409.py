@@ -25,7 +25,7 @@ def test_json_and_yaml_are_rewritten(path: str, before: str, after: str) -> None
     'script: ["pip install a", "pytest -m petastorm", "pip install {}"]\n',
     'command: ["pip", "install", "numpy", "{}"]\n',
 )
-def test_strings_of_a_list_are_commands_or_words_of_one(text: str) -> None:
+def test_yaml_list_items_are_read_as_commands_or_words(text: str) -> None:
     check_rewrite(text.format("petastorm==0.12.1"), text.format("mdstorm"), ".gitlab-ci.yml")
 
 
@@ -39,5 +39,5 @@ def test_strings_of_a_list_are_commands_or_words_of_one(text: str) -> None:
     ("ci.yml", "- name: import petastorm\n"),
     ("ci.yml", "v: petastorm\nlibraries:\n  - whl: /x/petastorm.whl\n"),
 )
-def test_other_values_stay(path: str, text: str) -> None:
+def test_other_json_and_yaml_values_are_unchanged(path: str, text: str) -> None:
     check_noop(text, path, unsafe=True)

@@ -19,7 +19,7 @@ from mdstorm_migrate.api import migrate
     ("Run `pip install petastorm` first.\n", "pip install petastorm"),
     (">>>\n.. code-block:: python\n\n   import petastorm\n", "   import petastorm"),
 )
-def test_a_block_of_code_is_reported_once(text: str, fragment: str) -> None:
+def test_code_block_in_page_is_reported_once(text: str, fragment: str) -> None:
     check_finding(text, "PM410", fragment, "README.md")
     assert len(migrate(text, path="README.md").findings) == 1
     check_noop(text, "README.md")
@@ -48,11 +48,11 @@ Last:: \t
 
 
 @each("\n", "\r\n")
-def test_blocks_below_underlined_titles_of_rst_are_reported_each(newline: str) -> None:
+def test_rst_code_blocks_are_each_reported(newline: str) -> None:
     result = migrate(UNDERLINED.replace("\n", newline), path="README.rst")
     assert [one.line for one in result.findings] == [6, 14, 18]
 
 
-def test_prose_is_not() -> None:
+def test_prose_in_page_is_not_reported() -> None:
     assert migrate("Petastorm: `from petastorm import x`\n", path="README.md").findings == ()
     assert migrate("A list\n\n    petastorm and others\n", path="README.md").findings == ()

@@ -24,11 +24,11 @@ CODE = "PM414"
     (".isort.cfg", "[settings]\nknown_third_party =\n    numpy\n    petastorm\n"),
     ("tox.ini", "[pytest]\nfilterwarnings =\n    ignore::FutureWarning:petastorm.*\n"),
 )
-def test_what_means_the_same_with_mdstorm_follows(path: str, text: str) -> None:
+def test_settings_with_module_names_are_renamed(path: str, text: str) -> None:
     check_moves(text, path)
 
 
-def test_an_entry_point_that_mdstorm_lacks_needs_manual_review() -> None:
+def test_entry_point_absent_in_mdstorm_needs_manual_review() -> None:
     text = '[project.scripts]\nx = "petastorm.tools.copy_dataset:main"\n'
     check_held(text, CODE, "petastorm.tools.copy_dataset:main", "pyproject.toml")
 
@@ -44,5 +44,5 @@ def test_an_entry_point_that_mdstorm_lacks_needs_manual_review() -> None:
     ("pyproject.toml", '[[tool.mypy.overrides]]\nmodule = "petastorm.gone.*"\n'),
     ("pyproject.toml", '[tool.coverage.run]\nomit = ["*/petastorm/*"]\n'),
 )
-def test_other_settings_stay(path: str, text: str) -> None:
+def test_other_settings_are_unchanged(path: str, text: str) -> None:
     check_noop(text, path)
