@@ -24,7 +24,7 @@ INTERNAL = "from petastorm.unischema import _fullmatch\n"
 run = partial(invoke, command)
 
 
-def test_without_being_asked_nothing_is_written(
+def test_command_without_write_option_changes_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_modules(tmp_path, a=BEFORE, b="x = 1\n")
@@ -39,7 +39,7 @@ def test_without_being_asked_nothing_is_written(
     assert (tmp_path / "a.py").read_text() == BEFORE
 
 
-def test_what_was_written_is_done(tmp_path: Path) -> None:
+def test_second_run_after_write_finds_nothing(tmp_path: Path) -> None:
     write_modules(tmp_path, a=BEFORE)
     result = run("-w", "--no-diff", "--backup", ".orig", tmp_path)
     assert result.exit_code == 0
@@ -66,12 +66,14 @@ def test_what_was_written_is_done(tmp_path: Path) -> None:
     (BEFORE, ["--backup", "a/b"], 2),
     (BEFORE, ["--jobs", "0"], 2),
 )
-def test_exit_codes(text: str, options: Sequence[str], code: int, tmp_path: Path) -> None:
+def test_exit_code_follows_findings_and_options(
+    text: str, options: Sequence[str], code: int, tmp_path: Path
+) -> None:
     write_modules(tmp_path, a=text)
     assert run(*options, tmp_path).exit_code == code
 
 
-def test_one_file_that_cannot_be_read_does_not_stop_the_others(tmp_path: Path) -> None:
+def test_unreadable_file_does_not_stop_the_others(tmp_path: Path) -> None:
     write_modules(tmp_path, a=BROKEN, b=BEFORE, d=BEFORE)
     (tmp_path / "c.py").write_bytes(b"import petastorm\n\xff")
     (tmp_path / "d.py").chmod(0o444)
@@ -91,7 +93,7 @@ def test_one_file_that_cannot_be_read_does_not_stop_the_others(tmp_path: Path) -
     assert (tmp_path / "a.py").read_text() == BROKEN
 
 
-def test_findings_are_named_with_their_places(tmp_path: Path) -> None:
+def test_findings_are_printed_with_path_line_and_column(tmp_path: Path) -> None:
     text = f'{BEFORE}make_reader(url, **options)\n{INTERNAL}NAMES = ["petastorm"]\n'
     write_modules(tmp_path, a=text)
     quiet, plain, verbose = (run("--no-diff", *o, tmp_path).stderr for o in (["-q"], [], ["-v"]))
@@ -107,7 +109,7 @@ def test_findings_are_named_with_their_places(tmp_path: Path) -> None:
     assert verbose.count("PM107") == 1
 
 
-def test_what_no_comment_can_say_is_said_with_its_remedy(tmp_path: Path) -> None:
+def test_finding_without_comment_is_printed_with_remedy(tmp_path: Path) -> None:
     (tmp_path / "job.json").write_text('{"command": "conda install petastorm"}\n')
     lines = run(tmp_path).stderr.splitlines()
     assert lines[0].endswith(
@@ -120,7 +122,7 @@ def test_what_no_comment_can_say_is_said_with_its_remedy(tmp_path: Path) -> None
     assert last.startswith("next: resolve by hand what is listed above; `grep -rn")
 
 
-def test_what_was_left_to_do_by_hand_is_left_until_it_is_done(tmp_path: Path) -> None:
+def test_manual_finding_is_reported_until_resolved(tmp_path: Path) -> None:
     text = f"{BEFORE}reader = make_reader(url, shuffel=True)\n"
     write_modules(tmp_path, a=text)
     for _ in range(2):
@@ -134,7 +136,7 @@ def test_what_was_left_to_do_by_hand_is_left_until_it_is_done(tmp_path: Path) ->
     assert run("--check", tmp_path).exit_code == 0
 
 
-def test_the_next_step_is_named(tmp_path: Path) -> None:
+def test_summary_names_next_step(tmp_path: Path) -> None:
     write_modules(tmp_path, a=OLD)
     assert run(tmp_path).stderr.endswith("next: review `mdstorm migrate --unsafe`\n")
     write_modules(tmp_path, a=AFTER)
@@ -150,7 +152,7 @@ def test_rules_are_listed_and_explained() -> None:
     assert explained.stdout.startswith("# PM101 Import from mdstorm\n")
 
 
-def test_any_number_of_processes_does_the_same(tmp_path: Path) -> None:
+def test_output_is_the_same_for_any_number_of_jobs(tmp_path: Path) -> None:
     outputs = []
     for jobs in (1, 2):
         root = tmp_path / "r"
@@ -168,7 +170,7 @@ def test_any_number_of_processes_does_the_same(tmp_path: Path) -> None:
     assert outputs[0] == outputs[1]
 
 
-def test_an_interrupt_ends_it_between_two_files(tmp_path: Path) -> None:
+def test_interrupt_ends_command_between_two_files(tmp_path: Path) -> None:
     program = (
         "import signal, sys\nfrom mdstorm_migrate.cli.migrate import migrate\n"
         # Jobs in the background of a shell ignore it, and so do their children.
@@ -194,7 +196,7 @@ def test_an_interrupt_ends_it_between_two_files(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["a.py", "b.py"]
 
 
-def test_it_runs_with_the_base_install_alone() -> None:
+def test_command_imports_only_base_dependencies() -> None:
     program = (
         "import sys, mdstorm_migrate, mdstorm_migrate.cli.migrate\n"
         "from mdstorm_migrate.sources import all_sources\n"
@@ -207,7 +209,7 @@ def test_it_runs_with_the_base_install_alone() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_summary_says_that_petastorm_has_to_stay(tmp_path: Path) -> None:
+def test_summary_counts_files_that_still_import_petastorm(tmp_path: Path) -> None:
     write_modules(tmp_path, a="from petastorm.hdfs import x\n", b=BEFORE)
     assert "1  file that still imports petastorm" in run(tmp_path).stderr
     (tmp_path / "a.py").unlink()
@@ -215,7 +217,7 @@ def test_the_summary_says_that_petastorm_has_to_stay(tmp_path: Path) -> None:
 
 
 @each(["."], ["mypkg", "tests"])
-def test_what_is_named_is_the_project_where_nothing_else_says_so(
+def test_given_paths_are_the_project_without_markers(
     named: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As an unpacked archive: its tests patch a name that a module of it imports."""
@@ -231,7 +233,7 @@ def test_what_is_named_is_the_project_where_nothing_else_says_so(
 
 
 @pytest.mark.long
-def test_the_output_does_not_depend_on_the_hashes_of_strings(tmp_path: Path) -> None:
+def test_output_is_independent_of_hash_seed(tmp_path: Path) -> None:
     names = [f"LIB_{letter}" for letter in "ABCDEFGH"]
     pins = [f"ARG {name}=torch==1.{number}.0\n" for number, name in enumerate(names)]
     install = " ".join(f"${{{name}}}" for name in names)
@@ -248,7 +250,7 @@ def test_the_output_does_not_depend_on_the_hashes_of_strings(tmp_path: Path) -> 
     assert b"torch" in outputs.pop()
 
 
-def test_findings_with_one_cause_are_printed_as_one_line(tmp_path: Path) -> None:
+def test_findings_of_one_cause_are_printed_as_one_line(tmp_path: Path) -> None:
     texts = {f"m{n}": f"{INTERNAL}{INTERNAL}" for n in range(3)}
     write_modules(tmp_path, **texts)
     plain, verbose = (run("--no-diff", *o, tmp_path).stderr for o in ([], ["-v"]))

@@ -17,7 +17,7 @@ def summary(*arguments: object) -> str:
     return invoke(command, *arguments).stderr
 
 
-def test_the_configuration_of_a_project_is_read(tmp_path: Path) -> None:
+def test_configuration_in_pyproject_is_applied(tmp_path: Path) -> None:
     write_modules(tmp_path, a=OLD, b=BEFORE, c_test=BEFORE)
     (tmp_path / "pyproject.toml").write_text(
         '[tool.mdstorm.migrate]\nunsafe = true  # yes\nexclude = ["*_test.py"]\n'
@@ -39,7 +39,7 @@ def test_the_configuration_of_a_project_is_read(tmp_path: Path) -> None:
     ("[tool.mdstorm]\nunsafe = true", "has no key 'unsafe'; its keys are ['migrate']"),
     ("[tool.mdstorm]\nmigrate = true", "[tool.mdstorm.migrate] must be a table, found true"),
 )
-def test_a_wrong_configuration_is_refused(text: str, reason: str, tmp_path: Path) -> None:
+def test_invalid_configuration_exits_with_2(text: str, reason: str, tmp_path: Path) -> None:
     head = "" if text.startswith("[") else "[tool.mdstorm.migrate]\n"
     (tmp_path / "pyproject.toml").write_text(f"{head}{text}\n")
     result = invoke(command, tmp_path)
@@ -54,7 +54,7 @@ def test_a_wrong_configuration_is_refused(text: str, reason: str, tmp_path: Path
     (OLD, '["tool"."mdstorm".\'migrate\']\n"unsafe" = true\n'),
     (BEFORE, "[project]\nname = {{ name }}\n"),  # without configuration, and no TOML
 )
-def test_the_configuration_may_stand_in_any_form(text: str, toml: str, tmp_path: Path) -> None:
+def test_configuration_is_read_from_any_toml_form(text: str, toml: str, tmp_path: Path) -> None:
     write_modules(tmp_path, a=text)
     (tmp_path / "pyproject.toml").write_text(toml)
     assert "1 file would change" in summary(tmp_path)
@@ -106,7 +106,7 @@ def migrated(path: Path, before: str, *options: str) -> str:
     ),
     ("setup.cfg", "[options]\ninstall_requires = petastorm\n", None),
 )
-def test_it_is_written_as_asked_for(
+def test_requirement_option_is_written_to_each_format(
     name: str, before: str, after: str | None, tmp_path: Path
 ) -> None:
     options = ("--requirement", "mdstorm[torch] ==0.2.*", "--index", URL)
@@ -114,7 +114,7 @@ def test_it_is_written_as_asked_for(
     assert migrated(tmp_path / "p" / name, before, *options) == expected
 
 
-def test_a_notebook_that_keeps_petastorm_installs_both(tmp_path: Path) -> None:
+def test_notebook_that_keeps_petastorm_installs_both(tmp_path: Path) -> None:
     head = "# Databricks notebook source\n# MAGIC %pip install "
     code = "\n\n# COMMAND ----------\n\nfrom petastorm.unischema import _NamedtupleCache\n"
     before = f"{head}petastorm==0.9{code}from petastorm import make_reader\n"
@@ -123,7 +123,7 @@ def test_a_notebook_that_keeps_petastorm_installs_both(tmp_path: Path) -> None:
     assert after.startswith(f"{head}{both}\n")
 
 
-def test_the_configuration_carries_both(tmp_path: Path) -> None:
+def test_requirement_and_index_are_read_from_pyproject(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text(
         f'[tool.mdstorm.migrate]\nrequirement = "mdstorm~=0.2"\nindex = "{URL}"\n'
     )
@@ -134,7 +134,7 @@ def test_the_configuration_carries_both(tmp_path: Path) -> None:
 
 
 @each("numpy", "mdstorm=0.2", "mdstorm[torch", "mdstorm 0.2")
-def test_what_requires_something_else_is_refused(wrong: str, tmp_path: Path) -> None:
+def test_requirement_of_other_package_exits_with_2(wrong: str, tmp_path: Path) -> None:
     done = invoke(command, "--requirement", wrong, tmp_path)
     assert done.exit_code == 2
     assert "does not require mdstorm" in done.stderr
@@ -142,7 +142,7 @@ def test_what_requires_something_else_is_refused(wrong: str, tmp_path: Path) -> 
     assert invoke(command, tmp_path).exit_code == 2
 
 
-def test_a_list_that_is_named_alone_is_judged_by_its_repository(tmp_path: Path) -> None:
+def test_single_requirements_file_uses_code_of_its_repository(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
     (tmp_path / "a.py").write_text("from petastorm import make_reader\n")
     path = tmp_path / "requirements.txt"
@@ -154,7 +154,7 @@ def test_a_list_that_is_named_alone_is_judged_by_its_repository(tmp_path: Path) 
 
 
 @each("https://host/x/mdstorm-0.1.0-py3-none-any.whl", None)
-def test_a_wheel_may_be_required_by_its_path_or_address(wheel: str | None, tmp_path: Path) -> None:
+def test_requirement_option_accepts_wheel_path_or_url(wheel: str | None, tmp_path: Path) -> None:
     path = tmp_path / "dist" / "mdstorm-0.1.0-py3-none-any.whl"
     after = migrated(
         tmp_path / "requirements.txt", "petastorm\n", "--requirement", wheel or str(path)
@@ -162,13 +162,13 @@ def test_a_wheel_may_be_required_by_its_path_or_address(wheel: str | None, tmp_p
     assert after == f"mdstorm @ {wheel or path.as_uri()}\n"
 
 
-def test_rules_for_requirements_alone_take_the_code_for_moved(tmp_path: Path) -> None:
+def test_selected_requirement_rules_treat_code_as_migrated(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("from petastorm import make_reader\n")
     path = tmp_path / "requirements.txt"
     assert migrated(path, "petastorm==0.9\n", "--select", "PM4") == "mdstorm\n"
 
 
-def test_the_hooks_are_for_requirements_docker_and_yaml_too() -> None:
+def test_pre_commit_hooks_match_requirements_docker_and_yaml() -> None:
     text = (ROOT / ".pre-commit-hooks.yaml").read_text("utf-8")
     pattern = re.search(r"files: &files >-\n((?: {4}.*\n)+)", text)
     assert pattern is not None

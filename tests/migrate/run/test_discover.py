@@ -19,7 +19,7 @@ def found(root: Path, **options: list[str]) -> list[str]:
     return [path.relative_to(root).as_posix() for path in paths]
 
 
-def test_folders_of_tools_and_of_other_people_are_passed_over(tmp_path: Path) -> None:
+def test_tool_and_vendored_folders_are_skipped(tmp_path: Path) -> None:
     make(
         tmp_path,
         *("b.py", "a.ipynb", "src/c.pyi", "src/requirements.txt", "README.md", "x.bin"),
@@ -31,7 +31,7 @@ def test_folders_of_tools_and_of_other_people_are_passed_over(tmp_path: Path) ->
     assert found(tmp_path) == expected
 
 
-def test_a_file_that_is_named_is_looked_at_wherever_it_is(tmp_path: Path) -> None:
+def test_explicit_file_in_skipped_folder_is_found(tmp_path: Path) -> None:
     make(tmp_path, ".venv/a.py")
     assert list(discover([tmp_path / ".venv" / "a.py"])) == [tmp_path / ".venv" / "a.py"]
 
@@ -44,13 +44,13 @@ def test_include_and_exclude_are_globs(tmp_path: Path) -> None:
     assert found(tmp_path, exclude=["src/*.py", "tests"]) == ["a.py", "b.ipynb", "src/deep/a.py"]
 
 
-def test_each_file_comes_once_under_whatever_names(tmp_path: Path) -> None:
+def test_file_given_by_several_paths_is_found_once(tmp_path: Path) -> None:
     make(tmp_path, "a.py", "b/c.py")
     (tmp_path / "d.py").symlink_to("a.py")
     assert len(list(discover([tmp_path, tmp_path / "a.py", tmp_path / "b" / ".." / "a.py"]))) == 2
 
 
-def test_links_that_lead_round_or_nowhere_are_reported(tmp_path: Path) -> None:
+def test_circular_and_dangling_links_are_reported(tmp_path: Path) -> None:
     make(tmp_path, "a/b.py")
     (tmp_path / "a" / "up").symlink_to("..")
     (tmp_path / "loop.py").symlink_to("loop.py")
@@ -70,7 +70,7 @@ def test_links_that_lead_round_or_nowhere_are_reported(tmp_path: Path) -> None:
     assert named == Skipped(tmp_path / "nowhere.py", "a broken link", is_error=True)
 
 
-def test_what_is_no_file_is_not_opened(tmp_path: Path) -> None:
+def test_special_file_is_skipped_unopened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.py")
     (tmp_path / "folder.py").mkdir()
     (one,) = discover([tmp_path])
@@ -117,7 +117,7 @@ def git(root: Path, *arguments: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-def test_gitignore_is_read_as_git_reads_it(tmp_path: Path) -> None:
+def test_gitignore_matches_git_check_ignore(tmp_path: Path) -> None:
     make(tmp_path, *NAMES)
     (tmp_path / ".gitignore").write_text(f"{IGNORE}space.py\\ \n")
     (tmp_path / "e" / ".gitignore").write_text("own.py\n!any.py\n")
@@ -131,7 +131,7 @@ def test_gitignore_is_read_as_git_reads_it(tmp_path: Path) -> None:
     assert sorted(found(tmp_path / "d")) == inside
 
 
-def test_files_that_git_tracks_are_looked_at_whatever_is_ignored(
+def test_tracked_files_are_found_although_ignored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make(tmp_path, "kept.py", "data/a/kept.py", "data/a/x.py", "data/b/x.py", "x.py")
@@ -148,27 +148,27 @@ def test_files_that_git_tracks_are_looked_at_whatever_is_ignored(
     assert "ignored files it tracks: git cannot be run" in skipped.reason
 
 
-def test_directories_of_builds_are_entered_for_what_git_tracks(tmp_path: Path) -> None:
+def test_tracked_files_in_build_folders_are_found(tmp_path: Path) -> None:
     make(tmp_path, "build/Dockerfile", "build/lib/a.py", "dist/a.py", "vendor/a.py", "a.py")
     git(tmp_path, "init", "-q")
     git(tmp_path, "add", "--force", "build/Dockerfile", "vendor/a.py", "a.py")
     assert found(tmp_path) == ["a.py", "build/Dockerfile"]
 
 
-def test_outside_of_a_repository_nothing_is_ignored(tmp_path: Path) -> None:
+def test_gitignore_outside_of_repository_has_no_effect(tmp_path: Path) -> None:
     make(tmp_path, "a.py", "data/b.py")
     (tmp_path / ".gitignore").write_text("*.py\ndata/\n")
     (tmp_path / "data" / ".gitignore").write_text("*\n")
     assert found(tmp_path) == ["a.py", "data/b.py"]
 
 
-def test_files_of_any_name_are_looked_into_unless_they_hold_data(tmp_path: Path) -> None:
+def test_files_of_any_suffix_but_data_are_found(tmp_path: Path) -> None:
     make(tmp_path, "main.tf", "Job.scala", "stack.ts", "freeze")
     make(tmp_path, "x.parquet", "y.csv", "z.png", ".gitattributes")
     assert found(tmp_path) == ["Job.scala", "freeze", "main.tf", "stack.ts"]
 
 
-def test_a_repository_within_another_has_rules_of_its_own(tmp_path: Path) -> None:
+def test_nested_repository_uses_its_own_gitignore(tmp_path: Path) -> None:
     make(tmp_path, "x.py", "inner/x.py", "inner/y.py")
     (tmp_path / ".gitignore").write_text("x.py\n")
     (tmp_path / "inner" / ".gitignore").write_text("y.py\n")
@@ -177,7 +177,7 @@ def test_a_repository_within_another_has_rules_of_its_own(tmp_path: Path) -> Non
     assert found(tmp_path) == ["inner/x.py"]
 
 
-def test_code_of_others_that_git_tracks_is_named_and_left(tmp_path: Path) -> None:
+def test_tracked_vendored_code_is_reported_and_unchanged(tmp_path: Path) -> None:
     make(tmp_path, "third_party/x/b.py", "third_party/x/a.py", "vendor/c.py", "lib/pyvenv.cfg")
     make(tmp_path, "lib/d.py", "env/pyvenv.cfg", "env/lib/e.py")
     (tmp_path / "third_party" / "x" / "other.py").write_text("import numpy\n")
@@ -193,7 +193,7 @@ def test_code_of_others_that_git_tracks_is_named_and_left(tmp_path: Path) -> Non
     assert [path.name for path in skipped.files] == ["a.py", "b.py"]
 
 
-def test_git_is_asked_once_and_only_where_something_is_ignored(
+def test_git_is_called_once_and_only_with_gitignore(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make(tmp_path, *(f"p{number}/m.py" for number in range(5)))

@@ -29,7 +29,7 @@ TEXT = "petastorm = 1\nother = 2\n"
     ({"unsafe": True, "ignore": ["PM902"]}, TEXT),
     ({"unsafe": True, "select": ["PM901"]}, TEXT),
 )
-def test_edits_of_a_group_are_applied_all_or_none(
+def test_edits_of_group_are_applied_all_or_none(
     options: dict[str, object], output: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def rule(code: str, cls: Class, old: str, new: str) -> Rule:
@@ -48,7 +48,7 @@ def test_edits_of_a_group_are_applied_all_or_none(
     "make_reader(u,  # mdstorm: ignore[PM113]\n    shuffel=1)\n",
     "make_reader(u,\n    shuffel=1,\n)  # mdstorm: ignore\n",
 )
-def test_a_comment_on_any_line_of_a_statement_keeps_rules_away(call: str) -> None:
+def test_ignore_comment_on_any_line_suppresses_statement(call: str) -> None:
     result = migrate(f"from petastorm import make_reader\n{call}")
     assert result.output == f"from mdstorm import make_reader\n{call}"
     assert result.findings == ()
@@ -60,7 +60,7 @@ def test_a_comment_on_any_line_of_a_statement_keeps_rules_away(call: str) -> Non
     ("job.JSON", '{"a": "b"}', '{"a": "b", }'),
     ("tox.ini", "[a]\nb = c\n", "b = c\n"),
 )
-def test_what_parsed_must_go_on_parsing(name: str, good: str, bad: str) -> None:
+def test_edit_that_breaks_syntax_raises_edit_error(name: str, good: str, bad: str) -> None:
     path = PurePath(name)
     check_format(path, good, good)
     check_format(path, bad, bad)
@@ -69,7 +69,7 @@ def test_what_parsed_must_go_on_parsing(name: str, good: str, bad: str) -> None:
         check_format(path, good, bad)
 
 
-def test_an_outcome_that_would_not_parse_is_reported(
+def test_broken_output_is_reported_and_not_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rewriting, "requirement_of", lambda *_: 'mdstorm" "x')
@@ -82,7 +82,7 @@ def test_an_outcome_that_would_not_parse_is_reported(
     assert path.read_text() == before
 
 
-def test_mode_and_owner_stay_and_nothing_is_left_beside(tmp_path: Path) -> None:
+def test_write_keeps_mode_and_owner_and_leaves_no_temporary_file(tmp_path: Path) -> None:
     path = tmp_path / "a.py"
     path.write_bytes(b"old")
     path.chmod(0o751)
@@ -97,7 +97,7 @@ def test_mode_and_owner_stay_and_nothing_is_left_beside(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["a.py"]
 
 
-def test_a_link_stays_one(tmp_path: Path) -> None:
+def test_write_through_symlink_keeps_link(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     target = tmp_path / "there" / "a.py"
     target.write_bytes(b"old")
@@ -118,7 +118,7 @@ def refuse(*_: object) -> None:
     (b"old", refuse, "Permission denied"),
     (None, os.fsync, "No such file"),
 )
-def test_a_write_that_cannot_be_leaves_what_is_there(
+def test_failed_write_leaves_old_content(
     there: bytes | None, fsync: object, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.py"
@@ -146,7 +146,7 @@ def reason(outcome: FileOutcome | None) -> str:
     return problem.reason
 
 
-def test_a_huge_file_is_named_if_it_uses_petastorm(
+def test_oversized_file_is_reported_if_it_uses_petastorm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(together, "LARGEST", 1 << 20)
@@ -162,7 +162,7 @@ def test_a_huge_file_is_named_if_it_uses_petastorm(
     (Path, "read_bytes", refuse, "Permission denied"),
     (together, "migrate_bytes", None, "please report it: TypeError("),
 )
-def test_a_file_that_cannot_be_read_and_a_mistake_of_ours_are_told_of_one_file(
+def test_error_in_one_file_is_reported_for_that_file(
     owner: object, name: str, broken: object, words: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "use.py"
@@ -173,7 +173,7 @@ def test_a_file_that_cannot_be_read_and_a_mistake_of_ours_are_told_of_one_file(
     assert path.read_text() == USE
 
 
-def test_files_without_the_word_are_not_parsed(
+def test_files_without_petastorm_are_not_parsed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(200):
@@ -193,7 +193,7 @@ def test_files_without_the_word_are_not_parsed(
     ("a.py", "# %%\nfrom petastorm import make_reader\n# %%\nProse it is.\n"),
     ("a.ipynb", '{"cells": [{"cell_type": "code", "source": "from petastorm import spark"}]}'),
 )
-def test_an_edit_that_would_break_a_cell_is_not_applied(
+def test_edit_that_breaks_cell_is_not_applied(
     path: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mdstorm_migrate.rules.pm101_imports.renamed", lambda old: "mdstorm (")
@@ -208,7 +208,7 @@ def test_an_edit_that_would_break_a_cell_is_not_applied(
 
 @pytest.mark.parametrize("encoding", ["rot13", "idna", "undefined", "hex"])
 @pytest.mark.parametrize("use", [USE, "from helper import x\nimportlib.import_module('a')\n"])
-def test_encodings_that_are_none_of_texts_are_named(
+def test_encoding_that_is_no_text_encoding_is_reported(
     tmp_path: Path, encoding: str, use: str
 ) -> None:
     (tmp_path / "a.py").write_text(USE + "def (:\n")
@@ -220,7 +220,7 @@ def test_encodings_that_are_none_of_texts_are_named(
     assert path.read_text() == f"# coding: {encoding}\n{use}"
 
 
-def test_names_of_files_may_hold_any_bytes(tmp_path: Path) -> None:
+def test_file_names_may_contain_any_bytes(tmp_path: Path) -> None:
     broken = tmp_path / "a.py"
     broken.write_text(USE + "def (:\n")
     paths = [broken]
@@ -232,7 +232,7 @@ def test_names_of_files_may_hold_any_bytes(tmp_path: Path) -> None:
 
 
 @each(Path(), Path("part"))
-def test_a_folder_that_is_a_package_itself_is_migrated(
+def test_folder_that_is_a_package_is_migrated(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -244,14 +244,14 @@ def test_a_folder_that_is_a_package_itself_is_migrated(
     assert outcome.changed
 
 
-def test_a_link_to_nothing_is_passed_over(tmp_path: Path) -> None:
+def test_dangling_link_is_skipped(tmp_path: Path) -> None:
     for name in ("data", "old.py"):
         (tmp_path / name).symlink_to(tmp_path / "missing")
     assert list(run(sorted(tmp_path.iterdir()), Settings(), write=True)) == []
 
 
 @pytest.mark.long
-def test_damaged_files_raise_nothing_and_are_migrated_once() -> None:
+def test_damaged_files_raise_nothing_and_are_idempotent() -> None:
     found = (p for root in CORPORA for p in (Path(__file__).parents[1] / root).rglob("*.*"))
     files = sorted(p for p in found if p.suffix in SUFFIXES and p.stat().st_size < 6_000)
     assert len(files) > 100
@@ -270,7 +270,7 @@ def test_damaged_files_raise_nothing_and_are_migrated_once() -> None:
     ("a.sh", "ls\rspark-submit --py-files petastorm.zip a.py\r"),
     ("environment.yml", "name: x\rdependencies:\n  - petastorm=0.12\n  - f::petastorm\n"),
 )
-def test_a_file_with_lone_carriage_returns_gets_no_second_comment(
+def test_file_with_lone_carriage_returns_gets_one_comment(
     name: str, text: str, tmp_path: Path
 ) -> None:
     path = tmp_path / name

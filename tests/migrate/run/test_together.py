@@ -189,14 +189,16 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
         "other.py →": READS,
     },
 )
-def test_what_meets_something_that_stays_waits(files: dict[str, str], tmp_path: Path) -> None:
+def test_file_that_shares_objects_with_held_file_waits(
+    files: dict[str, str], tmp_path: Path
+) -> None:
     """An arrow stands behind the names of the files that move."""
     texts = {name.removesuffix(" →"): text for name, text in files.items()}
     moving = texts.keys() - files.keys()
     assert migrated(tmp_path, texts).keys() == moving
 
 
-def test_the_reason_is_said(tmp_path: Path) -> None:
+def test_waiting_file_names_reason(tmp_path: Path) -> None:
     (tmp_path / "schema.py").write_text(SCHEMA)
     (tmp_path / "work.py").write_text(WORKER + "from schema import SCHEMA\n")
     first, _ = run(sorted(tmp_path.iterdir()), Settings())
@@ -209,7 +211,7 @@ def test_the_reason_is_said(tmp_path: Path) -> None:
     assert all(one.changed for one in run(sorted(tmp_path.iterdir()), Settings(unsafe=True)))
 
 
-def test_a_name_that_notebooks_take_by_running_another_keeps_its_name(tmp_path: Path) -> None:
+def test_name_used_through_run_magic_stays_bound(tmp_path: Path) -> None:
     files = {
         "utils.py": f"{HEAD}import petastorm\npetastorm.make_reader('u')\n",
         "train.py": f"{HEAD}# MAGIC %run ./utils\nr = petastorm.make_reader('v')\n",
@@ -219,7 +221,7 @@ def test_a_name_that_notebooks_take_by_running_another_keeps_its_name(tmp_path: 
 
 
 @each("", f"\n# COMMAND ----------\n\n{READS}")
-def test_what_a_notebook_installs_for_those_that_run_it_stays(own: str, tmp_path: Path) -> None:
+def test_install_in_notebook_run_by_others_keeps_petastorm(own: str, tmp_path: Path) -> None:
     install = f"{HEAD}# MAGIC %pip install petastorm==0.12\n{own}"
     train = f"{HEAD}# MAGIC %run ./utils\n\n# COMMAND ----------\n\n{KEEPS}{READS}"
     after = migrated(tmp_path, {"utils.py": install, "train.py": train}, write=True)
@@ -229,13 +231,13 @@ def test_what_a_notebook_installs_for_those_that_run_it_stays(own: str, tmp_path
     assert migrated(tmp_path, {}, names=("utils.py", "train.py")) == {}
 
 
-def test_what_meets_imports_that_wait_for_strings_waits(tmp_path: Path) -> None:
+def test_file_that_shares_objects_with_patched_import_waits(tmp_path: Path) -> None:
     patch = "@patch('petastorm.reader.Reader')\ndef test_it(reader): make_reader(SCHEMA)\n"
     files = {"schema.py": SCHEMA, "test_it.py": f"{READS}from schema import SCHEMA\n{patch}"}
     assert migrated(tmp_path, files) == {}
 
 
-def test_a_group_is_written_as_a_whole(tmp_path: Path) -> None:
+def test_group_of_files_is_written_all_or_none(tmp_path: Path) -> None:
     files = {"schema.py": SCHEMA, "train.py": READS + "from schema import SCHEMA\n", "x.py": READS}
     write_files(tmp_path, files)
     (tmp_path / "schema.py").chmod(0o444)
@@ -256,9 +258,7 @@ def test_a_group_is_written_as_a_whole(tmp_path: Path) -> None:
     ("package/other.py", "from .helper import *\npetastorm.make_reader(url)\n"),
     ("test_helper.py", "mock.patch('package.helper.petastorm.make_reader')\n"),
 )
-def test_a_name_that_other_files_take_keeps_its_name(
-    importer: str, text: str, tmp_path: Path
-) -> None:
+def test_name_imported_by_other_files_stays_bound(importer: str, text: str, tmp_path: Path) -> None:
     used = "import petastorm\npetastorm.make_reader\n"
     files = {"package/__init__.py": "", "package/helper.py": used, importer: text}
     after = migrated(tmp_path, files)["package/helper.py"]
@@ -267,7 +267,7 @@ def test_a_name_that_other_files_take_keeps_its_name(
     assert migrated(tmp_path, files)["package/helper.py"] == used.replace("petastorm", "mdstorm")
 
 
-def test_a_patch_and_what_it_reaches_are_written_together(tmp_path: Path) -> None:
+def test_patch_and_patched_file_are_written_together(tmp_path: Path) -> None:
     files = {"loader.py": LOADER, "test_it.py": f"import loader\n{PATCH}"}
     migrated(tmp_path, files)
     (tmp_path / "loader.py").chmod(0o444)
@@ -277,7 +277,7 @@ def test_a_patch_and_what_it_reaches_are_written_together(tmp_path: Path) -> Non
     assert not any(one.written for one in found)
 
 
-def test_the_reason_names_the_file_that_waits(tmp_path: Path) -> None:
+def test_reason_names_file_with_the_strings(tmp_path: Path) -> None:
     migrated(tmp_path, {"loader.py": LOADER, "test_it.py": f"import loader\n{INTERNAL}"})
     first, _ = run(sorted(tmp_path.iterdir()), Settings())
     (finding,) = first.outcome.findings
@@ -287,13 +287,13 @@ def test_the_reason_names_the_file_that_waits(tmp_path: Path) -> None:
     )
 
 
-def test_petastorm_stays_required_for_what_configuration_names(tmp_path: Path) -> None:
+def test_petastorm_requirement_is_kept_for_module_in_configuration(tmp_path: Path) -> None:
     files = {"c.yaml": YAML, "main.py": RESOLVES, "train.py": READS}
     after = migrated(tmp_path, {**files, "requirements.txt": "petastorm==0.12.1\n"})
     assert after["requirements.txt"] == "mdstorm\npetastorm==0.12.1\n"
 
 
-def test_an_audit_counts_what_waits_for_other_files(tmp_path: Path) -> None:
+def test_audit_counts_files_that_wait_for_others(tmp_path: Path) -> None:
     files = {"loader.py": LOADER, "test_it.py": f"import loader\n{INTERNAL}", "other.py": READS}
     migrated(tmp_path, files)
     found = audit(sorted(tmp_path.iterdir()), Settings())
@@ -324,7 +324,7 @@ def _parts(count: int) -> dict[str, str]:
 
 
 @each(_chain, _star, _parts)
-def test_work_grows_as_the_number_of_files_does(
+def test_work_grows_linearly_with_files(
     make: Callable[[int], dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks: list[Path] = []
