@@ -62,7 +62,7 @@ def check_same(before: str, after: str, path: Path, spark: Any, folder: Path) ->
     ],
 )
 @pytest.mark.filterwarnings("ignore::UserWarning")  # what Petastorm warned of, mdstorm does too
-def test_a_migrated_program_computes_the_same(
+def test_migrated_program_computes_same_result(
     path: Path, classic_spark: Any, set_conf: Any, tmp_path: Path
 ) -> None:
     set_conf("petastorm.spark.converter.parentCacheDirUrl", None)
@@ -91,7 +91,7 @@ def manual(outcome: Outcome) -> list[str]:
 
 @pytest.mark.parametrize("unsafe", [False, True])
 @pytest.mark.parametrize("folder", ["corpus/before", "programs"])
-def test_what_a_run_leaves_to_do_the_next_one_names_too(folder: str, unsafe: bool) -> None:
+def test_second_run_reports_same_remaining_findings(folder: str, unsafe: bool) -> None:
     settings = Settings(unsafe)
     for path in sorted((Path(__file__).parent / folder).rglob("*.*")):
         source = find_source(path, path.read_bytes()) if path.is_file() else None
@@ -103,7 +103,7 @@ def test_what_a_run_leaves_to_do_the_next_one_names_too(folder: str, unsafe: boo
 
 
 @pytest.mark.parametrize("name", FILES, ids=str)
-def test_a_file_becomes_what_it_should(name: Path) -> None:
+def test_migrated_file_equals_expected_file(name: Path) -> None:
     path = BEFORE / name
     after = (CORPUS / "after" / name).read_bytes()
     assert migrated(path, path.read_bytes()) == after
@@ -119,7 +119,7 @@ def code_of(path: Path, data: bytes) -> str:
 
 
 @pytest.mark.parametrize("name", ["notebook.ipynb", "databricks.py"])
-def test_a_migrated_notebook_computes_the_same(
+def test_migrated_notebook_computes_same_result(
     name: str, classic_spark: Any, set_conf: Any, tmp_path: Path
 ) -> None:
     set_conf("petastorm.spark.converter.parentCacheDirUrl", None)

@@ -27,43 +27,43 @@ def blocks(language: str) -> list[str]:
 
 
 @each(("join_rule_pages", "joined_pages"), ("count_automatic", "page"))
-def test_pages_are_those_that_scripts_make_of_the_rules_and_the_corpus(name: str, of: str) -> None:
+def test_generated_pages_are_up_to_date(name: str, of: str) -> None:
     script = runpy.run_path(str(ROOT / "scripts" / f"{name}.py"))
     assert script["TARGET"].read_text("utf-8") == script[of](), f"run scripts/{name}.py"
 
 
 @pytest.mark.parametrize("command", [migrate, audit], ids=lambda command: command.name)
-def test_every_option_is_described(command: click.Command) -> None:
+def test_manual_describes_each_option(command: click.Command) -> None:
     for parameter in command.params:
         if isinstance(parameter, click.Option):
             names = "|".join(map(re.escape, parameter.opts))
             assert re.search(rf"[` ](?:{names})[ `]", MANUAL), parameter.opts
 
 
-def test_every_format_is_described() -> None:
+def test_manual_describes_each_format() -> None:
     assert all(f"| `{name}` |" in MANUAL for name in FORMATS)
 
 
-def test_the_code_runs() -> None:
+def test_python_example_of_manual_runs() -> None:
     (code,) = (block for block in blocks("python") if "assert" in block)
     exec(compile(code, "migrate.md", "exec"), {})
 
 
-def test_the_configuration_is_understood(tmp_path: Path) -> None:
+def test_configuration_example_of_manual_is_valid(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text(blocks("toml")[0])
     config = read_config(tmp_path / "pyproject.toml")
     assert config.ignore == ("PM112",)
     assert config.exclude == ("legacy/**", "*_generated.py")
 
 
-def test_the_hooks_are_those_of_the_repository() -> None:
+def test_manual_names_hooks_of_repository() -> None:
     hooks = re.findall(r"- id: (\S+)", (ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))
     assert hooks == ["mdstorm-migrate-check", "mdstorm-migrate"]
     assert all(hook in MANUAL for hook in hooks)
 
 
 @pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
-def test_the_page_of_a_rule_shows_what_it_does(rule: Rule) -> None:
+def test_examples_on_rule_page_match_rule(rule: Rule) -> None:
     page = rule.explain()
     assert page.startswith(f"# {rule.code} {rule.title}\n\nClass: `{rule.cls}`.\n\n")
     blocks = {match["which"]: match for match in _BLOCK.finditer(page)}
@@ -83,7 +83,7 @@ def test_the_page_of_a_rule_shows_what_it_does(rule: Rule) -> None:
     assert rule.code in codes or rule.code == "PM106"  # PM101 makes its edits
 
 
-def test_codes_are_the_names_of_modules_and_unique() -> None:
+def test_rule_codes_are_unique_and_match_modules() -> None:
     codes = [rule.code for rule in all_rules()]
     assert len(set(codes)) == len(codes)
     for rule in all_rules():

@@ -46,7 +46,7 @@ def found(path: str, text: str, *extras: str) -> list[tuple[str, int | None]]:
     (".python-version", "3.8.10\n", 1),
     ("runtime.txt", "python-3.9.1\n", 1),
 )
-def test_a_python_that_is_too_old_is_named(path: str, text: str, line: int) -> None:
+def test_unsupported_python_is_reported(path: str, text: str, line: int) -> None:
     assert found(path, text) == [("python", line)]
 
 
@@ -64,11 +64,11 @@ def test_a_python_that_is_too_old_is_named(path: str, text: str, line: int) -> N
     ),
     ("requirements.txt", "# numpy==1.19\nmy-numpy==1.0\nnumpy-x<1\n"),
 )
-def test_what_mdstorm_fits_and_other_names_are_not_named(path: str, text: str) -> None:
+def test_supported_python_is_not_reported(path: str, text: str) -> None:
     assert found(path, text) == []
 
 
-def test_a_runtime_of_databricks_that_is_too_old_is_named() -> None:
+def test_unsupported_databricks_runtime_is_reported() -> None:
     text = '{"new_cluster": {\n  "spark_version": "10.4.x-cpu-ml-scala2.12"}}'
     assert found("job.json", text) == [("runtime", 2)]
     assert found("job.json", text.replace("10.4", "15.4")) == []
@@ -84,23 +84,23 @@ def test_a_runtime_of_databricks_that_is_too_old_is_named() -> None:
     ("pyproject.toml", '[tool.poetry.dependencies]\nnumpy = {version = "1.19.5"}\n'),
     ("job.json", '{"pypi": {"package": "numpy==1.19"}}'),
 )
-def test_a_pin_that_mdstorm_refuses_is_named_and_a_newer_one_is_not(path: str, text: str) -> None:
+def test_incompatible_pin_is_reported_and_newer_is_not(path: str, text: str) -> None:
     assert [one for one, _ in found(path, text)] == ["pin"]
     newer = text.replace("1.19", "1.26").replace("1.20", "1.27").replace("1.23", "2.5")
     assert found(path, newer) == []
 
 
-def test_a_pin_is_shown_as_it_is_written() -> None:
+def test_pin_is_shown_as_written() -> None:
     (one,) = broken("pyproject.toml", '[tool.poetry.dependencies]\nnumpy = "~1.19"\n')
     assert one.message.startswith('`numpy = "~1.19"`; mdstorm needs numpy')
 
 
-def test_pins_of_what_an_extra_needs_count_where_that_is_used() -> None:
+def test_pin_of_extra_is_reported_only_if_used() -> None:
     assert found("requirements.txt", "torch==1.7.1\n") == []
     assert found("requirements.txt", "torch==1.7.1\n", "torch") == [("pin", 1)]
 
 
-def test_what_mdstorm_needs_is_what_it_declares() -> None:
+def test_required_versions_match_metadata() -> None:
     assert "3.9" not in supported_pythons()
     assert "3.10" in supported_pythons()
     assert "torch" not in required(frozenset())

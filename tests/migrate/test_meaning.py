@@ -172,7 +172,7 @@ def _shown(text: str) -> list[str]:
 
 
 @given(blocks())
-def test_a_program_shows_the_same_before_and_after(text: str) -> None:
+def test_migrated_program_prints_same_output(text: str) -> None:
     result = migrate(text)
     assert not result.errors, result.errors
     assert _shown(result.output) == _shown(text)

@@ -53,11 +53,11 @@ def audit_of(root: Path) -> Audit:
     ("patch('petastorm.pytorch.DataLoader')\n", LOADERS, "DataLoader"),
     (f"conf.set({CONF_KEY!r}, u)\n", "Parent cache directory", CONF_KEY),
 )
-def test_a_name_is_known_however_it_is_imported(text: str, feature: str, name: str) -> None:
+def test_use_is_counted_for_any_form_of_import(text: str, feature: str, name: str) -> None:
     assert uses(text) == {(feature, name): 1}
 
 
-def test_methods_of_converters_are_known_by_their_names() -> None:
+def test_converter_methods_are_counted_by_name() -> None:
     text = (
         "from petastorm.spark import SparkDatasetConverter as S, make_spark_converter\n"
         "spark.conf.set(S.PARENT_CACHE_DIR_URL_CONF, u)\n"
@@ -77,16 +77,16 @@ def test_methods_of_converters_are_known_by_their_names() -> None:
     "from .petastorm import make_reader\n",
     "x = 1  # petastorm\n",
 )
-def test_what_only_looks_like_petastorm_is_no_feature(text: str) -> None:
+def test_names_that_resemble_petastorm_are_not_counted(text: str) -> None:
     assert uses(text) == {}
 
 
-def test_other_files_have_features_of_their_own() -> None:
+def test_requirements_and_dockerfiles_have_their_own_features() -> None:
     assert uses("petastorm\n", "requirements.txt") == {("Requirements", "requirements"): 1}
     assert uses("RUN pip install petastorm\n", "Dockerfile") == {("Install commands", "docker"): 1}
 
 
-def test_every_public_name_belongs_to_a_feature() -> None:
+def test_each_public_name_belongs_to_a_feature() -> None:
     for module, names in PUBLIC.items():
         for name in names - {"__version__"}:
             ((feature, known),) = uses(f"from {module} import {name}\n")
@@ -95,7 +95,7 @@ def test_every_public_name_belongs_to_a_feature() -> None:
             assert known == name
 
 
-def test_files_count_by_the_worst_that_was_found(repository: Path) -> None:
+def test_effort_of_file_is_its_hardest_finding(repository: Path) -> None:
     found = audit_of(repository)
     assert {file.path.name: file.effort for file in found.files} == {
         "broken.py": "problem",
@@ -111,13 +111,13 @@ def test_files_count_by_the_worst_that_was_found(repository: Path) -> None:
     assert audit_of(repository).minutes() == found.minutes()
 
 
-def test_features_are_counted_by_files_and_uses(repository: Path) -> None:
+def test_features_have_counts_of_files_and_uses(repository: Path) -> None:
     (repository / "more.py").write_text(EXACT)
     first = audit_of(repository).features()[0]
     assert (first.feature, first.files, first.uses) == ("Readers of Petastorm datasets", 2, 4)
 
 
-def test_the_text_has_tables_and_names_the_files_to_review(repository: Path) -> None:
+def test_text_audit_has_tables_and_files_to_review(repository: Path) -> None:
     before = {path: path.read_bytes() for path in repository.iterdir()}
     result = run(repository)
     assert result.exit_code == 3
@@ -134,7 +134,7 @@ def test_the_text_has_tables_and_names_the_files_to_review(repository: Path) -> 
     assert run(repository).exit_code == 0
 
 
-def test_json_is_as_its_schema_says(repository: Path) -> None:
+def test_json_audit_matches_schema(repository: Path) -> None:
     jsonschema.Draft202012Validator.check_schema(schema("audit"))
     found = json.loads(run("--format", "json", repository).stdout)
     jsonschema.validate(found, schema("audit"))
@@ -143,7 +143,9 @@ def test_json_is_as_its_schema_says(repository: Path) -> None:
     assert file["features"][0] == {"feature": "Codecs", "name": "ScalarCodec", "uses": 1}
 
 
-def test_reports_go_to_files(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_audit_reports_are_written_to_files(
+    repository: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     folder = tmp_path_factory.mktemp("reports")
     result = run("--report", folder / "a.txt", "--report", folder / "a.json", repository)
     assert result.stdout == ""
@@ -152,23 +154,23 @@ def test_reports_go_to_files(repository: Path, tmp_path_factory: pytest.TempPath
 
 
 @each("a.sarif", "a", "gone/a.json")
-def test_reports_that_cannot_be_are_a_wrong_command_line(name: str, repository: Path) -> None:
+def test_invalid_report_name_exits_with_2(name: str, repository: Path) -> None:
     assert run("--report", repository / name, repository).exit_code == 2
 
 
-def test_an_empty_repository_is_said_to_be_one(tmp_path: Path) -> None:
+def test_audit_without_petastorm_states_that(tmp_path: Path) -> None:
     assert run(tmp_path).stdout == "no scanned file uses Petastorm\n"
 
 
 @pytest.mark.long
-def test_any_number_of_processes_finds_the_same(tmp_path: Path) -> None:
+def test_audit_is_the_same_for_any_number_of_jobs(tmp_path: Path) -> None:
     for number in range(450):
         text = (EXACT, MANUAL, BROKEN, NONE, "x = 1\n")[number % 5]
         (tmp_path / f"m{number}.py").write_text(text)
     assert run("-j", 1, tmp_path).stdout == run("-j", 2, tmp_path).stdout
 
 
-def test_estimates_are_rounded_as_people_say_them() -> None:
+def test_estimates_are_rounded_to_minutes_or_hours() -> None:
     told = ["0 minutes", "40 minutes", "1.6 hours", "100 hours"]
     assert [duration(one) for one in (0, 40, 95, 6000)] == told
 
@@ -181,7 +183,7 @@ def test_estimates_are_rounded_as_people_say_them() -> None:
     ("# TODO(mdstorm): PM113: mind this\nf()\n", [1, 1, 1]),
     (BROKEN, [3, 3, 3]),
 )
-def test_a_pipeline_fails_on_what_is_left(text: str, codes: list[int], tmp_path: Path) -> None:
+def test_fail_on_option_sets_exit_code(text: str, codes: list[int], tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text(text)
     asked = ("manual", "review", "any")
     assert [run("--fail-on", what, tmp_path).exit_code for what in asked] == codes

@@ -21,7 +21,7 @@ from mdstorm_migrate.python.scopes import analyse
 
 
 @pytest.mark.parametrize("path", sorted(PUBLIC))
-def test_mdstorm_has_what_the_table_says(path: str) -> None:
+def test_public_names_of_table_exist_in_mdstorm(path: str) -> None:
     assert sorted(PUBLIC[path] - _names_of(renamed(path))) == []
 
 
@@ -37,12 +37,12 @@ def _names_of(path: str) -> set[str]:
         return set(analyse(ast.parse(file.read())).module.bindings)
 
 
-def test_keys_are_those_that_mdstorm_reads() -> None:
+def test_configuration_keys_match_mdstorm() -> None:
     cache_dir = importlib.import_module("mdstorm._spark.copies")
     assert (cache_dir.PETASTORM_CONF, cache_dir.MDSTORM_CONF) == (CONF_KEY, NEW_CONF_KEY)
 
 
-def test_homes_are_where_names_are_public() -> None:
+def test_modules_of_moved_names_match_mdstorm() -> None:
     elsewhere = importlib.import_module("mdstorm._petastorm_names").ELSEWHERE
     assert {renamed(module) for module in HOMES} == {f"mdstorm.{module}" for module in elsewhere}
     for module, names in HOMES.items():
@@ -67,11 +67,11 @@ def test_homes_are_where_names_are_public() -> None:
     ("petastorm.reader.NullCache", "petastorm.reader.NullCache"),
     ("petastorm.reader.__name__", None),
 )
-def test_what_is_missing_is_found_by_its_first_part(path: str, expected: str | None) -> None:
+def test_missing_name_is_found_by_its_prefix(path: str, expected: str | None) -> None:
     assert missing(path) == expected
 
 
-def test_what_is_missing_has_the_section_that_mdstorm_names() -> None:
+def test_missing_names_have_sections_of_mdstorm() -> None:
     sections = importlib.import_module("mdstorm._petastorm_names").SECTIONS
     assert {section: frozenset(names) for section, names in sections.items()} == SECTIONS
     page = "docs/differences.md"
@@ -79,7 +79,7 @@ def test_what_is_missing_has_the_section_that_mdstorm_names() -> None:
     assert section_of("petastorm.hdfs_of_ours") is None
 
 
-def test_what_petastorm_has_is_not_said_to_be_of_neither() -> None:
+def test_names_of_petastorm_are_not_unknown() -> None:
     absent = [f"petastorm.{name}" for names in SECTIONS.values() for name in names]
     assert all(missing(name) == name for name in absent)
     assert not any(map(is_unknown, [*absent, "petastorm.unischema.np", "petastorm.__author__"]))

@@ -50,7 +50,7 @@ def write(*options: str) -> None:
 
 
 @each(*NAMES)
-def test_a_project_becomes_what_it_should(name: str, inside: Path) -> None:
+def test_migrated_project_equals_expected_files(name: str, inside: Path) -> None:
     before = files_of((CASES / f"{name}.txt").read_text())
     write_files(inside, before)
     for _ in range(2):
@@ -63,12 +63,12 @@ def test_a_project_becomes_what_it_should(name: str, inside: Path) -> None:
             PARSERS[path.suffix](path.read_text())
 
 
-def test_every_project_has_its_outcome() -> None:
+def test_each_project_has_expected_files() -> None:
     outcomes = {path.name.removesuffix(".after.txt") for path in CASES.glob("*.after.txt")}
     assert outcomes == set(NAMES)
 
 
-def test_the_files_that_keep_petastorm_are_counted(inside: Path) -> None:
+def test_summary_counts_files_that_keep_petastorm(inside: Path) -> None:
     for name in ("a.py", "b.py"):
         (inside / name).write_text("from petastorm.reader import ArrowReaderWorker\n")
         (inside / "requirements.txt").write_text("petastorm\n")

@@ -29,7 +29,7 @@ _NAMES = {
 
 
 @each(*_MODULES)
-def test_names_are_found_where_the_compiler_finds_them(name: str) -> None:
+def test_scopes_match_symbol_tables_of_compiler(name: str) -> None:
     paths = glob.glob(f"{_LIBRARY}/{name}.py")
     if not paths:
         pytest.skip("this Python comes without its tests")
@@ -98,7 +98,7 @@ def _scopes(tree: ast.Module) -> set[Scope]:
     return found
 
 
-def test_a_very_long_expression_is_no_deeper_than_a_short_one() -> None:
+def test_long_expression_does_not_exceed_recursion_limit() -> None:
     found = analyse(ast.parse(" + ".join(["a"] * 900)))
     assert len(found.references["a"]) == 900
 
@@ -117,12 +117,12 @@ def test_a_very_long_expression_is_no_deeper_than_a_short_one() -> None:
     ("from petastorm import make_reader\nclass make_reader(object): ...\n", False),
     ("import petastorm\nmake_reader = wrap(petastorm.make_reader)\n", False),
 )
-def test_a_name_is_taken_for_what_it_is(code: str, is_petastorms: bool) -> None:
+def test_name_resolves_to_its_binding(code: str, is_petastorms: bool) -> None:
     findings = migrate(f"{code}make_reader(url, foo=3)\n").findings
     assert any(found.rule == "PM113" for found in findings) is is_petastorms
 
 
-def test_an_import_before_its_global_statement_binds_the_global() -> None:
+def test_import_before_global_statement_binds_global() -> None:
     code = (
         "def load():\n    import petastorm\n    global petastorm\n"
         "print(petastorm.hdfs, petastorm.make_reader)\n"
@@ -130,14 +130,14 @@ def test_an_import_before_its_global_statement_binds_the_global() -> None:
     assert not migrate(code, todo=False).changed
 
 
-def test_a_name_that_two_imports_bind_differently_stays_bound() -> None:
+def test_name_bound_by_two_imports_stays_bound() -> None:
     code = "import petastorm.spark as petastorm\nimport petastorm\neval('petastorm.reader')\n"
     after = migrate(code, todo=False).output
     assert "import mdstorm as petastorm\n" in after
 
 
 @each("import petastorm.reader\n", "import mdstorm.reader\nimport petastorm.reader\n")
-def test_work_on_imports_of_one_name_grows_with_their_number(
+def test_work_grows_linearly_with_imports_of_one_name(
     line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen, is_mdstorm = [], names.is_mdstorm
@@ -155,7 +155,7 @@ def test_work_on_imports_of_one_name_grows_with_their_number(
     assert counted[1] <= 2.5 * counted[0]
 
 
-def test_a_later_import_falls_back_on_an_earlier_try() -> None:
+def test_import_guarded_by_earlier_try_is_unchanged() -> None:
     tried = "try:\n    import mdstorm as store\nexcept ImportError:\n    store = None\n"
     later = "if store is None:\n    import petastorm as store\nstore.make_reader\n"
     assert migrate(tried + later).output == tried + later

@@ -64,7 +64,7 @@ def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_json_is_as_its_schema_says(in_folder: Path) -> None:
+def test_json_report_matches_schema(in_folder: Path) -> None:
     jsonschema.Draft202012Validator.check_schema(schema())
     found = json.loads(to_json(report_of(in_folder)))
     jsonschema.validate(found, schema())
@@ -79,7 +79,7 @@ def test_json_is_as_its_schema_says(in_folder: Path) -> None:
     assert [rule["code"] for rule in found["rules"]] == ["PM101", "PM103", "PM107", "PM109"]
 
 
-def test_edits_in_json_lead_to_the_new_text(in_folder: Path) -> None:
+def test_edits_in_json_report_produce_new_text(in_folder: Path) -> None:
     text = "é = 'petastorm'\nimport petastorm as p\nfrom petastorm import make_reader\n"
     found = json.loads(to_json(report_of_text(in_folder, text, "x.py")))
     file = next(one for one in found["files"] if one["path"].endswith("x.py"))
@@ -96,7 +96,7 @@ def run_of(text: str) -> dict[str, Any]:
     return run
 
 
-def test_sarif_has_rules_results_and_failures(in_folder: Path) -> None:
+def test_sarif_report_has_rules_results_and_failures(in_folder: Path) -> None:
     run = run_of(to_sarif(report_of(in_folder)))
     rules = run["tool"]["driver"]["rules"]
     assert [rule["id"] for rule in rules] == ["PM101", "PM103", "PM107", "PM109"]
@@ -121,7 +121,7 @@ def test_sarif_has_rules_results_and_failures(in_folder: Path) -> None:
     assert len(invocation["toolExecutionNotifications"]) == 2
 
 
-def test_fixes_in_sarif_lead_to_the_new_text(in_folder: Path) -> None:
+def test_fixes_in_sarif_report_produce_new_text(in_folder: Path) -> None:
     path = next(in_folder.glob("mixed*"))
     text = path.read_text()
     lines = Lines(text)
@@ -135,7 +135,7 @@ def test_fixes_in_sarif_lead_to_the_new_text(in_folder: Path) -> None:
     assert text == migrate(path.read_text(), todo=False).output
 
 
-def test_files_elsewhere_have_whole_addresses_in_sarif(
+def test_files_outside_of_folder_have_absolute_uris_in_sarif(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "here").mkdir()
@@ -156,7 +156,7 @@ def test_only_conditions_outside_of_cells_have_lines_in_sarif(
     assert region == (None if cell else {"startLine": 3})
 
 
-def test_the_text_has_all_that_the_command_says(in_folder: Path) -> None:
+def test_text_report_has_output_of_command(in_folder: Path) -> None:
     text = to_text(report_of(in_folder))
     for part in ("gone.py: error:", "broken.py: error: line 2", "--- a/", "PM109 note", "1 file "):
         assert part in text
@@ -167,7 +167,7 @@ def items_of(file: FileReport) -> list[tuple[str, str, str]]:
     return [(one.found.rule, one.found.cls, one.place) for one in file.items]
 
 
-def test_a_todo_comment_counts_as_its_finding(tmp_path: Path) -> None:
+def test_todo_comment_and_its_finding_are_one_item(tmp_path: Path) -> None:
     report = report_of_text(tmp_path, MIXED)
     (file,) = report.files
     assert [edit.cls for edit in file.edits].count("manual") == 1
@@ -183,7 +183,7 @@ def test_a_todo_comment_counts_as_its_finding(tmp_path: Path) -> None:
     assert manual.text == manual.found.remedy
 
 
-def test_places_of_a_notebook_are_those_of_its_file_and_of_its_cell(tmp_path: Path) -> None:
+def test_notebook_items_have_lines_of_file_and_cell(tmp_path: Path) -> None:
     cell = {"cell_type": "code", "source": ["x = 1\n", "import petastorm"], "metadata": {}}
     notebook = json.dumps({"cells": [cell], "nbformat": 4}, indent=1)
     (file,) = report_of_text(tmp_path, notebook, "n.ipynb").files
@@ -193,14 +193,14 @@ def test_places_of_a_notebook_are_those_of_its_file_and_of_its_cell(tmp_path: Pa
     assert line[item.region.column - 1 : item.region.end_column - 1] == "petastorm"
 
 
-def test_a_byte_order_mark_is_no_column(tmp_path: Path) -> None:
+def test_byte_order_mark_does_not_count_as_column(tmp_path: Path) -> None:
     (file,) = report_of_text(tmp_path, b"\xef\xbb\xbfimport petastorm as p\n").files
     assert file.items[0].region == Region(1, 8, 1, 22)
     assert file.before.startswith("import")
     assert file.after.startswith("import mdstorm")
 
 
-def test_fingerprints_stay_when_lines_come_and_differ_between_places(tmp_path: Path) -> None:
+def test_fingerprints_are_stable_and_distinct(tmp_path: Path) -> None:
     twice = "from petastorm import make_reader\n" * 2
     first = report_of_text(tmp_path, twice).files[0].items
     moved = report_of_text(tmp_path, f"import os\n\n{twice}").files[0].items
@@ -208,7 +208,7 @@ def test_fingerprints_stay_when_lines_come_and_differ_between_places(tmp_path: P
     assert len({one.fingerprint for one in first}) == 2
 
 
-def test_a_tick_outlives_the_migration_of_the_file(tmp_path: Path) -> None:
+def test_fingerprint_is_the_same_after_migration(tmp_path: Path) -> None:
     text = "from petastorm import make_reader\nif x:\n    r = make_reader(url, shuffel=True)\n"
     (before,) = (i for _, i in report_of_text(tmp_path, text).items() if i.found.cls == "manual")
     report_of(tmp_path, write=True)
@@ -218,7 +218,7 @@ def test_a_tick_outlives_the_migration_of_the_file(tmp_path: Path) -> None:
     assert after.fingerprint == before.fingerprint
 
 
-def test_a_file_that_was_not_written_has_its_problems_and_no_edits(tmp_path: Path) -> None:
+def test_unwritten_file_has_problems_and_no_edits(tmp_path: Path) -> None:
     path = tmp_path / "a.py"
     path.write_text("# %%\nimport petastorm as p\n# %%\nprint petastorm.x\n")
     path.chmod(0o444)
@@ -247,9 +247,7 @@ def source(tmp_path: Path) -> Path:
 
 
 @each(*FORMATS)
-def test_without_a_file_the_report_is_printed_instead_of_the_diff(
-    format_: str, source: Path
-) -> None:
+def test_report_without_file_is_printed_instead_of_diff(format_: str, source: Path) -> None:
     result = invoked("--format", format_, source)
     assert result.exit_code == 0
     assert result.stdout.startswith(BEGINNINGS[format_])
@@ -257,7 +255,7 @@ def test_without_a_file_the_report_is_printed_instead_of_the_diff(
     assert "1 file would change" in result.stderr
 
 
-def test_several_reports_are_written_beside_the_diff(source: Path, tmp_path: Path) -> None:
+def test_several_reports_are_written_and_diff_is_printed(source: Path, tmp_path: Path) -> None:
     names = {"r.json": "json", "r.HTML": "html", "r.sarif.json": "sarif", "r.txt": "text"}
     names |= {"a.diff": "text", "a.htm": "html", "A.SARIF": "sarif"}
     result = invoked(*(f"--report={tmp_path / name}" for name in names), source)
@@ -266,7 +264,7 @@ def test_several_reports_are_written_beside_the_diff(source: Path, tmp_path: Pat
         assert (tmp_path / name).read_text().startswith(BEGINNINGS[format_])
 
 
-def test_reports_beside_the_code_are_not_looked_at(source: Path) -> None:
+def test_own_reports_are_not_scanned(source: Path) -> None:
     (source / "Dockerfile").write_text("RUN pip install petastorm==0.12\n")
     (source / "b.py").write_text("from petastorm import make_reader\n")
     reports = [source / name for name in ("r.json", "r.sarif.json", "audit.json")]
@@ -282,9 +280,7 @@ def test_reports_beside_the_code_are_not_looked_at(source: Path) -> None:
     assert "Definitions of clusters" not in invoke(audit, source).stdout
 
 
-def test_the_report_of_a_run_that_writes_says_what_was_written(
-    source: Path, tmp_path: Path
-) -> None:
+def test_report_with_write_option_lists_written_files(source: Path, tmp_path: Path) -> None:
     assert invoked("--check", "--report", tmp_path / "r.json", source).exit_code == 1
     assert json.loads((tmp_path / "r.json").read_text())["write"] is False
     assert invoked("-w", "-q", "--no-diff", "--report", tmp_path / "r.json", source).exit_code == 0
@@ -301,7 +297,7 @@ def test_the_report_of_a_run_that_writes_says_what_was_written(
     ["--report", "src", "--format", "json"],
     ["--report", "r.json", "--report", "r.html", "--format", "json"],
 )
-def test_what_cannot_be_is_said_before_any_work(
+def test_invalid_report_options_fail_before_any_write(
     options: list[str], source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -310,7 +306,7 @@ def test_what_cannot_be_is_said_before_any_work(
     assert (source / "a.py").read_text() == MIXED
 
 
-def test_a_report_that_cannot_be_written_fails_the_run(source: Path) -> None:
+def test_unwritable_report_fails_the_run(source: Path) -> None:
     device = Path("/dev/full")
     if not device.exists():
         pytest.skip("there is no device that is always full")
@@ -319,7 +315,7 @@ def test_a_report_that_cannot_be_written_fails_the_run(source: Path) -> None:
     assert "/dev/full: error: not written: No space left on device" in result.stderr
 
 
-def test_a_name_that_is_no_utf8_is_spelt(source: Path, tmp_path: Path) -> None:
+def test_file_name_that_is_not_utf8_is_escaped(source: Path, tmp_path: Path) -> None:
     (source / "\udcff.py").write_text("import petastorm as p\n")
     for format_ in ("json", "html", "sarif"):
         invoked("-q", "--no-diff", "--report", tmp_path / "r.txt", "--format", format_, source)

@@ -57,7 +57,7 @@ def mixed(tmp_path: Path) -> str:
     return to_html(report_of_text(tmp_path, MIXED, '<img src=x onerror="f()">&.py'))
 
 
-def test_the_page_is_well_formed_and_fetches_nothing(mixed: str) -> None:
+def test_html_report_is_well_formed_and_self_contained(mixed: str) -> None:
     found = checked(mixed)
     assert len(found.all("script")) == 1
     for _, attributes in found.seen:
@@ -69,13 +69,13 @@ def test_the_page_is_well_formed_and_fetches_nothing(mixed: str) -> None:
     assert policy.startswith("default-src 'none'; style-src 'sha256-")
 
 
-def test_every_item_says_its_class_and_rule(mixed: str) -> None:
+def test_html_items_have_class_and_rule(mixed: str) -> None:
     items = [one for one in checked(mixed).all("li") if one.get("class") == "item"]
     said = ", ".join(f"{one['data-class']} {one['data-rule']}" for one in items)
     assert said == "exact PM101, review PM103, manual PM107, note PM109, problem , exact PM101"
 
 
-def test_the_checklist_has_what_needs_manual_review(mixed: str) -> None:
+def test_checklist_lists_manual_findings_and_errors(mixed: str) -> None:
     found = checked(mixed)
     todo = [one["data-text"] or "" for one in found.all("li") if "data-text" in one]
     assert [one.partition(":")[0] for one in todo] == ["PM107", "error"]
@@ -83,7 +83,7 @@ def test_the_checklist_has_what_needs_manual_review(mixed: str) -> None:
     assert len(set(values)) == 2
 
 
-def test_the_same_to_do_is_one_entry_with_its_places_by_folder(tmp_path: Path) -> None:
+def test_checklist_groups_equal_findings_by_folder(tmp_path: Path) -> None:
     text = "from petastorm.reader import Ventilator\n"
     write_files(tmp_path, dict.fromkeys(("a/x.py", "a/y.py", "b/z.py"), text))
     html = to_html(report_of(tmp_path))
@@ -100,14 +100,14 @@ def test_the_same_to_do_is_one_entry_with_its_places_by_folder(tmp_path: Path) -
     assert "To do by hand (3)" in html
 
 
-def test_backticks_become_code(mixed: str) -> None:
+def test_backticks_become_code_elements(mixed: str) -> None:
     assert "<code>petastorm.unischema._fullmatch</code> is private" in mixed
     code = r'<style>.*</style>|<script>.*</script>|<pre.*?</pre>|="[^"]*"'
     assert "`" not in re.sub(code, "", mixed, flags=re.DOTALL)
     assert prose("`a<b` and ``") == "<code>a&lt;b</code> and ``"
 
 
-def test_the_page_of_a_rule_has_paragraphs_lists_and_blocks() -> None:
+def test_rule_page_becomes_paragraphs_lists_and_blocks() -> None:
     shown = rule_page(
         "# PM1 x\n\nClass: `note`.\n\nTwo\nlines.\n\n- a\n  b\n- c\n\n"
         "```python before\nx < 1\n```\n"
@@ -120,7 +120,7 @@ def test_the_page_of_a_rule_has_paragraphs_lists_and_blocks() -> None:
         assert "```" not in re.sub("<pre>[^<]*", "", rule_page(rule.explain()))
 
 
-def test_a_notebook_is_shown_by_its_cells(tmp_path: Path) -> None:
+def test_html_diff_of_notebook_shows_cells(tmp_path: Path) -> None:
     used = ["import petastorm\n", "y = 'é'\n", "petastorm.reader.Ventilator"]
     sources = (["x = 1\n"], used, ["z"])
     cells = [{"cell_type": "code", "source": source, "outputs": []} for source in sources]
@@ -133,7 +133,7 @@ def test_a_notebook_is_shown_by_its_cells(tmp_path: Path) -> None:
     assert "y = &#x27;é&#x27;" in diff
 
 
-def test_controls_have_names_and_columns_have_heads(mixed: str) -> None:
+def test_html_controls_have_labels_and_tables_have_headers(mixed: str) -> None:
     found = checked(mixed)
     for control in found.all("progress") + [
         one for one in found.all("input") if one["type"] == "search"
@@ -143,7 +143,7 @@ def test_controls_have_names_and_columns_have_heads(mixed: str) -> None:
     assert all(head["scope"] == "col" for head in found.all("th"))
 
 
-def test_many_files_are_folded_at_first(tmp_path: Path) -> None:
+def test_html_report_of_many_files_is_collapsed(tmp_path: Path) -> None:
     for number in range(21):
         (tmp_path / f"m{number:02}.py").write_text("import petastorm as p\n")
     html = to_html(report_of(tmp_path))
@@ -156,19 +156,19 @@ def test_many_files_are_folded_at_first(tmp_path: Path) -> None:
 
 
 @each(8, 9)
-def test_many_places_are_folded_at_first(places: int, tmp_path: Path) -> None:
+def test_html_finding_with_many_places_is_collapsed(places: int, tmp_path: Path) -> None:
     (tmp_path / "m.py").write_text("from petastorm.reader import Ventilator\n" * places)
     found = checked(to_html(report_of(tmp_path))).all("details")
     assert [("open" in one) for one in found if one.get("class") == "places"] == [places == 8]
 
 
-def test_without_a_file_the_page_says_so(tmp_path: Path) -> None:
+def test_html_report_without_files_states_that(tmp_path: Path) -> None:
     html = to_html(report_of(tmp_path))
     checked(html)
     assert "No scanned file uses Petastorm" in html
 
 
-def test_what_is_invisible_is_made_visible() -> None:
+def test_invisible_characters_are_escaped() -> None:
     assert text("a\u202eb\x00<\ud800") == r"a\u202eb\u0000&lt;\ud800"
     assert (
         tag("a", "", href='"x"', hidden=True, title=None) == '<a href="&quot;x&quot;" hidden></a>'
@@ -225,7 +225,7 @@ def dom(path: Path, html: str, *more: str) -> str:
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
-def test_the_script_runs_under_the_policy_of_the_page(tmp_path: Path, mixed: str) -> None:
+def test_script_runs_under_content_security_policy(tmp_path: Path, mixed: str) -> None:
     found = dom(tmp_path / "r.html", mixed)
     assert '<html lang="en" class="js">' in found
     assert "3 of 3 files, 6 places" in found
@@ -235,7 +235,7 @@ def test_the_script_runs_under_the_policy_of_the_page(tmp_path: Path, mixed: str
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
-def test_the_filter_and_the_checklist_work_from_a_file(tmp_path: Path, mixed: str) -> None:
+def test_filter_and_checklist_work_from_file_url(tmp_path: Path, mixed: str) -> None:
     html = mixed.replace("script-src", "script-src 'unsafe-inline'; x").replace("</body>", DRIVER)
     told = dom(tmp_path / "r.html", html).partition("<pre>")[2].partition("</pre>")[0].split("|")
     assert told == [
@@ -255,7 +255,7 @@ def test_the_filter_and_the_checklist_work_from_a_file(tmp_path: Path, mixed: st
 @pytest.mark.long
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 @each(600, 1280)
-def test_a_line_that_stays_is_seen_once_on_a_narrow_screen(width: int, tmp_path: Path) -> None:
+def test_unchanged_line_is_shown_once_on_narrow_screen(width: int, tmp_path: Path) -> None:
     text = "x = 1\nimport petastorm.spark as s\ny = 2\n"
     seen = """<script>
 const cells = [...document.querySelectorAll(".diff tbody td:not(.number)")];

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[3]
 SKILL = ROOT / "skills" / "mdstorm-migration" / "SKILL.md"
 
 
-def test_work_list_has_what_written_edits_left(tmp_path: Path) -> None:
+def test_work_list_has_remaining_findings_after_write(tmp_path: Path) -> None:
     text = f"from petastorm import make_reader\n\n{RECIPES['PM114'].before}"
     write_files(tmp_path, {"a.py": text, "b.py": 'NAMES = ["petastorm"]\n'})
     result = invoke(command, "-w", "--format", "json", tmp_path)

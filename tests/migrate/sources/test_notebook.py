@@ -49,7 +49,9 @@ STYLES = [
 
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("end", ["", "\n", "\r\n\n"])
-def test_all_but_the_sources_stays_byte_for_byte(style: dict[str, Any], end: str) -> None:
+def test_notebook_outside_of_sources_is_unchanged_byte_for_byte(
+    style: dict[str, Any], end: str
+) -> None:
     lines = [
         "# é😀 \u2028\t\"'\\\n",
         "from petastorm.spark import \\\n",
@@ -65,7 +67,7 @@ def test_all_but_the_sources_stays_byte_for_byte(style: dict[str, Any], end: str
 
 
 @each(*STYLES)
-def test_new_lines_become_lines_of_the_list(style: dict[str, Any]) -> None:
+def test_inserted_lines_become_items_of_source_list(style: dict[str, Any]) -> None:
     lines = ["x = 'é'\n", "from petastorm.reader import (\n", "    Reader,\n", "    Ventilator)"]
     after = [
         "x = 'é'\n",
@@ -80,13 +82,13 @@ def test_new_lines_become_lines_of_the_list(style: dict[str, Any]) -> None:
 
 
 @each((0, 2, "b\\n"), (0, 1, 'b\\n", "'), (2, 2, 'b\\n", "'))
-def test_what_ends_a_line_ends_its_string(start: int, stop: int, spelt: str) -> None:
+def test_line_end_ends_its_json_string(start: int, stop: int, spelt: str) -> None:
     strings = JsonStrings(r'["a\n", "c"]', [(2, 5), (9, 10)], is_list=True)
     assert strings.spell("b\n", start, stop) == spelt
 
 
 @each("%%time\n", "%%writefile a.py\n")
-def test_a_comment_becomes_a_line_of_its_own_in_its_cell(magic: str) -> None:
+def test_comment_becomes_separate_line_of_its_cell(magic: str) -> None:
     lines = [magic, "from petastorm.reader import Ventilator"]
     result = migrate(json.dumps(notebook(lines), indent=1), path="a.ipynb")
     first, todo, last = json.loads(result.output)["cells"][1]["source"]
@@ -107,7 +109,7 @@ def test_a_comment_becomes_a_line_of_its_own_in_its_cell(magic: str) -> None:
     "pip install numpy",
     "%run ./00_helpers",
 )
-def test_magics_are_passed_over(magic: str) -> None:
+def test_magics_in_cells_are_skipped(magic: str) -> None:
     before = (
         f"{magic}\nimport petastorm\nx = (1\n % 2)\ny = '''\n%pip\n'''\npetastorm.make_reader(1)"
     )
@@ -118,14 +120,14 @@ def test_magics_are_passed_over(magic: str) -> None:
     *((f"{first}\nselect * from petastorm !! it's", "PM100") for first in OTHER_LANGUAGES),
     ('%%configure -f\n{"conf": {"pyFiles": "hdfs:///libs/petastorm-0.9.2.zip"}}', "PM001"),
 )
-def test_cells_in_other_languages_and_settings_of_a_session_are_named(cell: str, rule: str) -> None:
+def test_cells_in_other_languages_and_session_settings_get_note(cell: str, rule: str) -> None:
     text = json.dumps(notebook("x = 1\n", cell))
     check_noop(text, "a.ipynb")
     (found,) = migrate(text, path="a.ipynb").findings
     assert (found.rule, found.cls, found.cell, found.line) == (rule, "note", 3, 2)
 
 
-def test_a_name_that_a_magic_uses_keeps_its_name() -> None:
+def test_name_used_in_magic_stays_bound() -> None:
     text = json.dumps(notebook("import petastorm\n", "%time r = petastorm.make_reader(url)\n"))
     output = migrate(text, path="a.ipynb").output
     assert "import mdstorm as petastorm" in output
@@ -133,19 +135,19 @@ def test_a_name_that_a_magic_uses_keeps_its_name() -> None:
 
 
 @each("pyspark", "torchspark", "ipython")
-def test_kernels_that_are_python_by_another_name(kernel: str) -> None:
+def test_kernels_with_other_names_of_python_are_migrated(kernel: str) -> None:
     text = json.dumps(notebook("from petastorm import make_reader\n", language=kernel))
     assert "from mdstorm import make_reader" in migrate(text, path="a.ipynb").output
 
 
-def test_a_notebook_in_another_language_is_named() -> None:
+def test_notebook_in_other_language_is_reported() -> None:
     result = migrate(json.dumps(notebook("library(petastorm)", language="R")), path="a.ipynb")
     assert not result.changed
     assert [found.rule for found in result.findings] == ["PM100"]
 
 
 @each("x = = 3", "Das ist Prosa.", "f(\n", "read(FILL_IN path)")
-def test_a_cell_that_is_not_python_is_stepped_over(broken: str) -> None:
+def test_cell_that_is_not_python_is_skipped(broken: str) -> None:
     result = check_cells("import petastorm\n", broken, "%ls", "petastorm.make_reader(url)\n")
     assert result.findings == ()
 
@@ -155,7 +157,7 @@ def test_a_cell_that_is_not_python_is_stepped_over(broken: str) -> None:
     "!! pip install petastorm==0.12\nThat was it.",
     "# TODO(mdstorm): PM107: ask\nx = = 1",
 )
-def test_a_broken_cell_that_uses_petastorm_is_reported_alone(broken: str) -> None:
+def test_broken_cell_with_petastorm_is_reported_and_others_migrated(broken: str) -> None:
     cells = ["from petastorm import make_reader, codecs as Codec\n", broken, "make_reader(url)\n"]
     text = json.dumps(notebook(*cells))
     result = migrate(text, path="a.ipynb")
@@ -167,13 +169,13 @@ def test_a_broken_cell_that_uses_petastorm_is_reported_alone(broken: str) -> Non
     assert migrate(result.output, path="a.ipynb").output == result.output
 
 
-def test_places_count_within_the_cell() -> None:
+def test_edits_have_lines_within_the_cell() -> None:
     text = json.dumps(notebook("\n\n", ["x\n", "import petastorm; petastorm.make_reader()"]))
     edits = migrate(text, path="a.ipynb").edits
     assert [(edit.cell, edit.line, edit.column) for edit in edits] == [(3, 2, 8), (3, 2, 19)]
 
 
-def test_format_3_has_sheets() -> None:
+def test_notebook_of_format_3_is_migrated() -> None:
     code = {"cell_type": "code", "input": ["import petastorm as p"], "language": "python"}
     text = json.dumps({"worksheets": [{"cells": [code]}], "nbformat": 3, "metadata": {"name": ""}})
     check_moves(text, "a.ipynb")
@@ -186,27 +188,27 @@ def test_format_3_has_sheets() -> None:
     ('{"cells": [], "metadata": "petastorm"}', None),
     ("[" * 100_000 + "petastorm", "broken JSON"),
 )
-def test_what_is_no_notebook_is_reported(text: str, reason: str | None) -> None:
+def test_file_that_is_no_notebook_is_reported(text: str, reason: str | None) -> None:
     result: Result = migrate(text, path="a.ipynb")
     assert not result.changed
     assert [reason in str(problem) for problem in result.errors] == [True] * (reason is not None)
 
 
 @each("%%writefile a.py", "%%file a.py", '%%writefile -a "b/a b.py"')
-def test_a_written_file_has_names_of_its_own(magic: str) -> None:
+def test_file_of_writefile_magic_has_its_own_scope(magic: str) -> None:
     cell = f"{magic}\nimport petastorm\npetastorm.make_reader(1)"
     before = notebook("petastorm = 1\n", cell, "petastorm.real")
     after = notebook("petastorm = 1\n", cell.replace("petastorm", "mdstorm"), "petastorm.real")
     check_rewrite(json.dumps(before), json.dumps(after), "a.ipynb")
 
 
-def test_a_written_file_waits_for_what_its_notebook_keeps() -> None:
+def test_file_of_writefile_magic_waits_for_held_notebook() -> None:
     cells = "from petastorm.reader import Ventilator", "%%writefile a.py\nimport petastorm"
     assert migrate(json.dumps(notebook(cells[1])), path="a.ipynb").changed
     assert not migrate(json.dumps(notebook(*cells)), path="a.ipynb", todo=False).changed
 
 
-def test_a_written_file_that_cannot_be_parsed_is_named() -> None:
+def test_broken_file_of_writefile_magic_is_reported() -> None:
     text = json.dumps(notebook("import petastorm as p", "%%writefile a.py\nx = 1\npetastorm.f(:"))
     result = migrate(text, path="a.ipynb")
     assert [(one.cell, one.line) for one in result.errors] == [(3, 3)]
@@ -229,11 +231,11 @@ def test_a_written_file_that_cannot_be_parsed_is_named() -> None:
     "#%pip install -q petastorm x\nimport petastorm\npetastorm.make_reader(url)",
     "# pip install petastorm\nimport petastorm\npetastorm.make_reader(url)",
 )
-def test_python_shells_and_written_files_are_read_as_what_they_are(cell: str) -> None:
+def test_cells_with_python_or_shell_magics_are_migrated(cell: str) -> None:
     check_cells(cell)
 
 
-def test_cells_of_markdown_that_mention_petastorm_are_reported_and_stay() -> None:
+def test_markdown_cells_with_petastorm_are_reported_and_unchanged() -> None:
     def made(code: str) -> str:
         found = notebook(code)
         told = {"cell_type": "markdown", "source": "```\npip install petastorm\n```"}

@@ -34,12 +34,12 @@ def migrated(data: bytes) -> Outcome:
     b'"""a\x0cb\r\nc"""\r\nfrom petastorm import make_reader  # \tx  \r\n  \r\n',
     b"if 1:\n  pass\n# \\\nfrom petastorm import make_reader\n\\\n\nx\n",
 )
-def test_no_byte_changes_outside_of_an_edit(data: bytes) -> None:
+def test_bytes_outside_of_edits_are_unchanged(data: bytes) -> None:
     assert migrated(data).after == data.replace(b"petastorm", b"mdstorm")
 
 
 @each("\n", "\r\n", "\r")
-def test_new_lines_end_as_the_others_do(newline: str) -> None:
+def test_inserted_lines_have_line_ends_of_file(newline: str) -> None:
     lines = ["# latin-1 é", "if x:", "\tfrom petastorm.unischema import Unischema, _fullmatch", ""]
     text = newline.join(lines)
     after = migrated(text.encode()).after.decode()
@@ -50,7 +50,7 @@ def test_new_lines_end_as_the_others_do(newline: str) -> None:
     assert after.count(newline) == 5
 
 
-def test_comments_can_be_written_in_any_encoding() -> None:
+def test_comment_is_written_in_encoding_of_file() -> None:
     data = b"# coding: ascii\nfrom petastorm.reader import Ventilator\nDataLoader(x)\n"
     assert b"TODO(mdstorm)" in migrated(data).after
 
@@ -64,14 +64,14 @@ def test_comments_can_be_written_in_any_encoding() -> None:
     (b"import petastorm\nx = " + b"(" * 500 + b")" * 500, "too many nested parentheses"),
     (b"import petastorm\nx = " + b"-" * 100_000 + b"1", "nested too deeply"),
 )
-def test_what_cannot_be_read_stays_and_is_reported(data: bytes, reason: str) -> None:
+def test_unreadable_file_is_reported_and_unchanged(data: bytes, reason: str) -> None:
     outcome = migrated(data)
     assert outcome.after is outcome.before is data
     (problem,) = outcome.problems
     assert reason in str(problem)
 
 
-def test_a_file_without_the_word_is_not_even_decoded() -> None:
+def test_file_without_petastorm_is_not_decoded() -> None:
     data = b"\xff\0 = = mdstorm"
     assert migrated(data) == Outcome(data, data)
 
@@ -88,7 +88,7 @@ def test_random_bytes_raise_nothing() -> None:
 
 
 @each("# %%\n", "#%% load\r\n", "# %% [markdown]\n")
-def test_percent_cells_may_hold_magics_and_prose(divider: str) -> None:
+def test_percent_cells_may_contain_magics_and_prose(divider: str) -> None:
     cells = [
         b"%pip install petastorm==0.12.1\n!ls\n",
         b"import petastorm\n",
@@ -119,7 +119,7 @@ SCRIPT = """\
 """
 
 
-def test_dependencies_move_with_the_code() -> None:
+def test_inline_script_dependencies_are_renamed_with_code() -> None:
     before = SCRIPT.format("3.10", "six") + CODE
     moved = before.replace("petastorm[torch]==0.12.1", "mdstorm[torch]")
     moved = moved.replace("from petastorm", "from mdstorm")
@@ -127,7 +127,7 @@ def test_dependencies_move_with_the_code() -> None:
     check_rewrite(before.replace("\n", "\r\n"), moved.replace("\n", "\r\n"), "a.py")
 
 
-def test_petastorm_stays_beside_mdstorm_where_code_needs_both() -> None:
+def test_inline_script_dependencies_keep_petastorm_if_needed() -> None:
     head = '# /// script\n# dependencies = ["petastorm"]\n# ///\n'
     text = f"{head}{CODE}from petastorm.reader import Ventilator\n"
     output = migrate(text, path="a.py", todo=False, unsafe=True).output
@@ -135,7 +135,7 @@ def test_petastorm_stays_beside_mdstorm_where_code_needs_both() -> None:
     check_noop(f"{head}from petastorm.reader import Ventilator\n", "a.py")
 
 
-def test_a_comment_in_them_counts_once() -> None:
+def test_todo_comment_in_inline_metadata_counts_once() -> None:
     text = f'# /// script\n# dependencies = [\n#   "petastorm @ https://x/y",\n# ]\n# ///\n{CODE}'
     check_finding(text, "PM402", "petastorm @ https://x/y", "a.py")
     output = migrate(text, path="a.py").output
@@ -146,7 +146,7 @@ def test_a_comment_in_them_counts_once() -> None:
 
 
 @each(("other", "# ///\n"), ("script", ""))
-def test_other_comments_are_none(head: str, end: str) -> None:
+def test_other_comments_are_not_inline_metadata(head: str, end: str) -> None:
     check_noop(f'# /// {head}\n# dependencies = ["petastorm"]\n{end}', "a.py")
 
 
@@ -175,20 +175,20 @@ def uncommented(text: str) -> str:
     ("x = 1", "z", "z\n# MAGIC a"),
     ("y = 2", "z\nw", "# MAGIC c = 3\nz\nw\n"),
 )
-def test_an_edit_stays_in_the_comments(old: str, new: str, after: str) -> None:
+def test_edit_of_inline_metadata_stays_commented(old: str, new: str, after: str) -> None:
     placement = placed()
     start = placement.text.index(old)
     assert after in edited(placement, start, start + len(old), new)
 
 
-def test_lines_are_not_joined() -> None:
+def test_edit_that_joins_commented_lines_raises_error() -> None:
     placement = placed()
     with pytest.raises(EditError, match="joined"):
         placement.spell("z", placement.text.index("1\nb"), placement.text.index("b"))
 
 
 @given(st.data())
-def test_what_is_edited_is_what_would_be_edited_without_prefixes(data: st.DataObject) -> None:
+def test_edit_of_commented_lines_equals_edit_without_prefixes(data: st.DataObject) -> None:
     placement = placed()
     size = len(placement.text)
     first = placement.text.index("a")  # the whole edit lies among the lines with prefixes

@@ -31,7 +31,7 @@ COMMAND = "\n# COMMAND ----------\n\n"
     ["import petastorm", "# MAGIC %python petastorm.make_reader(u)\n# MAGIC x = 1\n"],
     ["# MAGIC %python\n# MAGIC !ls\n# MAGIC import petastorm\n", "petastorm.reader"],
 )
-def test_cells_are_one_module(cells: list[str]) -> None:
+def test_cells_of_script_notebook_are_one_module(cells: list[str]) -> None:
     before = HEADER + COMMAND.join(cells)
     after = "".join(
         line if line.startswith("# MAGIC %md") else line.replace("petastorm", "mdstorm")
@@ -41,7 +41,7 @@ def test_cells_are_one_module(cells: list[str]) -> None:
     check_rewrite(before.replace("\n", "\r\n"), after.replace("\n", "\r\n"), "a.py")
 
 
-def test_a_broken_cell_is_named_by_number_and_by_line_of_the_file() -> None:
+def test_broken_cell_is_reported_by_number_and_line_of_file() -> None:
     cells = ["import petastorm.spark as s\n", "x = 1", "s = petastorm.f(:\n", "Das ist Prosa.\n"]
     text = HEADER + COMMAND.join(cells)
     result = migrate(text, path="a.py")
@@ -50,7 +50,7 @@ def test_a_broken_cell_is_named_by_number_and_by_line_of_the_file() -> None:
     assert (problem.cell, problem.line) == (3, text[: text.index("s = ")].count("\n") + 1)
 
 
-def test_places_are_those_of_the_file() -> None:
+def test_findings_have_lines_of_the_file() -> None:
     cells = ["!ls", " x = 1\n from petastorm.reader import Ventilator"]
     text = HEADER + COMMAND.join(cells)
     result = migrate(text, path="a.py")
@@ -61,7 +61,7 @@ def test_places_are_those_of_the_file() -> None:
 
 
 @each("\n", "\r\n")
-def test_comments_are_inserted_as_lines_of_their_cell(end: str) -> None:
+def test_comments_in_magic_cells_keep_prefix(end: str) -> None:
     cell = (
         "# MAGIC %python\n# MAGIC def f():\n# MAGIC     from petastorm.reader import Ventilator\n"
     )
@@ -75,13 +75,13 @@ def test_comments_are_inserted_as_lines_of_their_cell(end: str) -> None:
     assert result.output == migrate(result.output, path="a.py").output
 
 
-def test_a_note_says_of_other_languages_that_they_were_skipped() -> None:
+def test_cell_in_other_language_gets_note() -> None:
     cell = '# MAGIC %r\n# MAGIC petastorm <- import("petastorm")\n'
     (found,) = check_noop(f"{HEADER}x = 1{COMMAND}{cell}", "a.py").findings
     assert (found.rule, found.cls) == ("PM100", "note")
 
 
-def test_cells_of_one_notebook_wait_together() -> None:
+def test_cells_of_held_notebook_wait_together() -> None:
     cell = "# MAGIC %python\n# MAGIC from petastorm.reader import make_reader as r, Reader\n"
     for lacking in ("from petastorm.reader import ArrowReaderWorker", "import petastorm.hdfs"):
         check_noop(f"{HEADER}{lacking}{COMMAND}{cell}", "a.py")
@@ -89,7 +89,7 @@ def test_cells_of_one_notebook_wait_together() -> None:
     check_noop(f"{HEADER}from petastorm import make_reader{COMMAND}{cell}", "a.py")
 
 
-def test_cells_of_python_in_comments_are_no_other_language() -> None:
+def test_python_magic_cell_is_read_as_python() -> None:
     text = (
         "# Databricks notebook source\n# MAGIC %python\n# MAGIC from petastorm import make_reader\n"
     )
@@ -104,7 +104,7 @@ LIGHT = "# ---\n# jupyter:\n#   jupytext:\n#     x: 1\n# ---\n\n"
 
 @pytest.mark.parametrize("start", ["# %%\n", "# %% tags=['x']\nx = 1\n", LIGHT])
 @pytest.mark.parametrize("magic", ["!pip install", "%pip install -q", "!python3 -m pip install"])
-def test_commands_in_comments_install_mdstorm(start: str, magic: str) -> None:
+def test_commented_pip_magics_install_mdstorm(start: str, magic: str) -> None:
     text = f"{start}# {magic} petastorm==0.12.1 numpy\nfrom petastorm import make_reader\n"
     after = text.replace("petastorm==0.12.1", "mdstorm").replace("petastorm", "mdstorm")
     check_rewrite(text, after, "a.py")
@@ -116,7 +116,7 @@ def test_commands_in_comments_install_mdstorm(start: str, magic: str) -> None:
     "# %% [markdown]\n# !pip install petastorm\n",
     "# %%\nx = '''\n# !pip install petastorm\n'''\n",
 )
-def test_other_comments_stay(text: str) -> None:
+def test_other_comments_are_unchanged(text: str) -> None:
     check_noop(text, "a.py")
 
 
@@ -127,7 +127,7 @@ def test_other_comments_stay(text: str) -> None:
     ("a.qmd", "", "```{python}"),
     ("a.Rmd", "", "```{python name, echo=FALSE}"),
 )
-def test_cells_of_a_page_are_migrated(path: str, head: str, fence: str) -> None:
+def test_code_cells_of_page_are_migrated(path: str, head: str, fence: str) -> None:
     end = fence[:3]
     text = (
         f"{head}# About petastorm\n\n{fence}\nimport petastorm\n%time x = 1\n{end}\n\nthen\n\n"
@@ -137,19 +137,19 @@ def test_cells_of_a_page_are_migrated(path: str, head: str, fence: str) -> None:
     check_rewrite(text, after, path)
 
 
-def test_commands_of_a_page_install_mdstorm() -> None:
+def test_install_commands_of_page_install_mdstorm() -> None:
     text = f"{JUPYTEXT}```bash\npip install petastorm==0.12.1\n```\n"
     check_rewrite(text, text.replace("petastorm==0.12.1", "mdstorm"), "a.md")
 
 
-def test_comments_are_inserted_into_the_cell() -> None:
+def test_comment_is_inserted_into_cell_of_page() -> None:
     text = f"{JUPYTEXT}```python\nfrom petastorm.reader import Ventilator\n```\n"
     output = migrate(text, path="a.md").output
     assert "```python\n# TODO(mdstorm): PM107: " in output
     assert "\nfrom petastorm.reader import Ventilator\n```\n" in output
 
 
-def test_a_cell_that_is_broken_is_named_by_its_line() -> None:
+def test_broken_cell_of_page_is_reported_by_line() -> None:
     text = f"{JUPYTEXT}```python\nimport petastorm as p\n```\n\n```python\npetastorm.f(:\n```\n"
     result = migrate(text, path="a.md")
     assert result.output == text.replace("import petastorm", "import mdstorm")
@@ -158,7 +158,7 @@ def test_a_cell_that_is_broken_is_named_by_its_line() -> None:
 
 
 @each("```python", '```python active="md"', "```text")
-def test_pages_and_blocks_that_are_shown_alone_are_reported(fence: str) -> None:
+def test_page_blocks_that_do_not_run_are_reported(fence: str) -> None:
     block = f"{fence}\nimport petastorm\n```\n"
     check_held(f"# A page\n\n{block}", "PM410", "import petastorm", "a.md")
     if "python" not in fence or "active" in fence:

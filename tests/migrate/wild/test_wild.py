@@ -39,11 +39,11 @@ REPRESENTATIVE = [
 ]
 
 
-def test_the_table_of_expectations_has_files_only() -> None:
+def test_table_of_expectations_lists_existing_files() -> None:
     assert EXPECTED.keys() <= set(FILES)
 
 
-def test_the_guide_tells_the_outcome() -> None:
+def test_guide_lists_expected_outcomes() -> None:
     guide = (Path(__file__).parents[3] / "docs" / "migrate.md").read_text("utf-8")
     told = guide.partition("kept as tests |\n")[2].partition("\n\n")[0].splitlines()[1:]
     shares = "\n".join(row.split("|")[-2].strip() for row in told)
@@ -51,7 +51,7 @@ def test_the_guide_tells_the_outcome() -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_becomes_what_an_expert_expects(name: str) -> None:
+def test_migrated_file_equals_expectation(name: str) -> None:
     wrong, missed = faults(name)
     assert (wrong, missed) == ((), ())
 
@@ -61,9 +61,7 @@ _WAITING = {"tests_and_conftest"}
 
 
 @pytest.mark.parametrize("name", sorted({*PROJECTS} - _WAITING))
-def test_the_command_does_to_a_project_what_the_function_does_to_its_files(
-    name: str, tmp_path: Path
-) -> None:
+def test_command_and_function_produce_same_files(name: str, tmp_path: Path) -> None:
     project = tmp_path / name
     shutil.copytree(WILD / "projects" / name, project, ignore=shutil.ignore_patterns("__pycache__"))
     unsafe = any(expected_of(one).unsafe for one in FILES if one.startswith(f"projects/{name}/"))
@@ -75,7 +73,7 @@ def test_the_command_does_to_a_project_what_the_function_does_to_its_files(
             assert path.read_bytes() == migrated(key).after, path
 
 
-def test_names_in_strings_and_imports_wait_together_for_a_file_that_stays(tmp_path: Path) -> None:
+def test_strings_and_imports_wait_together_for_held_file(tmp_path: Path) -> None:
     project = tmp_path / "tests_and_conftest"
     shutil.copytree(WILD / "projects" / project.name, project)
     assert invoke(command, "-w", "-q", project).exit_code == 0
@@ -128,7 +126,7 @@ def write_migrated(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", REPRESENTATIVE)
 @pytest.mark.filterwarnings("ignore::UserWarning")  # what Petastorm warned of, mdstorm does too
-def test_a_migrated_program_computes_what_petastorm_computed(
+def test_migrated_program_computes_result_of_petastorm(
     name: str, classic_spark: Any, set_conf: Any, tmp_path: Path
 ) -> None:
     set_conf("petastorm.spark.converter.parentCacheDirUrl", None)
@@ -158,7 +156,7 @@ def computed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[s
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", sorted(OUTCOMES))
-def test_all_migrated_programs_compute_what_petastorm_computed(
+def test_each_migrated_program_computes_result_of_petastorm(
     name: str, computed: Callable[[str], dict[str, Any]]
 ) -> None:
     expected = expected_outcome(name)
