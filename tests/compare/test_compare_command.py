@@ -127,8 +127,8 @@ def test_program_that_needs_arguments_is_one_sentence_and_exit_code_2(tmp_path: 
     assert (code, out) == (2, "")
     assert "the following arguments are required: --data" in err, "the program's own message"
     assert err.splitlines()[-1] == (
-        "error: train.recording.mdstorm.json: the program ended with exit code 2, so only a part of "
-        "it was recorded. Does it need arguments? Make it run to its end, and record it again"
+        "error: train.recording.mdstorm.json: the program ended with exit code 2, so only a part "
+        "of it was recorded. Does it need arguments? Make it run to its end, and record it again"
     )
 
 

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Currently make_reader")
 @pytest.mark.parametrize(
     "seed", [{}, pytest.param({"seed": 0}, marks=pytest.mark.long)], ids=["none", "0"]
 )
-def test_ranks_without_common_seed_read_each_row_once(
+def test_ranks_read_each_row_once_with_any_seed(
     thousand: SparkDatasetConverter, numbers: Numbers, order: str, seed: dict[str, Any]
 ) -> None:
     ranks = [

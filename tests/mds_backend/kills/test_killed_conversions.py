@@ -1,4 +1,4 @@
-"""Conversions with overwrite=True that are killed at moments drawn from all changes that it makes."""
+"""Conversions with overwrite=True that are killed at drawn moments."""
 
 import random
 import shutil
