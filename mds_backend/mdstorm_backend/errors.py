@@ -18,6 +18,7 @@
     ├── TransformError            also ValueError
     ├── StateMismatchError        also ValueError
     ├── ConcurrentIterationError  also ValueError
+    ├── LostBatchesError          also RuntimeError
     ├── EncodingError             also ValueError
     │   ├── EncodingTypeError     also TypeError, AttributeError
     │   └── EncodingRangeError    also OverflowError
@@ -59,6 +60,7 @@ __all__ = [
     "EncodingRangeError",
     "EncodingTypeError",
     "InvalidArgumentError",
+    "LostBatchesError",
     "MDStormError",
     "MissingAttributeError",
     "MissingColumnError",
@@ -229,6 +231,10 @@ class StateMismatchError(MDStormError, ValueError):
 
 class ConcurrentIterationError(MDStormError, ValueError):
     """A thread uses an iterator while another thread does."""
+
+
+class LostBatchesError(MDStormError, RuntimeError):
+    """Batches that a worker process has sent did not arrive."""
 
 
 class EncodingError(MDStormError, ValueError):

@@ -24,6 +24,7 @@ BUILTINS: dict[str, tuple[type[BaseException], ...]] = {
     "UnsafeTypeError": (ValueError,),
     "StateMismatchError": (ValueError,),
     "ConcurrentIterationError": (ValueError,),
+    "LostBatchesError": (RuntimeError,),
     "EncodingError": (ValueError,),
     "EncodingTypeError": (ValueError, TypeError, AttributeError),
     "EncodingRangeError": (ValueError, OverflowError),

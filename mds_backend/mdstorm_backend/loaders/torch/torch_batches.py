@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
+from itertools import count, islice
 from multiprocessing import get_context, reduction
 from pickle import PicklingError
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader, IterableDataset, default_collate, get_w
 
 from mdstorm_backend.base.recorder import WAITED, Cause, Recorder
 from mdstorm_backend.base.threads import set_up_arrow
-from mdstorm_backend.errors import ArgumentTypeError, TransformError
+from mdstorm_backend.errors import ArgumentTypeError, LostBatchesError, TransformError
 from mdstorm_backend.loaders import NumberedBatches, Segment
 from mdstorm_backend.loaders.torch.moved_batches import packed, unpacked
 from mdstorm_backend.loaders.torch.samples import end_with_parent
@@ -293,6 +293,8 @@ class Message(NamedTuple):
     """Consecutive batches of a worker process; none if it has sent all of its part."""
 
     worker: int
+    #: Messages that the worker has sent before.
+    number: int
     #: The batches, packed in a list.
     batches: Any
     offsets: list[int]
@@ -323,6 +325,8 @@ class _Part(IterableDataset[Any]):
         batches = replace(self.batches, segment=segment)
         before = recorder.totals()
 
+        numbers = count()
+
         def message(made: Sequence[tuple[Any, int, int]]) -> Message:
             nonlocal before
             sizes = [size for *_, size in made]
@@ -331,7 +335,7 @@ class _Part(IterableDataset[Any]):
             spent = {name: v - before[name] for name, v in now.items() if v != before[name]}
             before = now
             sent, offsets = packed([batch for batch, *_ in made]), [offset for _, offset, _ in made]
-            return Message(worker.id, sent, offsets, sizes, spent)
+            return Message(worker.id, next(numbers), sent, offsets, sizes, spent)
 
         recorder.record_batches(0, 1)  # so that the first batch is recorded like the others
         recorder.record_request()
@@ -348,13 +352,27 @@ def received(messages: Iterator[Message], workers: int, recorder: Recorder) -> N
     """Yield the batches of worker processes in turn, and add what these recorded to `recorder`.
 
     The time spent waiting for a message is attributed in proportion to the work on it.
+
+    Raises
+    ------
+    LostBatchesError
+        If a message is missing. A process that cannot allocate shared memory drops its message,
+        and PyTorch goes on with the next one.
     """
-    turns = deque(range(workers))
+    turns, num_received = deque(range(workers)), [0] * workers
     ready: list[deque[tuple[Any, int, int] | None]] = [deque() for _ in turns]
     while turns:
         while not ready[turns[0]]:
             start = recorder.clock()
-            worker, batches, offsets, sizes, recorded = next(messages)
+            message = next(messages, None)
+            if message is None or message.number != num_received[message.worker]:
+                raise LostBatchesError(
+                    "batches of a worker process did not arrive. Shared memory (/dev/shm) was "
+                    "probably full: give the container more, as by docker run --shm-size=8g, lower "
+                    "prefetch_factor or num_workers, or pass num_workers=0"
+                )
+            worker, _, batches, offsets, sizes, recorded = message
+            num_received[worker] += 1
             spans = [recorded.get(name, 0.0) for name in WAITED]
             recorder.wait(recorder.clock() - start, spans)
             recorder.add(recorded)

@@ -31,9 +31,10 @@ from mdstorm_backend import (
     StreamingDataLoader,
     StreamingDataset,
 )
-from mdstorm_backend.errors import DatasetNotFoundError
+from mdstorm_backend.base.recorder import Recorder
+from mdstorm_backend.errors import DatasetNotFoundError, LostBatchesError
 from mdstorm_backend.loaders.torch.moved_batches import packed, unpacked
-from mdstorm_backend.loaders.torch.torch_batches import Message
+from mdstorm_backend.loaders.torch.torch_batches import Message, received
 
 ROWS, SHARDS = 60, 6
 SHUFFLED = {"shuffle": True, "shuffle_seed": 3}
@@ -162,8 +163,23 @@ def test_large_part_of_a_tensor_is_sent_without_the_rest() -> None:
 def test_batches_are_packed_also_if_they_are_pinned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self, device=None: self.clone())
     batch = ({"x": torch.arange(3), "z": torch.ones(3)}, torch.zeros(3))
-    sent = pin_memory(Message(0, packed([batch, batch]), [1, 2], [3, 3], {}))
+    sent = pin_memory(Message(0, 0, packed([batch, batch]), [1, 2], [3, 3], {}))
     torch.testing.assert_close(unpacked(sent.batches), [batch, batch])
+
+
+@pytest.mark.parametrize("lost", [0, 1, 2])
+def test_lost_message_of_a_worker_raises_error_instead_of_losing_rows(lost: int) -> None:
+    """PyTorch goes on with the next message if /dev/shm is full."""
+    batches = [packed([{"x": torch.ones(3)}]), packed([{"x": torch.ones(3)}]), packed([])]
+    sizes: list[list[int]] = [[3], [3], []]
+    sent = [
+        Message(0, n, batch, list(range(len(size))), size, {})
+        for n, (batch, size) in enumerate(zip(batches, sizes, strict=True))
+    ]
+    assert len(list(received(iter(sent), 1, Recorder()))) == 2
+    del sent[lost]
+    with pytest.raises(LostBatchesError, match="shm-size"):
+        list(received(iter(sent), 1, Recorder()))
 
 
 def same_memory(first: Any, second: Any) -> bool:
