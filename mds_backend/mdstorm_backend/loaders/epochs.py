@@ -80,6 +80,11 @@ class Epochs:
         #: Whether a state was loaded that no iteration has resumed from.
         self.is_loaded = False
 
+    def follow(self, first_epoch: Callable[[], int], tried: set[tuple[int, int]] | None) -> None:
+        """Replace the parameters of the constructor, once the data are opened."""
+        self._first_epoch = first_epoch
+        self.tried = self.tried if tried is None else tried
+
     @property
     def _own_record(self) -> SharedRecord:
         """The record of this process and its workers; each rank has its own."""

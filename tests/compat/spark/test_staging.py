@@ -238,7 +238,7 @@ def test_failed_staging_leaves_no_files(spark: Any, cache_dir: Path, set_conf: A
         ("file:///proc/x", "Mkdirs failed to create file:/proc/x/"),
     ],
 )
-def test_unwritable_staging_dir_error_gives_reason_without_java_trace(
+def test_unwritable_staging_dir_error_gives_reason_without_stack_trace(
     spark: Any, tmp_path: Path, driver_only: str, staging: str, reason: str
 ) -> None:
     with pytest.raises(

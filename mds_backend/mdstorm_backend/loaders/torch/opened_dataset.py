@@ -77,7 +77,7 @@ class OpenedDataset:
         self.order = settings.new_order()
         #: Where the next iteration begins. It exists before the data are opened, which may happen
         #: only in a worker process.
-        self.epochs = Epochs()
+        self._epochs = Epochs()
         #: Numbers the iterations over samples, to compare them with those of other ranks.
         self._numbering = Numbering()
 
@@ -138,6 +138,12 @@ class OpenedDataset:
         transform = options.transform and images.before(options.transform)
         return replace(options, images=images, transform=transform)
 
+    @property
+    def epochs(self) -> Epochs:
+        """Where the next iteration begins; the options determine the first one."""
+        self._epochs.follow(self.options.first_epoch, self.options.tried)
+        return self._epochs
+
     def plan(self) -> Plan:
         """Return the plan of a first pass that begins now, in batches of one sample."""
         return plan_of(self.options.in_world(), Batching(1))
@@ -155,7 +161,7 @@ class OpenedDataset:
         """Return a copy that reads in another order, or another share of the order."""
         other = copy(self)
         other.order = order
-        other.epochs = Epochs()
+        other._epochs = Epochs()
         if other.__dict__.pop("options", None) is not None:
             other.set_epoch(self.epochs.next_position.epoch)
         return other
@@ -202,7 +208,7 @@ class OpenedDataset:
 
     def _settled(self) -> ElasticOrder | None:
         """Return the elastic order with the settings of the latest epoch; None before the first."""
-        begun, order = self.epochs.begun, self.order
+        begun, order = self._epochs.begun, self.order
         if begun is None:
             return None
         here = order.share_of(find_world()) if order.follows_world else order
