@@ -352,8 +352,7 @@ def _cursor(
     _ = one_by_one.rows_per_epoch  # raises for more ranks than rows
     rows = max([*options.dataset.shard_sizes, 1])
     batching = loaders.Batching(rows, by_shard=True, by_item=not batched)
-    epochs = loaders.Epochs(options.first_epoch, options.tried)
-    loader = loaders.Loader(options, epochs, batching, may_peek=False, recorders=recorders)
+    loader = loaders.Loader(options, batching, may_peek=False, recorders=recorders)
     return loaders.ItemCursor(loader, lambda segment: loaders.converted(segment.blocks(), convert))
 
 
@@ -451,7 +450,6 @@ class ReaderPasses:
         self._times_set = reader._mdstorm_times_set
         self.loader = loaders.Loader(
             options,
-            loaders.Epochs(options.first_epoch, options.tried),
             loaders.Batching(rows, by_shard=by_shard),
             threads or PassThreads(),
             check=reader._mdstorm_check_running,

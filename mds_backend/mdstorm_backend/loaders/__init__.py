@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from mdstorm_backend.format.values.batch import MASK_SUFFIX
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings
-from mdstorm_backend.loaders.epochs import Epochs
 from mdstorm_backend.loaders.loader import (
     FETCHES_AHEAD,
     NOTHING,
@@ -27,7 +26,6 @@ __all__ = [
     "Batching",
     "Convert",
     "DatasetSettings",
-    "Epochs",
     "ItemCursor",
     "Loader",
     "MakeBatches",

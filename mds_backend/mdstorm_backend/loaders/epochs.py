@@ -53,22 +53,15 @@ class Worker:
 class Epochs:
     """The latest epoch of a dataset, and where the next iteration begins.
 
-    Parameters
+    Attributes
     ----------
-    first_epoch : callable
-        Returns the index of the first epoch; by default 0.
-    tried : set of (int, int), optional
+    tried : set of (int, int)
         Epoch and consumed samples of beginnings at which an iteration was left before it counted.
-        Datasets that begin where another one ended share the set.
     """
 
-    def __init__(
-        self,
-        first_epoch: Callable[[], int] = int,
-        tried: set[tuple[int, int]] | None = None,
-    ) -> None:
-        self._first_epoch = first_epoch
-        self.tried: set[tuple[int, int]] = set() if tried is None else tried
+    def __init__(self) -> None:
+        self._first_epoch: Callable[[], int] = int
+        self.tried: set[tuple[int, int]] = set()
         #: ``start`` is the position that was begun or loaded last, ``next`` the beginning: both are
         #: None at first. ``moves`` counts the changes of the beginning. ``joined`` is the group of
         #: workers that read, and their numbers.
@@ -80,10 +73,11 @@ class Epochs:
         #: Whether a state was loaded that no iteration has resumed from.
         self.is_loaded = False
 
-    def follow(self, first_epoch: Callable[[], int], tried: set[tuple[int, int]] | None) -> None:
-        """Replace the parameters of the constructor, once the data are opened."""
-        self._first_epoch = first_epoch
-        self.tried = self.tried if tried is None else tried
+    def follow(self, options: ReaderOptions) -> None:
+        """Begin with the first epoch of `options`, and share their `tried` if they have it."""
+        self._first_epoch = options.first_epoch
+        if options.tried is not None:
+            self.tried = options.tried
 
     @property
     def _own_record(self) -> SharedRecord:
@@ -232,11 +226,8 @@ class Epochs:
             record["joined"] = [[None, 0], [worker]]
 
     def _next(self, record: Mapping[str, Any]) -> Position:
-        return (
-            Position(self._first_epoch())
-            if record["next"] is None
-            else _position_of(record["next"])
-        )
+        following = record["next"]
+        return Position(self._first_epoch()) if following is None else _position_of(following)
 
 
 def _at(found: Mapping[str, Any]) -> tuple[int, int]:

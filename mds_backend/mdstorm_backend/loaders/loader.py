@@ -62,8 +62,6 @@ class Loader:
     ----------
     options : ReaderOptions
         What to read. Other options may be set between iterations.
-    epochs : Epochs
-        Holds where the next iteration begins; shared with other loaders over the dataset.
     batching : Batching
         How batches are made.
     threads : PassThreads, optional
@@ -74,18 +72,22 @@ class Loader:
         Whether the first iteration may be left after one batch without counting.
     recorders : PassRecorders, optional
         Makes the recorders of the passes; by default the loader has its own.
+    epochs : Epochs, optional
+        Holds where the next iteration begins. Loaders over one dataset share it; by default the
+        loader has its own.
     """
 
     options: ReaderOptions
-    epochs: Epochs
     batching: Batching
     threads: PassThreads = field(default_factory=PassThreads)
     _: KW_ONLY
     check: Callable[[], None] | None = None
     may_peek: bool = True
     recorders: PassRecorders = field(default_factory=PassRecorders)
+    epochs: Epochs = field(default_factory=Epochs)
 
     def __post_init__(self) -> None:
+        self.epochs.follow(self.options)
         #: The pass that was advanced or begun last; None before the first iteration.
         self._latest: Pass | None = None
         #: Where the next iteration starts; None for the beginning that `epochs` holds.

@@ -24,7 +24,6 @@ from mdstorm_backend.errors import CorruptDatasetError, MDStormError
 from mdstorm_backend.format.compression import decompress
 from mdstorm_backend.format.index import Index, ShardInfo
 from mdstorm_backend.format.schema import Schema
-from mdstorm_backend.loaders.epochs import Epochs
 from mdstorm_backend.loaders.loader import Loader
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.segment import Batching
@@ -132,7 +131,7 @@ def attack_compression(codec: str, random: Random) -> bool:
 def attack_state(order: str, random: Random) -> bool:
     """Load a damaged state and read on; whether it was taken for one."""
     options = ReaderOptions(target("fixed").dataset, ORDERS[order], num_epochs=3)
-    loader = Loader(options, Epochs(), Batching(2))
+    loader = Loader(options, Batching(2))
     begun = loader.begin()
     block = next(iter(next(iter(begun.segments(loader.new_recorder()))).blocks()))
     begun.offset = block.offsets[0]

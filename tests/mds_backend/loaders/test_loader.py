@@ -14,7 +14,7 @@ from mdstorm_backend import Dataset, ElasticOrder, ExactOrder
 from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.format import Batch
-from mdstorm_backend.loaders import Batching, Epochs, Loader, ReaderOptions, Segment, converted
+from mdstorm_backend.loaders import Batching, Loader, ReaderOptions, Segment, converted
 from mdstorm_backend.loaders.loader import NOTHING, NumberedBatches
 from mdstorm_backend.loaders.segment import samples_ahead
 from mdstorm_backend.order import Position
@@ -85,7 +85,7 @@ def loader_of(
     by_item: bool = False,
 ) -> Loader:
     read = ReaderOptions(dataset, ORDERS[order], num_epochs=num_epochs)
-    return Loader(read, Epochs(), Batching(batch_size, drop_last, by_item=by_item))
+    return Loader(read, Batching(batch_size, drop_last, by_item=by_item))
 
 
 def lists(blocks: Iterator[Block]) -> NumberedBatches:
@@ -180,7 +180,7 @@ def test_a_state_of_the_beginning_or_of_batches_counts_no_items(numbers: Dataset
 def row_groups(dataset: Dataset, rank: int) -> Loader:
     """Read whole shards on a rank of three, one of which has a row less than the others."""
     order = ExactOrder(seed=3, window=15, rank=rank, world_size=3)
-    return Loader(ReaderOptions(dataset, order), Epochs(), Batching(ROWS, by_shard=True))
+    return Loader(ReaderOptions(dataset, order), Batching(ROWS, by_shard=True))
 
 
 def groups_of(loader: Loader) -> Iterator[list[int]]:

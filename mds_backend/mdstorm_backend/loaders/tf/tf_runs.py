@@ -24,7 +24,7 @@ from typing import Any
 
 from mdstorm_backend.base.recorder import WAITED, Recorder
 from mdstorm_backend.errors import StateMismatchError
-from mdstorm_backend.loaders import Batching, Epochs, Loader, ReaderOptions, Segment
+from mdstorm_backend.loaders import Batching, Loader, ReaderOptions, Segment
 from mdstorm_backend.loaders.loader_statistics import LOOP, PIPELINE
 from mdstorm_backend.loaders.passes import Pass
 from mdstorm_backend.loaders.reader_options import log_endless
@@ -169,7 +169,7 @@ class TFRuns:
     """
 
     def __init__(self, options: ReaderOptions, batching: Batching, ahead: int = 0) -> None:
-        self.loader = Loader(options, Epochs(options.first_epoch, options.tried), batching)
+        self.loader = Loader(options, batching)
         self._ahead = ahead
         self._run: TFRun | None = None
         #: Iterations that have begun and not ended, by the numbers that TensorFlow has of them.

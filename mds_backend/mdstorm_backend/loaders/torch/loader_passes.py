@@ -97,8 +97,11 @@ class LoaderPasses:
         if self.passes is None:
             assert loader.batch_size is not None
             batching = Batching(loader.batch_size, loader.drop_last, loader.num_workers)
-            self.passes = Loader(options, epochs, batching, self.threads, recorders=self.recorders)
-        self.passes.options, self.passes.epochs = options, epochs
+            self.passes = Loader(
+                options, batching, self.threads, recorders=self.recorders, epochs=epochs
+            )
+        else:
+            self.passes.options, self.passes.epochs = options, epochs
         return self.passes
 
     def load_state_dict(self, loader: DataLoader[Any], state: object) -> None:

@@ -141,7 +141,7 @@ class OpenedDataset:
     @property
     def epochs(self) -> Epochs:
         """Where the next iteration begins; the options determine the first one."""
-        self._epochs.follow(self.options.first_epoch, self.options.tried)
+        self._epochs.follow(self.options)
         return self._epochs
 
     def plan(self) -> Plan:
