@@ -29,6 +29,7 @@ from mdstorm_backend.loaders.torch.samples import (
     WorkerPart,
     begun_segments,
     is_of_worker,
+    plan_of_samples,
 )
 from mdstorm_backend.order import ExactOrder, Plan, World, find_world
 from mdstorm_backend.read import ImageDecoder, SampleSource
@@ -249,7 +250,7 @@ class OpenedDataset:
         They are counted from the beginning of the epoch, or of the pass where batches span epochs;
         without `from_beginning`, from the position where the epoch or pass was resumed.
         """
-        plan = self._plan_of_samples()
+        plan = plan_of_samples(self.options, self.epochs)
         if plan.rows_of_rank(plan.begin):  # samples have no numbers
             return self._state_of_latest(num_samples)
         position = plan.reached(num_samples, from_beginning=from_beginning)
@@ -258,7 +259,7 @@ class OpenedDataset:
         return write_state(self.options.in_world(), Batching(1), position)
 
     def _state_of_latest(self, samples: int) -> dict[str, Any]:
-        """Return the state of the latest iteration; over samples, after so many of this rank."""
+        """Return the state of the latest iteration; over samples, after `samples` of this rank."""
         if self.epochs.num_joined:
             raise StateMismatchError(
                 "the samples are read in worker processes, and this one does not know how many "
@@ -267,14 +268,9 @@ class OpenedDataset:
             )
         if self.latest is not None:
             return self.latest.state_dict(before_last=False)
-        plan = self._plan_of_samples()
+        plan = plan_of_samples(self.options, self.epochs)
         position = plan.reached_here(samples) if samples else plan.begin
         return write_state(self.options.in_world(), Batching(1), position)
-
-    def _plan_of_samples(self) -> Plan:
-        """Return the plan of the latest iteration, or of the next one, in batches of one sample."""
-        begun = self.epochs.begun or self.epochs.next_position
-        return plan_of(self.options.in_world(), Batching(1), begun)
 
     def record_items(self, count: int) -> None:
         """Record packs if `count` items of an overridden ``__iter__`` are not one sample each."""

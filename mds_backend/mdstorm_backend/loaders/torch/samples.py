@@ -31,6 +31,7 @@ from mdstorm_backend.loaders.nulls import check_exact
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.segment import Batching, Segment, plan_of
 from mdstorm_backend.loaders.state import check_equal, damaged, number, read_state, write_state
+from mdstorm_backend.order import Plan
 from mdstorm_backend.read import block, column_to_numpy, decoded_images, gather_rows
 
 #: Samples that the workers of a plain ``DataLoader`` read at a time without a batch size.
@@ -168,6 +169,12 @@ def _exact(name: str, value: Any) -> Any:
     return _or_nan(np.float64, value)
 
 
+def plan_of_samples(options: ReaderOptions, epochs: Epochs) -> Plan:
+    """Return the plan of the latest iteration, or of the next one, in batches of one sample."""
+    begun = epochs.begun or epochs.next_position
+    return plan_of(options.in_world(), Batching(1), begun)
+
+
 def begun_segments(
     options: ReaderOptions,
     epochs: Epochs,
@@ -290,17 +297,19 @@ class WorkerPart:
 
     def __post_init__(self) -> None:
         end_with_parent()
-        of, state = (self.options, self.epochs, self.batch_size, self.worker), self.state
+        state = self.state
         self._part, self._offset, self.yielded = self.worker.number, 0, 0
         if state is None:
-            self._segments = begun_segments(*of)
+            self._segments = begun_segments(self.options, self.epochs, self.batch_size, self.worker)
         else:
             here, there = self._here(), state["mdstorm"][_WORKER]
             if missing := [key for key in here if key not in there]:
                 raise damaged(f"it has no {missing} of its worker")
             check_equal(there, here, self.options.dataset.url)
             self._part, self.yielded = number(there, "part"), number(there, "rows")
-            self._segments = _resumed_segments(state, *of)
+            self._segments = _resumed_segments(
+                state, self.options, self.epochs, self.batch_size, self.worker
+            )
         self.noted, self._segment = self.yielded, next(self._segments, None)
 
     def segments(self) -> Iterator[tuple[Segment, int]]:
@@ -331,9 +340,9 @@ class WorkerPart:
         return {**state, "mdstorm": {**state["mdstorm"], _WORKER: worker}}
 
     def _empty_state(self) -> dict[str, Any]:
-        here, begun = self.options.in_world(), self.epochs.begun or self.epochs.next_position
-        beginning = plan_of(here, Batching(1), begun).reached(0, from_beginning=True)
-        return write_state(here, Batching(1), beginning)
+        plan = plan_of_samples(self.options, self.epochs)
+        beginning = plan.reached(0, from_beginning=True)
+        return write_state(self.options.in_world(), Batching(1), beginning)
 
     def _here(self) -> dict[str, Any]:
         """Return the values that must be equal when a state is taken and when it is loaded."""
