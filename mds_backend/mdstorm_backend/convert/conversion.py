@@ -108,8 +108,6 @@ class Conversion:
                 finished = self._find_finished()
             elif own is None:
                 self._start_over(replaced)
-            else:
-                commit.remove_unfinished(location)
             # Without a lock, another attempt could resume from shards that this one removes again.
             notes = resume or own is None
             reports = self._convert(workers, progress, finished, own or "0", notes=notes)

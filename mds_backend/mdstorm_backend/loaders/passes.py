@@ -144,13 +144,13 @@ class Pass:
         position = segment.position
         if self._segment is None:
             self._epochs.record_begun(self.start, position)
+            self._epoch = position.epoch
         else:
             self.count()  # more than one batch, or all of an epoch
             self._epochs.record_begun(self._segment.position, position)
             self._reach(position.epoch)
         self._segment, self._recorder, self._rows_before = segment, recorder, recorder.rows
         self.offset = self.before = 0
-        self._epoch = position.epoch
         self.border = segment.plan.offset_after_epoch(self._epoch)
 
     def record_offset(self, segment: Segment, offset: int) -> None:
@@ -183,7 +183,7 @@ class Pass:
     def skip_to_next(self) -> None:
         """Begin with the next epoch: nothing was left of the one in which the pass started."""
         self.start = self.start.beginning_of(self.start.epoch + 1)
-        self._segment, self._epoch = None, self.start.epoch
+        self._segment = None
 
     def count(self) -> None:
         """Let the pass count, once: the next one begins after it, and ranks compare it."""

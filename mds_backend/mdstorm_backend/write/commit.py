@@ -230,13 +230,17 @@ def clean_up(location: Location, job: str, attempt: str | None = None) -> None:
     The job's error is being raised, so others are only logged.
     """
     with directories.cleaning_up(location):
-        published = bytes(location.read(INDEX_NAME)) if location.exists(INDEX_NAME) else b""
-        for name in shards_of(job, location.list_names(), attempt):
-            if name.encode() not in published:
-                location.remove(name)
+        for name in _unlisted(location, shards_of(job, location.list_names(), attempt)):
+            location.remove(name)
         left = location.list_names()
         if INDEX_NAME not in left and not any(map(is_ours, left)):
             remove_dataset(location)
+
+
+def _unlisted(location: Location, names: Iterable[str]) -> list[str]:
+    """Return the names that the index of a directory, if it has one, does not list."""
+    index = bytes(location.read(INDEX_NAME)) if location.exists(INDEX_NAME) else b""
+    return [name for name in names if name.encode() not in index]
 
 
 def remove_dataset(location: Location) -> list[str]:
@@ -346,9 +350,7 @@ def remove_unfinished(location: Location) -> None:
         files = dict(location.list_files())
         last = _last_write(files)
         if claim.is_exclusive or time.time() - last >= _PATIENCE:
-            published = bytes(location.read(INDEX_NAME)) if INDEX_NAME in files else b""
-            left = [n for n in files if is_ours(n) and n.encode() not in published]
-            map_files(location.remove, left)
+            map_files(location.remove, _unlisted(location, filter(is_ours, files)))
     finally:
         claim.release()
 
