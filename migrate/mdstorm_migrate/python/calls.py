@@ -16,6 +16,8 @@ IMPORTING = frozenset(
         *("importorskip", "locate", "resolve_name", "run_module"),
     ]
 )
+#: Functions that replace the object that a dotted path names; the last part of their names.
+PATCHING = frozenset({"delattr", "multiple", "patch", "setattr"})
 #: Functions that call their first argument with all others.
 CALLING = frozenset({"delayed", "partial", "partialmethod", "submit", "to_thread"})
 

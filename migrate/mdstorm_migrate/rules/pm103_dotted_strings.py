@@ -8,7 +8,14 @@ from collections.abc import Iterable
 
 from mdstorm_migrate.base.edits import NAMES, Class, Edit, Finding
 from mdstorm_migrate.petastorm import names
-from mdstorm_migrate.python.calls import IMPORTING, call_with_first, called, function_of, is_target
+from mdstorm_migrate.python.calls import (
+    IMPORTING,
+    PATCHING,
+    call_with_first,
+    called,
+    function_of,
+    is_target,
+)
 from mdstorm_migrate.python.exchange import resolves
 from mdstorm_migrate.python.import_actions import has_fallback, is_fallback
 from mdstorm_migrate.python.imports import lacking
@@ -26,8 +33,6 @@ _PART = re.compile(rf"{names.OLD_ROOT}\.(?:[\w.]*[.%{{][\w.(){{}}]*)?")
 #: Loggers with the same messages in both libraries.
 _SAME_LOGGERS = (names.OLD_ROOT, f"{names.OLD_ROOT}.spark.spark_dataset_converter")
 
-#: Functions that replace the object that a dotted path names.
-_PATCHES = frozenset({"delattr", "multiple", "patch", "setattr"})
 #: The Sphinx setting that lists modules to mock.
 _MOCKED = "autodoc_mock_imports"
 #: Functions that find an installed distribution by name.
@@ -119,7 +124,7 @@ def _why(module: PythonModule, string: ast.Constant, value: str) -> str | None:
         return "this file still imports Petastorm where mdstorm is not installed"
     if module.around.names is not None:
         return f"only --unsafe applies it, because {module.around.names}"
-    is_patch = function_of(module, call_with_first(module, string)) in _PATCHES
+    is_patch = function_of(module, call_with_first(module, string)) in PATCHING
     if is_patch and not (names.is_module(value) or _is_for_programs(value)):
         return "mdstorm does not look it up there: check that your own code does"
     return None
@@ -132,7 +137,7 @@ def _is_resolved(module: PythonModule, string: ast.Constant) -> bool:
     Sphinx. A comparison with a caught error counts, too.
     """
     function = function_of(module, call_with_first(module, string))
-    if function in IMPORTING | _PATCHES or is_target(module, string):
+    if function in IMPORTING | PATCHING or is_target(module, string):
         return True
     parent = module.scopes.parents.get(string)
     match parent:

@@ -10,7 +10,13 @@ from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.mosaicml import names
 from mdstorm_migrate.packaging.commands import is_commented_out
-from mdstorm_migrate.python.calls import IMPORTING, call_with_first, function_of, is_target
+from mdstorm_migrate.python.calls import (
+    IMPORTING,
+    PATCHING,
+    call_with_first,
+    function_of,
+    is_target,
+)
 from mdstorm_migrate.python.module import PythonModule, inner_span
 
 CODE = "PM203"
@@ -18,7 +24,6 @@ TITLE = "Module paths of MosaicML Streaming in strings name mdstorm"
 CLASS: Class = "exact"
 KIND = ("python", "cluster", "conda")
 
-_PATCHES = frozenset({"patch", "setattr", "delattr", "multiple"})
 _PATH = re.compile(r"streaming(?:\.\w+)*")
 #: A value of ``_target_`` in YAML or JSON.
 _TARGET = re.compile(
@@ -42,15 +47,15 @@ def _of_python(module: PythonModule) -> Iterator[Edit | Finding]:
         path, inner = str(string.value), inner_span(module, string)
         if inner is None or not _PATH.fullmatch(path) or not names.is_known(path):
             continue
-        function = function_of(module, call_with_first(module, string))
+        function, new = function_of(module, call_with_first(module, string)), names.mirrored(path)
+        message = f'"{path}" becomes "{new}"'
         if is_target(module, string):
             yield _of_target(path, *inner)
-        elif function in _PATCHES:
-            message = f'"{path}" becomes "{names.mirrored(path)}"; check that the code under test '
-            yield Edit(CODE, "review", *inner, names.mirrored(path), f"{message}looks it up there")
+        elif function in PATCHING:
+            message += "; check that the code under test looks it up there"
+            yield Edit(CODE, "review", *inner, new, message)
         elif function in IMPORTING:
-            message = f'"{path}" becomes "{names.mirrored(path)}"'
-            yield Edit(CODE, CLASS, *inner, names.mirrored(path), message)
+            yield Edit(CODE, CLASS, *inner, new, message)
 
 
 def _of_target(path: str, start: int, stop: int) -> Edit | Finding:
