@@ -1,11 +1,10 @@
 """Compare the passes of ranks, without a collective and without blocking training.
 
 `Pass.planned` and `samples.begun_segments` call `begin_pass`, which returns a `Beginning` if the
-process
-belongs to a group of as many ranks as there are shares. Once the pass counts, the `Beginning`
-*offers* its seed, batch size, position and so on to the other ranks, in the store of the process
-group. An offer is one `compare_set`, which is atomic and returns the offer of the rank that came
-first. A second offer claims the share of the rows.
+process belongs to a group of as many ranks as there are shares. Once the pass counts, the
+`Beginning` *offers* its seed, batch size, position and so on to the other ranks, in the store of
+the process group. An offer is one `compare_set`, which is atomic and returns the offer of the rank
+that came first. A second offer claims the share of the rows.
 
 Ranks run the same program, so they compare their n-th counted pass of the k-th loader to count, for
 each kind of loader: order, number of shares, columns and selection. `Numbering` keeps k and n. Only

@@ -218,7 +218,7 @@ class Epochs:
                 record["next"] = {**record["next"], "skip": 0}
 
     def resume_as_worker(self, position: Position, next_epoch: int, worker: int) -> None:
-        """Record that this worker process resumes at a position of its own, as other workers do."""
+        """Record that this worker process resumes at its own position, as other workers do."""
         with self._record.changing() as record:
             record["start"] = _stored(position)
             record["next"] = _stored(position.beginning_of(next_epoch))

@@ -55,8 +55,8 @@ def converted(blocks: Iterator[Block], convert: Convert) -> Sequence[Any]:
 class Loader:
     """Runs the passes of one loader, and keeps its position.
 
-    Several iterations may be under way, each with a pass of its own; the position is that of the
-    pass that was advanced or begun last.
+    Several iterations may be under way, each with its own pass. The position is that of the pass
+    that was advanced or begun last.
 
     Parameters
     ----------

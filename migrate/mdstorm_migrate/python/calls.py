@@ -23,7 +23,7 @@ CALLING = frozenset({"delayed", "partial", "partialmethod", "submit", "to_thread
 
 
 def is_docstring(module: PythonModule, string: ast.Constant) -> bool:
-    """Whether a string is a statement of its own."""
+    """Whether a string is a whole statement."""
     return isinstance(module.scopes.parents.get(string), ast.Expr)
 
 

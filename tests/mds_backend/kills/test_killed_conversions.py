@@ -34,7 +34,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def changes(place: Path, tmp_path_factory: pytest.TempPathFactory) -> int:
-    """Return the number of moments: a conversion changes the directory so often."""
+    """Return how often a conversion changes the directory: the number of moments."""
     target = tmp_path_factory.mktemp("counted") / "mds"
     shutil.copytree(place / "dataset", target)
     found = run_killed(CONVERT, target, 0, place / "new")

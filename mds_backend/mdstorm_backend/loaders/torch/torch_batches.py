@@ -357,7 +357,7 @@ def received(messages: Iterator[Message], workers: int, recorder: Recorder) -> N
     ------
     LostBatchesError
         If a message is missing. A process that cannot allocate shared memory drops its message,
-        and PyTorch goes on with the next one.
+        and PyTorch continues with the next one.
     """
     turns, num_received = deque(range(workers)), [0] * workers
     ready: list[deque[tuple[Any, int, int] | None]] = [deque() for _ in turns]

@@ -169,7 +169,7 @@ def test_batches_are_packed_also_if_they_are_pinned(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("lost", [0, 1, 2])
 def test_lost_message_of_a_worker_raises_error_instead_of_losing_rows(lost: int) -> None:
-    """PyTorch goes on with the next message if /dev/shm is full."""
+    """PyTorch continues with the next message if /dev/shm is full."""
     batches = [packed([{"x": torch.ones(3)}]), packed([{"x": torch.ones(3)}]), packed([])]
     sizes: list[list[int]] = [[3], [3], []]
     sent = [
