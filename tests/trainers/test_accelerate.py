@@ -1,6 +1,7 @@
 """Loaders that Accelerate prepares: what it may split, and what ranks are given."""
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +174,31 @@ def test_preparing_does_not_change_the_original_loader(url: str) -> None:
     prepared = prepare(loader, processes=1)
     assert type(loader) is StreamingDataLoader
     assert rows(prepared) == rows(loader) == list(range(ROWS))
+
+
+@pytest.mark.parametrize("part", ["loader", "dataset"])
+def test_state_loaded_before_preparing_resumes_with_remaining_rows(url: str, part: str) -> None:
+    plain, loaded = (
+        StreamingDataLoader(StreamingDataset(local=url, order=ExactOrder()), 100) for _ in range(2)
+    )
+    assert rows(islice(plain, 2)) == list(range(200))
+    (loaded if part == "loader" else loaded.dataset).load_state_dict(plain.state_dict())
+    assert rows(prepare(loaded)) == list(range(200, ROWS))
+
+
+def test_loader_is_prepared_at_its_next_epoch(url: str) -> None:
+    def loader(epoch: int) -> StreamingDataLoader:
+        order = ExactOrder(seed=1, shuffle_rows=True)
+        loader = StreamingDataLoader(StreamingDataset(local=url, order=order), 100)
+        loader.set_epoch(epoch)
+        return loader
+
+    expected = rows(loader(3))
+    assert rows(prepare(loader(3))) == expected
+    after_a_pass, after_a_break = loader(2), loader(2)
+    rows(after_a_pass)
+    rows(islice(after_a_break, 5))
+    assert rows(prepare(after_a_pass)) == rows(prepare(after_a_break)) == expected
 
 
 def test_length_of_a_loader_that_skips_batches_is_the_remaining_count(url: str) -> None:

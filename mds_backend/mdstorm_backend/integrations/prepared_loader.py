@@ -81,7 +81,7 @@ def _refuse_second_split(loader: Any, num_processes: int) -> None:
 def _with_share(
     loader: StreamingDataLoader, num_processes: int, arguments: Mapping[str, Any]
 ) -> StreamingDataLoader:
-    """Return a copy of the loader that reads only this process's share."""
+    """Return a copy that reads only this process's share, from the loader's next position on."""
     source, batch_size = source_of(loader)._mdstorm, loader.batch_size
     assert batch_size is not None
     shared, knows_share = source.shared(), source.has_explicit_share
@@ -110,8 +110,8 @@ def _with_share(
     if shared is source and batch_size == loader.batch_size:
         return copy(loader)
     other = _reading_from(shared, loader, batch_size=batch_size)
-    if (state := _loaded_state(loader)) is not None:
-        other.load_state_dict(state)
+    if source.is_opened:  # otherwise nothing was read or loaded
+        other.load_state_dict(loader._mdstorm.of(loader).next_state())
     return other
 
 
@@ -125,16 +125,6 @@ def _reading_from(
     other.__dict__.update(dataset=dataset, **changed)
     other._mdstorm.passes = None
     return other
-
-
-def _loaded_state(loader: StreamingDataLoader) -> dict[str, Any] | None:
-    """Return the state that was loaded, if no batch was read since; otherwise None."""
-    # The dataset may also have loaded the state, but only if it was opened.
-    if loader.num_samples_yielded or "schedule" not in vars(source_of(loader)._mdstorm):
-        return None
-    state = loader.state_dict()
-    assert state is not None
-    return state if state["epoch"] or state["sample_in_epoch"] else None
 
 
 class PreparedLoader(OwnContext, data.DataLoader[Any]):

@@ -117,6 +117,11 @@ class Loader:
         """Whether a framework has fetched the latest batch and not used it yet."""
         return self.is_ahead is not None and self.is_ahead()
 
+    @property
+    def _next_position(self) -> Position:
+        """Where the next iteration begins."""
+        return self._resumes or self.epochs.next_position
+
     def length(self) -> int:
         """Return the number of batches of a whole pass.
 
@@ -133,7 +138,7 @@ class Loader:
 
         0 if it begins a new pass; None if the number is not known.
         """
-        found, start = 0, self._resumes or self.epochs.next_position
+        found, start = 0, self._next_position
         if not start.consumed and start.pass_epoch == start.epoch:
             return 0
         plan: Plan | None = plan_of(self.options.in_world(), self.batching, start)
@@ -276,9 +281,12 @@ class Loader:
         if before_last is None:
             before_last = self._has_unused
         if (latest := self._latest) is None:
-            position = self._resumes or self.epochs.next_position
-            return write_state(self.options.in_world(), self.batching, position)
+            return self.next_state()
         return latest.state_dict(latest.position_before if before_last else latest.position)
+
+    def next_state(self) -> dict[str, Any]:
+        """Return the state of the position at which the next iteration begins."""
+        return write_state(self.options.in_world(), self.batching, self._next_position)
 
     def load_state_dict(self, state: object) -> None:
         """Resume the next iteration from a state.

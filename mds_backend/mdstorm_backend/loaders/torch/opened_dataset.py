@@ -140,6 +140,11 @@ class OpenedDataset:
         return replace(options, images=images, transform=transform)
 
     @property
+    def is_opened(self) -> bool:
+        """Whether the data were opened, as anything that reads them or loads a state does."""
+        return "options" in self.__dict__
+
+    @property
     def epochs(self) -> Epochs:
         """Where the next iteration begins; the options determine the first one."""
         self._epochs.follow(self.options)
@@ -159,12 +164,10 @@ class OpenedDataset:
         return SampleMaker(self.options)
 
     def in_order(self, order: ExactOrder | ElasticShare) -> Self:
-        """Return a copy that reads in another order, or another share of the order."""
+        """Return a copy that reads from the beginning in another order or share of the order."""
         other = copy(self)
-        other.order = order
-        other._epochs = Epochs()
-        if other.__dict__.pop("options", None) is not None:
-            other.set_epoch(self.epochs.next_position.epoch)
+        other.order, other._epochs, other.latest = order, Epochs(), None
+        other.__dict__.pop("options", None)
         return other
 
     def shown(self, name: str) -> Any:
