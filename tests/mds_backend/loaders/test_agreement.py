@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -135,6 +136,16 @@ def test_seed_of_each_rank_raises_with_the_next_batch(pair: World) -> None:
     next(batches), next(batches), wait_for_store()
     with pytest.raises(InvalidArgumentError, match="seed 43"):
         next(batches)
+
+
+def test_iteration_over_samples_of_two_epochs_is_compared_as_one_pass(pair: World) -> None:
+    def read(loader: Any, rank: int) -> None:
+        # Only rank 1 reads a sample of the second epoch, so it begins with the third one then.
+        assert len(list(islice(loader.dataset, ROWS // 2 + rank))) == ROWS // 2 + rank
+        next(iter(loader.dataset))
+
+    (found,) = pair.warned(read, num_epochs=2)
+    assert "with epoch number 2, and rank 0 with 1" in found
 
 
 def test_seed_of_each_rank_warns_in_exact_order(pair: World) -> None:

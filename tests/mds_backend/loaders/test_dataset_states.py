@@ -252,6 +252,18 @@ def test_dataset_state_with_a_dropping_transform_needs_the_loader(
 
 
 @in_either_order
+def test_state_loaded_into_dataset_replaces_that_of_its_loader(url: str, order: str) -> None:
+    dataset = dataset_of(url, order)
+    loader = loader_of(dataset)
+    rows(islice(loader, 2))
+    state = dataset.state_dict()
+    rows(islice(loader, 2))
+    dataset.load_state_dict(state)
+    assert dataset.state_dict() == state
+    assert len(rows(loader)) == ROWS - 2 * BATCH
+
+
+@in_either_order
 def test_last_loaded_state_of_dataset_or_loader_is_used(url: str, order: str) -> None:
     dataset = dataset_of(url, order)
     loader, other = loader_of(dataset), loader_of(dataset_of(url, order))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mds_backend.loaders.loaders import Where, in_either_order, taken, torch_loader
+from tests.mds_backend.loaders.loaders import Filter, Where, in_either_order, taken, torch_loader
 from tests.mds_backend.small_datasets import write_dataset, write_numbers
 
 from mdstorm_backend import Dataset, ElasticOrder, ExactOrder
@@ -26,6 +26,7 @@ ORDERS: dict[str, ExactOrder | ElasticShare] = {
     "exact": ExactOrder(seed=3, shuffle_shards=True, shuffle_rows=True),
     "elastic": ElasticShare(ElasticOrder(1, shuffle=True), states_batch_size=False),
 }
+ODD = Filter(lambda number: number % 2 == 1)
 
 
 class Sum:
@@ -83,8 +84,9 @@ def loader_of(
     num_epochs: int = 1,
     drop_last: bool = False,
     by_item: bool = False,
+    transform: Any = None,
 ) -> Loader:
-    read = ReaderOptions(dataset, ORDERS[order], num_epochs=num_epochs)
+    read = ReaderOptions(dataset, ORDERS[order], num_epochs=num_epochs, transform=transform)
     return Loader(read, Batching(batch_size, drop_last, by_item=by_item))
 
 
@@ -139,12 +141,25 @@ def test_state_before_last_batch_resumes_with_that_batch(numbers: Dataset, order
     assert list(read_by(other)) == list(batches)
 
 
-def test_epochs_without_matching_rows_are_counted(numbers: Dataset) -> None:
+@pytest.mark.parametrize(("batch_size", "transform"), [(30, None), (15, ODD)])
+def test_pass_after_dropped_epoch_begins_after_it(
+    numbers: Dataset, batch_size: int, transform: Any
+) -> None:
     # Two batches end with the third epoch; the fourth has fewer rows than a batch.
-    loader = loader_of(numbers, batch_size=30, num_epochs=4, drop_last=True)
+    options: dict[str, Any] = {"num_epochs": 4, "drop_last": True, "transform": transform}
+    loader, other = (loader_of(numbers, batch_size=batch_size, **options) for _ in range(2))
     assert len(list(read_by(loader))) == 2
-    other = loader_of(numbers, batch_size=30, num_epochs=4, drop_last=True)
     other.set_epoch(4)
+    assert flat(read_by(loader)) == flat(read_by(other))
+
+
+@in_either_order
+def test_pass_after_break_in_second_epoch_begins_with_third(numbers: Dataset, order: str) -> None:
+    loader, other = (loader_of(numbers, order, num_epochs=3) for _ in range(2))
+    batches = read_by(loader)
+    assert len(list(islice(batches, 9))) == 9  # of seven in an epoch
+    batches.close()
+    other.set_epoch(2)
     assert flat(read_by(loader)) == flat(read_by(other))
 
 

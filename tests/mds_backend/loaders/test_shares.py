@@ -321,6 +321,7 @@ FIRST: dict[str, tuple[list[Callable[[Any], object]], int]] = {
     "state taken afterwards": ([state_afterwards], 0),
     "state of the dataset taken afterwards": ([state_of_dataset_afterwards], 0),
     "state loaded": ([resumed], 0),
+    "state loaded, and an epoch": ([resumed, list, peek], 2),
     "state loaded meanwhile": ([list, meanwhile(resumed)], 1),
     "an exception in the loop": ([fails], 0),
     "two batches": ([lambda loader: list(islice(loader, 2))], 1),
