@@ -123,9 +123,9 @@ class Beginning:
 
     def count(self) -> None:
         """Count a batch, and report any differences found."""
-        self.batches += 1
         if _ranks.found:
             _ranks.report()
+        self.batches += 1
 
     def offer(self) -> None:
         """Offer the pass to the other ranks, once: it counts."""

@@ -233,25 +233,30 @@ class Loader:
                 continue
             if check is not None:
                 check()
-            current.before, current.offset = current.offset, offset
-            if offset >= current.border:
-                current.cross_border()
-            self._latest = current  # another iteration may have been advanced meanwhile
             if compared is not None:
                 compared.count()
             if batch is NOTHING:
+                current.advance(offset)
+                self._latest = current
                 continue
             if recorder.batches < _MOST_UNCOUNTED:
                 recorder.record_batches(size)
                 self.take(current, recorder.batches - (self.is_ahead is not None))
+                current.advance(offset)
+                self._latest = current
                 yield batch
                 recorder.record_request()
                 continue
-            # As `record_batches` and `record_request`, without their calls: there may be 50,000
-            # batches a second.
+            # As `record_batches`, `advance` and `record_request`, without their calls: there may be
+            # 50,000 batches a second.
             recorder.batches += 1
             recorder.rows += size
             recorder.since = yielded_at = recorder.clock()
+            if offset >= current.border:
+                current.cross_border(offset)
+            self._latest = current  # another iteration may have been advanced meanwhile
+            # Last: after an error or Ctrl-C the position is that of the latest batch of the user.
+            current.before, current.offset = current.offset, offset
             yield batch
             recorder.since = requested_at = recorder.clock()
             recorder.trained += requested_at - yielded_at
@@ -265,7 +270,6 @@ class Loader:
             for item in islice(items, current.items, None):
                 current.items += 1
                 yield item
-            current.items = 0
             current.advance(offset)
             recorder.record_request()
 

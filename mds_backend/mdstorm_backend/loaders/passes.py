@@ -160,14 +160,14 @@ class Pass:
         self.advance(offset)
 
     def advance(self, offset: int) -> None:
-        """Record the offset of the latest batch."""
-        self.before, self.offset = self.offset, offset
+        """Record the offset of the latest batch, of which no items are left."""
         if offset >= self.border:
-            self.cross_border()
+            self.cross_border(offset)
+        self.before, self.offset, self.items = self.offset, offset, 0
 
-    def cross_border(self) -> None:
-        """Record that the latest batch holds samples of a later epoch."""
-        self._reach(self.position.epoch)
+    def cross_border(self, offset: int) -> None:
+        """Record that the batch with an offset holds samples of a later epoch."""
+        self._reach(self._position(offset).epoch)
         self.border = self.segment.plan.offset_after_epoch(self._epoch)
 
     def _reach(self, epoch: int) -> None:

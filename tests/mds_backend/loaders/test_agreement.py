@@ -138,6 +138,18 @@ def test_seed_of_each_rank_raises_with_the_next_batch(pair: World) -> None:
         next(batches)
 
 
+def test_state_after_seed_error_is_position_of_last_batch(pair: World) -> None:
+    pair.become(0)
+    rows(pair.loader(shuffle_seed=42))
+    pair.become(1)
+    loader, read = pair.loader(shuffle_seed=43), 0
+    with pytest.raises(InvalidArgumentError, match="seed 43"):  # noqa: PT012
+        for batch in loader:
+            read += len(batch["number"])
+            wait_for_store()
+    assert loader.state_dict()["sample_in_epoch"] == read * 2 > 0
+
+
 def test_iteration_over_samples_of_two_epochs_is_compared_as_one_pass(pair: World) -> None:
     def read(loader: Any, rank: int) -> None:
         # Only rank 1 reads a sample of the second epoch, so it begins with the third one then.

@@ -1,7 +1,9 @@
 """Passes without any framework: what is read ahead, delivered, counted and closed."""
 
+import signal
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -161,6 +163,25 @@ def test_pass_after_break_in_second_epoch_begins_with_third(numbers: Dataset, or
     batches.close()
     other.set_epoch(2)
     assert flat(read_by(loader)) == flat(read_by(other))
+
+
+@in_either_order
+@pytest.mark.parametrize("by_item", [False, True])
+def test_state_after_interrupt_while_pass_counts_resumes_with_next_item(
+    numbers: Dataset, order: str, *, by_item: bool
+) -> None:
+    def interrupted(_: int) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    loader, other = (loader_of(numbers, order, by_item=by_item) for _ in range(2))
+    loader.options = replace(loader.options, on_pass=interrupted)
+    seen: list[Any] = []
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012
+        for item in read_by(loader):
+            seen.append(item)
+    assert len(seen) == (3 if by_item else 1)
+    other.load_state_dict(loader.state_dict())
+    assert seen + list(read_by(other)) == list(read_by(loader_of(numbers, order, by_item=by_item)))
 
 
 def test_blocks_are_closed_after_the_batches_made_of_them(numbers: Dataset) -> None:
