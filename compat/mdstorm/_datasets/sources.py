@@ -16,7 +16,7 @@ from mdstorm._datasets.field_decoders import AS_STORED, Floats, schema_with_floa
 from mdstorm._datasets.petastorm_metadata import row_group_counts
 from mdstorm.unischema import Unischema, infer_unischema
 from mdstorm_backend.base import cached_property, warn_user
-from mdstorm_backend.catalogs import table_name
+from mdstorm_backend.catalogs import hint_of_parts, table_name
 from mdstorm_backend.datasets import Dataset, open_dataset
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.format import EXTENSIONS, INDEX_NAME
@@ -188,7 +188,7 @@ def checked_urls(urls: Any) -> Any:
     several = [checked_url(url) for url in (urls if isinstance(urls, list) else [urls])]
     for url in several:
         if not has_scheme(url) and table_name(url) is None:
-            raise errors.InvalidArgumentError(scheme_less(url, "dataset"))
+            raise errors.InvalidArgumentError(scheme_less(url, "dataset") + hint_of_parts(url))
     if len({(urlparse(url).scheme, urlparse(url).netloc) for url in several}) > 1:
         raise errors.InvalidArgumentError(
             f"The dataset url list must contain url with the same scheme and netloc, found "

@@ -18,7 +18,7 @@ from mdstorm._spark.converter import SparkDatasetConverter
 from mdstorm._spark.renewed import Renewed
 from mdstorm_backend import spark as jobs
 from mdstorm_backend.base import check_flag, check_mapping, check_text, suggests_keywords
-from mdstorm_backend.catalogs import of_table, table_name
+from mdstorm_backend.catalogs import hint_of_parts, of_table, table_name
 from mdstorm_backend.convert import materialize_staged
 from mdstorm_backend.datasets import Dataset, open_dataset
 from mdstorm_backend.format import (
@@ -320,7 +320,7 @@ def databricks_path(path: str) -> str:
         "On databricks runtime, if `df` is a string, it must be a dbfs fuse path like "
         f"file:/dbfs/xx or dbfs:/xx, found {path!r}. Read other storages with "
         "mdstorm.make_batch_reader, or create the converter with SparkDatasetConverter(url, "
-        "file_urls, number_of_rows)"
+        f"file_urls, number_of_rows){hint_of_parts(path)}"
     )
 
 

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from mdstorm_backend.catalogs.catalog_table import CatalogTable
 from mdstorm_backend.catalogs.find import find_table
-from mdstorm_backend.catalogs.names import TableName, check_no_table_name, table_name
+from mdstorm_backend.catalogs.names import (
+    TableName,
+    check_no_table_name,
+    check_parts,
+    hint_of_parts,
+    table_name,
+)
 from mdstorm_backend.catalogs.objects import of_table
 
 __all__ = [
     "CatalogTable",
     "TableName",
     "check_no_table_name",
+    "check_parts",
     "find_table",
+    "hint_of_parts",
     "of_table",
     "table_name",
 ]

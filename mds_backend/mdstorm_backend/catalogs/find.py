@@ -6,7 +6,7 @@ from typing import Any
 
 from mdstorm_backend import errors
 from mdstorm_backend.catalogs.catalog_table import CatalogTable
-from mdstorm_backend.catalogs.names import table_name
+from mdstorm_backend.catalogs.names import check_parts, table_name
 from mdstorm_backend.catalogs.unity import find_in_unity
 
 
@@ -29,7 +29,7 @@ def find_table(
     MissingDependencyError
         If the library databricks-sdk is not installed.
     DatasetNotFoundError
-        If the catalog has no such table.
+        If the catalog has no such table, or the text is a missing path like ``schema.table``.
     UnsupportedTableError
         If the table has another format, is a view or another kind of table, or has policies.
     CredentialsError
@@ -39,6 +39,8 @@ def find_table(
     """
     name = table_name(text)
     if name is None:
+        if filesystem is None:
+            check_parts(text)
         return None
     if filesystem is not None:
         raise errors.InvalidArgumentError(

@@ -7,6 +7,7 @@ import re
 from typing import Any, NamedTuple
 
 from mdstorm_backend.errors import DatasetNotFoundError, UnsupportedURLError
+from mdstorm_backend.storage.urls import normalize_url
 
 #: The scheme of the URL of a name.
 SCHEME = "uc://"
@@ -15,6 +16,8 @@ _PART = re.compile(rf"{_QUOTED}|[^`./\s]+")
 _PARTS = re.compile(rf"(?:{_PART.pattern})(?:\.(?:{_PART.pattern}))*")
 #: Parts of a name that cannot be mistaken for a path.
 _BARE = re.compile(rf"{_QUOTED}|[A-Za-z_][A-Za-z0-9_-]*")
+#: Endings of files, which are not names of tables.
+_FILES = "avro arrow csv feather gz idx json jsonl mds npy orc parquet tar txt zip zst"
 
 
 class TableName(NamedTuple):
@@ -68,14 +71,36 @@ def table_name(text: Any) -> TableName | None:
     return None
 
 
+def hint_of_parts(text: Any) -> str:
+    """Return the end of a message for a missing path that may be meant as the name of a table.
+
+    Empty unless the text has two parts, as in ``schema.table``, there is nothing at that path, and
+    it does not end as files do.
+    """
+    parts = text.split(".") if isinstance(text, str) else []
+    is_name = len(parts) == 2 and all(map(_BARE.fullmatch, parts))
+    if not is_name or parts[1].lower() in _FILES.split() or os.path.lexists(text):
+        return ""
+    return f". If {text!r} is a table, its name has three parts: catalog.{text}"
+
+
+def check_parts(text: Any) -> None:
+    """Raise DatasetNotFoundError for a missing path that may be meant as the name of a table."""
+    if hint := hint_of_parts(text):
+        url = normalize_url(text)
+        raise DatasetNotFoundError(f"there is no dataset at {url}: check the path{hint}", url=url)
+
+
 def check_no_table_name(text: Any) -> None:
     """Check that a text is not the name of a table, where only MDS datasets are read.
 
     Raises
     ------
     DatasetNotFoundError
-        If it is; the message explains how to read or convert the table.
+        If it is; the message explains how to read or convert the table. Also if it may be meant as
+        one, see `check_parts`.
     """
+    check_parts(text)
     if (name := table_name(text)) is not None:
         raise DatasetNotFoundError(
             f"there is no MDS dataset at {text!r}, but it is the name of a table. Read the table "

@@ -1,6 +1,7 @@
 """Tables are read by name at every entry, with the credentials of their catalog alone."""
 
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,12 @@ from mdstorm.errors import (
     StateMismatchError,
     StorageError,
     UnsupportedTableError,
+    UnsupportedURLError,
 )
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
-from mdstorm_backend import StreamingDataLoader
+from mdstorm_backend import StreamingDataLoader, StreamingDataset, open_dataset
 from mdstorm_backend.catalogs import workspace
+from mdstorm_backend.maintenance import head, inspect, verify
 from mdstorm_backend.parquet import open_parquet
 
 NAME = "main.sales.orders"
@@ -326,6 +329,79 @@ def test_table_name_with_filesystem_or_in_a_list_raises_error(orders: Catalog) -
     for several in ([NAME, "main.sales.x"], [f"uc://{NAME}", f"uc://{NAME}"]):
         with pytest.raises(InvalidArgumentError, match="tables are read one at a time"):
             make_batch_reader(several)
+
+
+SHORT = "sales.orders"
+ENTRIES_OF_SHORT_NAMES: dict[str, Callable[[str], Any]] = {
+    "make_reader": make_reader,
+    "make_batch_reader": make_batch_reader,
+    "a list": lambda name: make_batch_reader([name]),
+    "make_spark_converter": make_spark_converter,
+    "convert": lambda name: convert(name, "mds"),
+    "open_dataset": open_dataset,
+    "inspect": inspect,
+    "head": head,
+    "verify": lambda name: verify(name, on_progress=False),
+    "remote": lambda name: StreamingDataset(remote=name, local="here", batch_size=1),
+    "local": lambda name: StreamingDataset(local=name, batch_size=1),
+}
+
+
+@pytest.mark.parametrize("entry", ENTRIES_OF_SHORT_NAMES)
+def test_missing_path_of_two_parts_raises_error_that_asks_for_three(
+    entry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    error = InvalidArgumentError if "reader" in entry or entry == "a list" else DatasetNotFoundError
+    read = ENTRIES_OF_SHORT_NAMES[entry]
+    with pytest.raises(
+        error, match=r"sales\.orders.* name has three parts: catalog\.sales\.orders"
+    ):
+        read(SHORT)
+    (tmp_path / SHORT).mkdir()
+    for path in (SHORT, "rows.parquet", f"./{SHORT}x", f"file://{tmp_path}/a.b"):
+        with pytest.raises((InvalidArgumentError, DatasetNotFoundError)) as caught:
+            read(path)
+        assert "three parts" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("convert", SHORT, "mds"),
+        ("verify", SHORT),
+        ("verify", "--against", SHORT, "mds"),
+        ("inspect", SHORT),
+        ("head", SHORT),
+    ],
+    ids=" ".join,
+)
+def test_command_on_missing_path_of_two_parts_asks_for_three(
+    arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run(*arguments)
+    assert (result.exit_code, "name has three parts" in result.output) == (3, True)
+
+
+def test_name_of_two_parts_on_databricks_asks_for_three(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "17.3")
+    with pytest.raises(UnsupportedURLError, match="name has three parts"):
+        make_spark_converter(SHORT)
+
+
+def test_existing_path_of_two_parts_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / SHORT).mkdir()
+    pq.write_table(pa.table({"n": [77]}), tmp_path / SHORT / "a.parquet")
+    assert by_torch(make_spark_converter(SHORT)) == [77]
+    assert len(convert(SHORT, "my.mds")) == 1
+    assert open_dataset("my.mds")[0]["n"] == 77
 
 
 def test_missing_sdk_raises_error_with_the_extra(

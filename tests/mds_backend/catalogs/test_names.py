@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdstorm_backend.catalogs import TableName, check_no_table_name, table_name
+from mdstorm_backend.catalogs import (
+    TableName,
+    check_no_table_name,
+    hint_of_parts,
+    table_name,
+)
 from mdstorm_backend.datasets import open_dataset
 from mdstorm_backend.errors import DatasetNotFoundError, UnsupportedURLError
 
@@ -40,11 +45,39 @@ def test_three_part_texts_are_parsed_as_table_names(text: str, parts: tuple[str,
 
 
 @pytest.mark.parametrize(
-    "text", ["a.b", "a/b.c.d", "file:///a.b.c", "a.b.c.d", "./a.b.c", "a..b", "1.2.3", "s3://a.b.c"]
+    "text",
+    ["a.json", "a/b.c.d", "file:///a.b.c", "a.b.c.d", "./a.b.c", "a..b", "1.2.3", "s3://a.b.c"],
 )
 def test_paths_and_other_texts_are_not_table_names(text: str) -> None:
     assert table_name(text) is None
     check_no_table_name(text)
+
+
+@pytest.mark.parametrize("text", ["sales.orders", "_a-b.T1", "a.v2"])
+def test_missing_path_that_may_be_a_table_has_a_hint(text: str) -> None:
+    assert hint_of_parts(text).endswith(f"its name has three parts: catalog.{text}")
+    with pytest.raises(DatasetNotFoundError, match=f"no dataset at file:///.*/{text}: .* three p"):
+        open_dataset(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("a", "a.b.c", "a.parquet", "a.JSON", "a/b.c", "./a.b", "~/a.b", "file:a.b", "s3://a.b"),
+        *("a b.c", "1.5", "a.5", "a.", ".b", "a..b", "*.b", 7, None),
+    ],
+)
+def test_other_missing_paths_have_no_hint(text: object) -> None:
+    assert hint_of_parts(text) == ""
+
+
+def test_existing_path_of_two_parts_has_no_hint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.b").mkdir()
+    (tmp_path / "a.c").symlink_to("nothing")
+    assert hint_of_parts("a.b") == hint_of_parts("a.c") == ""
 
 
 @pytest.mark.parametrize(
