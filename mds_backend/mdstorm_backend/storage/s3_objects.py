@@ -324,7 +324,7 @@ class S3Object:
             self._names["VersionId"] = version
         #: The signed URL; "" before it is signed, None if signed URLs cannot be used.
         self._url: str | None = ""
-        self._is_refused = False
+        self._is_accepted = self._is_refused = False
         #: Set when the first request is sent with a signed URL.
         self.sent = asyncio.Event()
 
@@ -392,13 +392,16 @@ class S3Object:
             if response.status == (206 if ranges else 200):
                 size = _size(headers["Content-Range" if ranges else "Content-Length"])
                 tag, modified = headers.get("ETag"), headers.get("Last-Modified")
+                self._is_accepted = True
                 return Answer(response.content.read, response.close, size, tag, modified)
         text = (await response.content.read(_LONGEST_TEXT)).decode(errors="replace")
         response.close()
-        if "ExpiredToken" in text:
+        is_refusal = 300 <= response.status < 500
+        # Stores other than Amazon's have other codes for credentials that have expired.
+        if is_refusal and ("ExpiredToken" in text or self._is_accepted):
             self._url = ""
         else:
-            self._is_refused = 300 <= response.status < 500
+            self._is_refused = is_refusal
         return None
 
     async def _signed(self, client: Any) -> str | None:

@@ -174,6 +174,16 @@ def test_store_that_refuses_signed_urls_is_read_by_its_client(
     assert sum(signed) == 1  # one refusal says enough
 
 
+def test_refusal_of_an_accepted_signed_url_leads_to_a_new_one(
+    s3: S3Server, location: Location, tmp_path: Path
+) -> None:
+    """Its credentials have expired, which only Amazon's S3 calls ExpiredToken."""
+    signed = failing(s3, "403 Forbidden", lambda signed: len(signed) == 3)
+    for _ in range(2):
+        assert download(location, tmp_path / "copy") == CONTENT
+    assert all(signed)
+
+
 def test_a_signed_url_is_used_again_after_a_connection_broke(
     s3: S3Server, location: Location, tmp_path: Path
 ) -> None:
