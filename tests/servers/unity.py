@@ -93,7 +93,8 @@ class UnityServer(Server):
         elif path.startswith(_ICEBERG):
             answer = self._iceberg(path.removeprefix(_ICEBERG), environ)
         elif path == _VENDED:
-            self.by_process[_process_at(environ["REMOTE_PORT"])].append(time.time())
+            ports = int(environ["REMOTE_PORT"]), int(environ["SERVER_PORT"])
+            self.by_process[_process_between(*ports)].append(time.time())
             answer = self._credentials(json.loads(body))
         elif path.startswith(f"{_API}tables/"):
             answer = self._table(path.removeprefix(f"{_API}tables/"), query)
@@ -154,11 +155,16 @@ class UnityServer(Server):
         return _json({"metadata-location": metadata, "metadata": {}, "config": config})
 
 
-def _process_at(port: int) -> int:
-    """The process of this machine that connects from a port."""
+def _process_between(client: int, server: int) -> int:
+    """The process of this machine that connects from a port to another one."""
     found = psutil.net_connections("tcp4")
-    (client,) = {one.pid for one in found if one.pid and one.laddr and one.laddr.port == port}
-    return int(client)
+    pids = {
+        one.pid
+        for one in found
+        if one.pid and one.raddr and (one.laddr.port, one.raddr.port) == (client, server)
+    }
+    (process,) = pids
+    return int(process)
 
 
 def _json(value: Any) -> Any:

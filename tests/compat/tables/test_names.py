@@ -88,6 +88,9 @@ def test_every_entry_reads_a_table_by_its_name(name: str, orders: Catalog, tmp_p
     for command in ("inspect", "head", "verify"):
         result = run(command, name)
         assert (result.exit_code, f"make_batch_reader('{NAME}')" in result.output) == (3, True)
+    for only_mds in (open_dataset, lambda url: StreamingDataset(remote=url, batch_size=1)):
+        with pytest.raises(DatasetNotFoundError, match=rf"make_batch_reader\('{NAME}'\)"):
+            only_mds(name)
     assert orders.unity.asked == {f"id-of-{NAME}": 1}
     assert not orders.guard.outside
 
