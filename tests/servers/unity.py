@@ -152,7 +152,12 @@ class UnityServer(Server):
             "s3.session-token": vended["session_token"],
             "s3.session-token-expires-at-ms": str(int(1000 * (time.time() + self.lifetime))),
         }
-        return _json({"metadata-location": metadata, "metadata": {}, "config": config})
+        wrong = {**config, "s3.session-token": "of another table"}
+        table = metadata.rpartition("/metadata/")[0]
+        listed = [(metadata.partition("/tables/")[0], wrong), (f"{table}/", config), ("gs", wrong)]
+        vended = [{"prefix": prefix, "config": config} for prefix, config in listed]
+        found = {"metadata-location": metadata, "metadata": {}}
+        return _json({**found, "config": {"s3.region": "us-east-1"}, "storage-credentials": vended})
 
 
 def _process_between(client: int, server: int) -> int:

@@ -78,10 +78,7 @@ class IcebergCredentials(CredentialProvider):
 
     def fetch(self) -> Lease:
         """Obtain new credentials; for errors see `TableCredentials.fetch`."""
-        found = self.load()
-        prefixes = found.get("storage-credentials") or [{"config": {}}]
-        config = {**found.get("config", {}), **prefixes[0].get("config", {})}
-        return lease_of_iceberg(config, str(self))
+        return lease_of_iceberg(config_of(self.load()), str(self))
 
     def load(self) -> Any:
         """Return the catalog's description of the table, which includes credentials."""
@@ -126,6 +123,20 @@ def lease_of_unity(answer: Mapping[str, Any], whose: str) -> Lease:
         f"{whose}: the catalog returned an unsupported kind of credentials, {sorted(answer)}. "
         "Read the table with Spark"
     )
+
+
+def config_of(answer: Mapping[str, Any]) -> dict[str, str]:
+    """Return the configuration in an Iceberg catalog's answer, with the table's credentials.
+
+    Of several credentials, those with the longest prefix of the location are meant.
+    """
+    url = str(answer["metadata-location"])
+    listed = answer.get("storage-credentials") or ()
+    fitting = [one for one in listed if url.startswith(one["prefix"])]
+    longest: dict[str, Any] = max(
+        fitting, key=lambda one: len(one["prefix"]), default={"config": {}}
+    )
+    return {**answer.get("config", {}), **longest["config"]}
 
 
 def lease_of_iceberg(config: Mapping[str, str], whose: str) -> Lease:

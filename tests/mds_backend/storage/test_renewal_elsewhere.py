@@ -173,3 +173,21 @@ def test_configurations_of_iceberg_become_options_of_each_storage() -> None:
     assert (lease.options, lease.expires) == ({"token": "t"}, 2000.0)
     with pytest.raises(errors.StorageError, match="returned no supported credentials"):
         of({"s3.region": "eu-west-1"}, "x")
+
+
+def test_longest_prefix_of_storage_credentials_wins() -> None:
+    """Over the configuration too, as the specification of REST catalogs has it."""
+
+    def keys(name: str) -> dict[str, str]:
+        return {"s3.access-key-id": name, "s3.secret-access-key": "s", "s3.session-token": "t"}
+
+    prefixes = ("s3", "s3://b/t-other", "s3://b/t/", "s3://b/", "gs", "s3://b/t/data/")
+    answer = {
+        "metadata-location": "s3://b/t/metadata/1.metadata.json",
+        "config": {**keys("of the table"), "client.region": "eu-west-1"},
+        "storage-credentials": [{"prefix": one, "config": keys(one)} for one in prefixes],
+    }
+    config = vending.config_of(answer)
+    assert config == {**keys("s3://b/t/"), "client.region": "eu-west-1"}
+    answer["metadata-location"] = "abfss://b/t/metadata/1.metadata.json"
+    assert vending.config_of(answer)["s3.access-key-id"] == "of the table"
