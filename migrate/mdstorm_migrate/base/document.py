@@ -118,6 +118,8 @@ class SourceError(ValueError):
         The notebook cell of the problem, from 1.
     imports : bool
         Whether the cell imports Petastorm.
+    libraries : frozenset of str
+        The packages that the code of the cell names: `petastorm`, `streaming`.
     """
 
     def __init__(
@@ -126,11 +128,13 @@ class SourceError(ValueError):
         line: int | None = None,
         cell: int | None = None,
         imports: bool = False,
+        libraries: frozenset[str] = frozenset(),
     ) -> None:
         super().__init__(reason)
         self.line = line
         self.cell = cell
         self.imports = imports
+        self.libraries = libraries
 
 
 @dataclass
@@ -229,9 +233,10 @@ class DecodedFile:
     prefix : bytes
         Bytes before the text, such as a byte order mark.
     broken : sequence of SourceError
-        Cells that use Petastorm but cannot be parsed; they are left out of `documents`.
+        Cells that use Petastorm or MosaicML Streaming but cannot be parsed; they are left out of
+        `documents`.
     unparsed : int
-        Number of cells that cannot be parsed, including those that do not use Petastorm.
+        Number of cells that cannot be parsed, including those that use neither.
     """
 
     text: str

@@ -79,7 +79,7 @@ def migrate_bytes(
         return Outcome(data, data, problems=[Problem(f"cannot be changed: {error}")])
     except RecursionError:
         return Outcome(data, data, problems=[Problem("nested too deeply")])
-    problems = [_problem(error) for error in file.broken]
+    problems = [_problem(error) for error in file.broken if settings.library in error.libraries]
     findings = [] if results.is_ignored else sorted(results.findings, key=_position)
     return Outcome(
         data,

@@ -1,6 +1,6 @@
 """Documents of a notebook's cells: one for all Python cells, and one for each other cell.
 
-A cell that cannot be parsed, such as prose, is skipped; if it names Petastorm in code, it is
+A cell that cannot be parsed, such as prose, is skipped; if it names a library in code, it is
 reported. Lines for IPython (``%magic``, ``!command``, ``help?``) are masked so that the rest can be
 parsed. A masked line keeps its length, so all positions stay the same.
 """
@@ -23,15 +23,19 @@ from mdstorm_migrate.base.document import (
     Shift,
     SourceError,
 )
+from mdstorm_migrate.mosaicml.names import ROOT
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.module import parse_python
 from mdstorm_migrate.sources.plain import kind_of
 
-#: What mentions Petastorm in code rather than prose, or is a TODO comment.
-_MENTION = re.compile(
-    rf"\b(?:from|import)[ \t]+{OLD_ROOT}\b|\b{OLD_ROOT}\.\w|\binstall\b[^\r\n]*\b{OLD_ROOT}\b"
-    rf"|{re.escape(MARK)}"
-)
+#: For each library, what mentions it in code rather than prose, or is a TODO comment.
+_MENTIONS = {
+    root: re.compile(
+        rf"\b(?:from|import)[ \t]+{root}\b|(?<![\w.]){root}\.\w|\binstall\b[^\r\n]*\b{root}\b"
+        rf"|{re.escape(MARK)}"
+    )
+    for root in (OLD_ROOT, ROOT)
+}
 #: An import in a cell that cannot be parsed.
 _IMPORTS = re.compile(
     rf"""^(?:\#[ ]MAGIC[ \t])?[ \t]*
@@ -91,7 +95,7 @@ class Cell:
 
 
 class CellDocuments(NamedTuple):
-    """Documents of cells, errors in cells that use Petastorm, and the number of unparsed cells."""
+    """Documents of cells, errors in cells that use a library, and the number of unparsed cells."""
 
     documents: list[Document]
     broken: Sequence[SourceError] = ()
@@ -129,8 +133,10 @@ def documents_of(cells: Iterable[Cell], path: PurePath | None) -> CellDocuments:
         else:
             others.append(Document(_KINDS[language], [cell.segment(body, len(cell.text))], path))
     python = Document("python", segments, path, code="".join(code))
-    broken = [_in_file(error, cell) for cell, error in failed if _MENTION.search(cell.text)]
-    return CellDocuments([python, *others], broken, len(failed))
+    broken = [_in_file(error, cell) for cell, error in failed]
+    return CellDocuments(
+        [python, *others], [error for error in broken if error.libraries], len(failed)
+    )
 
 
 def _written_file(cell: Cell, name: str, body: int, path: PurePath | None) -> Document:
@@ -181,7 +187,9 @@ def _in_file(error: SourceError, cell: Cell) -> SourceError:
     """Return an error of a cell with its line in the file or, in Jupyter, in the cell."""
     line = None if error.line is None else error.line + (cell.first_line or 0)
     imports = _IMPORTS.search(cell.text) is not None
-    return SourceError(f"this cell was left as it is: {error}", line, cell.number, imports)
+    libraries = frozenset(root for root, named in _MENTIONS.items() if named.search(cell.text))
+    what = f"this cell was left as it is: {error}"
+    return SourceError(what, line, cell.number, imports, libraries)
 
 
 def _python(cell: Cell, code: str) -> tuple[list[Segment], str]:

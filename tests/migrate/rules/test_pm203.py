@@ -6,6 +6,8 @@ from functools import partial
 import pytest
 from tests.migrate.checks import check_noop, check_rewrite, each
 
+from mdstorm_migrate.api import migrate
+
 rewrite = partial(check_rewrite, library="streaming")
 noop = partial(check_noop, library="streaming")
 
@@ -96,3 +98,24 @@ def test_string_that_imports_a_module_is_renamed_and_a_patch_needs_review() -> N
     text = 'import_module("{}.text")\npatch("streaming.Stream")\n'
     result = rewrite(text.format("streaming"), text.format("mdstorm_backend.streaming"))
     assert [(one.rule, one.cls, one.line) for one in result.findings] == [("PM203", "review", 2)]
+
+
+@each(
+    "%%timeit -n 1\nfrom streaming import Stream as (",
+    "import streaming.base.util as u, (",
+    "!! pip install mosaicml-streaming==0.8.1\nThat was it.",
+    "x = streaming.Stream(",
+)
+def test_unparsed_cell_with_streaming_is_reported_only_with_the_option(broken: str) -> None:
+    text = notebook("from streaming import Stream\n", broken, "Das ist Prosa.")
+    result = migrate(text, path="a.ipynb", library="streaming")
+    (problem,) = result.errors
+    assert str(problem).startswith("cell 2, line ")
+    assert "this cell was left as it is: not Python" in str(problem)
+    assert "from mdstorm_backend import Stream" in result.output
+    assert migrate(text, path="a.ipynb").errors == ()
+
+
+def test_unparsed_cell_with_petastorm_is_not_reported_with_the_option() -> None:
+    text = notebook("from streaming import Stream\n", "import petastorm, (")
+    assert migrate(text, path="a.ipynb", library="streaming").errors == ()
