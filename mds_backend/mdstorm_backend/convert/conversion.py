@@ -28,10 +28,7 @@ from mdstorm_backend.base import parse_json, threads
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.format import Schema
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write import batch_shards, commit, directories, full_shard
-
-#: Errors that may not recur when the conversion is run again; our other errors are due to the data.
-_PASSING = (errors.WriteError, errors.StorageError, errors.CredentialsError)
+from mdstorm_backend.write import batch_shards, commit, full_shard
 
 #: Names of the records of finished tasks, which the commit removes.
 _NAME = re.compile(r"part-(?P<task>\d{5,})-(?P<job>[0-9a-f]{8})-\d+\.done")
@@ -96,8 +93,7 @@ class Conversion:
         """
         location = self.location
         commit.index_to_replace(location, overwrite=overwrite)
-        commit.mark_directory(location)
-        claim = directories.Claim(location)
+        claim = commit.claim_directory(location, resumed=self.job if resume else None)
         # Without locks, another attempt may be active, so each touches only its own files.
         own = None if claim.is_exclusive else f"{secrets.randbelow(10**9) + 1}"
         try:
@@ -106,8 +102,6 @@ class Conversion:
             finished: dict[int, list[full_shard.ShardReport]] = {}
             if resume:
                 finished = self._find_finished()
-            elif own is None:
-                self._start_over(replaced)
             # Without a lock, another attempt could resume from shards that this one removes again.
             notes = resume or own is None
             reports = self._convert(workers, progress, finished, own or "0", notes=notes)
@@ -115,23 +109,12 @@ class Conversion:
                 location, self.schema, reports, self.job, self.extra, own, replaced
             )
         except BaseException as error:
-            may_pass = isinstance(error, _PASSING) or not isinstance(error, errors.MDStormError)
-            if not (resume and may_pass):
+            if not (resume and _may_pass(error)):
                 commit.clean_up(location, self.job, own)
             raise
         finally:
             claim.release()
         return Dataset(location, index)
-
-    def _start_over(self, published: bytes) -> None:
-        """Remove the shards of earlier runs, including shards of other conversions.
-
-        Shards that the `published` index lists are kept.
-        """
-        names = [n for n in self.location.list_names() if n.encode() not in published]
-        others = {match["job"] for match in map(_NAME.fullmatch, names) if match}
-        for job in {self.job, *others}:
-            threads.map_files(self.location.remove, commit.shards_of(job, names))
 
     def _find_finished(self) -> dict[int, list[full_shard.ShardReport]]:
         """Return the reports of the tasks that earlier runs finished, by task number.
@@ -222,6 +205,14 @@ class Conversion:
             note = {"identity": self.identity, "shards": shards}
             self.location.write(f"{prefix}.done", [json.dumps(note).encode("ascii")])
         return reports
+
+
+def _may_pass(error: BaseException) -> bool:
+    """Whether a conversion that failed may succeed when it is run again."""
+    if isinstance(error, errors.DatasetExistsError):  # another one has succeeded
+        return False
+    passing = (errors.WriteError, errors.StorageError, errors.CredentialsError)
+    return isinstance(error, passing) or not isinstance(error, errors.MDStormError)
 
 
 class _Rows:

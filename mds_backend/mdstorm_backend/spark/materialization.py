@@ -116,9 +116,7 @@ def materialize(
     job = tasks.PartitionJob(secrets.token_hex(4), (location,), format_)
     columns = ", ".join(f"{column.name} as {column.encoding}" for column in schema)
     _logger.info("writing %s with the columns %s", location.url, columns)
-    commit.remove_unfinished(location)
-    commit.mark_directory(location)
-    claim = directories.Claim(location)
+    claim = commit.claim_directory(location)
     try:
         task = {"job": job, "schema": schema, "names": df.columns, "recode": recode}
         texts = run_job(df, tasks.write_batches, task, schema, shown=progress)

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mdstorm_backend import errors
 from mdstorm_backend.base.threads import map_files
@@ -36,6 +36,8 @@ _OURS = re.compile(
 )
 
 
+_Files: TypeAlias = Mapping[str, Mapping[str, Any]]
+
 #: Temporary files of a process that was killed while it wrote the index or the marker.
 _TEMPORARY = re.compile(rf"({INDEX_NAME}|{MARKER_NAME})\.[0-9a-f]{{32}}\.tmp")
 
@@ -53,6 +55,63 @@ def mark_directory(location: Location) -> None:
         location.write(MARKER_NAME, [b"This directory was made by mdstorm.\n"])
     except OSError as error:
         raise directories.unwritable(location, error) from error
+
+
+def claim_directory(location: Location, *, resumed: str | None = None) -> directories.Claim:
+    """Mark and claim a directory, and remove the shards that killed jobs left in it.
+
+    Shards of a dataset in the directory are kept. Without locks, a killed job cannot be told from
+    an active one, so nothing is removed until a day after the last write.
+
+    Parameters
+    ----------
+    location : Location
+        The directory, which is created.
+    resumed : str, optional
+        A conversion that resumes: its finished tasks are kept, and other conversions that can
+        resume. By default, these are removed as well.
+
+    Raises
+    ------
+    DatasetExistsError
+        If another writer is active.
+    WriteError
+        If the directory cannot be created or written to.
+    """
+    files = _marked_files(location)  # before the marker is written again
+    mark_directory(location)
+    claim = directories.Claim(location)
+    try:
+        left = _unlisted(location, _left_by_jobs(files, resumed)) if files else []
+        # The marker has just been written, so its time is that of the storage's clock.
+        if left and _is_abandoned(files, claim, seconds_of(location.stat(MARKER_NAME))):
+            _logger.info("removing %d files of killed jobs from %s", len(left), location.url)
+            map_files(location.remove, left)
+    except BaseException:
+        claim.release()
+        raise
+    return claim
+
+
+def _marked_files(location: Location) -> _Files:
+    """Return the files of a directory with our marker; none of others, and of stale listings."""
+    files = dict(location.list_files()) if location.exists(MARKER_NAME) else {}
+    return files if MARKER_NAME in files else {}
+
+
+def _left_by_jobs(names: Iterable[str], resumed: str | None) -> list[str]:
+    """Return the names of files of jobs, except those that `claim_directory` keeps."""
+    jobs = {name: match["job"] for name in names if (match := _OURS.fullmatch(name))}
+    if resumed is None:
+        return list(jobs)
+    records = [name for name in jobs if name.endswith(".done")]
+    conversions = {jobs[name] for name in records}
+    finished = {name.removesuffix(".done") for name in records}
+    return [
+        name
+        for name, job in jobs.items()
+        if job not in conversions or (job == resumed and name.partition(".")[0] not in finished)
+    ]
 
 
 def publish(
@@ -89,8 +148,10 @@ def publish(
         # If no other job can be writing, remove the files of killed jobs too.
         left = () if attempt is not None else sizes
         ours.update(filter(is_ours, (*_names_in(replaced, location), *left)))
-    if attempt is not None and location.is_in_file_tree:  # a mount may not list the latest
-        ours.update(f"{name.partition('.')[0]}.done" for name in names)
+    records = {f"{name.partition('.')[0]}.done" for name in names}  # also of resumed attempts
+    if attempt is None or not location.is_in_file_tree:  # a mount may not list the latest
+        records.intersection_update(sizes)
+    ours |= records
     for name in ours - names:
         location.remove(name)
     _logger.info("wrote %d shards to %s", len(names), location.url)
@@ -335,27 +396,22 @@ def list_unfinished(parent: str, names: re.Pattern[str]) -> Iterator[CachedDatas
             yield left
 
 
-def remove_unfinished(location: Location) -> None:
-    """Remove the shards that killed jobs left in a directory, unless a writer is active there.
+def _is_abandoned(files: _Files, claim: directories.Claim, now: float) -> bool:
+    """Whether no job writes to a directory that is claimed, so that its leftovers may go.
 
-    Shards of a dataset in the directory are kept.
+    Parameters
+    ----------
+    files : mapping
+        The files of the directory, and fsspec's descriptions of them.
+    claim : Claim
+        The claim on the directory. Without locks, the files' ages decide.
+    now : float
+        The time, in seconds since the epoch.
     """
-    if not location.exists(MARKER_NAME):
-        return
-    try:
-        claim = directories.Claim(location)
-    except errors.DatasetExistsError:  # a writer is active
-        return
-    try:
-        files = dict(location.list_files())
-        last = _last_write(files)
-        if claim.is_exclusive or time.time() - last >= _PATIENCE:
-            map_files(location.remove, _unlisted(location, filter(is_ours, files)))
-    finally:
-        claim.release()
+    return claim.is_exclusive or now - _last_write(files) >= _PATIENCE
 
 
-def _last_write(files: Mapping[str, Mapping[str, Any]]) -> float:
+def _last_write(files: _Files) -> float:
     """Return when a job last wrote to a directory, in seconds since the epoch."""
     return max(seconds_of(info) for name, info in files.items() if name != CLAIM_NAME)
 
@@ -363,17 +419,16 @@ def _last_write(files: Mapping[str, Mapping[str, Any]]) -> float:
 def _left_in(location: Location) -> CachedDataset | None:
     from mdstorm_backend.cache import CachedDataset  # not needed on executors
 
-    with suppress(errors.DatasetExistsError, OSError):  # a writer is active, or removed it
+    with suppress(errors.WriteError, OSError):  # a writer is active, or removed it
         files = dict(location.list_files())
         if INDEX_NAME in files or MARKER_NAME not in files:
             return None
-        last = _last_write(files)
-        if location.is_local_disk:
-            directories.check_free(location)
-        elif time.time() - last < _PATIENCE:
+        claim = directories.Claim(location)
+        claim.release()
+        if not _is_abandoned(files, claim, time.time()):
             return None
         sizes = [info["size"] for name, info in files.items() if name.startswith("part-")]
         directory = location.path if location.is_in_file_tree else location.url
-        when = datetime.fromtimestamp(last, timezone.utc)
+        when = datetime.fromtimestamp(_last_write(files), timezone.utc)
         return CachedDataset("unfinished job", directory, len(sizes), sum(sizes), when)
     return None

@@ -171,6 +171,18 @@ def test_dataset_that_another_process_publishes_meanwhile_is_kept(
     assert open_dataset(url).to_table().equals(numbers(ROWS))
 
 
+@pytest.mark.parametrize("resume", [True, False])
+def test_conversion_removes_shards_of_killed_spark_jobs(
+    source: ParquetDataset, tmp_path: Path, resume: bool
+) -> None:
+    directory = tmp_path / "mds"
+    interrupted(source, directory)
+    killed = "part-00000-0123abcd-7.00000.mds"
+    (directory / killed).write_bytes(b"of a job that wrote no records")
+    dataset = convert_parquet(source, str(directory), resume=resume, **OPTIONS)
+    assert len(names(directory, "")) == len(dataset.index.shards) + 2
+
+
 def test_failed_conversion_without_resume_leaves_no_files(
     source: ParquetDataset, tmp_path: Path
 ) -> None:

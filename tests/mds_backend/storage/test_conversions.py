@@ -1,4 +1,4 @@
-"""Two conversions of one source to one directory of a store, which has no locks."""
+"""Conversions to a directory of a store, which has no locks: two at once, killed and resumed."""
 
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,51 @@ def test_second_of_two_conversions_leaves_the_first_dataset(
     with pytest.raises(DatasetExistsError, match="another job has written a dataset"):
         convert_parquet(source, url, progress=meanwhile, resume=first, **OPTIONS)
     assert open_dataset(url).to_table().equals(numbers(100))
-    if not (first or second):  # what one of them has left to be resumed stays
-        shards = {shard.stored.basename for shard in open_dataset(url).index.shards}
-        found = Location.of(url).list_names()
-        assert {name for name in found if name.startswith("part-")} == shards
+    assert leftovers(url) == set()
+
+
+def leftovers(url: str) -> set[str]:
+    """Return the names of the files that are not part of the dataset."""
+    shards = {shard.stored.basename for shard in open_dataset(url).index.shards}
+    return set(Location.of(url).list_names()) - shards - {"index.json", "_mdstorm"}
+
+
+def interrupted(source: ParquetDataset, url: str) -> int:
+    """Interrupt a conversion after 60 rows; return how many were converted before it began."""
+    seen: list[int] = []
+
+    def interrupt(done: int, total: int) -> None:
+        seen.append(done)
+        if done == 60:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        convert_parquet(source, url, progress=interrupt, **OPTIONS)
+    return seen[0]
+
+
+@pytest.mark.parametrize("resume", [True, False])
+def test_shards_of_killed_conversions_are_removed_by_next_conversion_after_a_day(
+    s3: S3Server, source: ParquetDataset, resume: bool
+) -> None:
+    url = f"s3://{BUCKET}/killed-{resume}/mds"
+    assert [interrupted(source, url) for _ in range(2)] == [0, 40]
+    convert_parquet(source, url, resume=resume, **OPTIONS)
+    convert_parquet(source, url, resume=resume, overwrite=True, **OPTIONS)
+    assert leftovers(url) != set()
+    s3.grow_old(f"killed-{resume}/")
+    convert_parquet(source, url, resume=resume, overwrite=True, **OPTIONS)
+    assert leftovers(url) == set()
+    assert open_dataset(url).to_table().equals(numbers(100))
+
+
+def test_finished_parts_of_killed_conversion_are_resumed_after_a_day(
+    s3: S3Server, source: ParquetDataset
+) -> None:
+    url = f"s3://{BUCKET}/resumed/mds"
+    assert [interrupted(source, url) for _ in range(2)] == [0, 40]
+    s3.grow_old("resumed/")
+    assert interrupted(source, url) == 40
+    convert_parquet(source, url, **OPTIONS)
+    assert all(name.endswith(".mds") for name in leftovers(url))
+    assert open_dataset(url).to_table().equals(numbers(100))

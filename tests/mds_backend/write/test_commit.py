@@ -3,7 +3,6 @@
 import errno
 import re
 import threading
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,12 +17,12 @@ from mdstorm_backend.format.index import Index
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write import commit, directories
 from mdstorm_backend.write.commit import (
+    claim_directory,
     clean_up,
     list_unfinished,
     mark_directory,
     publish,
     remove_dataset,
-    remove_unfinished,
     write_index,
 )
 from mdstorm_backend.write.directories import Claim
@@ -380,41 +379,57 @@ def test_file_that_cannot_be_removed_after_a_failure_is_logged(
     assert "could not clean up" in caplog.text
 
 
-def test_unfinished_job_without_locks_is_listed_after_a_day(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    job = Location.of("memory://unfinished-jobs/job-1")
+KILLED = "part-00000-0123abcd-0.00000.mds"
+
+
+@pytest.fixture
+def unfinished(volume: Path) -> Location:
+    """A directory in which a job was just killed, on a file system without locks."""
+    job = Location.of(str(volume / "job"))
     mark_directory(job)
-    job.write("part-00000-0123abcd-0.00000.mds", [b"1234"])
-    days = 0
-    now = SimpleNamespace(time=lambda: time.time() + days * 86_400)
-    monkeypatch.setattr(commit, "time", now)
-    parent, names = "memory://unfinished-jobs", re.compile("job-.*")
+    job.write(KILLED, [b"1234"])
+    return job
+
+
+def test_job_without_locks_counts_as_active_for_a_day(
+    unfinished: Location, volume: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parent, names = str(volume), re.compile("job")
     assert list(list_unfinished(parent, names)) == []
-    days = 1
+    claim_directory(unfinished).release()
+    assert KILLED in unfinished.list_names()
+    monkeypatch.setattr(commit, "_PATIENCE", 0)
     (found,) = list_unfinished(parent, names)
     assert (found.shards, found.bytes) == (1, 4)
-    days = 0
-    remove_unfinished(job)
-    assert "part-00000-0123abcd-0.00000.mds" in job.list_names()
-    days = 1
-    remove_unfinished(job)
-    assert job.list_names() == ["_mdstorm"]
+    claim_directory(unfinished).release()
+    assert not unfinished.exists(KILLED)
 
 
-@pytest.mark.parametrize("is_busy", [False, True])
-def test_shards_of_killed_jobs_next_to_a_dataset_are_removed_unless_a_writer_is_active(
-    tmp_path: Path, is_busy: bool
-) -> None:
+def test_directory_with_a_stale_listing_can_be_claimed(volume: Path) -> None:
+    job = Location.of(str(volume / "stale"))
+    job.make_directory()
+    assert job.list_names() == []  # which the mount now remembers
+    mark_directory(job)
+    claim_directory(job).release()
+
+
+def test_claim_removes_shards_of_killed_jobs_next_to_a_dataset(tmp_path: Path) -> None:
     dataset = write_numbers(tmp_path, 10)
     before = names(tmp_path)
-    killed = [f"part-00000-{job}-0.00000.mds" for job in ("0123abcd", "4567abcd")]
-    for name in (*killed, f"{killed[0]}.{'0' * 32}.tmp", "notes.txt"):
+    for name in (KILLED, KILLED.replace("0123", "4567"), f"{KILLED}.{'0' * 32}.tmp"):
         (tmp_path / name).write_bytes(b"x")
-    claim = Claim(dataset.location) if is_busy else None
-    remove_unfinished(dataset.location)
-    assert set(killed).isdisjoint(names(tmp_path)) != is_busy
-    if claim is None:
-        assert names(tmp_path) == sorted([*before, "notes.txt"])
-    else:
-        claim.release()
+    (tmp_path / "notes.txt").write_bytes(b"mine")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / KILLED).write_bytes(b"of another dataset")
+    claim_directory(dataset.location).release()
+    assert names(tmp_path) == sorted([*before, "notes.txt", "sub", f"sub/{KILLED}"])
+
+
+def test_claim_of_another_writer_keeps_its_shards(tmp_path: Path) -> None:
+    dataset = write_numbers(tmp_path, 10)
+    (tmp_path / KILLED).write_bytes(b"x")
+    claim = Claim(dataset.location)
+    with pytest.raises(DatasetExistsError, match="another writer has the same directory"):
+        claim_directory(dataset.location)
+    claim.release()
+    assert KILLED in names(tmp_path)
