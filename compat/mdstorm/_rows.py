@@ -67,14 +67,15 @@ def cells(values: Values, column: Column | None = None) -> list[Any]:
     Scalars are NumPy scalars, including strings (``np.str_``, ``np.bytes_``). Decimals are
     `Decimal`, dates ``datetime64[D]``, and timestamps ``datetime64[us]``. Arrays are NumPy arrays,
     views of one array with the elements of all rows. A null is None, or NaN in a column of
-    floating-point numbers.
+    floating-point scalars.
     """
     if isinstance(values, np.ndarray):
         is_view = isinstance(column, ArrayColumn) and values.dtype.kind != "O"
         return [values[row, ...] for row in range(len(values))] if is_view else list(values)
     if isinstance(column, ArrayColumn):
-        plain = cells(values)
-        return [None if value is None else np.asarray(value) for value in plain]
+        nulls = values.is_null().to_pylist()
+        plain = zip(cells(values), nulls, strict=True)
+        return [None if is_null else np.asarray(value) for value, is_null in plain]
     if column is not None and column.is_late:
         return list(LateDecoder(column)(values))
     type_ = values.type

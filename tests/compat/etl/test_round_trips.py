@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from tests.compat.etl.golden_rows import assert_rows, read_rows
 
+from mdstorm import make_reader
 from mdstorm._datasets.decoded_source import decoded, stored_unischema
 from mdstorm._datasets.petastorm_metadata import UNISCHEMA_KEY, add_metadata
 from mdstorm._pickles.stored_pickles import dump_unischema
@@ -64,8 +66,6 @@ def fields(draw: st.DrawFn, name: str) -> tuple[UnischemaField, pa.DataType, lis
         shape = tuple(draw(st.lists(st.none() | st.integers(1, 3), max_size=3)))
         # A text without dimensions is as long as it is, not as its file says.
         dtype = np.dtype(draw(st.sampled_from(ARRAYS if shape else ARRAYS[:-1]))).type
-    if not shape and issubclass(dtype, np.floating):
-        nulls = [False] * 6  # as for scalars: a null without dimensions is NaN
     field = UnischemaField(name, dtype, shape, codec, nullable)
     least = 1 if kind == "image" else 0
     encoded = []
@@ -110,3 +110,18 @@ def test_rows_of_any_schema_read_back(dataset: tuple[Unischema, pa.Table], per_g
         for i, wanted in enumerate(expected):
             for name, value in source.sample(i).items():
                 assert (value is None) == (wanted[name] is None)
+
+
+@pytest.mark.parametrize("storage_format", ["parquet", "mds"])
+def test_null_of_a_float_field_with_array_codec_is_none(
+    tmp_path: Path, storage_format: Any
+) -> None:
+    schema = Unischema("S", [UnischemaField("x", np.float32, (), NdarrayCodec(), True)])
+    encoded = bytes(NdarrayCodec().encode(schema.x, np.array(np.nan, np.float32)))
+    with materialize_dataset(None, f"file://{tmp_path}", schema, storage_format=storage_format):
+        pq.write_table(pa.table({"x": [encoded, None]}), tmp_path / "a.parquet")
+    with make_reader(f"file://{tmp_path}", shuffle_row_groups=False) as reader:
+        first, second = (row.x for row in reader)
+    assert isinstance(first, np.ndarray)
+    assert np.isnan(first)
+    assert second is None
