@@ -238,7 +238,7 @@ def lance(folder: Path, task: Task) -> Batches:
 def ray(folder: Path, task: Task) -> Batches:
     """`read_parquet`, and `iter_batches` of Arrow tables, shuffled by a buffer of 10,000 rows.
 
-    An epoch is four times as long as those of the others, as each epoch starts processes.
+    An epoch takes four times as long as in the other libraries, because it starts processes.
     """
     import ray
 

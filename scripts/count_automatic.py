@@ -48,15 +48,15 @@ orphan: true
 
 # How much is migrated automatically
 
-`scripts/count_automatic.py` writes this page. It migrates those of the project's own programs and
+`scripts/count_automatic.py` writes this page. It migrates the project's own programs and
 notebooks that use Petastorm, {files} files:
 
 - a few programs for each way in which people use Petastorm (`tests/migrate/programs` and `corpus`);
 - programs by authors who had not read the rules of the migration (`wild` and `wild2`), without
-  those that show nothing which others do not.
+  programs that show nothing new.
 
 Rare uses count as much as common ones, and some uses, such as imports of Petastorm's internals,
-cannot be migrated. The percentages therefore say what the tool can do, not how much of your
+cannot be migrated. The percentages therefore show what the tool can do, not how much of your
 repository it will migrate: for that, run `mdstorm audit`.
 
 Tests check every rewrite of the class `exact`: programs compute the same before and after, and
