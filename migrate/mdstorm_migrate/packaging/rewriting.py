@@ -60,7 +60,7 @@ def rewrite_requirement(
             return
         marker = _MARKER.match(document.text, found.stop) if place in _LISTS else None
         additions = [f"{new}{marker[0] if marker else ''}", *additions]
-        message = "require mdstorm beside Petastorm, which code still imports"
+        message = "also require mdstorm; code still imports Petastorm"
     elif _follows_mdstorm(document, found, place):
         at, end = removal(document, found)
         yield Edit(rule, "exact", at, end, "", ALREADY, topic="install")
@@ -141,8 +141,8 @@ def _quoted(document: Document, found: Requirement, place: Place, new: str) -> s
 
 def _no_room(found: Requirement, rule: str, additions: list[str]) -> Finding:
     names = ", ".join(f"`{name}`" for name in additions)
-    what = f"the code also needs {names}, for which there is no room here"
-    remedy = f"add an entry like this one, with {names} in the place of Petastorm"
+    what = f"the code also needs {names}, which cannot be added here"
+    remedy = f"add an entry like this one, with {names} instead of Petastorm"
     return Finding(rule, "manual", found.start, found.stop, what, remedy, topic="install")
 
 
@@ -195,7 +195,7 @@ def name_index(
     if is_room and (edit := list_beside(document, found, rule, place, items, message)):
         yield edit
     else:
-        text = f"mdstorm comes from {document.needs.index}, which this file cannot express"
+        text = f"mdstorm is installed from {document.needs.index}, which this file cannot express"
         yield Finding(rule, "note", found.start, found.stop, text)
 
 

@@ -201,10 +201,10 @@ def _manual_step(totals: Totals) -> str:
     """Return how to find the places that need manual review."""
     grep = '`grep -rn "TODO(mdstorm)"`'
     if totals.unmarked == totals.manual:
-        return "resolve by hand what is listed above"
+        return "resolve the places listed above by hand"
     if totals.unmarked:
-        return f"resolve by hand what is listed above; {grep} finds most of it"
-    return f"resolve by hand what {grep} lists"
+        return f"resolve the places listed above by hand; {grep} finds most of them"
+    return f"resolve the places that {grep} lists by hand"
 
 
 def audit_to_text(audit: Audit) -> str:

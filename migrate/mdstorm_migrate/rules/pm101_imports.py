@@ -21,7 +21,7 @@ TITLE = "Import from mdstorm"
 CLASS: Class = "exact"
 KIND = "python"
 
-_BOTH = "mdstorm would stand for both libraries"
+_BOTH = "the name would refer to both libraries"
 _FROM = re.compile(r"from[\s\\]+([\w.]+)")
 
 
@@ -101,9 +101,7 @@ def _import(
     shown = ", ".join(" ".join(one.split()) for one in re.split(r";?\s+import\s", new))
     message = f"`import {old}` becomes `import {shown}`"
     if action == "both":
-        message = (
-            f"`import {renamed(alias.name)}` is added beside `import {old}`, which some uses need"
-        )
+        message = f"`import {renamed(alias.name)}` is added; some uses still need `import {old}`"
     yield Edit(CODE, CLASS, start, stop, new, message, name.group)
 
 

@@ -117,7 +117,7 @@ def _insertion(document: Document, found: Finding, place: int) -> Edit:
     indent = rest[: len(rest) - len(rest.lstrip(" \t"))]
     comment = todo_text(found.rule, found.remedy or "")
     text = f"{indent}{comment}{document.lines.newline}"
-    message = f"a comment says what to do: {found.remedy}"
+    message = f"a comment explains what to do: {found.remedy}"
     return Edit(found.rule, "manual", place, place, text, message)
 
 

@@ -116,10 +116,10 @@ def test_finding_without_comment_is_printed_with_remedy(tmp_path: Path) -> None:
         "PM409 manual: there is no conda package of mdstorm; "
         "remove petastorm from this command and add `pip install mdstorm`"
     )
-    assert lines[-1] == "next: resolve by hand what is listed above"
+    assert lines[-1] == "next: resolve the places listed above by hand"
     write_modules(tmp_path, a=INTERNAL)
     last = run("-w", "--no-diff", tmp_path).stderr.splitlines()[-1]
-    assert last.startswith("next: resolve by hand what is listed above; `grep -rn")
+    assert last.startswith("next: resolve the places listed above by hand; `grep -rn")
 
 
 def test_manual_finding_is_reported_until_resolved(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_manual_finding_is_reported_until_resolved(tmp_path: Path) -> None:
     again = run("--check", tmp_path)
     assert again.exit_code == 1
     assert f"{tmp_path}/a.py:2:1: PM113 manual: open TODO: neither Petastorm" in again.stderr
-    assert again.stderr.endswith('next: resolve by hand what `grep -rn "TODO(mdstorm)"` lists\n')
+    assert 'next: resolve the places that `grep -rn "TODO(mdstorm)"` lists' in again.stderr
     (tmp_path / "a.py").write_text(f"{AFTER}reader = make_reader(url)\n")
     assert run("--check", tmp_path).exit_code == 0
 
