@@ -255,7 +255,7 @@ def test_one_share_alone_is_not_comparable(tmp_path: Path) -> None:
     other = write(tmp_path / "other.json", recording(shares(0, 4, 2)))
     code, output = run(one, other)
     assert code == 2
-    assert "lacks shard 1 of 2" in output
+    assert "does not contain shard 1 of 2" in output
 
 
 @pytest.mark.parametrize(("times", "code"), [(3, 0), (2, 1)])

@@ -131,8 +131,9 @@ def _not_comparable(old: Loader, new: Loader) -> str:
         if loader.missing_shards:
             shards = ", ".join(map(str, loader.missing_shards))
             return (
-                f"{side} lacks shard {shards} of {loader.arguments['shard_count']}, and shares are "
-                "divided differently: record all ranks (docs/differences.md#order-and-sharding)"
+                f"{side} does not contain shard {shards} of {loader.arguments['shard_count']}, and "
+                "the two libraries divide rows among ranks differently: record all ranks "
+                "(docs/differences.md#order-and-sharding)"
             )
         if loader.data is None:
             return f"{side}: {loader.note}"

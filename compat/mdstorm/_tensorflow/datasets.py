@@ -110,7 +110,7 @@ def _with_options(dataset: Any, reader: Any) -> Any:
     ):
         raise InvalidArgumentError(
             "TensorFlow leaves out the batches of other workers, but each worker's reader has "
-            "its own random order, so some rows would be lost and others come twice: create the "
+            "its own random order, so some rows would be lost and others repeated: create the "
             'reader with cur_shard="auto", or with the same seed=… in all workers'
         )
     is_share = can_pass_over(reader) and reader._mdstorm_options().order.is_share

@@ -273,10 +273,10 @@ class ElasticPlan(Plan):
         reason, is_within = "", consumed < (begin.end or 0)
         if self.num_parts > 1 and size != self.batch_size and is_within:
             reason = (
-                f"the dataset has batch_size={size}, and its loader {self.batch_size}: with "
-                f"{self.num_parts} workers, each of which makes batches of its own samples, "
-                "their number within an epoch does not say which samples were delivered. Pass "
-                "the same batch_size to both, or read with num_workers=0"
+                f"the dataset has batch_size={size}, its loader batch_size={self.batch_size}, and "
+                f"each of {self.num_parts} workers makes batches of different samples, so the "
+                "number of batches does not determine which samples were read. Pass the same "
+                "batch_size to both, or read with num_workers=0"
             )
         is_over = self.following() is None and offset >= self.num_batches()
         end = consumed if is_over and self.num_epochs is not None else begin.end

@@ -132,7 +132,7 @@ class DatasetSettings(stream_files.StreamDefaults):
             )
         if weighted := [each for each in self.streams if each._mdstorm.shape().weighting]:
             raise InvalidArgumentError(
-                f"{weighted[0]!r} has a weight, and in the exact order every sample comes once: "
+                f"{weighted[0]!r} has a weight, but the exact order reads every sample once: "
                 "leave proportion, repeat and choose out, or read in the elastic order"
             )
         if order.follows_world is None:

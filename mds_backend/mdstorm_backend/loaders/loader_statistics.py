@@ -193,7 +193,7 @@ class Statistics(Described):
                 f"them between processes {sending}",
             )
         if cause == "downloads" and 2 * self.downloaded_again >= self.downloads > 0:
-            again = f"{self.downloaded_again} of {self.downloads} brought back what was evicted"
+            again = f"{self.downloaded_again} of {self.downloads} were of evicted shards"
             return Verdict("cache", f"{opening}, and {again}: raise cache_limit")
         remedy = _of_downloads(self) if cause == "downloads" else _REMEDIES[cause]
         return Verdict(cause, f"{opening}: {remedy}")

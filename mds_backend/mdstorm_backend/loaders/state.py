@@ -138,10 +138,10 @@ def read_state(
         return position
     first_epoch, size = number(ours, "first_epoch"), number(ours, "world_size", 1)
     if first_epoch > epoch:
-        raise damaged(f"its pass began with epoch {first_epoch}, and it stands in {epoch}")
+        raise damaged(f"its pass began with epoch {first_epoch}, and it is in epoch {epoch}")
     end = None if ours.get("epoch_end") is None else number(ours, "epoch_end")
     if end is not None and consumed > end:
-        raise damaged(f"it stands after {consumed} samples of an epoch that ends after {end}")
+        raise damaged(f"it is {consumed} samples into an epoch that ends after {end}")
     if flag(ours, "finished"):
         if not consumed:
             return position.beginning_of(epoch + 1)
@@ -169,7 +169,7 @@ def _checked_position(
     Raises
     ------
     StateMismatchError
-        If no pass reaches the position, or it says nothing about this rank.
+        If no pass reaches the position, or it does not describe this rank.
     """
     is_of_rank = "row" in ours
     _check_position(position, options, is_of_rank=is_of_rank)
@@ -177,10 +177,10 @@ def _checked_position(
     counts_own_rows = bool(plan.rows_of_rank(position))
     if position.consumed and is_of_rank != counts_own_rows:
         raise StateMismatchError(
-            "readers of row groups, and transforms that may drop rows, count the rows of one "
-            "rank, and all others those of all ranks; the state was taken by one kind, and "
-            "this is the other: load it into a reader of its own kind, or start again "
-            "without it"
+            f"the state counts the rows of {'one rank' if is_of_rank else 'all ranks'}, and here "
+            f"the rows of {'one rank' if counts_own_rows else 'all ranks'} are counted. Readers "
+            "of row groups, and transforms that may drop rows, count the rows of one rank. Load "
+            "the state into a reader with the arguments of that run, or start again without it"
         )
     _ = plan.begin
     return (
@@ -197,8 +197,8 @@ def _ours(state: Mapping[str, Any], options: ReaderOptions) -> Mapping[str, Any]
         return None
     if not isinstance(ours, Mapping) or ours.get("order") != name:
         raise StateMismatchError(
-            f"the state was not taken in the order {name!r}, so it does not say which samples to "
-            "skip. Load it where that order is used"
+            f"the state was not taken in the order {name!r}, so it does not determine which "
+            "samples to skip. Load it into a loader with the order of the state"
         )
     version = ours.get("version")
     if not is_integer(version) or version < VERSION:
@@ -238,8 +238,8 @@ def _check_selection(
         return
     wrong = (
         f"the state was taken by rank {rank_there} with seed {seed_there}, and rank {rank} was "
-        f"given seed {seed}: where each rank has a seed of its own, rows are lost and repeated. "
-        "Give all ranks the one of the state, without adding the rank"
+        f"given seed {seed}: if ranks have different seeds, rows are lost and repeated. "
+        "Give all ranks the seed of the state, without adding the rank"
     )
     if order.is_strict:
         raise StateMismatchError(wrong)
@@ -270,12 +270,12 @@ def _check_position(position: Position, options: ReaderOptions, *, is_of_rank: b
     num_rows, num_epochs = len(options.dataset), options.num_epochs
     epochs = position.epoch - position.pass_epoch
     if num_epochs is not None and epochs >= num_epochs:
-        raise damaged(f"it stands in epoch {epochs} of a pass of {num_epochs}")
+        raise damaged(f"it is in epoch {epochs} of a pass of {num_epochs}")
     if position.consumed > num_rows and not (options.drops_rows or is_of_rank):
-        raise damaged(f"it stands after {position.consumed} samples of an epoch of {num_rows}")
+        raise damaged(f"it is {position.consumed} samples into an epoch of {num_rows}")
     if not position.lanes:
         if 0 < position.consumed < num_rows and not (position.is_end or is_of_rank):
-            raise damaged("it does not say how its epoch lies, 'lanes'")
+            raise damaged("it does not contain the lanes of its epoch, 'lanes'")
         return
     starts = [lanes.consumed for lanes in position.lanes]
     if starts[0] or starts != sorted(set(starts)) or starts[-1] > position.consumed:
@@ -317,8 +317,8 @@ def _of_rank(
     raise StateMismatchError(
         f"the state was taken by rank {there[0]} of {there[1]} with batch_size={batch_size}, and "
         f"this is rank {rank} of {size} with batch_size={batching.batch_size}. "
-        f"Since {reason}, a state says nothing about others: save the state of each rank, and load "
-        "it on the same rank of as many ranks, with the same batch_size"
+        f"Because {reason}, a state describes only its own rank: save the state of each rank, and "
+        "load it on the same rank of the same number of ranks, with the same batch_size"
     )
 
 

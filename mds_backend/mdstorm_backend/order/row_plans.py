@@ -151,8 +151,8 @@ class RowGroupPlan(Plan):
     def reached(self, samples: int, *, from_beginning: bool = False) -> Position:
         """Raise StateMismatchError: numbers of samples do not determine a position."""
         raise StateMismatchError(
-            "a transform may drop rows, so samples do not say how far the dataset is: take "
-            "the state from a StreamingDataLoader over it, loader.state_dict()"
+            "a transform may drop rows, so a number of samples does not determine a position in "
+            "the dataset: take the state from a StreamingDataLoader over it, loader.state_dict()"
         )
 
     def reached_here(self, samples: int) -> Position:

@@ -141,8 +141,9 @@ def given_world(world: object) -> World:
         return World(int(mesh), int(names), source="the argument world")
     if not hasattr(mesh, "get_coordinate"):
         raise InvalidArgumentError(
-            f"world={world!r} is no world: pass (rank, size), a DeviceMesh with one dimension, or "
-            "(mesh, name) with the name of the dimension along which processes read different rows"
+            "world must be (rank, size), a DeviceMesh with one dimension, or (mesh, name) with the "
+            "name of the dimension along which processes read different rows, found "
+            f"{world!r}"
         )
     return _of_mesh(mesh, names)
 

@@ -213,16 +213,16 @@ class ImageDecoder:
             except Exception as error:  # image libraries raise anything
                 said = str(error).partition(" <_io.BytesIO")[0]
                 raise errors.CorruptDatasetError(
-                    f"{place(row)} is no image that can be decoded ({type(error).__name__}: "
-                    f"{said}). Write the dataset again without it, or leave it out by a predicate "
-                    "that tries to open it",
+                    f"{place(row)} is not an image that can be decoded ({type(error).__name__}: "
+                    f"{said}). Write the dataset again without it, or leave it out with a "
+                    "predicate that tries to open it",
                     url=url,
                 ) from error
 
         if rows and not present and not self.size:
             raise errors.InvalidArgumentError(
-                f"column {column.name!r} is null in all rows of a batch, and no image says which "
-                "size black ones are to have: give size="
+                f"column {column.name!r} is null in all rows of a batch, so the size of its black "
+                "images is not known: pass size="
             )
         first = pixels(present[0]) if present and not self.size else None
         shape = (*(self.size or (0, 0)), 3) if first is None else first.shape

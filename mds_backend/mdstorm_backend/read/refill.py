@@ -257,10 +257,10 @@ def _evenly(windows: list[Window], group: _Group) -> Iterator[list[Located]]:
     read = sum(len(one) for _, _, slices in group.windows for one in slices)
     if rows < min(batches, read):  # a rank may be a row short of a batch of one
         raise TransformError(
-            f"the function of a transform returned {rows} rows for {read}, of which "
-            f"every rank makes {batches} batches: leave rows out by predicate= or filters=, or "
-            'before writing, and not in the function. If on_corrupt="skip" left out rows here, '
-            "shuffle them with those of other shards by shuffling_queue_capacity="
+            f"the function of a transform returned {rows} rows for {read}, too few for the "
+            f"{batches} batches that every rank makes: leave rows out with predicate= or filters=, "
+            'or before writing, not in the function. If on_corrupt="skip" left out rows here, pass '
+            "shuffling_queue_capacity= to shuffle them with rows of other shards"
         )
     left, first = iter(windows), 0
     window = next(left)

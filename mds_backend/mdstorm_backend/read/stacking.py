@@ -156,7 +156,7 @@ def check_numbers(kinds: Mapping[str, str]) -> None:
     for name, kind in kinds.items():
         if _is_number(kind):
             continue
-        remedy = "leave it out, or pass it as an input of its own"
+        remedy = "leave it out, or pass it as a separate input"
         if "decimal" in kind:
             remedy = (
                 'pass decimals="float64" or "float32" to make_spark_converter, or to the function '
@@ -235,8 +235,8 @@ def _does_not_fit(
             remedy = f'pass stack="{suggested}"'
             break
     else:
-        beside = " beside floating-point columns" if has_floats else ""
-        remedy = f"no dtype holds it{beside}: leave the column out, or change its values in Spark"
+        others = " together with floating-point columns" if has_floats else ""
+        remedy = f"no dtype holds it{others}: leave the column out, or change its values in Spark"
     return InvalidArgumentError(
         f"column {name!r} has the value {value}, which a matrix of {dtype} cannot hold exactly: "
         f"{remedy}"

@@ -160,10 +160,10 @@ def _shared(kind: Any, arguments: dict[str, Any]) -> Any:
 
 
 def _unreachable(url: str, error: OSError) -> errors.NameNodeError:
-    """Return the error for HDFS that lacks its library or the name of a host."""
+    """Return the error for HDFS without its library or without the name of a host."""
     host = url.removeprefix("hdfs://").partition("/")[0]
     said = str(error).partition("\n")[0]  # more lines list where a library was looked for
-    reason = f"HDFS at {host}" if host else "it names no name node, and that of this machine"
+    reason = f"HDFS at {host}" if host else "it names no name node, and this machine's name node"
     return errors.NameNodeError(
         f"{url!r} cannot be opened: {reason} cannot be used ({said}). Set HADOOP_HOME, JAVA_HOME "
         "and CLASSPATH as pyarrow's HadoopFileSystem needs them, and fs.defaultFS, or write "

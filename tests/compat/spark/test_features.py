@@ -294,7 +294,7 @@ def test_values_not_representable_in_stacked_dtype_are_an_error(
             "float64",
             "'key' has the value -9007199254740993, .*: pass stack=\"int64\"",
         ),
-        (["a", "key"], True, "'key' has .* no dtype holds it beside floating-point columns"),
+        (["a", "key"], True, "'key' has .* no dtype holds it together with floating-point columns"),
         (["n", "a"], "int64", "'a' has the value 0.5, .* of int64 .*: pass stack=\"float32\""),
         (
             ["a", "n"],

@@ -64,8 +64,8 @@ def test_samples_resume_from_a_state_without_arguments(
     [
         ("settings", 7, "'settings' has to be a mapping, found 7"),
         ("first_epoch", "x", "'first_epoch' has to be an integer"),
-        ("first_epoch", 1, "its pass began with epoch 1, and it stands in 0"),
-        ("sample_in_epoch", ROWS + 1, f"samples of an epoch that ends after {ROWS}"),
+        ("first_epoch", 1, "its pass began with epoch 1, and it is in epoch 0"),
+        ("sample_in_epoch", ROWS + 1, f"samples into an epoch that ends after {ROWS}"),
         ("epoch_end", "4", "'epoch_end' has to be an integer"),
         ("epoch", -2, "'epoch' has to be an integer"),
         ("sample_in_epoch", "4", "'sample_in_epoch' has to be an integer"),

@@ -273,7 +273,7 @@ def test_other_batch_size_resumes_exactly_or_raises_error(
         third.load_state_dict(second.state_dict())
         assert begun + rows(third) == epochs[0]
     else:
-        with pytest.raises(StateMismatchError, match="batch_size=4, and its loader 3: with 2 wor"):
+        with pytest.raises(StateMismatchError, match="batch_size=4, its loader batch_size=3"):
             second.state_dict()
     last = made()
     rows(last)

@@ -155,10 +155,10 @@ def test_a_state_of_other_columns_is_refused(tmp_path: Path) -> None:
     ("key", "value", "text"),
     [
         ("epoch", None, "'epoch' has to be an integer"),
-        ("epoch", 7, "it stands in epoch 7 of a pass of 1"),
+        ("epoch", 7, "it is in epoch 7 of a pass of 1"),
         ("shuffle_seed", "1", "'shuffle_seed' has to be an integer from 0 on, found '1'"),
         ("sample_in_epoch", -1, "'sample_in_epoch' has to be an integer from 0 on, found -1"),
-        ("sample_in_epoch", ROWS + 1, f"it stands after {ROWS + 1} samples of an epoch of {ROWS}"),
+        ("sample_in_epoch", ROWS + 1, f"it is {ROWS + 1} samples into an epoch of {ROWS}"),
         ("finished", 1, "'finished' has to be true or false, found 1"),
         ("lanes", "none", "'lanes' has to be a list"),
         ("lanes", [[0, 1]], "'lanes' has to be a list of"),
@@ -166,7 +166,7 @@ def test_a_state_of_other_columns_is_refused(tmp_path: Path) -> None:
         ("lanes", [[1, 1, 0]], "lanes that begin after"),
         ("lanes", [[0, 1, 0], [4, 2, 0], [4, 3, 0]], "lanes that begin after"),
         ("lanes", [[0, ROWS + 1, 0]], f"it names {ROWS + 1} ranks, and there are {ROWS} rows"),
-        ("lanes", [], "does not say how its epoch lies"),
+        ("lanes", [], "does not contain the lanes"),
     ],
 )
 def test_damaged_states_are_refused(numbers: Dataset, key: str, value: Any, text: str) -> None:
@@ -208,7 +208,7 @@ def test_copied_loader_resumes_from_the_same_state(
 
 def test_batches_out_of_order_are_refused(numbers: Dataset) -> None:
     source = StreamingDataset(local=numbers.url)
-    with pytest.raises(InvalidArgumentError, match="in_order=False would let"):
+    with pytest.raises(InvalidArgumentError, match="in_order=False is not supported"):
         StreamingDataLoader(source, in_order=False)
 
 

@@ -288,8 +288,8 @@ def test_a_mesh_of_one_dimension_needs_no_name() -> None:
     ("world", "text"),
     [
         ((3, 3), "rank 3 of 3 does not exist"),
-        ("auto", "world='auto' is no world: pass \\(rank, size\\)"),
-        ((1, 2, 3), "is no world"),
+        ("auto", "world must be \\(rank, size\\), .* found 'auto'"),
+        ((1, 2, 3), "found \\(1, 2, 3\\)"),
         (Mesh("dp", "sp", "tp", coordinate=[0, 0, 0]), "has 3 dimensions: .* Pass world="),
         ((Mesh("dp", "sp", coordinate=[0, 0]), "pp"), "has no dimension 'pp'"),
         ((Mesh("dp", "sp", coordinate=None), "dp"), "this process is not in the mesh"),

@@ -120,7 +120,7 @@ def _dtype_of(column: Column) -> str | None:
 
 def _no_counterpart(column: Column) -> UnsupportedTypeError:
     if column.is_array:
-        found = "arrays that each have a dtype of their own"
+        found = "arrays of different dtypes"
     elif column.spark_type is not None:
         found = f"type {column.arrow_type}"
     else:

@@ -311,7 +311,7 @@ class OpenedDataset:
         if is_of_worker(obj):
             if get_worker_info() is None:
                 raise StateMismatchError(
-                    "the state is that of one worker process, which read a part of the samples: "
+                    "the state belongs to one worker process, which reads a part of the samples: "
                     "load the state of the whole loader, StatefulDataLoader.load_state_dict, with "
                     "the same number of workers"
                 )

@@ -369,14 +369,14 @@ def check_arguments(
 def _check_order(options: Mapping[str, Any]) -> None:
     if given := [n for n in _SAMPLERS if options.get(n) not in (None, False)]:
         raise InvalidArgumentError(
-            f"{', '.join(given)}: the order of the samples is that of the dataset. Shuffle with "
+            f"{', '.join(given)}: the dataset determines the order of the samples. Shuffle with "
             "StreamingDataset(…, shuffle=True) or order=ExactOrder(shuffle_rows=True), select "
             "samples with its streams, and pass batch_size"
         )
     if not options.get("in_order", True):
         raise InvalidArgumentError(
-            "in_order=False would let batches come in any order, so that no state could say "
-            "which of them were delivered: leave it out"
+            "in_order=False is not supported: it yields batches in any order, so a state could not "
+            "record which of them were used. Leave it out"
         )
 
 
@@ -384,8 +384,8 @@ def _check_batch_map(batch_map: object, batch_size: object, options: Mapping[str
     check_function("batch_map", batch_map)
     if batch_size is None:
         raise InvalidArgumentError(
-            "batch_map gets a whole batch, and with batch_size=None there are no batches: pass a "
-            "batch size, or change the samples in the dataset's __getitem__"
+            "batch_map is called with whole batches, and batch_size=None makes none: pass a batch "
+            "size, or change the samples in the dataset's __getitem__"
         )
     if options.get("collate_fn") is not None:
         raise InvalidArgumentError(

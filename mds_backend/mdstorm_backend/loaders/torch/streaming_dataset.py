@@ -266,10 +266,10 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         """
         if num_samples is not None and self._mdstorm.epochs.has_packs:
             raise StateMismatchError(
-                f"what {type(self).__name__}.__iter__ yields is not one sample each, so their "
-                "number does not say which samples were read: pack, split or leave out samples in "
-                "a collate_fn, or override _get_batch_size of the loader to count the samples of a "
-                "batch"
+                f"{type(self).__name__}.__iter__ yields items that are not one sample each, so "
+                "their number does not determine which samples were read: pack, split or leave out "
+                "samples in a collate_fn, or override the loader's _get_batch_size to count the "
+                "samples of a batch"
             )
         return self._mdstorm.state_dict(num_samples, from_beginning)
 

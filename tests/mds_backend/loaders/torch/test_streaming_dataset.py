@@ -114,7 +114,7 @@ def test_weights_apply_with_an_explicit_order(data: Path) -> None:
     found = [sample["number"] // 100 for sample in dataset]
     assert [found.count(stream) for stream in range(3)] == [3, 0, 15]
     assert (dataset.epoch_size, given[2].choose) == (18, 15)
-    with pytest.raises(InvalidArgumentError, match="has a weight, and in the exact order"):
+    with pytest.raises(InvalidArgumentError, match="has a weight, but the exact order"):
         StreamingDataset(streams=given, order=ExactOrder())
 
 
