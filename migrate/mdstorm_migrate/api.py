@@ -28,7 +28,7 @@ class Result:
     edits : tuple of Edit
         The applied edits, in textual order.
     findings : tuple of Finding
-        What needs attention. The class ``review`` stands for edits that only ``unsafe=True``
+        What needs attention. The class ``review`` marks edits that only ``unsafe=True``
         applies.
     errors : tuple of Problem
         Why the text could not be parsed or changed. `output` is then `source`, unless the problem

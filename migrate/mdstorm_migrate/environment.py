@@ -67,7 +67,7 @@ def _declared() -> tuple[Requirement, ...]:
 
 
 def has_version(pinned: SpecifierSet, needed: SpecifierSet) -> bool:
-    """Whether some version satisfies both, as far as can be told without an index.
+    """Whether some version satisfies both, as far as is known without an index.
 
     It tries the versions that the clauses name, and a very large one, because mdstorm's own
     specifiers are only lower bounds.
@@ -89,7 +89,7 @@ _LIMIT = 3
 
 @dataclass(frozen=True)
 class _Violation:
-    """A violated condition in a document, such as ``Python`` ``3.8``, and what is needed."""
+    """A violated condition in a document, such as ``Python`` ``3.8``, and the required one."""
 
     subject: Subject
     label: str

@@ -297,7 +297,7 @@ class TodoComment:
     rule : str or None
         The rule's code in the comment, if it names one.
     text : str
-        What is left to do.
+        The instruction, without the marker.
     """
 
     start: int

@@ -127,7 +127,7 @@ class Finding:
 
     @property
     def cause(self) -> tuple[str, Class, str]:
-        """A key that is equal for findings with the same reason, whatever they are about."""
+        """A key that is equal for findings with the same reason, for any object."""
         return self.rule, self.cls, self.reason or self.text
 
 

@@ -34,7 +34,7 @@ class Wanted:
     def parse(cls, text: str) -> Wanted:
         """Parse a requirement such as ``mdstorm[torch]==0.2.*``.
 
-        The path or the URL of a wheel is accepted, too.
+        The path or the URL of a wheel is also accepted.
 
         Raises
         ------
@@ -91,7 +91,7 @@ class Needs:
     is_constraint : bool
         Whether the file constrains versions, and installs nothing.
     is_record : bool
-        Whether the file records what is installed somewhere, and nothing installs from it.
+        Whether the file only records installed packages, and nothing installs from it.
     """
 
     wanted: Wanted = ANY

@@ -188,7 +188,7 @@ def _settings(config: common.Config, options: dict[str, Any]) -> Settings:
 
 
 def _migrate(roots: Sequence[Path], options: dict[str, Any]) -> int:
-    """Run the migration, deliver the reports, and return the exit code."""
+    """Run the migration, write the reports, and return the exit code."""
     config = common.find_config(roots)
     settings = _settings(config, options)
     found = list(common.found_files(roots, config, options))

@@ -1,6 +1,6 @@
 """Modules and names of MosaicML Streaming that mdstorm mirrors, and where absent ones are covered.
 
-A test compares these tables with those of the engine. Any mirrored module also has the names of the
+A test compares these tables with the engine's. Any mirrored module also has the names of the
 others, as MosaicML Streaming's modules import from each other.
 """
 

@@ -13,7 +13,7 @@ from mdstorm_migrate.packaging.requirement import Requirement, find_addresses, f
 from mdstorm_migrate.packaging.rewriting import conda_finding, copy_finding, rewrite_requirement
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, SCRIPTS, missing, renamed
 
-#: What begins a comment in shells, YAML and Dockerfiles; in languages like C, too; in INI files.
+#: What begins a comment in shells, YAML and Dockerfiles; also in languages like C; in INI files.
 SHELL = re.compile(r"(?:^|\s)#")
 ANY = re.compile(r"(?:^|\s)(?:#|//|/\*)|^[ \t]*\*[ \t]+(?![*\d/,-])")
 INI = re.compile(r"(?:^|\s)[#;]")
@@ -89,7 +89,7 @@ def install_commands(text: str) -> Iterator[tuple[str, int, int]]:
             start, at = match.span()
             following = _NEXT.search(text, start, at)
             if following is not None and re.search(r"\s", text[start : following.start()]):
-                at = following.start()  # each string is a command of its own, not a word
+                at = following.start()  # each string is a separate command, not a word
             if not is_commented_out(text, start):
                 yield tool, start, at
 

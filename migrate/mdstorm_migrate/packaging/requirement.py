@@ -127,7 +127,7 @@ def mdstorm_extras(extras: Iterable[str]) -> list[str]:
 
 
 def is_local_version(version: str) -> bool:
-    """Whether a version is that of a modified copy, such as ``0.11.4+acme``."""
+    """Whether a version names a modified copy, such as ``0.11.4+acme``."""
     return _LOCAL_VERSION.search(version) is not None
 
 

@@ -1,4 +1,4 @@
-"""Edits of requirements of Petastorm, and requirements to add beside them."""
+"""Edits of requirements of Petastorm, and requirements to add next to them."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def _no_room(found: Requirement, rule: str, additions: list[str]) -> Finding:
 
 
 def _names_mdstorm(document: Document, found: Requirement, place: Place) -> bool:
-    """Whether mdstorm is already required, beside Petastorm."""
+    """Whether mdstorm is already required, in addition to Petastorm."""
     text = document.text
     if place in ("word", "alone"):
         line, end = _line_of(document, found)
@@ -207,7 +207,7 @@ def list_beside(
     items: Sequence[str],
     message: str,
 ) -> Edit | None:
-    """Return the edit that lists `items` beside a requirement; None if that is not possible."""
+    """Return the edit that lists `items` next to a requirement; None if that is not possible."""
     insertion = _insertion(document, found, place, items)
     if insertion is None:
         return None

@@ -108,7 +108,7 @@ def toml_keys(text: str) -> Iterator[TomlKey]:
 
 
 def value_of(text: str, key: TomlKey) -> tuple[int, int]:
-    """Return the span of a key's value, which may be a table of its own."""
+    """Return the span of a key's value, which may be a separate table."""
     if key.value_start == key.value_stop:
         return key.value_start, _end_of_table(text, key.value_stop)
     if text[key.value_start : key.value_stop].lstrip().startswith("["):
@@ -119,7 +119,7 @@ def value_of(text: str, key: TomlKey) -> tuple[int, int]:
 def _tokens(text: str) -> Iterator[re.Match[str]]:
     """Yield the tables and keys, and the tokens of values.
 
-    A line inside an array is neither a key nor a table, whatever it looks like.
+    A line inside an array is neither a key nor a table, even if it looks like one.
     """
     position = depth = 0
     while match := (_INSIDE if depth else _TOKEN).search(text, position):
@@ -212,7 +212,7 @@ _NEEDED = "add the extras that the code needs"
 def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[Edit | Finding]:
     """Yield the edits of a dependency: the name, any version, and extras with a counterpart.
 
-    The value may be a version, an inline table, or a table of its own.
+    The value may be a version, an inline table, or a separate table.
     """
     text, needs = document.text, document.needs
     start, stop = value_of(text, key)
@@ -302,7 +302,7 @@ def _is_copy(value: str) -> bool:
 def _add_beside(
     document: Document, key: TomlKey, rule: str, items: list[str]
 ) -> Iterator[Edit | Finding]:
-    """Yield the edit that adds dependencies on lines of their own above a key, or a finding."""
+    """Yield the edit that adds dependencies on separate lines above a key, or a finding."""
     if not items:
         return
     if key.value_start == key.value_stop:

@@ -1,7 +1,7 @@
-"""Names of Petastorm 0.13.1, and attributes of its objects, that mdstorm lacks.
+"""Names of Petastorm 0.13.1, and attributes of its objects, that mdstorm does not have.
 
 They are the names that Petastorm's modules define or import at their top level, apart from those in
-`names` and in `_INCIDENTAL`. Users are told to keep Petastorm only for names that Petastorm has.
+`names` and in `_INCIDENTAL`. Reports advise to keep Petastorm only for names that Petastorm has.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ _MODULE_NAMES = (
     "reader_impl.arrow_table_serializer reader_impl.pickle_serializer "
     "reader_impl.pytorch_shuffling_buffer test_util tests tools workers_pool"
 )
-#: Modules and packages that mdstorm lacks.
+#: Modules and packages that mdstorm does not have.
 _MODULES = frozenset(f"petastorm.{name}" for name in _MODULE_NAMES.split())
-#: Names that mdstorm lacks, by module.
+#: Names that mdstorm does not have, by module.
 _NAMES: dict[str, frozenset[str]] = {
     module: words(names)
     for module, names in {
@@ -200,7 +200,7 @@ _READER = words(
     "_filter_row_groups _normalize_shuffle_options _partition_row_groups "
     "_results_queue_reader _workers_pool ventilator"
 )
-#: Attributes of Petastorm's loaders that loaders of `make_torch_dataloader` lack.
+#: Attributes of Petastorm's loaders that loaders of `make_torch_dataloader` do not have.
 _TORCH_LOADER = words(
     "_batch_acc _error _in_iter _iter_impl _shuffling_buffer _yield_batches data_loader_fn "
     "loader parquet_file_url_list petastorm_reader_kwargs reader shuffling_queue_capacity "

@@ -18,7 +18,7 @@ def words(text: str) -> frozenset[str]:
 OLD_ROOT = "petastorm"
 NEW_ROOT = "mdstorm"
 
-#: Spark's key of the parent cache directory. mdstorm reads it, too, so it does not change.
+#: Spark's key of the parent cache directory. mdstorm also reads it, so it does not change.
 CONF_KEY = "petastorm.spark.converter.parentCacheDirUrl"
 NEW_CONF_KEY = "mdstorm.spark.converter.parentCacheDirUrl"
 #: A pattern for what follows the library's name in that key.
@@ -221,7 +221,7 @@ def is_module(path: str) -> bool:
 
 
 def is_independent(path: str) -> bool:
-    """Whether a name that mdstorm lacks exchanges no objects with the rest of the library."""
+    """Whether a missing name exchanges no objects with the rest of the library."""
     return any(is_within(path, one) for one in _INDEPENDENT)
 
 
@@ -242,7 +242,7 @@ def counterpart(module: str, name: str) -> Counterpart | None:
 
 
 def missing(path: str) -> str | None:
-    """Return the shortest prefix of a dotted path that mdstorm lacks; None if it has the path.
+    """Return the shortest prefix of a dotted path that is not in mdstorm; None if the path is.
 
     For ``petastorm.workers_pool.thread_pool.ThreadPool``, it is ``petastorm.workers_pool``.
     Attributes of names that mdstorm has are assumed to exist.

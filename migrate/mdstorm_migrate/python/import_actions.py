@@ -115,7 +115,7 @@ def _needs_one_name(module: PythonModule, name: ImportedName) -> bool:
     """Whether all uses must share one name: it is deleted, or code in strings may use it."""
     if any(isinstance(use.name.ctx, ast.Del) for use in name.uses):
         return True
-    # Code in strings sees a name of an enclosing function only if the code beside it names it.
+    # Code in strings sees a name of an enclosing function only if the code around it names it.
     return name.scope.parent is not None and is_named_in_strings(module)
 
 

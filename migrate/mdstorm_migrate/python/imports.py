@@ -46,9 +46,9 @@ class Use:
     name : ast.Name
         The name without attributes.
     path : str
-        The dotted path that `node` stands for.
+        The dotted path that `node` refers to.
     missing : str or None
-        The shortest prefix of `path` that mdstorm lacks.
+        The shortest prefix of `path` that is not in mdstorm.
     further : tuple of Use
         If `node` is a module that is bound to another name, as in ``reader = petastorm.reader`` or
         ``def f(reader=petastorm.reader)``: the uses of that name.
@@ -62,7 +62,7 @@ class Use:
 
     @property
     def lacks(self) -> str | None:
-        """The first path that mdstorm lacks among this use and its further uses."""
+        """The first path that is not in mdstorm, among this use and its further uses."""
         return next(filter(None, (use.missing for use in self.with_further())), None)
 
     @property
@@ -206,7 +206,7 @@ def _reads_of_parameter(
 
 
 def lacking(module: PythonModule, node: ast.expr, path: str) -> str | None:
-    """Return the prefix of a path that mdstorm lacks, or that means something else there.
+    """Return the prefix of a path that is not in mdstorm, or means something else there.
 
     The latter is Petastorm's version where code decides by it.
     """
@@ -249,7 +249,7 @@ _MAKES_TYPES = frozenset({"ForwardRef", "NamedTuple", "NewType", "TypeVar", "Typ
 
 @dataclass(frozen=True)
 class TextualUse:
-    """A use of the name in a string or comment, with the prefix that mdstorm lacks."""
+    """A use of the name in a string or comment, with the prefix that is not in mdstorm."""
 
     start: int
     stop: int

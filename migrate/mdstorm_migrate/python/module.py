@@ -136,7 +136,7 @@ class PythonModule:
         return next(one for one in self.ancestors(node) if isinstance(one, ast.stmt))
 
     def chain(self, node: ast.expr, path: str) -> tuple[ast.expr, str]:
-        """Return `node`, which stands for `path`, with all attributes around it, and their path.
+        """Return `node`, which refers to `path`, with all attributes around it, and their path.
 
         Names that ``getattr`` or ``hasattr`` look up are part of the path. The returned node ends
         before the first of them.
@@ -168,7 +168,7 @@ class PythonModule:
         return home.bindings.get(name, []) if home is not None else []
 
     def resolve(self, node: ast.AST, scope: Scope, depth: int = 5) -> str | None:
-        """Return the dotted path in Petastorm that ``a.b.c`` stands for; None if there is none.
+        """Return the dotted path in Petastorm that ``a.b.c`` refers to; None if there is none.
 
         If a name has several bindings, as in ``try`` and ``except``, the one to Petastorm counts.
         Names from star imports are resolved if nothing else binds them, and so are names whose only

@@ -5,7 +5,7 @@ class do not see its names; the first iterable of a comprehension is evaluated o
 `global` and `nonlocal` move a binding. A name may have several bindings in its scope, as in ``try``
 and ``except``; this module does not decide which of them is in force at a reference.
 
-The pass uses no recursion, so deeply nested expressions are no problem.
+The pass uses no recursion, so deeply nested expressions cause no error.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Binding:
     statement : ast.Import or ast.ImportFrom or None
         The import statement; None if it is not an absolute import.
     target : str or None
-        The dotted path that the name stands for: ``"petastorm"`` for ``import petastorm.spark``,
+        The dotted path that the name refers to: ``"petastorm"`` for ``import petastorm.spark``,
         ``"petastorm.spark"`` for ``import petastorm.spark as ps``. None if not an absolute import.
     """
 
@@ -94,7 +94,7 @@ class Scope:
             scope = scope.parent
 
     def owns(self, name: str) -> bool:
-        """Whether `name` is local to this scope; deleting a name makes it local, too."""
+        """Whether `name` is local to this scope; deleting a name also makes it local."""
         return name in self.bindings or name in self.deleted_names
 
     def home(self, name: str) -> Scope | None:

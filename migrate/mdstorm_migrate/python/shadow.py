@@ -60,8 +60,8 @@ def shadowed(module: PythonModule, binding: Binding) -> Local | None:
 def shadow_of(module: PythonModule, path: str, name: str | None = None) -> Local | None:
     """Return the user code that a dotted path, and a name in it, may mean; None for the library.
 
-    A script finds the modules beside it before the library; a module of a package does not. From a
-    single file ``petastorm.py``, nothing like ``petastorm.spark`` can be imported.
+    A script finds modules in its directory before the library; a module of a package does not. A
+    single file ``petastorm.py`` has no submodules such as ``petastorm.spark``.
     """
     if module.document.path is None:
         return None
@@ -148,7 +148,7 @@ def _is_empty(package: Path) -> bool:
 
 
 def _own_part(package: Path, path: str, name: str | None) -> str | None:
-    """Return the path, for messages, of the part of its own package that a file imports."""
+    """Return the path, for messages, of the module of its own package that a file imports."""
     first = next(iter([*path.split(".")[1:], *([name] if name else [])]), None)
     if first is None:
         above = package.parent

@@ -59,7 +59,7 @@ def _paragraph(markdown: str) -> str:
 def tag(name: str, content: str = "", **attributes: object) -> str:
     """Return an element around `content`, which is HTML; attribute values are escaped.
 
-    In the name of an attribute, an underscore stands for a hyphen, and a trailing one is removed.
+    In the name of an attribute, an underscore becomes a hyphen, and a trailing one is removed.
     `True` gives an attribute without a value; attributes that are `False` or None are omitted.
     """
     given = "".join(

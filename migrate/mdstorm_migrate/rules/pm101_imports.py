@@ -165,7 +165,7 @@ def _from_import(
     if len(parts) == 1 and not is_renamed and head is not None and head[1] == old:
         yield Edit(CODE, CLASS, head.start(1), head.end(1), next(iter(parts)), message)
         return
-    # Imports that stay come first: a comment above them says why.
+    # Imports that stay precede the others: a comment above them explains the reason.
     ordered = sorted(parts.items(), key=lambda part: part[0] != old)
     texts = _split_from_import(module.text[start:stop], [_SplitImport(*part) for part in ordered])
     cls: Class = "review" if is_renamed else CLASS

@@ -134,7 +134,7 @@ def _is_resolved(module: PythonModule, string: ast.Constant) -> bool:
     """Whether a string is resolved as the name of a module or of a part of one.
 
     That is done by functions that import or patch, `sys.modules`, ``_target_``, ``python -m`` and
-    Sphinx. A comparison with a caught error counts, too.
+    Sphinx. A comparison with a caught error also counts.
     """
     function = function_of(module, call_with_first(module, string))
     if function in IMPORTING | PATCHING or is_target(module, string):
@@ -206,7 +206,7 @@ def _version_call(module: PythonModule, string: ast.Constant) -> ast.Call | None
 
 
 def _lacking_of_module(module: PythonModule, string: ast.Constant, value: str) -> str | None:
-    """Return what mdstorm lacks of a module that a call imports by name, given the file's uses."""
+    """Return names that mdstorm does not have among the used ones of a module imported by name."""
     call = call_with_first(module, string)
     function = function_of(module, call)
     if call is None or function not in ("__import__", *_RETURNING):

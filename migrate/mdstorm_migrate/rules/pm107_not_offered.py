@@ -101,7 +101,7 @@ def _without_holds(found: Iterable[Finding]) -> Iterator[Finding]:
 
 
 def _lacking(module: PythonModule, binding: Binding) -> str | None:
-    """Return the prefix of an imported path that mdstorm lacks; None if it has the path."""
+    """Return the prefix of an imported path that is not in mdstorm; None if the path is."""
     alias, old = binding.node, binding.imported_module
     assert isinstance(alias, ast.alias)
     if not isinstance(binding.statement, ast.ImportFrom):

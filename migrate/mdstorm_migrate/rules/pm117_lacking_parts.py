@@ -57,7 +57,7 @@ def check(module: PythonModule) -> Iterable[Finding]:
 def _lacking_attribute(
     module: PythonModule, node: ast.Attribute, made: dict[str, set[str]], taken: dict[str, str]
 ) -> Iterator[Finding]:
-    """Yield a finding if the object of an attribute is known to lack it in mdstorm."""
+    """Yield a finding if the object of an attribute is known not to have it in mdstorm."""
     if not isinstance(node.ctx, ast.Load):
         return
     kinds = made.get(name_of(node.value)) or _class_of(module, node.value)

@@ -30,7 +30,7 @@ class IgnoreRules:
     files : sequence of IgnoreFile
         The rules of each ``.gitignore``, the innermost last.
     tracked : TrackedFiles
-        Files that are never ignored, whatever the rules say.
+        Files that are never ignored, even if a rule matches them.
     only_tracked : bool
         Whether the directory is itself ignored, and only entered for files that git tracks.
     in_repository : bool
@@ -122,7 +122,7 @@ def _patterns(text: str) -> Iterator[Pattern]:
     for line in text.split("\n"):
         try:
             found = GitIgnoreSpec.from_lines([_INSIDE.sub("/**/*", line)]).patterns
-        except ValueError:  # git skips invalid patterns, too
+        except ValueError:  # git also skips invalid patterns
             continue
         yield from (pattern for pattern in found if pattern.include is not None)
 

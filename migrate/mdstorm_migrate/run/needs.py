@@ -128,7 +128,7 @@ def _needs(path: Path, use: CodeUse, project: _Project, plain: Needs) -> Needs:
 
 
 def _is_record(one: FileOutcome, paths: Iterable[Path], code: Iterable[Path]) -> bool:
-    """Whether a list only records what is installed: no code is below it, and no file names it."""
+    """Whether a list only records installed packages: no code is below it, no file names it."""
     if kind_of(one.path) != "requirements":
         return False
     text = one.outcome.before.decode("utf-8", "replace")

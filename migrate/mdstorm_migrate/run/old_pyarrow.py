@@ -79,7 +79,7 @@ def old_uses(paths: Iterable[Path]) -> Iterator[Condition]:
 
 
 def _uses_in(document: Document) -> list[tuple[str, str, int]]:
-    """Return each use in a document, in order: what is used, what to do, and where."""
+    """Return each use in a document, in order: the name, the remedy, and its place."""
     try:
         module = PythonModule(document, parse_python(document.code))
     except SourceError:

@@ -106,7 +106,7 @@ class Outcome:
     edits : sequence of Edit
         The edits that lead from `before` to `after`, in the order of the file.
     findings : sequence of Finding
-        What needs attention, in the order of the file. The class ``review`` stands for edits that
+        What needs attention, in the order of the file. The class ``review`` marks edits that
         only ``--unsafe`` applies.
     problems : sequence of Problem
         Why the file could not be read, parsed or changed. Nothing changes then, unless the problem

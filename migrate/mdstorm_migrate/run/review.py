@@ -7,7 +7,7 @@ as a whole, or after a person has reviewed it.
 Each cause has one comment ``# TODO(mdstorm): PM107: …`` in a document, at its first place:
 everything that keeps a file on Petastorm is one cause, and findings with the same remedy are
 another. Further places are only in the report. A comment that matches no finding of this run stays
-a finding of its own (PM000), because migrated code no longer shows what the comment was about.
+a separate finding (PM000), because migrated code no longer shows the comment's subject.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def todos_of(
     for one in reported:
         place = places.get(id(one))
         above = [] if place is None else _comments_above(document, place, existing)
-        # A person may have changed the words, but not to those of another finding.
+        # A person may have changed the words, but not to another finding's words.
         candidates = (
             comment
             for comment in above
@@ -229,7 +229,7 @@ class Suppressions:
     ----------
     whole_file : bool
     lines : dict of int to frozenset of str
-        Codes or prefixes of codes, by line from 1; the empty set stands for all codes.
+        Codes or prefixes of codes, by line from 1; the empty set means all codes.
     """
 
     document: Document

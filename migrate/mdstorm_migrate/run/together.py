@@ -259,7 +259,7 @@ def check_writable(path: Path, before: bytes) -> os.stat_result:
 
 
 def _replace(target: Path, data: bytes, status: os.stat_result) -> None:
-    """Write a temporary file beside `target` and rename it once it is complete."""
+    """Write a temporary file next to `target` and rename it once it is complete."""
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
         with open(handle, "wb") as file:

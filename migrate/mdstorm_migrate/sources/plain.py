@@ -46,14 +46,14 @@ _NOTEBOOK = re.compile(
 _REQUIREMENTS_DIRECTORIES = frozenset(
     {"constraints", "deps", "dependencies", "req", "reqs", "requirement", "requirements"}
 )
-#: A line of a list of requirements, whatever the file is called, such as a ``pip freeze``.
+#: A line of a list of requirements in a file of any name, such as a ``pip freeze``.
 _ENTRY = re.compile(
     r"""\s* (?: \#.* | -[-\w].* | [A-Za-z0-9][\w.-]*(?:\[[^\]]*\])?
       [ \t]*(?:[=<>~!]=?=?[^;#]*|@[ ].*|\([=<>~!\d][^)]*\))? (?:;.*)? (?:[ \t]\#.*)? )? \\? \s*""",
     re.VERBOSE,
 )
 _VERSIONED = re.compile(r"[ \t]*(-[rc] |[^#]*[=<>~]=|[\w.-]+[ \t]*[<>][ \t]*\d)")
-#: How files of other kinds begin, whatever they are called.
+#: How files of other kinds begin, under any name.
 _HEADS: dict[Kind, re.Pattern[bytes]] = {
     "docker": re.compile(
         rb"(?:\s*#[^\n]*\n|\s*ARG[ \t][^\n]*\n|\s*\n)*\s*FROM[ \t]+[\w./:${}-]+"
@@ -129,7 +129,7 @@ class PlainSource:
     """The source for files that are one document."""
 
     def claims(self, path: PurePath, head: bytes) -> bool:
-        """Whether the name or the beginning of a file is that of a known kind."""
+        """Whether a file is of a known kind, by its name or its beginning."""
         return kind_of(path, head) is not None and not is_notebook(path, head)
 
     def read(self, data: bytes, path: PurePath | None) -> DecodedFile:
