@@ -196,8 +196,8 @@ class ConverterLoaders(Described):
     def mdstorm_count_steps(self) -> int | None:
         """Return the steps of all epochs of a resumed run, as Lightning estimates them.
 
-        They are the steps before the checkpoint, those of the rest of its epoch in this world, and
-        those of the epochs that follow. None if they are not known.
+        The sum of the steps before the checkpoint, the remaining steps of its epoch in this world,
+        and the steps of the epochs that follow. None if it is not known.
         """
         progress, remaining = self._resumed
         if progress is None or remaining is None:

@@ -107,7 +107,7 @@ _HOMES = {
     "mdstorm_backend": ("MDSWriter", "StreamingDataLoader", "StreamingDataset", "open_dataset"),
 }
 
-#: The names that mdstorm lacks, and the page that documents them.
+#: The names that mdstorm does not have, and the page that documents them.
 ABSENT = AbsentNames(
     "petastorm",
     "mdstorm",

@@ -39,7 +39,7 @@ class Verdict:
     differences: list[Difference] = field(default_factory=list)
     #: Why the loader could not be compared.
     reason: str = ""
-    #: What was compared less strictly, and why.
+    #: Which values were compared less strictly, and why.
     remarks: list[str] = field(default_factory=list)
     #: Why the order of rows was not compared; empty if it was.
     no_order: str = "nothing was compared"
@@ -304,7 +304,7 @@ def _summaries(one: Column, other: Column) -> str:
 
 
 def _of_rows(old: Data, new: Data, changed: set[str], verdict: Verdict) -> Iterator[Difference]:
-    """Compare the order of rows, and which values stand in one row, without changed columns."""
+    """Compare the order of rows, and which values are in one row, without changed columns."""
     before, after = old.columns, new.columns
     equal = [name for name in before if name in after and name not in changed]
     moved = [name for name in equal if before[name].ordered != after[name].ordered]

@@ -103,7 +103,7 @@ class Data:
             value.get("note", ""),
             value.get("examples", ()),
         )
-        # One epoch stands for all, if the program did not read them to their end.
+        # One epoch represents all of them, if the program did not read them to their end.
         times = value.get("times", 1)
         return found if times == 1 else found.repeated(times)
 
@@ -229,7 +229,7 @@ class _Shares:
 
 
 def read_recording(path: str) -> Recording:
-    """Read a recording, with those of all ranks if it is one of several.
+    """Read a recording, together with the other ranks' recordings if there are any.
 
     Raises
     ------
@@ -310,7 +310,7 @@ def _joined(loaders: Iterable[Loader]) -> dict[tuple[str, str, str, int], Loader
     sites: dict[tuple[str, str, str], list[_Shares]] = {}
     ranks: dict[tuple[str, str, str, int], int] = {}
     for loader in loaders:
-        # The loaders of one rank come before those of the next, so a key counts the ranks.
+        # The loaders of one rank precede the next rank's, so a key counts the ranks.
         rank = ranks[loader.key] = ranks.get(loader.key, -1) + 1
         shard = loader.arguments.get("cur_shard")
         token = (0, shard) if isinstance(shard, int) else (1 + loader.call, rank)

@@ -115,7 +115,7 @@ _DTYPE = re.compile(
 
 
 class StandIn:
-    """Stand-in for the classes and functions that a pickle names; instances stand for objects.
+    """Placeholder for a class or function that a pickle names; instances represent its objects.
 
     It records the calls that the pickle would make, and executes none. Neither instances nor
     classes accept other attributes, and instances are equal only to themselves.
@@ -123,7 +123,7 @@ class StandIn:
     Attributes
     ----------
     name : str
-        The name that it stands for, as Petastorm, Python 3 and NumPy 1 name it:
+        The name of the class or function in Petastorm, Python 3 and NumPy 1:
         ``decimal.Decimal``.
     arguments : tuple
         The arguments with which the object is made.

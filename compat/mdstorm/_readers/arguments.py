@@ -190,7 +190,7 @@ class ReaderArguments:
 
     @property
     def is_auto(self) -> bool:
-        """Whether rank and world size come from the launcher when a pass begins."""
+        """Whether rank and world size are taken from the launcher when a pass begins."""
         return _is_auto(self.cur_shard) or _is_auto(self.shard_count)
 
     @property

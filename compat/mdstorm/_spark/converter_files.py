@@ -43,10 +43,10 @@ class ModelInputs:
     Attributes
     ----------
     features, labels, sample_weights : str, sequence of str or None
-        Names of columns. A name stands for the column's tensor, several for a dict of tensors.
+        Names of columns. A name selects the column's tensor, several names a dict of tensors.
         Without `features`, all columns but the others are features.
     stack : bool or str
-        Whether several names stand for one tensor ``(rows, columns)`` instead; the name of a NumPy
+        Whether several names select one tensor ``(rows, columns)`` instead; the name of a NumPy
         dtype casts their values to it.
 
     Raises

@@ -123,7 +123,7 @@ def _adapters() -> tuple[Any, Any, Any]:
     adapter = type(tf.compat.v1.data.Dataset.from_tensors(0))
 
     class ReaderDataset(adapter):  # type: ignore[misc, valid-type]
-        """A dataset over a reader, with a position of its own."""
+        """A dataset over a reader, with its own position."""
 
         _elements: Elements
 
@@ -148,7 +148,7 @@ def _adapters() -> tuple[Any, Any, Any]:
             Raises
             ------
             StateMismatchError
-                If the number of items is not known, or the reader has a position of its own.
+                If the number of items is not known, or the reader has its own position.
             """
             return self._elements.state_dict(items)
 

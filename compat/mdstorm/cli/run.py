@@ -76,7 +76,7 @@ def _run_module(name: str) -> None:
     try:
         found = importlib.util.find_spec(name) is not None
     except ModuleNotFoundError as error:
-        # A missing parent package. If it lacks another module, show that error instead.
+        # A missing parent package. If another module is missing in it, show that error instead.
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise
         found = False
