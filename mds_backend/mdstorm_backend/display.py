@@ -64,7 +64,7 @@ class Description:
 
 
 class Described:
-    """Base of objects whose repr and notebook output come from a description, and never raise.
+    """Base of objects whose repr and notebook output are made from a description, and never raise.
 
     A subclass overrides `_mdstorm_description`, unless its constructor arguments describe it.
     """

@@ -306,7 +306,7 @@ class StorageError(_PlaceError, OSError):
 
 
 class NameNodeError(StorageError, RuntimeError):
-    """HDFS cannot be reached, or a URL names no name node and none is configured."""
+    """HDFS cannot be reached, or neither the URL nor the configuration names a name node."""
 
 
 class CredentialsError(_PlaceError, PermissionError):

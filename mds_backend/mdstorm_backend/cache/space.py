@@ -3,7 +3,7 @@
 A file is removed only if a record lists it as made by the cache and it has not changed since.
 
 The ledger holds an upper bound of the bytes in use: reservations are added to it, and freed bytes
-are not subtracted. If there is no room according to the ledger, the records are counted.
+are not subtracted. If the ledger shows no free space, the records are counted.
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ def _prepare(stream: Stream, directory: str, shard: ShardInfo) -> None:
 class JoinedDataset(SampleDataset):
     """Datasets in sequence, with samples and shards numbered consecutively.
 
-    Samples keep the columns of their own dataset. Whole batches have the common columns.
+    Samples keep the columns of their dataset. Whole batches have the common columns.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ class StandIn(MetaPathFinder, Loader):
     Attributes
     ----------
     absent : AbsentNames
-        The library, our package, and the names that our package lacks.
+        The library, our package, and the names that our package does not have.
     version : str
         The library's release whose API this is: its ``__version__``.
     shim : Path
@@ -162,7 +162,7 @@ _IMPORT_FROM = opmap["IMPORT_FROM"]
 
 @dataclass(frozen=True)
 class AbsentNames:
-    """The names of a library that its stand-in lacks.
+    """The names of a library that its stand-in does not have.
 
     Attributes
     ----------
@@ -221,7 +221,7 @@ class AbsentNames:
             )
 
     def error(self, module: str, name: str, caller: FrameType) -> Exception:
-        """Return the error for a name that a module lacks.
+        """Return the error for a name that a module does not have.
 
         Parameters
         ----------

@@ -1,7 +1,7 @@
 """`install_as_streaming`: run programs that import `streaming` on mdstorm, unedited.
 
 The tables list which modules of the engine define MosaicML Streaming's names, and which sections of
-the docs cover the names that mdstorm lacks.
+the docs list the names that mdstorm does not have.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def install_as_streaming() -> None:
       shim with ``addPyFile``, on Spark Connect with ``addArtifact``;
     - for pickles that name the modules of `streaming`.
 
-    ``streaming.__version__`` is 0.13.0, the version of the API. Importing a name that mdstorm lacks
+    ``streaming.__version__`` is 0.13.0, the version of the API. Importing a name that is missing
     raises an error that refers to the page on what to use instead.
 
     Call it before the first ``import streaming``; calling it again does nothing. It imports neither

@@ -29,7 +29,7 @@ def rank_work(
     initial_physical_nodes: int | None = None,
     num_workers: int = 1,
 ) -> Ids:
-    """Return the sample ids of this rank for the rest of an epoch, by worker and batch.
+    """Return the remaining sample ids of this rank in an epoch, by worker and batch.
 
     Parameters
     ----------

@@ -3,7 +3,7 @@
 The order is a pure function of the streams, its settings, the world and the epoch, and yields the
 sample ids that MosaicML Streaming yields for them. Samples are divided among *canonical nodes*,
 whose number stays the same when the world changes. So an interrupted epoch can continue in another
-world with the same global batches, as long as the global batch size stays the same, too.
+world with the same global batches, as long as the global batch size also stays the same.
 
 `Epoch` brings together everything that determines the ids of one epoch; `batching` makes the
 batches of a rank from it.
@@ -61,7 +61,7 @@ class ElasticOrder:
     num_canonical_nodes : int, optional
         Number of parts into which the samples are divided, each read by one node. None means the
         number of nodes in the first epoch, times 64 for ``py1s`` and ``py2s``. If the epoch is not
-        divisible by it, some samples come twice, and an epoch is longer than `num_samples`.
+        divisible by it, some samples are repeated, and an epoch is longer than `num_samples`.
     batching_method : {"random", "stratified", "per_stream", "device_per_stream"}
         Whether a batch mixes streams at random, in fixed proportions, not at all, or not at all
         within one rank.

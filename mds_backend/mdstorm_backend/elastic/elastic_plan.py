@@ -1,7 +1,7 @@
 """`ElasticShare`: an elastic order and this process's rank. `ElasticPlan`: the rank's batches.
 
 The ids of a rank are dealt out for an epoch at a time, as MosaicML Streaming does; for large
-datasets, those of the next epoch are computed in a thread while one is read.
+datasets, the next epoch's are computed in a thread while one is read.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ElasticShare:
     streams : tuple of StreamShape
         The streams of the dataset with their weights; empty for a dataset without streams.
     states_batch_size : bool
-        Whether the user gave the batch size of the order; otherwise that of the loader is used.
+        Whether the user gave the batch size of the order; otherwise the loader's is used.
     """
 
     order: ElasticOrder
@@ -108,7 +108,7 @@ class ElasticShare:
         }
 
     def settings(self, shard_sizes: Sequence[int]) -> dict[str, Any]:
-        """Return the settings that MosaicML Streaming's keys of a state lack, as plain values."""
+        """Return the settings that the keys of MosaicML Streaming's states do not cover."""
         streams = self.streams or (StreamShape(tuple(shard_sizes)),)
         counts = [weight.choose for weight in self.order.weights(streams)]
         names = [one.name for one in fields(self.order) if one.name not in _NOT_IN_SETTINGS]
@@ -288,7 +288,7 @@ class ElasticPlan(Plan):
         return position if self.num_epochs is None else replace(position, end=position.consumed)
 
     def position_of_part(self, part: int, offset: int) -> tuple[Position, int]:
-        """Return where a worker process resumes after a batch: after samples of its own list."""
+        """Return where a worker process resumes after a batch, by samples of its own list."""
         taken = _taken(offset, self._lists)[part] * self.batch_size
         return replace(self.begin, skip=min(taken, self._counts[part])), part
 
@@ -318,12 +318,12 @@ class ElasticPlan(Plan):
         return self.share.num_ranks
 
     def reached(self, samples: int, *, from_beginning: bool = False) -> Position:
-        """Return the position after all ranks together have read so many samples of the epoch."""
+        """Return the position after all ranks together have read this many samples of the epoch."""
         before = 0 if from_beginning else self.start.consumed
         return replace(self.start, consumed=before + samples, skip=0)
 
     def reached_here(self, samples: int) -> Position:
-        """Return the position after this rank, like all others, has read so many samples."""
+        """Return the position after this rank, like all others, has read this many samples."""
         return self.reached(samples * self.num_ranks)
 
     def samples(self, part: int = 0) -> Samples:
@@ -347,7 +347,7 @@ class ElasticPlan(Plan):
             yield ids[middle:]
 
     def _offsets(self, part: int, first: int) -> Iterator[int]:
-        """Yield the numbers of a part's batches among those of all parts."""
+        """Yield the numbers of a part's batches, counted over all parts."""
         lists = self._lists
         least = min(lists)
         for taken in range(first, lists[part]):

@@ -1,9 +1,9 @@
 """Assign the samples of an epoch to the batches of each rank, before shuffling.
 
 Imagine one row for each canonical node, whose cells are consecutive sample ids. `Cells` reads these
-rows column by column, as one sequence, and deals its entries to the physical nodes in turn, and
-those of a node to its ranks. `Partition` cuts the entries of a rank into batches. Global batch q is
-the q-th section of the sequence, whatever the number of nodes, ranks and workers: this lets another
+rows column by column, as one sequence, and deals its entries to the physical nodes in turn, then
+each node's entries to its ranks. `Partition` cuts a rank's entries into batches. Global batch q is
+the q-th section of the sequence, for any number of nodes, ranks and workers: this lets another
 world take over in the middle of an epoch.
 
 Docstrings call the number of samples N, of canonical nodes C, of physical nodes P and of ranks on a
@@ -78,7 +78,7 @@ class Partition:
     def batches(self, numbers: Ids, rank: int) -> Ids:
         """Return the ids of some batches of a rank, of shape (numbers, B), padded with -1.
 
-        ``numbers`` may exceed that of the last batch.
+        ``numbers`` may exceed the last batch's number.
         """
         dealt_rank, sample = self._dealt(rank)
         node, rank_of_node = np.divmod(dealt_rank, self._ranks)
@@ -118,7 +118,7 @@ def partition(
     ----------
     algo : {"relaxed", "orig"}
         ``orig`` requires that the number of physical nodes divides that of canonical nodes, or the
-        other way round. ``relaxed`` then does the same; otherwise it deals the rest of the epoch to
+        other way round. ``relaxed`` then does the same; otherwise it deals the remaining samples to
         `initial_physical_nodes` and divides their global batches again, and ranks may differ by
         part of a batch at the end of the epoch.
     drop_first : int

@@ -169,7 +169,7 @@ def parse_epoch_size(value: int | str | None) -> int | None:
 
 
 def count_of(name: str, text: str) -> int:
-    """Return the integer that a text such as ``"5000"``, ``"10k"`` or ``"1.5m"`` stands for.
+    """Return the integer that a text such as ``"5000"``, ``"10k"`` or ``"1.5m"`` denotes.
 
     Raises
     ------

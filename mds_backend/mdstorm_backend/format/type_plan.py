@@ -276,7 +276,7 @@ def _default_plan(schema: pa.Schema, dtype: str | None, decimals: str | None) ->
 
 
 def _beyond_spark(type_: pa.DataType) -> str | None:
-    """Return the encoding of a type that Spark lacks: unsigned integers, float16, tensors."""
+    """Return the encoding of a type unknown to Spark: unsigned integers, float16, tensors."""
     if isinstance(type_, pa.FixedShapeTensorType):
         names = {arrow_types.arrow_type_of(dtype): name for name, dtype in DTYPES.items()}
         name, order = names.get(type_.value_type), list(type_.permutation or ())

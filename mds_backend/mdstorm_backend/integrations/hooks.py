@@ -106,11 +106,11 @@ def restore_in_lightning(module: ModuleType) -> None:
     Lightning loads the states of loaders only if a checkpoint was written within an epoch. After a
     checkpoint at the end of an epoch, its loaders start over, and only samplers are passed the
     epoch, so the first epochs would be repeated. Within an epoch, Lightning counts batches
-    from where the checkpoint was written, and takes the length of the epoch that it resumes for
-    that of all epochs. In another world, that length is of the remaining batches of the epoch, so
-    batches of this epoch or of later ones would be left out.
+    from where the checkpoint was written, and assumes that all epochs are as long as the resumed
+    one. In another world, the loader's length then is the number of remaining batches, so batches
+    of this epoch or of later ones would be left out.
 
-    Lightning's API does not let loaders say that their states also hold between epochs, or that a
+    Loaders cannot declare to Lightning that their states are also valid between epochs, or that a
     length is the length of one epoch. So this wraps ``_FitLoop._load_combined_loader_states``.
 
     Lightning loads no states into loaders that it has requested before it reads the checkpoint's
@@ -157,7 +157,7 @@ def _own_states(loop: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _begin_after(loader: Any, state: Any) -> None:
-    """Begin with the epoch after that of a checkpoint, which was written between epochs.
+    """Begin with the epoch after a checkpoint's epoch; the checkpoint was written between epochs.
 
     Training may continue with other data, so a state that does not fit is not an error here.
     """

@@ -1,14 +1,14 @@
 """Compare the passes of ranks, without a collective and without blocking training.
 
 `Pass.planned` and `samples.begun_segments` call `begin_pass`, which returns a `Beginning` if the
-process belongs to a group of as many ranks as there are shares. Once the pass counts, the
+process belongs to a group with one rank for each share. Once the pass counts, the
 `Beginning` *offers* its seed, batch size, position and so on to the other ranks, in the store of
 the process group. An offer is one `compare_set`, which is atomic and returns the offer of the rank
 that came first. A second offer claims the share of the rows.
 
 Ranks run the same program, so they compare their n-th counted pass of the k-th loader to count, for
 each kind of loader: order, number of shares, columns and selection. `Numbering` keeps k and n. Only
-passes of the main thread are compared, since those of other threads begin in any order.
+passes of the main thread are compared, because passes of other threads begin in any order.
 
 `Ranks`, one object per process, makes the offers in a daemon thread: a store may be slow, gone, or
 of an unknown kind, and none of that may affect training. With the next batch or the end of a pass,
@@ -95,7 +95,7 @@ def _default_group() -> Any:
 
 @dataclass(eq=False)
 class Numbering:
-    """The number of a loader among those of its kind that counted, and of its last counted pass.
+    """The number of a loader among the counted loaders of its kind, and of its last counted pass.
 
     Attributes
     ----------
@@ -191,7 +191,7 @@ class Ranks:
     def begin(self, segment: Segment, numbering: Numbering) -> Beginning | None:
         """Report the differences found so far, and warn of shares that cannot work out.
 
-        Return the `Beginning` of the pass if it is to be compared with those of other ranks.
+        Return the `Beginning` of the pass if it is to be compared with other ranks.
         """
         self.report()
         options, num_shares = segment.options, segment.plan.num_ranks
@@ -255,7 +255,7 @@ class Ranks:
     def _compare(
         self, group: Group, key: str, segment: Segment, offered: Mapping[str, Any]
     ) -> None:
-        """Compare the values of this rank with those of the first rank, and record differences."""
+        """Compare the values of this rank with the first rank's, and record differences."""
         order, url, epoch = (
             segment.options.order,
             segment.options.dataset.url,
@@ -362,7 +362,7 @@ def _offered(segment: Segment, before: Beginning | None) -> dict[str, Any]:
     """Return the values of a pass on which ranks have to agree; None is not compared."""
     order, position, plan = segment.options.order, segment.position, segment.plan
     is_even = before is not None and plan.has_equal_batches
-    # A state of samples without numbers is that of its own rank.
+    # A state of samples without numbers belongs to one rank.
     is_shared = plan.has_equal_batches or not position.consumed
     return {
         "dataset fingerprint": segment.options.dataset.fingerprint,

@@ -128,7 +128,7 @@ class Epochs:
         return None if start is None else _position_of(start)
 
     def begin(self, joining: Worker | None = None, first_epoch: int | None = None) -> Position:
-        """Begin the next epoch, or join that of other workers of the group; return its position.
+        """Begin the next epoch, or join one that other workers began; return its position.
 
         The epoch belongs to the pass that began with `first_epoch`; for None it begins a pass. The
         pass of a loaded state takes precedence over both.

@@ -2,8 +2,8 @@
 
 An adapter gives `Loader.run` a `MakeBatches` function, which makes the batches of a `Segment`. The
 loop begins a `Pass`, calls the function for each of its segments, leaves out short last batches,
-records the offset of each batch, and ends the threads that read ahead. The position of the loader
-is that of the pass that was advanced last; a state is that position.
+records the offset of each batch, and ends the threads that read ahead. The loader's position is
+the position of the pass that was advanced last; a state is that position.
 
 A reader holds an `ItemCursor`, which takes one item at a time and survives Ctrl-C and forks.
 """
@@ -55,8 +55,8 @@ def converted(blocks: Iterator[Block], convert: Convert) -> Sequence[Any]:
 class Loader:
     """Runs the passes of one loader, and keeps its position.
 
-    Several iterations may be under way, each with its own pass. The position is that of the pass
-    that was advanced or begun last.
+    Several iterations may be active, each with its own pass. The loader's position is the position
+    of the pass that was advanced or begun last.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class Loader:
         self._is_first = True
         #: The iteration under way that began last.
         self._open: Pass | None = None
-        #: Numbers the passes, to compare them with those of other ranks.
+        #: Numbers the passes, to compare them with other ranks.
         self._numbering = Numbering()
 
     @property
@@ -319,7 +319,7 @@ class Loader:
         return self._latest is not None and self._latest.is_at(position)
 
     def restart(self) -> None:
-        """Begin the next iteration with a whole batch, in a pass of its own."""
+        """Begin the next iteration with a whole batch, in a new pass."""
         self._latest = self._resumes = None
         self.epochs.drop_skip()
 

@@ -71,7 +71,7 @@ class Statistics(Described):
     passes, batches, rows : int
         Iterations that began, and the batches and rows that they yielded.
     startup_seconds : float
-        Waiting for the first batch of each pass, from the request to the delivery.
+        Waiting for the first batch of each pass, from the request until it arrives.
     waited_seconds : float
         Waiting for all other batches, while the consumer was blocked in ``__next__``. Waiting for
         the end of a pass is included.

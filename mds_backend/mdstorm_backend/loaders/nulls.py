@@ -127,7 +127,7 @@ class NullPolicy:
         return column_to_numpy(values, column) if column.is_numpy() else values
 
     def _shape(self, values: pa.Array, column: Column) -> tuple[int, ...] | None:
-        """Return the shape that null arrays get: that of all arrays of the column, if any.
+        """Return the shape that null arrays get: the common shape of the column's arrays, if any.
 
         Raises
         ------

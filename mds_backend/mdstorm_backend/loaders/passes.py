@@ -1,4 +1,4 @@
-"""`Pass`: one iteration of a loader, where it stands, and whether it counts.
+"""`Pass`: one iteration of a loader, its position, and whether it counts.
 
 A pass *counts* when it moves the beginning of the next one. That is with the second batch that the
 user takes, or when its end is requested; with the first batch if the pass is neither the first of
@@ -36,7 +36,7 @@ class Pass:
     batching : Batching
         How batches are made.
     numbering : Numbering
-        Numbers the passes of the loader, to compare them with those of other ranks.
+        Numbers the passes of the loader, to compare them with other ranks.
     start : Position
         Where the pass starts.
     moves : int
@@ -59,7 +59,7 @@ class Pass:
     has_counted : bool
         Whether the pass has counted.
     compared : Beginning or None
-        Compares the pass with those of other ranks; None if it is not compared.
+        Compares the pass with other ranks; None if it is not compared.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Pass:
         self.items = start.skip if batching.by_item else 0
         self.is_over = self.has_counted = False
         self.compared: Beginning | None = None
-        #: Counts what was yielded, and the rows before the segment began.
+        #: Counts yielded batches and rows, and the rows before the segment began.
         self._recorder, self._rows_before = Recorder(), 0
 
     @property

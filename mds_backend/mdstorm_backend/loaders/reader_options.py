@@ -91,7 +91,7 @@ class ReaderOptions:
         Descriptions of ``filters``, ``predicate`` and ``transform`` for states; by default the
         class of the transform.
     check_ranks : bool
-        Whether to compare passes with those of the other ranks of a process group.
+        Whether to compare passes with the other ranks of a process group.
     splits : tuple of str
         The ``split`` of each stream: ranks compare passes over the same splits.
     logs_endless : bool
@@ -266,7 +266,7 @@ def in_order(
 
 
 def describe_data(source: object, *, full: bool) -> Description:
-    """Return the description of a source of samples; without one of its own, its URL or repr."""
+    """Return a source's description of its samples; if it has none, its URL or repr."""
     if isinstance(source, Described):
         return source._mdstorm_description(full=full)
     return Description([repr(getattr(source, "url", source))])

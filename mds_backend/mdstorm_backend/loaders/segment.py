@@ -1,4 +1,4 @@
-"""`Segment`: what is read without interruption, the rest of a pass or of an epoch.
+"""`Segment`: the remaining batches of a pass or of an epoch, read without interruption.
 
 It holds the options, the `Batching` and the `Position` at which reading begins, from which it makes
 the `Plan` of its batches. Adapters for PyTorch, TensorFlow and readers call `Segment.blocks`, in
@@ -49,8 +49,8 @@ class Batching:
     num_workers : int
         Number of worker processes that read; 0 to read in the loader's own process.
     by_shard : bool
-        Whether a batch is the rank's part of one shard, whatever its size. Only the exact order has
-        such batches; in others, and for the state, `batch_size` is that of the largest one.
+        Whether a batch is the rank's part of one shard, of any size. Only the exact order has
+        such batches; in others, and for the state, `batch_size` is the size of the largest one.
     by_item : bool
         Whether batches are iterables of items, which are yielded one by one. A batch counts as
         yielded with its last item; until then, a state holds the number of yielded items.
@@ -78,7 +78,7 @@ def plan_of(
     batching : Batching
         How batches are made.
     start : Position, optional
-        Where reading begins or resumes. Its seed takes precedence over that of the order.
+        Where reading begins or resumes. Its seed takes precedence over the order's.
     ahead : WorkAhead, optional
         Computes the next epoch in the background while one is read.
     """
@@ -233,7 +233,7 @@ class Segment:
         return None if plan is None else replace(self, start=plan.start)
 
     def with_batches(self) -> Segment | None:
-        """Return this segment; if it ends where it begins, that of the next epoch, or pass.
+        """Return this segment; if it is empty, the segment of the next epoch or pass.
 
         None, with a warning, if there is nothing to read. A pass that ends may have no batches from
         its beginning, if all of them are dropped.

@@ -107,7 +107,7 @@ def read_state(
     options, batching
         How the pass is to be read; the share of the rows must be known.
     of_worker : bool
-        Whether the state is that of a worker process.
+        Whether the state belongs to a worker process.
 
     Raises
     ------
@@ -130,7 +130,7 @@ def read_state(
         epoch,
         consumed,
         seed=None if state.get("shuffle_seed") is None else number(state, "shuffle_seed"),
-        # States of old versions of MosaicML Streaming lack some of these keys.
+        # States of old versions of MosaicML Streaming do not have all of these keys.
         num_canonical_nodes=_nodes(state, "num_canonical_nodes"),
         initial_physical_nodes=_nodes(state, "initial_physical_nodes"),
     )
@@ -305,7 +305,7 @@ def _of_rank(
     is_unread = not (position.consumed or position.skip)
     is_mine = there[0] == order.world.rank or is_of_all or is_unread
     if plan.has_equal_batches and position.consumed:
-        is_mine = batch_size == batching.batch_size  # all ranks have had as many batches
+        is_mine = batch_size == batching.batch_size  # all ranks have had the same number of batches
     if there[1] == order.world_size and is_mine:
         return replace(position, row=row)
     reason = (

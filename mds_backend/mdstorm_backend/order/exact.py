@@ -1,6 +1,6 @@
 """`ExactOrder`: settings of the order in which the ranks together read each row once per epoch.
 
-Each rank reads a contiguous lane of the stored order, whatever the seed: see
+Each rank reads a contiguous lane of the stored order, for any seed: see
 `mdstorm_backend.order.lanes`. Within a lane, shards can be shuffled, and rows can be shuffled
 within windows of whole shards. Both are shuffled differently in each epoch. A `Window` is a few
 consecutive shards, which can be kept open together; one `Permutation` shuffles all of its rows.
@@ -137,7 +137,7 @@ class ExactOrder:
         return {"num_canonical_nodes": size, "shuffle_seed": seed, "initial_physical_nodes": size}
 
     def settings(self, shard_sizes: Sequence[int]) -> dict[str, Any]:
-        """Return the settings besides seed and world that decide an epoch's samples."""
+        """Return the settings, other than seed and world, that determine an epoch's samples."""
         return {
             "shuffle_shards": self.shuffle_shards,
             "shuffle_rows": self.shuffles,
@@ -159,7 +159,7 @@ class ExactOrder:
         return replace(self, rank=world.rank, world_size=world.size, follows_world=False)
 
     def contiguous_share(self) -> ExactOrder | None:
-        """Return this order if its share is one range of rows among those of other ranks."""
+        """Return this order if its share is one contiguous range of rows."""
         return self if self.world_size > 1 else None
 
     def of_streams(self, shapes: Callable[[], object]) -> tuple[ExactOrder, tuple[()]]:

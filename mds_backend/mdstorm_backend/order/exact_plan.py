@@ -226,11 +226,11 @@ class ExactPlan(Plan):
         return full * self.batch_size + sum(islice(self._last_sizes(), offset - full))
 
     def reached(self, samples: int, *, from_beginning: bool = False) -> Position:
-        """Return the position after all ranks together have read so many samples."""
+        """Return the position after all ranks together have read this many samples."""
         return self._position_at(samples if from_beginning else self._first + samples)
 
     def reached_here(self, samples: int) -> Position:
-        """Return the position after this rank, like all others, has read so many samples."""
+        """Return the position after this rank, like all others, has read this many samples."""
         first, stop = self._first, self._stop
         after = first + samples * self.order.world_size
         if stop is None:

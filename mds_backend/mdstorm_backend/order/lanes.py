@@ -192,7 +192,7 @@ class EpochLanes:
         return range(int(bounds[lane]), int(bounds[lane + 1]))
 
     def rest(self, lane: int, consumed: int) -> Iterator[Stretch]:
-        """Yield what is left of a current lane once `consumed` samples of the epoch were read."""
+        """Yield the remaining ranges of a lane once `consumed` samples of the epoch were read."""
         first = self.first_number
         taken = self.deal.num_dealt(lane, first + self.lanes[-1].consumed, first + consumed)
         return _layout(self).rest(lane, taken)

@@ -40,9 +40,9 @@ class Position:
         Layouts of the epoch in the ``exact`` order, one for each world that has read some of it.
         Empty at the beginning or end of an epoch.
     seed : int or None
-        Seed that a state has given; None for that of the order.
+        Seed from a state; None for the order's seed.
     num_canonical_nodes, initial_physical_nodes : int or None
-        Values of the ``elastic`` order from a state; None for those of the order and the world.
+        Values of the ``elastic`` order from a state; None for the order's and the world's values.
     end : int or None
         Value of `consumed` at the end of the epoch, padding included; None if not known. In the
         ``exact`` order it is set only at the end of a pass.
@@ -174,7 +174,7 @@ class Plan(Protocol):
         """
 
     def most_batches(self) -> int | None:
-        """Return the most batches of any whole pass, whatever its seed; None if not known."""
+        """Return the largest number of batches of a whole pass with any seed; None if not known."""
         return None
 
     def offset_after_epoch(self, epoch: int) -> int:
@@ -184,7 +184,7 @@ class Plan(Protocol):
         """Return how many samples this rank has read for the batches up to one; None if unknown."""
 
     def reached(self, samples: int, *, from_beginning: bool = False) -> Position:
-        """Return the position after all ranks together have read so many samples.
+        """Return the position after all ranks together have read this many samples.
 
         They are counted from `begin`, or from the beginning of the pass, or of its epoch where no
         batch spans two.
@@ -196,7 +196,7 @@ class Plan(Protocol):
         """
 
     def reached_here(self, samples: int) -> Position:
-        """Return the position after this rank, like all others, has read so many samples.
+        """Return the position after this rank, like all others, has read this many samples.
 
         Raises
         ------

@@ -233,7 +233,7 @@ def _is_integer(text: str) -> bool:
 def partition_texts(name: str) -> dict[str, str | None]:
     """Return the partition values in the directory names of a path, as strings by column.
 
-    None stands for null.
+    None means null.
     """
     directories = name.split("/")[:-1]
     pairs = (directory.partition("=") for directory in directories if "=" in directory)
@@ -260,7 +260,7 @@ class StoredColumns:
     fields: Mapping[str, TableField]
 
     def names_in(self, file: pa.Schema, columns: Sequence[str], url: str) -> dict[str, str]:
-        """Map columns of the dataset to their names in a file; omits columns that it lacks.
+        """Map columns of the dataset to their names in a file; omit columns that the file lacks.
 
         Parameters
         ----------
@@ -311,7 +311,7 @@ class StoredColumns:
         stored : mapping of str to pyarrow.Array
             Columns of the file, by their names in the dataset.
         columns : sequence of str
-            The columns to return; columns that the file lacks are filled with null.
+            The columns to return; columns that are not in the file are filled with null.
         rows : int
             Number of rows.
         url : str

@@ -117,7 +117,7 @@ class Footer:
     rows, nbytes : tuple of int
         Rows and uncompressed bytes of each row group.
     nulls : dict of str to (int or None)
-        Null counts of the columns that have nulls; None if the statistics lack them, and for
+        Null counts of the columns that have nulls; None if the statistics do not have them, and for
         arrays, whose statistics count null rows, null elements and empty arrays alike.
     lengths : dict of str to set of int
         Lengths of a column's arrays: the mean lengths in the row groups, rounded down and up.

@@ -1,8 +1,8 @@
 """Open a Parquet dataset, or a table: list its files and read their footers.
 
-The live files and rows of a table come from its log, the values from Parquet. If the log records
-how many rows a small file has, its footer is not read: the whole file is one shard. Other files
-are opened like the files of a directory.
+The log of a table lists its live files and rows; the values are read from Parquet. If the log
+records how many rows a small file has, its footer is not read: the whole file is one shard. Other
+files are opened like the files of a directory.
 """
 
 from __future__ import annotations
@@ -418,7 +418,8 @@ def _located(
 def _is_described(file: snapshot.LiveFile, table: snapshot.TableSnapshot) -> bool:
     """Whether a file is small enough for one shard, and described well enough by the log.
 
-    The log lacks the lengths of arrays, which decide if TensorFlow gets dense or ragged tensors.
+    The log does not record the lengths of arrays, which decide if TensorFlow gets dense or ragged
+    tensors.
     """
     return (
         file.num_rows is not None

@@ -36,7 +36,7 @@ def formatter(name: str, schema: Schema) -> Callable[[Batch], Any]:
 def to_record_batch(batch: Batch, schema: Schema) -> pa.RecordBatch:
     """Convert the batch to Arrow, without a copy where Arrow can wrap NumPy.
 
-    Images and pickles are delivered as their stored bytes; JSON, and decimals without a Spark
+    Images and pickles stay stored bytes; JSON, and decimals without a Spark
     type, as text.
 
     Raises

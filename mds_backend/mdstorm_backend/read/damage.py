@@ -106,5 +106,5 @@ def _skip(samples: int, error: CorruptDatasetError) -> None:
 
 @cache
 def _warn(error: str) -> None:
-    """Log, once per process, what is damaged."""
+    """Log damaged data, once per process."""
     _logger.warning('Samples are skipped, because on_corrupt="skip": %s', error)

@@ -53,7 +53,7 @@ class Gatherer:
     exact_nulls : bool
         Return nulls of floating-point columns as nulls, not as NaN.
     outputs : sequence of Output, optional
-        What `arranged` makes of the batch: matrices may be delivered without their columns.
+        What `arranged` makes of the batch: matrices may replace their columns.
     """
 
     schema: Schema

@@ -1,4 +1,4 @@
-"""Decode images, pickles and texts, which shards deliver as stored.
+"""Decode images, pickles and texts, which shards return as stored.
 
 Decoding late lets them be shuffled and passed on undecoded. Images are decoded in threads, as
 their decoders release the GIL.
@@ -91,7 +91,7 @@ class LateDecoder:
         Parameters
         ----------
         values : pyarrow.Array
-            Values as a shard delivers them, binary or string; null becomes None.
+            Values as a shard returns them, binary or string; null becomes None.
 
         Returns
         -------

@@ -234,7 +234,7 @@ class ValueDecoder:
         return lambda start, stop: decode(start, stop).view(dtype)
 
     def after_read(self) -> Callable[[Any], Any]:
-        """Return the function that turns a value of `Shard.read` into the delivered value."""
+        """Return the function that converts a value of `Shard.read` to the output value."""
         if self.column.uneven and not self.column.element_null_count:
             dtype, depth = self._dtype, nested_lists.depth_of(self.column.arrow_type)
             return lambda value: None if value is None else _with_arrays(value, depth, dtype)

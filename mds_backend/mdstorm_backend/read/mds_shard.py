@@ -221,7 +221,7 @@ class MDSShard(Shard):
         return CorruptDatasetError.of_file(self.url, what)
 
     def _check_columns(self, columns: Sequence[str]) -> None:
-        """Raise for columns that the dataset lacks, or that only its other shards have."""
+        """Raise for columns that the dataset does not have, or that only its other shards have."""
         lacking = set(columns).difference(self.layout.names)  # there may be thousands of columns
         missing = [name for name in columns if name in lacking]
         unknown = [name for name in missing if name not in self.schema]

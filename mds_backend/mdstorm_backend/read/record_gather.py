@@ -40,7 +40,7 @@ class RecordGatherer:
         Return nulls of floating-point columns as nulls, not as NaN.
     outputs : sequence of Output, optional
         The entries of a batch, by default all columns. Matrices are made if the bytes of their
-        values need no conversion; of other matrices the columns are delivered.
+        values need no conversion; for other matrices, the columns are returned.
     """
 
     def __init__(

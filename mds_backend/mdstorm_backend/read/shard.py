@@ -136,7 +136,7 @@ class OpenShards(Generic[_Shard]):
     """Opens each shard once for all concurrent users. Thread-safe.
 
     Different shards are opened in parallel: the lock is never held while one is read. A shard that
-    is still referenced is always found again; besides, the last few in memory and a few hundred
+    is still referenced is always found again; in addition, the last few in memory and a few hundred
     mapped ones are kept.
 
     Parameters
@@ -233,7 +233,7 @@ _instances: WeakSet[OpenShards[Any]] = WeakSet()
 
 
 def _renew_all() -> None:
-    """Close all shards in a forked child, which lacks the threads that hold locks."""
+    """Close all shards in a forked child, which does not have the threads that hold locks."""
     for shards in _instances:
         shards._renew()
 

@@ -48,7 +48,7 @@ class Stack:
         return dtype.kind not in "buif" or self.dtype not in (None, dtype.name)
 
     def dtype_of(self, dtypes: Sequence[npt.DTypeLike]) -> np.dtype[Any]:
-        """Return the dtype of the matrix, given those of its columns."""
+        """Return the dtype of the matrix, given its columns' dtypes."""
         return np.dtype(self.dtype) if self.dtype is not None else np.result_type(*dtypes)
 
 

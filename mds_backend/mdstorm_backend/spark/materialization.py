@@ -168,7 +168,7 @@ def run_job(
 
 #: The error of a `make_task` function if workers cannot import mdstorm.
 _NO_MDSTORM = re.compile(r"ImportError: (mdstorm cannot be imported on the Spark worker .+)")
-#: The errors of Spark's workers that lack a library which every task needs.
+#: The errors of Spark's workers without a library that every task needs.
 _NO_LIBRARY = re.compile(
     r"ModuleNotFoundError: No module named '(pyarrow|pandas)'"
     r"|PACKAGE_NOT_INSTALLED\] (PyArrow|Pandas)"
@@ -184,7 +184,7 @@ def collect_reports(mapped: DataFrame) -> list[str]:
     Raises
     ------
     MissingDependencyError
-        If Python on the workers lacks mdstorm, or a library that Spark or mdstorm needs there.
+        If mdstorm, or a library that Spark or mdstorm needs, is missing on the workers.
     WriteError
         If a task could not write a file, as on a full disk. Every other error is Spark's own.
     KeyboardInterrupt
@@ -214,7 +214,7 @@ def _check_interrupted(error: BaseException | None) -> None:
 
 
 def _lacking(error: Exception, session: SparkSession) -> str:
-    """Return a message if a Spark error means that workers lack a library; otherwise empty."""
+    """Return a message if a Spark error means that workers lack a library; otherwise ""."""
     reason = sessions.short_reason(error)
     if ours := _NO_MDSTORM.match(reason):
         return ours[1]
@@ -327,7 +327,7 @@ def write_progress(
 ) -> Iterator[None]:
     """Show the time that the job in a block takes, and the shards and bytes written so far.
 
-    The numbers come from listing the directory, which works with every kind of session.
+    The numbers are counted by listing the directory, which works with every kind of session.
 
     Parameters
     ----------

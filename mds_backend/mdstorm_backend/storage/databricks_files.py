@@ -179,7 +179,7 @@ class _Volumes:
 
 
 class _Dbfs:
-    """The workspace's file system: the DBFS API, whose paths lack the mount's ``/dbfs``."""
+    """The workspace's file system: the DBFS API, whose paths do not begin with ``/dbfs``."""
 
     def __init__(self, client: Any) -> None:
         self._dbfs = client.dbfs

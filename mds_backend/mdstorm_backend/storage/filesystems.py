@@ -51,7 +51,8 @@ def is_mounted(path: str) -> bool:
 def open_filesystem(url: str, options: dict[str, Any]) -> tuple[Any, str]:
     """Return the file system for a normalised URL, and the path in it.
 
-    Paths on a Databricks mount that this machine lacks are opened through the workspace's API.
+    Paths on a Databricks mount that this machine does not have are opened through the workspace's
+    API.
 
     Raises
     ------

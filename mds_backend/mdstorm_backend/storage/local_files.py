@@ -109,7 +109,7 @@ class Arrival:
             self._end.result()
 
 
-#: Files that Spark and we write last. If such a file exists but a directory's listing lacks it,
+#: Files that Spark and we write last. If such a file exists but is not in the directory's listing,
 #: the listing is stale.
 _LAST_WRITTEN = ("_SUCCESS", "index.json")
 _LONGEST_SECONDS = 10.0

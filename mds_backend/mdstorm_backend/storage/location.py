@@ -55,7 +55,7 @@ class Location:
     filesystem : fsspec.AbstractFileSystem or None
         The file system, if not the one that the URL implies.
     credentials : CredentialProvider or None
-        Where credentials come from, if not from `storage_options` and the environment.
+        The source of credentials, if not `storage_options` and the environment.
     """
 
     url: str

@@ -45,7 +45,7 @@ _unsupported = partial(snapshot.unsupported, kind="iceberg")
 #: The version of a table that has no snapshot yet.
 _EMPTY = 0
 _EPOCH = datetime.fromtimestamp(0, timezone.utc)
-#: Types with other names in Spark. Types that Spark lacks, such as ``time``, are not supported.
+#: Types with other names in Spark. Types unknown to Spark, such as ``time``, are not supported.
 _SPARK_NAMES = {
     "int": "integer",
     "timestamp": "timestamp_ntz",
@@ -311,7 +311,7 @@ def _field(field: Mapping[str, Any], names: Mapping[int, tuple[str, ...]], url: 
 
 
 def _partition(spec: Any, values: Any, fields: Mapping[int | None, TableField]) -> dict[str, Any]:
-    """Return the identity-partition columns of a file, which may lack them, with their values."""
+    """Return identity-partition columns and their values; the file itself may not have them."""
     found = {}
     for place, part in enumerate(spec.fields):
         field = fields.get(part.source_id)

@@ -214,7 +214,7 @@ def check_seen(
     """
     expected = [shard.stored for shard in shards]
     sizes: dict[str, int | None] = dict(location.list_sizes())
-    # Listings of mounts of remote storage may lack new files and include removed ones.
+    # Listings of mounts of remote storage may omit new files and include removed ones.
     unlisted = {f.basename: f.bytes for f in expected if sizes.get(f.basename) != f.bytes}
     sizes.update(zip(unlisted, map_files(location.size, unlisted), strict=True))
     missing = [name for name, size in unlisted.items() if sizes[name] != size]

@@ -137,7 +137,7 @@ def _merge(found: Collection[tuple[Location, str]], url: str, targets: directori
     merged = merge_parts(parts, url)
     for location in targets.to_write:
         _check_replaceable(location, merged)
-    # The version comes first, as in MosaicML Streaming's merged indexes.
+    # The version is the first key, as in MosaicML Streaming's merged indexes.
     value = json.loads(merged.to_bytes())
     content = json.dumps({"version": value.pop("version"), **value}).encode("ascii")
     for location in targets.to_write:

@@ -51,7 +51,7 @@ def make_task(
     from pyspark import cloudpickle
 
     module, name = function.__module__, function.__name__
-    # Pickled separately: unpickling needs mdstorm, which the executor may lack.
+    # Pickled separately: unpickling needs mdstorm, which the executor may not have.
     foreign, sent = map(cloudpickle.dumps, (user_classes(), arguments))
 
     def write_shards(batches: Iterator[Any]) -> Iterator[Any]:

@@ -3,7 +3,7 @@
 Image files are opened by Pillow. The raw form ``pil`` (width, height and length of the mode as
 uint32, the mode, the pixels) needs Pillow for Pillow images and for rare modes, but not for common
 arrays. JPEG files are decoded to arrays by simplejpeg if it is installed, about twice as fast. RGB
-with 16 bits, which Pillow lacks, is decoded by Pillow twice: once for the high bytes and once for
+with 16 bits, which Pillow does not have, is decoded twice: once for the high bytes and once for
 the low bytes.
 """
 

@@ -44,7 +44,7 @@ def array_encoder(
     """Return the function that encodes one array.
 
     `dtype` and `shape` are those that the encoding states, or None. The function raises TypeError
-    if the value is not a NumPy array, and ValueError if its dtype or shape differs from that of the
+    if the value is not a NumPy array, and ValueError if its dtype or shape is not the one of the
     encoding, or cannot be stored in the format.
     """
     # The bytes before the shape, by the dtypes that need no further check or conversion.

@@ -96,7 +96,7 @@ class Encoding(ABC):
     stores : tuple of callable
         Predicates on Arrow types whose values the encoding can store; binaries are always allowed.
     placeholder : bytes
-        The bytes stored for a null if sizes vary. For images they are empty, which is no valid
+        The bytes stored for a null if sizes vary. For images they are empty, which is not a valid
         image, so that readers that do not know of nulls fail.
     holds : frozenset of str
         Other kinds of encodings whose values this kind holds without loss.

@@ -1,6 +1,6 @@
 """Conversion of nested Arrow values to JSON text and back.
 
-``json.loads`` can read the text: structs are objects, lists are arrays. Types that JSON lacks are
+``json.loads`` can read the text: structs are objects, lists are arrays. Other types are
 written without loss: decimals, dates and timestamps (UTC) as strings, durations as integers,
 binaries as base64 strings, maps as arrays of ``[key, value]`` pairs.
 """

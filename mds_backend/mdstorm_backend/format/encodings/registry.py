@@ -1,7 +1,7 @@
 """The registry of encodings: maps names to classes, and texts to encodings.
 
 A text that no class can decode maps to an opaque encoding: its name is unknown, somebody else has
-redefined it, or it stands for several encodings of one column.
+redefined it, or it names several encodings of one column.
 """
 
 from __future__ import annotations

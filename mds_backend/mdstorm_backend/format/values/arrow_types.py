@@ -114,7 +114,7 @@ def _same(found: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def _named(type_: pa.DataType, *names: str) -> bool:
-    """Whether a type has one of these names: older versions of Arrow lack functions for some."""
+    """Whether a type has one of these names: older versions of Arrow have no functions for some."""
     return str(type_).startswith(names)
 
 

@@ -44,7 +44,7 @@ def make_tf_dataset(
     prefetch : int, optional
         Batches that TensorFlow keeps ready; by default it decides.
     specs : callable, optional
-        Returns the specs of the columns; by default those of the stored columns. Required with a
+        Returns the specs of the columns; by default of the stored columns. Required with a
         transform.
     type_name : str
         Name of the namedtuple type.
@@ -138,7 +138,7 @@ class ContextDataset(Described, OwnContext):
         return iterator
 
     def statistics(self, *, last_pass: bool = False) -> loaders.Statistics:
-        """Return what was yielded so far, and what training has waited for.
+        """Return the numbers of batches and rows so far, and the causes of waiting.
 
         Where Python code takes the batches, ``for batch in dataset``, its waiting is measured. In
         Keras and in a ``tf.function`` that is not possible, and the waiting of TensorFlow's input
@@ -155,8 +155,8 @@ class ContextDataset(Described, OwnContext):
     def state_dict(self, batches: int | None = None) -> dict[str, Any]:
         """Return the state of the latest iteration, for `load_state_dict`.
 
-        The state equals that of a PyTorch loader of the same order, rank and batch size, which can
-        load it.
+        A PyTorch loader of the same order, rank and batch size has the same states, and can load
+        them.
 
         Parameters
         ----------

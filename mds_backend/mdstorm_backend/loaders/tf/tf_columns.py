@@ -165,7 +165,7 @@ def needs_value(column: Column) -> bool:
 
 
 def arranged_specs(specs: Sequence[ColumnSpec], outputs: Sequence[Output]) -> list[ColumnSpec]:
-    """Return the specs of the outputs of a batch, given those of its columns.
+    """Return the specs of the outputs of a batch, given the specs of its columns.
 
     Raises
     ------

@@ -29,7 +29,7 @@ class _Read(NamedTuple):
     segment : Segment
         What it was read from.
     offsets : list of int
-        The offset before the block, and those of its batches.
+        The offset before the block, and the offsets of its batches.
     items : int
         Items of each batch.
     """

@@ -93,7 +93,7 @@ class TFRun:
         return self._following - number
 
     def reach(self) -> int:
-        """Let the pass stand at the batch that was requested last, and return its number.
+        """Advance the pass to the batch that was requested last, and return its number.
 
         A batch may be requested before it is read: until then, that is the last one read.
         """
@@ -322,8 +322,8 @@ _OF_LOOP = ("batches", "startup_seconds", "waited_seconds", "training_seconds")
 class PipelineRecorder(Recorder):
     """Records TensorFlow's input pipeline, which requests batches ahead of use.
 
-    Where Python code takes the batches, its waiting counts instead. The waiting is divided among
-    causes as that of the pipeline.
+    If Python code takes the batches, its waiting counts instead, divided among causes in the same
+    proportion as the pipeline's waiting.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ from torch.utils.data._utils.pin_memory import pin_memory
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.loaders import NumberedBatches
 
-#: Number of batches being copied, besides the one in use.
+#: Number of batches being copied, in addition to the one in use.
 _AHEAD = 1
 #: Tensors of at least this many bytes are sent to another process on their own.
 _LARGE = 1 << 20
@@ -89,7 +89,7 @@ def _copied_ahead(batches: NumberedBatches, device: torch.device, module: Any) -
     """Copy each batch while the previous one is used, as the module docstring describes.
 
     A batch that is being copied does not count as yielded until it is yielded. `module` is
-    ``torch.cuda`` or that of another accelerator.
+    ``torch.cuda`` or the module of another accelerator.
     """
     stream = module.Stream(device)
     waiting: deque[tuple[Any, list[torch.Tensor], Any, int, int]] = deque()

@@ -79,7 +79,7 @@ class OpenedDataset:
         #: Where the next iteration begins. It exists before the data are opened, which may happen
         #: only in a worker process.
         self._epochs = Epochs()
-        #: Numbers the iterations over samples, to compare them with those of other ranks.
+        #: Numbers the iterations over samples, to compare them with other ranks.
         self._numbering = Numbering()
 
     def description(self, *, full: bool) -> Description:

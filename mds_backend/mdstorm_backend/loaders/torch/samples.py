@@ -96,7 +96,7 @@ class SampleMaker:
 
     @cached_property
     def _finish(self) -> dict[str, Callable[[Any], Any]] | None:
-        """Functions that turn decoded values into those of a block; None if only a block can."""
+        """Functions that convert decoded values as in a block; None if only a block can."""
         if self.decodes:
             return {}
         if not self._options.nulls.is_trivial or self._options.images is not None:
@@ -197,7 +197,7 @@ def begun_segments(
     worker : Worker
         This process among the workers.
     numbering : Numbering, optional
-        Numbers the iterations, to compare them with those of other ranks; None to not compare.
+        Numbers the iterations, to compare them with other ranks; None to not compare.
     """
     here, batching = _of_samples(options, worker), _batching(batch_size, worker)
     if batch_size is None:
@@ -212,7 +212,7 @@ def begun_segments(
                 return
             if numbering is not None and (compared := begin_pass(segment, numbering)) is not None:
                 compared.offer()
-            numbering = None  # the first segment stands for the iteration
+            numbering = None  # ranks compare the first segment of the iteration
             epochs.record_begun(begun, segment.position)
             yield segment
         following = segment.following()
@@ -317,7 +317,7 @@ class WorkerPart:
         while self._segment is not None:
             yield self._segment, self._part
             following = next(self._segments, None)
-            if following is None:  # keep the last one: the state is that of the end
+            if following is None:  # keep the last one: the state is at the end
                 return
             self._segment, self._part, self._offset = following, self.worker.number, 0
             self.yielded = 0

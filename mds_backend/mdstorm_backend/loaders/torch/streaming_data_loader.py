@@ -41,8 +41,8 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
 
     In the elastic order, batches hold the samples of MosaicML Streaming's loader with the same
     arguments: no batch spans epochs, worker w reads the batches w, w + n, …, with `drop_last` each
-    worker drops its last batch if it is not full, and PyTorch computes ``len`` from that of the
-    dataset. In the exact order, the number of workers changes nothing.
+    worker drops its last batch if it is not full, and PyTorch computes ``len`` from the
+    dataset's length. In the exact order, the number of workers changes nothing.
 
     You can iterate over a loader more than once, each time with new permutations, and use it in a
     ``with`` statement, whose end stops its threads. Nothing is opened before the first iteration. A
@@ -50,7 +50,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
 
     With ``batch_size=None``, over a dataset that overrides ``__iter__``, and over a dataset of
     another class, it behaves like PyTorch's own loader. It counts the samples that it yields, and
-    its state is that of the `StreamingDataset` after that many samples; a dataset of another class
+    its state is the `StreamingDataset`'s after that many samples; a dataset of another class
     has no state.
 
     Parameters
@@ -63,8 +63,8 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
     *arguments
         Other arguments of ``DataLoader``, in its order.
     batch_map : callable, optional
-        Function that turns a batch, a dict from column name to tensor or list, into whatever the
-        model takes: ``lambda batch: (batch["x"], batch["y"])``. ``len`` and the state stay the
+        Function that turns a batch, a dict from column name to tensor or list, into the model's
+        input: ``lambda batch: (batch["x"], batch["y"])``. ``len`` and the state stay the
         same. If there are worker processes, it is called in them; if they are not forked, it must
         be picklable. It may modify the batch.
     device : torch.device or str, optional
@@ -185,7 +185,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         return loader_passes.rows_of(batch, batch_size)
 
     def __len__(self) -> int:
-        """Number of batches of a pass, or of the rest of a pass that resumed in another world.
+        """Number of batches of a pass; the remaining ones if it resumed in another world.
 
         Raises
         ------
@@ -282,8 +282,8 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         """Resume the next iteration from a state that was taken on this rank or another one.
 
         All ranks must have received the same number of batches. In another world, or in the exact
-        order with another batch size, the rest of the epoch is split again. After the last batch of
-        a pass, the next pass begins. If the dataset is not a `StreamingDataset`, nothing happens.
+        order with another batch size, the remaining samples are split again. After the last batch
+        of a pass, the next pass begins. Does nothing if the dataset is not a `StreamingDataset`.
 
         Raises
         ------

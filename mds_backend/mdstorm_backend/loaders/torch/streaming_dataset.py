@@ -64,7 +64,7 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
     validate_hash : str, optional
         Hash with which shards are verified; the index must record it.
     keep_zip : bool
-        Whether to keep compressed files beside the decompressed shards.
+        Whether to keep compressed files next to the decompressed shards.
     epoch_size : int or str, optional
         Samples of an epoch over all ranks, also as ``"10k"``; by default all.
     predownload : int, optional
@@ -75,7 +75,7 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         Largest size in bytes of the cached shards of each stream, also as ``"10gb"``.
     sampling_method, sampling_granularity, partition_algo, num_canonical_nodes, batch_size, shuffle,
     shuffle_algo, shuffle_seed, shuffle_block_size, batching_method, replication
-        See `mdstorm_backend.elastic.ElasticOrder`. `batch_size` is that of the loader; with a
+        See `mdstorm_backend.elastic.ElasticOrder`. `batch_size` is the loader's; with a
         `StreamingDataLoader`, which has its own, you can leave it out.
     allow_unsafe_types : bool
         Whether to unpickle columns with the encoding ``pkl``. Whoever wrote them can run code on

@@ -164,8 +164,8 @@ def tensor_batches(
 def split_values(values: TorchValues, sizes: list[int]) -> list[Collated]:
     """Split a column of a block into batches; tensors are views.
 
-    Images or arrays that have one shape within a batch become one tensor, whatever the rest of the
-    block holds.
+    Images or arrays that have one shape within a batch become one tensor, even if other batches of
+    the block have other shapes.
     """
     if isinstance(values, torch.Tensor):
         if len(sizes) == 1:
@@ -181,7 +181,7 @@ def split_values(values: TorchValues, sizes: list[int]) -> list[Collated]:
 
 
 class _Alike(list[Any]):
-    """Tensors, None for null, to be stacked if those of a batch have one shape."""
+    """Tensors, None for null, to be stacked if all tensors of a batch have one shape."""
 
 
 class _Objects(list[Any]):
