@@ -1,4 +1,4 @@
-"""Figures of several libraries, over several rounds, compared with what mdstorm promises."""
+"""Figures of several libraries, over several rounds, compared with mdstorm's targets."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Figures = dict[str, float]
 
 @dataclass(frozen=True)
 class Target:
-    """What mdstorm promises: a figure of its own against one of another library, or a bound."""
+    """A target of mdstorm: one of its figures against another library's, or a bound."""
 
     name: str
     ours: str
@@ -45,7 +45,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One target with what was measured for it."""
+    """One target and its measurement."""
 
     name: str
     ours: float

@@ -1,4 +1,4 @@
-"""Ways to batches for PyTorch, beside dicts: matrices, maps, an array column, samples.
+"""Batches for PyTorch made in several ways: dicts, matrices, maps, an array column, samples.
 
     python benchmarks/measure_batches.py [--batch-size 1024] [--rows 500000]
 
@@ -73,7 +73,7 @@ def rows_of_pair(batch: tuple[torch.Tensor, torch.Tensor]) -> int:
 def ways(
     columns: str, arrays: str, batch_size: int
 ) -> dict[str, tuple[Callable[[], Any], Callable[..., int]]]:
-    """What makes each loader, and what counts the rows of its batches."""
+    """How each loader is made, and how the rows of its batches are counted."""
 
     def dataset(local: str = columns) -> StreamingDataset:
         return StreamingDataset(local=local, batch_size=batch_size)

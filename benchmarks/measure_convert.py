@@ -27,7 +27,7 @@ PASSES = 5
 
 
 def rows_per_second(call: Callable[[int], object], rows: int) -> dict[str, float]:
-    """Time some calls, each told its number, after one to warm up."""
+    """Time some calls, each with its number, after one to warm up."""
     call(0)
     took = []
     for number in range(1, PASSES + 1):

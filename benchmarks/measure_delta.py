@@ -1,4 +1,4 @@
-"""mdstorm: a Delta table of many files with deletion vectors opened, beside deltalake's listing.
+"""Opening a Delta table of many files with deletion vectors, compared with deltalake.
 
     python benchmarks/measure_delta.py [--files 1000]
 

@@ -1,4 +1,4 @@
-"""What grows with ranks, rows and shards: the order, the state, the index, requests at the start.
+"""Growth with ranks, rows and shards: the order, the state, the index, the first requests.
 
     python benchmarks/measure_growth.py [order] [state] [index] [requests]
 
@@ -79,7 +79,7 @@ def fits(case: str, ranks: int, rows: int, shards: int) -> bool:
 
 
 def index_of(rows: int, shards: int, folder: str) -> bytes:
-    """Return the index of a dataset of so many shards of numbers, as its writer makes it."""
+    """Return the index of a dataset with this many shards of numbers, as its writer makes it."""
     with MDSWriter(out=folder) as writer:
         writer.write_batch(pa.table({f"column_{i:02}": [0.5] for i in range(COLUMNS)}))
     index = Index.from_bytes(Path(folder, "index.json").read_bytes(), url=folder)
@@ -96,7 +96,7 @@ def index_of(rows: int, shards: int, folder: str) -> bytes:
 def index(ranks: int, rows: int, shards: int) -> dict[str, float]:
     """Parse an index, of which every process of a training job has one."""
     path = Path(tempfile.gettempdir(), f"mdstorm-growth-{shards}.json")
-    if not path.exists():  # by a process of its own, for the memory of this one
+    if not path.exists():  # in a separate process, for the memory of this one
         subprocess.run([sys.executable, __file__, "write", str(path), str(shards)], check=True)
     content = path.read_bytes()
     figures = measured(lambda: Index.from_bytes(content, url=""))
@@ -119,7 +119,7 @@ def state(ranks: int, rows: int, shards: int) -> dict[str, Any]:
             return StreamingDataLoader(data, batch_size=BATCH_SIZE)
 
         def moved(taken: dict[str, Any], size: int) -> dict[str, Any]:
-            """Let all ranks of a world have had more batches since a state was loaded there."""
+            """Advance all ranks of a world by more batches since a state was loaded there."""
             ours = taken["mdstorm"]
             if [lanes[1] for lanes in ours["lanes"]][-1:] != [size]:
                 ours["lanes"].append([taken["sample_in_epoch"], size, 0])
@@ -213,7 +213,7 @@ OTHERS = {"state": state, "index": index, "requests": requests}
 
 
 def run(case: str, ranks: int, rows: int, shards: int) -> dict[str, Any]:
-    """Run a case in a process of its own."""
+    """Run a case in a separate process."""
     command = [sys.executable, __file__, "case", case, str(ranks), str(rows), str(shards)]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
     found: dict[str, Any] = json.loads(done.stdout)

@@ -1,4 +1,4 @@
-"""Nested arrays, 4 by 8 floats in every row, beside the same numbers in one array of 32.
+"""Nested arrays, 4 by 8 floats in every row, compared with one array of 32 numbers.
 
     python benchmarks/measure_nested.py [--batch-size 1024] [--rows 500000]
 

@@ -36,7 +36,7 @@ Batches = Callable[[], Iterable[Any]]
 
 
 class Task(NamedTuple):
-    """What is read: one of the files, and how."""
+    """A task: one of the files, and how it is read."""
 
     title: str
     data: str
@@ -167,7 +167,7 @@ def litdata(folder: Path, task: Task) -> Batches:
 
 
 def litdata_samples(folder: Path, data: str) -> Iterator[Any]:
-    """Yield what litData writes, in a process of its own: tokens as tensors."""
+    """Yield the samples that litData writes, in a separate process: tokens as tensors."""
     import torch
 
     for sample in samples_of(folder, data):

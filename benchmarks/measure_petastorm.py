@@ -53,7 +53,7 @@ def main() -> None:
     """Measure and print one line of JSON."""
     options = arguments(__doc__)
     rows, batch_size = options.rows, options.batch_size
-    # Hundreds of pyarrow deprecation warnings would otherwise be part of what is timed.
+    # Hundreds of pyarrow deprecation warnings would otherwise be part of the time.
     warnings.simplefilter("ignore")
 
     with tempfile.TemporaryDirectory() as folder:

@@ -124,7 +124,7 @@ def first_batch_seconds(folder: Path) -> float:
 
 
 def remote_seconds(url: str) -> dict[str, float]:
-    """Read a dataset from an object store into an empty cache, then once more out of it."""
+    """Read a dataset from an object store into an empty cache, then again from the cache."""
     figures = {}
     with tempfile.TemporaryDirectory() as cache:
         for name in ("cold", "warm"):

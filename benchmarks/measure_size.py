@@ -5,7 +5,7 @@
 Prints the table of `docs/performance.md`: minutes, and less than 1 GB of disk. Each size is
 opened by a process of its own, as one rank. Seconds are of the CPU, of all threads; memory is the
 most that the process had at a time beyond that before opening, without mapped files. The exponent
-is that of the last step, from the second to the third size: 1 is growth in proportion.
+is computed from the second to the third size: 1 is growth in proportion.
 
 The indexes are as the writer makes them. Their shards are links to a few files of real data: a
 million files would measure the file system.
@@ -53,7 +53,7 @@ def write(folder: Path, rows: int, columns: int) -> None:
 
 
 def repeat(folder: Path, shards: int) -> None:
-    """Let the only shard of a dataset be in the index so many times, by names of their own."""
+    """List the only shard of a dataset this many times in the index, under different names."""
     path = folder / "index.json"
     index = Index.from_bytes(path.read_bytes(), url=str(folder))
     (shard,) = index.shards
@@ -133,7 +133,7 @@ def read_first_batch(folder: str, batch_size: int, order: list[Any]) -> Figures:
 
 
 def measure(kind: str, size: int) -> Figures:
-    """Write a dataset and read it in a process of its own."""
+    """Write a dataset and read it in a separate process."""
     folder = Path(tempfile.mkdtemp(prefix="mdstorm-size-"))
     try:
         options = GROWING[kind][1](folder, size)

@@ -45,7 +45,7 @@ FOLDER = Path(tempfile.gettempdir()) / "mdstorm-store"
 
 
 class Case(NamedTuple):
-    """What is read: a dataset, its shards in MiB, the batch size, arguments of the dataset."""
+    """A case: a dataset, its shards in MiB, the batch size, arguments of the dataset."""
 
     name: str
     table: str
@@ -85,7 +85,7 @@ TABLES: dict[str, Callable[[], pa.Table]] = {"images": images, "numbers": number
 
 
 class Store:
-    """The slow store in a process of its own."""
+    """The slow store in a separate process."""
 
     def __init__(self) -> None:
         figures = (LATENCY * STRETCH, LINK / STRETCH, CONNECTION / STRETCH)
@@ -99,7 +99,7 @@ class Store:
         self.url = f"http://127.0.0.1:{self._line()}"
 
     def requests(self) -> list[list[Any]]:
-        """What was asked for since the last call."""
+        """The requests since the last call."""
         assert self._process.stdin is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()

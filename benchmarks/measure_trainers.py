@@ -1,4 +1,4 @@
-"""Rows per second that trainers' loaders deliver: 26 columns of floats, batches of 1,024.
+"""Rows per second of trainers' loaders: 26 columns of floats, batches of 1,024.
 
     python benchmarks/measure_trainers.py [--rows 1000000] [--batch-size 1024]
 

@@ -136,7 +136,7 @@ def rows_per_cpu_second(
         after = _cpu_seconds()
         if rows != passes * expected_rows:
             raise RuntimeError(f"read {rows} rows, expected {passes * expected_rows}")
-        # Of processes that have ended meanwhile, nothing is known any more.
+        # Processes that have ended in the meantime no longer have any numbers.
         spent = sum(after[pid] - before.get(pid, 0) for pid in after)
         if spent >= seconds:
             return rows / spent
@@ -154,7 +154,7 @@ def _cpu_seconds() -> dict[int, float]:
 
 
 def pillow_alone() -> AbstractContextManager[Any]:
-    """Let mdstorm decode images as if simplejpeg were not installed."""
+    """Decode images as if simplejpeg were not installed."""
     from mdstorm_backend.format.encodings import decode_images
 
     return mock.patch.object(decode_images, "_turbo", return_value=None)

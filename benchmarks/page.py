@@ -26,7 +26,7 @@ WIDTH, LABELS, VALUES, ROW, BAR = 1000, 610, 70, 23, 13
 _LEAST, _MOST = 0.3, 3_000
 _DECADE = (WIDTH - LABELS - VALUES) / math.log10(_MOST / _LEAST)
 
-#: What the runs call some rows, and what they are where they stand alone.
+#: The runs' names of some rows, and their names in tables that show only one.
 _NAMES = {
     "the same over ten epochs": "torch in order over ten epochs, against BatchedDataLoader",
     "the same epoch again, from the cache": "one epoch from S3 again, now from the cache",
@@ -105,7 +105,7 @@ Each library is used as its documentation says, by the fastest way that we found
 
 @dataclass(frozen=True)
 class Comparison:
-    """One figure of ours beside one of another library; units as in the results."""
+    """One of our figures next to another library's; units as in the results."""
 
     name: str
     ours: float

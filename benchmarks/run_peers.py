@@ -1,4 +1,4 @@
-"""Measures mdstorm beside the libraries that people pick instead; they need not read MDS.
+"""Measures mdstorm and the libraries that people use instead; they need not read MDS.
 
     python benchmarks/run_peers.py [--rounds 3]
 

@@ -1,4 +1,4 @@
-"""Measures how samples are read, beside MosaicML Streaming, and compares it with our targets.
+"""Measures how samples are read, compared with MosaicML Streaming and with our targets.
 
     python benchmarks/run_samples.py [--rounds 2]
 

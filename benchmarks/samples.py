@@ -104,7 +104,7 @@ def main() -> None:
     write(folder, "images", {"image": "jpeg", "label": "int"}, images())
     write(folder, "numbers", {f"c{i:02}": "int32" for i in range(NUMBER_COLUMNS)}, numbers())
     write(folder, "stored", {"blob": "bytes"}, blobs(STORED), size_limit=STORED_SHARD_BYTES)
-    # Room for the header and so many samples of eight bytes, each with its offset.
+    # Room for the header and this many samples of eight bytes, each with its offset.
     header = len(
         '{"column_encodings": ["int"], "column_names": ["id"], "column_sizes": [8], "compression": '
         'null, "format": "mds", "hashes": [], "size_limit": 999, "version": 2}'

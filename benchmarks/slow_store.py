@@ -25,7 +25,7 @@ CHUNK = 32 << 10
 
 
 class Pace:
-    """Lets bytes through at a rate, those of all who ask in the order in which they do."""
+    """Lets bytes through at a rate, in the order in which clients request them."""
 
     def __init__(self, rate: float) -> None:
         self._rate = rate

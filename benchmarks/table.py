@@ -16,7 +16,7 @@ LAST_COLUMN = f"int_{COLUMN_PAIRS - 1:02d}"
 
 
 def spark_session() -> SparkSession:
-    """Two local cores; Python workers run on this interpreter, whatever the environment says."""
+    """Two local cores; Python workers run on this interpreter, for any environment variables."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 

@@ -1,4 +1,4 @@
-"""What the examples need in addition to mdstorm."""
+"""Helpers that the examples need in addition to mdstorm."""
 
 from __future__ import annotations
 

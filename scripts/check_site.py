@@ -121,7 +121,7 @@ _LOADED = {("link", "href"), ("script", "src"), ("img", "src")}
 
 
 class Page(HTMLParser):
-    """What a page loads, where it leads, and which places it has."""
+    """A page's resources, links and anchors."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -143,7 +143,7 @@ class Page(HTMLParser):
                 self.links.add(values[name])
 
     def bytes(self) -> int:
-        """Return how many bytes the page and what it loads take, without compression."""
+        """Return the uncompressed size in bytes of the page and its resources."""
         files = {self.path}
         for url in self.loaded:
             files.add((self.path.parent / urlsplit(url).path).resolve())

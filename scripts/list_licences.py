@@ -21,7 +21,7 @@ TARGET = ROOT / "docs" / "licences.md"
 _BASE = "always"
 #: Not for users, or the sum of others.
 _LEFT_OUT = frozenset({"all", "dev", "docs"})
-#: What is installed here in their place: tensorflow without its GPU code.
+#: Packages that are installed here instead: tensorflow without its GPU code.
 _INSTEAD = {"tensorflow": "tensorflow-cpu"}
 #: Not installed where this page is made: tomli is required on Python 3.10 alone, and ocifs, which
 #: brings all of Oracle's SDK, is in no test.

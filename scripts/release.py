@@ -70,7 +70,7 @@ def check_changelog(version: str) -> None:
 
 
 def check_nothing_is_uncommitted() -> None:
-    """End if the files are not those of a commit."""
+    """Exit if the files differ from a commit."""
     changed = run("git", "status", "--porcelain")
     if changed:
         raise SystemExit(f"error: commit these changes first, or pass --uncommitted:\n{changed}")
@@ -79,7 +79,7 @@ def check_nothing_is_uncommitted() -> None:
 def build() -> Path:
     """Build the sdist, and from it the wheel; return the wheel.
 
-    Times in the files are those of the commit, so that a second build gives the same bytes.
+    Times in the files are the commit's, so that a second build gives the same bytes.
     """
     shutil.rmtree(DIST, ignore_errors=True)
     epoch = run("git", "log", "-1", "--format=%ct")
@@ -151,7 +151,7 @@ def write_checksums() -> list[str]:
 
 
 def main() -> None:
-    """Make the release, and say what is in it and what was left out."""
+    """Make the release, and list its contents and what was left out."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--uncommitted", action="store_true", help="allow uncommitted changes")
     version = version_of_code()

@@ -1,4 +1,4 @@
-"""Runs `program.py` on Petastorm and on mdstorm and compares every batch that the two delivered.
+"""Runs `program.py` on Petastorm and on mdstorm and compares every batch of the two.
 
 Then each library writes datasets with a Unischema by `datasets.py`, the other one appends to them,
 and both read all of them.
@@ -53,7 +53,7 @@ def differences(expected: dict[str, np.ndarray], found: dict[str, np.ndarray]) -
 
 
 def write_datasets(writer: str, folder: Path) -> None:
-    """Let one library write datasets, and the other append to them."""
+    """Write datasets with one library, and append to them with the other."""
     other = next(library for library in PYTHONS if library != writer)
     run_datasets(writer, "write", folder / writer)
     run_datasets(other, "append", folder / writer)

@@ -29,7 +29,7 @@ predicates, pytorch = import_module(f"{LIBRARY}.predicates"), import_module(f"{L
 tf_utils, spark = import_module(f"{LIBRARY}.tf_utils"), import_module(f"{LIBRARY}.spark")
 TransformSpec = import_module(f"{LIBRARY}.transform").TransformSpec
 
-#: Fields that loaders refuse, or deliver otherwise, as docs/differences.md says.
+#: Fields that loaders refuse, or return differently: see docs/differences.md.
 NOT_LOADED = {"part", "u16_codec", "u16_plain", *(f"float16_{number}" for number in range(4))}
 #: Columns of plain Parquet: numbers as a type, numbers with nulls in each row group, and arrays.
 TYPES = ["int8", "int16", "int32", "int64", "uint8", "float32", "float64", "bool_"]
@@ -176,7 +176,7 @@ class Program:
         return self.draw.choice([self.read, self.read, self.read, self.load, self.tensors])
 
     def consumed(self, consume: Callable[..., list[Any]], make: Callable[..., Any]) -> list[Any]:
-        """Read with some more arguments; what is cached twice."""
+        """Read with some more arguments; cached data are read twice."""
         self.maybe(0.3, num_epochs=self.draw.randint(1, 3))
         self.maybe(0.2, shuffle_row_groups=True, seed=5, ordered=False)
         sizes = {"cache_size_limit": 10**9, "cache_row_size_estimate": 1000}
@@ -188,7 +188,7 @@ class Program:
         return consume(make) + (consume(make) if is_cached else [])
 
     def read(self, make: Callable[..., Any]) -> list[Any]:
-        """Iterate over readers, or over those of all shards."""
+        """Iterate over readers, or over the readers of all shards."""
         return self.all_shards(make, 2)
 
     def all_shards(self, make: Callable[..., Any], count: int) -> list[Any]:

@@ -1,4 +1,4 @@
-"""What random programs got, in a form that does not depend on the library."""
+"""Results of random programs, in a form that does not depend on the library."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LONGEST_SECONDS = 300
 
 
 def described(value: Any) -> Any:
-    """Turn what was delivered into what JSON can hold, with all types, shapes and values."""
+    """Convert results to JSON, with all types, shapes and values."""
     if isinstance(value, list):
         return [described(one) for one in value]
     if hasattr(value, "_asdict"):

@@ -76,7 +76,7 @@ class Program:
         self.loader = {"num_workers": choose([0, 0, 2]), "drop_last": self.draw.random() < 0.3}
 
     def play(self) -> Any:
-        """Write, read two epochs, and go on within the second one in the other world."""
+        """Write, read two epochs, and resume within the second one in the other world."""
         written = [self.write(number) for number in range(self.draw.randint(1, 3))]
         first, then = self.worlds
         begun, resumed = self.ranks(first, None), None
@@ -132,7 +132,7 @@ class Program:
         return found
 
     def dataset(self, nodes: int, ranks: int, rank: int) -> Any:
-        """Make a dataset on a rank; MosaicML Streaming, whose ranks wait for others, is told."""
+        """Make a dataset as one rank; replaces MosaicML Streaming's world, to wait for no other."""
         paths = sorted(self.folder.glob("data*"))
         streams = [{"local": str(path)} for path in paths]
         if self.weight is not None:
