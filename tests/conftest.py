@@ -1,4 +1,4 @@
-"""What tests in all folders share: the Spark session of the process, and its settings."""
+"""Fixtures for tests in all folders: the Spark session of the process, and its settings."""
 
 import faulthandler
 import gc

@@ -1,4 +1,4 @@
-"""Names of test cases that are the same in every process, as `pytest -n` asks for."""
+"""Names of test cases that are the same in every process, as `pytest -n` requires."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""Processes of their own: programs, for what one process cannot show twice, and their ports."""
+"""Separate processes: programs, for effects that one process cannot show twice; and ports."""
 
 import os
 import socket
@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-#: Start of a program that needs a Spark session with settings of its own.
+#: Start of a program that needs a Spark session with other settings.
 SESSION = """
 import os
 os.environ["PYSPARK_SUBMIT_ARGS"] = "--conf spark.ui.enabled=false pyspark-shell"

@@ -82,5 +82,5 @@ def numbers(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Numbers:
 
 
 def epochs(output: str) -> list[str]:
-    """What a program says of each epoch that it has counted the rows of."""
+    """The line that a program prints for each epoch whose rows it has counted."""
     return re.findall(r"^(?:\[.*\])?epoch \d: (.*)", output, re.MULTILINE)

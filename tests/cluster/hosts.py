@@ -57,7 +57,7 @@ class Program:
 
     @property
     def output(self) -> str:
-        """What it has printed so far."""
+        """The output so far."""
         with self._grown:
             return "".join(self._lines)
 
@@ -88,7 +88,7 @@ class Program:
 
 
 class _Namespaces:
-    """Namespaces that live as long as a process of their own."""
+    """Namespaces that live as long as one separate process."""
 
     def __init__(self, *command: str) -> None:
         self._process = subprocess.Popen(
@@ -190,7 +190,7 @@ class Host(_Namespaces):
 
     @contextmanager
     def network(self) -> Iterator[None]:
-        """Let this thread use the network of the host: sockets made in the block stay there."""
+        """Switch this thread to the network of the host: sockets made in the block stay there."""
         with open("/proc/thread-self/ns/net") as before, open(f"{self._directory}/net") as there:
             _enter(there.fileno())
             try:

@@ -20,7 +20,7 @@ _CONF = {
     # No job begins before all executors are there: each has its part in it.
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
     "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
-    # Where this many seconds pass without a word from somebody, Spark goes on without them.
+    # After this many seconds without a message from a worker, Spark continues without it.
     "spark.network.timeout": "60s",
     "spark.executor.heartbeatInterval": "5s",
 }

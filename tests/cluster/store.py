@@ -1,4 +1,4 @@
-"""S3 on a host of its own, which counts what each host gets from it."""
+"""S3 on a separate host, which counts the requests of each host."""
 
 from collections.abc import Callable, Iterable
 from itertools import count
@@ -56,7 +56,7 @@ class Store(S3Server):
             self.request("PUT", f"/{BUCKET}/{name}", content)
 
     def forget(self) -> None:
-        """Count anew."""
+        """Reset the counters."""
         self.reset()
         self.sent.clear()
 

@@ -24,7 +24,7 @@ exec awk 'FILENAME ~ /stat$/ { ticks += $14 + $15 + $16 + $17 }
 
 
 class Used(NamedTuple):
-    """What hosts have used until now: seconds, seconds of the CPU, and MB of a Python worker."""
+    """Resource use of hosts so far: seconds, CPU-seconds, and MB of a Python worker."""
 
     seconds: float
     cpu_seconds: float
@@ -38,7 +38,7 @@ def used(hosts: list[Host]) -> Used:
 
 
 def write(store: Store, hosts: list[Host], cluster: Standalone, executors: int, rows: int) -> Used:
-    """Write so many rows, and return what that has used: without what came before, which warms."""
+    """Write this many rows, and return the resources used, without the warm-up before."""
     found: list[Used] = []
 
     def measure(method: str, path: str) -> None:

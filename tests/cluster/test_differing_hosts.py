@@ -1,4 +1,4 @@
-"""Hosts that differ in what is installed on them, in their clocks, disks and links."""
+"""Hosts with different packages, clocks, disks and links."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""A training job that loses a host, and checkpoints that go on with other numbers of hosts."""
+"""A training job that loses a host, and checkpoints that resume on other numbers of hosts."""
 
 import re
 import uuid
@@ -37,7 +37,7 @@ def test_training_continues_after_host_leaves_and_returns(
 
     def come_back() -> None:
         start(network["three"])
-        started[0].wait_for("closing signal SIGTERM")  # by its torchrun, to begin anew with both
+        started[0].wait_for("closing signal SIGTERM")  # by its torchrun, to start again with both
 
     def lose() -> None:
         network["three"].end()

@@ -1,4 +1,4 @@
-"""Ranks on hosts that share nothing: who reads which rows, and what each host downloads."""
+"""Ranks on hosts that share nothing: which rows each rank reads, what each host downloads."""
 
 import shutil
 import uuid

@@ -1,4 +1,4 @@
-"""Executors on hosts that share nothing write one dataset, whatever happens meanwhile."""
+"""Executors on hosts that share nothing write one dataset, in spite of failures."""
 
 import re
 from collections.abc import Iterator
@@ -111,7 +111,7 @@ def test_speculative_tasks_of_slow_host_duplicate_no_rows(
 
 @pytest.fixture
 def full(hosts: list[Host]) -> Iterator[Host]:
-    """A host where Spark has no room for what it shuffles."""
+    """A host where Spark has no space for shuffle files."""
     hosts[1].run("mkdir", "-p", SPARKS_DISK)
     hosts[1].run("mount", "-t", "tmpfs", "-o", "size=128k", "small", SPARKS_DISK)
     yield hosts[1]

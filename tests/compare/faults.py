@@ -1,4 +1,4 @@
-"""Faults that are planted in programs after they were recorded, and what has to be found."""
+"""Faults that are planted in programs after recording, and the differences to report."""
 
 from typing import NamedTuple
 

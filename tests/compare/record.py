@@ -44,7 +44,7 @@ def save(path: Path, found: dict[str, Any]) -> None:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Read what `save` wrote, with two runs of each program."""
+    """Read the file that `save` wrote, with two runs of each program."""
     found = json.loads(path.read_text("utf-8"))
     return {
         name: dict(recording, runs=(recording["runs"] * 2)[:2]) for name, recording in found.items()

@@ -1,4 +1,4 @@
-"""``mdstorm compare``: programs that run here, and what cannot be compared."""
+"""``mdstorm compare``: programs that run here, and loaders that cannot be compared."""
 
 import json
 import os

@@ -29,7 +29,7 @@ SECTIONS = {
 
 
 def _recorded_here(names: Iterable[str], folder: Path) -> dict[str, Any]:
-    """Record programs in a process of their own, since recording patches public functions."""
+    """Record programs in a separate process, because recording patches public functions."""
     path = folder / "recorded.json"
     command = [sys.executable, "-m", "tests.compare.record", "--mdstorm", str(path), *names]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280)

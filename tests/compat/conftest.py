@@ -13,7 +13,7 @@ import mdstorm
 
 @pytest.fixture(scope="session")
 def where(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """The URLs of one table in Parquet and in MDS; beside them is what is neither."""
+    """URLs of one table in Parquet and in MDS, and of a directory that is neither."""
     folder: Path = tmp_path_factory.mktemp("mistakes")
     for name in ("parquet", "others", "empty", "csv"):
         (folder / name).mkdir()

@@ -1,4 +1,4 @@
-"""Tables of mistakes: what is done, and what its error has to be and to say."""
+"""Tables of mistakes: a call, and the class and words of its error."""
 
 import re
 from collections.abc import Callable
@@ -39,7 +39,7 @@ def mistakes_are_told(rows: list[Row]) -> Callable[..., None]:
 
 
 def check(mistake: Mistake, builtin: type[Exception], words: str, where: tuple[Any, str]) -> None:
-    """Make a mistake, and require that we tell of it, by that builtin and in those words."""
+    """Make a mistake, and check the builtin class and the words of its error."""
     with pytest.raises(builtin, match=re.escape(words)) as raised:
         mistake(*where)
     assert raised.traceback[-1].frame.f_globals["__name__"].startswith("mdstorm")

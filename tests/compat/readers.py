@@ -58,7 +58,7 @@ def stop_readers() -> None:
 
 
 class ItemReader:
-    """What loaders may ask of any reader, over items that are there already."""
+    """The interface that loaders use, over a list of items."""
 
     ngram = None
     num_epochs = 1

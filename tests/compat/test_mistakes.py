@@ -1,4 +1,4 @@
-"""What people get wrong with a converter and its loaders: each message has the remedy."""
+"""Common mistakes with a converter and its loaders: each message names the remedy."""
 
 import copy
 import shutil
@@ -174,7 +174,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: transformed(m, lambda d: None), ValueError, "returned NoneType"),
     (lambda p, m: transformed(m, lambda d: d.assign(y="a"), Y), ValueError, "declared as float32"),
     (lambda p, m: transformed(m, wide, Y3), ValueError, "must be the shape (3,), found (2,)"),
-    # what is given as data
+    # wrong kinds of data
     (lambda p, m: convert(pd.DataFrame()), TypeError, "spark.createDataFrame"),
     (lambda p, m: convert("/nope"), OSError, "check the URL"),
     (lambda p, m: convert(table_of_text(m)), ValueError, "read it with Spark, pandas or pyarrow"),

@@ -1,4 +1,4 @@
-"""What people get wrong with schemas, writers, datasets and names: each message has the remedy."""
+"""Common mistakes with schemas, writers, datasets and names: each message has the remedy."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from mdstorm import codecs, make_batch_reader, unischema
 from mdstorm.spark import make_spark_converter
 from mdstorm_backend import open_dataset
 
-#: Without their types, which would tell of many of these mistakes first.
+#: Untyped, because type checkers would report many of these mistakes first.
 of: Any = codecs
 field: Any = unischema.UnischemaField
 to_row: Any = unischema.dict_to_spark_row

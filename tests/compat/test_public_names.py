@@ -45,7 +45,7 @@ def test_dir_lists_the_public_names() -> None:
     for package in (mdstorm, mdstorm_backend, mdstorm_migrate):
         assert {*package.__all__} <= {*dir(package)}
         others = {*dir(package)} - {*package.__all__}
-        # The modules of Petastorm, and those that depend on what is installed.
+        # The modules of Petastorm, and those that depend on installed libraries.
         assert all(inspect.ismodule(getattr(package, name)) for name in others), package
 
 
@@ -96,7 +96,7 @@ def test_signatures_equal_petastorms() -> None:
     )
 
 
-#: Names with an underscore that Petastorm 0.13.1 gives its classes, too.
+#: Names with an underscore that Petastorm 0.13.1 also gives its classes.
 _PETASTORMS: dict[str, str] = {
     "pytorch.LoaderBase": "_error _in_iter _iter_impl",
     "pytorch.DataLoader": "_batch_acc _error _in_iter _iter_impl _shuffling_buffer _yield_batches",

@@ -30,7 +30,7 @@ def attack_dataset(name: str, random: Random) -> bool:
 
 
 def _damaged_parquet(data: bytes, random: Random) -> bytes:
-    """Damage any bytes, or those of the footer: the metadata, and Petastorm's pickles in it."""
+    """Damage any bytes, or bytes of the footer: the metadata, and Petastorm's pickles in it."""
     if random.random() < 0.3:
         return damaged_bytes(data, random)
     length = int.from_bytes(data[-8:-4], "little")
@@ -38,5 +38,5 @@ def _damaged_parquet(data: bytes, random: Random) -> bytes:
     return data[: -8 - length] + footer + len(footer).to_bytes(4, "little") + data[-4:]
 
 
-#: What is attacked, which of it, and how often each.
+#: The kinds of targets, the attacked ones of each, and the number of attacks.
 ATTACKS = ((attack_dataset, ("cities", "codecs", "places", "series"), 20),)

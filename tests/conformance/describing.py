@@ -1,4 +1,4 @@
-"""What a program got, as short texts that do not depend on the library that delivered it."""
+"""A program's results, as short texts that do not depend on the library."""
 
 import builtins
 import datetime
@@ -47,7 +47,7 @@ def _key(key: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    """A value as Python writes it, but for what its version or NumPy's changes."""
+    """A value as Python writes it, except where versions of Python and NumPy differ."""
     if isinstance(value, list):
         return f"[{', '.join(_text(element) for element in value)}]"
     if isinstance(value, np.ndarray):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 
 class Difference(NamedTuple):
-    """Why a program gets something else, and what."""
+    """The reason why a program gets other results, and these results."""
 
     reason: str
     mdstorm: Any

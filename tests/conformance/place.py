@@ -15,7 +15,7 @@ DATA_OF_MDSTORM = Path(__file__).with_name("data_of_mdstorm")
 
 
 class Place:
-    """An empty folder for one program, beside the datasets that all share."""
+    """An empty folder for one program, next to the datasets that all share."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

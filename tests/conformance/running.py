@@ -20,7 +20,7 @@ Program: TypeAlias = Callable[..., Any]
 
 
 def load_programs(folder: Path = _PROGRAMS) -> dict[str, Program]:
-    """Import all modules of programs, and what they import; names are ``module.function``."""
+    """Import all modules of programs and their dependencies; names are ``module.function``."""
     package = ".".join(folder.parts[folder.parts.index("tests") :])
     found = {}
     for path in sorted(folder.glob("*.py")):

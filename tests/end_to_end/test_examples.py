@@ -46,7 +46,7 @@ def numbers(line: str) -> list[float]:
 
 
 def steps(text: str) -> list[tuple[str, str]]:
-    """Return the commands of a page, without those that install, and what it shows below each."""
+    """Return a page's commands, except installations, and the output that it shows for each."""
     blocks = "".join(re.findall(r"^```console\n(.*?)^```$", text, re.M | re.S))
     found = re.findall(r"^\$ (.+)\n((?:[^$].*\n)*)", blocks, re.M)
     return [step for step in found if step[0].startswith(("mdstorm", "python train"))]

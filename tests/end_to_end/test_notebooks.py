@@ -32,7 +32,7 @@ RUN = [
     *("05_parquet_and_delta", "06_mosaicml", "07_unity_catalog"),
     *("08_serverless_gpu", "09_migration"),
 ]
-#: What is run before a notebook: sessions of serverless compute refuse most of what others allow.
+#: Code that runs before a notebook: serverless sessions refuse most of what others allow.
 FIRST = {
     "08_serverless_gpu": f"""
 import sys
@@ -53,7 +53,7 @@ def code_of(name: str) -> list[str]:
 
 
 def imported_by(code: str) -> Iterator[str]:
-    """Yield the top-level names of what is imported."""
+    """Yield the top-level names of imported modules."""
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)

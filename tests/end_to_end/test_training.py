@@ -1,4 +1,4 @@
-"""Models learn from what the loaders deliver, and learn the same from the same seed."""
+"""Models learn from the loaders' batches, and learn the same from the same seed."""
 
 from collections.abc import Callable
 from itertools import islice

@@ -49,6 +49,6 @@ def run_in_mosaic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable
 def read(
     run_in_mosaic: Any, datasets: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Any]:
-    """What MosaicML Streaming finds in the `datasets` of a module, by their names."""
+    """The results of MosaicML Streaming for the `datasets` of a module, by name."""
     results = run_in_mosaic("read.py", tmp_path_factory.mktemp("caches"), *datasets.values())
     return dict(zip(datasets, results, strict=True))

@@ -29,13 +29,13 @@ MERGED = ["merged", "merged_lexicographic"]
 NEEDS_NUMPY_2 = "ndarray_dynamic"
 #: What JPEG decoders may make differently of one pixel.
 TOLERANCE = 4
-#: How many bytes a pixel has where a mode is delivered as it is stored.
+#: Bytes of a pixel, for modes that are read as they are stored.
 CHANNELS = {"L": 1, "LA": 2, "RGB": 3, "RGBA": 4}
 WIDER = {"I;16": np.uint16, "I": np.int32, "F": np.float32}
 
 
 class Golden:
-    """A dataset and what is known of it."""
+    """A dataset and its expected contents."""
 
     def __init__(self, name: str) -> None:
         self.expected: dict[str, Any] = json.loads((GOLDEN / name / "expected.json").read_text())
@@ -79,7 +79,7 @@ def check_value(found: Any, entry: dict[str, Any], check_image: Callable[..., No
 
 
 def check_pixels(found: Any, entry: dict[str, Any]) -> None:
-    """Compare pixels with what Pillow makes of the bytes that were written."""
+    """Compare pixels with Pillow's decoding of the written bytes."""
     from PIL import Image
 
     expected = np.asarray(Image.open(io.BytesIO(b64decode(entry["encoded_b64"]))))

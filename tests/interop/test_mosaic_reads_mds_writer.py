@@ -1,4 +1,4 @@
-"""What `MDSWriter` writes, MosaicML Streaming reads; and it writes the same bytes itself."""
+"""MosaicML Streaming reads the files of `MDSWriter`, and writes the same bytes itself."""
 
 import io
 import json
@@ -46,13 +46,13 @@ def opened(*files: bytes) -> list[Any]:
 
 
 def coded(format_: str, *images: Any) -> list[Any]:
-    """What is left of images by a format."""
+    """An image after encoding in a lossy format."""
     return opened(*(file_of(image, format_) for image in images))
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A column: its encoding, the value of each row, and what becomes of it."""
+    """A column: its encoding, the value of each row, and the value read back."""
 
     encoding: str
     value: Callable[[int], Any]

@@ -1,4 +1,4 @@
-"""What mdstorm writes from a Spark DataFrame, MosaicML Streaming reads."""
+"""MosaicML Streaming reads the datasets that mdstorm writes from a Spark DataFrame."""
 
 import json
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ SHARD_SIZE = 24_000
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of column: what Spark holds, over and over, and what MosaicML Streaming finds."""
+    """A kind of column: Spark's values, repeated, and MosaicML Streaming's values."""
 
     spark_type: str
     given: list[Any]
@@ -39,7 +39,7 @@ def numbers(spark_type: str, dtype: str, given: list[Any], found: list[Any]) -> 
 def arrays(
     spark_type: str, dtype: str, given: list[Any], found: list[list[Any]] | None = None
 ) -> Kind:
-    """Arrays; those that are given are found unless told otherwise."""
+    """Arrays; by default, the expected values are the given ones."""
     return Kind(spark_type, given, [np.array(value, dtype) for value in found or given])
 
 

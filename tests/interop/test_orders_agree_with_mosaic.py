@@ -39,7 +39,7 @@ Settings = dict[str, Any]
 
 @dataclass(frozen=True)
 class Answer:
-    """What MosaicML Streaming makes of settings: an array, or an error."""
+    """MosaicML Streaming's result for some settings: an array, or an error."""
 
     settings: Settings
     result: Array | None
@@ -208,7 +208,7 @@ def work(arguments: Settings) -> Array:
 
 @dataclass(frozen=True)
 class Kind:
-    """How many settings of a kind are compared, how one is drawn, and what mdstorm makes of it."""
+    """The number of settings of a kind, how one is drawn, and mdstorm's result for it."""
 
     count: int
     draw: Callable[[random.Random], Settings]

@@ -42,7 +42,7 @@ class Run:
         return {"streams": streams}, loader
 
     def ours(self, data: Path) -> list[dict[str, Any]]:
-        """What our loaders give, rank by rank."""
+        """The samples of our loaders, rank by rank."""
         nodes, ranks = self.world
         results = []
         for rank in range(nodes * ranks):
@@ -113,7 +113,7 @@ RUNS = [
 ]
 
 
-#: A run that is left in the middle, and the world in which it goes on.
+#: A run that is interrupted, and the world in which it resumes.
 INTERRUPTED: list[tuple[Run, dict[str, Any]]] = [
     (Run({}, batches=4), {"num_workers": 2}),
     (Run(SHUFFLED, batches=3, num_workers=2), {"batch_size": 2, "world": (1, 2)}),
@@ -135,7 +135,7 @@ INTERRUPTED: list[tuple[Run, dict[str, Any]]] = [
 
 @dataclass(frozen=True)
 class Theirs:
-    """What MosaicML Streaming gives, run by run and rank by rank."""
+    """The samples of MosaicML Streaming, run by run and rank by rank."""
 
     whole: list[Any]
     interrupted: list[Any]

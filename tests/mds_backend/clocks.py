@@ -1,4 +1,4 @@
-"""A clock that goes only when a test says so."""
+"""A clock that the test advances."""
 
 
 class Clock:
@@ -11,5 +11,5 @@ class Clock:
         return self.now
 
     def advance(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance the clock."""
         self.now += seconds

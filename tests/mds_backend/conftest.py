@@ -1,4 +1,4 @@
-"""What progress is drawn on: a terminal, and a notebook."""
+"""Outputs for progress bars: a terminal, and a notebook."""
 
 import io
 from collections.abc import Iterator

@@ -62,7 +62,7 @@ def write_shards(
     compression: str | None = None,
     prefix: str = "part-00000-0",
 ) -> list[ShardReport]:
-    """Write shards as one task of a job does; nothing is committed."""
+    """Write shards as one task of a job does, without committing them."""
     location = Location.of(str(directory))
     mark_directory(location)
     return batch_shards.write_shards(

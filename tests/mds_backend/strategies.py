@@ -50,7 +50,7 @@ ATOMIC: dict[str, st.SearchStrategy[Any]] = {
     "decimal(38,18)": decimals(38, 18),
 }
 
-#: Types without a form of their own in MDS.
+#: Types that MDS has no encoding for.
 NESTED_TYPES: st.SearchStrategy[Any] = st.recursive(
     st.sampled_from(sorted(ATOMIC)),
     lambda inner: st.one_of(

@@ -1,4 +1,4 @@
-"""Reading takes memory for the rows at hand, not for the dataset nor for the time it goes on."""
+"""Reading takes memory for the current rows, independent of the dataset's size and time."""
 
 import gc
 import tracemalloc
@@ -75,7 +75,7 @@ def test_memory_stays_constant_for_larger_datasets_and_more_epochs(
         loader = torch_loader(dataset, batch_size=512, num_epochs=num_epochs, shuffle=shuffle)
         return most_memory(loader)
 
-    read(small, 1)  # what is allocated once and for all
+    read(small, 1)  # memory that is allocated once
     once = read(small, 1)
     assert read(large, 1) < once + TOLERANCE
     assert read(small, 6) < once + TOLERANCE

@@ -1,4 +1,4 @@
-"""What is written comes back: any type, any nulls, any shards, any order, any columns."""
+"""Data reads back equal: any type, any nulls, any shards, any order, any columns."""
 
 from random import Random
 from tempfile import TemporaryDirectory
@@ -58,7 +58,7 @@ def test_any_order_and_projection_reads_whole_rows(
 ) -> None:
     table, fields = given_.table, dict(given_.fields)
     columns = random.sample(table.column_names, random.randint(1, len(fields)))
-    # A column of its own says which row is which.
+    # A separate column numbers the rows.
     number = "number of the row"
     table = table.append_column(number, pa.array(range(len(table)), pa.int64()))
     fields[number] = "long"

@@ -1,4 +1,4 @@
-"""What tests of rules say: this text becomes that, this one stays, this one is spoken of."""
+"""Checks for rules: a text is rewritten, stays the same, or is reported."""
 
 import inspect
 from collections.abc import Callable
@@ -79,7 +79,7 @@ def write_modules(root: Path, **texts: str) -> None:
 
 def invoke(command: click.Command, *arguments: object, **options: Any) -> click.testing.Result:
     """Run a command; what it says on the two outputs is kept apart."""
-    # Click 8.1 mixes the two unless it is told not to.
+    # Click 8.1 mixes the two by default.
     separate = "mix_stderr" in inspect.signature(CliRunner).parameters
     runner = CliRunner(**{"mix_stderr": False} if separate else {})  # type: ignore[arg-type]
     return runner.invoke(command, [str(one) for one in arguments], **options)

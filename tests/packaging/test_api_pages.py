@@ -15,7 +15,7 @@ from mdstorm_backend.drop_in.streaming import exports as exports_of
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs" / "api").glob("*.md"))
-#: Commands, which have a page of their own: `docs/commands.md`.
+#: Commands, which have a separate page: `docs/commands.md`.
 COMMANDS = re.compile(r"mdstorm\.(cli|__main__)\b")
 
 

@@ -41,7 +41,7 @@ MANIFESTS = [
 def test_images_pass_the_linter(name: str) -> None:
     hadolint = Path(sysconfig.get_path("scripts"), "hadolint")
     assert run_command(hadolint, EXAMPLES / "docker" / name, cwd=EXAMPLES).stdout == ""
-    # Without a list of its own, an image would get all environments of this directory.
+    # Without its own list, an image would get all environments of this directory.
     assert (EXAMPLES / "docker" / f"{name}.dockerignore").exists()
 
 

@@ -1,4 +1,4 @@
-"""Neither folders nor modules import each other, whether at the top, in functions or for types."""
+"""No two folders import each other, whether at the top, in functions or for types."""
 
 import ast
 from collections import defaultdict
@@ -28,7 +28,7 @@ def modules(package: str) -> dict[str, Path]:
 
 @cache
 def imported(path: Path) -> list[str]:
-    """Return what is imported anywhere in a module: modules, and names that may be modules."""
+    """Return all imports of a module: modules, and names that may be modules."""
     found = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -41,13 +41,13 @@ def imported(path: Path) -> list[str]:
 
 
 def folder(module: str, path: Path) -> str:
-    """Return the folder of a module; each module at the root of its package is one of its own."""
+    """Return the folder of a module; each module at the root of its package is its own."""
     is_package = path.name == "__init__.py"
     return module if is_package or module.count(".") == 1 else module.rpartition(".")[0]
 
 
 def arrows(package: str, place: Callable[[str, Path], str]) -> dict[str, dict[str, list[str]]]:
-    """Return, by the places of modules and of what they import, which modules import what."""
+    """Return the imports between modules, keyed by the folders of both."""
     files = modules(package)
     found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for module, path in files.items():

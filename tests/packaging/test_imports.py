@@ -18,7 +18,7 @@ HEAVY = {
 
 
 def loaded_after(program: str) -> set[str]:
-    """Run a program in a process of its own: this one has imported the frameworks already."""
+    """Run a program in a separate process: this one has imported the frameworks already."""
     report = "import atexit, sys; atexit.register(lambda: print('loaded:', *sys.modules))"
     done = run_command(sys.executable, "-c", f"{report}; {program}", cwd=Path.cwd())
     loaded = {*done.stdout.rpartition("loaded:")[2].split()}

@@ -1,4 +1,4 @@
-"""The pages for people: their links lead somewhere, and what they name is there."""
+"""The pages: their links work, and the files and names that they mention exist."""
 
 import re
 import runpy
@@ -17,7 +17,7 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
     ROOT / "examples" / "README.md",
 ]
-#: Where the files stand that `ARCHITECTURE.md` names; 123 stands for a number that is not taken.
+#: Directories of the files that `ARCHITECTURE.md` names; 123 is a placeholder there.
 FOLDERS = [ROOT / name for name in ("compat", "docs", "mds_backend", "migrate", "scripts", "tests")]
 
 

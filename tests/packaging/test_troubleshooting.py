@@ -48,7 +48,7 @@ def test_quoted_messages_exist_in_the_code(quote: str, texts: str) -> None:
 
 
 def sections() -> dict[str, str]:
-    """Return the text of each section about names that mdstorm lacks, by its anchor."""
+    """Return the sections about names that mdstorm does not have, by anchor."""
     text = (ROOT / ABSENT.page).read_text("utf-8")
     part = text.partition("## What mdstorm lacks\n")[2].partition("\n## ")[0]
     pieces = re.split(r"^### (.+)$", part, flags=re.M)[1:]

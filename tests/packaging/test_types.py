@@ -1,4 +1,4 @@
-"""What type checkers say of programs that use the public names."""
+"""Type checkers accept programs that use the public names."""
 
 import re
 import subprocess

@@ -131,7 +131,7 @@ for make in (converter.make_torch_dataloader, converter.make_tf_dataset):
 
 @pytest.fixture
 def script(tmp_path: Path) -> dict[str, Any]:
-    """What `make release` runs, with a folder of the test's own in the place of ``dist/``."""
+    """Runs the script of `make release`, with the test's own folder instead of ``dist/``."""
     found = runpy.run_path(str(ROOT / "scripts" / "release.py"))
     found["write_checksums"].__globals__["DIST"] = tmp_path
     return found

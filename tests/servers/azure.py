@@ -1,4 +1,4 @@
-"""Azure's blob storage on localhost: Azurite, in a process of its own."""
+"""Azure's blob storage on localhost: Azurite, in a separate process."""
 
 import base64
 import os
@@ -18,7 +18,7 @@ _LISTENS = re.compile(r"successfully listens on (\S+)")
 
 
 class AzureServer:
-    """The server, with one container in it and an account key of its own."""
+    """The server, with one container in it and its own account key."""
 
     def __init__(self, directory: Path) -> None:
         main = Path(os.environ.get("MDSTORM_AZURITE", _DIRECTORY)) / _MAIN

@@ -125,7 +125,7 @@ class Workspace:
         return {"path": path, "is_dir": content is None, **size}
 
     def _children(self, path: str) -> dict[str, int | None]:
-        """What is in a directory: sizes of files, None for directories."""
+        """Contents of a directory: sizes of files, None for directories."""
         prefix = path.rstrip("/") + "/"
         found: dict[str, int | None] = {}
         for name in sorted([*self.files, *self.directories]):

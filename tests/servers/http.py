@@ -1,4 +1,4 @@
-"""HTTP servers in a thread of the tests' process, which count requests and fail as told."""
+"""HTTP servers in a thread of the tests' process, which count requests and fail on request."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -27,7 +27,7 @@ class Server:
     requests : list of tuple of str
         Method and path of each request so far.
     fault : callable or None
-        Called with those of the next requests; what it returns answers in the application's place.
+        Called with the next requests; if it returns a response, the application is not called.
     """
 
     def __init__(self, app: WSGIApp, address: str = "127.0.0.1") -> None:

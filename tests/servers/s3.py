@@ -42,7 +42,7 @@ class S3Server(Server):
         return {k.removeprefix(prefix): v.value for k, v in self._below(prefix)}
 
     def grow_old(self, prefix: str) -> None:
-        """Let objects below a prefix have been written two days earlier."""
+        """Set the time of objects below a prefix to two days ago."""
         for _, key in self._below(prefix):
             key.last_modified -= timedelta(days=2)
 
@@ -54,5 +54,5 @@ class S3Server(Server):
         self.request("POST", "/moto-api/reset-auth", b"0" if check else b"inf")
 
     def options(self) -> dict[str, Any]:
-        """What `storage_options` need, apart from credentials."""
+        """The `storage_options` for this server, apart from credentials."""
         return {"endpoint_url": self.url}

@@ -1,4 +1,4 @@
-"""A Spark Connect server in a process of its own, with its own working directory and mounts."""
+"""A Spark Connect server in a separate process, with its own working directory and mounts."""
 
 import re
 import shutil
@@ -89,7 +89,7 @@ def _home_of_pyspark() -> Path:
 
 
 def _unshare() -> list[str]:
-    """Return the command that gives a process mounts of its own."""
+    """Return the command that gives a process its own mounts."""
     unshare = shutil.which("unshare")
     for command in ([unshare, "-m"], [unshare, "-m", "--map-root-user"]):
         if unshare and not subprocess.run([*map(str, command), "true"], check=False).returncode:

@@ -21,7 +21,7 @@ MARK = "vended-secret"
 
 @dataclass(frozen=True)
 class Token:
-    """What is handed out for a prefix, which ends with a slash."""
+    """The credentials for a prefix, which ends with a slash."""
 
     prefix: str
     expires: float

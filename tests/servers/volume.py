@@ -243,7 +243,7 @@ class _Volume:
 
 
 def main(store: str, mountpoint: str) -> None:
-    """Mount the file system, say so, and serve it until the input ends."""
+    """Mount the file system, print a line, and serve it until the input ends."""
     device = os.open("/dev/fuse", os.O_RDWR)
     options = f"fd={device},rootmode=40000,user_id=0,group_id=0,allow_other"
     libc = ctypes.CDLL(None, use_errno=True)

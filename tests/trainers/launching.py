@@ -36,7 +36,7 @@ class NumberedBatches:
 
     @property
     def rows(self) -> Counter[int]:
-        """How often each row was delivered, over all ranks."""
+        """How often each row was yielded, over all ranks."""
         return Counter(row for rank in self.batches for batch in rank for row in batch)
 
     @property
@@ -64,7 +64,7 @@ class Run:
         self.output = output
 
     def delivered(self, part: str = "rows") -> NumberedBatches:
-        """Return what was recorded as `part`, by rank."""
+        """Return the rows recorded as `part`, by rank."""
         files = self._records.glob(f"{part}-*.jsonl")
         by_rank = sorted(files, key=lambda file: int(file.stem.rpartition("-")[2]))
         lines = [file.read_text().splitlines() for file in by_rank]
@@ -83,7 +83,7 @@ class Run:
             self.check_goes_on_in_another_world(rows)
 
     def check_goes_on_exactly(self) -> None:
-        """Check that the second run trained on what the first one did after its checkpoint."""
+        """Check that the second run trained on the first run's batches after its checkpoint."""
         before = self.delivered("train0").batches
         assert self.delivered("resumed0").batches == [rank[SAVED_AT:] for rank in before]
         assert self.delivered("resumed1").batches == self.delivered("train1").batches
@@ -201,7 +201,7 @@ _QUIET = {
 
 
 def torchrun(processes: int) -> list[str]:
-    """Return the command that starts so many ranks on this machine."""
+    """Return the command that starts this many ranks on this machine."""
     # A port that is free when the first rank asks for it.
     rendezvous = ["--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0"]
     count = f"--nproc-per-node={processes}"

@@ -63,7 +63,7 @@ class Model(pl.LightningModule):  # type: ignore[misc]
 
 
 class MadeAnew(pl.LightningDataModule):  # type: ignore[misc]
-    """Makes a loader for each epoch, where the Trainer is told to ask for it."""
+    """Makes a loader for each epoch, if the Trainer reloads loaders."""
 
     def __init__(self, converter: Any) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Loaders that Accelerate prepares: what it may split, and what ranks are given."""
+"""Loaders that Accelerate prepares: what it may split, and the rows of each rank."""
 
 from collections.abc import Iterator
 from itertools import islice

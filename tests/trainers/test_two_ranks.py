@@ -1,4 +1,4 @@
-"""Programs whose ranks do not all do the same: right, or told, on two ranks under torchrun."""
+"""Programs on two ranks under torchrun whose ranks differ: correct, or with a warning."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Read a half of the rows, shuffled, and say which: how many, how many different ones, first, last.
+"""Read half of the rows, shuffled, and print their number, distinct number, first and last.
 
 Arguments: the URL, and 0 or 1 for the half.
 """

@@ -67,7 +67,7 @@ def test_url_of_the_index_is_accepted_for_the_dataset(
 
 
 def all_commands() -> dict[str, click.Command]:
-    """Every command by what is typed before its arguments."""
+    """Every command, keyed by the words before its arguments."""
     context = click.Context(main)
     found: dict[str, click.Command] = {"": main}
     for name in commands():
@@ -105,7 +105,7 @@ def test_examples_in_every_help_are_valid_commands(name: str) -> None:
     assert "Examples:" in shown
 
 
-#: Options that say in their metavar what is asked for, and without which that is not done.
+#: Options whose metavar names the required value; without it, the option has no effect.
 _ASK_FOR_MORE = {"against", "reports", "directory"}
 
 

@@ -1,4 +1,4 @@
-"""What people get wrong on the command line: what is told, and the exit code."""
+"""Common mistakes on the command line: the message and the exit code of each."""
 
 import os
 import shlex

@@ -1,4 +1,4 @@
-"""Set-ups of a machine, in which `mdstorm doctor` runs as a process of its own."""
+"""Set-ups of a machine, in which `mdstorm doctor` runs as a separate process."""
 
 import json
 import os
@@ -19,7 +19,7 @@ _CODE.append(Path(mdstorm_migrate.__file__).parents[1])
 class Setup:
     """The environment of this test run, in which single things can be broken.
 
-    Its libraries are links to those of this Python, so that each can be left out or replaced.
+    Its libraries are links to this Python's, so that each can be left out or replaced.
     """
 
     def __init__(self, root: Path) -> None:
@@ -43,20 +43,20 @@ class Setup:
         }
 
     def remove(self, library: str, distribution: str = "") -> None:
-        """Leave out a library, and what says that it is installed."""
+        """Remove a library together with its metadata."""
         patterns = [library, f"{library}-*.dist-info", f"{distribution or library}-*.dist-info"]
         for pattern in patterns:
             for link in self.libraries.glob(pattern):
                 link.unlink()
 
     def add(self, name: str, version: str, *requires: str) -> None:
-        """Let a distribution be installed, in the place of any other version of it."""
+        """Install a distribution, replacing any other version of it."""
         for link in self.libraries.glob(f"{name}-*.dist-info"):
             link.unlink()
         self.add_beside(name, version, *requires)
 
     def add_beside(self, name: str, version: str, *requires: str) -> None:
-        """Let a distribution be installed beside others of its name."""
+        """Install a distribution next to others of its name."""
         described = self.libraries / f"{name}-{version}.dist-info"
         described.mkdir()
         lines = [f"Name: {name}", f"Version: {version}", *(f"Requires-Dist: {r}" for r in requires)]

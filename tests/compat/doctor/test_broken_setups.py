@@ -1,4 +1,4 @@
-"""What is broken is named, each with its remedy, and nothing else is reported as broken."""
+"""Each broken part is reported with its remedy, and nothing else is reported as broken."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""The round trip of `check_setup`: all types and nulls, and nothing is left."""
+"""The round trip of `check_setup` covers all types and nulls, and leaves no files."""
 
 import os
 import signal

@@ -28,7 +28,7 @@ def golden_url(name: str) -> str:
 
 
 def expected_rows(name: str) -> list[dict[str, Any]]:
-    """Return the rows that Petastorm's reader delivered, by their ``id``."""
+    """Return the rows that Petastorm's reader returned, by their ``id``."""
     rows = json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8"))
     return [{key: _value(value) for key, value in row.items()} for row in rows]
 
@@ -44,7 +44,7 @@ def _value(text: Any) -> Any:
 
 
 def read_rows(source: SampleSource, schema: Unischema) -> list[Any]:
-    """Return the rows of a source as the row reader delivers them, by their ``id``."""
+    """Return the rows of a source as the row reader returns them, by their ``id``."""
     rows = []
     for number, size in enumerate(source.shard_sizes):
         batch = source.shard(number).read(np.arange(size), tuple(schema.fields))

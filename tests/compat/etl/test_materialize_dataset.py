@@ -1,4 +1,4 @@
-"""`materialize_dataset`: what a block writes stays as it is, and its metadata come beside it."""
+"""`materialize_dataset` leaves a block's files unchanged, and writes metadata next to them."""
 
 import json
 import threading
@@ -113,7 +113,7 @@ def test_rows_of_another_schema_are_not_appended(tmp_path: Path) -> None:
 
 
 def test_error_names_files_of_an_earlier_failed_block(tmp_path: Path) -> None:
-    """Whatever its columns, the fields are those of the metadata."""
+    """The fields are read from the metadata, for any columns."""
     for name, size in (("a", 2), ("b", 3)):
         field = UnischemaField("vec", np.float32, (size,), NdarrayCodec())
         value = bytes(NdarrayCodec().encode(field, np.zeros(size, np.float32)))
@@ -406,7 +406,7 @@ def test_hadoop_settings_are_restored(classic_spark: Any, tmp_path: Path) -> Non
 def test_every_session_obeys_the_size_of_row_groups(
     spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Or it is said that the session refuses it, and what to do."""
+    """Otherwise, the error says that the session refuses it, and names the remedy."""
     with (
         caplog.at_level("WARNING", "mdstorm"),
         materialize_dataset(spark, tmp_path.as_uri(), IDS, row_group_size_mb=1),

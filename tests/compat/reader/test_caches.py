@@ -38,7 +38,7 @@ def read(reader: Any, column: str = "a") -> list[int]:
 
 
 class TestReaders:
-    """What a reader keeps."""
+    """Attributes that a reader keeps."""
 
     def test_cached_transform_is_called_once_for_each_row_group(
         self, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

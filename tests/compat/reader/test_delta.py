@@ -1,4 +1,4 @@
-"""Readers and `convert` deliver the live rows of a Delta table, whatever was done to it."""
+"""Readers and `convert` return the live rows of a Delta table after any change to it."""
 
 import datetime
 import os

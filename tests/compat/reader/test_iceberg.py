@@ -1,4 +1,4 @@
-"""Readers, converters and conversions deliver the live rows of an Iceberg table."""
+"""Readers, converters and conversions return the live rows of an Iceberg table."""
 
 import pickle
 from pathlib import Path

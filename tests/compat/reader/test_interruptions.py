@@ -1,4 +1,4 @@
-"""A loop over a reader that ends by an error: the state is that of the last item of the user."""
+"""A loop over a reader that ends with an error: the state is after the user's last item."""
 
 import json
 import os
@@ -29,7 +29,7 @@ HANDING_OVER = ("taken", "_batches_of", "_items_of")
 
 
 class StopError(Exception):
-    """What a user's function raises."""
+    """The error of a user's function."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""What people get wrong with readers, predicates and transforms: each message has the remedy."""
+"""Common mistakes with readers, predicates and transforms: each message names the remedy."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from mdstorm.spark import make_spark_converter
 from mdstorm.tf_utils import make_petastorm_dataset, tf_tensors
 from mdstorm.weighted_sampling_reader import WeightedSamplingReader
 
-#: Without their types, which would tell of many of these mistakes first.
+#: Untyped, because type checkers would report many of these mistakes first.
 reader: Any = mdstorm.make_batch_reader
 row_reader: Any = mdstorm.make_reader
 converter: Any = make_spark_converter

@@ -1,4 +1,4 @@
-"""One cursor over a dataset: iteration, its end, starting anew, stopping, statistics."""
+"""One cursor over a dataset: iterating, ending, starting again, stopping, statistics."""
 
 import multiprocessing
 import pickle

@@ -1,4 +1,4 @@
-"""The arguments of readers, wherever they are named: what they do, and what is refused.
+"""The arguments of readers, wherever they are named: their effect and their checks.
 
 Petastorm's own behaviour is in tests/conformance.
 """

@@ -1,4 +1,4 @@
-"""Readers that go on where another one stood, or with the epoch that they are told."""
+"""Readers that resume from another reader's state, or begin with a given epoch."""
 
 from collections import Counter
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A state goes on only with the filters, the predicate and the function that it was taken with."""
+"""A state only resumes with the filters, predicate and function it was taken with."""
 
 import os
 import random
@@ -63,7 +63,7 @@ class Low(by.PredicateBase):
 
 
 class Below(by.PredicateBase):
-    """Has a threshold, and something without a text of its own."""
+    """Has a threshold, and an object without a textual form."""
 
     def __init__(self, limit: float) -> None:
         self.limit = limit
@@ -277,7 +277,7 @@ def test_text_of_a_predicate_is_the_same_in_every_process() -> None:
 
 
 class World:
-    """Ranks that train in lockstep on what a selection leaves, with `Join` for those that end."""
+    """Ranks that train in lockstep on selected rows, with `Join` for ranks that end early."""
 
     def __init__(self, converter: SparkDatasetConverter, seed: int) -> None:
         self.converter = converter

@@ -1,4 +1,4 @@
-"""Codecs: what they take, the bytes they make, and what comes back."""
+"""Codecs: accepted values, encoded bytes and decoded values."""
 
 import io
 import tracemalloc

@@ -33,7 +33,7 @@ def column(arrays: list[Any], encode: Any = npy) -> pa.Array:
 
 
 def rows(found: Any) -> list[Any]:
-    """Return what was decoded, one array or None per row."""
+    """Return the decoded values, one array or None per row."""
     if isinstance(found, np.ndarray):
         return list(found)
     dtype = found.type.value_type.to_pandas_dtype()

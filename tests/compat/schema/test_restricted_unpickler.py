@@ -98,7 +98,7 @@ def test_written_pickle_can_be_read_by_python() -> None:
     assert found.price.codec.spark_dtype() == TYPES.DecimalType(10, 2)
 
 
-# What a hostile pickle might try: none of it happens, and the error says so.
+# Attacks by a hostile pickle: none of them runs, and the error names the reason.
 
 HOSTILE: dict[str, Any] = {
     "a command": lambda: calling(os.system, "touch hacked"),

@@ -36,7 +36,7 @@ def read_all(source: SampleSource) -> list[Batch]:
 
 
 def batch_of(table: pa.Table) -> tuple[Batch, Schema]:
-    """Return a table as a reader has it before any transform."""
+    """Return a table in the form that a reader passes to transforms."""
     with tempfile.TemporaryDirectory() as directory:
         dataset = write(directory, table)
         return read_all(dataset)[0], dataset.schema

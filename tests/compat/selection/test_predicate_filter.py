@@ -1,4 +1,4 @@
-"""Predicates on batches: what is computed by columns is what each row says for itself."""
+"""Predicates on batches: evaluating columns gives the same result as evaluating each row."""
 
 import datetime as dt
 import operator

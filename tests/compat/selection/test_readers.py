@@ -1,4 +1,4 @@
-"""What rows readers deliver: of a whole dataset, of shards in pieces, of several readers."""
+"""The rows that readers return: of a whole dataset, of shards in pieces, of several readers."""
 
 import pickle
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Indexes of row groups: built, kept beside the data, and chosen by."""
+"""Indexes of row groups: built, stored next to the data, and used to select."""
 
 import datetime as dt
 import json

@@ -32,7 +32,7 @@ def ten(tmp_path: Path) -> SparkDatasetConverter:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """Two files of Parquet, and what Spark leaves beside them."""
+    """Two Parquet files, and the other files that Spark leaves next to them."""
     write(tmp_path / "data", TABLE.slice(0, 4), TABLE.slice(4))
     (tmp_path / "data" / "_SUCCESS").touch()
     return tmp_path / "data"

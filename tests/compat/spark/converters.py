@@ -1,4 +1,4 @@
-"""Converters over datasets of a test, and what loaders, datasets and readers deliver of them."""
+"""Converters over the datasets of tests, and the rows of their loaders and readers."""
 
 from collections.abc import Callable
 from itertools import islice
@@ -102,7 +102,7 @@ WAYS = {
     "make_reader": of_reader(make_reader),
 }
 with_each = pytest.mark.parametrize("numbers", WAYS.values(), ids=WAYS)
-#: All ways in both orders; those of the elastic order are alike, so that the gate needs one.
+#: All loaders in both orders; in the elastic order they are alike, so the gate needs one.
 with_each_in_either_order = pytest.mark.parametrize(
     ("numbers", "order"),
     [

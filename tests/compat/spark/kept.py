@@ -20,7 +20,7 @@ def write_copy(parent: Path, number: int) -> str:
 
 
 def set_age(url: str, age: float) -> None:
-    """Let the last process with a converter of a copy have ended `age` seconds ago."""
+    """Pretend that the last process with a converter of a copy ended `age` seconds ago."""
     last_use = time.time() - age
     for path in Path(url.removeprefix("file://")).iterdir():
         os.utime(path, (last_use, last_use))

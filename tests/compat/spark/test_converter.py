@@ -57,7 +57,7 @@ def test_parquet_row_group_size_is_used_as_shard_size(spark: Any, cache_dir: Pat
 def test_float_conversion_is_logged_once_in_a_process(
     spark: Any, cache_dir: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    _warn_of_dtype.cache_clear()  # other tests have been told
+    _warn_of_dtype.cache_clear()  # earlier tests have already triggered the warning
     with caplog.at_level(logging.WARNING, "mdstorm"):
         make_spark_converter(spark.range(3))
         assert not caplog.records

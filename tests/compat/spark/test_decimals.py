@@ -22,7 +22,7 @@ COLUMNS = {"id": range(4), "x": [Decimal(n) / 2 for n in range(4)]}
 
 @pytest.fixture
 def halves(tmp_path: Path) -> SparkDatasetConverter:
-    """What a conversion leaves of decimals that nobody asks for otherwise."""
+    """Decimals after a conversion with default arguments."""
     return converter_of(tmp_path / "halves", COLUMNS, {"id": "long", "x": "decimal(21,1)"})
 
 

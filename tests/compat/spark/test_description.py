@@ -1,4 +1,4 @@
-"""What converters, their loaders and readers show of themselves."""
+"""The repr and notebook output of converters, their loaders and readers."""
 
 import pickle
 import re

@@ -1,4 +1,4 @@
-"""What happens to copies when the process ends, or is killed."""
+"""Copies are removed, or kept, when the process ends or is killed."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What models take: `features`, `labels`, `sample_weights`, `stack`, `batch_map`."""
+"""Inputs of models: `features`, `labels`, `sample_weights`, `stack`, `batch_map`."""
 
 import pickle
 from collections import Counter

@@ -165,7 +165,7 @@ def test_dtype_of_reader_applies_to_its_schema_and_rows(tmp_path: Path, make: An
 
 @with_either
 def test_filters_compare_values_in_given_dtype(tmp_path: Path, read: Read) -> None:
-    """The bounds of row groups are those of other values."""
+    """The bounds of the row groups belong to the values before the cast."""
     url = write_parquet(tmp_path, {"x": [0.1, 0.2]}, row_group_size=1)
     converter = make_spark_converter(url, dtype="float32")
     condition = [("x", ">", 0.1)]  # float32(0.1) is more
@@ -192,7 +192,7 @@ def test_nulls_of_given_dtype_are_filled_and_masked(tmp_path: Path, read: Read) 
 
 
 def test_data_in_place_with_dtype_equals_converted_copy(tmp_path: Path) -> None:
-    """What is read in place has the bits of what a conversion stores."""
+    """Values read in place have the same bits as values stored by a conversion."""
     copy = write_dataset(tmp_path / "copy", COLUMNS, FIELDS, dtype="float32")
     converter = make_spark_converter(in_parquet(tmp_path / "data"), dtype="float32")
     fields = [name for name in COLUMNS if name != "uneven"]

@@ -1,4 +1,4 @@
-"""Copies under a `cache_key` that many processes ask for, over sources that change."""
+"""Copies under a `cache_key` that many processes request, over sources that change."""
 
 import os
 import subprocess

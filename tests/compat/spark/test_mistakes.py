@@ -1,4 +1,4 @@
-"""What people get wrong with DataFrames and sessions: each message has the remedy."""
+"""Common mistakes with DataFrames and sessions: each message names the remedy."""
 
 from pathlib import Path
 from typing import Any

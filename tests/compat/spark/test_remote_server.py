@@ -34,7 +34,7 @@ def result(**options):
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the client calls ``client`` is ``server`` for the server; ``both`` is one directory."""
+    """The client's ``client`` directory is the server's ``server``; ``both`` is shared."""
     root = tmp_path_factory.mktemp("remote")
     for name in ("client", "server", "both", "cwd"):
         (root / name).mkdir()

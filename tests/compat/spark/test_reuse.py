@@ -1,4 +1,4 @@
-"""When a copy is used again, and when a frame is written anew."""
+"""When a copy is used again, and when a DataFrame is written again."""
 
 import os
 import shutil
@@ -26,7 +26,7 @@ def with_column(spark: Any, column: Any) -> Any:
 
 
 def selected(*expressions: list[str]) -> Frames:
-    """Frames of what the expressions select."""
+    """DataFrames made by the given SQL expressions."""
     return lambda spark: tuple(spark.range(5).selectExpr(*each) for each in expressions)
 
 

@@ -189,7 +189,7 @@ def test_file_that_driver_cannot_see_makes_directory_unwritable(spark: Any, tmp_
 
 
 def without_the_rights_of_root(directory: Path) -> Path:
-    """Make a Python that asks for permissions as anybody has to; root needs none."""
+    """Return a Python without root's right to ignore permissions."""
     setpriv = shutil.which("setpriv")
     drop = [setpriv, "--bounding-set", "-dac_override"]
     if not setpriv or subprocess.run([*drop, "true"], check=False).returncode:

@@ -59,7 +59,7 @@ READS = [read_in_python, read_in_take, read_ahead]
 
 @dataclass
 class Chain:
-    """What all links of a chain have in common, and the rows that they have read."""
+    """The arguments that all links of a chain share, and the rows that they have read."""
 
     converter: SparkDatasetConverter
     draw: random.Random
@@ -73,7 +73,7 @@ class Chain:
     states: list[Any] = field(default_factory=lambda: [None])
 
     def link(self, batches: int | None) -> bool:
-        """Read so many batches on each rank, or all; return whether each rank has some rows."""
+        """Read this many batches on each rank, or all; return whether each rank has some rows."""
         size = self.world_size or self.draw.randint(1, 4)
         options = {**self.arguments, "batch_size": self.batch_size or self.draw.randint(1, 90)}
         states, counts = [], []

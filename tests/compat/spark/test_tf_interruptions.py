@@ -1,4 +1,4 @@
-"""TensorFlow loops that end early: the state is that of the last batch which the user has."""
+"""TensorFlow loops that end early: the state is after the last batch the user received."""
 
 import _thread
 import json
@@ -24,7 +24,7 @@ READ: dict[str, Any] = {"num_epochs": 1, "seed": 3, "shuffle_row_groups": True}
 
 
 class StopError(Exception):
-    """What user code or a function raises."""
+    """The error of user code or of a function."""
 
 
 class Moment:
@@ -82,7 +82,7 @@ def taken_until(
     interrupt_after: Callable[[float], None] = lambda seconds: None,
     seconds: float = 0.0,
 ) -> list[int]:
-    """Return what a loop has, which ends by an error, of its own with item `stop`."""
+    """Return the items of a loop that ends with an error, its own, at item `stop`."""
     items: list[Any] = []
     item = None
     with suppress(error):

@@ -23,7 +23,7 @@ BATCH = {**IN_ORDER, "batch_size": 4, "decimals": "decimal"}
 
 
 def two_shards(directory: Path, values: list[Any], type_: Any) -> SparkDatasetConverter:
-    """A column `x` of four values, in two shards, beside an `id`."""
+    """A column `x` of four values, in two shards, and an `id`."""
     columns = {"id": range(4), "x": values}
     return converter_of(directory / "two", columns, {"id": "long", "x": type_}, tasks=2)
 

@@ -1,4 +1,4 @@
-"""A `TransformSpec` at work: what the function sees, and what may come out of it."""
+"""A `TransformSpec` in a loader: the function's input, and its allowed outputs."""
 
 import datetime as dt
 import os
@@ -181,7 +181,7 @@ def test_transform_results_of_numpy_types_are_accepted(
 
 
 DAY, SECOND = 86_400 * 10**9, 10**9
-#: What a function returns, the declared type, and what PyTorch and TensorFlow deliver.
+#: The function's return value, the declared type, and the values in PyTorch and TensorFlow.
 RETURNED: dict[str, tuple[Any, Any, list[Any], list[Any]]] = {
     "str": (["a", "ü"], np.str_, ["a", "ü"], [b"a", "ü".encode()]),
     "bytes": ([b"a", b"\0"], np.bytes_, [b"a", b"\0"], [b"a", b"\0"]),

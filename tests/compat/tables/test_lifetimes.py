@@ -92,7 +92,7 @@ def test_epoch_of_ten_lifetimes_has_each_row_once(
 def test_requests_under_way_when_credentials_expire_are_repeated(
     events: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The store ends the token while files are downloaded, whatever the catalog promised."""
+    """The store expires the token during the downloads, before the time the catalog promised."""
     guard = events.guard
 
     def end_token(method: str, path: str) -> None:

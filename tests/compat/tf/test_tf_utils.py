@@ -313,7 +313,7 @@ def first(dataset: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("skip", [0, 1], ids=["blocks", "items"])
 def test_tensors_of_batches_have_petastorms_types(url: str, skip: int) -> None:
     reader = batch_reader(url, num_epochs=2, decimals="decimal")
-    for _ in range(skip):  # what is left of a reader is taken item by item
+    for _ in range(skip):  # the remaining items of a reader are taken one by one
         next(reader)
     assert first(make_petastorm_dataset(reader)) == {
         "flag": (tf.bool, [True, False]),

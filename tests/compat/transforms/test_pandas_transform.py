@@ -1,4 +1,4 @@
-"""A transform on one shard's rows: what the function sees, and what becomes of its frame."""
+"""A transform on one shard's rows: the function's input, and the use of its frame."""
 
 import datetime as dt
 import warnings
@@ -21,7 +21,7 @@ NAN = float("nan")
 
 
 def run(cells: Any, dtype: Any = np.int64, shape: Any = ()) -> Values:
-    """What becomes of a column `x` that the function returns and that is declared so."""
+    """The result of a column `x` that the function returns, declared like this."""
     spec = TransformSpec(
         lambda frame: pd.DataFrame({"x": cells}), [edit_field("x", dtype, shape)], ["id"]
     )

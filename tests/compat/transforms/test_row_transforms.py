@@ -1,4 +1,4 @@
-"""`TransformSpec`: which columns it leaves, and what becomes of rows and of their values."""
+"""`TransformSpec`: the remaining columns, rows and values."""
 
 from pathlib import Path
 from typing import Any

@@ -24,7 +24,7 @@ from mdstorm.predicates import in_lambda
 
 
 class MineError(Exception):
-    """An error with arguments of its own."""
+    """An error with additional arguments."""
 
     def __init__(self, first: int, second: str) -> None:
         super().__init__(first, second)
@@ -156,7 +156,7 @@ class TestPool:
             assert parent.stdout is not None
             assert parent.stdout.readline() == "begun\n"
             parent.kill()
-            # The worker has the other end of the pipe, too.
+            # The worker also has the other end of the pipe.
             assert parent.stdout.read() == ""
 
     def test_fork_starts_its_own_processes(self) -> None:

@@ -1,4 +1,4 @@
-"""Types of columns as `make_batch_reader` delivers them."""
+"""Types of columns as `make_batch_reader` returns them."""
 
 import datetime
 from decimal import Decimal

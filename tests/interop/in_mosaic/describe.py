@@ -1,4 +1,4 @@
-"""Values as texts that tell types and bits apart, the same in both environments."""
+"""Values as texts that distinguish types and bits, the same in both environments."""
 
 import hashlib
 import json

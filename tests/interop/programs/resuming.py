@@ -1,4 +1,4 @@
-"""Epochs, seeds, and going on where a run ended."""
+"""Epochs, seeds, and resuming an interrupted run."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a recorder makes of waits, work and threads; time is the tests' own."""
+"""A recorder's totals for waits, work and threads; the tests control the clock."""
 
 import threading
 from collections.abc import Iterator

@@ -113,7 +113,7 @@ class SlowStart:
 
 sys.meta_path.insert(0, SlowStart())
 with Prefetcher(1, 1) as prefetcher:
-    os.register_at_fork(before=forking.set)  # called before what was registered earlier
+    os.register_at_fork(before=forking.set)  # runs before functions registered earlier
     read = threading.Thread(target=lambda: list(prefetcher.map(pa.array, [[0]])))
     read.start()
     assert begun.wait(60)
@@ -133,7 +133,7 @@ def test_fork_while_a_thread_imports_does_not_deadlock(tmp_path: Path) -> None:
 
 
 class Work:
-    """The second item holds up its thread until `go` is set, and is told of by `begun`."""
+    """The second item blocks its thread until `go` is set, and first sets `begun`."""
 
     def __init__(self) -> None:
         self.begun, self.go, self.ended = threading.Event(), threading.Event(), threading.Event()

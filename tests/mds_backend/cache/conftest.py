@@ -1,4 +1,4 @@
-"""Every test of the cache has a default cache directory and a remote storage of its own."""
+"""Every test of the cache has its own default cache directory and remote storage."""
 
 from collections.abc import Iterator
 from pathlib import Path

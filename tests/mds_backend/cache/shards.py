@@ -29,7 +29,7 @@ Fault = Callable[[str, str], None]
 
 
 class RemoteFileSystem(LocalFileSystem):  # type: ignore[misc]
-    """A directory that counts as remote, counts downloads, and fails as told."""
+    """A directory that acts as a remote storage, counts downloads, and fails on request."""
 
     protocol = "faulty"
     cachable = False
@@ -124,7 +124,7 @@ def make_shards(
 
 
 def contents(infos: Sequence[ShardInfo], size: int = 1000, seed: int = 0) -> list[bytes]:
-    """What `make_shards` wrote, uncompressed."""
+    """The files of `make_shards`, uncompressed."""
     generator = random.Random(seed)
     return [generator.randbytes(size // 2) * 2 for _ in infos]
 
@@ -135,7 +135,7 @@ def remote(directory: Path) -> Location:
 
 
 def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let requests be tried again at once, in this process."""
+    """Retry requests without a pause, in this process."""
     clock = SimpleNamespace(sleep=lambda seconds: None, monotonic=time.monotonic)
     monkeypatch.setattr(download, "time", clock)
 

@@ -1,4 +1,4 @@
-"""`compare` says whether two datasets hold the same rows in order, and where they do not."""
+"""`compare` reports whether two datasets have the same rows in order, and differences."""
 
 import json
 from pathlib import Path

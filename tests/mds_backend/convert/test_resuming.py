@@ -1,4 +1,4 @@
-"""An interrupted conversion goes on where it was; a failed one leaves nothing."""
+"""An interrupted conversion resumes; a failed one leaves no files."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.write import commit
 
 ROWS = 100
-#: Each of the five files becomes shards of its own.
+#: Each of the five files is converted to separate shards.
 OPTIONS: dict[str, Any] = {"shard_size": 1300, "workers": 1}
 
 
@@ -30,7 +30,7 @@ def source(tmp_path: Path) -> ParquetDataset:
 
 
 class Interruption:
-    """Interrupts a conversion once it has converted so many rows."""
+    """Interrupts a conversion after this many rows."""
 
     def __init__(self, rows: int, error: BaseException) -> None:
         self.rows = rows

@@ -241,7 +241,7 @@ def test_number_of_open_shards_is_limited(tmp_path: Path) -> None:
 
 
 def without_schema(dataset: Dataset) -> Dataset:
-    """The dataset after another program has written its index anew."""
+    """The dataset after another program has replaced its index."""
     return Dataset(dataset.location, Index(dataset.index.shards, {}))
 
 

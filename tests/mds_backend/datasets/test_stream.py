@@ -57,7 +57,7 @@ def test_weights_are_applied_as_in_mosaicml_streaming() -> None:
     assert Stream.validate_weights(relative) == (True, False)
     assert Stream.validate_weights(absolute) == (False, False)
     assert Stream.validate_weights([Stream(local="a")]) == (False, True)
-    for _ in range(2):  # what was derived is not what was said
+    for _ in range(2):  # derived values are not explicit arguments
         assert Stream.apply_weights(relative, [30, 20, 10], None, 17) == 60
         assert Stream.apply_weights(absolute, [30, 20, 10], None, 17) == 69
     assert [stream.choose for stream in relative] == [8, 17, 35]
@@ -157,7 +157,7 @@ class Downloading(Noting):
 
 
 class Copying(Stream):
-    """Brings files in a way of its own, from a place that nobody else knows."""
+    """Downloads files itself, from a custom location."""
 
     def _download_file(self, from_basename: str, to_basename: str | None = None) -> str:
         assert self.remote is not None

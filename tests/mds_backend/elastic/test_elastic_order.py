@@ -1,4 +1,4 @@
-"""The elastic order: what MosaicML Streaming gave, recorded, and what holds for all worlds."""
+"""The elastic order: MosaicML Streaming's recorded results, and properties for all worlds."""
 
 import json
 import re

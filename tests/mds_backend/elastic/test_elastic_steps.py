@@ -168,7 +168,7 @@ def test_a_node_with_too_few_samples_for_its_ranks_warns() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         partition("orig", 60, 4, 4, 8, 1, 4)
-        partition("orig", 25, 4, 4, 8, 1, 4, 8)  # what is left of an epoch
+        partition("orig", 25, 4, 4, 8, 1, 4, 8)  # the remaining samples of an epoch
 
 
 @pytest.mark.parametrize(

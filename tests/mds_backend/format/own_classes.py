@@ -70,7 +70,7 @@ COLUMNS = {
     "w": "words",
 }
 
-#: All columns; those of a fixed size, which are read as records; a redefined one.
+#: All columns; columns of fixed size, which are read as records; a redefined one.
 LAYOUTS = {"all": list(COLUMNS), "fixed": ["c", "n", "s", "t"], "redefined": ["i", "n"]}
 
 

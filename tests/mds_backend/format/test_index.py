@@ -167,7 +167,7 @@ def test_error_for_a_large_invalid_value_is_short() -> None:
 
 
 def test_index_merged_by_mosaicml_streaming_is_read() -> None:
-    """Its keys stand in another order, and the files lie in directories below."""
+    """Its keys are in another order, and the files are in subdirectories."""
     entries = [
         {**SHARD.to_json(), "size_limit": "1kb"},
         {**PLAIN_SHARD.to_json(), "zip_data": {}, "compression": ""},

@@ -1,4 +1,4 @@
-"""Encodings that users define with a class of their own, or in the place of the format's."""
+"""Encodings that users define with new classes, or instead of the format's."""
 
 import pickle
 import sys
@@ -155,7 +155,7 @@ def test_columns_of_arrow_data_are_read_if_the_class_is_not_registered(tmp_path:
 
 @pytest.fixture
 def sent_to_workers() -> Iterator[None]:
-    """Send the classes themselves to Spark's workers, which lack the modules of the tests."""
+    """Send the classes themselves to Spark's workers, which cannot import the tests."""
     cloudpickle = pytest.importorskip("pyspark.cloudpickle")
     modules = [own_classes, sys.modules[__name__]]
     for module in modules:

@@ -168,7 +168,7 @@ def attack_array(kind: str, random: Random) -> bool:
     return True
 
 
-#: What is attacked, which of it, and how often each.
+#: The kinds of targets, the attacked ones of each, and the number of attacks.
 ATTACKS = (
     (attack_parquet, tuple(_WRITERS), 50),
     (attack_delta, ("plain", "partitioned"), 50),

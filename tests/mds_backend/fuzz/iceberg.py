@@ -93,7 +93,7 @@ def _open_and_read(metadata: Path) -> bool:
     return True
 
 
-#: What is attacked, which of it, and how often each.
+#: The kinds of targets, the attacked ones of each, and the number of attacks.
 ATTACKS = (
     (attack_metadata, KINDS, 30),
     (attack_deletes, KINDS, 40),

@@ -21,7 +21,7 @@ _SECONDS = 5
 
 
 def check_cases(targets: str, factor: int, scratch: Path) -> int:
-    """Attack the targets of a module in a process of its own; return the number of cases."""
+    """Attack the targets of a module in a separate process; return the number of cases."""
     done = subprocess.run(
         [sys.executable, "-X", "faulthandler", "-W", "error", __file__, targets, str(factor)],
         env={**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system", "TMPDIR": str(scratch)},

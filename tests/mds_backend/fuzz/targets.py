@@ -1,4 +1,4 @@
-"""What damage is done to, and the reading that has to survive it."""
+"""Targets of damage, and the reading that must survive it."""
 
 import atexit
 import json
@@ -146,7 +146,7 @@ def attack_state(order: str, random: Random) -> bool:
 
 @contextmanager
 def _reported() -> Iterator[None]:
-    """Let errors of ours pass, which say where the damage is and what to do about it."""
+    """Accept mdstorm's errors that name the place of the damage and the remedy."""
     found: MDStormError | None = None
     try:
         yield
@@ -179,7 +179,7 @@ def _open_and_read(data: bytes, info: ShardInfo, schema: Schema, random: Random)
     return True
 
 
-#: What is attacked, which of it, and how often each.
+#: The kinds of targets, the attacked ones of each, and the number of attacks.
 ATTACKS = (
     (attack_shard, NAMES, 25),
     (attack_index, NAMES, 15),

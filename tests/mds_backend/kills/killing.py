@@ -1,4 +1,4 @@
-"""Programs that are killed at their n-th change of a directory, and what they may leave there."""
+"""Programs that are killed at their n-th change of a directory, and the files they may leave."""
 
 import re
 from pathlib import Path

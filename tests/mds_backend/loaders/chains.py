@@ -77,7 +77,7 @@ class Chain:
                 if self.draw.random() < 0.3:
                     loader.state_dict()
                 states.append(loader.state_dict())
-            # Before the first batch, the state may be that of the end of the epoch before.
+            # Before the first batch, the state may be at the end of the previous epoch.
             done = [batches > 0 and state["mdstorm"]["finished"] for state in states]
             if any(done):  # the others finish
                 for rank, loader in enumerate(self.loaders):

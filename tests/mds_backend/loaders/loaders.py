@@ -26,7 +26,7 @@ in_either_order = pytest.mark.parametrize("order", ["elastic", "exact"])
 
 
 class Own(StreamingDataset):
-    """Has an iteration of its own."""
+    """Defines its own iteration."""
 
     def __iter__(self) -> Any:
         yield from super().__iter__()
@@ -113,7 +113,7 @@ _LOADER = (
 def torch_loader(
     dataset: Dataset, kind: type[StreamingDataset] = StreamingDataset, **options: Any
 ) -> StreamingDataLoader:
-    """Make a loader that reads in stored order unless told otherwise."""
+    """Make a loader that reads in stored order by default."""
     loader = {name: options.pop(name) for name in _LOADER if name in options}
     order = ExactOrder(**options.pop("shuffle", {}))
     source = kind(local=dataset.url, order=order, **options)

@@ -78,7 +78,7 @@ class World(SimulatedRanks):
         return StreamingDataLoader(dataset, size)
 
     def warned(self, read: Callable[[Any, int], Any], *loader: Any, **options: Any) -> list[str]:
-        """Let all ranks read a loader, and return their warnings."""
+        """Read a loader on all ranks, and return their warnings."""
         return self.warnings_of(lambda rank: read(self.loader(*loader, **options), rank))
 
 
@@ -609,7 +609,7 @@ def test_group_that_another_rank_destroys_leaves_no_trace(url: str) -> None:
         for rank in range(2)
     ]
     try:
-        # Rank 0 hosts the store, which ends with its group. Rank 1 goes on to read.
+        # Rank 0 hosts the store, which ends with its group. Rank 1 continues to read.
         outputs = [ranks[0].communicate("\n", timeout=120)]
         outputs.append(ranks[1].communicate("\n" * 3, timeout=120))
     finally:

@@ -1,4 +1,4 @@
-"""States and epochs of the dataset itself, as torch, torchdata and Composer ask for them."""
+"""States and epochs of the dataset, as torch, torchdata and Composer use them."""
 
 import json
 from collections import Counter

@@ -57,7 +57,7 @@ def loader(local: str, num_workers: int = 0, **options: Any) -> StreamingDataLoa
 
 
 def check(batch: Any, shape: tuple[int, int]) -> int:
-    """Check that the pixels of a batch are those of its rows, and return how many there are."""
+    """Check that the pixels of a batch belong to its rows, and return the number of rows."""
     pixels = np.asarray(batch["image"])
     assert (pixels.dtype, pixels.shape) == (np.uint8, (len(batch["id"]), *shape, 3))
     brightness = pixels.mean(axis=(1, 2, 3))

@@ -1,4 +1,4 @@
-"""What functions make of slices is spread so that all ranks have equally many batches."""
+"""Rows that functions return for slices are spread so that all ranks have equal batches."""
 
 import itertools
 import random

@@ -1,4 +1,4 @@
-"""Columns without a Spark type, as every adapter delivers them."""
+"""Columns without a Spark type, in every adapter."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Passes without any framework: what is read ahead, delivered, counted and closed."""
+"""Passes without any framework: reading ahead, yielding, counting and closing."""
 
 import signal
 from collections.abc import Callable, Generator, Iterator

@@ -47,7 +47,7 @@ def test_state_resumes_with_the_remaining_batches(
     taken(first, done)
     state = through_json(first.state_dict())
 
-    seed = state["shuffle_seed"] if rank else 99  # other ranks refuse a seed of their own
+    seed = state["shuffle_seed"] if rank else 99  # other ranks refuse different seeds
     second = torch_loader(numbers, shuffle={**shuffle, "seed": seed}, **options)
     second.load_state_dict(state)
     assert second.state_dict() == state

@@ -1,4 +1,4 @@
-"""Nulls on their way into PyTorch: delivered as NaN or None, filled, masked, or refused."""
+"""Nulls in PyTorch batches: NaN or None, filled, masked, or refused."""
 
 from datetime import date, datetime, timedelta
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""A pass in the exact order goes on in another world, and every row still comes once."""
+"""A pass in the exact order resumes in another world and still reads every row once."""
 
 import json
 from collections import Counter
@@ -23,7 +23,7 @@ few_worlds = st.tuples(st.integers(1, 4), st.integers(1, 70), st.integers(0, 30)
 
 
 class Ranks:
-    """All ranks of a world, each with a loader of its own."""
+    """All ranks of a world, each with its own loader."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Ranks:
 
 
 def state_of_four(numbers: Dataset, **options: Any) -> dict[str, Any]:
-    """Of a rank of a world of four, each of which has had two batches of four rows."""
+    """State of a rank in a world of four, where each rank has had two batches of four rows."""
     ranks = Ranks(numbers, 4, 4, **options)
     ranks.take(2)
     return ranks.loaders[0].state_dict()

@@ -98,7 +98,7 @@ def test_persistent_workers_follow_the_world(url: str, launch: Launch, order: st
         seen = []
         for rank in range(2):
             launch(rank, 2)
-            dataset.next_epoch = 0  # the elastic order deals each epoch anew
+            dataset.next_epoch = 0  # the elastic order deals each epoch again
             seen += rows(loader)
     assert Counter(seen) == Counter(range(ROWS))
 

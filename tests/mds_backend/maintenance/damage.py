@@ -30,7 +30,7 @@ def copy_of(name: str, directory: Path) -> Path:
 
 
 def change_index(directory: Path, change: Callable[[Any], object]) -> None:
-    """Let `change` have the value of the index, and write what it has become."""
+    """Apply `change` to the value of the index, and write the result."""
     file = directory / "index.json"
     value = json.loads(file.read_bytes())
     change(value)

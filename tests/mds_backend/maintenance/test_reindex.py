@@ -57,7 +57,7 @@ def test_reindex_restores_indexes_of_mosaicml(name: str, tmp_path: Path) -> None
 
 
 def test_reindex_joins_directories_of_several_writers(tmp_path: Path) -> None:
-    """As dataframe_to_mds leaves them: each partition has an index of its own."""
+    """As dataframe_to_mds writes them: each partition has its own index."""
     for name in ("10", "9"):
         shutil.copytree(
             damage.copy_of("multi_shard", tmp_path / "copies" / name), tmp_path / "d" / name

@@ -131,7 +131,7 @@ def test_permutation_is_statistically_random(size: int) -> None:
     for values in (batches, batches % 2, batches % 10, of_row, of_column, of_shard):
         expected = values.var() / 1000 * (1 - 1000 / size)
         assert values.mean(axis=1).var() == pytest.approx(expected, rel=0.6)
-    for apart in (1, side):  # what was beside each other is no nearer afterwards
+    for apart in (1, side):  # adjacent numbers are not closer afterwards
         steps = np.abs(numbers[apart:] - numbers[:-apart])
         assert steps.mean() == pytest.approx(size / 3, rel=0.02)
         assert (steps == apart).sum() < 20
@@ -197,7 +197,7 @@ class Worlds:
         return self.rows * self.epochs - sum(seen.total() for seen in self.seen)
 
     def world(self) -> Iterator[ExactPlan]:
-        """Draw a world that can go on, and how its ranks make batches."""
+        """Draw a world that can resume, and how its ranks make batches."""
         draw, size = self.draw, self.draw.randint(1, min(9, self.rows, self.left))
         batch_size, parts = draw.randint(1, 12), draw.choice([1, 1, 2, 3])
         padded_to = batch_size * self.is_padded
@@ -208,7 +208,7 @@ class Worlds:
             )
 
     def go_on(self) -> None:
-        """Let a world have some batches."""
+        """Advance a world by some batches."""
         ranks = list(self.world())
         (begin,) = {plan.begin for plan in ranks}
         batches = [batches_of(plan) for plan in ranks]
@@ -248,7 +248,7 @@ class Worlds:
     "seeds", [range(300), pytest.param(range(10_000), marks=pytest.mark.long)], ids=len
 )
 def test_each_row_is_read_once_per_epoch_in_any_chain_of_worlds(seeds: range) -> None:
-    first = int(time.time()) if len(seeds) > 300 else 0  # many chains are drawn anew each time
+    first = int(time.time()) if len(seeds) > 300 else 0  # many chains are drawn in each run
     for seed in range(first, first + len(seeds)):
         print("seed", seed)  # shown where it fails
         worlds = Worlds(seed)

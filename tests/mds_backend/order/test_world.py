@@ -194,7 +194,7 @@ NO_MEMBER = json.dumps({"cluster": CLUSTER, "task": {"type": "worker", "index": 
 
 
 def ranks(rank: str, size: str, local_size: str) -> dict[str, str]:
-    """What torchrun sets."""
+    """The variables that torchrun sets."""
     return {"RANK": rank, "WORLD_SIZE": size, "LOCAL_WORLD_SIZE": local_size}
 
 
@@ -251,7 +251,7 @@ def test_finding_the_world_imports_no_framework() -> None:
 
 
 class Mesh:
-    """What a world asks of a ``DeviceMesh``: three dimensions of 2, 3 and 2 ranks."""
+    """The interface of a ``DeviceMesh`` that a world uses: dimensions of 2, 3 and 2 ranks."""
 
     ndim = 3
 

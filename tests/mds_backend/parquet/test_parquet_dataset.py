@@ -1,4 +1,4 @@
-"""Which files are found behind URLs, in which order they are read, and what is decoded of them.
+"""The files found behind URLs, the order in which they are read, and their decoded values.
 
 A row group is decoded once while it is open, and only the columns asked for.
 """

@@ -1,4 +1,4 @@
-"""Parquet delivers what the same data delivers from MDS shards."""
+"""Parquet files yield the same values as the same data in MDS shards."""
 
 from datetime import datetime
 from pathlib import Path
@@ -40,7 +40,7 @@ def both(directory: str, data_: Data, rows: int) -> tuple[Dataset, ParquetDatase
 
 
 def identity(values: Any) -> Any:
-    """What equal values have in common."""
+    """A key that is the same for equal values."""
     if isinstance(values, np.ndarray) and values.dtype != object:
         return values.dtype, values.shape, values.tobytes()
     if isinstance(values, np.ndarray):

@@ -64,7 +64,7 @@ def pieces(
     slices: bool = False,
     **options: Any,
 ) -> Iterator[Block]:
-    """Blocks of what a transform makes of slices of a rank's part of each shard."""
+    """Blocks of a transform's results for slices of a rank's part of each shard."""
     plan = RefilledPlan(order.resolved(), dataset.bounds, num_epochs, part[1], start)
     reader = Reader(dataset=dataset, batch_size=batch_size, **options)
     return reader.refilled(Refill(plan, dataset, batch_size, slices=slices), part[0])

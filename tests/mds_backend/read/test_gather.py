@@ -346,7 +346,7 @@ def test_matrix_in_record_order_takes_records_whole(tmp_path: Path) -> None:
 def test_shards_of_other_encodings_take_the_type_that_holds_all(
     order: ExactOrder, tmp_path: Path
 ) -> None:
-    """One shard has another dtype, and one its columns in another order and beside another."""
+    """One shard has another dtype, and one its columns in another order."""
     narrow: Encodings = {"x": ("int16", 2), "y": ("int16", 2)}
     wide: Encodings = {"x": ("int64", 8), "y": ("int64", 8)}
     turned: Encodings = {"y": ("int64", 8), "x": ("int64", 8)}

@@ -48,7 +48,7 @@ def of_batch(shard: MDSShard, row: int, columns: Sequence[str]) -> dict[str, Any
 
 
 def identity(value: Any) -> Any:
-    """What equal values have in common, whatever they are."""
+    """A key that is the same for equal values of any type."""
     if isinstance(value, np.ndarray):
         return value.dtype, value.shape, value.tobytes(), value.flags.writeable
     return type(value), repr(value)

@@ -1,4 +1,4 @@
-"""What a failed job leaves behind: nothing. And attempts that fail while the job succeeds."""
+"""Failed jobs leave no files, also if only some attempts fail."""
 
 import os
 import traceback

@@ -1,4 +1,4 @@
-"""A DataFrame becomes a dataset, or one per partition: order, shards, what is refused."""
+"""A DataFrame becomes one dataset or one per partition: order, shards, refused arguments."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What tasks write, with a stand-in for Spark's context, and which files become datasets."""
+"""The files of tasks, with a fake Spark context, and which of them become datasets."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -87,7 +87,7 @@ def test_failed_attempt_removes_its_shards(target: Path, monkeypatch: pytest.Mon
 
 
 def test_a_task_does_not_make_the_directory_of_the_dataset(target: Path, write: Any) -> None:
-    """It would be on a disk of the executor's own, where nobody removes what is written."""
+    """It would be on the executor's own disk, where nothing removes the files."""
     with pytest.raises(errors.WriteError, match="could not be written"):
         write(make_job(target, by_partition=False), 0, 1)
     assert not target.exists()

@@ -1,4 +1,4 @@
-"""Whether executors, and the driver, can write to a directory, whatever goes wrong meanwhile."""
+"""Whether executors and the driver can write to a directory, in spite of failures."""
 
 import re
 import socket
@@ -70,7 +70,7 @@ def test_session_that_refuses_python_is_returned_as_the_reason(spark: Any, tmp_p
 
 @pytest.fixture
 def own_encoding() -> Iterator[None]:
-    """An encoding that jobs tell executors of, which have nothing that it is made from."""
+    """An encoding that only the driver can import; jobs send it to executors."""
     register_encoding("own", Words)
     yield
     unregister_encoding("own")

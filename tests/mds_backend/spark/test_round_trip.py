@@ -1,4 +1,4 @@
-"""What goes into a dataset comes out of it, for every Spark type and from real DataFrames."""
+"""Datasets of every Spark type, written from real DataFrames, read back equal."""
 
 import datetime as dt
 import json

@@ -1,4 +1,4 @@
-"""The servers that stand for the storages, each started once, and what a client needs for them."""
+"""Servers that imitate the storages, each started once, and their clients' options."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -107,7 +107,7 @@ databricks = with_credentials(
 
 @dataclass
 class Store:
-    """A storage under test: the URL of a directory in it, and what its client needs."""
+    """A storage under test: the URL of a directory in it, and the options of its client."""
 
     url: str
     storage_options: dict[str, Any] = field(default_factory=dict)

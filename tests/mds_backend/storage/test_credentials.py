@@ -36,7 +36,7 @@ def nothing_secret_is_logged(
 
 
 def refused(location: Location, *texts: str) -> None:
-    """Check that the storage lets nobody in, and what the errors say."""
+    """Check that the storage denies access, and what the errors say."""
     every_way_in: list[Callable[[], object]] = [
         lambda: location.read("index.json"),
         lambda: location.stat("index.json"),
@@ -80,7 +80,7 @@ def test_azure_with_missing_or_wrong_key_raises_error_with_the_fix(
     location = Location.of(f"abfss://{CONTAINER}@{ACCOUNT}.dfs.core.windows.net/x")
     found = "set: AZURE_STORAGE_CONNECTION_STRING)"
     refused(location, "Azure storage (abfss:) gives no access", found)
-    # What is set after that lets us in.
+    # Values set after that grant access.
     monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", azure.connection_string())
     assert location.list_names() == []
 
@@ -118,7 +118,7 @@ def test_databricks_with_a_wrong_token_raises_error_with_the_fix(
 ) -> None:
     monkeypatch.setenv("DATABRICKS_TOKEN", "wrong-secret")
     refused(Location.of(url), "set: DATABRICKS_HOST, DATABRICKS_TOKEN)")
-    # Credentials are those of the moment.
+    # Credentials are read at the time of the request.
     monkeypatch.setenv("DATABRICKS_TOKEN", TOKEN)
     assert Location.of(url).list_names() == []
 

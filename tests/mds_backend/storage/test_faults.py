@@ -1,4 +1,4 @@
-"""What SDKs raise becomes errors of ours without secrets, and a host that is absent one at once."""
+"""SDKs' errors become mdstorm's, without secrets; an absent host is an error at once."""
 
 import re
 import socket

@@ -1,4 +1,4 @@
-"""Datasets on a mount of remote storage: see `tests.servers.volume` for what it cannot do."""
+"""Datasets on a mount of remote storage; `tests.servers.volume` lists its limitations."""
 
 import mmap
 import os

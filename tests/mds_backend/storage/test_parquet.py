@@ -25,7 +25,7 @@ TABLE = pa.table({"n": range(100), "s": [str(n) * 30 for n in range(100)]})
 
 
 def put(location: Location) -> None:
-    """Write two files, in partitions, and what lies beside them."""
+    """Write two files in partitions, and other files next to them."""
     for part in range(2):
         sink = pa.BufferOutputStream()
         pq.write_table(TABLE.slice(50 * part, 50), sink, row_group_size=20)
@@ -57,7 +57,7 @@ def test_a_file_is_downloaded_once(s3: S3Server, tmp_path: Path) -> None:
         opened = s3.count("GET", ".parquet")
         for _ in range(3):
             assert dataset.to_table(["n", "s"]).equals(TABLE)
-        assert opened in (2, 6)  # the footers; after those of the first time, two files
+        assert opened in (2, 6)  # two footers; the second time, after four requests of the first
     assert s3.count("GET", ".parquet") == 6
     assert (tmp_path / "named/k=1/a.parquet").exists()
 

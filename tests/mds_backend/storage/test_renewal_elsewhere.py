@@ -125,7 +125,7 @@ class Googler(CredentialProvider):
         return Lease({"token": self.tokens.pop(0)})
 
 
-@pytest.mark.long  # gcsfs repeats what is refused, for half a minute
+@pytest.mark.long  # gcsfs retries refused requests for half a minute
 def test_tokens_of_google_are_renewed(gs: GoogleServer, monkeypatch: pytest.MonkeyPatch) -> None:
     Location.of(f"gs://{BUCKET}/vended").write("a", [b"content"])
     monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS")

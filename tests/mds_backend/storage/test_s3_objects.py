@@ -1,4 +1,4 @@
-"""Objects of S3 by ranges: which requests there are, and what comes of faults in between."""
+"""S3 objects by ranges: the requests, and the effect of faults in between."""
 
 import asyncio
 import threading
@@ -41,7 +41,7 @@ def download(location: Location, path: Path, *, timeout: float = 20) -> bytes:
 
 
 def broken_off(app: WSGIApp) -> WSGIApp:
-    """Another application whose answers end in their middle, whatever their headers say."""
+    """Another application whose answers are cut in the middle, whatever length they declare."""
 
     def shortened(environ: WSGIEnvironment, start: StartResponse) -> list[bytes]:
         body = b"".join(app(environ, start))
@@ -168,7 +168,7 @@ def test_store_that_refuses_signed_urls_is_read_by_its_client(
     s3: S3Server, location: Location, tmp_path: Path
 ) -> None:
     signed = failing(s3, "403 Forbidden", lambda signed: signed[-1])
-    location = at(s3, max_pool_connections=2)  # others go on to sign URLs
+    location = at(s3, max_pool_connections=2)  # others then sign URLs
     for _ in range(2):
         assert download(location, tmp_path / "copy") == CONTENT
     assert sum(signed) == 1  # one refusal says enough

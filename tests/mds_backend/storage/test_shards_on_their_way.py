@@ -69,7 +69,7 @@ def faulty(s3: S3Server, fault: Callable[[int], WSGIApp | None]) -> None:
 
 
 def held(s3: S3Server, begin: int = 8000) -> threading.Event:
-    """Answer for what comes later in the first shard when the event is set."""
+    """Answer requests for later ranges of the first shard once the event is set."""
     release = threading.Event()
     faulty(s3, lambda first: release.wait(60) and None if first >= begin else None)
     return release

@@ -1,4 +1,4 @@
-"""The modules that mirror `streaming`: what is there, and what is not."""
+"""The modules that mirror `streaming`: the names that exist, and those that do not."""
 
 import importlib
 import importlib.util

@@ -152,7 +152,7 @@ def test_unreadable_commit_files_of_databricks_are_ignored(tmp_path: Path, conte
 
 
 def test_directory_without_success_file_is_read(tmp_path: Path) -> None:
-    """As pyarrow, Dask and others write them; with Spark's own files, and what looks like marks."""
+    """As pyarrow, Dask and others write them; with Spark's files, and files similar to markers."""
     write(tmp_path, "part.0.parquet", "metadata/x.parquet")
     for name in ("metadata/_notes.json", "_metadata", "_SUCCESS", "._started_1", "_started_5"):
         touch(tmp_path, name)

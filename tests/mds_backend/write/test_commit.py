@@ -1,4 +1,4 @@
-"""Shards are stored, and a dataset is committed or removed: what fails, and what is left."""
+"""Storing shards, committing and removing a dataset: failures, and the remaining files."""
 
 import errno
 import re
@@ -41,7 +41,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @pytest.fixture
 def failures(pauses: list[float], monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
-    """What writing a file raises, one error a time, until there are none."""
+    """Errors of writing a file, one for each attempt; then it succeeds."""
     left: list[Exception] = []
     write = Location.write
 

@@ -1,4 +1,4 @@
-"""What `MDSWriter` writes, and when it writes nothing."""
+"""The files of `MDSWriter`, and when it writes none."""
 
 import copy
 import gc

@@ -51,7 +51,7 @@ def test_merge_of_a_list_keeps_its_order_without_duplicates(tmp_path: Path) -> N
 def test_merge_after_merging_children_counts_each_shard_once(tmp_path: Path) -> None:
     for number, name in enumerate(("a/p0", "a/p1", "b/p0", "b/p1")):
         write(tmp_path / name, number)
-    # In an order of its own, which the whole then has as well.
+    # In its own order, which the merged dataset then has as well.
     merge_index([f"{tmp_path}/a/{name}/index.json" for name in ("p1", "p0")], tmp_path / "a")
     merge_index(tmp_path / "b")
     merge_index(tmp_path)

@@ -1,4 +1,4 @@
-"""Nested arrays: the form in which shards hold them, and what comes back."""
+"""Nested arrays: their stored form, and the values that are read."""
 
 from pathlib import Path
 from typing import Any

@@ -53,7 +53,7 @@ def test_shards_follow_the_format_and_the_size_limit(
 
 
 def check_report(report: ShardReport, shard: DecodedShard, size: int) -> None:
-    """What is reported must agree with the file itself."""
+    """Reported sizes must agree with the file itself."""
     info = report.info.to_json()
     assert info["raw_data"]["bytes"] == size
     assert info["samples"] == len(shard.rows)

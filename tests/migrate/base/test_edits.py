@@ -1,4 +1,4 @@
-"""Edits, and what keeps them away."""
+"""Edits, and the conditions that prevent them."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What a project asks for in its ``pyproject.toml``, and how mdstorm is required."""
+"""Settings in a project's ``pyproject.toml``, and how mdstorm is required."""
 
 import re
 import subprocess
@@ -13,7 +13,7 @@ OLD = "from petastorm.pytorch import BatchDataLoader\n"
 
 
 def summary(*arguments: object) -> str:
-    """Return what the command says beside the diff."""
+    """Return the command's output without the diff."""
     return invoke(command, *arguments).stderr
 
 

@@ -26,7 +26,7 @@ def test_public_names_of_table_exist_in_mdstorm(path: str) -> None:
 
 
 def _names_of(path: str) -> set[str]:
-    """Return the names of a module; those of one that needs a framework are read, not imported."""
+    """Return the names of a module; modules that need a framework are parsed, not imported."""
     if path not in ("mdstorm.pytorch", "mdstorm.tf_utils"):
         module = importlib.import_module(path)
         return {*dir(module), "__version__"}

@@ -1,4 +1,4 @@
-"""Reports: what they are made of, those for programs, and the options that ask for them."""
+"""Reports: their contents, the machine-readable formats, and the options to request them."""
 
 import json
 from functools import partial

@@ -212,7 +212,7 @@ document.body.innerHTML = `<pre>${told.join("|")}</pre>`;
 
 def dom(path: Path, html: str, *more: str) -> str:
     path.write_text(html)
-    # A profile of its own: a Chromium that is still ending holds the lock of the last one.
+    # A separate profile: a Chromium that is still closing holds the lock of the last one.
     profile = tempfile.mkdtemp(dir=path.parent)
     options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}"]
     done = subprocess.run(

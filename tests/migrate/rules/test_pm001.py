@@ -14,7 +14,7 @@ def mentions(text: str, path: str | None = None) -> list[int]:
 
 
 @each(
-    # those of a long string by its lines, without what another rule tells
+    # a long string's lines, without findings of other rules
     ("a.py", 'INIT = """#!/bin/sh\npip install petastorm\nrun petastorm\n"""\n', 3),
     ("a.py", 'names = ["petastorm", "petastorm"]\n', 1),  # once
     ("a.py", 'NAMES = ("petastorm", "mdstorm")\nOLD = "petastorm"\n', 2),  # not that of both

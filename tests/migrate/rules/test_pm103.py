@@ -67,7 +67,7 @@ def test_module_name_with_unclear_reader_needs_review(text: str) -> None:
     'print("petastorm", "petastorm" if "x" in sys.modules else 1)',
     'version("petastorm")',
     'warnings.filterwarnings("ignore", message="petastorm is slow")',
-    # the value of an option, beside imports by name
+    # the value of an option, next to imports by name
     'import_module(f"plugins.{x}")\nif engine == "petastorm": ...\nregister("petastorm")\n',
 )
 def test_string_that_is_data_is_unchanged(text: str) -> None:
@@ -75,13 +75,13 @@ def test_string_that_is_data_is_unchanged(text: str) -> None:
 
 
 @each(
-    # what mdstorm lacks
+    # names that mdstorm does not have
     ('mock.patch("petastorm.hdfs.namenode.x")', '"petastorm.hdfs.namenode.x"'),
     ('import_module("petastorm.reader").Ventilator', '"petastorm.reader"'),
     ('p = import_module("petastorm")\np.reader._private', '"petastorm"'),
     ('m = pytest.importorskip("petastorm", minversion="0.9")', '"petastorm"'),
     ('V = parse(metadata.version("petastorm"))\nif V < X: ...', '"petastorm"'),
-    # what is spelled otherwise
+    # other spellings
     ('mock.patch("petastorm" ".make_reader")', '"petastorm" ".make_reader"'),
     # what code of the file may resolve
     ('NAMES = ["petastorm.reader"]\nfor n in NAMES: import_module(n)', '"petastorm.reader"'),

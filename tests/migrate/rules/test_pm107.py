@@ -1,4 +1,4 @@
-"""What mdstorm does not have."""
+"""Names that mdstorm does not have."""
 
 from tests.migrate.checks import (
     check_finding,

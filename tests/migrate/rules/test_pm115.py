@@ -83,7 +83,7 @@ def test_folder_that_does_not_shadow_import_is_no_copy(
 ) -> None:
     write_files(tmp_path, {**files, "acme/jobs/__init__.py": ""})
     script = str(tmp_path / path)
-    if path == "acme/jobs.py":  # a script beside it, which finds the package first
+    if path == "acme/jobs.py":  # a script next to it, which finds the package first
         check_noop(READS, script)
     else:
         check_rewrite(READS, MOVED, script)

@@ -1,4 +1,4 @@
-"""Parts of Petastorm's objects that mdstorm's lack."""
+"""Attributes of Petastorm's objects that mdstorm's objects do not have."""
 
 from pathlib import Path
 

@@ -233,7 +233,7 @@ def after(root: Path, name: str = "requirements.txt") -> str:
         "petastorm==0.11\nboto3\n",
         "pandas\nsix\nmdstorm[tf]\nboto3\n",
     ),
-    (  # what is listed already is not required again
+    (  # entries that are listed already are not required again
         f"import pandas\n{CODE}from petastorm.spark import make_spark_converter\n",
         "petastorm\nTorch==2.2\npandas\npyspark\n",
         "mdstorm\nTorch==2.2\npandas\npyspark\n",

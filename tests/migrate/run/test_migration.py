@@ -1,4 +1,4 @@
-"""What becomes of the edits of a file, how it is written, and files that cannot be read."""
+"""A file's edits, how it is written, and files that cannot be read."""
 
 import os
 import stat

@@ -102,7 +102,7 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
         "main.py": "from train import train\nfrom work import export\n"
         "def main(args):\n    train(args.url)\n    export(args.url)\nmain(1)\n",
     },
-    # a file that cannot be parsed stays, whatever it gives
+    # a file that cannot be parsed stays, whatever it exports
     {
         "work.py": READS + "print 'x'\n",
         "train.py": READS + "from work import anything\n",
@@ -147,7 +147,7 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
         "part.py →": "import petastorm\nR = petastorm.make_reader\n",
         "test_it.py": f"import loader, reads, converts, whole, part\n{INTERNAL_OF_TORCH}",
     },
-    # what is tested stays, so its mocks do; another test's move
+    # the tested module stays, so its mocks do; another test's move
     {
         "work.py": WORKER,
         "loader.py →": LOADER,
@@ -163,7 +163,7 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
         "loader.py": LOADER,
         "other.py →": READS,
     },
-    # helpers that patch, and what runs beside them
+    # helpers that patch, and code that runs with them
     {
         "fakes.py": f"{MOCK}sys.modules['petastorm.reader.worker'] = 1\n",
         "main.py": "import fakes\nimport loader\n",
@@ -317,7 +317,7 @@ def _star(count: int) -> dict[str, str]:
 
 
 def _parts(count: int) -> dict[str, str]:
-    """All files have the same name, each in a folder of its own."""
+    """All files have the same name, each in a separate folder."""
     files = {f"p{n}/part.py": f"from p{n - 1}.part import SCHEMA\n" for n in range(1, count)}
     last = f"from p{count - 1}.part import SCHEMA\n"
     return files | {"p0/part.py": "from base import SCHEMA\n", f"m{count - 1}.py": last}

@@ -19,7 +19,7 @@ COMMAND = "\n# COMMAND ----------\n\n"
         "# MAGIC %md about petastorm",
         "%time x = 3",
     ],
-    # Python in comments, also behind its magic and beside others
+    # Python in comments, also behind its magic and next to others
     ["import petastorm", "# MAGIC %python\n# MAGIC petastorm.make_reader(url)\n", "r = 1"],
     [
         "# MAGIC %python\n# MAGIC from petastorm import (make_reader,\n"

@@ -1,4 +1,4 @@
-"""A converter, and what its loaders yield."""
+"""A converter, and the types of its loaders' batches."""
 
 from typing import Any
 

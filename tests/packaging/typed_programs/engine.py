@@ -19,7 +19,7 @@ from mdstorm_backend.errors import MDStormError
 
 
 class Pairs(StreamingDataset):
-    """Samples of its own."""
+    """Yields its own samples."""
 
     def __getitem__(self, at: int) -> tuple[torch.Tensor, int]:
         sample = super().__getitem__(at)

@@ -16,7 +16,7 @@ rank, world = accelerator.process_index, accelerator.num_processes
 
 
 def evaluate(part: str, loader: Iterable[Any]) -> None:
-    """Record the rows of this rank, and those of all of them; and when the end was known."""
+    """Record the rows of this rank, the rows of all ranks, and when the end was known."""
     ends = []
     for batch in loader:
         record(batch["number"], part)

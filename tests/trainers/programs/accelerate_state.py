@@ -1,4 +1,4 @@
-"""Stop in the middle of an epoch, or go on there; arguments: URL CHECKPOINT stop|go-on."""
+"""Stop in the middle of an epoch, or resume there; arguments: URL CHECKPOINT stop|go-on."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Train with Accelerate, stop in the second epoch, and go on; arguments: URL_OF_1008_ROWS."""
+"""Train with Accelerate, stop in the second epoch, and resume; arguments: URL_OF_1008_ROWS."""
 
 import sys
 from typing import Any
@@ -15,7 +15,7 @@ EPOCHS, BATCH_SIZE, ACCUMULATED = 2, 63, 3
 
 
 class Training:
-    """A script's objects, made anew as by another run of it."""
+    """A script's objects, constructed again as in a second run."""
 
     def __init__(self, part: str, loader: Any, **options: Any) -> None:
         self.part = part

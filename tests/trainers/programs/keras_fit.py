@@ -30,7 +30,7 @@ def fit(part, dataset, *callbacks, **arguments):
 
 
 class Validation(keras.callbacks.Callback):
-    """Gives the rows of validation a record of their own."""
+    """Records the rows of validation separately."""
 
     def on_test_begin(self, logs=None):
         self.part, Recorder.part = Recorder.part, "validation"
@@ -55,6 +55,6 @@ Recorder.part = "resumed"
 state = fit_until_stopped(make_model(), make())
 again = make()
 again.load_state_dict(state)
-with warnings.catch_warnings():  # the first epoch is the rest of one, and Keras says so
+with warnings.catch_warnings():  # the first epoch is incomplete, and Keras warns about it
     warnings.simplefilter("ignore")
     fit("resumed", again, epochs=2)

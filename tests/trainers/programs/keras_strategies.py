@@ -69,7 +69,7 @@ for share, arguments in shares.items():
     state = fit_until_stopped(model, make(**arguments), workers)
     dataset = make(**arguments)
     dataset.load_state_dict(state)
-    with warnings.catch_warnings():  # the first epoch is the rest of one, and Keras says so
+    with warnings.catch_warnings():  # the first epoch is incomplete, and Keras warns about it
         warnings.simplefilter("ignore")
         model.fit(dataset, verbose=0)
     model.fit(dataset, verbose=0)

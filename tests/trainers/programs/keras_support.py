@@ -6,14 +6,14 @@ import os
 from support import record
 
 if "TF_CONFIG" in os.environ:
-    # fit of Keras 3.15 fails under MultiWorkerMirroredStrategy, whatever the dataset.
+    # fit of Keras 3.15 fails under MultiWorkerMirroredStrategy with any dataset.
     import tf_keras as keras
 else:
     import keras
 
 
 class Recorder(keras.layers.Layer):
-    """Passes `values` on, and notes the row numbers beside them."""
+    """Passes `values` on, and records the row numbers."""
 
     #: What the records are named.
     part = "rows"
@@ -64,7 +64,7 @@ class PreemptionError(Exception):
 
 
 class Checkpoint(keras.callbacks.Callback):
-    """Keeps the dataset's state, as one does beside the weights, and is stopped after 4 steps."""
+    """Saves the dataset's state, as users do with the weights, and stops after 4 steps."""
 
     def __init__(self, dataset, steps_per_batch=1):
         super().__init__()

@@ -98,7 +98,7 @@ class World:
         return trained
 
     def check(self) -> str:
-        """Train, and say how it went."""
+        """Train, and report the result."""
         said: list[str] = []
         agreement.warn_user = said.append
         agreement._warned.clear()

@@ -1,4 +1,4 @@
-"""What the programs share: a converter without Spark, and records of what ranks had and were told.
+"""Shared by the programs: a converter without Spark, and records of ranks' rows and warnings.
 
 Importing it begins the record of what ranks are told, whatever trainers do with warnings.
 """
@@ -52,7 +52,7 @@ def keep_all(frame: Any) -> Any:
 
 
 def record(batch: Iterable[int], part: str = "rows") -> None:
-    """Note the row numbers of a batch; `part` names what is counted by itself, as an epoch."""
+    """Record the row numbers of a batch; `part` names a group that is counted, such as an epoch."""
     directory = Path(os.environ["MDSTORM_TEST_RECORDS"])
     with (directory / f"{part}-{_rank()}.jsonl").open("a") as file:
         file.write(json.dumps([int(number) for number in batch]) + "\n")
@@ -77,5 +77,5 @@ def _note(message: str) -> None:
     _warn_user(message)
 
 
-if "MDSTORM_TEST_RECORDS" in os.environ:  # tests import this, too
+if "MDSTORM_TEST_RECORDS" in os.environ:  # tests also import this
     agreement.warn_user = _note

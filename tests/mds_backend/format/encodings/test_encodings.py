@@ -1,4 +1,4 @@
-"""Encodings: their texts, and what numbers and texts are stored as."""
+"""Encodings: their names, and the stored form of numbers and texts."""
 
 import math
 import re

@@ -29,7 +29,7 @@ ROWS, SHARDS = 100, 10
 
 
 def make(dataset: Dataset, batch_size: int = 4, **options: Any) -> Any:
-    """Make a dataset that reads in stored order unless told otherwise."""
+    """Make a dataset that reads in stored order by default."""
     order = ExactOrder(**options.pop("shuffle", {})).resolved()
     specs = options.pop("specs", None)
     read = ReaderOptions(dataset, order, **options)

@@ -1,4 +1,4 @@
-"""What TensorFlow datasets say they have waited for."""
+"""The waits that TensorFlow datasets report."""
 
 import threading
 from functools import partial
@@ -25,7 +25,7 @@ def make(dataset: Dataset) -> Any:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """What recorders of new iterations go by."""
+    """The clock of new iterations' recorders."""
     clock = Clock()
     monkeypatch.setattr(tf_runs, "Recorder", partial(Recorder, clock))
     return clock

@@ -24,7 +24,7 @@ ARGUMENTS: dict[str, Any] = {"batch_size": 4, "shuffle": True, "shuffle_seed": 3
 
 
 class Squares(StreamingDataset):
-    """Makes its samples in an iterator of its own."""
+    """Yields samples from its own iterator."""
 
     def __iter__(self) -> Iterator[Any]:
         for sample in super().__iter__():
@@ -247,7 +247,7 @@ def test_arguments_can_be_given_by_position(url: str) -> None:
 
 
 class Counting(StreamingDataset):
-    """Has something of its own in its states."""
+    """Adds a key to its states."""
 
     own = 0
 

@@ -1,4 +1,4 @@
-"""What becomes of a batch on its way to the model: `batch_map`, and copies ahead to a `device`."""
+"""Changes to a batch before the model gets it: `batch_map`, and copies to a `device`."""
 
 from collections import OrderedDict
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A loop that ends by an error: the state is that of the last batch that the user has."""
+"""A loop that ends with an error: the state is after the last batch the user received."""
 
 import json
 import os
@@ -22,7 +22,7 @@ FAILS_AT: list[int] = []
 
 
 class StopError(Exception):
-    """What a user's function raises."""
+    """The error of a user's function."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""What PyTorch's loaders say they have waited for, and their verdict on known bottlenecks."""
+"""The waits that PyTorch's loaders report, and their verdict on known bottlenecks."""
 
 import copy
 import pickle
@@ -178,13 +178,13 @@ class Case:
             self._changed.notify_all()
 
     def _pass_time(self, seconds: float) -> None:
-        """Let time pass; in a thread that works ahead, once training waits for it."""
+        """Advance the clock; in a thread that works ahead, once training waits for it."""
         with self._changed:
             self._changed.wait_for(lambda: _is_training() or self._is_waiting)
             self.clock.advance(seconds)
 
     def slow(self, owner: Any, name: str) -> None:
-        """Let each call of a method take ten seconds."""
+        """Make each call of a method take ten seconds."""
         method = getattr(owner, name)
 
         def slowly(*arguments: Any, **keywords: Any) -> Any:
@@ -231,7 +231,7 @@ class Items(StreamingDataset):
 
 
 class Functions:
-    """What a program gives to its loader."""
+    """A program's arguments for its loader."""
 
     batch_map = staticmethod(lambda batch: batch)
     collate = staticmethod(default_collate)

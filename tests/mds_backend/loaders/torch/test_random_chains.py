@@ -14,7 +14,7 @@ ROWS, SHARDS = 211, 7
 
 
 class Third(Filter):
-    """Leaves out the rows that are multiples of three, and says so."""
+    """Leaves out rows that are multiples of three, and declares that it drops rows."""
 
     def __init__(self) -> None:
         super().__init__(lambda number: number % 3 != 0)

@@ -103,7 +103,7 @@ def reading_threads() -> list[threading.Thread]:
 
 
 def join_threads() -> None:
-    """Wait for threads to end that nobody has waited for yet."""
+    """Wait for threads that have not been joined yet."""
     for thread in reading_threads():
         thread.join(30)
         assert not thread.is_alive()

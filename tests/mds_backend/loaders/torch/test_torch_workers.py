@@ -1,4 +1,4 @@
-"""Worker processes: what they deliver, how long they live, and where their errors go."""
+"""Worker processes: their batches, lifetime and errors."""
 
 import gc
 import multiprocessing

@@ -1,4 +1,4 @@
-"""Workers of a plain loader over a dataset, the states of each, and what their parent knows.
+"""Workers of a plain loader over a dataset, their states, and the state of their parent.
 
 A record that they share says which epoch is the next.
 """
@@ -176,7 +176,7 @@ def test_only_the_first_iteration_of_workers_resumes_the_parents_state(
     following = rows(second)
     for samples in (begun + rest, following):
         assert Counter(samples) == Counter(range(ROWS))
-    assert following != begun + rest  # in permutations of its own
+    assert following != begun + rest  # in different permutations
 
 
 def add(record: SharedRecord, times: int) -> None:
