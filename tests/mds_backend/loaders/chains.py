@@ -81,7 +81,8 @@ class Chain:
             done = [batches > 0 and state["mdstorm"]["finished"] for state in states]
             if any(done):  # the others finish
                 for rank, loader in enumerate(self.loaders):
-                    if not done[rank]:
+                    # One batch alone is a peek, even if it is the last one of a resumed epoch.
+                    if not done[rank] or batches == 1:
                         loader.load_state_dict(states[rank])
                 return done
             self.resume(states)

@@ -250,6 +250,19 @@ def test_state_after_peek_is_position_after_its_batch(url: str, order: str) -> N
 
 
 @in_either_order
+def test_last_batch_alone_is_a_peek_until_the_end_is_requested(url: str, order: str) -> None:
+    begun = loader_in(order, url, BATCH)
+    rows(islice(begun, ROWS // BATCH - 1))
+    loader = loader_resumed(order, url, begun.state_dict())
+    last = rows(islice(loader, 1))
+    assert len(last) == BATCH
+    after_state = rows(loader_resumed(order, url, loader.state_dict()))
+    assert rows(loader) == last
+    assert rows(loader) == after_state == rows(begun)
+    assert len(after_state) == ROWS
+
+
+@in_either_order
 def test_state_after_loop_is_equal_on_ranks_that_peeked(
     url: str, launch: Launch, order: str
 ) -> None:
