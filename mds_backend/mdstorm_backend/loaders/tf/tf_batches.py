@@ -247,6 +247,10 @@ def v1_class() -> Any:
     class V1Dataset(adapter):  # type: ignore[misc, valid-type]
         """A dataset of version 1 that keeps its cardinality as those of version 2 do."""
 
+        def concatenate(self, dataset: Any, name: str | None = None) -> Any:
+            first, second = (tf_pipeline.with_known_shapes(part) for part in (self, dataset))
+            return V1Dataset(tf.data.Dataset.concatenate(first, second, name=name))
+
     def as_in_version_2(method: str) -> Callable[..., Any]:
         def call(self: Any, *arguments: Any, **keywords: Any) -> Any:
             return V1Dataset(getattr(tf.data.Dataset, method)(self, *arguments, **keywords))

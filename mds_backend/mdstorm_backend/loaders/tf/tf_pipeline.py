@@ -180,6 +180,17 @@ def with_cardinality(dataset: Any, kind: int | None, batches: Any) -> Any:
     return endless if kind == INFINITE else endless.take(batches)
 
 
+def with_known_shapes(dataset: Any) -> Any:
+    """Return a dataset of the same elements, whose shapes TensorFlow knows at run time.
+
+    TensorFlow's kernel forgets the ranks of a choice among several datasets, such as that of
+    `with_cardinality`, and then cannot concatenate them. A map states them again; the second part
+    of its elements keeps TensorFlow from removing it.
+    """
+    numbers = tf.data.Dataset.from_tensors(0).repeat()
+    return tf.data.Dataset.zip((dataset, numbers)).map(lambda element, _: element)
+
+
 def _value_of(spec: Any) -> Any:
     """Return a small value that conforms to a ``TypeSpec``."""
     if isinstance(spec, tf.RaggedTensorSpec):

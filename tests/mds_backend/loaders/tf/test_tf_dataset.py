@@ -224,6 +224,39 @@ def test_cardinality_of_derived_datasets_is_known(numbers: Dataset) -> None:
         changed.make_one_shot_iterator()
 
 
+CONCATENATED: dict[str, Any] = {
+    "made": lambda dataset: dataset,
+    "prefetched": lambda dataset: dataset.prefetch(1),
+    "mapped": lambda dataset: dataset.map(lambda batch: batch),
+    "plain": lambda dataset: tf.data.Dataset.from_tensors(next(iter(dataset))).repeat(15),
+}
+
+
+@pytest.mark.parametrize("num_epochs", [1, 3, None])
+@pytest.mark.parametrize("second", CONCATENATED)
+@pytest.mark.parametrize("first", ["made", "prefetched", "mapped"])
+def test_concatenated_datasets_return_batches_of_both(
+    numbers: Dataset, first: str, second: str, num_epochs: int | None
+) -> None:
+    begin = CONCATENATED[first](make(numbers, 7))
+    both = begin.concatenate(CONCATENATED[second](make(numbers, 7, num_epochs=num_epochs)))
+    batches = column(both.take(17))
+    assert [len(batch) for batch in batches] == [7] * 14 + [2] + [7] * 2
+    assert batches[15:] == ([batches[0]] * 2 if second == "plain" else batches[:2])
+    many = 15 if second == "plain" else {1: 15, 3: 43, None: None}[num_epochs]
+    assert int(both.cardinality()) == (INFINITE if many is None else 15 + many)
+
+
+def test_concatenated_datasets_keep_namedtuples_and_ragged_columns(tmp_path: Path) -> None:
+    fields = {"z": "long", "a": "string", "r": array_of("integer")}
+    values = {"z": [1, 2, 3], "a": ["x", "y", "z"], "r": [[], [1, 2], [3]]}
+    data = write_dataset(tmp_path, values, fields)
+    batches = list(make(data, 2).concatenate(make(data, 2)))
+    assert [batch.z.numpy().tolist() for batch in batches] == [[1, 2], [3]] * 2
+    assert [batch.r.to_list() for batch in batches] == [[[], [1, 2]], [[3]]] * 2
+    assert type(batches[0]) is type(next(iter(make(data, 2))))
+
+
 @pytest.mark.parametrize("peeks", [0, 1])
 def test_peek_at_the_dataset_keeps_a_loaded_state(numbers: Dataset, peeks: int) -> None:
     dataset = make(numbers, 7)
