@@ -1,10 +1,11 @@
-"""`Loader`: the loop that runs the passes of PyTorch loaders, TensorFlow datasets and readers.
+"""`Loader`: the loop that runs the passes of PyTorch loaders and readers.
 
 An adapter gives `Loader.run` a `MakeBatches` function, which makes the batches of a `Segment`. The
 loop begins a `Pass`, calls the function for each of its segments, leaves out short last batches,
 records the offset of each batch, and ends the threads that read ahead. The loader's position is
 the position of the pass that was advanced last; a state is that position.
 
+TensorFlow drives its iterations itself: `TFRuns` begins the passes of a `Loader` and advances them.
 A reader holds an `ItemCursor`, which takes one item at a time and survives Ctrl-C and forks.
 """
 
