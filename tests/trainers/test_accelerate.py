@@ -201,6 +201,29 @@ def test_loader_is_prepared_at_its_next_epoch(url: str) -> None:
     assert rows(prepare(after_a_pass)) == rows(prepare(after_a_break)) == expected
 
 
+@pytest.mark.parametrize("fails_at", [0, 1, 5, 10])
+def test_state_after_error_while_batch_is_finished_resumes_with_that_batch(
+    url: str, fails_at: int
+) -> None:
+    def failing(batch: Any) -> Any:
+        if batch["number"][0] == fails_at * 100:
+            raise ZeroDivisionError
+        return batch
+
+    def loader() -> StreamingDataLoader:
+        return StreamingDataLoader(StreamingDataset(local=url, order=ExactOrder()), 100)
+
+    prepared, seen = prepare(loader(), processes=1), []
+    prepared.dataset.batch_map = failing
+    with pytest.raises(ZeroDivisionError):  # noqa: PT012
+        for batch in prepared:
+            seen += rows([batch])
+    assert seen == list(range(fails_at * 100))
+    resumed = loader()
+    resumed.load_state_dict(prepared.state_dict())
+    assert seen + rows(resumed) == list(range(ROWS))
+
+
 def test_length_of_a_loader_that_skips_batches_is_the_remaining_count(url: str) -> None:
     dataset = StreamingDataset(local=url, order=ExactOrder())
     prepared = prepare(StreamingDataLoader(dataset, 100), processes=1)

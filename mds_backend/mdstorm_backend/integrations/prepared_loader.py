@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from copy import copy
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from accelerate.state import GradientState, PartialState
@@ -249,6 +249,14 @@ class PreparedLoader(OwnContext, data.DataLoader[Any]):
 _NONE: Any = object()
 
 
+class _Padding(NamedTuple):
+    """The number of a pass's last batch, from 1, and its rows without and with padding."""
+
+    last: int | None
+    rows: int
+    size: int
+
+
 class PreparedBatches(data.IterableDataset[Any]):
     """Whole batches of a loader, on a device, for Accelerate.
 
@@ -316,23 +324,24 @@ class PreparedBatches(data.IterableDataset[Any]):
                 FETCHES_AHEAD.reset(token)
             if batch is not _NONE:
                 padding = self._padding()
+            number = 0
             while batch is not _NONE:
-                following = next(batches, _NONE)
-                is_last = following is _NONE
-                if is_last and padding is not None:
+                number += 1
+                # An error here leaves the loader one batch ahead of those that were yielded.
+                self.is_ahead = True
+                if padding is not None and number == padding.last:
                     batch = self._padded(batch, before, padding)
-                self.is_ahead, self.end_of_dataloader = not is_last, is_last
-                yield self._finished(batch)
-                batch, before = following, batch
+                finished, before = self._finished(batch), batch
+                batch = next(batches, _NONE)
+                self.end_of_dataloader = batch is _NONE
+                self.is_ahead = not self.end_of_dataloader
+                yield finished
         finally:
             state._remove_dataloader(self)
             batches.close()
 
-    def _padding(self) -> tuple[int, int] | None:
-        """Return the rows of this rank's last batch without and with padding.
-
-        None if the last batch of the current pass is not padded.
-        """
+    def _padding(self) -> _Padding | None:
+        """Return the padding of this rank's last batch; None if the pass that began has none."""
         segment = self.loader._mdstorm.of(self.loader).segment
         order: Any = segment.options.order
         if not getattr(order, "padded_to", 0):
@@ -342,7 +351,8 @@ class PreparedBatches(data.IterableDataset[Any]):
         rest = self.remainder or size * order.world_size
         # Batches are padded to full size, as Accelerate does. A single rank needs no padding.
         wanted = rest if order.world_size == 1 else size
-        return min(max(rest - order.rank * size, 0), size), wanted
+        rows = min(max(rest - order.rank * size, 0), size)
+        return _Padding(segment.plan.num_batches(), rows, wanted)
 
     def _finished(self, batch: Any) -> Any:
         batch = batch if self.batch_map is None else self.batch_map(batch)
@@ -350,9 +360,9 @@ class PreparedBatches(data.IterableDataset[Any]):
             return batch
         return send_to_device(batch, self._device, non_blocking=self._non_blocking)
 
-    def _padded(self, batch: Any, before: Any, padding: tuple[int, int]) -> Any:
+    def _padded(self, batch: Any, before: Any, padding: _Padding) -> Any:
         """Return the last batch, filled up with its own rows or rows of the batch before."""
-        rows, size = padding
+        _, rows, size = padding
         if rows == size:
             return batch
         if rows:
