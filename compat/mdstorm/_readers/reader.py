@@ -21,7 +21,7 @@ from mdstorm_backend import loaders
 from mdstorm_backend.base import OwnContext, PassThreads, warn_user
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.format import Batch, Column
-from mdstorm_backend.order import ExactOrder, Position
+from mdstorm_backend.order import Position
 from mdstorm_backend.read import Block
 
 #: The counts of a process pool that has no function to call.
@@ -444,7 +444,7 @@ class ReaderPasses:
                 batch_size,
                 num_epochs=options.num_epochs,
                 dataset_size=len(options.dataset),
-                is_elastic=not isinstance(options.order, ExactOrder),
+                is_elastic=reader._mdstorm_arguments.is_elastic,
                 may_add_rows=options.transform is not None,
             )
         self._times_set = reader._mdstorm_times_set

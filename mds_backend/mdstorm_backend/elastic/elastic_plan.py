@@ -61,8 +61,6 @@ class ElasticShare:
     before_first_epoch: ClassVar[int] = -1
     #: Whether a state must match all settings of the reader even between epochs.
     is_strict: ClassVar[bool] = False
-    #: Whether the seed decides which samples a rank reads in an epoch, not only their order.
-    deals_by_seed: ClassVar[bool] = True
 
     @property
     def world_size(self) -> int:

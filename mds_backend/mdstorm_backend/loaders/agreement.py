@@ -273,7 +273,9 @@ class Ranks:
                 f"{other} {where}with {theirs[name]}, so ranks lose and repeat rows, now or after "
                 f"a resume: {_REMEDIES[name]}. check_ranks=False turns this check off"
             )
-            self.found.append((name == "seed" and order.deals_by_seed, message))
+            # A share that is one range of rows does not depend on the seed.
+            loses_rows = name == "seed" and order.contiguous_share() is None
+            self.found.append((loses_rows, message))
 
     def _claim_share(self, group: Group, key: str, segment: Segment) -> None:
         """Claim this rank's share of the rows, and record if another rank claimed it before."""

@@ -101,8 +101,6 @@ class ExactOrder:
     before_first_epoch: ClassVar[int] = 0
     #: Whether a state must match all settings of the reader even between epochs.
     is_strict: ClassVar[bool] = True
-    #: Whether the seed decides which samples a rank reads in an epoch, not only their order.
-    deals_by_seed: ClassVar[bool] = False
 
     @property
     def world(self) -> World:
