@@ -20,6 +20,7 @@ The parts, in this order:
 from __future__ import annotations
 
 import argparse
+import contextlib
 import copy
 import datetime
 import decimal
@@ -498,6 +499,30 @@ def _with_rows(values: Any) -> Any:
 # --- 3. Loaders ----------------------------------------------------------------------------------
 
 
+class Call:
+    """A call of an entry point, with its arguments by name, which can be repeated."""
+
+    def __init__(self, make: Callable[..., Any], bound: inspect.BoundArguments) -> None:
+        self._make = make
+        self._parameters = bound.signature.parameters
+        self.arguments = dict(bound.arguments)
+        for name, parameter in self._parameters.items():
+            if parameter.kind is parameter.VAR_KEYWORD:
+                self.arguments.update(self.arguments.pop(name, {}))
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return an argument, or the default of its parameter."""
+        if name in self.arguments or name not in self._parameters:
+            return self.arguments.get(name, default)
+        return self._parameters[name].default
+
+    def again(self, **changed: Any) -> Any:
+        """Repeat the call with other arguments, of which it leaves out those it does not take."""
+        takes_any = any(one.kind is one.VAR_KEYWORD for one in self._parameters.values())
+        taken = {name: changed[name] for name in changed if takes_any or name in self._parameters}
+        return self._make(**dict(self.arguments, **taken))
+
+
 class Loader:
     """One loader of the program: where it was made, and what was read from it.
 
@@ -505,21 +530,12 @@ class Loader:
     counted, and `read_full_pass` reads one pass of them, with ``num_epochs=1``.
     """
 
-    def __init__(
-        self,
-        kind: str,
-        again: Callable[..., Any],
-        bound: inspect.BoundArguments,
-        reader: Loader | None,
-    ) -> None:
+    def __init__(self, kind: str, call: Call, reader: Loader | None) -> None:
         self.kind = kind
-        self.again = again
-        self.bound = bound
+        self.call = call
         self.reader = reader
-        self.given = set(bound.arguments)
-        bound.apply_defaults()
         self.site = ("", "", 0)
-        self.call = 0
+        self.number = 0
         self.is_used_by_loader = False
         self.is_batched = True
         self.examples = 0
@@ -536,8 +552,7 @@ class Loader:
     @property
     def is_endless(self) -> bool:
         """Whether the loader was made for infinitely many epochs."""
-        owner = self if "num_epochs" in self.bound.arguments else self.reader
-        return owner is not None and owner.bound.arguments.get("num_epochs", 1) is None
+        return any(call.get("num_epochs", 1) is None for call in self._calls)
 
     def begin(self) -> None:
         """Begin a pass."""
@@ -575,18 +590,21 @@ class Loader:
     def _epochs(self) -> int:
         """The number of epochs of a pass; 1 if it is endless."""
         found = 1
-        for one in (self, self.reader):
-            given = {} if one is None else _flat(one.bound.arguments, one.bound)
-            found *= given.get("num_epochs") or 1
+        for call in self._calls:
+            found *= call.get("num_epochs") or 1
         return int(found)
+
+    @property
+    def _calls(self) -> list[Call]:
+        """The call that made the loader, and the one that made its reader."""
+        return [self.call] if self.reader is None else [self.call, self.reader.call]
 
     @property
     def is_threaded(self) -> bool:
         """Whether it reads with Petastorm's thread pool, which may end before it has read all."""
         if "mdstorm" in sys.modules:
             return False
-        bound = (self.reader or self).bound
-        return bool(_flat(bound.arguments, bound).get("reader_pool_type", "thread") == "thread")
+        return bool(self._calls[-1].get("reader_pool_type", "thread") == "thread")
 
     def read_full_pass(self) -> None:
         """Read one complete pass, if the program has read none, or may have missed rows.
@@ -620,15 +638,15 @@ class Loader:
             "kind": self.kind,
             "file": file,
             "function": function,
-            "call": self.call,
+            "call": self.number,
             "line": line,
-            "arguments": _arguments_as_json(self),
+            "arguments": _arguments_as_json(self.call),
             "passes": self.passes,
             "threaded": self.is_threaded,
         }
         if self.reader is not None:
-            over = {"kind": self.reader.kind, "arguments": _arguments_as_json(self.reader)}
-            found["reader"] = over
+            arguments = _arguments_as_json(self.reader.call)
+            found["reader"] = {"kind": self.reader.kind, "arguments": arguments}
         if self.data is not None:
             found["data"] = dict(self.data.to_json(), source=self.source, times=self.times)
         note = self.note or (self.data is None and "no pass over it was complete")
@@ -648,14 +666,12 @@ def _described(error: BaseException) -> str:
     return "{}: {}".format(type(error).__name__, " ".join(str(error).split())[:300])
 
 
-def _arguments_as_json(loader: Loader) -> dict[str, Any]:
+def _arguments_as_json(call: Call) -> dict[str, Any]:
     """Return the given arguments: plain values, and of others the type; options may be secret."""
     secret = ("storage_options", "filesystem", "cache_extra_settings", "filters")
-    given = {name: value for name, value in loader.bound.arguments.items() if name in loader.given}
-    flat = _flat(given, loader.bound)
     return {
         name: type(value).__name__ if name in secret and value is not None else _as_json(value)
-        for name, value in flat.items()
+        for name, value in call.arguments.items()
         if name not in ("self", "reader")
     }
 
@@ -680,23 +696,22 @@ def _without_secrets(text: str) -> str:
     return scheme + colon + host.rpartition("@")[2] + slash + path.partition("?")[0]
 
 
-class kept_random_states:  # noqa: N801
-    """A context whose random numbers are not missing afterwards."""
+@contextlib.contextmanager
+def kept_random_states() -> Iterator[None]:
+    """Restore the states of random numbers, so that the program does not miss any."""
+    import random
 
-    def __enter__(self) -> None:
-        import random
-
-        states: list[tuple[Callable[[Any], Any], Any]] = [
-            (random.setstate, random.getstate()),
-            (np.random.set_state, np.random.get_state()),
-        ]
-        torch: Any = sys.modules.get("torch")
-        if hasattr(torch, "get_rng_state"):
-            states.append((torch.set_rng_state, torch.get_rng_state()))
-        self._states = states
-
-    def __exit__(self, *error: Any) -> None:
-        for restore, state in self._states:
+    states: list[tuple[Callable[[Any], Any], Any]] = [
+        (random.setstate, random.getstate()),
+        (np.random.set_state, np.random.get_state()),
+    ]
+    torch: Any = sys.modules.get("torch")
+    if hasattr(torch, "get_rng_state"):
+        states.append((torch.set_rng_state, torch.get_rng_state()))
+    try:
+        yield
+    finally:
+        for restore, state in states:
             restore(state)
 
 
@@ -737,36 +752,40 @@ class Recorder:
         self.full_pass = True
         self.folder = os.getcwd()
         self._of: weakref.WeakKeyDictionary[Any, Loader] = weakref.WeakKeyDictionary()
-        self._inside = threading.local()
-        self._calls: dict[tuple[str, ...], int] = {}
+        self._thread = threading.local()
+        self._numbers: dict[tuple[str, ...], int] = {}
 
-    def nested(self) -> Nested:
-        """Return a context in which entry points do not record: what they call is their part."""
-        return Nested(self._inside)
+    @contextlib.contextmanager
+    def nested(self) -> Iterator[None]:
+        """Do not record what entry points call in this thread: it is their part."""
+        before = self.is_nested
+        self._thread.is_nested = True
+        try:
+            yield
+        finally:
+            self._thread.is_nested = before
 
     @property
     def is_nested(self) -> bool:
         """Whether an entry point is running in this thread."""
-        return getattr(self._inside, "depth", 0) > 0
+        return getattr(self._thread, "is_nested", False)
 
-    def started(self, kind: str, again: Callable[..., Any], bound: Any, found: Any) -> Any:
-        """Record a loader, and return the object that the program gets for it.
-
-        `again` makes another one from the arguments.
-        """
-        reader = self.of(bound.arguments.get("reader"))
-        loader = Loader(kind, again, bound, reader)
+    def started(self, kind: str, call: Call, found: Any) -> Any:
+        """Record a loader, and return the object that the program gets for it."""
+        given = call.get("reader")
+        reader = self.of(given)
+        loader = Loader(kind, call, reader)
         loader.site = _site(self.folder)
         key = (kind, *loader.site[:2])
-        loader.call = self._calls[key] = self._calls.get(key, -1) + 1
+        loader.number = self._numbers[key] = self._numbers.get(key, -1) + 1
         loader.examples = self.examples
-        loader.is_batched = _is_batched(kind, bound, found)
-        if "reader" in bound.arguments and reader is None:
+        loader.is_batched = _is_batched(kind, found if given is None else given)
+        if given is not None and reader is None:
             loader.note = "its reader is not one of make_reader or make_batch_reader"
         if reader is not None:
             reader.is_used_by_loader = kind != "tf_tensors"
             if kind == "tf_tensors":  # which takes rows from the reader, one for each run
-                reader.kind, reader.site, reader.call = kind, loader.site, loader.call
+                reader.kind, reader.site, reader.number = kind, loader.site, loader.number
                 return found
         self.loaders.append(loader)
         return self.watched(found, loader)
@@ -812,19 +831,6 @@ class Recorder:
         return [loader.to_json() for loader in self.loaders if not loader.is_used_by_loader]
 
 
-class Nested:
-    """Counts how deep this thread is inside of entry points."""
-
-    def __init__(self, inside: Any) -> None:
-        self._inside = inside
-
-    def __enter__(self) -> None:
-        self._inside.depth = getattr(self._inside, "depth", 0) + 1
-
-    def __exit__(self, *error: Any) -> None:
-        self._inside.depth -= 1
-
-
 RECORDER = Recorder()
 
 
@@ -839,50 +845,26 @@ def _site(folder: str) -> tuple[str, str, int]:
     return file.replace(os.sep, "/"), frame.f_code.co_name, frame.f_lineno
 
 
-def _is_batched(kind: str, bound: Any, found: Any) -> bool:
+def _is_batched(kind: str, reader: Any) -> bool:
     """Whether the items of a loader are batches, not rows."""
-    reader = bound.arguments.get("reader", found)
     if kind in ("make_reader", "make_batch_reader", "make_petastorm_dataset", "tf_tensors"):
         return bool(getattr(reader, "batched_output", True))
     return True
 
 
-def _for_full_pass(loader: Loader, epochs: int | None) -> inspect.BoundArguments:
-    """Return the arguments of a loader for another number of epochs, and without threads."""
+def _items_again(loader: Loader, epochs: int | None) -> Iterator[Any]:
+    """Yield the items of one complete pass of another loader with the same arguments.
+
+    It reads without threads, and so many epochs, if a number is given.
+    """
     changed: dict[str, Any] = {"reader_pool_type": "dummy"}
     if epochs is not None:
         changed["num_epochs"] = epochs
-    arguments = loader.bound.arguments.copy()
-    for name, value in changed.items():
-        if name in arguments:
-            arguments[name] = value
-        else:
-            for rest in _names_of_rest(loader.bound):
-                arguments[rest] = dict(arguments[rest], **{name: value})
-    return inspect.BoundArguments(loader.bound.signature, arguments)
-
-
-def _names_of_rest(bound: inspect.BoundArguments) -> list[str]:
-    parameters = bound.signature.parameters.values()
-    return [one.name for one in parameters if one.kind is one.VAR_KEYWORD]
-
-
-def _flat(arguments: Mapping[str, Any], bound: inspect.BoundArguments) -> dict[str, Any]:
-    """Return arguments by name, with those of ``**keywords`` among them."""
-    found = dict(arguments)
-    for name in _names_of_rest(bound):
-        found.update(found.pop(name, {}))
-    return found
-
-
-def _items_again(loader: Loader, epochs: int | None) -> Iterator[Any]:
-    """Yield the items of one complete pass of another loader with the same arguments."""
-    bound = _for_full_pass(loader, epochs)
+    reader: Any = None
     if loader.reader is not None:
-        first = _for_full_pass(loader.reader, epochs)
-        bound.arguments["reader"] = loader.reader.again(*first.args, **first.kwargs)
-    made = loader.again(*bound.args, **bound.kwargs)
-    owner = made if hasattr(made, "__enter__") else bound.arguments["reader"]
+        reader = changed["reader"] = loader.reader.call.again(**changed)
+    made = loader.call.again(**changed)
+    owner = made if hasattr(made, "__enter__") else reader
     with owner as entered:
         items = entered if owner is made else made
         yield from tf_elements(items) if hasattr(items, "element_spec") else items
@@ -1069,7 +1051,7 @@ def _calling(kind: str, original: Callable[..., Any]) -> Callable[..., Any]:
         with RECORDER.nested():
             found = original(*args, **kwargs)
         bound = inspect.signature(original).bind(*args, **kwargs)
-        return RECORDER.started(kind, original, bound, found)
+        return RECORDER.started(kind, Call(original, bound), found)
 
     return called
 
@@ -1087,7 +1069,7 @@ def _constructing(cls: type, original: Callable[..., Any]) -> Callable[..., Any]
             original(self, *args, **kwargs)
         without_self = signature.replace(parameters=[*signature.parameters.values()][1:])
         bound = without_self.bind(*args, **kwargs)
-        RECORDER.started(cls.__name__, _another(cls, original, self), bound, self)
+        RECORDER.started(cls.__name__, Call(_another(cls, original, self), bound), self)
 
     return __init__
 
@@ -1100,9 +1082,9 @@ def _another(cls: type, construct: Callable[..., Any], loader: Any) -> Callable[
     if type(loader) is cls:
         return cls
 
-    def construct_copy(*args: Any, **kwargs: Any) -> Any:
+    def construct_copy(**arguments: Any) -> Any:
         other = copy.copy(loader)
-        construct(other, *args, **kwargs)
+        construct(other, **arguments)
         return other
 
     return construct_copy
@@ -1114,7 +1096,7 @@ def _deleting(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def delete(self: Any, *args: Any, **kwargs: Any) -> Any:
         for loader in RECORDER.loaders if RECORDER.full_pass else ():
-            if loader.bound.arguments.get("self") is self:
+            if loader.call.get("self") is self:
                 loader.read_full_pass()
         return original(self, *args, **kwargs)
 
