@@ -41,19 +41,25 @@ class TableCredentials(CredentialProvider):
     def __str__(self) -> str:
         return f"the table {self.name} of {self.host}"
 
+    def log_in(self) -> None:
+        """Log in to the workspace; for errors see `Workspace`."""
+        Workspace(self.host)
+
     def fetch(self) -> Lease:
         """Obtain new credentials.
 
         Raises
         ------
         CredentialsError
-            If Unity Catalog refuses; the message has the usual causes.
+            If this process cannot log in, or Unity Catalog refuses; the message has the usual
+            causes.
         StorageError
             If it fails.
         """
         body = {"operation": "READ", "table_id": self.table_id}
+        workspace = Workspace(self.host)
         try:
-            found = Workspace(self.host).post(_CREDENTIALS, body)
+            found = workspace.post(_CREDENTIALS, body)
         except (FileNotFoundError, PermissionError) as error:
             raise refused(self.name, str(error)) from None
         return lease_of_unity(found, str(self))
@@ -75,6 +81,10 @@ class IcebergCredentials(CredentialProvider):
 
     def __str__(self) -> str:
         return f"the table {self.name} of {self.host}"
+
+    def log_in(self) -> None:
+        """Log in to the workspace; for errors see `Workspace`."""
+        Workspace(self.host)
 
     def fetch(self) -> Lease:
         """Obtain new credentials; for errors see `TableCredentials.fetch`."""

@@ -69,6 +69,16 @@ class CredentialProvider(ABC):
             If they are refused, or whoever gives them out fails.
         """
 
+    @abstractmethod
+    def log_in(self) -> None:
+        """Check that this process has an identity that may ask for credentials.
+
+        Raises
+        ------
+        CredentialsError
+            If it has none.
+        """
+
     def refusal(self, url: str, text: str) -> str:
         """Return the message for a storage that denies access; `text` is its answer."""
         return (

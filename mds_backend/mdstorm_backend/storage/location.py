@@ -18,6 +18,7 @@ from mdstorm_backend.base.checks import check_mapping
 from mdstorm_backend.errors import ArgumentTypeError, CredentialsError
 from mdstorm_backend.storage import filesystems, local_files, renewing, s3_objects, urls
 from mdstorm_backend.storage.credentials import CredentialProvider
+from mdstorm_backend.storage.lending import lendable
 
 #: The keys under which file systems report a file's modification time.
 _TIME_KEYS = ("mtime", "LastModified", "last_modified", "updated", "modificationTime")
@@ -101,7 +102,8 @@ class Location:
         urls.check_no_secrets(self.storage_options)
         if self.filesystem is not None:
             urls.check_no_secrets(self.filesystem.storage_options)
-        return Location, (self.url, self.storage_options, self.filesystem, self.credentials)
+        credentials = lendable(self.credentials)
+        return Location, (self.url, self.storage_options, self.filesystem, credentials)
 
     @property
     def absences(self) -> tuple[type[Exception], ...]:

@@ -1,0 +1,125 @@
+"""Credentials that a process obtains for its worker processes that cannot log in by themselves.
+
+The identity of a notebook, for example, is not passed on to processes that are spawned. When one is
+started, its parent listens on a socket that only its own children can use: `multiprocessing` gives
+them the key. Pickles hold the address of the socket, never credentials.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from dataclasses import dataclass
+from multiprocessing import AuthenticationError, context, current_process
+from multiprocessing.connection import Client, Connection, Listener
+
+from mdstorm_backend.errors import CredentialsError, MDStormError
+from mdstorm_backend.storage.credentials import CredentialProvider, Lease
+
+_logger = logging.getLogger(__name__)
+
+#: Seconds to wait for the parent, which may repeat requests to a catalog for a minute.
+_PATIENCE = 120.0
+
+
+@dataclass(frozen=True)
+class LentCredentials(CredentialProvider):
+    """Credentials that the parent obtains if this process cannot log in.
+
+    Attributes
+    ----------
+    provider : CredentialProvider
+        Obtains them, here or in the parent.
+    address : str
+        Where the parent listens.
+    """
+
+    provider: CredentialProvider
+    address: str
+
+    def __str__(self) -> str:
+        return str(self.provider)
+
+    def log_in(self) -> None:
+        """Check nothing: the parent helps out."""
+
+    def fetch(self) -> Lease:
+        """Obtain new credentials; for errors see `CredentialProvider.fetch`."""
+        try:
+            self.provider.log_in()
+        except CredentialsError as error:
+            _logger.info("%s: the parent process is asked for credentials (%s)", self, error)
+            found = self._ask_parent()
+            if found is None:
+                raise
+        else:
+            return self.provider.fetch()
+        if isinstance(found, MDStormError):
+            raise found
+        return found
+
+    def _ask_parent(self) -> Lease | MDStormError | None:
+        """Let the parent obtain credentials, or return its error; None if it does not answer."""
+        try:
+            with Client(self.address, authkey=bytes(current_process().authkey)) as parent:
+                parent.send(self.provider)
+                if not parent.poll(_PATIENCE):
+                    raise TimeoutError(f"it did not answer in {_PATIENCE:g} s")
+                found: Lease | MDStormError = parent.recv()
+                return found
+        except (OSError, EOFError, AuthenticationError) as error:
+            _logger.warning("%s: the parent process gives no credentials (%r)", self, error)
+            return None
+
+
+def lendable(provider: CredentialProvider | None) -> CredentialProvider | None:
+    """Return the provider to pickle: in a process that is being started, this one helps out."""
+    if provider is None or context.get_spawning_popen() is None:
+        return provider
+    return LentCredentials(provider, _address())
+
+
+#: Addresses where processes listen: a forked child has none yet.
+_addresses: dict[int, str] = {}
+_lock = threading.Lock()
+
+
+def _address() -> str:
+    """Return the address where this process listens, which begins with the first call."""
+    with _lock:
+        if os.getpid() not in _addresses:
+            listener = Listener(family="AF_UNIX", authkey=bytes(current_process().authkey))
+            name = "mdstorm-credentials"
+            threading.Thread(target=_serve, args=(listener,), name=name, daemon=True).start()
+            _addresses[os.getpid()] = str(listener.address)
+        return _addresses[os.getpid()]
+
+
+def _serve(listener: Listener) -> None:
+    """Answer the workers of this process, for as long as it runs."""
+    while True:
+        try:
+            with listener.accept() as worker:
+                _answer(worker)
+        except (OSError, EOFError, AuthenticationError) as error:  # a worker that has ended
+            _logger.info("a worker process was given no credentials (%r)", error)
+
+
+def _answer(worker: Connection) -> None:
+    """Obtain credentials for a worker, and send them or the error."""
+    provider: CredentialProvider = worker.recv()
+    try:
+        answer: Lease | MDStormError = provider.fetch()
+    except MDStormError as error:
+        answer = error
+    worker.send(answer)
+
+
+def _after_fork() -> None:
+    """Replace the lock in a forked child: a thread of the parent may have held it."""
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)

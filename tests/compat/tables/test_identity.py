@@ -1,0 +1,69 @@
+"""Worker processes that cannot log in to the workspace, as those of a notebook."""
+
+import os
+from typing import Any
+
+import pytest
+from tests.compat.tables.conftest import Catalog
+from tests.compat.tables.test_entries import Opening, by_torch
+from tests.compat.tables.test_names import NAME, NEWEST, orders  # noqa: F401
+
+from mdstorm.errors import CredentialsError
+from mdstorm.spark import make_spark_converter
+from mdstorm_backend import StreamingDataLoader
+
+torch_data = pytest.importorskip("torch.utils.data")
+
+
+def forget(_: int) -> None:
+    """Remove what the notebook's process is known by."""
+    for name in [name for name in os.environ if name.startswith("DATABRICKS_")]:
+        del os.environ[name]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_parent_obtains_credentials_for_workers_without_an_identity(
+    method: str,
+    orders: Catalog,  # noqa: F811
+) -> None:
+    orders.unity.lifetime = 3.0  # what the parent has is of no use to them
+    with make_spark_converter(NAME).make_torch_dataloader(num_epochs=1) as made:
+        how: dict[str, Any] = {"num_workers": 2, "multiprocessing_context": method}
+        loader = StreamingDataLoader(made.dataset, batch_size=3, worker_init_fn=forget, **how)
+        assert sorted(n for batch in loader for n in batch["n"].tolist()) == NEWEST
+    assert [*orders.unity.by_process] == [os.getpid()]
+    assert len(orders.unity.by_process[os.getpid()]) >= 2
+
+
+@pytest.mark.long
+def test_refusal_for_a_worker_without_an_identity_is_an_error_with_the_cause(
+    orders: Catalog,  # noqa: F811
+) -> None:
+    with make_spark_converter(NAME).make_torch_dataloader(num_epochs=1) as made:
+        orders.unity.refusal = ("403 Forbidden", "PERMISSION_DENIED", "no more")
+        loader = StreamingDataLoader(
+            made.dataset,
+            batch_size=3,
+            num_workers=2,
+            multiprocessing_context="spawn",
+            worker_init_fn=forget,
+        )
+        with pytest.raises(CredentialsError, match=r"gives out no credentials .*\(no more"):
+            list(loader)
+
+
+@pytest.mark.long
+def test_worker_that_opens_a_name_without_an_identity_names_the_variables(
+    orders: Catalog,  # noqa: F811
+) -> None:
+    loader = torch_data.DataLoader(
+        Opening(by_torch, NAME),
+        batch_size=None,
+        num_workers=2,
+        multiprocessing_context="spawn",
+        worker_init_fn=forget,
+    )
+    with pytest.raises(CredentialsError, match=r"Set DATABRICKS_HOST and .*such as workers, need"):
+        list(loader)
+    assert not orders.unity.asked

@@ -1,0 +1,59 @@
+"""A process obtains credentials for its workers that cannot log in, and for nobody else."""
+
+import pickle
+from dataclasses import dataclass
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Client
+from pathlib import Path
+
+import pytest
+
+from mdstorm_backend.errors import CredentialsError, StorageError
+from mdstorm_backend.storage import Location, lending
+from mdstorm_backend.storage.credentials import CredentialProvider, Lease
+from mdstorm_backend.storage.lending import LentCredentials
+
+
+@dataclass(frozen=True)
+class Stranger(CredentialProvider):
+    """What a worker has, which cannot log in; its parent can."""
+
+    name: str
+
+    def log_in(self) -> None:
+        raise CredentialsError("set the variables")
+
+    def fetch(self) -> Lease:
+        if self.name != "known":
+            raise StorageError(f"there is no {self.name}")
+        return Lease({"token": "t"}, 2e9)
+
+
+def test_credentials_come_from_the_parent_with_its_errors() -> None:
+    lent = LentCredentials(Stranger("known"), lending._address())
+    lease = lent.fetch()
+    assert (lease.options, lease.expires) == ({"token": "t"}, 2e9)
+    assert str(lent) == str(Stranger("known"))
+    with pytest.raises(StorageError, match="there is no other"):
+        LentCredentials(Stranger("other"), lending._address()).fetch()
+
+
+def test_missing_parent_raises_the_error_of_the_log_in(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(CredentialsError, match="set the variables"):
+        LentCredentials(Stranger("known"), str(tmp_path / "gone")).fetch()
+    assert "the parent process gives no credentials (FileNotFoundError" in caplog.text
+
+
+def test_process_without_the_key_gets_nothing_and_others_still_do() -> None:
+    address = lending._address()
+    with pytest.raises(AuthenticationError):
+        Client(address, authkey=b"another")
+    Client(address).close()
+    assert LentCredentials(Stranger("known"), address).fetch().options == {"token": "t"}
+
+
+def test_pickles_that_start_no_process_hold_the_provider_alone() -> None:
+    location = Location("s3://bucket/x", credentials=Stranger("known"))
+    assert pickle.loads(pickle.dumps(location)).credentials == Stranger("known")  # noqa: S301
