@@ -1,6 +1,7 @@
 """S3 that accepts only session tokens that were handed out, for their prefix and their time.
 
-As S3 does: an expired token is 400, to HEAD without a code; what is outside of the prefix is 403.
+As S3 does: an expired token is 400, to HEAD without a code; what is outside of the prefix is 403,
+and so are requests that were signed more than a quarter of an hour ago, or will be.
 A missing key is 403 as well, unless the token allows listings of the whole bucket.
 """
 
@@ -9,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
@@ -17,6 +19,13 @@ from tests.servers.s3 import BUCKET, S3Server
 
 #: In every secret that is handed out, so that a test can look for them all.
 MARK = "vended-secret"
+#: Largest difference of the clocks of a client and the store, in seconds.
+_MOST_SKEW = 900
+_TEXTS = {
+    "ExpiredToken": "The provided token has expired.",
+    "RequestTimeTooSkewed": "The difference between the request time and the current time is too "
+    "large.",
+}
 
 
 @dataclass(frozen=True)
@@ -45,6 +54,8 @@ class GuardedS3(Server):
         Requests that were refused because their token had expired.
     shows_missing : bool
         Whether missing keys are 404.
+    skew : float
+        Seconds that the clock of the store is ahead.
     outside : list of str
         Paths that were refused because they are outside of the token's prefix.
     """
@@ -59,6 +70,7 @@ class GuardedS3(Server):
         self.handed_out: list[Token] = []
         self.expired, self.shows_missing = 0, True
         self.outside: list[str] = []
+        self.skew = 0.0
 
     def reset(self) -> None:
         super().reset()
@@ -80,6 +92,9 @@ class GuardedS3(Server):
         given = (
             environ.get("HTTP_X_AMZ_SECURITY_TOKEN") or query.get("X-Amz-Security-Token", [""])[0]
         )
+        signed = environ.get("HTTP_X_AMZ_DATE") or query.get("X-Amz-Date", [""])[0]
+        if signed and abs(_seconds(signed) - time.time() - self.skew) > _MOST_SKEW:
+            return _refuse(method, "403 Forbidden", "RequestTimeTooSkewed")(environ, start)
         token = next((one for one in self.handed_out if one.session == given), None)
         if token is None:
             return _refuse(method, "403 Forbidden", "InvalidAccessKeyId")(environ, start)
@@ -96,8 +111,13 @@ class GuardedS3(Server):
         return self._behind.app(environ, start)
 
 
+def _seconds(date: str) -> float:
+    """The Unix time of a date as signatures have it."""
+    return datetime.strptime(date, "%Y%m%dT%H%M%SZ").replace(tzinfo=timezone.utc).timestamp()
+
+
 def _refuse(method: str, status: str, code: str) -> Any:
-    text = {"ExpiredToken": "The provided token has expired."}.get(code, "Access Denied")
+    text = _TEXTS.get(code, "Access Denied")
     body = f"<Error><Code>{code}</Code><Message>{text}</Message></Error>".encode()
     content = b"" if method == "HEAD" else body
     return respond(status, content, ("Content-Type", "application/xml"))

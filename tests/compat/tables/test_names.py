@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from tests.compat.tables.conftest import Catalog
 from tests.delta_tables import WITH_VECTORS, add, commit, field, kill, metadata, protocol
 from tests.servers.unity import READABLE, TOKEN
+from tests.servers.vending import MARK
 
 from mdstorm import convert, make_batch_reader, make_reader
 from mdstorm.cli import main
@@ -246,6 +247,23 @@ def test_refused_credentials_are_an_error_with_the_cause(
         make_batch_reader(NAME)
     assert message in str(caught.value)
     assert not orders.guard.requests
+
+
+@pytest.mark.parametrize("skew", [-3600.0, -3599.5, 3600.0])
+def test_rows_are_exact_if_the_clock_of_the_catalog_differs(skew: float, orders: Catalog) -> None:
+    orders.unity.skew = skew
+    assert numbers(make_batch_reader(NAME, num_epochs=1)) == NEWEST
+    assert orders.guard.expired == 0
+
+
+@pytest.mark.parametrize("skew", [-3600.0, 3600.0])
+def test_store_whose_clock_differs_is_a_credentials_error(skew: float, orders: Catalog) -> None:
+    dataset = open_parquet(NAME)
+    orders.guard.skew = skew
+    for read in (lambda: make_batch_reader(NAME), lambda: dataset.location.read("0.parquet")):
+        with pytest.raises(CredentialsError, match=r"(?i)request ?time.*the clock of this") as e:
+            read()
+        assert MARK not in str(e.value)
 
 
 def test_shared_catalogs_and_hive_are_named(orders: Catalog) -> None:
