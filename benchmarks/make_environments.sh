@@ -2,9 +2,10 @@
 # Makes the environments of the libraries that the benchmarks compare with, below benchmarks/.environments/. Each gets
 # the versions it was released for, which exclude one another.
 #
-#   benchmarks/make_environments.sh [petastorm] [mosaic] [peers]
+#   benchmarks/make_environments.sh [petastorm] [mosaic] [peers] [recorder]
 #
-# Without names, it makes all of them. Repeating the call costs nothing while the pinned versions stay the same. PYTHON
+# Without names, it makes the first three. `recorder` makes one for each Python from 3.7 to 3.10 that is there, with the
+# oldest NumPy that has wheels for it: the recorder of `mdstorm compare` is tested with them. Repeating the call costs nothing while the pinned versions stay the same. PYTHON
 # names the interpreter (3.11).
 set -euo pipefail
 
@@ -26,12 +27,30 @@ make_environment() {
     printf '%s\n' "$identity" > "$stamp"
 }
 
+# $1: the version of Python. $2: of NumPy.
+make_recorder_environment() {
+    local target=$environments/recorder-$1 python
+    python=$(compgen -G "${PYENV_ROOT:-$HOME/.pyenv}/versions/$1.*/bin/python" | head -1 || command -v "python$1" || true)
+    if [[ -z $python || -f $target/.complete && $(< "$target/.complete") == "$2" ]]; then
+        return
+    fi
+    "$python" -m venv --clear "$target"
+    "$target/bin/python" -m pip install --quiet --disable-pip-version-check --only-binary :all: "numpy==$2"
+    printf '%s\n' "$2" > "$target/.complete"
+}
+
 [[ $# -gt 0 ]] || set -- petastorm mosaic peers
 for name in "$@"; do
     case $name in
         petastorm) make_environment petastorm "petastorm.pytorch, petastorm.spark, petastorm.tf_utils" ;;
         mosaic) "$here/../tests/interop/make_environment.sh" "$environments/mosaic" ;;
         peers) make_environment peers "datasets, lance.torch.data, litdata, ray.data, webdataset" ;;
+        recorder)
+            make_recorder_environment 3.7 1.17.5
+            make_recorder_environment 3.8 1.18.5
+            make_recorder_environment 3.9 1.19.5
+            make_recorder_environment 3.10 1.21.6
+            ;;
         *) echo "error: there is no environment $name" >&2; exit 2 ;;
     esac
 done

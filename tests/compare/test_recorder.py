@@ -21,11 +21,21 @@ from mdstorm._compare import recorder
 from mdstorm._compare.recorder import Pass, rows_of
 
 SOURCE = Path(recorder.__file__)
+#: Of the batch in `KNOWN_BATCH`, as computed on Python 3.7 with NumPy 1.17.5.
 KNOWN = "557ceadd1c090ea69e572ba06f9c0e50"
 _DAY = datetime.date(2021, 3, 1)
 _TIME = datetime.datetime(2021, 3, 1, 12, 30, 0, 250)
 _PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
-OLD_PYTHONS = sorted(map(str, _PYENV.glob("3.[789].*/bin/python")))
+OLD_PYTHONS = sorted(
+    str(python) for name in ("3.[789].*", "3.10.*") for python in _PYENV.glob(f"{name}/bin/python")
+)
+#: Made by `benchmarks/make_environments.sh recorder petastorm`: old Pythons with old NumPys.
+_ENVIRONMENTS = SOURCE.parents[3] / "benchmarks" / ".environments"
+WITH_NUMPY = [
+    sys.executable,
+    *map(str, sorted(_ENVIRONMENTS.glob("petastorm/bin/python"))),
+    *map(str, sorted(_ENVIRONMENTS.glob("recorder-*/bin/python"))),
+]
 
 
 def digest_of(*batches: dict[str, Any]) -> tuple[str, dict[str, str]]:
@@ -83,19 +93,6 @@ def test_digest_of_rows_notices_values_in_other_rows(batch: Any) -> None:
     nan_free = not np.isnan(batch["f"]).any()
     if nan_free:
         assert (before[0] == after[0]) == (pairs[0] == pairs[1])
-
-
-def test_digest_of_a_known_batch_is_the_same_in_every_version() -> None:
-    """As computed on Python 3.7 with NumPy 1.17.5."""
-    batch = {
-        "i": np.array([1, -(2**60)]),
-        "f": np.array([[0.5, np.nan], [1.5, 2.0]], np.float32),
-        "s": ["ä", None],
-        "t": [_DAY, _TIME],
-        "d": [Decimal("1.50"), Decimal(2)],
-        "o": [{"k": [1, "x"]}, {"k": []}],
-    }
-    assert digest_of(batch)[0] == KNOWN
 
 
 def test_rest_is_the_digest_of_rows_without_the_column() -> None:
@@ -225,6 +222,71 @@ def test_recorder_compiles_on_old_pythons(python: str) -> None:
     source = SOURCE.read_text("utf-8")
     done = subprocess.run(command, input=source, text=True, capture_output=True, timeout=60)
     assert done.returncode == 0, done.stderr
+
+
+#: The part of Petastorm that the recorder patches here: an endless reader of one batch.
+KNOWN_BATCH = """
+import datetime
+import itertools
+from decimal import Decimal
+import numpy as np
+
+class Reader:
+    batched_output = True
+
+    def __init__(self, num_epochs):
+        self.num_epochs = num_epochs
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+    def __iter__(self):
+        for _ in range(self.num_epochs) if self.num_epochs else itertools.count():
+            yield {
+                "i": np.array([1, -(2**60)]),
+                "f": np.array([[0.5, np.nan], [1.5, 2.0]], np.float32),
+                "s": ["ä", None],
+                "t": [datetime.date(2021, 3, 1), datetime.datetime(2021, 3, 1, 12, 30, 0, 250)],
+                "d": [Decimal("1.50"), Decimal(2)],
+                "o": [{"k": [1, "x"]}, {"k": []}],
+            }
+
+def make_batch_reader(dataset_url, num_epochs=1):
+    return Reader(num_epochs)
+"""
+READS_IT = """
+from petastorm.reader import make_batch_reader
+with make_batch_reader("file:///data", num_epochs=None) as reader:
+    next(iter(reader))
+"""
+
+
+@pytest.mark.parametrize("python", WITH_NUMPY)
+def test_recording_of_a_known_batch_is_the_same_in_every_version(
+    python: str, tmp_path: Path
+) -> None:
+    (tmp_path / "petastorm").mkdir()
+    (tmp_path / "petastorm" / "__init__.py").touch()
+    (tmp_path / "petastorm" / "reader.py").write_text(KNOWN_BATCH, "utf-8")
+    (tmp_path / "train.py").write_text(READS_IT)
+    command = [python, "-W", "error", str(SOURCE), "--runs", "1", "train.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    (run,) = json.loads((tmp_path / "train.recording.json").read_text())["runs"]
+    (loader,) = run["loaders"]
+    assert (loader["data"]["digest"], loader["data"]["source"]) == (KNOWN, "full pass")
+    columns = loader["data"]["columns"].values()
+    assert [column["dtypes"] for column in columns] == [
+        ["int64"],
+        ["float32"],
+        ["str"],
+        ["date", "datetime"],
+        ["Decimal"],
+        ["int", "str"],
+    ]
 
 
 def run_recorder(*arguments: str, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
