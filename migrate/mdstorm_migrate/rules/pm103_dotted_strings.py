@@ -57,12 +57,16 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
         if _PART.fullmatch(value) and resolves(module):
             yield _unknown(module, string, value)
         elif _is_filter(module, string):
-            why = module.around.stays and f"only --unsafe applies it, because {module.around.stays}"
+            why = (
+                module.around.stays and f"needs review: {module.around.stays}; --unsafe applies it"
+            )
             yield _renamed(module, string, value, None, why, None)
         elif not _PATH.fullmatch(value) or is_fallback(module, string):
             continue
         elif _is_logger(module, string):
-            why = module.around.stays and f"only --unsafe applies it, because {module.around.stays}"
+            why = (
+                module.around.stays and f"needs review: {module.around.stays}; --unsafe applies it"
+            )
             if value not in _SAME_LOGGERS:
                 why = "mdstorm logs different messages under that name"
             absent = None if names.is_module(value) else value
@@ -123,7 +127,7 @@ def _why(module: PythonModule, string: ast.Constant, value: str) -> str | None:
     if has_fallback(module):
         return "this file still imports Petastorm where mdstorm is not installed"
     if module.around.names is not None:
-        return f"only --unsafe applies it, because {module.around.names}"
+        return f"needs review: {module.around.names}; --unsafe applies it"
     is_patch = function_of(module, call_with_first(module, string)) in PATCHING
     if is_patch and not (names.is_module(value) or _is_for_programs(value)):
         return "mdstorm does not look it up there: check that your own code does"

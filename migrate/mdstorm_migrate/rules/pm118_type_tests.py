@@ -36,6 +36,6 @@ def check(module: PythonModule) -> Iterable[Finding]:
                     what = f"in mdstorm, the converter does not return a `{name}`"
                     remedy = (
                         f"{what}: loaders are `torch.utils.data.DataLoader` and datasets "
-                        "`tf.data.Dataset`; test for those, too"
+                        "`tf.data.Dataset`; also test for those"
                     )
                     yield Finding(CODE, CLASS, *module.span(node), what, remedy)

@@ -75,8 +75,8 @@ class RunIndex:
         if (stays := facts.stays) is not None:
             return f"`{name}` still uses Petastorm ({stays}) and shares objects with this file"
         if self.facts[path].may_notice(facts.named):
-            return f"strings in `{name}` name modules that this file uses, and need review"
-        return f"strings in `{name}` need review, and this file shares objects with one they affect"
+            return f"strings in `{name}` refer to modules that this file uses"
+        return f"strings in `{name}` affect a file that shares objects with this one"
 
     def _affects_others(self, path: Path) -> bool:
         """Whether other files are affected if a file does not move."""

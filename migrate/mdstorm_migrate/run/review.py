@@ -175,7 +175,7 @@ def _quoted(held: str) -> str:
 def _for_review(edit: Edit, reason: str | None) -> Edit:
     if reason is None or edit.cls != "exact" or not edit.rule.startswith("PM1"):
         return edit
-    message = f"{edit.message}; only --unsafe applies it, because {reason}"
+    message = f"{edit.message}; needs review: {reason}; --unsafe applies it"
     return replace(edit, cls="review", message=message, reason=reason)
 
 

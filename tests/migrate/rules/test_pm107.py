@@ -152,8 +152,8 @@ def test_compared_version_holds_file(imports: str, use: str) -> None:
     assert edits
     for edit in edits:
         assert edit.message.endswith(
-            "; only --unsafe applies it, because PM107 in this file must be resolved first "
-            "(`petastorm.__version__`): its branches depend on Petastorm's version"
+            "; needs review: PM107 in this file must be resolved first (`petastorm.__version__`): "
+            "its branches depend on Petastorm's version; --unsafe applies it"
         )
 
 

@@ -205,8 +205,9 @@ def test_waiting_file_names_reason(tmp_path: Path) -> None:
     (finding,) = first.outcome.findings
     assert (finding.cls, finding.rule) == ("review", "PM101")
     assert finding.message.endswith(
-        f"; only --unsafe applies it, because `{tmp_path}/work.py` still uses Petastorm "
-        "(`petastorm.reader.ArrowReaderWorker`) and shares objects with this file"
+        f"; needs review: `{tmp_path}/work.py` still uses Petastorm "
+        "(`petastorm.reader.ArrowReaderWorker`) and shares objects with this file; "
+        "--unsafe applies it"
     )
     assert all(one.changed for one in run(sorted(tmp_path.iterdir()), Settings(unsafe=True)))
 
@@ -282,8 +283,8 @@ def test_reason_names_file_with_the_strings(tmp_path: Path) -> None:
     first, _ = run(sorted(tmp_path.iterdir()), Settings())
     (finding,) = first.outcome.findings
     assert finding.message.endswith(
-        f"; only --unsafe applies it, because strings in `{tmp_path}/test_it.py` name modules that "
-        "this file uses, and need review"
+        f"; needs review: strings in `{tmp_path}/test_it.py` refer to modules that this file uses; "
+        "--unsafe applies it"
     )
 
 
@@ -361,6 +362,6 @@ def test_file_that_shares_objects_with_a_patched_one_gives_that_reason(tmp_path:
     found = {one.path.name: one for one in run(sorted(tmp_path.iterdir()), Settings())}
     (finding,) = found["reads.py"].outcome.findings
     assert finding.message.endswith(
-        f"strings in `{tmp_path}/test_it.py` need review, and this file shares objects with one "
-        "they affect"
+        f"strings in `{tmp_path}/test_it.py` affect a file that shares objects with this one; "
+        "--unsafe applies it"
     )
