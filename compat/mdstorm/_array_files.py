@@ -181,7 +181,7 @@ class _Files:
         lengths[is_old] &= 0xFFFF  # version 1 has two bytes for the length
         skipped = lengths + np.where(is_old, _PREFIX_SIZE - 2, _PREFIX_SIZE)
         if (skipped > self._sizes).any():
-            raise ValueError("a value ends before its array does")
+            raise ValueError("a value ends before the end of its array")
         return skipped
 
     def _parse(self) -> None:
@@ -196,7 +196,7 @@ class _Files:
             self._headers += [parse_header(text) for text in texts.dictionary.to_pylist()]
         sizes = np.array([header.size for header in self._headers], np.int64)
         if len(sizes) and (sizes[self._codes] != self._sizes - self._skipped).any():
-            raise ValueError("a value has another size than its header says")
+            raise ValueError("a value does not have the size in its header")
 
     def _check(self) -> None:
         dtype, shape = self._dtype, self._shape

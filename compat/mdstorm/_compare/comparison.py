@@ -334,7 +334,7 @@ def _no_order(loader: Loader, data: Data, repeated: Data | None) -> str:
     """Return why the order of a loader means nothing; empty if it is promised."""
     given = loader.arguments
     if loader.is_share:
-        return "the rows are those of several shares"
+        return "the rows belong to several shares"
     if loader.kind in ("make_torch_dataloader", "make_tf_dataset"):
         return "Petastorm reads the files of a converter in any order"
     if given.get("reader_pool_type") == "process":
@@ -352,7 +352,7 @@ def _no_order(loader: Loader, data: Data, repeated: Data | None) -> str:
         name in repeated.columns and repeated.columns[name].ordered != column.ordered
         for name, column in data.columns.items()
     ):
-        return "it was another one in the second run"
+        return "the second run had another order"
     return ""
 
 

@@ -376,7 +376,7 @@ def _field(value: dict[str, Any]) -> UnischemaField:
         raise ValueError(f"the shape {shape}")
     name, codec = value["name"], value.get("codec")
     if type(name) is not str:
-        raise TypeError(f"a field of the name {name!r}")
+        raise TypeError(f"a field named {name!r}")
     return UnischemaField(
         name, _type_of(value["numpy_dtype"]), shape, _codec(codec), value["nullable"] is True
     )

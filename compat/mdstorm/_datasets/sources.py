@@ -395,8 +395,8 @@ def _numbers_of(urls: Sequence[str], dataset: Dataset) -> list[int]:
     unknown = [url for url in urls if normalize_url(url) not in numbers]
     if unknown:
         raise errors.InvalidArgumentError(
-            f"{unknown[0]} is none of the {len(numbers)} shards of the dataset at {dataset.url}: "
-            "pass shards of one dataset, as in converter.file_urls"
+            f"{unknown[0]} is not one of the {len(numbers)} shards of the dataset at "
+            f"{dataset.url}: pass shards of one dataset, as in converter.file_urls"
         )
     return [numbers[normalize_url(url)] for url in urls]
 

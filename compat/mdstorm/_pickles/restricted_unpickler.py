@@ -141,7 +141,7 @@ class StandIn:
 
     def __new__(cls, *arguments: Any) -> Any:
         if len(arguments) > _MOST_ARGUMENTS:  # which are copied for each object
-            raise TypeError("more arguments than anything has")
+            raise TypeError("too many arguments")
         self = super().__new__(cls)
         self.arguments, self.state, self.entries = arguments, None, []
         return self

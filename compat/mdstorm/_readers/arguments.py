@@ -171,7 +171,7 @@ class ReaderArguments:
         if self.is_share:
             raise InvalidArgumentError(
                 f"world={self.world!r} selects the share of the rows, and so do cur_shard and "
-                "shard_count: pass either"
+                "shard_count: pass only one of them"
             )
         world = given_world(self.world)
         given = {"cur_shard": world.rank, "shard_count": world.size, "world": None}

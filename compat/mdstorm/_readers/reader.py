@@ -63,8 +63,9 @@ class Reader(Described, OwnContext):
         """Raise UnsupportedArgumentError for the arguments of Petastorm's class."""
         if not parts or not isinstance(parts[0], Opened):
             raise errors.UnsupportedArgumentError(
-                "a Reader is not made by hand: call make_reader or make_batch_reader with the URL "
-                "of the dataset. See docs/differences.md#workers-and-their-queues of mdstorm"
+                "a Reader cannot be constructed directly: call make_reader or make_batch_reader "
+                "with the URL of the dataset. See docs/differences.md#workers-and-their-queues of "
+                "mdstorm"
             )
         return super().__new__(cls)
 

@@ -163,7 +163,7 @@ class CacheKey:
             self._parent.write(self._claim_name, [ours])
         except OSError as error:
             _logger.warning(
-                "could not write to %s (%r): other processes with this cache_key may convert, too",
+                "could not write to %s (%r): other processes with this cache_key may also convert",
                 self._parent.url,
                 error,
             )

@@ -93,7 +93,7 @@ def make_loader(
     if files.inputs and batch_map is not None:
         raise InvalidArgumentError(
             "features, labels and sample_weights determine the form of a batch, and so does "
-            "batch_map: pass either"
+            "batch_map: pass only one of them"
         )
     arguments = files.arguments
     rows = rows_of_batch(

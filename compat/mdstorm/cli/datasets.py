@@ -34,7 +34,7 @@ _LONGEST = 60
 @click.argument("source", metavar="SRC")
 @click.argument("url", metavar="DST")
 @cli.columns_option("Names of the columns to convert, separated by commas; by default all.")
-@cli.dtype_option("Type of floating-point numbers; by default they keep theirs.")
+@cli.dtype_option("Type of floating-point numbers; by default unchanged.")
 @cli.decimals_option("Type of decimals, and of the elements of arrays of them; by default decimal.")
 @click.option("--shard-size", metavar="SIZE", help="Largest size of a shard; 64mb by default.")
 @click.option(
@@ -329,9 +329,9 @@ def _show(report: maintenance.VerifyReport, quick: bool) -> None:
     if not report.is_good:
         verdict = counted(len(report.problems), "problem")
     elif quick:
-        verdict = "the files are all there"
+        verdict = "all files are present"
     elif report.has_hashes:
-        verdict = "is as it was written"
+        verdict = "is unchanged since it was written"
     else:
         verdict = "everything can be read; without hashes, changed values cannot be seen"
     counts = f"{counted(report.shards, 'shard')}, {counted(report.rows, 'row')}"

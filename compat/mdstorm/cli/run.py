@@ -27,7 +27,7 @@ __all__ = ["run"]
     "--streaming",
     "also_streaming",
     is_flag=True,
-    help="Import mdstorm for MosaicML's streaming too. Comes before TARGET.",
+    help="Also import mdstorm as MosaicML's streaming. Put this before TARGET.",
 )
 @click.argument("target")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)

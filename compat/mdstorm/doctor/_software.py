@@ -247,7 +247,7 @@ def check_spark_home(_: Setup) -> Finding | None:
     home, spark = os.environ.get("SPARK_HOME"), installed("pyspark")
     if not home or spark is None:
         return None
-    remedy = "unset SPARK_HOME, so that pyspark uses the Spark that it brings"
+    remedy = "unset SPARK_HOME, so that pyspark uses the Spark that it contains"
     core = min(Path(home, "jars").glob("spark-core_*.jar"), default=None)
     if core is None:
         return problem(f"SPARK_HOME={home} holds no Spark", remedy)

@@ -208,9 +208,8 @@ class DirectFiles:
         if now != opened:
             url = location.file_url(file.basename)
             raise errors.CorruptDatasetError(
-                f"{url} was rewritten after the dataset was opened, so that old and new rows "
-                "would be mixed. Open the dataset again, and write the next one to a directory of "
-                "its own",
+                f"{url} was rewritten after the dataset was opened, so old and new rows would be "
+                "mixed. Open the dataset again, and write the next one to another directory",
                 url=url,
             )
 

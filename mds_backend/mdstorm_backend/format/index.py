@@ -273,7 +273,7 @@ def check_object(value: Any, what: str) -> dict[str, Any]:
 def check_text(value: Any, what: str) -> str:
     """Return `value` if it is a string that UTF-8 can encode: JSON allows lone surrogates."""
     if type(value) is not str:
-        raise TypeError(f"{what} is {shown(value)} and not a text")
+        raise TypeError(f"{what} must be a string, found {shown(value)}")
     if not value.isascii():
         value.encode("utf-8")
     return value
@@ -289,7 +289,7 @@ def check_texts(value: Any, what: str) -> tuple[str, ...]:
 def check_count(value: Any, what: str, limit: int = 2**63 - 1) -> int:
     """Return `value` if it is an integer from 0 to `limit`, and not a bool."""
     if type(value) is not int:
-        raise TypeError(f"{what} is {shown(value)} and not an integer")
+        raise TypeError(f"{what} must be an integer, found {shown(value)}")
     if not 0 <= value <= limit:
         raise ValueError(f"{what} must be between 0 and {limit}")
     return value

@@ -248,7 +248,7 @@ def read_header(data: Buffer, *, url: str) -> tuple[int, dict[str, Any]]:
     offsets = _sample_offsets(bytes_)
     if offsets is None:
         what = (
-            f"of {len(data)} bytes does not start as a shard: it was cut off, or is something else"
+            f"of {len(data)} bytes does not start as a shard: it was truncated, or is another file"
         )
         raise CorruptDatasetError.of_file(url, what)
     header = bytes_[_SIZE_WORD * (len(offsets) + 1) : offsets[0]].tobytes()

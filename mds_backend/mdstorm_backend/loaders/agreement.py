@@ -54,8 +54,8 @@ _REMEDIES = {
     "epoch number": "make the same loaders on all ranks and iterate equally often, call "
     "set_epoch(epoch) on all of them, or pass check_ranks=False to a loader of a single rank",
     "samples consumed": "load the same state on all ranks, or on none",
-    "batches of the pass before": "take equally many batches of each pass on all ranks, or call "
-    "set_epoch(epoch) on all of them before it",
+    "batches of the previous pass": "take the same number of batches of each pass on all ranks, or "
+    "call set_epoch(epoch) on all of them before it",
 }
 
 
@@ -372,7 +372,7 @@ def _offered(segment: Segment, before: Beginning | None) -> dict[str, Any]:
         "batch size": segment.batching.batch_size,
         "epoch number": position.epoch if is_shared else None,
         "samples consumed": position.consumed if is_shared else None,
-        "batches of the pass before": before.batches if before is not None and is_even else None,
+        "batches of the previous pass": before.batches if before is not None and is_even else None,
     }
 
 

@@ -104,7 +104,7 @@ class DatasetSettings(stream_files.StreamDefaults):
         if order.world_size > 1:
             raise InvalidArgumentError(
                 f"world={self.world!r} and the order's own share, rank {order.world.rank} of "
-                f"{order.world_size}, exclude each other: pass either"
+                f"{order.world_size}, exclude each other: pass only one"
             )
         return order.share_of(given_world(self.world))
 

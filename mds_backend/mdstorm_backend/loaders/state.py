@@ -327,7 +327,7 @@ def _nodes(state: Mapping[str, Any], key: str) -> int | None:
         return None
     nodes = number(state, key, 1)
     if nodes > _MOST_NODES:
-        raise damaged(f"{key!r} is {nodes}, and nobody has more than {_MOST_NODES} nodes")
+        raise damaged(f"{key!r} is {nodes}, and at most {_MOST_NODES} nodes are supported")
     return nodes
 
 
@@ -421,7 +421,7 @@ def check_equal(there: Mapping[str, Any], here: Mapping[str, Any], url: str) -> 
                 "make_spark_converter in each process, and the first one's copy is read again"
             )
         raise StateMismatchError(
-            f"the state was taken from another reading of {url} or from another dataset "
+            f"the state was taken with other arguments for {url} or from another dataset "
             f"({'; '.join(wrong)}). {remedy}"
         )
 

@@ -146,8 +146,8 @@ class ImageDecoder:
         for column in columns:
             if column.name in self.names and column.null_count:
                 raise errors.NullValueError(
-                    f"column {column.name!r} holds {counted(column.null_count, 'null')}, of which "
-                    f"decode makes no image: {_instead(column.name)}",
+                    f"column {column.name!r} holds {counted(column.null_count, 'null')}, which "
+                    f"decode cannot turn into images: {_instead(column.name)}",
                     columns={column.name: column.null_count},
                 )
 

@@ -24,8 +24,8 @@ from mdstorm_backend.format.schema import Column
 def unsafe_type_error(column: str, url: str) -> UnsafeTypeError:
     """Return the error for a column of pickles that the caller did not allow."""
     return UnsafeTypeError(
-        f"column {column!r} of {url} contains an unsafe type: it holds pickles, and to load a "
-        "pickle is to run the program in it. If you trust whoever wrote the dataset, open it with "
+        f"column {column!r} of {url} contains an unsafe type: it contains pickles, and unpickling "
+        "can execute code. If you trust whoever wrote the dataset, open it with "
         "allow_unsafe_types=True; otherwise leave the column out with columns=[…]"
     )
 

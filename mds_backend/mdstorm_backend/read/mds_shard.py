@@ -133,7 +133,7 @@ class MDSShard(Shard):
             if mask is not None and encoding.shape is not None:
                 fits.append(len(mask) == self.num_samples * prod(encoding.shape))
         if not all(fits):
-            raise self.corrupt(f"has null bitmaps that are not of its {self.num_samples} samples")
+            raise self.corrupt(f"has null bitmaps that do not match its {self.num_samples} samples")
         return validity
 
     def read(self, rows: Rows, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch:

@@ -285,5 +285,5 @@ def warn_no_data(url: str, *, transformed: bool = False, dropped: bool = False) 
     if transformed:
         reason = "the predicate or the transform left no rows in a whole epoch"
     elif dropped:
-        reason = "no epoch has the rows of a full batch, and drop_last leaves out all others"
+        reason = "no epoch has enough rows for a full batch, and drop_last leaves out others"
     warn_user(f"No matching data is available for loading in {url}: {reason}")

@@ -179,8 +179,8 @@ def _newest(location: Location) -> str:
     if len(newest) > 1:
         raise _unsupported(
             location.url,
-            f"has two newest metadata files, {newest[0]} and {newest[1]}, of which only its "
-            "catalog knows the one that counts",
+            f"has two newest metadata files, {newest[0]} and {newest[1]}, and only its catalog "
+            "knows which is current",
         )
     return newest[0]
 

@@ -77,7 +77,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: reader([p, "s3://b/x"]), ValueError, "same scheme and netloc"),
     (lambda p, m: reader([p, m]), ValueError, "belongs to an MDS dataset"),
     (lambda p, m: reader(f"{m}/index.json"), ValueError, "pass the URL of its directory"),
-    (lambda p, m: reader(f"{m}/a.mds"), ValueError, "is none of the 1 shards"),
+    (lambda p, m: reader(f"{m}/a.mds"), ValueError, "is not one of the 1 shards"),
     (lambda p, m: reader(beside(p, "empty")), OSError, "has no Parquet files"),
     (lambda p, m: reader(beside(p, "csv")), ValueError, "csv is not a Parquet file"),
     (lambda p, m: reader("~/data"), ValueError, "write file:///"),

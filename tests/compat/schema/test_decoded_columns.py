@@ -121,8 +121,8 @@ GOOD = npy(np.arange(3, dtype=np.int32))
     [
         (b"", "too short"),
         (b"garbage garbage", "not an array that numpy.save wrote"),
-        (GOOD[:-1], "another size than its header says"),
-        (GOOD[:50], "ends before its array does"),
+        (GOOD[:-1], "does not have the size in its header"),
+        (GOOD[:50], "ends before the end of its array"),
         (GOOD[:6] + b"\x09" + GOOD[7:], "unknown version"),
         (npy(np.arange(3.0)), "an array of float64, and the schema says int32"),
         (npy(np.zeros((3, 1), np.int32)), r"shape \(3, 1\), and the schema says \(3,\)"),

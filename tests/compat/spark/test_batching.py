@@ -93,7 +93,7 @@ def test_share_of_rank_is_contiguous_in_exact_order(ten: SparkDatasetConverter, 
 def test_world_argument_selects_rank_and_count(ten: SparkDatasetConverter, read: Read) -> None:
     expected = read(ten, cur_shard=1, shard_count=3, batch_size=3, **IN_ORDER)
     assert read(ten, world=(1, 3), batch_size=3, **IN_ORDER) == expected
-    with pytest.raises(InvalidArgumentError, match="cur_shard and shard_count: pass either"):
+    with pytest.raises(InvalidArgumentError, match="cur_shard and shard_count: pass only one"):
         read(ten, world=(1, 3), cur_shard=0, shard_count=3)
 
 

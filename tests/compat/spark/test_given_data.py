@@ -173,7 +173,7 @@ def test_state_of_other_shards_raises_state_mismatch(tmp_path: Path) -> None:
 def test_files_outside_of_dataset_are_an_error(tmp_path: Path, read: Read) -> None:
     dataset = write_numbers(tmp_path / "mds", 500)
     others = [dataset.file_urls[0], f"{dataset.url}/part-1-2.00000.mds"]
-    for urls, text in ((others, "is none of the .* shards"), ([], "is empty")):
+    for urls, text in ((others, "is not one of the .* shards"), ([], "is empty")):
         with pytest.raises(InvalidArgumentError, match=text):
             read(SparkDatasetConverter(dataset.url, urls, 5))
 

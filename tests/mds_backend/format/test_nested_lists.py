@@ -102,5 +102,5 @@ def test_arrays_of_several_shapes_become_nested_lists() -> None:
     assert found.to_pylist() == [[[1, 1]], None, [[0], [0]], []]
     assert nested_lists.lists_of_arrays([], type_).type == type_
     assert nested_lists.lists_of_arrays([None], type_).to_pylist() == [None]
-    with pytest.raises(ValueError, match="an array of 1 dimensions among those of 2"):
+    with pytest.raises(ValueError, match="an array of 1 dimensions among arrays of 2"):
         nested_lists.lists_of_arrays([np.ones(2)], type_)

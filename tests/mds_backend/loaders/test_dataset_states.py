@@ -73,8 +73,8 @@ def test_samples_resume_from_a_state_without_arguments(
         ("shuffle_seed", True, "'shuffle_seed' has to be an integer"),
         ("initial_physical_nodes", 1.0, "'initial_physical_nodes' has to be an integer"),
         # Each node gets a sample, so that laying them out would not end.
-        ("num_canonical_nodes", 10**7, "is 10000000, and nobody has more"),
-        ("initial_physical_nodes", 10**30, "is 10{30}, and nobody has more"),
+        ("num_canonical_nodes", 10**7, "is 10000000, and at most"),
+        ("initial_physical_nodes", 10**30, "is 10{30}, and at most"),
     ],
 )
 def test_damaged_states_are_refused_and_change_nothing(

@@ -302,5 +302,5 @@ def test_state_after_a_dropped_last_batch_resumes_with_the_next_epoch(
 
 def test_endless_epochs_without_a_full_batch_end_with_a_warning(numbers: Dataset) -> None:
     endless = make(numbers, ROWS + 1, num_epochs=None, loader={"drop_last": True})
-    with pytest.warns(UserWarning, match="no epoch has the rows of a full batch"):
+    with pytest.warns(UserWarning, match="no epoch has enough rows for a full batch"):
         assert list(endless) == []

@@ -116,7 +116,7 @@ def test_sample_is_decoded_with_the_encoding_of_its_shard(tmp_path: Path) -> Non
     samples = [dataset[i]["x"] for i in range(3)]
     assert [type(sample) for sample in samples] == [np.int32, np.int64, str]
     assert samples == [1, 2, "a"]
-    with pytest.raises(UnsafeTypeError, match=r"'x' .* holds pickles.*allow_unsafe_types=True"):
+    with pytest.raises(UnsafeTypeError, match=r"'x' .* contains pickles.*allow_unsafe_types=True"):
         dataset[3]
     assert open_dataset(str(tmp_path), allow_unsafe_types=True)[3]["x"] == ["b"]
 

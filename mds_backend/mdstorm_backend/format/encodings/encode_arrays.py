@@ -31,7 +31,7 @@ _MAX_DIMENSIONS = 63
 #: Smallest length that takes more than one byte.
 _SHORT = 256
 #: Message for nested lists that have no shape.
-UNEVEN = "a row holds lists of various lengths, or null ones, and is not an array"
+UNEVEN = "a row holds lists of several lengths or null ones, and is not an array"
 
 #: Smallest lengths that take 2 and 4 bytes in a header.
 _LENGTH_LIMITS = np.array([1 << 8, 1 << 16], np.int64)
@@ -92,7 +92,9 @@ def _shape_header(shape: tuple[int, ...]) -> bytes:
     if not shape:
         raise ValueError("it is a scalar and must have at least one dimension")
     if len(shape) > _MAX_DIMENSIONS:
-        raise ValueError(f"it has {len(shape)} dimensions, and {_MAX_DIMENSIONS} is the most")
+        raise ValueError(
+            f"it has {len(shape)} dimensions, and at most {_MAX_DIMENSIONS} are supported"
+        )
     largest = max(shape)
     width = next(w for w in range(4) if largest < 1 << (8 << w))
     dimensions = b"".join([size.to_bytes(1 << width, "little") for size in shape])
@@ -191,11 +193,11 @@ def _checked_length(shapes: Shapes, present: npt.NDArray[np.bool_], shape: tuple
             raise ValueError(f"a row has {wrong[0]} elements, and the shape {shape} has {length}")
         return length
     if shapes.uneven is not None:
-        raise ValueError(f"a row holds lists of various lengths, or null ones, and not {shape}")
+        raise ValueError(f"a row holds lists of several lengths or null ones, expected {shape}")
     found = shapes.sizes[present]
     differ = found[(found != shape).any(axis=1)]
     if len(differ):
-        raise ValueError(f"a row has the shape {tuple(differ[0].tolist())}, and not {shape}")
+        raise ValueError(f"a row has the shape {tuple(differ[0].tolist())}, expected {shape}")
     return length
 
 

@@ -175,7 +175,7 @@ def _plain(value: Any) -> Any:
     check_no_mask(value)
     array = np.asarray(value)
     if array.size != 1:
-        raise TypeError(f"it is {array.size} values and must be one number")
+        raise TypeError(f"it must be one number, found {array.size} values")
     if array.dtype.kind in "mM":
         if np.isnat(array).any():
             raise ValueError("it is not a time (NaT)")

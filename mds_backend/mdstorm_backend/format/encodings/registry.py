@@ -197,7 +197,7 @@ class Opaque(Encoding):
         """Raise UnsupportedEncodingError: the encoding is unknown."""
         raise UnsupportedEncodingError(
             f"column {column!r} has encoding {self.text!r}, which is not known in this process. "
-            "If somebody defined it, register the class that decodes it: "
+            "If it is a custom encoding, register the class that decodes it: "
             f"mdstorm_backend.register_encoding({self.kind!r}, TheClass). Otherwise leave the "
             f"column out with columns=[…]. Known are {', '.join(encoding_names())}"
         )
@@ -220,18 +220,18 @@ class Redefined(Opaque):
     @property
     def described(self) -> str:
         """The encoding, worded for the middle of a sentence."""
-        return f"the encoding {self.text.partition(':')[2]!r} as somebody has redefined it"
+        return f"a redefined encoding {self.text.partition(':')[2]!r}"
 
     def check_decodable(self, column: str) -> None:
         """Raise UnsupportedEncodingError, which explains how to decode the column."""
         stated = self.text.partition(":")[2]
         name = stated.partition(":")[0]
         raise UnsupportedEncodingError(
-            f"column {column!r} has encoding {stated!r}, with another size of its values in the "
-            "index than this encoding has. Whoever wrote it has redefined the encoding: register "
-            f"the class that decodes it with mdstorm_backend.register_encoding({name!r}, "
-            "TheClass), before the dataset is opened, or leave the column out with columns=[…]. "
-            "If nobody has, the index is damaged: restore it from where it was copied"
+            f"column {column!r} has encoding {stated!r}, but the index states another size of its "
+            "values. If the writer has redefined the encoding, register the class that decodes it "
+            f"with mdstorm_backend.register_encoding({name!r}, TheClass), before the dataset is "
+            "opened, or leave the column out with columns=[…]. Otherwise the index is damaged: "
+            "restore it from where it was copied"
         )
 
 

@@ -225,7 +225,7 @@ def lists_of_arrays(arrays: Sequence[npt.NDArray[Any] | None], type_: pa.DataTyp
     present = [array for array in arrays if array is not None]
     wrong = [array.ndim for array in present if array.ndim != depth]
     if wrong:
-        raise ValueError(f"an array of {wrong[0]} dimensions among those of {depth}")
+        raise ValueError(f"an array of {wrong[0]} dimensions among arrays of {depth}")
     sizes = np.zeros((len(arrays), depth), np.int64)
     if present:
         sizes[[array is not None for array in arrays]] = [array.shape for array in present]

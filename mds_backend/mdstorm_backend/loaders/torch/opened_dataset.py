@@ -241,8 +241,8 @@ class OpenedDataset:
         if get_worker_info() is not None:
             if self._part is None:
                 raise StateMismatchError(
-                    "this worker process has not begun to read, and knows no other position: "
-                    "request the state after iterating over the dataset there"
+                    "this worker process has not begun to read, so it has no position: request the "
+                    "state after iterating over the dataset there"
                 )
             return self._part.state_dict()
         return self._state_of_latest(self.yielded)
@@ -301,9 +301,9 @@ class OpenedDataset:
         samples = num_samples // plan.num_ranks
         if samples % whole and samples < plan.rows_per_epoch:
             raise StateMismatchError(
-                f"after {samples} samples on this rank, worker processes stand within batches of "
-                f"{size}, by which they divide the samples. Which ones they have yielded is not "
-                "known: give the dataset the batch_size of the DataLoader"
+                f"{samples} samples on this rank end within the batches of {size} that worker "
+                "processes read, so it is not known which samples they have yielded: give the "
+                "dataset the batch_size of the DataLoader"
             )
 
     def load_state_dict(self, obj: dict[str, Any]) -> None:
