@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,13 +14,12 @@ except ModuleNotFoundError:
     raise
 
 from mdstorm._spark.converter import SparkDatasetConverter
-from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, StateMismatchError
+from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.display import Described, Description
+from mdstorm_backend.integrations import load_position
 from mdstorm_backend.loaders import Statistics
 from mdstorm_backend.loaders.torch import StreamingDataLoader
 from mdstorm_backend.order import find_world
-
-_logger = logging.getLogger(__name__)
 
 _SPLITS = ("train", "val", "test", "predict")
 
@@ -180,17 +178,8 @@ class ConverterLoaders(Described):
         position = state_dict.get("train")  # which early checkpoints do not have
         if position is None:
             return
-        try:
-            loader.load_state_dict(position)
-        except StateMismatchError as error:
-            # After an epoch, training may continue with other data. Within an epoch, Lightning
-            # loads the same state again, which raises.
-            _logger.warning(
-                "the position in the checkpoint does not fit the training data, which is read from "
-                "its beginning: %s",
-                error,
-            )
-        else:
+        # Within an epoch, Lightning loads the same state again, which raises if it does not fit.
+        if load_position(loader, position):
             self._resumed = (state_dict.get("progress"), loader._mdstorm.of(loader).num_remaining())
 
     def mdstorm_count_steps(self) -> int | None:

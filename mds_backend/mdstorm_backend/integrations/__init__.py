@@ -8,6 +8,6 @@ is wrapped. The loaders know nothing about frameworks.
 
 from __future__ import annotations
 
-from mdstorm_backend.integrations.hooks import install
+from mdstorm_backend.integrations.hooks import install, load_position
 
-__all__ = ["install"]
+__all__ = ["install", "load_position"]

@@ -129,8 +129,9 @@ def _restoring(load: Callable[[Any], None]) -> Any:
         for loader, state in _own_states(self):
             if self.restarting:
                 _refuse_other_world(loader, state)
-            else:
-                _begin_after(loader, state)
+            # Left within an epoch, as with limit_train_batches: the rest of it is not trained on.
+            elif load_position(loader, state) and state["sample_in_epoch"]:
+                loader.set_epoch(state["epoch"] + 1)
         if not self.restarting:  # loaders made for later epochs have no state
             self._combined_loader_states_to_load = []
         load(self)
@@ -156,10 +157,10 @@ def _own_states(loop: Any) -> Iterator[tuple[Any, Any]]:
             yield loader, state
 
 
-def _begin_after(loader: Any, state: Any) -> None:
-    """Begin with the epoch after a checkpoint's epoch; the checkpoint was written between epochs.
+def load_position(loader: Any, state: Any) -> bool:
+    """Load the state of a checkpoint into a loader; if it does not fit, warn and return False.
 
-    Training may continue with other data, so a state that does not fit is not an error here.
+    After an epoch, training may continue with other data, so that is not an error.
     """
     try:
         loader.load_state_dict(state)
@@ -169,9 +170,8 @@ def _begin_after(loader: Any, state: Any) -> None:
             "beginning: %s",
             error,
         )
-    else:
-        if state["sample_in_epoch"]:  # as with limit_train_batches, which leaves out rows
-            loader.set_epoch(state["epoch"] + 1)
+        return False
+    return True
 
 
 def _refuse_other_world(loader: Any, state: object) -> None:
