@@ -38,23 +38,23 @@ SESSION_KINDS = (
 IS_CONNECT = SESSION_KIND.endswith("connect")
 IS_REFUSING = SESSION_KIND.startswith("refusing")
 
-#: For tests that cannot do without what one kind of session refuses.
+#: For tests that need functions that one kind of session refuses.
 runs_python_on_executors = pytest.mark.skipif(
     "python" in SESSION_KIND, reason="runs Python on executors, which this session refuses"
 )
 
-#: For tests of single values, of which the gate needs one kind of session.
+#: For tests of single values; one kind of session is enough in the gate.
 of_values = pytest.mark.long if IS_CONNECT else pytest.mark.spark_session
 
 # Spark's driver and workers must run the same Python, also where pytest is called by hand.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("PYSPARK_DRIVER_PYTHON", os.environ["PYSPARK_PYTHON"])
-# JVMs that run for some minutes do not repay that they compile well.
+# JVMs that run for some minutes do not benefit from the optimizing compiler.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 _SPARK_CONF = {
-    # Each partition is a task: tests of several ask for them.
+    # Each partition is a task; tests that need several set the number.
     "spark.default.parallelism": "1",
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.enabled": "false",
@@ -80,7 +80,7 @@ pytest_runtest_setup = pytest.hookimpl(wrapper=True)(_within_limit)
 pytest_runtest_call = pytest.hookimpl(wrapper=True)(_within_limit)
 
 
-#: How a module shows that tests of it use the session.
+#: The name in a module that declares that its tests use the session.
 _NAMES_SESSION = re.compile(r'spark: |"spark"|\bspark_session\b|\bof_values\b')
 
 
@@ -103,7 +103,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    # Otherwise each full collection of garbage visits all that was imported, again and again.
+    # Otherwise each full garbage collection visits all imported objects again.
     gc.freeze()
 
 

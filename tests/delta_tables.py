@@ -21,7 +21,7 @@ _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?
 _MAGIC = 1681511377
 _VERSION = b"\x01"
 _COOKIE = 12346
-#: Containers of more values are bitmaps.
+#: Containers with more values are bitmaps.
 _MOST_LISTED = 4096
 
 

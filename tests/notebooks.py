@@ -23,12 +23,12 @@ from PIL import Image
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NOTEBOOKS = EXAMPLES / "notebooks"
 
-#: The only line of a notebook that is edited: it names a directory.
+#: The only line of a notebook that is changed: it names a directory.
 DIRECTORY = re.compile(r'^([A-Z]+) = "file:///tmp/examples-cache"$', re.MULTILINE)
 
-#: What the notebooks install is there.
+#: The libraries that notebooks install are already installed.
 _NO_PIP = 'get_ipython().register_magic_function(lambda line: None, magic_name="pip")\n'
-#: Notes what a notebook itself prints; libraries print what differs from run to run.
+#: Records the notebook's own output; libraries print text that differs between runs.
 _PRINT = """
 def print(*values, **options):
     import builtins, io
@@ -38,18 +38,18 @@ def print(*values, **options):
         file.write(text.getvalue())
     builtins.print(*values, **options)
 """
-#: What README.md puts at the top of a notebook that is to stay as it is.
+#: The lines from README.md for notebooks that stay unchanged.
 AS_PETASTORM = "import mdstorm\nmdstorm.install_as_petastorm()\n"
 
 _SPARK = "--master local[2] --conf spark.ui.enabled=false --conf spark.sql.shuffle.partitions=2"
 _SECONDS_PER_CELL = int(os.environ.get("MDSTORM_TEST_SECONDS", "300"))
 
-#: What numbers with a decimal point may differ by: runs on other machines round otherwise.
+#: Allowed difference of numbers with a decimal point: other machines round differently.
 _TOLERANCE = 0.1
 #: What squares of so many pixels may differ by in their mean colour, of 255: more than a rounded
 #: line, less than another digit.
 _SQUARE, _COLOUR_TOLERANCE = 4, 25
-#: How fast something was, and how long it took, at the end of a line of progress.
+#: Rates and durations at the end of a progress line.
 _DURATION = re.compile(r"(?:, [\d,.]+ \w*B/s)?, [\d,.]+ s$")
 _PORT = re.compile(r"(127\.0\.0\.1):\d+")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]\d+)?")
@@ -75,7 +75,7 @@ def check_notebook(
     """
     path = NOTEBOOKS / f"{name}.ipynb"
     notebook = nbformat.read(path, as_version=4)
-    recorded = NOTEBOOKS / path.name  # those in `before` show what they show after a migration
+    recorded = NOTEBOOKS / path.name  # notebooks in `before` show the outputs after their migration
     committed = nbformat.read(recorded, as_version=4)
     for cell in notebook.cells:
         cell.source = DIRECTORY.sub(rf'\1 = "{(folder / "data").as_uri()}"', cell.source)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-#: What serverless compute lets its users read and set.
+#: Settings that serverless compute lets its users read and set.
 AVAILABLE_CONF = frozenset(
     {
         "spark.databricks.execution.timeout",
@@ -27,9 +27,9 @@ AVAILABLE_CONF = frozenset(
 _SESSION = ("_jsc", "_jsparkSession", "_jvm", "_sc", "sparkContext")
 _FRAME = ("_jdf", "_sc", "rdd")
 
-#: Wraps methods of PySpark: whoever calls it counts.
+#: Wraps methods of PySpark, depending on the caller.
 _WRAPPER = "mdstorm._drop_in"
-#: Packages whose modules are not refused anything.
+#: Packages whose modules may call refused methods.
 _exempt = {"pyspark", "py4j"}
 
 

@@ -16,7 +16,7 @@ from tests.mds_backend.small_datasets import array_of, write_dataset
 EXAMPLES = Path(__file__).parents[2] / "examples" / "many_machines"
 PROGRAMS = Path(__file__).parent / "programs"
 
-#: What a program says of an epoch over `numbers`, and over what the examples write.
+#: Output of a program for an epoch over `numbers`, and over the dataset of the examples.
 EACH_ROW_ONCE = "100,000 rows, 0 lost, 0 doubled"
 
 

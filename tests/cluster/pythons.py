@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.cluster.hosts import Host
 
-#: Where each host has one, in its own ``/tmp``.
+#: The path of each host's Python, in its own ``/tmp``.
 PYTHON = "/tmp/python"
 
 
@@ -24,7 +24,7 @@ def install_python_without(host: Host, *packages: str) -> None:
     known = [Path(p) for p in sys.path if Path(p).name == "site-packages"]
     for path in [path for directory in known for path in directory.iterdir()]:
         link = site / path.name
-        if path.name in packages or path.suffix == ".pth":  # also those of editable installations
+        if path.name in packages or path.suffix == ".pth":  # also paths of editable installations
             link.unlink(missing_ok=True)
         elif not link.exists():
             link.symlink_to(path)

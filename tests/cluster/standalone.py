@@ -17,16 +17,16 @@ _CONF = {
     "spark.executor.cores": "1",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # No job begins before all executors are there: each has its part in it.
+    # Jobs wait until all executors have registered, so that each takes part.
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
     "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
     # After this many seconds without a message from a worker, Spark continues without it.
     "spark.network.timeout": "60s",
     "spark.executor.heartbeatInterval": "5s",
 }
-#: Where executors keep what they shuffle.
+#: Where executors write shuffle files.
 SPARKS_DISK = "/tmp/shuffled"
-#: JVMs that run for seconds do not repay that they compile well.
+#: JVMs that run for seconds do not benefit from the optimizing compiler.
 _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 

@@ -14,7 +14,7 @@ from tests.cluster.store import Store
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 ROWS, ROW_BYTES = 500_000, 4_008
-#: Ticks of the CPU that all processes of a host have used, and the most KiB of one of Python's.
+#: CPU ticks used by all processes of a host, and the peak KiB of one Python process.
 USED = """
 exec awk 'FILENAME ~ /stat$/ { ticks += $14 + $15 + $16 + $17 }
     $1 == "Name:" { name = $2 }

@@ -19,7 +19,7 @@ ROOT = EXAMPLES.parents[1]
 TRAIN = EXAMPLES / "train_torchrun.py"
 READ = PROGRAMS / "read_half.py"
 
-#: The user, where mdstorm is, and how many hours the clock is ahead of the file system's.
+#: The user, mdstorm's directory, and the hours that the clock is ahead of the file system's.
 SHOW = """
 import os, pathlib, tempfile, time, mdstorm
 with tempfile.NamedTemporaryFile() as file:
@@ -71,7 +71,7 @@ def different(
 ) -> Iterator[list[object]]:
     """Another link, user and path of mdstorm on the second host."""
     network.slow_down(hosts[1], "20mbit")
-    rights = "+dac_override"  # to read the Python of this machine, whosever it is
+    rights = "+dac_override"  # to read this machine's Python, whoever owns it
     user = ("setpriv", "--reuid=1234", f"--inh-caps={rights}", f"--ambient-caps={rights}")
     yield [*user, *elsewhere]
     network.speed_up(hosts[1])
@@ -128,7 +128,7 @@ def test_ranks_with_different_batch_sizes_raise_error(
     arguments = (numbers.url, "s3://bucket/sizes.pt")
     started = torchrun(hosts, Path("/tmp/train.py"), *arguments, processes=1, **store.environment)
     output = "".join(program.finish(fails=True) for program in started)
-    assert "Is there a distributed collective mismatch in your code?" in output  # asked by gloo
+    assert "Is there a distributed collective mismatch in your code?" in output  # requested by gloo
 
 
 def test_two_versions_share_one_cache(

@@ -81,7 +81,7 @@ with make_reader((DATA / "codecs").as_uri(), shuffle_row_groups=False, schema_fi
         pass
 """
 
-#: Programs by name, as they were recorded under Petastorm.
+#: Programs by name, as recorded under Petastorm.
 PROGRAMS = {
     "batches": _BATCHES,
     "torch": _TORCH,

@@ -5,7 +5,7 @@ Each program writes its own table and reads it in one of many ways. `program(n)`
 
 from random import Random
 
-#: Columns that any reader takes, and those of which PyTorch and TensorFlow make tensors.
+#: Columns that all readers support, and the ones that PyTorch and TensorFlow support.
 _ANY = ("small", "count", "ratio", "half", "flag", "name", "raw", "day", "time", "price", "vec")
 _TORCH = ("small", "count", "ratio", "half", "flag", "vec", "grid", "hole")
 _TF = ("small", "count", "ratio", "half", "flag", "name", "raw", "day", "time", "vec", "grid")
@@ -145,7 +145,7 @@ def _of_torch(random: Random, number: int) -> str:
         loader = "DataLoader"
     of_loader = {"batch_size": str(random.randint(1, 17))}
     if loader == "InMemBatchedDataLoader":
-        # Petastorm's thread pool may end before it begins, which this loader takes as an error.
+        # Petastorm's thread pool may end before it has begun, which this loader treats as an error.
         given["reader_pool_type"] = "'dummy'"
         of_loader["num_epochs"] = str(random.randint(1, 2))
         of_loader["shuffle"] = random.choice(("True", "False"))

@@ -19,7 +19,7 @@ from tests.compare.recording_here import ROOT
 from mdstorm._compare import Verdict, compare_recordings, read_recording
 from mdstorm._compare.documented import DOCUMENTED
 
-#: Sections of docs/differences.md that generated programs meet, by what they contain.
+#: Sections of docs/differences.md that apply to generated programs, by their content.
 SECTIONS = {
     "predicates-filters-and-selectors": ("predicate=", "filters="),
     "nulls": ("'maybe'",),

@@ -8,7 +8,7 @@ import pytest
 
 from mdstorm_backend.errors import MDStormError
 
-#: What is done, with the URLs of one table in Parquet and in MDS, or a session and a URL.
+#: The mistake, given the URLs of one table in Parquet and in MDS, or a session and a URL.
 Mistake: TypeAlias = Callable[[Any, str], Any]
 #: The mistake, the builtin that is raised, words of the message.
 Row: TypeAlias = tuple[Mistake, type[Exception], str]
@@ -44,4 +44,4 @@ def check(mistake: Mistake, builtin: type[Exception], words: str, where: tuple[A
         mistake(*where)
     assert raised.traceback[-1].frame.f_globals["__name__"].startswith("mdstorm")
     assert len(str(raised.value)) < 1200
-    assert not isinstance(raised.value.__cause__, MDStormError)  # told once, not twice
+    assert not isinstance(raised.value.__cause__, MDStormError)  # only once

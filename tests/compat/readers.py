@@ -15,7 +15,7 @@ from mdstorm.reader import make_batch_reader, make_reader
 #: In stored order.
 IN_ORDER = {"shuffle_row_groups": False}
 
-#: Columns of Parquet that loaders turn into other types, or into none.
+#: Columns of Parquet that loaders convert to other types, or do not support.
 TYPES: dict[str, Any] = {
     "flag": [True, False],
     "u16": pa.array([1, 65535], pa.uint16()),
@@ -47,7 +47,7 @@ def row_reader(url: str, **arguments: Any) -> Any:
     return _MADE[-1]
 
 
-#: For what holds of both readers.
+#: For tests of both readers.
 with_either = pytest.mark.parametrize("reader", [batch_reader, row_reader], ids=["batch", "row"])
 
 

@@ -9,7 +9,7 @@ import pytest
 import mdstorm_backend.errors
 from mdstorm import errors
 
-#: Of the classes that the engine does not have.
+#: Builtin bases of the classes that the engine does not have.
 BASES = {
     "CompressionCodecError": (ValueError, RuntimeError),
     "DecodeFieldError": (RuntimeError,),
@@ -37,7 +37,7 @@ def test_list_of_errors_is_complete() -> None:
     assert sorted([*BASES, *mdstorm_backend.errors.__all__]) == sorted(errors.__all__)
     classes = dict(inspect.getmembers(mdstorm_backend.errors, inspect.isclass))
     assert {name for name in classes if not name.startswith("_")} <= set(errors.__all__)
-    for name in mdstorm_backend.errors.__all__:  # which the two share
+    for name in mdstorm_backend.errors.__all__:  # shared by the two
         assert getattr(errors, name) is getattr(mdstorm_backend.errors, name)
 
 

@@ -84,12 +84,12 @@ def wide(rows: Any) -> Any:
     return rows.assign(y=[np.zeros(2, np.float32)] * len(rows))
 
 
-#: Columns that a function is said to add.
+#: Columns that a function declares to add.
 Y, Y3 = ("y", np.float32, (), False), ("y", np.float32, (3,), False)
 
 ODD = in_lambda(["id"], lambda id: id % 2 == 1)
 
-#: What is done, of the URLs of Parquet and MDS; the builtin that is raised; words of the message.
+#: The mistake, given the URLs of Parquet and MDS; the builtin that is raised; the message.
 MISTAKES: list[Row] = [
     # arguments of loaders
     (lambda p, m: torch_batch(m, batch_size="32"), ValueError, "integer or None, found '32'"),
@@ -170,7 +170,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: torch_batch(m, fill_nulls={"id": None}), ValueError, "give a value of that type"),
     (lambda p, m: torch_batch(m, null_masks=["no"]), TypeError, "name columns ['no'] that are not"),
     (lambda p, m: tf_batch(m, batch_map=len), TypeError, "has .map(function)"),
-    # what functions return
+    # return values of functions
     (lambda p, m: transformed(m, lambda d: None), ValueError, "returned NoneType"),
     (lambda p, m: transformed(m, lambda d: d.assign(y="a"), Y), ValueError, "declared as float32"),
     (lambda p, m: transformed(m, wide, Y3), ValueError, "must be the shape (3,), found (2,)"),

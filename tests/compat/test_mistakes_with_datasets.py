@@ -68,7 +68,7 @@ def resumed(mds: str, state: Any) -> None:
     loader(mds).load_state_dict(state)
 
 
-#: What is done, of the URLs of Parquet and MDS; the builtin that is raised; words of the message.
+#: The mistake, given the URLs of Parquet and MDS; the builtin that is raised; the message.
 MISTAKES: list[Row] = [
     # schemas, codecs, rows
     (lambda p, m: schema("a", "int63", ()), ValueError, "numpy_dtype 'int63': pass a NumPy type"),

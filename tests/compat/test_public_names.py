@@ -165,7 +165,7 @@ def test_level_of_the_package_logger_applies_to_the_engine(
     engine = logging.getLogger("mdstorm_backend.cache.space")
     caplog.set_level(logging.DEBUG, logger="mdstorm")
     engine.debug("said")
-    assert caplog.messages == ["said"]  # handlers of the root logger hear it once
+    assert caplog.messages == ["said"]  # handlers of the root logger get it once
     caplog.set_level(logging.ERROR, logger="mdstorm")
     assert not engine.isEnabledFor(logging.WARNING)
     heard = []

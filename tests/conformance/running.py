@@ -13,7 +13,7 @@ from tests.conformance.place import Place
 
 _PROGRAMS = Path(__file__).with_name("programs")
 
-#: What the programs got from the real Petastorm, by name.
+#: Results of the programs under the real Petastorm, by name.
 RECORDED = Path(__file__).with_name("recorded.json")
 
 Program: TypeAlias = Callable[..., Any]

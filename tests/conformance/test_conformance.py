@@ -40,7 +40,7 @@ def spark_with_cache(spark: Any, tmp_path: Path, set_conf: Callable[..., None]) 
     return spark
 
 
-#: Of the programs that write with Spark and read what it wrote, the gate runs these.
+#: The programs that write with Spark and read the result, which the gate runs.
 _OF_THE_GATE = {
     "all_files",
     "what_was_written_is_read",
@@ -57,7 +57,7 @@ def _marks(name: str) -> list[pytest.MarkDecorator]:
     uses_spark = module in (*_WRITING, "converter") or program.startswith("a_copy_of_a_dataset")
     if not uses_spark:
         return []
-    # The gate needs one kind of session.
+    # One kind of session is enough in the gate.
     return [pytest.mark.spark_session, *[pytest.mark.long] * (is_long or IS_CONNECT)]
 
 
@@ -97,7 +97,7 @@ def test_metadata_written_by_mdstorm_equal_those_read_by_petastorm(
         build_rowgroup_index(target.as_uri(), None, make_data.indexers_of_places())
     before, after = (pq.read_metadata(d / "_common_metadata") for d in (source, target))
     assert after.schema.equals(before.schema)
-    arrows_own = {b"ARROW:schema": b""}  # which each version writes in its own way
+    arrows_own = {b"ARROW:schema": b""}  # which each version writes differently
     assert {**after.metadata, **arrows_own} == {**before.metadata, **arrows_own}
 
 

@@ -25,11 +25,11 @@ DOCS = ROOT / "docs"
 #: `docs/migrate/` see `tests.migrate.rules`.
 ELSEWHERE = {DOCS / "trainers.md", *(DOCS / "migrate").rglob("*")}
 PAGES = [ROOT / "README.md", *sorted({*DOCS.rglob("*.md")} - ELSEWHERE)]
-#: Folders with many pages, and those of them that the gate runs.
+#: Folders with many pages, and the pages that the gate runs.
 LONG = {"concepts", "how-to"}
 REPRESENTATIVE = {"resume.md", "shares.md"}
 FENCE = "```python\n"
-#: Stands above a block that is not run where it stands: it is the file of that name.
+#: Written above a block that is not run in place: it is the file with that name.
 FILE = r"<!-- file: (?P<file>\S+) -->\n"
 
 
@@ -40,7 +40,7 @@ def python_blocks(page: Path) -> list[tuple[int, str]]:
         (text.count("\n", 0, match.start("code")), match["file"], match["code"])
         for match in re.finditer(rf"^({FILE})?{FENCE}(?P<code>.*?)^```$", text, re.M | re.S)
     ]
-    # None hides behind another way of writing its fence.
+    # No block is hidden by another way of writing its fence.
     assert len(blocks) == len(re.findall(r"^\s*[`~]{3,}[ \t]*(?:python|py)\b", text, re.M)), page
     return [(line, block) for line, file, block in blocks if file is None]
 
@@ -94,7 +94,7 @@ def test_the_program_that_resumes_reads_each_row_once_per_epoch(
         stop = next(stops, None)
 
         def on(step: int) -> None:
-            del trained[step - 1 :]  # the model forgets what came after its checkpoint
+            del trained[step - 1 :]  # the model is reset to its checkpoint
             trained.append(names["batch"]["id"].tolist())
             if step == stop:
                 raise KeyboardInterrupt
@@ -110,7 +110,7 @@ def test_the_program_that_resumes_reads_each_row_once_per_epoch(
     assert [sorted(epoch) for epoch in epochs] == [[*range(1000)]] * 3
 
 
-#: Those whose public names have examples in their docstrings.
+#: Modules whose public names have examples in their docstrings.
 MODULES = [
     *("mdstorm", "mdstorm.etl.dataset_metadata", "mdstorm.ngram", "mdstorm.predicates"),
     *("mdstorm.pytorch", "mdstorm.reader", "mdstorm.spark", "mdstorm.tf_utils"),

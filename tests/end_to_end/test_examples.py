@@ -23,16 +23,16 @@ def run(folder: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
 
 def test_every_example_is_tested_here_or_is_a_notebook() -> None:
     programs = {path.relative_to(EXAMPLES) for path in EXAMPLES.rglob("[!_]*.py")}
-    elsewhere = ("databricks", "many_machines")  # the latter by tests/cluster
+    elsewhere = ("databricks", "many_machines")  # tests/cluster runs the latter
     names = {str(path) for path in programs if path.parts[0] not in elsewhere}
-    assert names == {"quickstart.py", "legacy/train_digits.py"}  # the latter by 09_migration
+    assert names == {"quickstart.py", "legacy/train_digits.py"}  # 09_migration runs the latter
 
 
 @pytest.mark.long
 def test_quickstart_trains_a_model_that_predicts_better(tmp_path: Path) -> None:
     done = run(tmp_path, "python", EXAMPLES / "quickstart.py", "--rows", "4000", "--steps", "40")
-    assert done.stderr == ""  # Spark is kept quiet
-    assert list(tmp_path.rglob("*.mds")) == []  # nothing is left of converted DataFrames
+    assert done.stderr == ""  # Spark's messages are suppressed
+    assert list(tmp_path.rglob("*.mds")) == []  # converted DataFrames are removed
     _, written, read, *held_out = done.stdout.splitlines()
     rows, size, seconds = numbers(written)
     assert 0.9 * 4000 < rows < 4000  # without the flights that were cancelled or diverted

@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 SCRIPT: dict[str, Any] = runpy.run_path(str(ROOT / "scripts" / "make_notebooks.py"))
 NAMES = [str(path.relative_to(NOTEBOOKS).with_suffix("")) for path in NOTEBOOKS.rglob("*.ipynb")]
 
-#: Those that are run here.
+#: Notebooks that run here.
 RUN = [
     *("05_parquet_and_delta", "06_mosaicml", "07_unity_catalog"),
     *("08_serverless_gpu", "09_migration"),
@@ -42,7 +42,7 @@ session = refusing(connect=False)
 session.__enter__()
 """
 }
-#: What is run in the gate.
+#: Notebooks that run in the gate.
 CHEAP = ("05_parquet_and_delta",)
 
 

@@ -27,7 +27,7 @@ NAMES = sorted(path.name for path in GOLDEN.iterdir())
 MERGED = ["merged", "merged_lexicographic"]
 #: Arrays of 63 dimensions are among its values.
 NEEDS_NUMPY_2 = "ndarray_dynamic"
-#: What JPEG decoders may make differently of one pixel.
+#: The largest difference between JPEG decoders in one pixel.
 TOLERANCE = 4
 #: Bytes of a pixel, for modes that are read as they are stored.
 CHANNELS = {"L": 1, "LA": 2, "RGB": 3, "RGBA": 4}
@@ -62,7 +62,7 @@ def check_value(found: Any, entry: dict[str, Any], check_image: Callable[..., No
     elif kind == "image":
         check_image(found, entry)
     elif isinstance(found, np.generic):
-        # Numbers that are stored as text are 64 bits wide in a batch.
+        # Numbers that are stored as text have 64 bits in a batch.
         expected: Any = np.array(
             entry["value"], {"int": "int64", "float": "float64"}.get(kind, kind)
         )[()]
@@ -158,7 +158,7 @@ def test_pickles_are_not_loaded_unless_allowed_by_name() -> None:
 
 def given_samples(golden: Golden) -> list[dict[str, Any]]:
     """The samples as they were given to the writer."""
-    # What Pillow makes of an image depends on its version; bytes are stored as they are.
+    # Pillow's decoding depends on its version; the stored bytes do not.
     files = [name for name, text in golden.encodings.items() if text in ("png", "jpeg")]
     stored = [{n: b64decode(s[n]["encoded_b64"]) for n in files} for s in golden.samples]
     if len(files) == len(golden.encodings):
@@ -185,7 +185,7 @@ def test_equal_samples_are_written_to_equal_files(golden: Golden, tmp_path: Path
             assert (tmp_path / name).read_bytes() == (golden.directory / name).read_bytes()
         return
     for found, shard in zip(index["shards"], wanted["shards"], strict=True):
-        # The libraries' versions decide on the compressed bytes, but not on what is in them.
+        # The compressed bytes depend on the libraries' versions; the decompressed ones do not.
         assert unpacked(tmp_path, found) == unpacked(golden.directory, shard)
         assert found["zip_data"]["basename"] == shard["zip_data"]["basename"]
         assert {**found, "zip_data": None} == {**shard, "zip_data": None}

@@ -78,7 +78,7 @@ KINDS: dict[str, Kind] = {
 }
 
 
-#: Columns of a batch of Arrow, and what becomes of their values.
+#: Columns of an Arrow batch, and their values when they are read.
 BATCH: dict[str, tuple[pa.Array, list[Any]]] = {
     "flag": (pa.array([True, None]), [np.uint8(1), np.uint8(0)]),
     "day": (pa.array([date(1970, 1, 2), None]), [np.int32(1), np.int32(0)]),

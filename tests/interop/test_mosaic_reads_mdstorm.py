@@ -141,7 +141,7 @@ KINDS = {
 }
 
 
-#: They make samples of one size, which are written and read by other means.
+#: They make samples of one size, which have their own code paths.
 FIXED_SIZE = [
     *(name for name, kind in KINDS.items() if isinstance(kind.found[0], np.generic)),
     *("fixed array", "fixed array with nulls", "vector"),

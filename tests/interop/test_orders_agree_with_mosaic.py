@@ -28,7 +28,7 @@ MENDED = (
     "are not being used",
     "need at least one array",
 )
-#: Both repeat samples where there are too few.
+#: Both repeat samples if there are too few.
 pytestmark = pytest.mark.filterwarnings(
     "ignore:(Trying|Attempting) to partition:UserWarning", "ignore:.*are read again:UserWarning"
 )

@@ -30,7 +30,7 @@ LONG = (
     "dataframes.without_a_merged_index",
 )
 
-#: Run under MosaicML Streaming as well, so that the record stays what it gives.
+#: Also run under MosaicML Streaming, to check that the recording is up to date.
 AGAIN = (
     "mixing.proportions",
     "quick_start.remote_and_local",
@@ -81,7 +81,7 @@ def test_recorded_result_equals_mosaicml_streamings(tmp_path: Path) -> None:
     done = subprocess.run(
         [python, "-m", "tests.interop.record", "--print", *AGAIN],
         cwd=ROOT,
-        # Without the path by which mdstorm stands in for `streaming`.
+        # Without the path on which mdstorm replaces `streaming`.
         env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": ""},
         capture_output=True,
         text=True,

@@ -17,6 +17,6 @@ def notebook() -> Iterator[Any]:
     from IPython.core.interactiveshell import InteractiveShell
 
     shell = InteractiveShell.instance(history_load_length=0)
-    shell.kernel = object()  # what ipykernel adds
+    shell.kernel = object()  # added by ipykernel
     yield shell
     InteractiveShell.clear_instance()

@@ -7,7 +7,7 @@ import pytest
 
 from mdstorm_backend import errors
 
-#: What code written before mdstorm already catches.
+#: Exceptions that code written before mdstorm already catches.
 BUILTINS: dict[str, tuple[type[BaseException], ...]] = {
     "DatasetNotFoundError": (FileNotFoundError, RuntimeError),
     "CorruptDatasetError": (ValueError,),

@@ -21,7 +21,7 @@ from mdstorm_migrate.run.together import migrate_alone
 from mdstorm_migrate.sources import find_source
 
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
-#: They take long, and others of the gate use the same parts of Petastorm.
+#: They are slow, and other programs of the gate use the same parts of Petastorm.
 LONG = {
     *("appended_dataset", "converter_fixed_steps", "converter_two_managers", "parquet_to_keras"),
     *("unusual_shapes", "windows_of_time"),
@@ -61,7 +61,7 @@ def check_same(before: str, after: str, path: Path, spark: Any, folder: Path) ->
         for path in PROGRAMS
     ],
 )
-@pytest.mark.filterwarnings("ignore::UserWarning")  # what Petastorm warned of, mdstorm does too
+@pytest.mark.filterwarnings("ignore::UserWarning")  # mdstorm warns where Petastorm did
 def test_migrated_program_computes_same_result(
     path: Path, classic_spark: Any, set_conf: Any, tmp_path: Path
 ) -> None:

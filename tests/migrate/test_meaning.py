@@ -54,7 +54,7 @@ def _package(names: dict[str, set[str]]) -> dict[str, types.ModuleType]:
     for path, module in modules.items():
         module.__path__ = []
         for name in names[path]:
-            setattr(module, name, name)  # wherever it comes from
+            setattr(module, name, name)  # from any import
         above, _, last = path.rpartition(".")
         if above in modules:
             setattr(modules[above], last, module)
@@ -148,7 +148,7 @@ def blocks(draw: st.DrawFn, indent: str = "") -> str:
             statements.append(f"try: {use}\n{indent}except Exception as e: show(type(e).__name__)")
         if len(indent) < 8 and draw(st.booleans()):
             head = draw(st.sampled_from(HEADS))
-            # Star imports are for modules alone.
+            # Star imports are only allowed in modules.
             body = draw(blocks(indent + "    ")).replace("import *", "import make_reader")
             name = f"{len(indent)}{number}"
             end = f"\n{indent}f{name}()" if "def" in head else ""

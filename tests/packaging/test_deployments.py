@@ -70,7 +70,7 @@ def test_the_programs_of_the_manifests_run(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", JOBS)
 def test_jobs_have_the_fields_of_databricks(name: str) -> None:
-    job = Job.from_dict(JOBS[name])  # refuses fields that jobs do not have
+    job = Job.from_dict(JOBS[name])  # refuses unknown fields of jobs
     clusters = {one["job_cluster_key"] for one in JOBS[name].get("job_clusters", [])}
     for task in job.as_dict()["tasks"]:
         notebook = EXAMPLES / "databricks" / task["notebook_task"]["notebook_path"]

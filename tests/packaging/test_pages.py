@@ -73,7 +73,7 @@ def test_the_readme_stays_short() -> None:
 def test_first_pages_quote_the_figures_of_the_benchmarks(page: str) -> None:
     table = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
     rows = re.findall(r"torch (in order|shuffled).*st BatchedDataLoader.* ([\d.]+) . \|", table)
-    figures = dict(reversed(rows))  # of MDS, which come first
+    figures = dict(reversed(rows))  # modules of MDS, which are listed first
     text = prose(ROOT / page).replace("\n", " ")
     assert f"{figures['in order']} times as fast as Petastorm's" in text
     assert f"shuffled {figures['shuffled']} times" in text

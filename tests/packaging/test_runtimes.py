@@ -17,7 +17,7 @@ else:
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "constraints" / "databricks").glob("*.txt"))
-#: What a user of each framework installs.
+#: The extra that users of each framework install.
 EXTRAS = ("torch", "tf")
 
 each_runtime = pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

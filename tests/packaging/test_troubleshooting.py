@@ -13,7 +13,7 @@ from mdstorm._petastorm_names import ABSENT
 
 #: The page about errors quotes texts of messages.
 TROUBLES = (ROOT / "docs" / "troubleshooting.md").read_text("utf-8")
-#: Stands for a value in a message.
+#: Replaces a value in a message.
 GAP = "…"
 
 
@@ -75,7 +75,7 @@ def test_section_lists_the_names_of_the_table(section: str) -> None:
 
 
 def _marked(name: str) -> Any:
-    # To look there imports TensorFlow.
+    # Looking there would import TensorFlow.
     return pytest.param(name, marks=pytest.mark.long) if name.startswith("tf_utils.") else name
 
 

@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.newest, pytest.mark.long]
 
 PROGRAMS = Path(__file__).with_name("typed_programs")
 
-#: What may be `Any` nowhere: what loops over loaders, datasets and readers yield.
+#: Objects in loops over loaders, datasets and readers, whose type must not be `Any`.
 _LOOPS = """
 from mdstorm import make_batch_reader, make_reader
 from mdstorm.pytorch import BatchedDataLoader, DataLoader, InMemBatchedDataLoader

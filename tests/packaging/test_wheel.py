@@ -29,7 +29,7 @@ def run(*command: str | Path, cwd: Path) -> str:
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("dist")
-    # Without --wheel it is built from the sdist, which must therefore be complete.
+    # Without --wheel it is built from the sdist, which must be complete.
     run(sys.executable, "-m", "build", "--installer", "uv", "--outdir", target, ROOT, cwd=target)
     (built,) = target.glob("*.whl")
     return built

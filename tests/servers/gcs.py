@@ -14,7 +14,7 @@ from tests.servers.http import Server, StartResponse, WSGIEnvironment, respond
 BUCKET = "bucket"
 TOKEN = "ya29-secret-token"
 
-# Otherwise gcsfs asks a server, for which there is no emulator, what kind of bucket it is.
+# Otherwise gcsfs requests the kind of the bucket from a server that no emulator has.
 os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
 
 _DIRECTORY = Path(__file__).parents[2] / ".venv-gcs"

@@ -10,7 +10,7 @@ from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 WSGIEnvironment = dict[str, Any]
 StartResponse = Callable[..., Any]
 WSGIApp = Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]]
-#: Gives an answer in place of the server's, or None.
+#: Returns a response that replaces the server's, or None.
 Fault = Callable[[str, str], "WSGIApp | None"]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from tests.servers.http import Server
 
 BUCKET = "bucket"
-#: The one that moto takes all credentials for.
+#: The account for which moto accepts any credentials.
 _ACCOUNT = "123456789012"
 
 

@@ -19,7 +19,7 @@ READABLE = "HAS_DIRECT_EXTERNAL_ENGINE_READ_SUPPORT"
 _API = "/api/2.1/unity-catalog/"
 _VENDED = "/api/2.0/unity-catalog/temporary-table-credentials"
 _ICEBERG = "/api/2.1/unity-catalog/iceberg-rest/v1/"
-#: Makes the credentials of an answer, for a prefix and a time in seconds.
+#: Creates the credentials of a response, for a prefix and a time in seconds.
 Vend = Callable[[str, float], dict[str, Any]]
 
 

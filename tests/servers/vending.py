@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, unquote
 from tests.servers.http import Server, StartResponse, WSGIEnvironment, respond
 from tests.servers.s3 import BUCKET, S3Server
 
-#: In every secret that is handed out, so that a test can look for them all.
+#: Part of every secret, so that a test can search for all of them.
 MARK = "vended-secret"
 #: Largest difference of the clocks of a client and the store, in seconds.
 _MOST_SKEW = 900
@@ -86,7 +86,7 @@ class GuardedS3(Server):
 
     def _guard(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         method, path = environ["REQUEST_METHOD"], unquote(environ["PATH_INFO"])
-        if method == "HEAD" and path.strip("/") == BUCKET:  # anyone may ask for the region
+        if method == "HEAD" and path.strip("/") == BUCKET:  # anyone may request the region
             return self._behind.app(environ, start)
         query = parse_qs(environ.get("QUERY_STRING", ""))
         given = (

@@ -33,7 +33,7 @@ _HEADER = struct.Struct("<IIQQIIII")
 _ATTRIBUTES = struct.Struct("<6Q10I")
 #: What we ask the kernel for: truncation on opening, locks of both kinds, large writes, many pages.
 _FLAGS = 1 << 3 | 1 << 1 | 1 << 10 | 1 << 5 | 1 << 22
-#: Reading and writing pass by the kernel's cache, and so shared memory maps are refused.
+#: Reads and writes bypass the kernel's cache, so shared memory maps are refused.
 _DIRECT_IO = 1
 _SIZE_CHANGES = 1 << 3
 _ROOT = 1
@@ -79,7 +79,7 @@ class _Volume:
         self._paths = {_ROOT: store}
         self._numbers = {store: _ROOT}
         self._next = _ROOT + 1
-        #: By number of an open file: the file below, and how far it was written.
+        #: By number of an open file: the underlying file, and the number of bytes written.
         self._written: dict[int, int] = {}
         self._listings: dict[str, tuple[float, list[tuple[str, int]]]] = {}
         self._answers: dict[int, Callable[[int, bytes], bytes]] = {
@@ -113,7 +113,7 @@ class _Volume:
                     continue
                 raise
             _, code, unique, node, *_ = _HEADER.unpack_from(request)
-            if code in (2, 42):  # the kernel forgets a number: it wants no answer
+            if code in (2, 42):  # the kernel releases a number: it expects no response
                 continue
             number, data = 0, b""
             try:
@@ -156,7 +156,7 @@ class _Volume:
         valid, _, _, size = struct.unpack_from("<IIQQ", data)
         if valid & _SIZE_CHANGES and size != os.stat(self._path(node)).st_size:
             raise OSError(errno.EOPNOTSUPP, "files do not change their size")
-        return self._attributes(node, data)  # modes and times stay as they are
+        return self._attributes(node, data)  # modes and times do not change
 
     def _make_directory(self, node: int, data: bytes) -> bytes:
         path = self._path(node, data[8:-1])
@@ -255,7 +255,7 @@ def main(store: str, mountpoint: str) -> None:
     def unmount_at_the_end() -> None:
         sys.stdin.read()
         libc.umount2(mountpoint.encode(), _DETACH)
-        os._exit(0)  # whoever still has a file open would keep the file system alive
+        os._exit(0)  # a process with an open file would keep the file system alive
 
     threading.Thread(target=unmount_at_the_end, daemon=True).start()
     _Volume(store).serve(device)

@@ -10,7 +10,7 @@ from tests.mds_backend.small_datasets import write_dataset
 ROWS = 1_009
 
 
-#: Global batches of 126 rows divide it, for one.
+#: Global batches of 126 rows divide it.
 EVEN_ROWS = 1_008
 
 

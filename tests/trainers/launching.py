@@ -188,7 +188,7 @@ def _run_in_fork(words: list[str], at: Path, environment: dict[str, str]) -> Non
     runpy.run_path(words[0], run_name="__main__")
 
 
-#: One thread for each rank, no GPU, no messages home, and no look at a network that is not there.
+#: One thread for each rank, no GPU, no telemetry, and no use of a missing network.
 _QUIET = {
     "OMP_NUM_THREADS": "1",
     "CUDA_VISIBLE_DEVICES": "",

@@ -41,7 +41,7 @@ def test_gather_for_metrics_gives_each_row_once(
         assert len(shapes) == 1, part
     for rank in run.delivered("all-on-the-way").batches:
         assert sorted(row for batch in rank for row in batch) == list(range(ROWS))
-    # Shares that were given are read as they are.
+    # Explicit shares are read as they are.
     assert run.delivered("explicit").rows == each_once(ROWS)
     assert set(run.delivered("all-in-each").rows.values()) == {processes}
     # Without padding.

@@ -49,7 +49,7 @@ def test_composer_reads_each_row_once_and_resumes_within_an_epoch(
         duration=duration,
     )
 
-    # MosaicML's order gives all ranks equally many rows.
+    # In MosaicML's order, all ranks have the same number of rows.
     repeated = ROWS % 2 if kind == "streaming" and processes == 2 else 0
     for epoch in ("train0", "train1"):
         rows = run.delivered(epoch).rows

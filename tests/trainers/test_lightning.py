@@ -80,7 +80,7 @@ def test_two_ranks_whose_model_counts_steps_resume_with_their_next_rows(
     run = fork("lightning_fit.py", url, kind, *again, at=tmp_path, processes=2)
 
     run.check_goes_on_exactly()
-    if kind != "streaming":  # whose order repeats a row, so that ranks have equally many
+    if kind != "streaming":  # whose order repeats a row, so that ranks have the same number
         assert run.delivered("train0").rows == each_once(ROWS)
     assert run.delivered("resumed0").batches != run.delivered("resumed1").batches
 
@@ -117,10 +117,10 @@ def test_loader_passed_to_fit_in_another_world_raises_error(
         ("converter", 1, "auto"),
         ("converter", 2, "ddp"),
         ("converter", 2, "ddp_spawn"),
-        # Without a length, so that Lightning fetches a batch ahead.
+        # Without a length, Lightning fetches a batch ahead.
         ("transform", 1, "auto"),
         ("transform", 2, "ddp_spawn"),
-        # With a seed drawn at random.
+        # With a random seed.
         ("all", 1, "auto"),
     ],
 )
@@ -188,6 +188,6 @@ def test_a_streaming_dataset_with_workers_takes_its_share_of_the_ranks(
     for epoch in ("train0", "train1"):
         rows = run.delivered(epoch).rows
         assert set(rows) == set(range(ROWS))
-        assert rows.total() == ROWS + 1  # as in MosaicML's order: ranks have equally many
+        assert rows.total() == ROWS + 1  # as in MosaicML's order, ranks have the same number
     if kind == "streaming":  # PyTorch's own loader has no state
         resume(url, kind, tmp_path, devices=2, strategy=strategy).check_goes_on_exactly()

@@ -6,7 +6,7 @@ import pytest
 from tests.trainers.conftest import EVEN_ROWS, ROWS
 from tests.trainers.launching import NumberedBatches, Start, each_once, fork, launch
 
-#: What trainer_with_mixin.py trains on.
+#: The rows of trainer_with_mixin.py.
 PARTS = ("converter", "accumulated", "collated", "loader", "dataset", "workers")
 
 

@@ -41,7 +41,7 @@ def test_ranks_with_transforms_have_equal_batch_counts(
     check_epochs(run("transforms", url, order, tmp_path), order)
 
 
-#: The programs that are right, and their epochs.
+#: The correct programs, and their epochs.
 QUIET = {"validates": 2, "two": 4, "accumulates": 2, "ahead": 3, "persistent": 2, "resumes": 2}
 
 

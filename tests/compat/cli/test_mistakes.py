@@ -12,7 +12,7 @@ from tests.compat.mistakes import beside
 
 from mdstorm_backend import MDSWriter
 
-#: The line, with P and M for the URLs of Parquet and MDS; the exit code; words of the message.
+#: The command, with P and M for the URLs of Parquet and MDS; the exit code; the message.
 MISTAKES = [
     ("no-such-command", 2, "No such command 'no-such-command'."),
     ("migrat", 2, "did you mean migrate?"),

@@ -79,7 +79,7 @@ def linked_cache(setup: Setup) -> None:
 QUICK = "--no-round-trip"
 SHARED = ("--cache-dir", "file:///tmp", QUICK)
 
-#: What can be broken at once, since none of it hides another.
+#: Faults that can be combined, because none of them hides another.
 BROKEN = [
     [
         Broken(without_java, "java", "there is no java on the PATH", "install Java 17", SHARED),

@@ -39,7 +39,7 @@ def test_round_trip_after_ctrl_c_leaves_no_files(tmp_path: Path) -> None:
     setup = Setup(tmp_path)
     started, cache = tmp_path / "started", tmp_path / "cache"
     os.mkfifo(started)
-    # Spark starts modules, the second of them when nobody reads: "<>" does not wait for a reader.
+    # Spark starts modules; the second one writes to a FIFO, which "<>" opens without a reader.
     tell = f'[ "$1" != -m ] || echo started 1<> {started}'
     worker = setup.program("slow", tell, f'exec {sys.executable} -S "$@"')
     setup.set(PYSPARK_PYTHON=worker)

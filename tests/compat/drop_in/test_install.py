@@ -57,7 +57,7 @@ class TestInstalled:
         assert mdstorm.__version__ != petastorm.__version__
 
     def test_reloading_reloads_the_one_module(self) -> None:
-        import petastorm.etl.petastorm_generate_metadata as ours  # one that no other test patches
+        import petastorm.etl.petastorm_generate_metadata as ours  # no other test patches it
 
         before = ours.main
         assert importlib.reload(ours) is sys.modules["mdstorm.etl.petastorm_generate_metadata"]
@@ -169,7 +169,7 @@ def test_level_of_either_logger_silences_all_messages(name: str) -> None:
 @pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize("name", [READER, CONVERTER, ENGINE])
 def test_handlers_of_petastorms_logger_get_each_record_once(name: str) -> None:
-    mdstorm.install_as_petastorm()  # again does nothing
+    mdstorm.install_as_petastorm()  # a second call does nothing
     heard: list[logging.LogRecord] = []
     handler = logging.Handler()
     handler.emit = heard.append  # type: ignore[method-assign]

@@ -12,7 +12,7 @@ import pytest
 from tests.installed import installed_as_petastorm
 from tests.programs import run_program
 
-#: A module of the program's own, which worker processes import first.
+#: A module of the program, which worker processes import first.
 NEIGHBOUR = """
 from petastorm.transform import TransformSpec
 
@@ -50,7 +50,7 @@ def test_child_process_without_mdstorm_raises_error_that_names_it(tmp_path: Path
     import mdstorm
 
     shim = Path(mdstorm.__file__).parent / "_drop_in" / "shim"
-    # Without site-packages, where mdstorm is.
+    # Without site-packages, which contains mdstorm.
     done = subprocess.run(
         [sys.executable, "-S", "-c", "import petastorm.spark"],
         env={**os.environ, "PYTHONPATH": str(shim)},

@@ -63,7 +63,7 @@ def assert_same(found: Any, expected: Any, what: str = "") -> None:
     assert array.shape == wanted.shape, what
     assert array.dtype.newbyteorder("=") == wanted.dtype, what
     assert isinstance(found, np.ndarray) == isinstance(expected, np.ndarray), what
-    if what.endswith("jpeg"):  # decoders round in their own ways
+    if what.endswith("jpeg"):  # decoders round differently
         assert np.abs(array.astype(int) - wanted).max() <= 2, what
     else:
         np.testing.assert_array_equal(array, wanted, what)

@@ -77,7 +77,7 @@ def test_existing_files_are_converted_and_kept(tmp_path: Path) -> None:
         write(tmp_path, "b.parquet", range(5, 8))
         write(tmp_path, changed.name, range(8, 12))
         (tmp_path / "new.txt").write_text("mine, too")
-        (tmp_path / "notes.txt").unlink()  # no Parquet file, and in the way of reading the others
+        (tmp_path / "notes.txt").unlink()  # not a Parquet file, so reading the others fails
         (tmp_path / "new.txt").rename(tmp_path / "_new.txt")
     assert_holds(tmp_path, range(12))
     names = {path.name for path in tmp_path.iterdir() if path.suffix != ".mds"}

@@ -395,7 +395,7 @@ def test_hadoop_settings_are_restored(classic_spark: Any, tmp_path: Path) -> Non
             fail()
         assert within == [str(3 << 20), "NONE"]
         assert [conf.get(key) for key in keys] == [None, "COMMON_ONLY"]
-        for size in (None, 0):  # is left to Spark
+        for size in (None, 0):  # Spark decides
             with materialize_dataset(classic_spark, tmp_path.as_uri(), IDS, row_group_size_mb=size):
                 assert conf.get(keys[0]) is None
                 write_ids(tmp_path, "a.parquet", range(3))

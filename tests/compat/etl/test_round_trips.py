@@ -53,7 +53,7 @@ def fields(draw: st.DrawFn, name: str) -> tuple[UnischemaField, pa.DataType, lis
     kind = draw(st.sampled_from(["scalar", "scalar", "array", "array", "image"]))
     if kind == "scalar":
         dtype, spark, type_, values = draw(st.sampled_from(SCALARS))
-        # A null among floating-point numbers is NaN to a reader.
+        # For a reader, a null among floating-point numbers is NaN.
         nullable = nullable and not issubclass(dtype, np.floating)
         field = UnischemaField(name, dtype, (), ScalarCodec(NamedSparkType(spark)), nullable)
         return field, type_, [None if n and nullable else draw(values) for n in nulls]
@@ -64,7 +64,7 @@ def fields(draw: st.DrawFn, name: str) -> tuple[UnischemaField, pa.DataType, lis
     else:
         codec = draw(st.sampled_from([NdarrayCodec(), CompressedNdarrayCodec()]))
         shape = tuple(draw(st.lists(st.none() | st.integers(1, 3), max_size=3)))
-        # A text without dimensions is as long as it is, not as its file says.
+        # A text without dimensions keeps its length, for any length stated in the file.
         dtype = np.dtype(draw(st.sampled_from(ARRAYS if shape else ARRAYS[:-1]))).type
     field = UnischemaField(name, dtype, shape, codec, nullable)
     least = 1 if kind == "image" else 0

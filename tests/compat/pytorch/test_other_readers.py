@@ -173,7 +173,7 @@ def test_rows_of_an_abandoned_pass_are_not_yielded_again(class_: Any) -> None:
     reader = ItemReader(items(number=list(np.arange(6))), batched=False)
     loader = class_(reader, batch_size=4)
     for _ in loader:
-        reader.last_row_consumed = True  # so that it lets itself be reset
+        reader.last_row_consumed = True  # so that it can be reset
         break
     assert numbers(loader)[0] == [0, 1, 2, 3]
 

@@ -45,7 +45,7 @@ class TestReaders:
     ) -> None:
         calls = tmp_path / "calls"
         calls.mkdir()
-        # By its environment: a list in its closure would be a part of the function.
+        # In the environment: a list in its closure would be a part of the function.
         monkeypatch.setenv("MDSTORM_TEST_CALLS", str(calls))
 
         def note(frame: pd.DataFrame) -> pd.DataFrame:
@@ -136,7 +136,7 @@ class TestLocalDiskCache:
             cache.get(key, kilobytes(2))
         assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 5 << 10
         assert cache.get("c", lambda: None) is not None
-        assert cache.get("a", lambda: None) is None  # the first that was stored had to go
+        assert cache.get("a", lambda: None) is None  # the entry that was stored first was evicted
 
     def test_least_recently_used_values_are_evicted_with_that_policy(self, tmp_path: Path) -> None:
         cache = LocalDiskCache(str(tmp_path), 5 << 10, 1, eviction_policy="least-recently-used")

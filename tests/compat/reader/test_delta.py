@@ -42,7 +42,7 @@ Row = tuple[int, str | None]
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
 FIELDS = [field("id", "long"), field("text", "string")]
 ROWS = 60
-#: Of the table below; the first file is dead as a whole.
+#: Rows of the table below; all rows of the first file are deleted.
 DEAD = [*range(20), 21, 22, 23, 24, 39, 40, 59]
 ALIVE = [n for n in range(ROWS) if n not in DEAD]
 
@@ -88,7 +88,7 @@ def ids(path: Path, **options: Any) -> list[int]:
     return [row[0] for row in read(path, **options)]
 
 
-# One step each: what is done to a table, and what its rows are then.
+# One step each: a change to the table, and its rows afterwards.
 State = tuple[Path, list[Row], dict[str, set[int]]]
 texts = st.none() | st.text("ab%/ ", max_size=3)
 some_rows = st.lists(st.tuples(st.integers(0, 30), texts), min_size=1, max_size=12)
@@ -145,7 +145,7 @@ def remove(state: State, rows: list[Row]) -> State:
 
 
 STEPS: list[Callable[[State, list[Row]], State]] = [append, overwrite, remove]
-if int(pa.__version__.split(".")[0]) >= 16:  # older ones cannot read what delta-rs then writes
+if int(pa.__version__.split(".")[0]) >= 16:  # older versions cannot read delta-rs's files
     STEPS += [delete, merge]
 
 
@@ -189,7 +189,7 @@ def test_predicates_and_filters_get_only_live_rows(table: Path) -> None:
     assert ids(table, predicate=in_set([5, 21, 25, 26, 59, 58], "id")) == [25, 26, 58]
     odd = in_lambda(["id"], lambda number: number % 2 == 1)
     assert ids(table, predicate=odd) == [n for n in ALIVE if n % 2]
-    # The statistics of row groups and files hold for their dead rows as well.
+    # The statistics of row groups and files also cover deleted rows.
     assert ids(table, filters=[("id", "<", 28)]) == [n for n in ALIVE if n < 28]
     assert ids(table, filters=[("id", ">", 52)]) == [n for n in ALIVE if n > 52]
     assert ids(table, filters=[("text", "=", "30")]) == [30]

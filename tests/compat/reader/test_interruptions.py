@@ -24,7 +24,7 @@ pytestmark = [
 ]
 
 ROWS, SIZE = 120, 7
-#: Functions in which a batch is changing hands: an interrupt waits until they have ended.
+#: Functions that hand a batch over: an interrupt is delayed until they have returned.
 HANDING_OVER = ("taken", "_batches_of", "_items_of")
 
 

@@ -64,7 +64,7 @@ def batch_of_a_stopped_reader(parquet: str) -> Any:
     return next(stopped)
 
 
-#: What is done, of the URLs of Parquet and MDS; the builtin that is raised; words of the message.
+#: The mistake, given the URLs of Parquet and MDS; the builtin that is raised; the message.
 MISTAKES: list[Row] = [
     # places
     (lambda p, m: row_reader("data"), ValueError, 'prepend "file://"'),
@@ -88,7 +88,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: reader(p, filesystem="s3"), TypeError, "fsspec.filesystem('s3')"),
     (lambda p, m: reader(p, storage_options="a=b"), TypeError, "options must be a dict"),
     (lambda p, m: reader(p, version=3), ValueError, "is not a Delta or Iceberg table: leave it"),
-    # functions and predicates, when they are made
+    # functions and predicates, when they are created
     (lambda p, m: TransformSpec(3), TypeError, "func must be a function, found 3"),
     (lambda p, m: TransformSpec(removed_fields="x"), TypeError, "removed_fields must be a list"),
     (

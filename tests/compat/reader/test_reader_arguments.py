@@ -101,11 +101,11 @@ def test_unsupported_columns_are_omitted_with_a_warning(tmp_path: Path) -> None:
 READERS = pytest.mark.parametrize("make", [make_reader, make_batch_reader])
 
 DEFAULTS = {field.name: field.default for field in fields(ReaderArguments)}
-#: Those that the methods of the converter have themselves.
+#: Arguments that the methods of the converter have themselves.
 OF_METHODS = {"num_epochs", "workers_count"}
-#: Those that a converter knows itself.
+#: Arguments that a converter sets itself.
 OF_TABLES = {"version", "timestamp"}
-#: Those of loaders that readers do not have.
+#: Arguments of loaders that readers do not have.
 OF_LOADERS = {"shuffling_queue_capacity", "transform_whole_shards"}
 
 

@@ -135,7 +135,7 @@ def of(function: Any) -> dict[str, Any]:
 
 
 SPLIT = partial(by.in_pseudorandom_split, [0.5, 0.5], predicate_field="id")
-#: Arguments with which the state is taken, and those with which it is loaded.
+#: Arguments when the state is taken, and when it is loaded.
 OTHER: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"filters": [("id", "<", 600)]}, {"filters": [("id", "<", 900)]}),
     ({"filters": [("id", "<", 600)]}, {}),
@@ -285,7 +285,7 @@ class World:
         self.size, self.batch_size = draw.randint(2, 5), draw.choice([1, 7, 30, 120, 600])
         self.epochs = draw.choice([1, 1, 2, 3])
         self.drops = draw.choice([0, 1, 50, 99])
-        # Rows that are left lie anywhere, or at one end: then some ranks have none.
+        # The selected rows are spread, or at one end: then some ranks have none.
         factor = draw.choice([1, 37])
         self.kept = frozenset(n for n in range(1_000) if n * factor % 1_000 >= 10 * self.drops)
         self.kind = draw.choice(["predicate", "filters", "transform", "both"])
@@ -316,7 +316,7 @@ class World:
             for rank in range(self.size)
         ]
         for rank, loader in enumerate(loaders):
-            loader.set_epoch(0)  # or each loader of a converter begins with another one
+            loader.set_epoch(0)  # otherwise each loader of a converter begins with another seed
             if states is not None:
                 loader.load_state_dict(states[rank])
         return loaders

@@ -178,7 +178,7 @@ def test_archive_is_decompressed_only_up_to_its_stated_size(
         for _ in range(1 << 8):
             member.write(bytes(1 << 20))
     stored = bytearray(file.getvalue())
-    stored[6] = 0  # the checksum does not follow, as in archives of numpy.savez
+    stored[6] = 0  # the checksum is not after the data, as in archives of numpy.savez
     tracemalloc.start()
     try:
         with pytest.raises(EncodingError, match=message):

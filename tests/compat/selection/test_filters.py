@@ -101,7 +101,7 @@ def test_filters_skip_partitions_without_reading(dataset: ParquetDataset) -> Non
         ([("at", ">", np.datetime64("2020-01-05", "us"))], [3]),
         ([("price", ">", Decimal(2))], [3]),
         ([("nan", ">", 3.5)], [3]),
-        # Where nothing is known, or nothing can be said, row groups are read.
+        # Row groups are read if their statistics are missing or do not decide.
         ([("id", "!=", 1)], [0, 3]),
         ([("id", "not in", [0, 1, 2])], [0, 3]),
         ([("n", "=", None)], [0, 3]),
@@ -135,7 +135,7 @@ def test_partition_values_are_compared_as_strings(tmp_path: Any) -> None:
     ("filters", "message"),
     [
         ([], "filters are a list of tuples"),
-        ([["id", ">", 2]], "filters hold 'id'"),  # a list of lists is one of alternatives
+        ([["id", ">", 2]], "filters hold 'id'"),  # a list of lists means alternatives
         ([[("id", "=", 1)], 5], "filters are a list of tuples"),
         ([("id", "~", 1)], "filters hold the operator '~': .* operators are =, =="),
         ([("pair", "=", 1)], "column 'pair' of type list<.*use a predicate"),
@@ -188,6 +188,6 @@ def test_filtered_rows_equal_pyarrows(table: pa.Table, filters: Any) -> None:
 
 def test_filters_compare_object_arrays() -> None:
     batch, schema = batch_of(pa.table({"id": [0, 1], "s": ["a", "b"]}))
-    batch["s"] = np.array(["a", "b"], object)  # as decoded fields come
+    batch["s"] = np.array(["a", "b"], object)  # in the form of decoded fields
     row_filter = RowFilter(Filters.of([("s", "=", "b")], schema), schema)
     assert row_filter(batch)["id"].tolist() == [1]

@@ -226,7 +226,7 @@ class TestFunctionsOfSeries:
         frame = seen[0]
         assert (type(frame), list(frame.columns), len(seen)) == (pd.DataFrame, ["id", "pair"], 1)
         assert frame.index.equals(pd.RangeIndex(6))
-        # What the predicate does with its frame stays there.
+        # Changes of the predicate to its frame have no effect outside.
         assert batch["id"].tolist() == [0, 1, 2, 3, 4, 5]
 
     def test_nested_user_predicate_gets_a_frame(self) -> None:
@@ -326,7 +326,7 @@ def test_an_array_intersects_with_values() -> None:
         predicate.do_include({"a": 1})
 
 
-#: Of ids 0 to 19, recorded under Petastorm 0.13.1.
+#: Selected ids among 0 to 19, recorded under Petastorm 0.13.1.
 FIRST = [0, 1, 3, 5, 6, 10, 13]
 
 

@@ -55,7 +55,7 @@ TYPES: dict[str, Any] = {
     **{"id": "long", "s": "string", "x": "double", "n": "integer", "day": "date"},
     **{"price": "decimal(4,1)", "raw": "binary", "flag": "boolean", "many": array_of("long")},
 }
-#: What an index of each field knows of row groups of two rows each.
+#: The expected index of each field, for row groups of two rows.
 GROUPS: dict[str, dict[Any, set[int]]] = {
     "s": {"a": {0, 2}, "b": {1}, "c": {1}},
     "n": {1: {0}, 2: {0, 1}},

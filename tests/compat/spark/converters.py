@@ -14,7 +14,7 @@ from mdstorm.reader import make_batch_reader, make_reader
 from mdstorm.spark import SparkDatasetConverter
 from mdstorm_backend.datasets.dataset import open_dataset
 
-#: What some converters read where it is.
+#: Data that some converters read in place.
 TABLE = pa.table({"id": range(6), "x": [i / 4 for i in range(6)], "s": list("abcdef")})
 #: One pass in stored order.
 IN_ORDER = {"num_epochs": 1, "shuffle_row_groups": False}
@@ -56,7 +56,7 @@ def with_tf(
         ]
 
 
-#: For what holds of both frameworks.
+#: For tests of both frameworks.
 with_either = pytest.mark.parametrize("read", [with_torch, with_tf], ids=["torch", "tf"])
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mdstorm_backend.storage import Location
 
-#: Beginning of the names of copies.
+#: Prefix of the names of copies.
 NAME = "20260102030405-appid-local-1-"
 
 

@@ -243,7 +243,7 @@ def four_hundred(tmp_path: Path) -> SparkDatasetConverter:
     [
         ("make_torch_dataloader", {"order": "exact"}),
         ("make_torch_dataloader", {"order": "elastic"}),
-        ("make_tf_dataset", {}),  # TensorFlow takes more than is asked for
+        ("make_tf_dataset", {}),  # TensorFlow reads more than requested
         ("make_tf_dataset", {"prefetch": 0}),
     ],
 )

@@ -125,7 +125,7 @@ def test_unusable_cache_key_note_does_not_stop_conversion(
     first = make_spark_converter(spark.range(5), cache_key="rows")
     (note,) = cache_dir.glob("_mdstorm_cache_key_*")
     if content is None:
-        first.delete()  # the note stays
+        first.delete()  # the note is not removed
     else:
         note.write_text(content)
     second = make_spark_converter(spark.range(6), cache_key="rows")

@@ -63,7 +63,7 @@ def test_copies_with_other_decimals_are_not_shared(spark: Any, cache_dir: Any) -
     assert urls[None] == urls["decimal"]
     assert len(set(urls.values())) == 3
     assert make_spark_converter(df, decimals="float64").cache_dir_url == urls["float64"]
-    # Its loaders know as well, and warn of nothing.
+    # Its loaders convert them as well, without a warning.
     (batch,) = made["decimal"].make_torch_dataloader(schema_fields=["x"], num_epochs=1)
     assert sorted(batch["x"]) == COLUMNS["x"]
 
@@ -80,7 +80,7 @@ def test_loader_over_decimals_warns_unless_decimals_is_given(halves: SparkDatase
         list(halves.make_torch_dataloader(**arguments, **IN_ORDER))
     (batch,) = halves.make_torch_dataloader(decimals="float64", **IN_ORDER)
     assert batch["x"].tolist() == [0.0, 0.5, 1.0, 1.5]
-    # Nor are columns that the model does not take.
+    # Columns that the model does not use cause none either.
     for filters in (None, [("id", ">=", 0)]):
         list(halves.make_torch_dataloader(features=["id"], filters=filters, num_epochs=1))
 

@@ -119,7 +119,7 @@ raise ValueError("uncaught")
 def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     pytest.importorskip("s3fs")
     with closing(S3Server()) as server:
-        # A host by its name, which has to be looked up.
+        # A host name, which has to be resolved.
         monkeypatch.setenv("AWS_ENDPOINT_URL", server.url.replace("127.0.0.1", "localhost"))
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
             monkeypatch.setenv(name, "testing")

@@ -25,7 +25,7 @@ from mdstorm_backend import MDSWriter, open_dataset
 
 ROWS = 1300
 FLOATS = ("a", "b", "c", "d", "e")
-#: Side by side in a record as they lie, all of them in another order, and with gaps.
+#: Adjacent in a record in stored order, all of them in another order, and with gaps.
 CHOICES = [["a", "b", "c", "d", "e"], ["e", "d", "c", "b", "a"], ["d", "a"], ["b", "c"], ["c"]]
 ORDERS: dict[str, dict[str, Any]] = {
     "in order": {"shuffle_row_groups": False},
@@ -229,7 +229,7 @@ def test_column_that_cannot_be_stacked_is_named_in_error(tmp_path: Path, batches
         (["flag", "a"], True, np.float32),
         (["label", "flag"], True, np.int64),
         (["n", "m"], "int32", np.int32),
-        (["label", "flag"], "uint16", np.int32),  # promoted as a column is
+        (["label", "flag"], "uint16", np.int32),  # promoted like a column
         (["a", "b"], "float16", np.float16),
         (["a", "b"], np.dtype("int64"), np.int64),
     ],
@@ -257,7 +257,7 @@ def test_stack_casts_to_given_dtype_or_numpy_result_type(
     ("first", "second", "stacked"),
     [
         ("uint16", "float32", np.float32),
-        ("uint16", "uint8", np.int32),  # promoted as a column is
+        ("uint16", "uint8", np.int32),  # promoted like a column
         ("uint32", "float32", np.float64),
         ("uint32", "uint16", np.int64),
         ("uint16", "int16", np.int32),

@@ -95,7 +95,7 @@ def test_dtype_of_data_in_place_applies_in_tensorflow(
     tmp_path: Path, write: Callable[[Path], str]
 ) -> None:
     converter = make_spark_converter(write(tmp_path / "data"), dtype="float32")
-    floats = [name for name in FLOATS if name != "uneven"]  # of which Parquet knows no shapes
+    floats = [name for name in FLOATS if name != "uneven"]  # Parquet states no shapes for them
     made = converter.make_tf_dataset(schema_fields=["id", *floats], **IN_ORDER)
     specs = made.element_spec._asdict()
     assert {name: spec.dtype for name, spec in specs.items()} == {
@@ -168,7 +168,7 @@ def test_filters_compare_values_in_given_dtype(tmp_path: Path, read: Read) -> No
     """The bounds of the row groups belong to the values before the cast."""
     url = write_parquet(tmp_path, {"x": [0.1, 0.2]}, row_group_size=1)
     converter = make_spark_converter(url, dtype="float32")
-    condition = [("x", ">", 0.1)]  # float32(0.1) is more
+    condition = [("x", ">", 0.1)]  # float32(0.1) is greater
     batches = read(converter, filters=condition, schema_fields=["x"], **IN_ORDER)
     found = [x for batch in batches for x in batch["x"]]
     (whole,) = read(converter, schema_fields=["x"], **IN_ORDER)

@@ -70,7 +70,7 @@ def test_eight_processes_with_one_key_write_one_copy(tmp_path: Path) -> None:
     assert [process.returncode for process in running] == [0] * 8
     assert urls == set(copies_in(parent))
     assert len(urls) == 1
-    assert len(list(parent.iterdir())) == 2  # the copy and the note: no claim is left
+    assert len(list(parent.iterdir())) == 2  # the copy and the note, without a claim
 
 
 class TestClaims:
@@ -146,7 +146,7 @@ class TestClaims:
         )
         assert key.find_or_convert("source", must_not_convert, None) == copies_in(tmp_path)[0]
         assert "another process converts cache_key='one'" in caplog.text
-        assert (tmp_path / key._claim_name).exists()  # it is the other's
+        assert (tmp_path / key._claim_name).exists()  # it belongs to the other process
 
     def test_waiting_for_longest_time_ends_with_conversion(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -44,7 +44,7 @@ def test_new_loaders_with_shard_arguments_continue_epochs_of_default_seed(
     assert numbers(thousand, **seeded) == epochs[:ROWS]
     numbers(thousand, **{**arguments, "shuffle_rows": False, "shuffle_row_groups": False})
     assert numbers(thousand, seed=None, **arguments) == epochs[2 * ROWS : 3 * ROWS]
-    # 0 is a seed like any other in the elastic order, and none in Petastorm's.
+    # 0 is an ordinary seed in the elastic order, and means no seed in Petastorm.
     zero = numbers(thousand, seed=0, **arguments)
     assert (zero == epochs[3 * ROWS :]) == (order == "exact")
 
@@ -127,4 +127,4 @@ def test_state_of_rank_with_other_seed_is_error_or_warning(
     expected = pytest.raises(StateMismatchError, match=message) if is_refused else None
     with expected or pytest.warns(UserWarning, match=message):
         loader(1).load_state_dict(states[0])
-    loader(1).load_state_dict(loader(0).state_dict())  # of which nobody has had rows
+    loader(1).load_state_dict(loader(0).state_dict())  # taken before the first batch

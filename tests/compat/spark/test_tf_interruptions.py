@@ -150,7 +150,7 @@ def interrupt_after() -> Iterator[Callable[[float], None]]:
 
     def interrupt(number: int, frame: Any) -> None:
         if frame is not None and frame.f_code.co_name in ("take", "_mdstorm_take"):
-            signal.setitimer(signal.ITIMER_VIRTUAL, 1e-5)  # a batch is changing hands
+            signal.setitimer(signal.ITIMER_VIRTUAL, 1e-5)  # a batch is being handed over
             return
         raise KeyboardInterrupt
 

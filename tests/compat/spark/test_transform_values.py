@@ -69,7 +69,7 @@ def test_identity_transform_keeps_values(tmp_path: Path, type_: Any, values: lis
         found = torch_x(converter, spec)
         assert type(found) is type(batch["x"])
         assert repr(found) == repr(batch["x"])
-    if "None" not in str(values):  # for which TensorFlow has no value
+    if "None" not in str(values):  # TensorFlow has no value for these nulls
         assert with_tf(converter, transform_spec=IDENTITY, **BATCH) == with_tf(converter, **BATCH)
 
 

@@ -18,7 +18,7 @@ from mdstorm.errors import InvalidArgumentError, TransformError
 from mdstorm.spark import SparkDatasetConverter
 
 INT, FLOAT = ("number", np.int64, (), False), ("half", np.float32, (), False)
-#: The function fails inside of TensorFlow, whose errors keep the text alone.
+#: The function fails inside of TensorFlow, whose errors keep only the text.
 ERRORS = (TransformError, ZeroDivisionError, tf.errors.OpError)
 
 

@@ -29,7 +29,7 @@ class Case(NamedTuple):
     torch_dtype: torch.dtype | type
     tf_dtype: tf.DType
     torch: list[Any]
-    #: Where TensorFlow's differ.
+    #: The element type in TensorFlow, if it differs.
     tf: list[Any] | None = None
 
 

@@ -31,7 +31,7 @@ from mdstorm_backend.storage import renewing, s3_objects
 
 NAME = "main.sales.events"
 FILES, ROWS = 40, 50
-#: More than ten times the look-ahead, so that there are downloads to the end.
+#: More than ten times the look-ahead, so that downloads continue to the end.
 MANY, FEW = 640, 4
 
 
@@ -101,7 +101,7 @@ def test_requests_under_way_when_credentials_expire_are_repeated(
             guard.handed_out[0] = type(last)(last.prefix, 0.0, *last.keys().values())
 
     monkeypatch.setattr(renewing, "_opened", {})
-    monkeypatch.setattr(s3_objects, "_turns", WeakKeyDictionary())  # none of other tests' stores
+    monkeypatch.setattr(s3_objects, "_turns", WeakKeyDictionary())  # without other tests' stores
     monkeypatch.setattr("mdstorm_backend.storage.credentials._LONGEST_YOUTH", 0.0)
     dataset = open_parquet(NAME)
     guard.requests.clear()

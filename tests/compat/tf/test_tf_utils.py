@@ -346,7 +346,7 @@ def test_tensors_of_rows_have_petastorms_types(url: str, skip: int) -> None:
         "array": (tf.float32, [1.0, 2.0]),
         "text": (tf.string, b"a"),
         "raw": (tf.string, b"\0"),
-        "price": (tf.string, b"1.5"),  # as Petastorm: without zeros at the end
+        "price": (tf.string, b"1.5"),  # as in Petastorm: without trailing zeros
         "day": (tf.int64, SECONDS // 86400),
         "time": (tf.int64, (SECONDS + 1) * 10**6),
         "words": (tf.string, [b"a"]),

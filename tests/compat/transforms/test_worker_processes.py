@@ -44,7 +44,7 @@ def processes(url: str, function: Any, fields: Any = (), **arguments: Any) -> An
 
 def test_process_pool_runs_functions_and_keeps_the_order(url: str) -> None:
     def work(frame: pd.DataFrame) -> pd.DataFrame:
-        # A function without a name in any module, with one that it calls.
+        # A function that no module names, and another one that it calls.
         frame["pid"] = os.getpid()
         frame["image"] = [np.full((2, 3), i) for i in frame["id"]]
         return frame
@@ -120,7 +120,7 @@ class TestPool:
         pool = pool_of(work)
         with pytest.raises(WorkerDiedError):
             pool(-1)
-        assert pool(1) == 2  # by another process, in the place of the one that died
+        assert pool(1) == 2  # by another process, which replaces the one that died
         (worker,) = pool._alive
         pool.close()
         assert worker.process.returncode == -signal.SIGKILL

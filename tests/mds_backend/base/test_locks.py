@@ -63,7 +63,7 @@ def test_lock_content_ends_with_its_first_line(path: str) -> None:
 
 def test_waiter_times_out_only_without_progress(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     held = locked(path)
-    now = count()  # a second per look
+    now = count()  # one second per check
     seen = iter([*range(50), *[50] * 100])
     looks: list[int] = []
 

@@ -77,7 +77,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def put_in(module: ModuleType) -> None:
-    for name in ("double", "triple"):  # which is not there
+    for name in ("double", "triple"):  # which does not exist
         wrap(module, name, lambda function: lambda number: function(number) + 1)
 
 

@@ -70,7 +70,7 @@ def test_waiting_time_is_divided_by_the_work_that_was_waited_for(
     assert totals["waited_seconds"] == 9 + 3 + 1 + 8  # the fake thread shares the clock
     assert totals["waited_for_downloads"] == pytest.approx(6)
     assert totals["waited_for_decoding"] == pytest.approx(2)
-    assert (totals["download_seconds"], totals["decode_seconds"]) == (9, 1)  # waiting is no work
+    assert (totals["download_seconds"], totals["decode_seconds"]) == (9, 1)  # waiting is not work
 
 
 def test_downloads_at_the_same_time_keep_the_link_busy_once(
@@ -114,7 +114,7 @@ def test_the_depth_of_the_queue_counts_results_that_are_ready(recorder: Recorder
 
     def items() -> Iterator[int]:
         yield from range(4)
-        assert last.wait(30)  # one thread has made all before, or is about to leave the last one
+        assert last.wait(30)  # one thread made all earlier ones, or is about to leave the last one
 
     with Prefetcher(1, 5, recorder) as prefetcher:
         results = prefetcher.map(make, items())

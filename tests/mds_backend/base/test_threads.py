@@ -191,7 +191,7 @@ def test_threads_of_a_dropped_generator_are_joined_by_its_owner(
     threads, second = PassThreads(), Work()
     results = outer(work, threads)
     next(results)
-    del results  # whoever does this may hold what the thread waits for
+    del results  # the caller may hold a lock that the thread waits for
     assert not work.ended.is_set()
     threading.Timer(0.01, work.go.set).start()
     if next_pass:
@@ -343,7 +343,7 @@ def test_epoch_computed_ahead_equals_one_computed_on_use(
     monkeypatch.setattr(elastic_plan, "_MANY", 1)
     monkeypatch.setattr(WorkAhead, "begin", counted)
     assert epochs(url, num_workers) == expected
-    assert len(made) == 3  # in the process of the loader, once in each epoch
+    assert len(made) == 3  # in the loader's process, once in each epoch
 
 
 def test_result_computed_ahead_is_kept_until_the_next_one() -> None:
@@ -377,7 +377,7 @@ def test_work_ahead_of_another_thread_is_not_returned() -> None:
 
     class Key:
         def __eq__(self, other: object) -> bool:
-            if is_key := isinstance(other, Key):  # as if the other thread ran at this moment
+            if is_key := isinstance(other, Key):  # as if the other thread ran at this point
                 ahead.begin("other", lambda: "another's")
             return is_key
 

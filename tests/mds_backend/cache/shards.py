@@ -24,7 +24,7 @@ from mdstorm_backend.storage import Location
 FINGERPRINT = "0123456789abcdef"
 COMPRESSIONS = pytest.mark.parametrize("compression", [None, "zstd"])
 
-#: What happens to a download instead, given the paths of the file and of its copy.
+#: A replacement for a download, given the paths of the file and of its copy.
 Fault = Callable[[str, str], None]
 
 
@@ -62,7 +62,7 @@ class RemoteFileSystem(LocalFileSystem):  # type: ignore[misc]
         return bytes(super().cat_file(path, *args, **kwargs))
 
 
-#: What the fixture `storage` gives.
+#: Values of the fixture `storage`.
 Storage = type[RemoteFileSystem]
 
 fsspec.register_implementation("faulty", RemoteFileSystem, clobber=True)

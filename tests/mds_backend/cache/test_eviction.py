@@ -32,7 +32,7 @@ def test_least_recently_opened_shard_is_evicted_first(source: Path, local: Path)
     files = cache(source, directory=local, limit=2000)
     files.open(infos[0])
     files.open(infos[1])
-    for number, info in enumerate(infos[:2]):  # the times may be equal otherwise
+    for number, info in enumerate(infos[:2]):  # otherwise the times may be equal
         os.utime(CacheDirectory(str(local)).record(info.raw_data.basename), (number, number))
     files.open(infos[0])
     files.open(infos[2])
@@ -68,7 +68,7 @@ def test_files_that_the_cache_did_not_download_are_never_evicted(source: Path, l
     files.open(infos[1])
     path = local / infos[1].raw_data.basename
     path.unlink()
-    path.write_bytes(contents(infos)[1])  # in the place of one that the cache brought
+    path.write_bytes(contents(infos)[1])  # instead of one that the cache downloaded
     for _ in range(2):
         assert [bytes(files.open(info)) for info in infos] == contents(infos)
     left = [infos[number].raw_data.basename for number in (0, 1, 5)]
@@ -141,12 +141,12 @@ def test_records_are_counted_only_if_the_ledger_is_full(
 
     monkeypatch.setattr("mdstorm_backend.cache.space._entries", counting)
     for number, (limit, counted) in enumerate(
-        # Nobody has counted; there is room; there is none; a larger one; one without a limit.
+        # Not counted yet; enough space; none; a larger limit; no limit.
         [(2000, 1), (2000, 1), (2000, 2), (4000, 2), (None, 2)]
     ):
         cache(source, directory=local, limit=limit).open(infos[number])
         assert len(counts) == counted
-    # What the last one took is known.
+    # The size of the last one is known.
     cache(source, directory=local, limit=4000).open(infos[0])
     assert len(counts) == 3
     assert size_of(local) <= 4000

@@ -118,7 +118,7 @@ def test_truncated_cached_shard_is_downloaded_again(
     compression: str | None, size: int, source: Path, local: Path, storage: Storage
 ) -> None:
     infos = make_shards(source, compression=compression)
-    for fill in (True, False):  # brought by this cache, and copied by somebody in part
+    for fill in (True, False):  # downloaded by this cache, and partly copied by a user
         path = local / infos[1].raw_data.basename
         if fill:
             assert [bytes(cache(source, directory=local).open(info)) for info in infos]
@@ -291,7 +291,7 @@ def test_threads_share_one_download_and_fetch_shards_in_parallel(
     together = threading.Barrier(4, timeout=60)
 
     def meeting(source: str, target: str) -> None:
-        together.wait()  # breaks if the four are not under way at a time
+        together.wait()  # fails unless the four run at the same time
         shards.no_fault(source, target)
 
     storage.faults += [meeting] * 4

@@ -214,7 +214,7 @@ def test_memory_does_not_grow_with_a_row_group(
         return most_memory(partial(convert_parquet, dataset, target, shard_size=SHARD, workers=1))
 
     convert(small, "once and for all")
-    # Six times the rows are 36 MB more.
+    # Six times the rows take 36 MB more.
     assert convert(large, "a") < convert(small, "b") + 12_000_000
     once, six = (
         most_memory(partial(compare, dataset, dataset, threads=1)) for dataset in (small, large)

@@ -184,7 +184,7 @@ def _in_pty(arguments: list[str], **variables: str) -> tuple[str, str]:
         os.close(follower)
         found = b""
         with open(leader, "rb", buffering=0) as terminal, suppress(OSError):
-            while data := terminal.read(65536):  # until the other end is closed
+            while data := terminal.read(65536):  # until the other end closes
                 found += data
         assert child.stdout is not None
         out = child.stdout.read().decode()

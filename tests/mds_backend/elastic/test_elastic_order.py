@@ -25,9 +25,9 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:(Trying|Attempting) to partition:UserWarning", "ignore:.*read again:UserWarning"
 )
 
-#: What MosaicML Streaming gave, recorded: no environment that has it is needed.
+#: Recorded results of MosaicML Streaming: its environment is not needed.
 GOLDEN = json.loads((Path(__file__).parent / "golden_orders.json").read_text())
-#: Arguments under other names.
+#: Arguments with other names.
 RENAMED = {"ncn": "num_canonical_nodes", "seed": "shuffle_seed", "block": "shuffle_block_size"}
 ORDER = ("batch_size", "shuffle", "shuffle_algo", "batching_method", "epoch_size", *RENAMED)
 
@@ -99,7 +99,7 @@ def global_batches(work: Any) -> list[Counter[int]]:
     nodes, ranks, _, _, batch_size = work.shape
     in_turn = work.transpose(3, 2, 0, 1, 4).reshape(-1, nodes * ranks * batch_size)
     found = [Counter(batch[batch >= 0].tolist()) for batch in in_turn]
-    return [batch for batch in found if batch]  # others fill up the share of a worker
+    return [batch for batch in found if batch]  # other samples fill up the share of a worker
 
 
 @patient

@@ -251,7 +251,7 @@ def test_invalid_shuffle_algorithm_raises_error(algo: str, message: str) -> None
         np.zeros(1),
         np.full(7, 2.5),
         np.random.default_rng(0).uniform(-3, 100_000, 100_000),
-        # Close together but for one: equal once rounded.
+        # Nearly equal: the same once rounded.
         np.append(np.random.default_rng(0).uniform(0, 1e-9, 1_000), 5e6),
         np.random.default_rng(0).integers(0, 50, 1_000) / 7,
     ],

@@ -58,7 +58,7 @@ class Digits:
         return int(data)
 
 
-#: What a program registers.
+#: Encodings that a program registers.
 OWN = {"complex128": Complex128, "words": Words, "square": Square, "int": Digits}
 
 COLUMNS = {

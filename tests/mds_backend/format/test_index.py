@@ -10,7 +10,7 @@ from mdstorm_backend.format.schema import Schema
 
 URL = "file:///data/index.json"
 
-#: The keys that other readers of the format demand, and more than which they refuse.
+#: The keys that other readers of the format require; more keys are refused.
 SHARD_KEYS = {
     *("column_encodings", "column_names", "column_sizes", "compression", "format", "hashes"),
     *("raw_data", "samples", "size_limit", "version", "zip_data"),

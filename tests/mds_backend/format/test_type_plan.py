@@ -144,7 +144,7 @@ def test_columns_keep_their_order_spark_type_and_nullability() -> None:
     [
         ("decimal(10,2)", "float64", "double"),
         (array_of("decimal(10,2)"), "ndarray:float64", array_of("double")),
-        # What is inside of structs and nested arrays is left alone, as `dtype` does it.
+        # Values inside of structs and nested arrays are unchanged, as with `dtype`.
         (array_of(array_of("decimal(3,1)")), None, array_of(array_of("decimal(3,1)"))),
         ("double", "float32", "double"),
         ("long", "int64", "long"),

@@ -119,7 +119,7 @@ def _open_and_read(url: str) -> bool:
         value_bounds(dataset, dataset.schema.names)
     for number in range(len(dataset.row_groups)):
         shard = dataset.shard(number)
-        # The pages of a row group may hold texts that are none.
+        # The pages of a row group may contain invalid texts.
         for name, exact_nulls in product(dataset.schema.names, (False, True)):
             with suppress(MDStormError, UnicodeDecodeError):
                 read = shard.decoded([name], exact_nulls=exact_nulls)

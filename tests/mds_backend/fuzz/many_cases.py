@@ -14,9 +14,9 @@ from random import Random
 
 _ROOT = Path(__file__).parents[3]
 
-#: Far more than any of these small files needs, far less than the sizes they can be made to state.
+#: Far more than any of these small files needs, far less than they can state.
 _ROOM = 384 << 20
-#: Seconds of processor time that a case may take.
+#: Limit of CPU-seconds for a case.
 _SECONDS = 5
 
 
@@ -33,7 +33,7 @@ def check_cases(targets: str, factor: int, scratch: Path) -> int:
     )
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
     cases, opened = map(int, done.stdout.split())
-    assert opened > cases / 10  # the damage gets past the first check
+    assert opened > cases / 10  # the damage passes the first check
     return cases
 
 
@@ -46,7 +46,7 @@ def main(targets: str, factor: str) -> None:
     attacks = importlib.import_module(targets).ATTACKS
     plan = [(attack, name, n * int(factor)) for attack, names, n in attacks for name in names]
     for attack, name, _ in plan:
-        attack(name, Random(0))  # imports what it needs
+        attack(name, Random(0))  # imports its dependencies first
     limit_memory()
     signal.signal(signal.SIGVTALRM, signal.default_int_handler)
     opened = 0

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-#: Numbers at which something begins or ends.
+#: Limits of number types and sizes.
 _WORDS = (0, 1, 2, 3, 8, 255, 256, 65535, 2**24, 2**31 - 1, 2**31, 2**32 - 4, 2**32 - 1)
 _NUMBERS = (-1, 0, 1, 2, 7, 2**31, 2**32, 2**63, 2**64, 10**30, 1.5, float("nan"), float("inf"))
 _ENCODINGS = (
@@ -37,7 +37,7 @@ def damaged_bytes(data: bytes, random: Random) -> bytes:
         elif kind == 1 and place < length:
             damaged[place] ^= 1 << random.randrange(8)
         elif kind in (2, 3):
-            # At the start of a shard, where its offsets are, or anywhere.
+            # At the start of a shard, among its offsets, or anywhere.
             start = 4 * random.randrange(min(length // 4 + 1, 20)) if kind == 2 else place
             near = max(0, length + random.choice((-4, -1, 0, 1)))
             word = random.choice((*_WORDS, near, random.randrange(length + 1)))

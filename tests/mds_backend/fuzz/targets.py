@@ -84,7 +84,7 @@ def attack_shard(name: str, random: Random) -> bool:
         data = with_header(one.shard, damaged_json(header_of(one.shard), random))
     else:
         data = damaged_bytes(one.shard, random)
-    # An index that agrees on the size lets the damage through to the reader.
+    # With a matching size in the index, the damage reaches the reader.
     info = replace(one.info, raw_data=replace(one.info.raw_data, bytes=len(data)))
     return _open_and_read(data, info, one.dataset.schema, random)
 
@@ -139,7 +139,7 @@ def attack_state(order: str, random: Random) -> bool:
         loader.load_state_dict(damaged_json(begun.state_dict(), random))
         for segment in loader.begin().segments(loader.new_recorder()):
             sum(len(block.sizes) for block in segment.blocks())
-    except (MDStormError, UserWarning):  # of fewer samples than canonical nodes
+    except (MDStormError, UserWarning):  # with fewer samples than canonical nodes
         return False
     return True
 

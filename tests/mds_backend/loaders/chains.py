@@ -79,7 +79,7 @@ class Chain:
                 states.append(loader.state_dict())
             # Before the first batch, the state may be at the end of the previous epoch.
             done = [batches > 0 and state["mdstorm"]["finished"] for state in states]
-            if any(done):  # the others finish
+            if any(done):  # the other ranks finish
                 for rank, loader in enumerate(self.loaders):
                     # One batch alone is a peek, even if it is the last one of a resumed epoch.
                     if not done[rank] or batches == 1:

@@ -20,7 +20,7 @@ shuffles = st.fixed_dictionaries(
         "window": st.sampled_from([0, 12]),
     }
 )
-#: Makes this process one of some: rank and size.
+#: Set the rank and size of this process.
 Launch = Callable[[int, int], None]
 in_either_order = pytest.mark.parametrize("order", ["elastic", "exact"])
 

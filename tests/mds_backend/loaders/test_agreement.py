@@ -518,7 +518,7 @@ def alone() -> Iterator[None]:
 
 
 def test_store_of_the_group_is_found(alone: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert agreement.find_group() is None  # of one rank
+    assert agreement.find_group() is None  # only on one rank
     monkeypatch.setattr(dist, "get_world_size", lambda: 2)
     group = agreement.find_group()
     assert group is not None

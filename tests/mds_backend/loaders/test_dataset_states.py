@@ -72,7 +72,7 @@ def test_samples_resume_from_a_state_without_arguments(
         ("num_canonical_nodes", 0, "'num_canonical_nodes' has to be an integer"),
         ("shuffle_seed", True, "'shuffle_seed' has to be an integer"),
         ("initial_physical_nodes", 1.0, "'initial_physical_nodes' has to be an integer"),
-        # Each node gets a sample, so that laying them out would not end.
+        # Each node gets a sample, so the layout would take forever.
         ("num_canonical_nodes", 10**7, "is 10000000, and at most"),
         ("initial_physical_nodes", 10**30, "is 10{30}, and at most"),
     ],

@@ -87,7 +87,7 @@ def test_samples_and_batches_are_equal(numbers: Dataset) -> None:
 def test_dataset_state_resumes_after_the_given_number_of_samples(numbers: Dataset) -> None:
     dataset = make(numbers, world=(0, 2, 2)).dataset
     samples = iter(dataset)
-    list(islice(samples, 4))  # the world has taken 8
+    list(islice(samples, 4))  # the ranks have read 8 together
     found = [dataset.state_dict(taken, False) for taken in (7, 8, 9)]
     assert [state["sample_in_epoch"] for state in found] == [7, 8, 9]
 
@@ -100,7 +100,7 @@ def test_each_pass_is_an_epoch(numbers: Dataset, kind: Any) -> None:
         dataset = StreamingDataset(local=numbers.url, batch_size=4, **SHUFFLED)
         loader = kind(dataset, batch_size=4, num_workers=num_workers)
         for batches in expected:
-            torch.manual_seed(0)  # from which workers of one pass know each other
+            torch.manual_seed(0)  # which identifies the workers of one pass
             assert column(loader) == batches
         assert dataset.next_epoch == 3
         assert dataset.state_dict(8, True)["epoch"] == 2

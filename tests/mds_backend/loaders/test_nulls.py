@@ -100,7 +100,7 @@ REFUSED: list[tuple[SparkType, list[Any], int]] = [
 def test_other_nulls_are_refused_before_the_first_batch(
     spark_type: SparkType, values: list[Any], count: int, tmp_path: Path
 ) -> None:
-    # The first rows have none.
+    # The first rows have no nulls.
     dataset = write_dataset(
         tmp_path,
         {"a": [values[0]] * 50 + values, "n": range(50 + len(values))},
@@ -119,12 +119,12 @@ def test_other_nulls_are_refused_before_the_first_batch(
         "fill_nulls={'a': …}",
         "null_masks=['a']",
         "in the transform",
-        # It drops no array for a null inside of it, nor is one array a value for that.
+        # A null inside an array does not drop the array, and no array replaces it.
         "a number" if dataset.schema["a"].element_null_count else "df.na.drop(subset=['a'])",
     ):
         assert remedy in message
     assert expected >= count
-    # A column that is not read does no harm.
+    # A column that is not read has no effect.
     assert len(read(dataset, columns=["n"])["n"]) == len(dataset)
 
 

@@ -57,7 +57,7 @@ class Ranks:
     def take(self, batches: int | None) -> list[int]:
         """The rows of the next batches of all ranks; None for all batches."""
         found = [taken(loader, batches) for loader in self.loaders]
-        assert len({len(rank) for rank in found}) == 1  # or a rank would wait for the others
+        assert len({len(rank) for rank in found}) == 1  # otherwise a rank would wait for the others
         return [row for rank in found for batch in rank for row in batch]
 
 
@@ -120,7 +120,7 @@ def test_endless_pass_resumes_in_another_world(
         states = [loader.state_dict() for loader in ranks.loaders]
         epochs = max([epochs, *(state["epoch"] + 1 for state in states)])
         state = data.draw(st.sampled_from(states))
-    # One rank ends what is begun, each epoch before the next one.
+    # One rank finishes the open epochs, each before the next one.
     last = Ranks(numbers, 1, 1, state, **options)
     seen.update(last.take(ROWS * epochs - seen.total()))
     assert seen == Counter(dict.fromkeys(range(ROWS), epochs))
@@ -133,7 +133,7 @@ def test_pass_with_drop_last_resumes_in_another_world(numbers: Dataset, drop_las
     second = Ranks(numbers, 3, 5, first.loaders[2].state_dict(), drop_last=drop_last)
     rest = second.take(None)
     assert max(Counter(seen + rest).values()) == 1
-    # Of 29 rows one rank has 9, and so a full batch less than the others could have.
+    # One rank has 9 of 29 rows, so it has one full batch less than the others could have.
     assert len(rest) == (15 if drop_last else 29)
 
 
@@ -237,7 +237,7 @@ def test_state_before_end_of_filtered_share_resumes_with_empty_pass(
 def test_set_epoch_after_the_end_of_a_filtered_share_names_the_next_epoch(numbers: Dataset) -> None:
     (loader, _) = Ranks(numbers, 2, 4, transform=LAST).loaders
     first, state = sorted(rows(loader)), loader.state_dict()
-    assert sorted(rows(copy(loader))) == first  # which is no state, and so another pass
+    assert sorted(rows(copy(loader))) == first  # without a state, so it is another pass
     loader.load_state_dict(state)
     loader.set_epoch(1)
     assert sorted(rows(loader)) == first
@@ -280,7 +280,7 @@ def test_a_state_lists_the_lanes_of_its_epoch_until_that_is_over(numbers: Datase
         ranks.take(batches)
         state = ranks.loaders[-1].state_dict()
         lanes.append([size for _, size, _ in state["mdstorm"]["lanes"]])
-    # A world that has read nothing is not among them.
+    # Worlds that have read nothing do not count.
     assert lanes == [[4], [4], [4, 2], [4, 2], [4]]
 
 

@@ -324,7 +324,7 @@ def fails(loader: Any) -> None:
         train()
 
 
-#: What a rank does first, and the epoch that follows.
+#: The first actions of a rank, and the epoch that follows.
 FIRST: dict[str, tuple[list[Callable[[Any], object]], int]] = {
     "one": ([peek], 0),
     "two": ([peek, peek], 1),
@@ -364,7 +364,7 @@ def test_iterations_count_from_second_batch_or_end(
     url: str, launch: Launch, order: str, first: str, ranks: int
 ) -> None:
     if ranks == 1 and "afterwards" in first:
-        return  # the samples that are consumed there are those of two ranks
+        return  # the state counts the samples of two ranks
     launch(0, ranks)
     loader: Any = loader_in(order, url, BATCH)
     does, epoch = FIRST[first]

@@ -104,7 +104,7 @@ def test_statistics_as_table_show_each_number_once_and_the_verdict_last() -> Non
     assert "8 files, 5.0 MB" in text
     assert "1 pass, 50 batches, 1,600 rows" in text
     assert "0 hits, 2 evictions" in text
-    assert "for transforms" not in text  # nothing to say of it
+    assert "for transforms" not in text  # no advice for it
     assert " ".join(text.split()).endswith(str(shown.verdict))
     assert "62.00 s (62 %)" in shown._repr_html_()
 
@@ -121,7 +121,7 @@ def test_sum_of_passes_is_consistent_while_another_pass_begins(
     summed = loader_statistics._statistics
 
     def asked_meanwhile(recorder: Recorder) -> Statistics:
-        with monkeypatch.context() as patch:  # as a thread would that exports metrics
+        with monkeypatch.context() as patch:  # like a thread that exports metrics
             patch.setattr(loader_statistics, "_statistics", summed)
             seen.append(recorders.statistics().rows)
         return summed(recorder)

@@ -23,7 +23,7 @@ from mdstorm_backend.order.lanes import Deal, EpochLanes, Lanes, stride
 from mdstorm_backend.order.plan import RowsOnDemand
 from mdstorm_backend.read.block import Located
 
-#: Permutations of all sizes are computed as large ones are.
+#: Compute permutations of all sizes like large ones.
 IN_PARTS = pytest.mark.usefixtures("none_is_drawn_at_once")
 
 
@@ -156,7 +156,7 @@ def test_windows_are_read_in_any_parts(
     assert sorted(samples) == list(rows)
     shards = np.searchsorted(bounds, np.arange(len(rows)), side="right")
     for chunk in whole[:-1]:
-        assert len(chunk) >= window  # whole shards, as many as it takes
+        assert len(chunk) >= window  # as many whole shards as needed
         assert len(chunk) == np.isin(shards, shards[chunk]).sum()
     start = data.draw(st.integers(0, len(rows)))
     stop = data.draw(st.integers(start, len(rows)))
@@ -250,7 +250,7 @@ class Worlds:
 def test_each_row_is_read_once_per_epoch_in_any_chain_of_worlds(seeds: range) -> None:
     first = int(time.time()) if len(seeds) > 300 else 0  # many chains are drawn in each run
     for seed in range(first, first + len(seeds)):
-        print("seed", seed)  # shown where it fails
+        print("seed", seed)  # printed if the test fails
         worlds = Worlds(seed)
         while worlds.left:
             worlds.go_on()

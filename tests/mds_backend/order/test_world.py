@@ -14,14 +14,14 @@ import torch
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.order.world import World, find_world, given_world
 
-#: Variables of launchers: rank, world size, and ranks per node where they say it.
+#: Variables of launchers: rank, world size, and ranks per node if the launcher sets it.
 LAUNCHERS = [
     ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"),
     ("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_SIZE"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"),
     ("PMI_RANK", "PMI_SIZE"),
 ]
-#: What ``srun`` sets in the second of four processes, on two nodes.
+#: Variables of ``srun`` in the second of four processes, on two nodes.
 STEP = {
     "SLURM_PROCID": "1",
     "SLURM_NTASKS": "4",
@@ -31,7 +31,7 @@ STEP = {
     "SLURM_STEP_NUM_TASKS": "4",
     "SLURM_STEP_TASKS_PER_NODE": "2(x2)",
 }
-#: What plain ``python`` finds in a batch script of four tasks.
+#: Variables that plain ``python`` finds in a batch script of four tasks.
 BATCH_SCRIPT = {
     "SLURM_PROCID": "0",
     "SLURM_NTASKS": "4",
@@ -92,7 +92,7 @@ def test_rank_or_world_size_alone_raises_error(one: str, other: str, launch: Lau
 def test_a_world_size_alone_leaves_the_rank_to_a_process_group(
     launch: Launch, tmp_path: Path
 ) -> None:
-    # What Lightning sets in the processes that it starts.
+    # Variables that Lightning sets in the processes that it starts.
     launch({"WORLD_SIZE": "2", "LOCAL_RANK": "1", "NODE_RANK": "0"})
     assert find_world() == World(0, 1)
     with process_group(tmp_path):
@@ -148,9 +148,9 @@ def test_ranks_are_numbered_node_by_node() -> None:
         (World(3, 8, 4), 1, World(3, 8, 4)),
         (World(5, 8, 4), 2, World(2, 4, 4)),
         (World(13, 16, 4), 2, World(6, 8, 4)),
-        (World(7, 8, 4), 4, World(1, 2, 2)),  # one node has them all
+        (World(7, 8, 4), 4, World(1, 2, 2)),  # one node runs all of them
         (World(5, 6, 3), 3, World(1, 2, 2)),
-        (World(5, 12, 4), 2, World(2, 6, 6)),  # nor do nodes of four divide them
+        (World(5, 12, 4), 2, World(2, 6, 6)),  # four ranks per node do not divide them
     ],
 )
 def test_replicated_ranks_count_as_one(
@@ -235,7 +235,7 @@ def test_torch_distributed_takes_precedence_over_the_environment(
         assert find_world() == World(0, 1)
         launch({"LOCAL_WORLD_SIZE": "1"})
         assert find_world() == World(0, 1)
-        launch({"LOCAL_WORLD_SIZE": "2"})  # of the seven
+        launch({"LOCAL_WORLD_SIZE": "2"})  # of the seven ranks
         assert find_world() == World(0, 1)
         launch({"WORLD_SIZE": "1"})
         with pytest.raises(InvalidArgumentError, match="launcher set: LOCAL_WORLD_SIZE"):

@@ -34,7 +34,7 @@ from mdstorm_backend.tables import AsOf, iceberg  # noqa: E402
 
 UTC = dt.timezone.utc
 DAY = dt.date(2024, 1, 1)
-#: The type of each column, and its value for a number.
+#: The type of each column, and its value as a function of a number.
 COLUMNS: dict[str, tuple[pa.DataType, Callable[[int], Any]]] = {
     "i": (pa.int32(), lambda n: n % 3),
     "n": (pa.int64(), lambda n: n),
@@ -167,7 +167,7 @@ def test_metadata_file_branch_tag_and_snapshot_have_rows_and_columns_of_pyiceber
     tagged, branched, pinned = rng.choice(ids, 3).tolist()
     with table.manage_snapshots() as manage:
         manage.create_tag(tagged, "release 1").create_branch(branched, "audit")
-    # What a failed commit leaves behind: newer than the table, and unknown to its catalog.
+    # The file of a failed commit: newer than the table, and unknown to its catalog.
     committed = table.metadata_location
     tables.write_metadata(table, snapshots=[], refs={}, **{"current-snapshot-id": -1})
     versions = {"release 1": tagged, "audit": branched, "main": ids[-1], pinned: pinned}

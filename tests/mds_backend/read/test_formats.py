@@ -246,5 +246,5 @@ def test_decoded_images_beyond_the_stack_limit_are_object_arrays(
 ) -> None:
     monkeypatch.setattr(late, "_MAX_STACK_BYTES", 5)
     found = decode_pixels(decode, [b"ab", b"cd", b"ef"], 2)
-    assert found.dtype == object  # and no array for all of them
+    assert found.dtype == object  # not one array for all of them
     assert [pixels.tobytes() for pixels in found] == [b"ab", b"cd", b"ef"]

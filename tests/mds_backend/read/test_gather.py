@@ -168,7 +168,7 @@ def test_packed_strips_equal_the_columns_of_the_records(
         assert values.flags.writeable
 
 
-#: Rows of a shard in memory, or of a dataset; and where up to 40 such shards begin.
+#: Rows of a shard in memory, or of a dataset; and the offsets of up to 40 such shards.
 ROWS = 1000
 BOUNDS = np.arange(41) * ROWS
 

@@ -37,7 +37,7 @@ def test_latest_shards_stay_open_and_shards_in_use_are_reused() -> None:
     for number in range(1, 8):
         shards.get(number, opener)
     gc.collect()
-    assert shards.get(0, opener) is held  # and counts among the last again
+    assert shards.get(0, opener) is held  # and is among the last ones again
     shards.get(7, opener)
     assert opener.opened == list(range(8))
     shards.get(1, opener)
@@ -84,7 +84,7 @@ def test_threads_that_request_one_shard_open_it_once() -> None:
 
     def open_shard(number: int) -> Any:
         with pytest.raises(threading.BrokenBarrierError):
-            together.wait(0.1)  # for a thread that opens it as well
+            together.wait(0.1)  # for another thread that opens it as well
         return opener(number)
 
     with ThreadPoolExecutor(4) as pool:

@@ -37,7 +37,7 @@ def planned(type_: pa.DataType, encoding: str | None = None) -> Column:
         (pa.list_(pa.string()), "json", array_of("string")),
         (pa.struct([("a", pa.large_string())]), "json", struct_of(a="string")),
         (pa.map_(pa.string(), pa.int32()), "json", map_of("string", "integer")),
-        # What Spark has no word for.
+        # Types that Spark does not have.
         (pa.uint8(), "uint8", None), (pa.uint64(), "uint64", None), (pa.float16(), "float16", None),
         (pa.list_(pa.uint16()), "ndarray:uint16", None),
     ],
@@ -48,7 +48,7 @@ def test_every_spark_type_has_its_own_encoding(
 ) -> None:
     column = planned(type_)
     assert (column.encoding, column.spark_type) == (encoding, spark_type)
-    # Given by name it is the same plan.
+    # Passed by name, the plan is the same.
     assert planned(type_, encoding).spark_type == spark_type
 
 

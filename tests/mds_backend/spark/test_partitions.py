@@ -80,7 +80,7 @@ def test_failed_attempt_removes_its_shards(target: Path, monkeypatch: pytest.Mon
     with pytest.raises(errors.EncodingError, match="column 'x'"):
         write_samples(target, failing)
     assert list(target.rglob("*")) == []
-    monkeypatch.delattr(Location, "write")  # noticed when all is written
+    monkeypatch.delattr(Location, "write")  # detected after all shards were written
     with pytest.raises(errors.WriteError):
         write_samples(target, lambda frame: [{"x": 1}])
     assert list(target.rglob("*")) == []

@@ -46,7 +46,7 @@ def test_failed_probe_job_is_returned_as_the_reason(tmp_path: Path, error: Excep
 
 
 def test_probe_file_that_the_driver_cannot_see_is_returned_as_the_reason(tmp_path: Path) -> None:
-    job = SimpleNamespace(collect=lambda: [{"report": ""}])  # on a disk of the executor's own
+    job = SimpleNamespace(collect=lambda: [{"report": ""}])  # on the executor's own disk
     session: Any = SimpleNamespace(range=lambda *_: SimpleNamespace(mapInArrow=lambda *_: job))
     reason = why_not_writable(session, location_of(tmp_path))
     assert reason == "the driver cannot see the file that an executor wrote there"

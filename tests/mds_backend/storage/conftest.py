@@ -69,7 +69,7 @@ def no_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
         if name.startswith(_FOREIGN):
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
-    # Otherwise it asks the network for the role of this machine.
+    # Otherwise it requests the role of this machine over the network.
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_REGION", "us-east-1")
     monkeypatch.setenv("NO_GCE_CHECK", "true")
@@ -137,7 +137,7 @@ def store(request: pytest.FixtureRequest) -> Iterator[Store]:
     """Each storage in turn, empty before and after."""
     server, url = {**_STORES, **_SECOND}[request.param]
     found = request.getfixturevalue(server) if server else None
-    # Versions of s3fs differ in what they take from the environment.
+    # Versions of s3fs read different environment variables.
     store = Store(url, {"endpoint_url": found.url} if server == "s3" else {})
     yield store
     for name in store.location.list_names():

@@ -76,7 +76,7 @@ def test_retry_requests_only_the_remaining_bytes_of_a_range(
 def test_ranges_are_requested_before_a_slow_store_answers_the_first(
     s3: S3Server, location: Location, tmp_path: Path
 ) -> None:
-    location = at(s3, max_pool_connections=20)  # a client that no store has refused
+    location = at(s3, max_pool_connections=20)  # a client that no store has throttled
     assert location.read("object") == CONTENT
     s3.reset()
     several = threading.Event()
@@ -142,7 +142,7 @@ def test_range_that_never_arrives_raises(
 def test_error_quotes_the_answer_of_a_refusing_store(
     status: str, after: str, says: str, s3: S3Server, location: Location, tmp_path: Path
 ) -> None:
-    location = at(s3, max_pool_connections=len(status))  # a client that nobody waits with
+    location = at(s3, max_pool_connections=len(status))  # a client that waits for no other
     s3.fault = lambda method, path: respond(status, SLOW_DOWN, ("Retry-After", after))
     text = rf"answers {status} \(SlowDown: reduce your request rate\){says}$"
     with pytest.raises(StorageError, match=text):
@@ -171,7 +171,7 @@ def test_store_that_refuses_signed_urls_is_read_by_its_client(
     location = at(s3, max_pool_connections=2)  # others then sign URLs
     for _ in range(2):
         assert download(location, tmp_path / "copy") == CONTENT
-    assert sum(signed) == 1  # one refusal says enough
+    assert sum(signed) == 1  # one refusal is enough
 
 
 def test_refusal_of_an_accepted_signed_url_leads_to_a_new_one(
@@ -259,6 +259,6 @@ def test_bytes_that_have_arrived_make_room_for_the_next_request() -> None:
 
         await asyncio.gather(take(0), take(8))
         async with turns.taken(0, 0, 10), turns.taken(0, 10, 0):
-            pass  # nothing is left of the turns before
+            pass  # earlier clients leave no waiting turns
 
     asyncio.run(asyncio.wait_for(main(), 30))

@@ -89,7 +89,7 @@ def test_first_rows_are_read_before_their_shard_is_complete(
     found = batches(tmp_path, order)
     rows = next(found)
     assert SHARD not in files_in(tmp_path / "cache")
-    other = batches(tmp_path, order)  # finds the shard on its way, and waits for the whole
+    other = batches(tmp_path, order)  # waits for the whole shard in flight
     release.set()
     rows += [row for batch in found for row in batch]
     assert rows == [row for batch in other for row in batch] == ROWS
@@ -127,7 +127,7 @@ def test_retry_requests_only_the_missing_ranges(
         asked.append(first)
         if first < 16_000 or asked.count(first) > resets:
             return None
-        known.result(60).wait_for(16_000)  # a range on its way would be asked for again
+        known.result(60).wait_for(16_000)  # a range in flight would be requested again
         return reset
 
     faulty(s3, fault)

@@ -104,7 +104,7 @@ def test_files_can_be_listed_described_replaced_and_removed(store: Store, tmp_pa
     assert bytes(location.read("a")) == b"short"
     location.download("a", str(tmp_path / "a"))
     assert (tmp_path / "a").read_bytes() == b"short"
-    # What is in memory is not cached, so nobody asks.
+    # Files in memory are not cached, so no request is sent.
     assert bool(location.modified("a")) is not store.url.startswith("memory:")
     location.remove("a")
     location.remove("a")

@@ -205,7 +205,7 @@ def test_a_directory_that_cannot_be_written_to_is_an_error(tmp_path: Path) -> No
     assert not isinstance(caught.value, errors.DatasetExistsError)
 
 
-#: Takes a directory, and forks a process that ends as any other.
+#: Claims a directory, and forks a process that exits normally.
 _FORKED = """
 import os, sys
 from mdstorm_backend.storage import Location

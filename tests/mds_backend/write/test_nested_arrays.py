@@ -38,7 +38,7 @@ def assert_values(dataset: Any, values: list[Any], type_: pa.DataType) -> None:
     assert found.to_pylist() == values
 
 
-#: Rows, forms of their shards, shape, unevenness, and how many nulls are inside.
+#: Rows, the form in their shards, shape, unevenness, and the number of inner nulls.
 FORMS: dict[str, tuple[list[Any], list[str], Any, bool, int]] = {
     "one shape": (ALIKE, ["ndarray:int64:2,2"], (2, 2), False, 0),
     "with a null row": ([*ALIKE, None], ["ndarray:int64:2,2"], (2, 2), False, 0),

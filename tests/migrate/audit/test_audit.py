@@ -107,7 +107,7 @@ def test_effort_of_file_is_its_hardest_finding(repository: Path) -> None:
     }
     assert found.efforts()["problem"] == 1
     assert found.minutes() == 15 + 20 + 5
-    (repository / "review.py").write_text(REVIEW * 2)  # which wait for one cause
+    (repository / "review.py").write_text(REVIEW * 2)  # all with the same cause
     assert audit_of(repository).minutes() == found.minutes()
 
 

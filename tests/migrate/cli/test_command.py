@@ -32,7 +32,7 @@ def test_command_without_write_option_changes_no_file(
     assert result.exit_code == 0
     path = (tmp_path / "a.py").as_posix().lstrip("/")
     assert result.stdout.startswith(f"--- a/{path}\n+++ b/{path}\n@@ -1 +1 @@\n-{BEFORE}+{AFTER}")
-    monkeypatch.chdir(tmp_path)  # from which the diff names files
+    monkeypatch.chdir(tmp_path)  # the directory to which paths in the diff are relative
     assert run(tmp_path).stdout.startswith("--- a/a.py\n+++ b/a.py\n")
     assert result.stderr.startswith("1 file would change\n      1  exact edit\n")
     assert result.stderr.endswith("nothing was written; add `-w` to write\n")
@@ -157,7 +157,7 @@ def test_output_is_the_same_for_any_number_of_jobs(tmp_path: Path) -> None:
     for jobs in (1, 2):
         root = tmp_path / "r"
         root.mkdir()
-        for number in range(210):  # more than a process gets at once
+        for number in range(210):  # more than one process gets at once
             text = (BEFORE, BROKEN, INTERNAL, OLD, f"petastorm = {number}\n")[number % 5]
             write_modules(root, **{f"m{number}": text})
         (root / "n.ipynb").write_text(json.dumps({"cells": [], "x": "petastorm"}))

@@ -52,7 +52,7 @@ def test_invalid_configuration_exits_with_2(text: str, reason: str, tmp_path: Pa
 @each(
     (OLD, "[tool.mdstorm]\nmigrate = {unsafe = true}\n"),
     (OLD, '["tool"."mdstorm".\'migrate\']\n"unsafe" = true\n'),
-    (BEFORE, "[project]\nname = {{ name }}\n"),  # without configuration, and no TOML
+    (BEFORE, "[project]\nname = {{ name }}\n"),  # without configuration, and invalid TOML
 )
 def test_configuration_is_read_from_any_toml_form(text: str, toml: str, tmp_path: Path) -> None:
     write_modules(tmp_path, a=text)

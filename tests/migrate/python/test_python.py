@@ -36,7 +36,7 @@ def test_scopes_match_symbol_tables_of_compiler(name: str) -> None:
     with open(paths[0], encoding="utf-8") as file:
         text = file.read()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the tests of Python hold what it warns of
+        warnings.simplefilter("ignore")  # Python's own tests contain code that it warns about
         tree = ast.parse(text)
         tables = _tables(symtable.symtable(text, name, "exec"))
     checked = 0
@@ -50,7 +50,7 @@ def test_scopes_match_symbol_tables_of_compiler(name: str) -> None:
 def _check(scope: Scope, symbol: symtable.Symbol) -> bool:
     """Assert that a name is bound where the compiler says, and return whether it is used."""
     name = symbol.get_name()
-    # No statement binds `__class__`, and names such as `_Class__name` are those that were changed.
+    # No statement binds `__class__`, and names such as `_Class__name` are mangled.
     if not symbol.is_referenced() or "__" in name:
         return False
     home = scope.home(name)

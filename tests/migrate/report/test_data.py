@@ -36,7 +36,7 @@ make_reader(url, **options)
 def report_of(root: Path, *, write: bool = False) -> Report:
     report = Report(Settings(), write)
     missing = [path for path in root.iterdir() if path.name == "gone.py"]
-    found = list(discover([*missing, root]))  # one that is named is an error
+    found = list(discover([*missing, root]))  # a file that is named explicitly is an error
     report.skipped += [one for one in found if isinstance(one, Skipped)]
     for outcome in run(found, Settings(), write=write):
         report.totals.add(outcome)
@@ -60,7 +60,7 @@ def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "mixed, with: blanks %.py").write_text(MIXED)
     (tmp_path / "broken.py").write_text(BROKEN)
     (tmp_path / "gone.py").symlink_to("nowhere.py")
-    (tmp_path / "link.py").symlink_to(tmp_path)  # left out, and no failure
+    (tmp_path / "link.py").symlink_to(tmp_path)  # skipped, without a failure
     return tmp_path
 
 

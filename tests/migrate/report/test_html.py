@@ -230,7 +230,7 @@ def test_script_runs_under_content_security_policy(tmp_path: Path, mixed: str) -
     assert '<html lang="en" class="js">' in found
     assert "3 of 3 files, 6 places" in found
     assert "0 of 2 done" in found
-    # a script that is not of the package does nothing
+    # a script that is not in the package does nothing
     assert "<pre>Migration" not in dom(tmp_path / "r.html", mixed.replace("</body>", DRIVER))
 
 

@@ -17,8 +17,8 @@ def mentions(text: str, path: str | None = None) -> list[int]:
     # a long string's lines, without findings of other rules
     ("a.py", 'INIT = """#!/bin/sh\npip install petastorm\nrun petastorm\n"""\n', 3),
     ("a.py", 'names = ["petastorm", "petastorm"]\n', 1),  # once
-    ("a.py", 'NAMES = ("petastorm", "mdstorm")\nOLD = "petastorm"\n', 2),  # not that of both
-    # comments and prose of SQL are none
+    ("a.py", 'NAMES = ("petastorm", "mdstorm")\nOLD = "petastorm"\n', 2),  # not the name of both
+    # comments and prose of SQL do not count
     (
         "a.sql",
         "-- Databricks notebook source\n-- petastorm's cache\nSELECT petastorm -- petastorm\n"
@@ -65,7 +65,7 @@ def test_mention_of_petastorm_is_noted_and_kept(path: str, text: str) -> None:
     ("a.py", 'petastorm_reader = "my_petastorm", "petastorm-demo", "mine.petastorm.b"\n'),
     ("a.sh", "# petastorm\ncp /data/petastorm/a b\ndocker pull registry/petastorm:1\n"),
     ("a.md", "We load with petastorm.\n"),
-    # something else is said of them
+    # other rules report them
     ("a.py", 'import importlib\nimportlib.import_module("petastorm.reader")\n'),
     ("requirements.txt", "petastorm==0.9\n"),
     ("a.sh", "pip install petastorm\n"),

@@ -13,17 +13,17 @@ from mdstorm_migrate.api import migrate
     "x = 1; from petastorm import make_reader; y = 2\n",
     "from petastorm import *\nmake_reader(url)\n",
     "if TYPE_CHECKING:\n    from petastorm.reader import Reader\n",
-    # a name that another star import gives is no accident
+    # a name from another star import is intended
     "from petastorm.transform import *\nfrom petastorm.unischema import *\n"
     "Unischema('x', [UnischemaField()]), TransformSpec()\n",
-    # a patched module is named by its new name
+    # a patched module gets its new name
     "import petastorm.reader\nmonkeypatch.setattr(petastorm.reader, 'make_reader', None)\n"
     "monkeypatch.setattr('petastorm.reader.make_reader', None)\n",
-    # half migrated by hand
+    # partly migrated by hand
     "from mdstorm import make_reader\nfrom petastorm import TransformSpec\n",
-    # an import only to see whether it is there is no export
+    # an import that only checks for a library is not an export
     "try:\n    import petastorm\n    found = True\nexcept ImportError:\n    found = False\n",
-    # other branches are no fallbacks
+    # other branches are not fallbacks
     "if new:\n    from mdstorm import make_reader\n"
     "else:\n    from petastorm.pytorch import DataLoader\n"
     "try:\n    from mdstorm import TransformSpec\n"
@@ -34,13 +34,13 @@ def test_renamed_import_keeps_layout_and_uses(text: str) -> None:
 
 
 @each(
-    # of several names one is internal
+    # one of several names is internal
     (
         "from petastorm.reader import Reader, Ventilator as Pool, make_reader\n",
         "from petastorm.reader import Ventilator as Pool\n"
         "from mdstorm.reader import Reader, make_reader\n",
     ),
-    # a name comes from where it belongs
+    # a name is imported from the module that defines it
     ("from petastorm.reader import NullCache\n", "from mdstorm.cache import NullCache\n"),
     (
         "    if x: from petastorm.reader import Reader, Ventilator; y\n".strip() + "\n",
@@ -56,7 +56,7 @@ def test_renamed_import_keeps_layout_and_uses(text: str) -> None:
         "from petastorm.reader import (  # a\n    Ventilator,  # c\n)\n"
         "from mdstorm.reader import (  # a\n    Reader,  # b\n)  # d\n",
     ),
-    # the version that is compared is another's
+    # the compared version belongs to another library
     (
         "import petastorm\nold = petastorm.__version__ < '0.9'\npetastorm.make_reader(u)\n",
         "import petastorm\nimport mdstorm\nold = petastorm.__version__ < '0.9'\n"
@@ -65,7 +65,7 @@ def test_renamed_import_keeps_layout_and_uses(text: str) -> None:
 )
 def test_import_with_absent_name_is_split_with_unsafe(before: str, after: str) -> None:
     if "petastorm" in after:
-        check_noop(before)  # the halves may not fit
+        check_noop(before)  # the two halves may not be compatible
     check_rewrite(before, after, todo=False, unsafe=True)
 
 
@@ -75,9 +75,9 @@ def test_import_with_absent_name_is_split_with_unsafe(before: str, after: str) -
     "from petastorm.hdfs import EmptyResultError\n",
     "import petastorm.spark as ps\nps.make_spark_converter(df)\nps._private(df)\n",
     "from petastorm.hdfs import *\n",
-    "from petastorm.reader import *\nNullCache()\n",  # given by accident
+    "from petastorm.reader import *\nNullCache()\n",  # imported by accident
     "import torch\n# from petastorm import make_reader\n",
-    # fallbacks written by hand
+    # handwritten fallbacks
     "try:\n    from mdstorm import make_reader\n"
     "except ImportError:\n    from petastorm import make_reader\n",
     "try:\n    import mdstorm as petastorm\nexcept ImportError:\n    import petastorm\n"

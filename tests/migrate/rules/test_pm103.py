@@ -51,7 +51,7 @@ def test_module_name_in_known_function_is_renamed(text: str) -> None:
 
 @each(
     'mock.patch("petastorm.reader.Reader")',
-    'mock.patch("petastorm.pytorch.DataLoader")',  # converters look it up there
+    'mock.patch("petastorm.pytorch.DataLoader")',  # converters look the name up there
     'logging.getLogger("petastorm.reader")',
 )
 def test_module_name_with_unclear_reader_needs_review(text: str) -> None:
@@ -83,7 +83,7 @@ def test_string_that_is_data_is_unchanged(text: str) -> None:
     ('V = parse(metadata.version("petastorm"))\nif V < X: ...', '"petastorm"'),
     # other spellings
     ('mock.patch("petastorm" ".make_reader")', '"petastorm" ".make_reader"'),
-    # what code of the file may resolve
+    # strings that code of the file may resolve
     ('NAMES = ["petastorm.reader"]\nfor n in NAMES: import_module(n)', '"petastorm.reader"'),
     ('import_module("petastorm." + name)', '"petastorm."'),
     ('import_module("petastorm.%s" % name)', '"petastorm.%s"'),

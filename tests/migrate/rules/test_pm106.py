@@ -35,7 +35,7 @@ def test_renamed_class_needs_unsafe() -> None:
     ("materialize_dataset(spark, u, s, pyarrow_filesystem=f)", "pyarrow_filesystem=f"),
     ("make_batch_reader(u, None, 'thread', 10, False)", "False"),
     ("make_reader(u, None, 'thread', 10, False, 50, True, 1)", "True"),
-    # what may be unpacked into other calls too is not renamed
+    # keys that may also be unpacked into other calls are not renamed
     ("args = dict(dataset_url=u)\nmake_batch_reader(**args)", "dataset_url=u"),
 )
 def test_import_in_code_for_old_version_holds_file(text: str, fragment: str) -> None:
@@ -52,7 +52,7 @@ def test_import_in_code_for_old_version_holds_file(text: str, fragment: str) -> 
     "args = {'shuffle': 1}\ndel args['shuffle']\nmake_reader(u, **args)",
     "args = {}\nmake_reader(u, **args)\nother['shuffle'] = 1",
     "partial(train, make_reader, shuffle=True)",
-    # loaders of others
+    # loaders of other libraries
     "from torch.utils.data import DataLoader\nDataLoader(x, transform=y)",
 )
 def test_arguments_of_all_versions_are_accepted(text: str) -> None:

@@ -69,7 +69,7 @@ def test_name_in_neither_library_is_reported_as_such() -> None:
     (found,) = migrate("from petastorm.unischema import decode_row\n").findings
     assert found.text.endswith("nor Petastorm 0.13.1; mdstorm.utils has one")
     (found,) = migrate("from petastorm.unischema import TransformSpec\n").findings
-    assert found.text.endswith("; mdstorm has one")  # and mdstorm.transform
+    assert found.text.endswith("; mdstorm has one")  # and of mdstorm.transform
 
 
 @each(
@@ -223,7 +223,7 @@ def test_monkeypatch_of_petastorm_holds_file(statement: str) -> None:
     "self.petastorm = x",
     "monkeypatch.setattr(ps, 'make_spark_converter', fake)",
     "class R(Reader):\n    stop = None",
-    # attributes of what mdstorm has are taken as given, and so are arguments of others
+    # attributes of mdstorm's objects are assumed to exist, as are other libraries' arguments
     "Reader._x, ps.make_spark_converter._x, Other(worker_class=A)",
 )
 def test_assignment_to_other_attributes_holds_nothing(statement: str) -> None:

@@ -58,7 +58,7 @@ def test_import_with_vendored_copy_needs_manual_review(
     (found,) = migrate(text, path=script).findings
     assert (found.rule, found.cls) == ("PM115", "manual")
     assert "the copy of Petastorm in" in found.message
-    # what belongs to the copy is left, and asks nothing of anybody
+    # files of the copy stay, without a finding
     inside = str(tmp_path / place / "petastorm" / "reader.py")
     result = check_noop("from petastorm.reader import make_reader\n", inside)
     assert [one.cls for one in result.findings] == ["note"]
@@ -71,11 +71,11 @@ def test_import_with_vendored_copy_needs_manual_review(
     ({f"tests/stubs/petastorm/{name}": text for name, text in COPY.items()}, "src/a.py"),
     # above the repository
     ({"p/.git/x": "", **{f"petastorm/{k}": v for k, v in COPY.items()}}, "p/app/main.py"),
-    # a notebook of Databricks, which cannot be imported
+    # a Databricks notebook, which cannot be imported
     ({"petastorm.py": "# Databricks notebook source\nx = 1\n"}, "train.py"),
     # the file itself
     ({"petastorm.py": ""}, "petastorm.py"),
-    # a neighbour of a module of a package, which does not see it
+    # next to a module of a package, which does not find it
     ({"petastorm.py": "", "__init__.py": ""}, "module.py"),
 )
 def test_folder_that_does_not_shadow_import_is_no_copy(

@@ -70,7 +70,7 @@ def test_attribute_absent_in_mdstorm_holds_file(text: str, fragment: str) -> Non
     "def rows(p): p.read()\nrows(make_reader(u).dataset.pieces[0])\nrows(open(x))\n",
     "p.read() if pieces else dataset.metadata\n",
     "def f(loader):\n    d = loader.dataset\n    d.metadata\n",
-    # methods of old PyArrow's file systems that are fsspec's too
+    # methods of PyArrow's old file systems that fsspec also has
     "fs = FilesystemResolver(u).filesystem()\n"
     "fs.exists(p), fs.ls(p), fs.walk(p), fs.isfile(p), fs.delete(p, recursive=True)\n",
 )

@@ -12,7 +12,7 @@ from mdstorm_migrate.cli.audit import audit
 from mdstorm_migrate.cli.migrate import migrate
 
 CODE = "from petastorm.pytorch import DataLoader\n"
-#: mdstorm has no such thing, so what imports it stays.
+#: mdstorm has no such object, so files that import it stay.
 STAYS = "from petastorm.reader import ArrowReaderWorker\n"
 
 
@@ -228,7 +228,7 @@ def after(root: Path, name: str = "requirements.txt") -> str:
 
 
 @each(
-    (  # what came through Petastorm
+    (  # packages that Petastorm installed
         "import pandas\nimport six\nfrom petastorm.tf_utils import make_petastorm_dataset\n",
         "petastorm==0.11\nboto3\n",
         "pandas\nsix\nmdstorm[tf]\nboto3\n",
@@ -238,7 +238,7 @@ def after(root: Path, name: str = "requirements.txt") -> str:
         "petastorm\nTorch==2.2\npandas\npyspark\n",
         "mdstorm\nTorch==2.2\npandas\npyspark\n",
     ),
-    (  # pandas for transforms, also where Databricks runs the code
+    (  # pandas for transforms, also if Databricks runs the code
         "from petastorm import TransformSpec\ndbutils.widgets.get('x')\n",
         "petastorm\n",
         "pandas\nmdstorm\n",
@@ -255,14 +255,14 @@ def test_requirements_get_extras_and_packages_of_code(
 def test_spark_extra_is_added_unless_session_is_provided(tmp_path: Path) -> None:
     code = "import pandas\nfrom petastorm.spark import make_spark_converter\n"
     write(tmp_path, src__a_py=code, requirements_txt="petastorm\n")
-    assert after(tmp_path) == "mdstorm[spark]\n"  # which brings pandas
+    assert after(tmp_path) == "mdstorm[spark]\n"  # which requires pandas
     (tmp_path / "requirements.txt").write_text("petastorm\n")
     write(tmp_path, src__a_py=f"{code}make_spark_converter(spark.table('t'))\n")
-    assert after(tmp_path) == "pandas\nmdstorm\n"  # the host has made the session
+    assert after(tmp_path) == "pandas\nmdstorm\n"  # the host creates the session
     (tmp_path / "requirements.txt").write_text("petastorm\n")
     given = f"from session import *\n{code}make_spark_converter(spark.table('t'))\n"
     write(tmp_path, src__a_py=given)
-    assert after(tmp_path) == "mdstorm[spark]\n"  # or another module has
+    assert after(tmp_path) == "mdstorm[spark]\n"  # or another module does
     (tmp_path / "requirements.txt").write_text("petastorm\n")
     write(tmp_path, src__b_py="spark = SparkSession.builder.getOrCreate()\n")
     assert after(tmp_path) == "mdstorm[spark]\n"
@@ -375,7 +375,7 @@ def test_petastorm_requirement_is_kept_for_horovod_estimators(tmp_path: Path) ->
     code = "from horovod.spark.keras import KerasEstimator\n"
     write(tmp_path, a_py=code, requirements_txt="horovod\npetastorm\n")
     assert after(tmp_path) == "horovod\npetastorm\n"
-    write(tmp_path, horovod__spark__keras_py=CODE)  # this is Horovod
+    write(tmp_path, horovod__spark__keras_py=CODE)  # Horovod needs it
     assert after(tmp_path) == "horovod\nmdstorm[torch]\n"
 
 

@@ -126,7 +126,7 @@ def test_gitignore_matches_git_check_ignore(tmp_path: Path) -> None:
     listed = git(tmp_path, "ls-files", "-z", "--others", "--exclude-standard")
     expected = sorted(name for name in listed.split("\0") if name.endswith(".py"))
     assert sorted(found(tmp_path)) == expected
-    # from below, the rules above count as well
+    # run in a subdirectory, the rules above it also apply
     inside = [name.removeprefix("d/") for name in expected if name.startswith("d/")]
     assert sorted(found(tmp_path / "d")) == inside
 
@@ -140,7 +140,7 @@ def test_tracked_files_are_found_although_ignored(
     git(tmp_path, "add", "--force", "kept.py", "data/a/kept.py")
     assert found(tmp_path) == ["data/a/kept.py", "kept.py"]
     assert found(tmp_path / "data" / "a") == ["kept.py"]
-    monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))  # as a hook of another repository
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))  # as in a hook of another repository
     assert found(tmp_path) == ["data/a/kept.py", "kept.py"]
     monkeypatch.setenv("PATH", "")
     (skipped,) = discover([tmp_path])
@@ -184,7 +184,7 @@ def test_tracked_vendored_code_is_reported_and_unchanged(tmp_path: Path) -> None
     (tmp_path / ".gitignore").write_text("env/\nvendor/\n")
     git(tmp_path, "init", "-q")
     git(tmp_path, "add", "-A")
-    assert found(tmp_path) == ["lib/d.py", "lib/pyvenv.cfg"]  # nobody commits an environment
+    assert found(tmp_path) == ["lib/d.py", "lib/pyvenv.cfg"]  # environments are not committed
     (skipped,) = (one for one in discover([tmp_path]) if isinstance(one, Skipped))
     assert skipped.path == tmp_path / "third_party"
     assert skipped.reason == (

@@ -158,7 +158,7 @@ def test_oversized_file_is_reported_if_it_uses_petastorm(
     assert migrate_file(path) is None
 
 
-@each(  # whoever runs the tests may be allowed to read everything
+@each(  # root may read everything
     (Path, "read_bytes", refuse, "Permission denied"),
     (together, "migrate_bytes", None, "please report it: TypeError("),
 )

@@ -86,7 +86,7 @@ def test_todo_comment_of_resolved_place_stays_the_only_one() -> None:
     first = migrate(HOLDS).output
     settled = first.replace("from petastorm.hdfs import namenode\n", "import namenode\n")
     assert migrate(settled).output == settled
-    removed = settled.partition("\n")[2]  # the next run says it at the next place
+    removed = settled.partition("\n")[2]  # the next run reports it at the next place
     assert (
         migrate(removed).output.splitlines()[1].startswith(f"{MARK} PM107: `petastorm.reader._x`")
     )

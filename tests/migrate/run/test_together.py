@@ -14,7 +14,7 @@ from mdstorm_migrate.run.together import run
 
 #: A file that stays: mdstorm has no workers to subclass.
 WORKER = "from petastorm.reader import ArrowReaderWorker\n"
-#: Something private that stays, and lets the rest of the file move.
+#: A private name that stays, while the rest of the file moves.
 KEEPS = "from petastorm.unischema import _NamedtupleCache\n"
 HEAD = "# Databricks notebook source\n"
 READS = "from petastorm import make_reader\n"
@@ -46,7 +46,7 @@ RUNS_BOTH = (
 MEETS_IN_MODULES = "import schema\nimport work\ns = schema.SCHEMA\nwork.export(s)\n"
 
 LOADER = f"{READS}def load(url): return make_reader(url)\n"
-#: A patch that means the same after both have moved, and one that mdstorm does not look up.
+#: A patch that means the same after both have moved, and one that has no effect in mdstorm.
 PATCH = "@patch('petastorm.make_reader')\ndef test(reader): load('u')\n"
 INTERNAL = "@patch('petastorm.reader.Reader')\ndef test(reader): load('u')\n"
 COLLATES = "from petastorm.pytorch import DataLoader\n"
@@ -55,45 +55,45 @@ MOCK = "import sys\nsys.modules['petastorm'] = Mock()\n"
 ASSIGNS = "import petastorm\npetastorm.reader.Reader.next = None\n"
 SPHINX = "autodoc_mock_imports = ['petastorm', 'torch']\n"
 FINDS = "import importlib\ndef f(n): return importlib.import_module(f'a.{n}')\n"
-#: Hydra's way: what the configuration names is made, and handed to code.
+#: As in Hydra: code receives an instance of the class that the configuration names.
 YAML = "reader:\n  _target_: petastorm.make_reader\n"
 RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instantiate(conf)\n"
 
 
 @each(
-    # objects of a file that moves would reach one that stays
+    # a file that stays would receive objects of a file that moves
     {"schema.py": SCHEMA, "work.py": WORKER + TAKES_SCHEMA},
     {"p/schema.py": SCHEMA, "p/work.py": WORKER + "from .schema import SCHEMA\n"},
-    # in a notebook that names neither, and runs both
+    # in a notebook that imports neither, and runs both
     {"schema.py": SCHEMA, "work.py": EXPORTS, "main.py": HEAD + RUNS_BOTH},
     {"p/schema.py": SCHEMA, "p/work.py": WORKER + "from p import schema\n"},
     {"p/schema.py": SCHEMA, "p/q/work.py": WORKER + "from ..schema import *\n"},
     {"schema.py": SCHEMA, "work.py": WORKER + "import schema as s\n"},
     {"schema.py": f"{SCHEMA}# mdstorm: ignore-file\n", "t.py": READS + TAKES_SCHEMA},
-    # by way of a file that is looked at before what it takes is known
+    # through a file that is visited before its imports are known
     {"a.py": WORKER + TAKES_B, "b.py": READS + TAKES_SCHEMA, "schema.py": SCHEMA},
-    # the other way
+    # in the other direction
     {
         "work.py": WORKER + "class Mine(ArrowReaderWorker): pass\n",
         "train.py": READS + "from work import Mine\nmake_reader(Mine())\n",
     },
-    # nothing of Petastorm's is exchanged
+    # no object of Petastorm is exchanged
     {"work.py": EXPORTS, "train.py →": READS + "from work import VERSION\n"},
-    # by way of a package that does not mention Petastorm
+    # through a package that does not mention Petastorm
     {
         "lib/__init__.py": "from .schema import SCHEMA\nfrom .names import N\n",
         "lib/schema.py": SCHEMA,
         "lib/names.py →": READS + "N = 1\n",
         "work.py": WORKER + "from lib import SCHEMA, N\n",
     },
-    # a module of the project's own, of the library's name, imported in a function
+    # a module of the project with the library's name, imported in a function
     {
         "p/__init__.py": "",
         "p/petastorm.py": "def helper(): ...\n",
         "p/a.py →": f"{READS}def load():\n    from .petastorm import helper\n    helper()\n",
         "p/work.py": f"{WORKER}from .a import load\n",
     },
-    # two files that meet in a third
+    # two files whose objects a third one uses
     {"schema.py": SCHEMA, "work.py": EXPORTS, "main.py": MEETS},
     {"schema.py": SCHEMA, "work.py": EXPORTS, "main.py": MEETS_IN_MODULES},
     {
@@ -109,28 +109,28 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
         "other.py →": READS,
     },
     {"job.json": '{"petastorm": ', "train.py →": f"{READS}getLogger('petastorm')\n"},
-    # requirements wait for no code, also where both are in one file
+    # requirements do not wait for code, even in the same file
     {
         "setup.py →": f"{WORKER}from setuptools import setup\n"
         "setup(name='x', install_requires=['petastorm'])\n",
         "train.py →": READS,
     },
-    # notebooks share all names
+    # notebooks share all names through %run
     {
         "nb/utils.py": f"{HEAD}{SCHEMA}",
         "nb/train.py": f"{HEAD}# MAGIC %run ./utils\n{WORKER}SCHEMA\n",
         "nb/other.py →": f"{HEAD}{READS}",
     },
-    # of files with one name, the neighbour is meant
+    # among files with one name, the closest one is imported
     {
         "schema.py →": SCHEMA,
         "a/schema.py": SCHEMA,
         "b/schema.py →": SCHEMA,
         "a/work.py": WORKER + "from schema import SCHEMA\n",
     },
-    # strings that name modules: a patch and what it reaches move together
+    # strings that name modules: a patch and its target move together
     {"src/p/loader.py →": LOADER, "tests/test_it.py →": f"from p import loader\n{PATCH}"},
-    # the patch waits, and what it reaches with it
+    # the patch waits, and so does its target
     {"loader.py": LOADER, "test_it.py": f"from loader import load\n{INTERNAL}"},
     {
         "p/loader.py": LOADER,
@@ -154,7 +154,7 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
         "test_work.py": f"import work\n{MOCK}",
         "test_loader.py →": f"import loader\n{PATCH}",
     },
-    # mocks in a conftest are felt by all tests below it
+    # mocks in a conftest affect all tests below it
     {"tests/conftest.py": MOCK, "tests/test_it.py": "import work\n", "work.py": WORKER},
     {"tests/conftest.py →": MOCK, "a/test_it.py": "import a\n", "a.py →": READS},
     {
@@ -171,12 +171,12 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
     },
     # so are assignments to parts of modules
     {"fixes.py": ASSIGNS, "train.py": f"import fixes\n{READS}", "a.py →": READS},
-    # patches of what a plugin finds by a name that is put together
+    # patches of names that a plugin builds from strings
     {"app.py": FINDS, "test_app.py": f"import app\n{PATCH}", "work.py": WORKER},
     # Sphinx imports all code
     {"docs/conf.py →": SPHINX, "a.py →": READS},
     {"docs/conf.py": SPHINX, "a.py →": READS, "work.py": WORKER},
-    # a name of the project's own is nothing to wait for
+    # nothing waits for the project's own names
     {
         "loader.py →": LOADER,
         "work.py": WORKER,
@@ -346,7 +346,7 @@ def test_work_grows_linearly_with_files(
             "base.py": SCHEMA,
             "work.py": f"{WORKER}from {last} import SCHEMA\n",
         }
-        assert migrated(tmp_path / str(count), files) == {}  # all wait for the one that stays
+        assert migrated(tmp_path / str(count), files) == {}  # all wait for the file that stays
         assert len(parsed) == len(set(parsed)) == len(files) - 2
         assert len(looks) <= 6 * len(files)
 

@@ -35,7 +35,7 @@ def encoded(array: np.ndarray, code: int | None = None) -> bytes:
 
 HUGE = struct.pack("<Q", 1 << 62)
 
-#: Values of int16 arrays that are none.
+#: Invalid values of int16 arrays.
 DAMAGED = {
     "nothing": b"",
     "no length": b"\x04",
@@ -94,7 +94,7 @@ def test_files_beyond_two_gigabytes_take_wider_offsets(monkeypatch: pytest.Monke
 
 
 def test_trailing_bytes_of_an_array_are_ignored() -> None:
-    data = np.zeros(3 << 30, np.uint8)  # takes no memory, as nobody touches it
+    data = np.zeros(3 << 30, np.uint8)  # takes no memory, because it is never accessed
     starts, lengths = np.arange(3) << 30, np.full(3, 1 << 30)
     with pytest.raises(InvalidArgumentError, match=r"more than 2 GiB .* smaller batch_size"):
         gather_binary(data, starts, lengths, pa.binary())
@@ -149,7 +149,7 @@ def test_values_other_than_arrays_raise_error(value: Any) -> None:
         encode("ndarray", value)
 
 
-#: As Spark hands a vector to Arrow.
+#: A vector in the form that Spark passes to Arrow.
 INDICES, VALUES = pa.list_(pa.int32()), pa.list_(pa.float64())
 VECTOR = pa.struct(
     [("type", pa.int8()), ("size", pa.int32()), ("indices", INDICES), ("values", VALUES)]

@@ -180,14 +180,14 @@ def test_any_image_becomes_rgb_of_the_size(
     decoder: str, format_: str, mode: str, options: dict[str, Any], size: tuple[int, int] | None
 ) -> None:
     data = file(picture(mode), format_, **options)
-    image = opened(data).convert("RGBA").convert("RGB")  # as it is stored
+    image = opened(data).convert("RGBA").convert("RGB")  # in its stored form
     if size is not None:
         scale = min(40 / size[1], 24 / size[0])
         x, y = (40 - size[1] * scale) / 2, (24 - size[0] * scale) / 2
         image = image.resize(size[::-1], Image.Resampling.BILINEAR, (x, y, 40 - x, 24 - y))
     place = np.zeros((*(size or (24, 40)), 3), np.uint8)
     assert rgb_pixels("bytes", data, size, place) is place
-    # Palettes and two colours have edges, at which a scaled decoding would differ.
+    # Palettes and two colours have edges, where a scaled decoding would differ.
     assert distance(place, image) <= (3 if mode in "1P" or size is None else 12)
     elsewhere = np.zeros((1, 1, 3), np.uint8)
     np.testing.assert_array_equal(rgb_pixels("bytes", data, size, elsewhere), place)
@@ -309,7 +309,7 @@ def test_an_image_may_take_a_quarter_of_a_gibibyte(
     monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     data = file(Image.new("RGB", (9_000, 10_000)), kind, compress_level=1)
-    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", None)  # from here on, Pillow warns itself
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", None)  # above this size, Pillow itself warns
     with pytest.raises(ValueError, match="9000 by 10000 pixels would take 270000000 bytes"):
         rgb_pixels(kind, data)
 

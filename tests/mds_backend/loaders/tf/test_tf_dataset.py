@@ -75,7 +75,7 @@ def test_batches_are_namedtuples_in_the_order_of_the_columns(tmp_path: Path) -> 
     [
         (Where(lambda number: number % 2 == 0), 7, 1, 2),
         (Repeat(1), 7, 1, 2),
-        (Repeat(1), 1, 3, 13),  # a rank without an eighth row has an empty batch first in a block
+        (Repeat(1), 1, 3, 13),  # a rank without an eighth row has an empty first batch in a block
         (Repeat(3), 7, 3, 2),
         (Repeat(3), 1, 1, 2),
     ],
@@ -291,7 +291,7 @@ def test_share_smaller_than_when_made_is_read(tmp_path: Path, launch: Launch) ->
     assert rows(dataset) == list(range(50, 100))
 
 
-#: An epoch is no whole number of batches.
+#: An epoch is not a whole number of batches.
 BATCH = 8
 ORDERS = {
     "exact": ExactOrder(seed=3, shuffle_shards=True, window=20),
@@ -388,7 +388,7 @@ def test_rank_that_peeks_first_is_not_ahead(
         assert column(islice(dataset, 1)) == whole[0][:1]
     assert column(looked) == whole[0]
     state = asked.state_dict()
-    assert column(asked) == whole[0]  # a state counts nothing
+    assert column(asked) == whole[0]  # taking a state counts nothing
     asked.load_state_dict(state)
     assert column(asked) == whole[0][1:]
     # Only the first iteration is a peek.
@@ -531,7 +531,7 @@ def test_state_of_the_last_batch_of_a_function_resumes_with_the_next_epoch(
     first, second = (make(numbers, 7, **options) for _ in range(2))
     whole = column(first.take(8))
     second.load_state_dict(first.state_dict(batches=8))
-    for _ in range(2):  # a peek is none of it
+    for _ in range(2):  # a peek is not part of it
         assert column(islice(second, 1)) == whole[:1]
     assert column(second) == whole
 

@@ -56,7 +56,7 @@ def test_all_of_the_time_of_a_loop_is_accounted_for(
 
     monkeypatch.setattr(tf.data.Dataset, "__iter__", slow)
     iterator = iter(dataset)
-    clock.advance(100)  # is not for batches
+    clock.advance(100)  # not for batches
     for _ in iterator:
         clock.advance(2)
     found = dataset.statistics()
@@ -83,7 +83,7 @@ def test_all_of_the_time_of_the_pipeline_is_accounted_for(numbers: Dataset, cloc
         return tf.py_function(lambda _: clock.advance(2) or 0, [batch.number], tf.int64)
 
     iterator = iter(dataset)
-    for _ in range(BATCHES):  # as in Keras, which does not ask for the end
+    for _ in range(BATCHES):  # as in Keras, which does not request the end
         step(iterator)
     del iterator
     found = dataset.statistics()
@@ -99,7 +99,7 @@ def test_tensorflow_ends_an_iterator_in_another_thread() -> None:
             threads.append(threading.current_thread())
 
     run = tf_runs.TFRun()
-    run.is_idle.clear()  # so that the thread is waited for
+    run.is_idle.clear()  # so that training waits for the thread
     run.release([Slow()])
     assert threads
     assert threads != [threading.current_thread()]

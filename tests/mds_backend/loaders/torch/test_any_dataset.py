@@ -310,7 +310,7 @@ def test_small_blocks_warn(url: str) -> None:
         list(dataset)
 
 
-#: What MosaicML Streaming's own class has, so that a subclass cannot have it for itself there.
+#: Attributes of MosaicML Streaming's own class, which subclasses cannot define there.
 PUBLIC = {
     *("allow_unsafe_types", "batch_size", "batching_method", "cache_limit", "cache_usage"),
     *("epoch_seed_change", "epoch_size", "get_item", "initial_physical_nodes", "length"),
@@ -332,7 +332,7 @@ def names_within(thing: object) -> set[str]:
     return {name for name in inner if not name.startswith("__")} - {"_mdstorm"}
 
 
-#: Names that the subclasses below set; filled before they are made.
+#: Names that the subclasses below set; filled before they are created.
 NAMES: list[str] = []
 
 

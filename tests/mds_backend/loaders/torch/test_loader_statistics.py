@@ -153,7 +153,7 @@ class Case:
     def __init__(self, url: str, local: Path, patch: pytest.MonkeyPatch) -> None:
         self.clock = Clock()
         self._url, self._local, self._patch = url, local, patch
-        #: Whether training waits for a thread; always so, where it has none that work ahead.
+        #: Whether training waits for a thread; always True without threads that work ahead.
         self._is_waiting, self._changed = True, threading.Condition()
 
     def _tell_waits(self) -> None:

@@ -93,7 +93,7 @@ def test_tensors_are_pinned_if_a_gpu_is_available(
     assert found == [(1, ["a"]), (2, ["b"])]
 
 
-#: Threads of other tests in this process, whose iterators TensorFlow never lets go of.
+#: Threads of other tests in this process, whose iterators TensorFlow keeps alive.
 _OTHERS: set[threading.Thread] = set()
 
 

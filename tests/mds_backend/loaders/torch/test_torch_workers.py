@@ -194,7 +194,7 @@ def test_workers_send_several_batches_at_a_time_unless_a_function_makes_them(
     numbers: Dataset, options: dict[str, Any], together: bool
 ) -> None:
     batches = list(elastic_loader(numbers, num_workers=2, **options))
-    # The first batches of both workers are alone, and the next two of each come together.
+    # The first batches of both workers are sent alone, and the next two of each together.
     assert same_memory(batches[2], batches[4]) is together
     assert same_memory(batches[3], batches[5]) is together
     assert not same_memory(batches[2], batches[3])
@@ -246,7 +246,7 @@ def test_persistent_workers_yield_the_batches_of_a_loader_without_workers(
     column(loader), column(plain)
     processes = workers_of(loader)
     assert read(loader) == read(plain)
-    assert workers_of(loader) == processes or read is nested  # which needs others
+    assert workers_of(loader) == processes or read is nested  # which imports others
     processes += workers_of(loader)
     loader.close()
     assert not any(is_alive(process) for process in processes)
@@ -258,7 +258,7 @@ def test_persistent_workers_yield_the_batches_of_a_loader_without_workers(
 def test_any_number_of_shards_is_read_by_workers(numbers: Dataset) -> None:
     streams = [Stream(local=numbers.url) for _ in range(2_000)]
     dataset = StreamingDataset(streams=streams, batch_size=10_000)
-    assert len(pickle.dumps(dataset._mdstorm.options.order)) > 1 << 16  # which no pipe holds
+    assert len(pickle.dumps(dataset._mdstorm.options.order)) > 1 << 16  # too large for a pipe
     loader = StreamingDataLoader(dataset, 10_000, num_workers=1)
     assert len(column(loader)) == 12
 
@@ -279,7 +279,7 @@ def test_spawned_workers_yield_the_same_batches(numbers: Dataset, make: Any) -> 
     is_elastic = make is elastic_loader
     loader = make(numbers, persistent_workers=is_elastic, **spawned)
     plain = make(numbers, num_workers=1)
-    for _ in range(1 + is_elastic):  # to begin a process takes seconds
+    for _ in range(1 + is_elastic):  # starting a process takes seconds
         assert column(loader) == column(plain)
     loader.close()
 
@@ -385,7 +385,7 @@ def test_workers_end_if_an_error_leaves_their_loader_in_a_cycle(
     gc.collect()
     assert len(processes) == 2
     assert not any(is_alive(process) for process in processes)
-    assert not killed  # which is done after seconds to those that nobody has told
+    assert not killed  # PyTorch kills workers that have not been stopped after some seconds
 
 
 _READ_BY_WORKERS = """

@@ -204,7 +204,7 @@ def part_and_add(record: SharedRecord, go: Any, results: Any) -> None:
 def test_parted_process_keeps_the_content_from_its_start(method: str) -> None:
     context: Any = multiprocessing.get_context(method)
     record, go, results = SharedRecord({"count": 3}), context.Semaphore(0), context.SimpleQueue()
-    record.part()  # nothing: it is this process's own
+    record.part()  # nothing: the record belongs to this process
     processes = [context.Process(target=part_and_add, args=(record, go, results)) for _ in range(2)]
     for process in processes:
         process.start()
@@ -220,7 +220,7 @@ def test_parted_process_keeps_the_content_from_its_start(method: str) -> None:
 
 def test_shorter_record_replaces_a_longer_one() -> None:
     record = SharedRecord({"text": "x" * 100})
-    record.pass_on()  # from now on in a file
+    record.pass_on()  # from now on, it is in a file
     with record.changing() as content:
         content["text"] = ""
     assert record.read() == {"text": ""}
