@@ -403,6 +403,15 @@ def can_pass_over(reader: Any) -> bool:
     return isinstance(reader, Reader) and not reader.ngram
 
 
+def starts_over(reader: Any, *, has_begun: bool) -> bool:
+    """Whether a loader over a reader reads complete passes, rather than the reader's items.
+
+    A loader that has not begun does so only at the start of a pass: the remaining items of a reader
+    cannot be read in blocks.
+    """
+    return can_pass_over(reader) and (has_begun or reader._mdstorm_is_at_a_start)
+
+
 class ReaderPasses:
     """Complete passes over the data of a reader, each independent of the others.
 

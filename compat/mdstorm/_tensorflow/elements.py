@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm._readers.reader import Reader, ReaderPasses, can_pass_over
+from mdstorm._readers.reader import Reader, ReaderPasses, starts_over
 from mdstorm._tensorflow.columns import (
     column_for_tf,
     refuse_nulls_in_rows,
@@ -69,8 +69,7 @@ class Elements:
     def _own_passes(self) -> ReaderPasses | None:
         """Return what reads in blocks; None for other readers, and those with a position."""
         reader = self.reader
-        starts_over = can_pass_over(reader) and (self._begun or reader._mdstorm_is_at_a_start)
-        if self._passes is None and starts_over:
+        if self._passes is None and starts_over(reader, has_begun=self._begun):
             source = reader._mdstorm_options().dataset
             per_row = max(source.nbytes // max(len(source), 1), 1)
             rows = max(1, min(_BYTES_AT_A_TIME // per_row, _MOST_ROWS))

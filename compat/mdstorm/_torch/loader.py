@@ -20,7 +20,7 @@ import pyarrow as pa
 import torch
 
 from mdstorm._readers.arguments import check_reader, rows_of_batch
-from mdstorm._readers.reader import Reader, ReaderPasses, can_pass_over, each_batch
+from mdstorm._readers.reader import Reader, ReaderPasses, each_batch, starts_over
 from mdstorm._torch import columns as torch_columns
 from mdstorm.errors import ArgumentTypeError, StateMismatchError, UnsupportedArgumentError
 from mdstorm.reader_impl import shuffling_buffer as row_buffers
@@ -222,11 +222,11 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
         Items are taken from the rest of a reader that was already in use, from a reader of n-grams,
         and for a subclass that makes its batches itself.
         """
-        is_over_rows = can_pass_over(self.reader) and not self._mdstorm_has_own_parts()
-        starts_over = self._in_iter is False or (
-            is_over_rows and self.reader._mdstorm_is_at_a_start
-        )
-        if self._mdstorm_passes is None and is_over_rows and starts_over:
+        if (
+            self._mdstorm_passes is None
+            and not self._mdstorm_has_own_parts()
+            and starts_over(self.reader, has_begun=self._in_iter is False)
+        ):
             self._mdstorm_passes = ReaderPasses(
                 self.reader,
                 self.batch_size,
