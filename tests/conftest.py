@@ -138,7 +138,7 @@ def mounted_volume(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(params=["as a disk", "as a volume"])
 def volume(request: Any, mounted_volume: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory on the volume, under a path that says nothing, and as one below ``/Volumes/``.
+    """A directory on the volume, under an ordinary path, and under a path below ``/Volumes/``.
 
     Processes that Spark starts take it for a disk in both cases.
     """

@@ -1,6 +1,6 @@
-"""Delta tables for the tests: logs by hand, and deletion vectors as Delta's protocol has them.
+"""Delta tables for the tests: handwritten logs, and deletion vectors of Delta's protocol.
 
-What delta-rs can write, it writes; this is for the rest.
+They have features that delta-rs cannot write.
 """
 
 import json

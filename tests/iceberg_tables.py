@@ -1,4 +1,4 @@
-"""Iceberg tables for the tests: pyiceberg writes them, and this writes what it does not.
+"""Iceberg tables for the tests, with the kinds of files that pyiceberg does not write.
 
 pyiceberg copies files to delete rows. Position deletes and deletion vectors are written here, as
 the specification has them, and committed by its manifests and its catalog.

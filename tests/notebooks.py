@@ -1,4 +1,4 @@
-"""Example notebooks, run from top to bottom in a kernel of their own, and what they show.
+"""Runs example notebooks from top to bottom in a separate kernel, and compares the outputs.
 
 A run is compared with the outputs that are committed. With the variable
 ``MDSTORM_RECORD_NOTEBOOKS``, outputs that differ are written into the notebook.
@@ -58,7 +58,7 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]\d+)?")
 def check_notebook(
     name: str, folder: Path, *, first: str = "", environment: Mapping[str, str] | None = None
 ) -> None:
-    """Run a notebook, and compare what its cells show with what is committed.
+    """Run a notebook, and compare the outputs of its cells with the committed ones.
 
     Words and whole numbers must be the same, fractions close, pictures the same but for rounding.
 

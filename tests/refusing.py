@@ -1,8 +1,8 @@
 """A Spark session that refuses what serverless compute refuses, with the errors of that compute.
 
 It is an ordinary session whose public classes refuse callers outside of PySpark: most
-configuration, the JVM, RDDs, caching and, on request, Python on executors. PySpark itself goes on
-using all of it.
+configuration, the JVM, RDDs, caching and, on request, Python on executors. PySpark itself can
+still use all of them.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Programs to which mdstorm gives something else than Petastorm, on purpose.
+"""Programs whose results deliberately differ from Petastorm's.
 
 docs/differences.md says the same to users.
 """

@@ -1,4 +1,4 @@
-"""Records what the programs get from the real Petastorm.
+"""Records the programs' results under the real Petastorm.
 
 ::
 

@@ -1,4 +1,4 @@
-"""One set of programs under the real Petastorm and under mdstorm: both get the same.
+"""Programs get the same results under the real Petastorm and under mdstorm.
 
 What Petastorm gave is in recorded.json, so that Petastorm is not needed here. Where mdstorm gives
 something else on purpose, differences.json says what, and why.

@@ -1,4 +1,4 @@
-"""The example notebooks: current in all forms, run from top to bottom, and clear on what they lack.
+"""The example notebooks are current in all forms, run, and name missing requirements.
 
 Those that need trainers or tuners are run by `tests.trainers.test_notebooks`.
 """

@@ -1,4 +1,4 @@
-"""Records what the programs get from the real MosaicML Streaming.
+"""Records the programs' results under the real MosaicML Streaming.
 
 ::
 

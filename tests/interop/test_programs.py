@@ -1,4 +1,4 @@
-"""Programs written for MosaicML Streaming get the same from mdstorm, with the import changed.
+"""Programs written for MosaicML Streaming get the same results from mdstorm.
 
 What MosaicML Streaming gave is in recorded.json, so that it is not needed here; a few are run under
 it again. The programs keep away from what docs/mosaicml.md says is different.

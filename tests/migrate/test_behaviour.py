@@ -1,4 +1,4 @@
-"""The promise that matters most: a migrated program computes what the program computed.
+"""A migrated program computes the same results as the original.
 
 `programs` are as people wrote them for Petastorm, one for each way in which it is used. Each runs
 as it is, where ``import petastorm`` finds mdstorm, and migrated, where nothing of that name is

@@ -1,4 +1,4 @@
-"""Random programs mean afterwards what they meant before.
+"""Random programs have the same meaning before and after their migration.
 
 They run against two packages of stand-ins: one that has all names of Petastorm, internal ones too,
 and one that has what the table of names says of mdstorm. Each name is its own path, so that a

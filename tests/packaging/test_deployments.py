@@ -1,4 +1,4 @@
-"""What the examples deploy: checked by the schemas and linters of what runs it, and run here.
+"""The example deployments: checked by schemas and linters, and run here where possible.
 
 Docker, Kubernetes and Databricks are not to be had by these tests.
 """

@@ -71,7 +71,7 @@ class Run:
         return NumberedBatches([[json.loads(line) for line in rank] for rank in lines])
 
     def check_goes_on(self, rows: int) -> None:
-        """Check that the first run read all rows of its epochs, and the second one what was left.
+        """Check that the first run read all rows of its epochs, and the second one the others.
 
         Where as many ranks go on, they train on the same batches.
         """

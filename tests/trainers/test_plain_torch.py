@@ -12,7 +12,7 @@ pytestmark = pytest.mark.long
 def train(
     url: str, at: Path, number: int, data: int, tensor: int | None = None, steps: int = 0
 ) -> NumberedBatches:
-    """Go on for so many steps, or to the end, where the run before has stopped.
+    """Resume where the previous run stopped, for this many steps or to the end.
 
     In a mesh, which has tensor-parallel groups of so many ranks, return the rows of each group
     once.
