@@ -23,7 +23,7 @@ from mdstorm_backend.format import EXTENSIONS, INDEX_NAME
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.read import SampleSource
 from mdstorm_backend.storage import Location, has_scheme, normalize_url, open_filesystem, url_of
-from mdstorm_backend.tables import AsOf, check_as_of
+from mdstorm_backend.tables import AsOf, check_as_of, is_metadata
 
 #: What makes a pattern of a path.
 _PATTERN = frozenset("*?[")
@@ -222,8 +222,14 @@ def scheme_less(path: str, what: str) -> str:
 
 
 def _is_mds(url: str, storage_options: dict[str, Any] | None) -> bool:
-    """Whether there is an MDS dataset; a catalog names none, and answers no such question."""
-    return table_name(url) is None and Location.of(url, storage_options).exists(INDEX_NAME)
+    """Whether there is an MDS dataset.
+
+    A catalog names none, and its credentials may not allow a store to answer for missing files.
+    """
+    if table_name(url) is not None:
+        return False
+    location = Location.of(url, storage_options)
+    return not is_metadata(location) and location.exists(INDEX_NAME)
 
 
 class Piece(NamedTuple):

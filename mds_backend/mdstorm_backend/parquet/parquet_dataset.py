@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -21,7 +21,7 @@ from mdstorm_backend.base.recorder import count
 from mdstorm_backend.cache import CacheOptions, ShardFiles, shard_files
 from mdstorm_backend.datasets import SampleDataset, describe_dataset
 from mdstorm_backend.display import Description
-from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
+from mdstorm_backend.errors import CorruptDatasetError, CredentialsError, DatasetNotFoundError
 from mdstorm_backend.format import Column, Schema
 from mdstorm_backend.format.shard_info import FileInfo, ShardInfo
 from mdstorm_backend.parquet import footers
@@ -30,6 +30,8 @@ from mdstorm_backend.parquet.parquet_shard import ParquetShard
 from mdstorm_backend.read import OpenShards
 from mdstorm_backend.storage import Location
 from mdstorm_backend.tables.snapshot import TableField
+
+_logger = logging.getLogger(__name__)
 
 #: Bytes of unused decoded row groups that are kept; at least one is kept. An order that mixes more
 #: row groups than fit decodes them again and again.
@@ -135,13 +137,21 @@ class ParquetDataset(SampleDataset):
         """
         location = self.table_location or self.location
         for name in ("_common_metadata", "_metadata"):
-            with suppress(*location.absences):
-                try:
-                    content = pa.py_buffer(location.read(name))
-                except IsADirectoryError as error:
-                    url = location.file_url(name)
-                    raise CorruptDatasetError(f"{url} is a directory", url=url) from error
-                return footers.parsed(content, location.file_url(name)).metadata or {}
+            url = location.file_url(name)
+            try:
+                content = pa.py_buffer(location.read(name))
+            except IsADirectoryError as error:
+                raise CorruptDatasetError(f"{url} is a directory", url=url) from error
+            except location.absences:
+                continue
+            except CredentialsError as error:
+                # They were good for the table. S3 answers so for what is missing if they do not
+                # allow listings, which plain files need and tables do not.
+                if self.table_version is None or error.is_expired:
+                    raise
+                _logger.debug("%s is taken to be missing (%s)", url, error)
+                continue
+            return footers.parsed(content, url).metadata or {}
         return {}
 
     def with_columns(self, columns: Iterable[Column]) -> ParquetDataset:

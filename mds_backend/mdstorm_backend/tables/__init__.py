@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from mdstorm_backend.tables.iceberg import is_metadata
 from mdstorm_backend.tables.layouts import other_format
 from mdstorm_backend.tables.snapshot import AsOf, check_as_of
 
-__all__ = ["AsOf", "check_as_of", "other_format"]
+__all__ = ["AsOf", "check_as_of", "is_metadata", "other_format"]

@@ -1,0 +1,94 @@
+"""Tables that pyiceberg's client of REST catalogs has loaded are passed in place of a URL."""
+
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.compat.tables.conftest import Catalog
+from tests.compat.tables.test_names import by_torch, numbers
+from tests.servers.rest_catalog import TOKEN, RestCatalogServer
+from tests.servers.vending import MARK
+
+from mdstorm import convert, make_batch_reader
+from mdstorm.errors import CredentialsError, InvalidArgumentError
+from mdstorm.spark import make_spark_converter
+
+LIVE, FIRST = list(range(5, 10)), list(range(10))
+
+
+@pytest.fixture
+def server(
+    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[RestCatalogServer]:
+    """A catalog with the table ``n.t``, whose credentials are the only ones."""
+    tables = pytest.importorskip("tests.iceberg_tables")
+    made = tables.catalog(tmp_path).create_table("n.t", pa.schema([("n", pa.int64())]))
+    made.append(pa.table({"n": FIRST}))
+    made.delete("n < 5")
+    with made.manage_snapshots() as manage:
+        manage.create_tag(made.snapshots()[0].snapshot_id, "first")
+    url = catalog.put("main.rest.t", tables.path_of(made), "ICEBERG")
+    file = Path(made.metadata_location.removeprefix("file://"))
+    for name in ("AWS_ENDPOINT_URL", "DATABRICKS_HOST", "DATABRICKS_TOKEN"):
+        monkeypatch.delenv(name)
+    catalog.guard.shows_missing = False
+    with closing(RestCatalogServer(catalog.guard)) as found:
+        found.tables["n.t"] = (f"{url}/metadata/{file.name}", json.loads(file.read_text()))
+        yield found
+
+
+def client(server: RestCatalogServer) -> Any:
+    from pyiceberg.catalog import load_catalog
+
+    return load_catalog("rest", type="rest", uri=server.url, token=TOKEN)
+
+
+@pytest.mark.parametrize("by_prefix", [True, False])
+def test_table_of_a_rest_catalog_is_read_with_its_credentials(
+    by_prefix: bool, server: RestCatalogServer, catalog: Catalog, tmp_path: Path
+) -> None:
+    server.by_prefix = by_prefix
+    table = client(server).load_table("n.t")
+    assert numbers(make_batch_reader(table, num_epochs=1)) == LIVE
+    assert numbers(make_batch_reader(table, num_epochs=1, version="first")) == FIRST
+    converter = make_spark_converter(table)
+    assert by_torch(converter) == LIVE
+    assert len(convert(table, str(tmp_path / "mds"))) == len(LIVE)
+    assert len(catalog.guard.handed_out) == 1
+    assert not catalog.guard.outside
+    assert TOKEN not in repr(converter)
+    assert MARK not in repr(converter)
+
+
+def test_expired_credentials_of_a_rest_catalog_are_an_error_until_they_are_loaded_again(
+    server: RestCatalogServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, logger="mdstorm_backend")
+    server.lifetime = -1
+    found = client(server)
+    table = found.load_table("n.t")
+    with pytest.raises(CredentialsError, match="the credentials have expired") as caught:
+        make_batch_reader(table)
+    assert caught.value.is_expired
+    ours = [record.getMessage() for record in caplog.records if record.name.startswith("mdstorm")]
+    assert not [text for text in [*ours, str(caught.value)] if MARK in text or TOKEN in text]
+    server.lifetime = 3600.0
+    table.io.properties.update(found.load_credentials("n.t", table.metadata_location))
+    assert numbers(make_batch_reader(table, num_epochs=1)) == LIVE
+    assert numbers(make_batch_reader(found.load_table("n.t"), num_epochs=1)) == LIVE
+
+
+def test_pickle_of_a_converter_over_a_rest_table_is_refused_without_its_secrets(
+    server: RestCatalogServer,
+) -> None:
+    import pickle
+
+    converter = make_spark_converter(client(server).load_table("n.t"))
+    with pytest.raises(InvalidArgumentError, match="would be pickled") as caught:
+        pickle.dumps(converter)
+    assert MARK not in str(caught.value)
