@@ -443,7 +443,9 @@ async def _busy(response: Any) -> _BusyError:
     return _BusyError(f"the store answers {response.status} {response.reason}{detail}{asked}", wait)
 
 
-#: Bytes to request at a time: before anything is measured, and the least ever.
+#: Bytes to request at a time: before anything is measured; the least ever, and of an idle link,
+#: until the first of them arrive. What is needed first is requested first, but shares the link with
+#: everything that is requested together with it.
 _FIRST, _FEWEST = 64 << 20, 16 << 20
 #: Bytes requested at a time, relative to the bandwidth-delay product: the surplus keeps it from
 #: idling.
@@ -472,7 +474,7 @@ class Pace:
         Largest number of requests at a time: the connections of the client.
     is_given : bool
         Whether the user set this number: then it is used as long as the store answers, and bytes
-        are not limited.
+        are not limited once the first have arrived.
 
     Attributes
     ----------
@@ -584,6 +586,8 @@ class Turns:
         self.pace = pace
         self.refusing: set[str] = set()
         self._taken = self._bytes = 0
+        #: Whether bytes have arrived since the link was idle.
+        self._is_flowing = False
         self._waiting: list[tuple[int, int, int, Turn]] = []
         self._count = count()
 
@@ -600,11 +604,13 @@ class Turns:
             if not turn.begun.cancelled():
                 self._taken -= 1
                 self._bytes -= turn.missing
+                self._is_flowing &= self._taken > 0
             self._give()
 
     def arrived(self, size: int) -> None:
         """Let others request as many bytes as have arrived."""
         self._bytes -= size
+        self._is_flowing = True
         self._give()
 
     def _give(self) -> None:
@@ -612,7 +618,7 @@ class Turns:
             turn = self._waiting[0][-1]
             if not turn.begun.done():  # turns of failed downloads are cancelled
                 if not self._has_room(turn.missing):
-                    self.pace.is_full = True
+                    self.pace.is_full |= self._is_flowing
                     return
                 turn.begun.set_result(None)
                 self._taken += 1
@@ -622,5 +628,6 @@ class Turns:
     def _has_room(self, size: int) -> bool:
         """Whether a request for `size` bytes may be sent; a single one always may."""
         pace = self.pace
-        has_room = self._taken + 1 <= pace.requests and self._bytes + size <= pace.bytes
+        most = pace.bytes if self._is_flowing else min(pace.bytes, _FEWEST)
+        has_room = self._taken + 1 <= pace.requests and self._bytes + size <= most
         return has_room or not self._taken

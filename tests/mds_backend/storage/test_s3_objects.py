@@ -262,3 +262,27 @@ def test_bytes_that_have_arrived_make_room_for_the_next_request() -> None:
             pass  # earlier clients leave no waiting turns
 
     asyncio.run(asyncio.wait_for(main(), 30))
+
+
+def test_idle_link_gets_few_requests_until_the_first_bytes_arrive() -> None:
+    async def main() -> None:
+        turns, size = Turns(Pace(64)), 8 << 20
+        for _ in range(2):  # the link is idle again after the first round
+            begun: list[int] = []
+            arriving = asyncio.Event()
+
+            async def take(start: int, begun: list[int], arriving: asyncio.Event) -> None:
+                async with turns.taken(0, start, size) as turn:
+                    begun.append(start)
+                    await arriving.wait()
+                    turn.arrived(size)
+
+            tasks = [asyncio.ensure_future(take(i, begun, arriving)) for i in range(5)]
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            assert (begun, turns.pace.is_full) == ([0, 1], False)
+            arriving.set()
+            await asyncio.gather(*tasks)
+            assert begun == [0, 1, 2, 3, 4]
+
+    asyncio.run(asyncio.wait_for(main(), 30))
