@@ -1,11 +1,13 @@
 """Importing the packages is cheap: frameworks and cloud SDKs wait until something needs them."""
 
+import io
 import sys
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 from tests.compat.test_public_names import MODULES
 from tests.programs import run_command
 
@@ -63,3 +65,19 @@ def test_batches_of_numbers_load_neither_pandas_nor_arrow_compute(
         "print(len(list(loader)), len(list(make_batch_reader(url, num_epochs=1))))"
     )
     assert not loaded_after(program) & {"pandas", "pyarrow.compute"}
+
+
+@pytest.mark.parametrize("decode", [None, "image"])
+def test_batches_of_image_files_do_not_load_pandas(tmp_path: Path, decode: str | None) -> None:
+    """It takes longer to import than the first batch to arrive."""
+    file = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(file, "JPEG")
+    pq.write_table(pa.table({"image": [file.getvalue()] * 10}), tmp_path / "images.parquet")
+    convert(str(tmp_path / "images.parquet"), str(tmp_path / "mds"))
+    program = (
+        "from mdstorm.spark import make_spark_converter; "
+        f"converter = make_spark_converter({(tmp_path / 'mds').as_uri()!r}); "
+        f"loader = converter.make_torch_dataloader(batch_size=5, num_epochs=1, decode={decode!r}); "
+        "print(len(list(loader)))"
+    )
+    assert "pandas" not in loaded_after(program)

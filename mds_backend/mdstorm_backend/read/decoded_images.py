@@ -190,7 +190,7 @@ class ImageDecoder:
             return {**batch, **{c.name: self._decoded(c, batch, threads) for c in columns}}
 
     def _decoded(self, column: Column, batch: Batch, threads: int) -> npt.NDArray[np.uint8]:
-        images = as_arrow(batch[column.name]).to_numpy(zero_copy_only=False).tolist()
+        images = as_arrow(batch[column.name]).to_pylist()
         mask = batch.get(column.name + MASK_SUFFIX) if column.name in self.masked else None
         present = [
             row for row, image in enumerate(images) if image or mask is None or not mask[row]

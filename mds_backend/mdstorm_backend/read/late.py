@@ -108,7 +108,7 @@ class LateDecoder:
             If a value cannot be decoded by its encoding.
         """
         column, encoding = self._column, self._column.parsed_encoding
-        stored = values.to_numpy(zero_copy_only=False).tolist()
+        stored = values.to_pylist()
         workers = default_workers()
         decode = object_decoder(encoding, column, column.origin.url, "array")
         if encoding.is_image:

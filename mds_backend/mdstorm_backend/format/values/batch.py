@@ -291,4 +291,7 @@ def gather_binary(
     alternating = pa.Array.from_buffers(
         container, 2 * count, [None, pa.py_buffer(bounds), pa.py_buffer(data)]
     )
-    return alternating.take(pa.array(np.arange(0, 2 * count, 2))).cast(type_)
+    every_second = pa.py_buffer(np.arange(0, 2 * count, 2))  # `pa.array` would import pandas
+    return alternating.take(pa.Array.from_buffers(pa.int64(), count, [None, every_second])).cast(
+        type_
+    )

@@ -209,7 +209,7 @@ def _stacked(tensors: list[Any]) -> TorchValues:
 
 
 def _to_list(values: pa.Array) -> list[Any]:
-    if pa.types.is_string(values.type) or pa.types.is_binary(values.type):
+    if pa.types.is_string(values.type):  # with Arrow 14, several times as fast for short text
         return list(values.to_numpy(zero_copy_only=False).tolist())
     return list(values.to_pylist())
 
