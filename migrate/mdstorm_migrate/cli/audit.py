@@ -13,7 +13,7 @@ from mdstorm_migrate.audit import Audit, Effort
 from mdstorm_migrate.audit import audit as audit_files
 from mdstorm_migrate.cli import common
 from mdstorm_migrate.report.data import audit_to_json
-from mdstorm_migrate.report.formats import check_reports, deliver
+from mdstorm_migrate.report.formats import check_reports, write_reports
 from mdstorm_migrate.report.text import audit_to_text
 from mdstorm_migrate.run.discover import project_of
 from mdstorm_migrate.run.outcome import Settings
@@ -67,11 +67,11 @@ def _audit(roots: Sequence[Path], options: dict[str, Any]) -> int:
     found = common.found_files(roots, config, options)
     result = audit_files(found, settings, common.jobs_of(options), project_of(roots))
     asked = options["format_"] or (None if options["reports"] else "text")
-    delivered = deliver(
+    written = write_reports(
         options["reports"], asked, lambda format_: _RENDERERS[format_](result), list(_RENDERERS)
     )
     efforts = result.efforts()
-    if efforts["problem"] or not delivered:
+    if efforts["problem"] or not written:
         return common.FAILED
     if options["fail_on"] == "environment":
         return common.PENDING if result.conditions else common.NOTHING_LEFT

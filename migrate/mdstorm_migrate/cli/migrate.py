@@ -13,7 +13,7 @@ import click
 from mdstorm_migrate.base.needs import RequirementError, Wanted
 from mdstorm_migrate.cli import common
 from mdstorm_migrate.report.content import FileReport, Report
-from mdstorm_migrate.report.formats import FORMATS, check_reports, deliver, render
+from mdstorm_migrate.report.formats import FORMATS, check_reports, render, write_reports
 from mdstorm_migrate.report.text import Printer
 from mdstorm_migrate.rules import all_rules, find_rule
 from mdstorm_migrate.run.before import before_running, streaming_uses
@@ -217,12 +217,12 @@ def _migrate(roots: Sequence[Path], options: dict[str, Any]) -> int:
         *streaming_uses(paths, settings),
     ]
     printer.summary(report)
-    delivered = deliver(
+    written = write_reports(
         options["reports"],
         options["format_"] if options["reports"] else printed,
         partial(render, report),
     )
-    if totals.failed or not delivered:
+    if totals.failed or not written:
         return common.FAILED
     is_left = bool(totals.changed or totals.pending or totals.manual)
     return common.PENDING if options["check"] and is_left else common.NOTHING_LEFT

@@ -73,7 +73,7 @@ def check_reports(
             raise click.BadParameter(f"{path} {reason}", param_hint="--report")
 
 
-def deliver(
+def write_reports(
     paths: Sequence[Path],
     asked: str | None,
     render_as: Callable[[str], str],
