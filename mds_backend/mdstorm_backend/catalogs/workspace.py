@@ -58,13 +58,13 @@ class Workspace:
 
     def get(self, path: str, query: Mapping[str, Any], headers: Mapping[str, str] = {}) -> Any:
         """Return the answer to a GET, parsed."""
-        return self._ask("GET", path, query=dict(query), headers=headers)
+        return self._request("GET", path, query=dict(query), headers=headers)
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
         """Return the answer to a POST, parsed."""
-        return self._ask("POST", path, body=dict(body), headers={})
+        return self._request("POST", path, body=dict(body), headers={})
 
-    def _ask(self, method: str, path: str, *, headers: Mapping[str, str], **what: Any) -> Any:
+    def _request(self, method: str, path: str, *, headers: Mapping[str, str], **what: Any) -> Any:
         """Send a request.
 
         Raises

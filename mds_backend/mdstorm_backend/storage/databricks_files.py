@@ -73,14 +73,14 @@ class DatabricksFileSystem(AbstractFileSystem):  # type: ignore[misc]
         """Return the description of a file or a directory."""
         path = self._strip_protocol(path)
         try:
-            return self._ask(self._api.file_info, path)
+            return self._request(self._api.file_info, path)
         except FileNotFoundError:
-            self._ask(lambda path: next(self._api.entries(path), None), path)
+            self._request(lambda path: next(self._api.entries(path), None), path)
         return {"name": path, "size": 0, "type": "directory"}
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
         """Return the entries of a directory."""
-        found = self._ask(lambda path: list(self._api.entries(path)), path)
+        found = self._request(lambda path: list(self._api.entries(path)), path)
         return found if detail else [entry["name"] for entry in found]
 
     def cat_file(
@@ -88,22 +88,22 @@ class DatabricksFileSystem(AbstractFileSystem):  # type: ignore[misc]
     ) -> bytes:
         """Return the content of a file, or its bytes from `start` to `end`."""
         if start is not None and end is not None and 0 <= start < end:
-            return self._ask(self._api.read, path, start, end)
-        with self._ask(self._api.reader, path) as source:
+            return self._request(self._api.read, path, start, end)
+        with self._request(self._api.reader, path) as source:
             return source.read()[start:end]
 
     def get_file(self, rpath: str, lpath: str, **_: Any) -> None:
         """Copy a file to the local disk, one chunk at a time."""
-        with self._ask(self._api.reader, rpath) as source, open(lpath, "wb") as target:
+        with self._request(self._api.reader, rpath) as source, open(lpath, "wb") as target:
             shutil.copyfileobj(source, target, _CHUNK)
 
     def pipe_file(self, path: str, value: bytes, **_: Any) -> None:
         """Write a file in one request."""
-        self._ask(self._api.upload, path, value)
+        self._request(self._api.upload, path, value)
 
     def rm_file(self, path: str) -> None:
         """Remove a file."""
-        self._ask(self._api.remove, path)
+        self._request(self._api.remove, path)
 
     def rm(self, path: str, recursive: bool = False, maxdepth: int | None = None) -> None:
         """Remove a file, or a directory with everything in it."""
@@ -116,13 +116,13 @@ class DatabricksFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def rmdir(self, path: str) -> None:
         """Remove an empty directory."""
-        self._ask(self._api.remove_directory, path)
+        self._request(self._api.remove_directory, path)
 
     def makedirs(self, path: str, exist_ok: bool = True) -> None:
         """Create a directory and its parents; one that exists is not an error."""
-        self._ask(self._api.make_directory, path)
+        self._request(self._api.make_directory, path)
 
-    def _ask(self, call: Callable[..., T], path: str, *arguments: Any) -> T:
+    def _request(self, call: Callable[..., T], path: str, *arguments: Any) -> T:
         """Call the API, and retry internal errors of the workspace, which the SDK does not retry.
 
         Raises

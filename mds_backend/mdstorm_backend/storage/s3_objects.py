@@ -184,7 +184,7 @@ class _Download:
             with _Deadline(self.timeout, self._turns.pace) as deadline:
                 for _ in range(_ATTEMPTS):
                     asked, first = deadline.heard(), start
-                    answer = await self._ask(start, stop)
+                    answer = await self._request(start, stop)
                     with suppress(ConnectionError, IncompleteReadError, *S3_RETRYABLE_ERRORS):
                         while start < stop and (chunk := await answer.read(_CHUNK)):
                             deadline.heard()
@@ -198,7 +198,7 @@ class _Download:
                         return
         raise StorageError(f"the connection broke off {_ATTEMPTS} times, at last at byte {start}")
 
-    async def _ask(self, start: int, stop: int) -> Answer:
+    async def _request(self, start: int, stop: int) -> Answer:
         """Request a range and return the answer, after checking the object's version and size."""
         is_whole = stop - start == self.size
         answer = await self._object.get(start, None if is_whole else stop)
