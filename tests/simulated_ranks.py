@@ -24,7 +24,7 @@ class SimulatedRanks:
 
     def become(self, rank: int) -> None:
         """Continue as a rank."""
-        group = agreement.Group(self.groups[rank], self.store, rank, self.size)
+        group = agreement.RankGroup(self.groups[rank], self.store, rank, self.size)
         self.patch.setattr(agreement, "find_group", lambda: group)
         self.patch.setattr(agreement, "_ranks", self.ranks[rank])
         self.patch.setattr(agreement, "_warned", set())

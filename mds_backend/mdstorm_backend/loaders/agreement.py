@@ -59,7 +59,7 @@ _REMEDIES = {
 }
 
 
-class Group(NamedTuple):
+class RankGroup(NamedTuple):
     """The default process group, its store and size, and the rank of this process in it."""
 
     itself: Any
@@ -68,7 +68,7 @@ class Group(NamedTuple):
     size: int
 
 
-def find_group() -> Group | None:
+def find_group() -> RankGroup | None:
     """Return the default process group; None without one, or for a single rank.
 
     Raises
@@ -83,7 +83,7 @@ def find_group() -> Group | None:
     if size == 1:
         return None
     store = distributed.distributed_c10d._get_default_store()
-    return Group(itself, store, distributed.get_rank(), size)
+    return RankGroup(itself, store, distributed.get_rank(), size)
 
 
 def _default_group() -> Any:
@@ -179,7 +179,7 @@ class Ranks:
         self._since = time.time()
 
     @property
-    def group(self) -> Group | None:
+    def group(self) -> RankGroup | None:
         """The process group, unless it cannot be used or this process inherited it by a fork."""
         try:
             group = find_group()
@@ -224,7 +224,7 @@ class Ranks:
             except Exception as error:  # training continues
                 self._fail(error)
 
-    def _offer(self, group: Group, begun: Beginning, segment: Segment) -> None:
+    def _offer(self, group: RankGroup, begun: Beginning, segment: Segment) -> None:
         self._count_group(group)
         numbering = begun.numbering
         kind = f"mdstorm/{self._number}/{_kind(segment)}"
@@ -240,20 +240,22 @@ class Ranks:
             key = f"{kind}/{numbering.loader}/{numbering.passes}"
             self._request(partial(self._check, group, key, segment, offered))
 
-    def _count_group(self, group: Group) -> None:
+    def _count_group(self, group: RankGroup) -> None:
         """Number a new group: the keys of a group that was destroyed may still be in the store."""
         if self._numbered() is not group.itself:
             self._numbered = weakref.ref(group.itself)
             self._number += 1
             self._has_failed = False
 
-    def _check(self, group: Group, key: str, segment: Segment, offered: Mapping[str, Any]) -> None:
+    def _check(
+        self, group: RankGroup, key: str, segment: Segment, offered: Mapping[str, Any]
+    ) -> None:
         _check_server(group.store)
         self._compare(group, key, segment, offered)
         self._claim_share(group, key, segment)
 
     def _compare(
-        self, group: Group, key: str, segment: Segment, offered: Mapping[str, Any]
+        self, group: RankGroup, key: str, segment: Segment, offered: Mapping[str, Any]
     ) -> None:
         """Compare the values of this rank with the first rank's, and record differences."""
         order, url, epoch = (
@@ -277,7 +279,7 @@ class Ranks:
             loses_rows = name == "seed" and order.contiguous_share() is None
             self.found.append((loses_rows, message))
 
-    def _claim_share(self, group: Group, key: str, segment: Segment) -> None:
+    def _claim_share(self, group: RankGroup, key: str, segment: Segment) -> None:
         """Claim this rank's share of the rows, and record if another rank claimed it before."""
         share, url = segment.options.order.world.rank, segment.options.dataset.url
         if (other := self._first(group, f"{key}/{share}", group.rank)) != group.rank:
@@ -288,7 +290,7 @@ class Ranks:
             )
             self.found.append((False, message))
 
-    def _first(self, group: Group, key: str, value: Any) -> Any:
+    def _first(self, group: RankGroup, key: str, value: Any) -> Any:
         """Offer a value, return the first rank's, and replace values older than the group."""
         mine, expected = json.dumps([time.time(), value]), ""
         while True:

@@ -2,8 +2,8 @@
 
 Each rank reads a contiguous lane of the stored order, for any seed: see
 `mdstorm_backend.order.lanes`. Within a lane, shards can be shuffled, and rows can be shuffled
-within windows of whole shards. Both are shuffled differently in each epoch. A `Window` is a few
-consecutive shards, which can be kept open together; one `Permutation` shuffles all of its rows.
+within windows of whole shards. Both are shuffled differently in each epoch. A `ShardWindow` is a
+few consecutive shards, which can be kept open together; one `Permutation` shuffles all of its rows.
 
 Users pass an `ExactOrder` to readers. `ExactPlan` calls `chunks` to read the lane of a rank.
 """
@@ -253,7 +253,9 @@ class ExactOrder:
             else:
                 yield range(start + part.start, start + part.stop)
 
-    def _windows(self, bounds: _Numbers, rows: range, epoch: int, used: range) -> Iterator[Window]:
+    def _windows(
+        self, bounds: _Numbers, rows: range, epoch: int, used: range
+    ) -> Iterator[ShardWindow]:
         """Yield the windows that contain used rows; if `window` is 0, each shard is one."""
         shards, starts, stops = self._pieces(bounds, rows, epoch)
         sizes = stops - starts
@@ -266,7 +268,7 @@ class ExactOrder:
             if end > used.start:
                 found = shards[chosen]
                 seed = self._seed(epoch, _ROWS, number)
-                yield Window(begin, found, bounds[found], starts[chosen], sizes[chosen], seed)
+                yield ShardWindow(begin, found, bounds[found], starts[chosen], sizes[chosen], seed)
             begin, first, number = end, last + 1, number + 1
 
     def permutation(self, num_rows: int, epoch: int, number: int) -> _Numbers:
@@ -280,7 +282,7 @@ class ExactOrder:
 
 
 @dataclass(frozen=True, eq=False)
-class Window:
+class ShardWindow:
     """Consecutive parts of shards whose rows are permuted together.
 
     Attributes

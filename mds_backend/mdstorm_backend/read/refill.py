@@ -36,7 +36,7 @@ Transformed: TypeAlias = Callable[[Iterable[range]], Iterator[MemoryShard]]
 _Batch: TypeAlias = tuple[list[Located], int]
 
 
-class Window(NamedTuple):
+class TransformedWindow(NamedTuple):
     """Rows returned by a transform that are shuffled together; `chosen` is their order."""
 
     shards: list[MemoryShard]
@@ -102,7 +102,7 @@ class Refill:
         if parts and not self.drop_last:
             yield parts, offset
 
-    def _windows(self, transformed: Transformed) -> Iterator[tuple[int, Window]]:
+    def _windows(self, transformed: Transformed) -> Iterator[tuple[int, TransformedWindow]]:
         """Yield the windows of each epoch; stop with a warning after an epoch without any row."""
         for epoch in self.plan.epochs:
             pieces = [self._cut(piece) for piece in self._pieces(epoch)]
@@ -144,15 +144,15 @@ class Refill:
         if group:
             yield group
 
-    def _window(self, shards: list[MemoryShard], epoch: int, number: int) -> Window:
+    def _window(self, shards: list[MemoryShard], epoch: int, number: int) -> TransformedWindow:
         bounds, order = np.cumsum([0] + [shard.num_samples for shard in shards]), self.plan.order
         size = int(bounds[-1])
         chosen = order.permutation(size, epoch, number) if order.shuffles else range(size)
-        return Window(shards, bounds, chosen)
+        return TransformedWindow(shards, bounds, chosen)
 
 
 @dataclass
-class _Group:
+class _WindowGroup:
     """Slices whose rows are spread over the same batches.
 
     Attributes
@@ -177,7 +177,7 @@ class EvenRefill(Refill):
         """Spread the rows of each group of windows over the group's batches."""
         begin = self.plan.begin
         done = (begin.epoch - begin.pass_epoch) * self.plan.rows_per_epoch + begin.row
-        planned: deque[_Group] = deque()
+        planned: deque[_WindowGroup] = deque()
 
         def slices() -> Iterator[range]:
             for group in self._groups(done):
@@ -196,7 +196,7 @@ class EvenRefill(Refill):
                 if end > done:
                     yield parts, self.plan.offset_of_row(end)
 
-    def _groups(self, done: int) -> Iterator[_Group]:
+    def _groups(self, done: int) -> Iterator[_WindowGroup]:
         """Yield the groups that have batches ending after `done` rows of the pass.
 
         `ends` of the first group includes batches that end earlier.
@@ -206,7 +206,7 @@ class EvenRefill(Refill):
         # The first group may begin in an earlier epoch, by at most the length of a batch.
         epoch = max(done // size - ceil_div(plan.batch_size, size), 0)
         epochs = count(epoch) if plan.num_epochs is None else range(epoch, plan.num_epochs)
-        group = _Group()
+        group = _WindowGroup()
         for epoch in epochs:
             at, end = epoch * size, (epoch + 1) * size
             windows = self._planned_windows(first + epoch)
@@ -218,7 +218,7 @@ class EvenRefill(Refill):
                     group.ends = ends
                     if ends[-1] > done:
                         yield group
-                    group = _Group()
+                    group = _WindowGroup()
                 at = stop
 
     def _planned_windows(self, epoch: int) -> list[list[range]]:
@@ -246,12 +246,12 @@ def joined(block: Block, names: Sequence[str]) -> Batch:
 class _NoRows(Located):
     """The rows of an empty batch, and a row that provides the types."""
 
-    def __init__(self, window: Window, row: Located) -> None:
+    def __init__(self, window: TransformedWindow, row: Located) -> None:
         super().__init__(range(0), window.bounds)
         self.row = row
 
 
-def _evenly(windows: list[Window], group: _Group) -> Iterator[list[Located]]:
+def _evenly(windows: list[TransformedWindow], group: _WindowGroup) -> Iterator[list[Located]]:
     """Yield the rows of each batch of a group, in the order of its windows."""
     rows, batches = sum(len(window.chosen) for window in windows), len(group.ends)
     read = sum(len(one) for _, _, slices in group.windows for one in slices)
@@ -278,8 +278,8 @@ def _evenly(windows: list[Window], group: _Group) -> Iterator[list[Located]]:
 
 
 def _after(
-    windows: Iterator[tuple[int, Window]], begun: int, skipped: int
-) -> Iterator[tuple[Window, int, int, int]]:
+    windows: Iterator[tuple[int, TransformedWindow]], begun: int, skipped: int
+) -> Iterator[tuple[TransformedWindow, int, int, int]]:
     """Yield windows after some rows of the first epoch.
 
     Each comes with its epoch, its first row to use, and the rows of the epoch up to its end.
@@ -294,7 +294,7 @@ def _after(
         row += rows
 
 
-def _located(window: Window, first: int, stop: int) -> Located:
+def _located(window: TransformedWindow, first: int, stop: int) -> Located:
     located = Located(window.chosen[first:stop], window.bounds)
     located.shards = [window.shards[number] for number in located.shard_numbers]
     return located

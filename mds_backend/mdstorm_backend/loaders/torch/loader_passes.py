@@ -81,8 +81,8 @@ class LoaderPasses:
         threads, passes = PassThreads(), self.passes
         passes = None if passes is None else passes.copied(threads)
         recorders = PassRecorders() if passes is None else passes.recorders
-        anew = {"threads": threads, "passes": passes, "recorders": recorders}
-        return {**self.__dict__, **anew, "workers": None, "is_ahead": None}
+        fresh = {"threads": threads, "passes": passes, "recorders": recorders}
+        return {**self.__dict__, **fresh, "workers": None, "is_ahead": None}
 
     def end_workers(self) -> None:
         """End the persistent workers; workers of a running iteration end with that iteration."""

@@ -148,11 +148,11 @@ class _Packed(NamedTuple):
 
     memory: torch.Tensor | None
     #: In the order of the memory.
-    groups: list[_Group]
+    groups: list[_DtypeGroup]
     batches: list[Any]
 
 
-class _Group(NamedTuple):
+class _DtypeGroup(NamedTuple):
     """Tensors of one dtype: their bytes, the numbers of their slots, and their shapes."""
 
     dtype: torch.dtype
@@ -195,7 +195,9 @@ def packed(batches: list[Any]) -> _Packed:
     # Largest element size first, so that every tensor is aligned for its dtype.
     for dtype, slots in sorted(alike.items(), key=lambda one: -found[one[1][0]].element_size()):
         joined.append(torch.cat([found[slot].reshape(-1) for slot in slots]).view(torch.uint8))
-        groups.append(_Group(dtype, len(joined[-1]), slots, [found[slot].shape for slot in slots]))
+        groups.append(
+            _DtypeGroup(dtype, len(joined[-1]), slots, [found[slot].shape for slot in slots])
+        )
     memory = torch.cat(joined) if len(joined) > 1 else joined[0] if joined else None
     return _Packed(memory, groups, rest)
 

@@ -346,5 +346,5 @@ class OpenedDataset:
         """Return the state to pickle; for a process being spawned, it includes the world."""
         sent = context.get_spawning_popen() is not None and self.order.follows_world
         place = (os.getpid(), find_world()) if sent else None
-        anew = {"latest": None, "_numbering": Numbering(), "_part": None}
-        return {**self.__dict__, **anew, "_sent": place}
+        fresh = {"latest": None, "_numbering": Numbering(), "_part": None}
+        return {**self.__dict__, **fresh, "_sent": place}
