@@ -146,7 +146,7 @@ def state(ranks: int, rows: int, shards: int) -> dict[str, Any]:
 
 
 def requests(ranks: int, rows: int, shards: int) -> dict[str, Any]:
-    """Count what the processes of one host ask a store for until each has its first batch."""
+    """Count the requests of one host's processes to a store until each has its first batch."""
     import measure_store
 
     folder = measure_store.FOLDER / "bucket" / "growth"

@@ -63,7 +63,7 @@ BORDERS = 5
 
 
 def write_data(folder: Path) -> None:
-    """Write what is read as Parquet files."""
+    """Write the data as Parquet files."""
     rng = np.random.default_rng(0)
     numbers = {f"n{i:02}": rng.random(ROWS["numbers"], np.float32) for i in range(26)}
     tokens = rng.integers(0, 50_000, ROWS["tokens"] * TOKENS, np.uint16)

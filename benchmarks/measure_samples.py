@@ -37,7 +37,7 @@ LOOKUP_PASSES = 5
 
 
 def as_list(batch: list[Any]) -> Any:
-    """Collate what has no tensor form."""
+    """Collate values that have no tensor form."""
     return {name: [sample[name] for sample in batch] for name in batch[0]}
 
 

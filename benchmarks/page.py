@@ -257,7 +257,7 @@ def _x(ratio: float) -> int:
 
 
 def _label(name: str) -> str:
-    """Shorten what would not fit; the page has the whole of it."""
+    """Shorten long text; the page has all of it."""
     for words in (" over the epoch", " with 100,000 rows", "sequences of "):
         name = name.replace(words, "")
     return name

@@ -109,7 +109,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def cache_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep what tests cache out of the cache of whoever runs them."""
+    """Keep the tests' cache separate from the user's."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MDSTORM_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
         yield

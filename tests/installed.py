@@ -1,4 +1,4 @@
-"""mdstorm in the place of another library in the process of the tests, for a while."""
+"""Temporarily replaces another library with mdstorm in the tests' process."""
 
 import os
 import sys

@@ -60,7 +60,7 @@ def write_datasets(writer: str, folder: Path) -> None:
 
 
 def datasets_of(writer: str, folder: Path) -> list[str]:
-    """List in what the libraries differ that read the datasets of one of them."""
+    """List the differences between libraries that read one library's datasets."""
     write_datasets(writer, folder)
     lines = {}
     for reader in PYTHONS:

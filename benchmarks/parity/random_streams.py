@@ -60,7 +60,7 @@ WEIGHTS = {"proportion": [0.2, 1.2, 2.2], "repeat": [0.5, 1.5, 2.5], "choose": [
 
 
 class Program:
-    """One program, as its number says it, in an empty directory."""
+    """The program with this number, in an empty directory."""
 
     def __init__(self, number: int, folder: Path) -> None:
         self.draw, self.folder = random.Random(number), folder
@@ -87,7 +87,7 @@ class Program:
         return described({"written": written, "begun": begun, "resumed": resumed})
 
     def write(self, number: int) -> Any:
-        """Write a dataset; return what the index and the files that are not compressed hold."""
+        """Write a dataset; return the contents of the index and the uncompressed files."""
         draw = random.Random(f"{self.order} {self.worlds}")  # one layout for all datasets
         names = draw.sample(list(COLUMNS), draw.randint(1, 4))
         columns = {"number": "int", **{f"x{n}": name for n, name in enumerate(names)}}

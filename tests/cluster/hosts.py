@@ -255,7 +255,7 @@ class Network:
         self._on_switch(f"link set {host.port} up")
 
     def slow_down(self, host: Host, rate: str) -> None:
-        """Limit what a host sends and receives, such as to ``10mbit``."""
+        """Limit a host's bandwidth, such as to ``10mbit``."""
         limit = f"root tbf rate {rate} burst 16kb latency 1s"
         self._on_switch(f"qdisc add dev {host.port} {limit}", "tc")
         host.run("tc", *f"qdisc add dev eth0 {limit}".split())

@@ -64,7 +64,7 @@ def mpirun(hosts: Sequence[Host], *command: object, processes: int, **environmen
 
 
 def finish(programs: Sequence[Program]) -> str:
-    """Wait for the end of all, and return what they have printed."""
+    """Wait until all have ended, and return their output."""
     codes = [program.wait() for program in programs]
     output = "".join(program.output for program in programs)
     assert not any(codes), f"ended with {codes}:\n{output}"

@@ -81,7 +81,7 @@ class Standalone:
 
     @contextmanager
     def connect_server(self) -> Iterator[str]:
-        """Run a server for Spark Connect, which is a driver, and give its URL."""
+        """Run a server for Spark Connect, which is a driver, and return its URL."""
         server = self._start("sbin/start-connect-server.sh", {}, before=["--wait"])
         try:
             server.wait_for("Spark Connect server started at")

@@ -1,4 +1,4 @@
-"""Two gigabytes, written by two executors: what they cost."""
+"""The cost of writing two gigabytes with two executors."""
 
 import os
 import time

@@ -57,7 +57,7 @@ def test_error_names_package_missing_on_one_host(
 
 @pytest.fixture
 def elsewhere(hosts: list[Host]) -> Iterator[list[object]]:
-    """Another path of mdstorm on the second host: what comes before its commands."""
+    """Another path of mdstorm on the second host: the prefix of its commands."""
     for name in ("compat", "mds_backend"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / name, hosts[1].disk / "tmp" / "elsewhere" / name, ignore=ignored)

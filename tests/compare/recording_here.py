@@ -17,7 +17,7 @@ RECORDER = ROOT / "compat" / "mdstorm" / "_compare" / "recorder.py"
 
 
 def load_recorder() -> ModuleType:
-    """Import the recorder by its path: mdstorm need not be installed."""
+    """Import the recorder from its path: mdstorm need not be installed."""
     name = "recorder_of_tests"
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, RECORDER)

@@ -46,12 +46,12 @@ def lost(table: pa.Table) -> pa.Table:
 
 
 def doubled(table: pa.Table) -> pa.Table:
-    """A row comes twice."""
+    """One row is repeated."""
     return pa.concat_tables([table.slice(0, 6), table.slice(5)])
 
 
 def replaced(table: pa.Table) -> pa.Table:
-    """A row comes twice, and another one not at all."""
+    """One row is repeated, and another one is missing."""
     return pa.concat_tables([table.slice(0, 5), table.slice(4, 1), table.slice(6)])
 
 

@@ -26,7 +26,7 @@ def told(rows: list[Row]) -> pytest.MarkDecorator:
 
 
 def mistakes_are_told(rows: list[Row]) -> Callable[..., None]:
-    """Return a test of mistakes with readers, loaders and datasets in the places of `where`."""
+    """Return a test of mistakes; `where` names the readers, loaders and datasets."""
 
     @told(rows)
     @pytest.mark.filterwarnings("ignore:Currently make_reader")

@@ -76,7 +76,7 @@ def streamed(mds: str) -> Any:
 
 
 def lazy(mds: str, **arguments: Any) -> StreamingDataset:
-    """Return a dataset that is opened by its first use."""
+    """Return a dataset that opens when it is first used."""
     return StreamingDataset(local=mds.removeprefix("file://"), order=ExactOrder(), **arguments)
 
 

@@ -137,7 +137,7 @@ _OTHERS = {"_abc_impl", "_repr_html_"}
 
 
 def names_of(class_: type) -> set[str]:
-    """Return the names with an underscore that a class, or a method of it, gives."""
+    """Return the names with an underscore that a class or its methods define."""
     found: set[str] = set()
     for base in class_.__mro__:
         if not base.__module__.startswith("mdstorm"):

@@ -15,7 +15,7 @@ _DATA = Path(__file__).with_name("data")
 
 
 def attack_dataset(name: str, random: Random) -> bool:
-    """Read a dataset with a damaged file; whether all could be read. Raises what it should not."""
+    """Read a damaged dataset; return whether all of it could be read. Raises unexpected errors."""
     with TemporaryDirectory() as folder:
         copy = copytree(_DATA / name, Path(folder, name))
         file = random.choice(sorted(path for path in copy.rglob("*") if path.is_file()))

@@ -21,7 +21,7 @@ _KNOWN = frozenset(
 
 
 def describe(value: Any) -> Any:
-    """Turn what a program returns into what JSON can hold, with all types and shapes."""
+    """Convert a program's result to JSON values, with all types and shapes."""
     if isinstance(value, np.ndarray):
         return f"ndarray {value.dtype} {value.shape} {_text(value.tolist())}"
     if type(value).__module__.startswith("torch") and hasattr(value, "dtype"):

@@ -1,4 +1,4 @@
-"""Finds programs, runs one, and keeps what they got."""
+"""Finds programs, runs one, and keeps their results."""
 
 import importlib
 import inspect
@@ -37,7 +37,7 @@ def needs_spark(program: Program) -> bool:
 
 
 def run(program: Program, folder: Path, spark: Any = None) -> Any:
-    """Return what a program gets, or which error it ends with, as JSON can hold it."""
+    """Return a program's result, or the error it ends with, as JSON values."""
     return run_in(Place(folder), program, spark)
 
 

@@ -120,7 +120,7 @@ MODULES = [
 
 
 def examples() -> dict[str, tuple[object, str]]:
-    """Return what has examples, with its docstring, by its name, and once if exported twice."""
+    """Return objects with examples and their docstrings, by name, once if exported twice."""
     found: dict[str, tuple[object, str]] = {}
     for module in map(importlib.import_module, MODULES):
         for name in module.__all__:
@@ -137,7 +137,7 @@ def test_docstrings_have_examples() -> None:
 
 
 def failures(name: str, folder: Path, **given: object) -> str:
-    """Return what the examples of a name do otherwise than they say."""
+    """Return the differences between a name's examples and their actual output."""
     value, text = examples()[name]
     here, there = value.__module__, name.rpartition(".")[0]
     modules = [vars(importlib.import_module(module)) for module in (here, there)]

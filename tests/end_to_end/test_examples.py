@@ -1,4 +1,4 @@
-"""The examples and the quick start run as a reader starts them, and do what they promise."""
+"""The examples and the quick start run as a reader runs them, with the promised output."""
 
 import os
 import re

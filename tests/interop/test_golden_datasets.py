@@ -218,7 +218,7 @@ def test_each_library_uses_shards_that_the_other_downloaded(
     remotes = [Path(shutil.copytree(GOLDEN / n, tmp_path / "remote" / n)) for n in names]
 
     def rows(number: int, caches: str) -> str:
-        """All rows, of shards that are brought to a directory or lie there."""
+        """All rows, of shards that are downloaded to a directory or already there."""
         options = CacheOptions(directory=str(tmp_path / caches / str(number)))
         return repr(open_dataset(str(remotes[number]), cache=options)[:])
 

@@ -71,7 +71,7 @@ class Run:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three datasets in shards of several sizes, no number in two of them."""
+    """Three datasets in shards of several sizes, without a common number."""
     directory = tmp_path_factory.mktemp("data")
     for start, name, rows in ((0, "a", 90), (1000, "b", 41), (2000, "c", 64)):
         write_dataset(

@@ -1,4 +1,4 @@
-"""Shards and datasets as another writer makes them, without a word of ours."""
+"""Shards and datasets as another writer makes them, without mdstorm's metadata."""
 
 import json
 import struct

@@ -27,7 +27,7 @@ def each(*rows: object) -> Callable[[Test], Test]:
 
 
 def check_rewrite(before: str, after: str, path: str | None = None, **options: object) -> Result:
-    """Assert that a text becomes another, which stays as it is when it is migrated again."""
+    """Assert that a text is rewritten to another, which a second migration leaves unchanged."""
     result = migrate(before, path=path, **options)  # type: ignore[arg-type]
     assert result.errors == ()
     assert result.output == after
@@ -49,7 +49,7 @@ def check_finding(text: str, code: str, fragment: str, path: str | None = None) 
 
 
 def check_moves(text: str, path: str | None = None) -> Result:
-    """Assert that a text says mdstorm wherever it said petastorm."""
+    """Assert that each petastorm in a text becomes mdstorm."""
     return check_rewrite(text, text.replace("petastorm", "mdstorm"), path)
 
 
@@ -60,7 +60,7 @@ def check_held(text: str, code: str, fragment: str, path: str | None = None) -> 
 
 
 def check_silence(text: str, path: str | None = None) -> None:
-    """Assert that a text stays and no rule says anything of it, but that it names Petastorm."""
+    """Assert that a text stays, and rules report only that it mentions Petastorm."""
     result = check_noop(text, path)
     assert [found for found in result.findings if found.rule != "PM001"] == []
 
@@ -78,7 +78,7 @@ def write_modules(root: Path, **texts: str) -> None:
 
 
 def invoke(command: click.Command, *arguments: object, **options: Any) -> click.testing.Result:
-    """Run a command; what it says on the two outputs is kept apart."""
+    """Run a command; its two outputs are kept apart."""
     # Click 8.1 mixes the two by default.
     separate = "mix_stderr" in inspect.signature(CliRunner).parameters
     runner = CliRunner(**{"mix_stderr": False} if separate else {})  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The manual: a page of each rule, whose blocks are what it does; options, code, the corpus."""
+"""The manual: each rule's page, whose blocks are run; options, code, the corpus."""
 
 import re
 import runpy

@@ -1,4 +1,4 @@
-"""Pythons, runtimes and pins that mdstorm does not fit, wherever files name them."""
+"""Pythons, runtimes and pins that mdstorm does not support, in any kind of file."""
 
 from pathlib import Path
 

@@ -40,7 +40,7 @@ def test_the_modules_of_petastorm_load_no_framework() -> None:
 
 
 def test_workers_of_spark_import_little_to_write_shards() -> None:
-    """Each of them imports it anew: that is most of what the first conversion takes of theirs."""
+    """Each worker process imports them, which takes most of the first conversion's time."""
     loaded = loaded_after("import mdstorm_backend.write.tasks")
     unneeded = ("cache", "convert", "datasets", "loaders", "order", "read", "spark", "tables")
     assert not loaded.intersection(f"mdstorm_backend.{room}" for room in unneeded)

@@ -24,7 +24,7 @@ each_runtime = pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem
 
 
 def head(file: Path, key: str) -> str | None:
-    """Return what the first lines of a file say of `key`."""
+    """Return the value of `key` in the first lines of a file."""
     found = re.search(rf"^# {key}: (.+)$", file.read_text("utf-8"), flags=re.M)
     return found and found[1]
 

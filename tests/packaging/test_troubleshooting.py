@@ -1,4 +1,4 @@
-"""The pages about errors and absent names: what they quote is raised, what they list is absent."""
+"""The pages about errors and absent names: quoted messages exist, listed names do not."""
 
 import ast
 import importlib
@@ -18,7 +18,7 @@ GAP = "…"
 
 
 def texts_of(node: ast.AST) -> list[str]:
-    """Return the texts below a node, with a gap in the place of each value."""
+    """Return the texts below a node, with a gap for each value."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return [node.value]
     if isinstance(node, ast.JoinedStr):

@@ -53,7 +53,7 @@ def train(converter: SparkDatasetConverter) -> None:
 
 
 def check(tool: str, *arguments: str | Path, cwd: Path) -> list[str]:
-    """Return what a type checker writes about programs, a line each."""
+    """Return the lines that a type checker prints about programs."""
     done = subprocess.run(
         [sys.executable, "-m", tool, *map(str, arguments)],
         cwd=cwd,

@@ -65,7 +65,7 @@ class SparkConnectServer:
         raise RuntimeError("the Spark Connect server did not start:\n" + "".join(seen[-20:]))
 
     def run(self, program: str, directory: Path) -> str:
-        """Run a program of a client, which finds the session in `spark`; return what it prints."""
+        """Run a client's program, which finds the session in `spark`; return its output."""
         head = (
             "from pyspark.sql import SparkSession\n"
             f"spark = SparkSession.builder.remote({self.url!r}).getOrCreate()\n"

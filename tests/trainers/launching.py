@@ -89,7 +89,7 @@ class Run:
         assert self.delivered("resumed1").batches == self.delivered("train1").batches
 
     def check_goes_on_in_another_world(self, rows: int) -> None:
-        """Check that the second run trained on the rows left, and then on all of them."""
+        """Check that the second run trained on the remaining rows, and then on all of them."""
         before = self.delivered("train0").batches
         trained = NumberedBatches([rank[:SAVED_AT] for rank in before]).rows
         assert trained + self.delivered("resumed0").rows == each_once(rows)

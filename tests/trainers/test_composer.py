@@ -1,4 +1,4 @@
-"""Composer's Trainer, whose checkpoints hold what the dataset says of its place."""
+"""Composer's Trainer, whose checkpoints contain the position of the dataset."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Lightning in this process: its data module, and epochs that come after a checkpoint."""
+"""Lightning in this process: its data module, and the epochs after a checkpoint."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Loops of the user's own, without a framework, under torchrun: on ranks, and on meshes of them."""
+"""User-written training loops, without a framework, under torchrun: on ranks and meshes."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""``mdstorm run``: as ``python program.py``, but for where `petastorm` comes from."""
+"""``mdstorm run`` behaves like ``python program.py``, except for `import petastorm`."""
 
 import json
 import shutil

@@ -87,7 +87,7 @@ class Setup:
         )
 
     def doctor(self, *options: str) -> list[dict[str, str]]:
-        """Run the command; return what it found."""
+        """Run the command; return its findings."""
         process = self.start(*options)
         out, err = process.communicate(timeout=240)
         assert "Traceback" not in err + out

@@ -1,4 +1,4 @@
-"""`materialize_dataset` as MDS: what a block writes is converted, and nothing else is touched."""
+"""`materialize_dataset` as MDS converts the block's files, and leaves others alone."""
 
 import json
 from decimal import Decimal

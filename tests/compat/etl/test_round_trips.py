@@ -1,4 +1,4 @@
-"""Rows of any schema come back as they were: from Parquet files, and from the MDS they become."""
+"""Rows of any schema read back equal: from Parquet files, and from MDS made of them."""
 
 import tempfile
 from decimal import Decimal

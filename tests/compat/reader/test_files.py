@@ -1,4 +1,4 @@
-"""Files of datasets: lists of them in the place of a directory, and those of `reader.dataset`."""
+"""Files of datasets: lists of them instead of a directory, and `reader.dataset`."""
 
 import copy
 import pickle

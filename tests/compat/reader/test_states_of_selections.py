@@ -335,7 +335,7 @@ class World:
         return found
 
     def check(self) -> None:
-        """Check that all rows come once an epoch, in one go and after a resume at any step."""
+        """Check that an epoch returns all rows once, uninterrupted and resumed at any step."""
         wanted = Counter(dict.fromkeys(self.kept, self.epochs))
         whole = self.steps(self.loaders())
         assert Counter(chain(*chain(*whole))) == wanted

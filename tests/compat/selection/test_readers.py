@@ -193,7 +193,7 @@ def schema(*names: str) -> Unischema:
 
 
 class Rows:
-    """A reader of `count` rows, all of them `value`."""
+    """A reader of `count` rows whose values are all `value`."""
 
     def __init__(self, value: Any, count: int = 5, **attributes: Any) -> None:
         self.batched_output, self.ngram, self.schema = False, None, schema("a")

@@ -17,7 +17,7 @@ READER = {**IN_ORDER, "workers_count": 1}
 
 
 class Recorder:
-    """A loader that keeps what it was made from."""
+    """A loader that keeps its constructor's arguments."""
 
     def __init__(self, **keywords: Any) -> None:
         self.keywords = keywords

@@ -1,4 +1,4 @@
-"""The client of Databricks in the place of pyspark, on a Spark Connect server of Spark's own."""
+"""Databricks' client instead of pyspark, connected to Spark's own Connect server."""
 
 import os
 import subprocess

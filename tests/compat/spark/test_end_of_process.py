@@ -244,7 +244,7 @@ def grow_old(directory: Path) -> None:
 
 
 def begun(parent: Path, name: str = NAME) -> Location:
-    """A directory as a job leaves it that was killed long ago."""
+    """The directory of a job that was killed long ago."""
     location = Location.of(str(parent / name))
     mark_directory(location)
     location.write(SHARD, [b"x" * 100])

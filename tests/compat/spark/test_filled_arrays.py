@@ -1,4 +1,4 @@
-"""`fill_nulls` for columns of arrays: files in place give what a conversion gives."""
+"""`fill_nulls` for columns of arrays gives the same values in place and converted."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Data that are there: paths in the place of a DataFrame, converters made by hand, Delta tables."""
+"""Existing data: paths instead of a DataFrame, converters of given files, Delta tables."""
 
 import logging
 import pickle

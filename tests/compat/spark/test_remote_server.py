@@ -55,7 +55,7 @@ def server(place: Path) -> Iterator[SparkConnectServer]:
 
 
 def converted(server: SparkConnectServer, place: Path, **options: Any) -> dict[str, Any]:
-    """Run a conversion in a client process; return what it says."""
+    """Run a conversion in a client process; return its output."""
     program = f"{CONVERT}\nprint(json.dumps(result(**json.loads({json.dumps(options)!r}))))"
     found: dict[str, Any] = json.loads(server.run(program, place / "client").splitlines()[-1])
     return found

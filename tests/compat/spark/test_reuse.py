@@ -220,7 +220,7 @@ def source(tmp_path: Path) -> Path:
 
 
 def url_of(path: Path) -> str:
-    """The URL as Spark gives it."""
+    """The URL as Spark returns it."""
     return path.as_uri().replace("file:///", "file:/")
 
 

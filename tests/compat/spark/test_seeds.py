@@ -1,4 +1,4 @@
-"""One seed on all ranks: without it each would permute by its own, and lose and repeat rows."""
+"""All ranks use one seed; with different seeds they would lose and repeat rows."""
 
 from collections import Counter
 from itertools import islice

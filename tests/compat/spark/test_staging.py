@@ -253,7 +253,7 @@ def test_unwritable_staging_dir_error_gives_reason_without_stack_trace(
 
 @pytest.fixture
 def own_disks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Executors on several machines: what most of them write is not on the disk of this one."""
+    """Executors on several machines write most files to disks that this machine does not see."""
     from mdstorm_backend.convert import staged_parquet
 
     write = staged_parquet._write

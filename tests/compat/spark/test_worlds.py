@@ -1,4 +1,4 @@
-"""Shares of the rows that come from the launcher, and the warning where there are none."""
+"""Shares of rows from the launcher, and the warning if there are none."""
 
 from collections import Counter
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The limit holds, the least recently used shards go first, and only what the cache brought."""
+"""The limit holds; the least recently used shards are evicted, and only the cache's own files."""
 
 import os
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Listing and clearing the cache, which removes what the cache made and nothing else."""
+"""Listing and clearing the cache, which removes only files that it made."""
 
 import gc
 import os

@@ -1,4 +1,4 @@
-"""Processes that share a cache: each shard comes once, whoever is killed or has no room."""
+"""Processes that share a cache download each shard once, even if some are killed."""
 
 from collections import Counter
 from pathlib import Path

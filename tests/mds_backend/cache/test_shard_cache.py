@@ -1,4 +1,4 @@
-"""Shards come once, are checked, and are found again; other people's files are left alone."""
+"""Shards are downloaded once, verified and reused; files of others are left alone."""
 
 import errno
 import os

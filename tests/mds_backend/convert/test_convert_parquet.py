@@ -1,4 +1,4 @@
-"""Parquet becomes MDS with the same values, types and order, in bounded memory."""
+"""Converting Parquet keeps values, types and order, in bounded memory."""
 
 import threading
 import tracemalloc

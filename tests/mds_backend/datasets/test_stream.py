@@ -129,7 +129,7 @@ ROWS, SHARDS = 40, 4
 
 
 class Noting(Stream):
-    """Notes what it is asked for, in a file, so that worker processes can note it as well."""
+    """Records requests in a file, so that worker processes can record theirs as well."""
 
     notes: Path
 

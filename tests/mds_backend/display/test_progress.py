@@ -29,7 +29,7 @@ def _quickly_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def new_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    """Put a terminal in the place of standard error, within a test: pytest does so before it."""
+    """Replace standard error with a terminal within a test: pytest replaces it before."""
     monkeypatch.setattr(sys, "stderr", found := Terminal())
     return found
 
@@ -174,7 +174,7 @@ def test_notebook_shows_how_far_failed_work_got() -> None:
 
 
 def _in_pty(arguments: list[str], **variables: str) -> tuple[str, str]:
-    """Run the command with standard error on a pseudo-terminal; return what each stream got."""
+    """Run the command with a pseudo-terminal as standard error; return both outputs."""
     leader, follower = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120", **variables}
     program = [sys.executable, "-c", "import mdstorm.cli; mdstorm.cli.main()", *arguments]

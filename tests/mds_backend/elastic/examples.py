@@ -1,4 +1,4 @@
-"""How examples of property tests are run, and what all ranks of a world read."""
+"""Settings of property tests, and the samples that all ranks of a world read."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,7 +21,7 @@ patient = settings(
 def world_work(
     order: ElasticOrder, streams: Sequence[StreamShape], world: World, *place: Any, **named: Any
 ) -> npt.NDArray[np.int64]:
-    """Return what all ranks read, of shape (nodes, ranks, workers, batches, batch size)."""
+    """Return the samples of all ranks, of shape (nodes, ranks, workers, batches, batch size)."""
     world, order = world.replicated(order.replication), replace(order, replication=None)
     ranks = (World(rank, world.size, world.local_size) for rank in range(world.size))
     work = np.stack([rank_work(order, streams, rank, *place, **named) for rank in ranks])

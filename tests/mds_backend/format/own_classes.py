@@ -47,7 +47,7 @@ class Square:
 
 
 class Digits:
-    """Integers as text, also in the place of the format's own encoding."""
+    """Integers as text, also as a replacement of the format's own encoding."""
 
     size = None
 

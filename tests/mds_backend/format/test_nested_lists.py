@@ -1,4 +1,4 @@
-"""Shapes and rows of nested lists, compared with a look at every Python list."""
+"""Shapes and rows of nested lists, compared with those computed from Python lists."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def rectangular(draw: st.DrawFn, depth: int) -> Any:
 
 @st.composite
 def lists(draw: st.DrawFn) -> tuple[list[Any], pa.Array]:
-    """Rows of one depth, many of them rectangular; sometimes a slice of more."""
+    """Rows of one depth, many of them rectangular; sometimes a slice of a larger array."""
     depth = draw(st.integers(1, 3))
     row = nested(depth, nulls=draw(st.booleans())) | rectangular(depth)
     rows = draw(st.lists(row, max_size=6))

@@ -1,4 +1,4 @@
-"""Schemas: what they say, and which of them a dataset may store."""
+"""Schemas: their description, and which of them a dataset may store."""
 
 import json
 from dataclasses import replace

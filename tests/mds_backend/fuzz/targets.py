@@ -78,7 +78,7 @@ def _stored(dataset: Dataset, info: ShardInfo) -> bytes:
 
 
 def attack_shard(name: str, random: Random) -> bool:
-    """Read a damaged shard; whether it could be opened. Raises what the engine should not."""
+    """Read a damaged shard; return whether it opened. Raises unexpected errors."""
     one = target(name)
     if random.random() < 0.3:
         data = with_header(one.shard, damaged_json(header_of(one.shard), random))

@@ -1,4 +1,4 @@
-"""Random chains of worlds: peeks, states, resumes and epochs; each row has to come once."""
+"""Random chains of worlds with peeks, states, resumes and epochs, which read each row once."""
 
 import json
 import random

@@ -215,7 +215,7 @@ LAST = Filter(lambda number: number > 26)
 def test_state_before_end_of_filtered_share_resumes_with_empty_pass(
     numbers: Dataset, *, requests_end: bool
 ) -> None:
-    """The rank 0 has one batch; only a request for a second one shows that it has no other."""
+    """Rank 0 has one batch; only a request for a second one shows that it is the last."""
     before = Ranks(numbers, 2, 4, transform=LAST)
     seen = [taken(before.loaders[0], 2 if requests_end else 1), taken(before.loaders[1], 5)]
     assert [len(rank) for rank in seen] == [1, 5]

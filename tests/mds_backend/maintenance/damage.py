@@ -44,6 +44,6 @@ def rewrite(file: Path, data: bytes) -> None:
 
 
 def with_words(data: bytes, start: int, *words: int) -> bytes:
-    """Put other words of four bytes in the place of some."""
+    """Replace some words of four bytes with others."""
     encoded = np.array(words, "<u4").tobytes()
     return data[:start] + encoded + data[start + len(encoded) :]

@@ -234,7 +234,7 @@ class Worlds:
         return (position.epoch - position.pass_epoch) * self.rows + position.consumed
 
     def count(self, plan: ExactPlan, rows: list[int], start: int, stop: int) -> None:
-        """Count what a rank has had, epoch by epoch."""
+        """Count the samples of a rank, epoch by epoch."""
         deal, first = Deal(plan.order.world_size), 0
         for epoch, seen in enumerate(self.seen):
             low, high = max(start, epoch * self.rows), min(stop, (epoch + 1) * self.rows)

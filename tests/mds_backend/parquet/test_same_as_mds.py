@@ -24,7 +24,7 @@ ROW_GROUPS = st.integers(1, 31)
 
 
 def storable(given_: Data) -> Data:
-    """The columns that Parquet can store: it has no durations, nor structs inside of them."""
+    """The columns that Parquet can store: without durations, and structs that contain them."""
     names = [n for n in given_.fields if "interval" not in str(given_.fields[n])]
     return Data(given_.table.select(names), {n: given_.fields[n] for n in names})
 

@@ -112,7 +112,7 @@ def test_gathered_arrays_are_writable_copies(dataset: Dataset) -> None:
 
 
 def test_null_elements_are_kept_if_shards_store_arrays_in_two_forms(tmp_path: Path) -> None:
-    """The column has no common length, but the rows at hand have one."""
+    """The column has no common length, but the rows of the batch have one."""
     rows = [[1, None], [3, 4], [5]]
     dataset = write_dataset(tmp_path, {"a": rows}, {"a": array_of("long")}, batch_rows=2)
     assert dataset.schema["a"].length is None

@@ -113,7 +113,7 @@ SHAPES: list[st.SearchStrategy[tuple[int, ...]]] = [
 
 @st.composite
 def typed_values(draw: st.DrawFn) -> tuple[str, int | None, list[Any]]:
-    """An encoding, the size of its values, and three of them."""
+    """An encoding, the size of its values, and three values."""
     kind = draw(st.sampled_from([*VALUES, "scalar", "ndarray", "ndarray:", "ndarray::"]))
     if kind in VALUES:
         values = draw(st.lists(VALUES[kind], min_size=3, max_size=3))

@@ -25,7 +25,7 @@ def utc(*args: int) -> dt.datetime:
 
 
 def case(name: str, type_: pa.DataType, literals: list[str], expected: list[Any]) -> Any:
-    """SQL literals, and the values of an Arrow type that come out for them."""
+    """SQL literals, and the values of an Arrow type that are read back."""
     return pytest.param(literals, type_, expected, id=name)
 
 

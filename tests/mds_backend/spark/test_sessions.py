@@ -1,4 +1,4 @@
-"""Sessions: their start, what they let us configure, the size of their batches, their errors."""
+"""Sessions: their start, allowed settings, batch sizes and errors."""
 
 import os
 import shutil

@@ -232,7 +232,7 @@ def test_credentials_of_the_environment_are_picked_up(
 def test_region_of_a_bucket_is_requested_from_the_store(
     place: Location, s3: S3Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The credentials of a catalog come without one, and deltalake needs it."""
+    """A catalog's credentials have no region, and deltalake needs one."""
     monkeypatch.delenv("AWS_ENDPOINT_URL")
     monkeypatch.setattr(renewing, "_S3", s3.url)
     renewing.bucket_region.cache_clear()

@@ -33,7 +33,7 @@ FIELDS = {"number": "long"}
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Seconds of the pauses between attempts, which nobody makes."""
+    """Seconds of the pauses between attempts, which are skipped."""
     seconds: list[float] = []
     monkeypatch.setattr(directories, "time", SimpleNamespace(sleep=seconds.append))
     return seconds

@@ -1,4 +1,4 @@
-"""Whole columns and single values become the same bytes, or are both refused."""
+"""Whole columns and single values are encoded to the same bytes, or both are refused."""
 
 import json
 import math

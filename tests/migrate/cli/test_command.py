@@ -1,4 +1,4 @@
-"""The command: what it prints, writes and returns."""
+"""The command: its output, the files it writes, and its exit code."""
 
 import json
 import os
@@ -220,7 +220,7 @@ def test_summary_counts_files_that_still_import_petastorm(tmp_path: Path) -> Non
 def test_given_paths_are_the_project_without_markers(
     named: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As an unpacked archive: its tests patch a name that a module of it imports."""
+    """An unpacked archive: its tests patch a name that one of its modules imports."""
     files = {
         "mypkg/__init__.py": "",
         "mypkg/loader.py": "import petastorm\nr = petastorm.make_reader\n",

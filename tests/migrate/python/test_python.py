@@ -1,4 +1,4 @@
-"""Scopes, against what Python's own compiler says of its standard library; and calls."""
+"""Scopes, compared with those of Python's own compiler on its standard library; and calls."""
 
 import ast
 import glob

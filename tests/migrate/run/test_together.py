@@ -192,7 +192,7 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
 def test_file_that_shares_objects_with_held_file_waits(
     files: dict[str, str], tmp_path: Path
 ) -> None:
-    """An arrow stands behind the names of the files that move."""
+    """An arrow follows the names of the files that move."""
     texts = {name.removesuffix(" →"): text for name, text in files.items()}
     moving = texts.keys() - files.keys()
     assert migrated(tmp_path, texts).keys() == moving

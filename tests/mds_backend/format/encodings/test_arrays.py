@@ -1,4 +1,4 @@
-"""Arrays: as they are stored, one at a time, and as whole columns of them are read."""
+"""Arrays: their stored form, read one at a time and as whole columns."""
 
 import struct
 from typing import Any

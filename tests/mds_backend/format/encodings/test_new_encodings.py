@@ -1,4 +1,4 @@
-"""An encoding takes one class: what it does not say has defaults."""
+"""An encoding takes one class, whose methods have defaults."""
 
 from collections.abc import Iterator
 from ipaddress import IPv4Address

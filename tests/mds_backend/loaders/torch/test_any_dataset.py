@@ -41,7 +41,7 @@ class Wrapped(IterableDataset[Any]):
 
 
 class OwnLoader(StreamingDataLoader):
-    """Counts what it makes of PyTorch's loader, as MosaicML Streaming's own loader does."""
+    """Counts the batches of PyTorch's loader, as MosaicML Streaming's own loader does."""
 
     def __iter__(self) -> Iterator[Any]:
         self.num_samples_yielded = 0

@@ -51,7 +51,7 @@ class Stream:
 
 
 class Device:
-    """Stands in for ``torch.cuda``: copies are made at once, and it notes what it is asked."""
+    """Replaces ``torch.cuda``: copies are made at once, and calls are recorded."""
 
     def __init__(self) -> None:
         self.log: list[tuple[str, Any]] = []
