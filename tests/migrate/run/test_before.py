@@ -293,7 +293,7 @@ def test_single_value_that_needs_both_gets_instruction(tmp_path: Path) -> None:
     write(tmp_path, a_py=STAYS, b_py=CODE)
     (tmp_path / "job.yml").write_text("- pypi: {package: petastorm}\n")
     said = invoke(migrate, tmp_path).stderr
-    assert "add an entry like this one, with `mdstorm[torch]` in the place of Petastorm" in said
+    assert "add an entry like this one, with `mdstorm[torch]` instead of Petastorm" in said
 
 
 @each("# Databricks notebook source\n", "import pyspark\n")
