@@ -39,14 +39,6 @@ def supported_pythons() -> SpecifierSet:
         return SpecifierSet()
 
 
-def is_from_index() -> bool:
-    """Whether the installed mdstorm came from an index rather than from given wheels."""
-    try:
-        return metadata.distribution(_NAME).read_text("direct_url.json") is None
-    except metadata.PackageNotFoundError:
-        return False
-
-
 def required(extras: frozenset[str]) -> dict[str, SpecifierSet]:
     """Return the version ranges of the distributions that mdstorm needs with the given extras."""
     found: dict[str, SpecifierSet] = {}

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from mdstorm_migrate.base.edits import Finding
-from mdstorm_migrate.environment import IS_RELEASED, Condition, conditions_of, is_from_index
+from mdstorm_migrate.environment import IS_RELEASED, Condition, conditions_of
 from mdstorm_migrate.packaging.lists import required_names
 from mdstorm_migrate.petastorm.names import NEW_ROOT
 from mdstorm_migrate.run.code_use import CodeUse, use_after
@@ -122,7 +122,7 @@ def _installation(
 ) -> Iterator[Condition]:
     """Yield conditions about where mdstorm comes from, and whether anything installs it."""
     is_found = settings.index is not None or "@" in settings.wanted.version
-    if not (IS_RELEASED or is_found or is_from_index()):
+    if not (IS_RELEASED or is_found):
         message = (
             "mdstorm is not on a package index yet: build or fetch its wheel, and pass its path or "
             "URL to --requirement"

@@ -36,6 +36,19 @@ def test_section_begins_with_missing_index_unless_given(tmp_path: Path) -> None:
     assert section(tmp_path, "--requirement", "mdstorm @ https://host/mdstorm.whl") == []
 
 
+def test_wheel_installed_from_directory_does_not_hide_missing_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # `pip install --find-links` leaves no `direct_url.json`, like an install from an index.
+    write_files(
+        tmp_path, {"site/mdstorm-0.1.0.dist-info/METADATA": "Name: mdstorm\nVersion: 0.1.0\n"}
+    )
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    write(tmp_path / "project", a_py=CODE, requirements_txt="petastorm\n")
+    (line,) = section(tmp_path / "project")
+    assert line.startswith("mdstorm is not on a package index yet")
+
+
 def test_section_names_install_command_if_no_list_has_mdstorm(tmp_path: Path) -> None:
     write(tmp_path, a_py=CODE)
     assert 'nothing here installs mdstorm: install "mdstorm[torch]"' in section(tmp_path)
@@ -103,18 +116,6 @@ def test_version_of_package_is_not_read_as_python(text: str, name: str, tmp_path
     write(tmp_path, a_py=CODE)
     write_files(tmp_path, {name: text})
     assert not any("Python" in line for line in section(tmp_path))
-
-
-def test_mdstorm_installed_from_index_needs_no_hint(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(tmp_path, a_py=CODE, requirements_txt="petastorm\n")
-    info = tmp_path / "site" / "mdstorm-0.1.dist-info"
-    write_files(info, {"METADATA": "Metadata-Version: 2.1\nName: mdstorm\nVersion: 0.1\n"})
-    monkeypatch.syspath_prepend(tmp_path / "site")
-    assert not any("--requirement" in line for line in section(tmp_path))
-    (info / "direct_url.json").write_text("{}")
-    assert any("--requirement" in line for line in section(tmp_path))
 
 
 def test_remaining_mentions_of_petastorm_are_listed_once_per_file(tmp_path: Path) -> None:
