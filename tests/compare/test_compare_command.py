@@ -379,6 +379,71 @@ def test_ranks_write_a_file_each_and_compare_together(folder: Path, tmp_path: Pa
     assert "equal           20 rows, 2 columns" in output
 
 
+FINALIZES_ITS_GRAPH = """
+import tensorflow as tf
+from petastorm.tf_utils import make_petastorm_dataset
+
+def of_tensorflow(url):
+    with tf.Graph().as_default() as graph, make_batch_reader(url, num_epochs=None) as reader:
+        row = tf.compat.v1.data.make_one_shot_iterator(make_petastorm_dataset(reader)).get_next()
+        graph.finalize()
+        with tf.compat.v1.Session() as session:
+            session.run(row)
+
+others = [of_tensorflow]
+"""
+DELETES_ITS_FILES = """
+import shutil, sys, tempfile
+from petastorm import make_batch_reader
+from petastorm.pytorch import DataLoader
+
+{others}
+def of_loader(url):
+    with DataLoader(make_batch_reader(url, num_epochs=None), batch_size=4) as loader:
+        next(iter(loader))
+
+def of_reader(url):
+    with make_batch_reader(url, num_epochs=None) as reader:
+        next(iter(DataLoader(reader, batch_size=4)))
+
+def batches(url):
+    with DataLoader(make_batch_reader(url, num_epochs=None), batch_size=4) as loader:
+        yield from loader
+
+def of_generator(url):
+    for batch in batches(url):
+        break
+
+for function in (of_loader, of_reader, of_generator, *others):
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copy(sys.argv[1], folder)
+        function("file://" + folder)
+"""
+
+
+@pytest.mark.parametrize(
+    ("others", "count"),
+    [("others = []", 3), pytest.param(FINALIZES_ITS_GRAPH, 4, marks=pytest.mark.long)],
+)
+def test_full_pass_is_read_before_the_program_deletes_its_files(
+    others: str, count: int, folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "deletes.py").write_text(DELETES_ITS_FILES.format(others=others))
+    command = [sys.executable, "-m", "mdstorm", "run", recorder.__file__, "--runs", "1"]
+    done = subprocess.run(
+        [*command, "deletes.py", folder / "one" / "part-0.parquet"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stderr
+    (run,) = json.loads((tmp_path / "deletes.recording.json").read_text())["runs"]
+    assert [one.get("note") for one in run["loaders"]] == [None] * count
+    assert [one["data"]["rows"] for one in run["loaders"]] == [20] * count
+    assert {one["data"]["source"] for one in run["loaders"]} == {"full pass"}
+
+
 _KEEPS_ORDER = {"shuffle_row_groups": False}
 
 

@@ -609,7 +609,7 @@ class Loader:
     def read_full_pass(self) -> None:
         """Read one complete pass, if the program has read none, or may have missed rows.
 
-        That is done once: after the converter's files are deleted, Petastorm waits for them.
+        That is done once, when the program closes the loader: its files may be deleted later.
         """
         is_complete = self.data is not None
         is_needed = not is_complete or self.is_threaded
@@ -617,7 +617,7 @@ class Loader:
             return
         self.is_read_again = True
         found = Pass(self.is_batched, self.examples)
-        with kept_random_states(), RECORDER.nested():
+        with kept_random_states(), own_graph(), RECORDER.nested():
             epochs = None if is_complete else 1
             if not self._guarded(self._read, found, epochs):
                 self.note = "" if is_complete else "a full pass could not be read: " + self.note
@@ -810,6 +810,7 @@ class Recorder:
                 self._patch(cls, "__iter__", _iter_of)
             if hasattr(cls, "__enter__"):
                 self._patch(cls, "__enter__", _enter_of)
+                self._patch(cls, "__exit__", _exit_of)
         except TypeError as error:  # a type whose methods cannot be replaced
             loader.note = "it is a {}: {}".format(cls.__name__, error)
         return found
@@ -821,10 +822,11 @@ class Recorder:
             method.__dict__["records"] = True
             setattr(cls, name, method)
 
-    def finish(self) -> None:
-        """Read what the program has not read to its end."""
+    def read_full_passes(self, is_chosen: Callable[[Loader], bool] = lambda _: True) -> None:
+        """Read what the program has not read to its end, of all loaders or of some."""
         for loader in self.loaders if self.full_pass else ():
-            loader.read_full_pass()
+            if is_chosen(loader):
+                loader.read_full_pass()
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return the loaders as JSON can hold them, but for readers of which others are made."""
@@ -850,6 +852,17 @@ def _is_batched(kind: str, reader: Any) -> bool:
     if kind in ("make_reader", "make_batch_reader", "make_petastorm_dataset", "tf_tensors"):
         return bool(getattr(reader, "batched_output", True))
     return True
+
+
+@contextlib.contextmanager
+def own_graph() -> Iterator[None]:
+    """In TensorFlow's graph mode, use another graph: the program's may be finalized."""
+    tf: Any = sys.modules.get("tensorflow")
+    if tf is None or tf.executing_eagerly():
+        yield
+    else:
+        with tf.Graph().as_default():
+            yield
 
 
 def _items_again(loader: Loader, epochs: int | None) -> Iterator[Any]:
@@ -916,6 +929,19 @@ def _enter_of(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return __enter__
 
 
+def _exit_of(original: Callable[..., Any]) -> Callable[..., Any]:
+    def __exit__(self: Any, *error: Any) -> Any:  # noqa: N807
+        closed = RECORDER.of(self)
+        with RECORDER.nested():
+            found = original(self, *error)
+        # A generator that is closed early raises GeneratorExit in its `with` block.
+        if closed is not None and not RECORDER.is_nested and error[0] in (None, GeneratorExit):
+            RECORDER.read_full_passes(lambda loader: closed in (loader, loader.reader))
+        return found
+
+    return __exit__
+
+
 # TensorFlow takes elements in its own threads, also in graph mode, where no Python code sees them.
 # Functions in the dataset therefore count elements as they are read, ahead of use.
 
@@ -962,9 +988,16 @@ def _pass_on_context(seen: Any, dataset: Any, loader: Loader) -> None:
         return self if entered is dataset else tf_dataset(entered, loader)
 
     cls = type(seen)
+
+    def leave(self: Any, *error: Any) -> Any:
+        found = dataset.__exit__(*error)
+        if error[0] is None:
+            RECORDER.read_full_passes(lambda one: one is loader)
+        return found
+
     methods = {
         "__enter__": enter,
-        "__exit__": lambda self, *error: dataset.__exit__(*error),
+        "__exit__": leave,
         "__getattr__": lambda self, name: getattr(dataset, name),
     }
     seen.__class__ = type(cls.__name__, (cls,), methods)
@@ -1095,9 +1128,7 @@ def _deleting(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def delete(self: Any, *args: Any, **kwargs: Any) -> Any:
-        for loader in RECORDER.loaders if RECORDER.full_pass else ():
-            if loader.call.get("self") is self:
-                loader.read_full_pass()
+        RECORDER.read_full_passes(lambda loader: loader.call.get("self") is self)
         return original(self, *args, **kwargs)
 
     return delete
@@ -1281,7 +1312,7 @@ def record(command: list[str], is_module: bool, options: Any) -> tuple[int, dict
     code, ended = _run(command, is_module)
     seconds = time.time() - start
     if code != 130:
-        RECORDER.finish()
+        RECORDER.read_full_passes()
     run = {"ended": ended, "seconds": round(seconds, 2), "loaders": RECORDER.to_json()}
     rank, count = rank_and_count()
     return code, {
