@@ -1,10 +1,13 @@
 """Separate processes: programs, for effects that one process cannot show twice; and ports."""
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 #: Start of a program that needs a Spark session with other settings.
 SESSION = """
@@ -56,3 +59,12 @@ def free_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])
+
+
+def own_mounts() -> list[str]:
+    """Return the command that gives a process mounts of its own, or skip the test."""
+    unshare = shutil.which("unshare")
+    for command in ([unshare, "-m"], [unshare, "-m", "--map-root-user"]):
+        if unshare and not subprocess.run([*map(str, command), "true"], check=False).returncode:
+            return [str(word) for word in command]
+    pytest.skip("needs the command unshare, and the right to mount")

@@ -1,14 +1,13 @@
 """A Spark Connect server in a separate process, with its own working directory and mounts."""
 
 import re
-import shutil
 import subprocess
 import threading
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from tests.programs import run_program, without_session
+from tests.programs import own_mounts, run_program, without_session
 
 _STARTED = re.compile(r"Spark Connect server started at: .*:(\d+)")
 _CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
@@ -44,7 +43,7 @@ class SparkConnectServer:
         submit = f"{home}/bin/spark-submit --master 'local[2]' --class {_CLASS} {conf} _"
         command = ["sh", "-c", " && ".join([*mounts, f"cd {directory}", f"exec {submit}"])]
         self._process = subprocess.Popen(
-            [*(_unshare() if mounts else ()), *command],
+            [*(own_mounts() if mounts else ()), *command],
             env={**without_session(), "SPARK_HOME": str(home), **(environment or {})},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -86,12 +85,3 @@ def _home_of_pyspark() -> Path:
     if not list(home.glob("jars/spark-connect_*.jar")):
         pytest.skip("this version of PySpark comes without the server of Spark Connect")
     return home
-
-
-def _unshare() -> list[str]:
-    """Return the command that gives a process its own mounts."""
-    unshare = shutil.which("unshare")
-    for command in ([unshare, "-m"], [unshare, "-m", "--map-root-user"]):
-        if unshare and not subprocess.run([*map(str, command), "true"], check=False).returncode:
-            return [str(word) for word in command]
-    pytest.skip("needs the command unshare, and the right to mount")
