@@ -399,6 +399,6 @@ class _NotebookLine:
 
 
 def _outputs(text: str, done: int | None = None, total: int | None = None) -> dict[str, str]:
-    """Return what a notebook displays, by its MIME types."""
+    """Return the representations that a notebook displays, by MIME type."""
     bar = f'<progress value="{done}" max="{total}"></progress> ' if total else ""
     return {"text/plain": text, "text/html": f"<div>{bar}{escape(text)}</div>"}

@@ -98,7 +98,7 @@ class Condition:
     ----------
     subject : Subject
     message : str
-        What was found, and what mdstorm needs.
+        The value that was found, and the one that mdstorm needs.
     path : Path or None
         The file; None for the run as a whole.
     line : int

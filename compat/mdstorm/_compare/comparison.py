@@ -33,7 +33,7 @@ class Difference:
 
 @dataclass
 class Verdict:
-    """What comparing one loader found."""
+    """The result of comparing one loader."""
 
     loader: Loader
     differences: list[Difference] = field(default_factory=list)

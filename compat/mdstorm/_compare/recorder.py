@@ -632,7 +632,7 @@ class Loader:
         found.flush()
 
     def to_json(self) -> dict[str, Any]:
-        """Return the loader as JSON can hold it."""
+        """Return the loader as JSON values."""
         file, function, line = self.site
         found: dict[str, Any] = {
             "kind": self.kind,

@@ -175,7 +175,7 @@ class Loader:
 
     @property
     def key(self) -> tuple[str, str, str, int]:
-        """What loaders of two recordings are matched by."""
+        """The key by which loaders of two recordings are matched."""
         return *self.site, self.call
 
     @property
@@ -200,7 +200,7 @@ class Loader:
 
 @dataclass(frozen=True)
 class Recording:
-    """What a program read: in each of several runs, on all ranks together."""
+    """The data that a program read: in each of several runs, on all ranks together."""
 
     path: str
     program: Sequence[str]

@@ -227,7 +227,7 @@ def counts_entry(source: ParquetDataset) -> bytes:
 
 
 def _note(source: ParquetDataset, indexes: bytes) -> bytes:
-    """Return what changes with the row groups or the indexes, but not when files are copied."""
+    """Return a digest of the row groups and indexes, which is the same for copies of the files."""
     groups = [(group.path, group.ordinal, group.num_rows) for group in source.row_groups]
     return _digest(repr(groups).encode()) + b" " + _digest(indexes)
 

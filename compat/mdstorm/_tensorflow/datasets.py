@@ -53,7 +53,7 @@ def dataset_of_ngrams(reader: Any) -> Any:
 
 @dataclass(frozen=True)
 class Blocks:
-    """What a dataset reads of a reader, and TensorFlow's datasets of it."""
+    """The data that a dataset reads from a reader, and TensorFlow's datasets of it."""
 
     reader: Any
     elements: Elements

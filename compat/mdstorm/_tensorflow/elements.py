@@ -1,4 +1,4 @@
-"""What TensorFlow reads of a reader: blocks of rows, or n-grams, and the position after each."""
+"""Elements that TensorFlow reads: blocks of rows, or n-grams, and the position after each."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Elements:
         return self._items() if passes is None else self._of_passes(passes)
 
     def _own_passes(self) -> ReaderPasses | None:
-        """Return what reads in blocks; None for other readers, and those with a position."""
+        """Return the reader of blocks; None for other readers, and readers with a position."""
         reader = self.reader
         if self._passes is None and starts_over(reader, has_begun=self._begun):
             source = reader._mdstorm_options().dataset

@@ -183,7 +183,7 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
         self._mdstorm_resumable().load_state_dict(state)
 
     def _mdstorm_loop(self) -> loaders.Loader | None:
-        """Return what keeps the position of the loader; None if it takes the reader's items."""
+        """Return the object with the loader's position; None if it takes the reader's items."""
         passes = self._mdstorm_own_passes()
         return None if passes is None else passes.loader
 

@@ -119,7 +119,7 @@ class Recorder:
 
     @property
     def consumer(self) -> str:
-        """What consumes the batches, as named in messages."""
+        """The name of the consumer of batches, for messages."""
         return "training"
 
     @property

@@ -104,7 +104,7 @@ class Loader:
 
     @property
     def segment(self) -> Segment:
-        """What the pass that was advanced last reads."""
+        """The segment of the pass that was advanced last."""
         assert self._latest is not None
         return self._latest.segment
 

@@ -1,4 +1,4 @@
-"""What a loader has yielded, what training waited for, and how to reduce the waiting.
+"""Numbers of yielded batches, the causes of training's waits, and how to reduce them.
 
 `Statistics` holds the numbers. `PassRecorders` keeps the recorders of a loader's passes, from which
 the numbers are computed.
@@ -53,7 +53,7 @@ _WIDTH = 88
 
 @dataclass(frozen=True, repr=False)
 class Statistics(Described):
-    """What a loader has done so far: sums over its passes, in this process and its workers.
+    """Statistics of a loader so far: sums over its passes, in this process and its workers.
 
     The difference ``later - earlier`` is what happened in between, for example in an epoch. When
     printed, or shown in a notebook, it is a small table.
@@ -169,7 +169,7 @@ class Statistics(Described):
 
     @property
     def verdict(self) -> Verdict:
-        """What training waits for, and how to reduce it; ``str(verdict)`` is a sentence.
+        """The main cause of waits, and how to reduce them; ``str(verdict)`` is a sentence.
 
         Waiting for less than 5 % of the total time counts as none. Otherwise the cause is the
         startup if the first batches took longer than all other waiting; else the cause with the

@@ -105,7 +105,7 @@ class Pass:
 
     @property
     def segment(self) -> Segment:
-        """What is being read, once the first batch was requested."""
+        """The segment that is being read, once the first batch was requested."""
         assert self._segment is not None
         return self._segment
 

@@ -102,7 +102,7 @@ def _planned_in(
     start: Position,
     ahead: WorkAhead[Any],
 ) -> tuple[Plan, Refill | None]:
-    """Return what `_planned` returns, by the function below for the type of the order."""
+    """Return the result of `_planned`, by the function below for the type of the order."""
     raise NotImplementedError(f"there are no plans for {order!r}")
 
 
@@ -160,7 +160,7 @@ def _planned_exact(
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """What is read without interruption: a pass or an epoch, from a position on. Can be pickled.
+    """A pass or an epoch from a position on, read without interruption. Can be pickled.
 
     Attributes
     ----------

@@ -362,7 +362,7 @@ def _check_plain(value: object, levels: int = _MOST_LEVELS) -> None:
         for each in value.values() if isinstance(value, Mapping) else value:
             _check_plain(each, levels - 1)
     elif not isinstance(value, (str, bool, float, NoneType)) and not is_integer(value):
-        raise damaged(f"it holds {value!r}, and states hold only what JSON does")
+        raise damaged(f"it holds {value!r}, but a state contains only JSON values")
 
 
 def number(state: Mapping[str, Any], key: str, least: int = 0) -> int:

@@ -1,4 +1,4 @@
-"""What MosaicML Streaming does with single files: compress, hash, download and upload them."""
+"""Operations of MosaicML Streaming on single files: compress, hash, download and upload."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Plan`, the batches of one rank in any order, `Position`, where a pass stands, and `Chunk`.
+"""`Plan`: the batches of one rank in any order; `Position`: how far a pass has come; `Chunk`.
 
 A plan begins at a `Position` and lists the batches of one rank from there on: which samples, and
 where they are cut. `Plan.position` computes the position after any of them, which is what a state
@@ -88,7 +88,7 @@ class Position:
 
 
 class Samples(NamedTuple):
-    """What one process reads: samples in reading order, and the batches into which they are cut.
+    """The reading of one process: samples in order, and the batches into which they are cut.
 
     Attributes
     ----------

@@ -278,7 +278,7 @@ class Reader:
         return block
 
     def _ahead(self, *, decodes: bool = True) -> ShardsAhead:
-        """Return what opens shards, to be decoded if their samples will be read."""
+        """Return the opener of shards, to be decoded if their samples will be read."""
         dataset = self.dataset
 
         def open_shard(number: int) -> Shard:

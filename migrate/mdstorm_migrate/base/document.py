@@ -148,7 +148,7 @@ class Document:
     path : PurePath or None
         Path of the file.
     needs : Needs
-        What the project needs from the requirements in the document.
+        The project's needs for the requirements in the document.
     text : str
         The texts of all segments, concatenated.
     lines : Lines

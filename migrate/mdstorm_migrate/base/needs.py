@@ -1,4 +1,4 @@
-"""What a run knows about the files around one file, and what its requirements need."""
+"""Facts about the files around one file, and the needs of its requirements."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ ANY = Wanted()
 
 @dataclass(frozen=True)
 class Needs:
-    """What the surrounding code needs from the requirements. The default is for a single file.
+    """The surrounding code's needs for the requirements. The default is for a single file.
 
     Attributes
     ----------
@@ -114,7 +114,7 @@ class Needs:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the other files of a run mean for one file.
+    """The effect of the other files of a run on one file.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What both commands share: options, exit codes, the files to scan, the configuration."""
+"""Shared by both commands: options, exit codes, the files to scan, the configuration."""
 
 from __future__ import annotations
 

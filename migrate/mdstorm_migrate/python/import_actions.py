@@ -34,7 +34,7 @@ Action: TypeAlias = Literal["move", "keep", "both", "alias"]
 
 
 def action_for(module: PythonModule, name: ImportedName) -> Action:
-    """Return what happens to a name that the module imports from Petastorm."""
+    """Return the action for a name that the module imports from Petastorm."""
     return _actions(module)[name]
 
 

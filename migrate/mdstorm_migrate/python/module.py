@@ -73,7 +73,7 @@ class PythonModule:
         Whether the edits of a rule, given by its code and class, will be applied: a rule may depend
         on what another rule is allowed to do.
     around : Surroundings
-        What the other files of the run mean for this one.
+        The effect of the other files of the run on this one.
     """
 
     document: Document

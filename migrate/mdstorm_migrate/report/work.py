@@ -115,7 +115,7 @@ def is_loader(one):
 
 
 def work_list(report: Report) -> list[dict[str, Any]]:
-    """Return what the edits of a run left, as JSON values: findings that are not notes."""
+    """Return the remaining work after the edits, as JSON values: findings that are not notes."""
     return [
         _entry(file, item)
         for file, item in report.items()

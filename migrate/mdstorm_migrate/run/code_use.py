@@ -1,4 +1,4 @@
-"""What files of code import and use, and the extras of mdstorm that they need."""
+"""Imports and uses in files of code, and the extras of mdstorm that they need."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ON_DATABRICKS = (b"dbutils.", b"application/vnd.databricks")
 
 @dataclass(frozen=True)
 class CodeUse:
-    """What one file of code, or all code below a directory, imports and uses.
+    """Imports and uses of one file of code, or of all code below a directory.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class CodeUse:
 
 
 def use_of(path: Path, data: bytes) -> CodeUse:
-    """Return what a file of code imports and uses, given its bytes."""
+    """Return the imports and uses in a file of code, given its bytes."""
     imports = frozenset(_imports(data))
     if _USES_PANDAS.search(data):
         imports |= {"pandas"}
@@ -107,7 +107,7 @@ def use_of(path: Path, data: bytes) -> CodeUse:
 
 
 def use_after(one: FileOutcome) -> CodeUse:
-    """Return what a file imports and uses after its migration."""
+    """Return the imports and uses in a file after its migration."""
     return use_of(one.path, one.outcome.after or one.outcome.before)
 
 

@@ -58,9 +58,9 @@ def migrate_bytes(
     source : Source
     settings : Settings
     around : Surroundings
-        What the other files of the run mean for this one.
+        The effect of the other files of the run on this one.
     needs : Needs, optional
-        What the project needs from the requirements in the file.
+        The project's needs for the requirements in the file.
     """
     if not is_relevant(data, settings):
         return Outcome(data, data)

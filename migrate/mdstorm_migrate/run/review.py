@@ -154,7 +154,7 @@ def with_review(
     findings : iterable of Finding
         Findings that are not suppressed: a person who suppresses one takes responsibility.
     around : Surroundings
-        What the other files of the run mean for this one.
+        The effect of the other files of the run on this one.
     """
     edits = list(edits)
     held = min((one for one in findings if one.holds), key=lambda one: one.start, default=None)
@@ -168,7 +168,7 @@ def with_review(
 
 
 def _quoted(held: str) -> str:
-    """Return what stays as text for a message: paths as code, words as they are."""
+    """Return the remaining use as text for a message: paths as code, words as they are."""
     return held if " " in held else f"`{held}`"
 
 
@@ -186,7 +186,7 @@ def names_need_review(edits: Iterable[Edit], pending: Iterable[Finding]) -> bool
 
 
 def remaining(findings: Iterable[Finding]) -> str | None:
-    """Return what in a file still needs Petastorm; None if all of it may move."""
+    """Return the part of a file that still needs Petastorm; None if all of it may move."""
     return next((_quoted(one.holds) for one in findings if one.holds), None)
 
 

@@ -65,7 +65,7 @@ _MANY = 2
 
 @dataclass(frozen=True)
 class _Kind:
-    """What differs among datasets of the same columns.
+    """The values that differ between datasets of the same columns.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class _Kind:
 
 @dataclass(frozen=True, eq=False)
 class _Source:
-    """What TensorFlow calls: see `batches_of`."""
+    """The functions that TensorFlow calls: see `batches_of`."""
 
     runs: TFRuns
     specs: Sequence[ColumnSpec]

@@ -46,7 +46,7 @@ class _Read(NamedTuple):
 
 
 class ReadAhead:
-    """What one iteration has read: from a number of items to a state.
+    """The items that one iteration has read: from a number of items to a state.
 
     Parameters
     ----------

@@ -236,7 +236,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         self._mdstorm.end_workers()
 
     def _mdstorm_loop(self) -> Loader | None:
-        """Return what keeps the position of the loader; None if PyTorch makes the batches."""
+        """Return the object with the loader's position; None if PyTorch makes the batches."""
         return self._mdstorm.of(self) if self._mdstorm.reads_blocks else None
 
     def set_epoch(self, epoch: int) -> None:

@@ -136,7 +136,7 @@ def _mapped(batches: NumberedBatches, batch_map: BatchMap, *, pads: bool) -> Num
 
 
 def mapped(batch_map: BatchMap, batch: Any) -> Any:
-    """Return what the user's function makes of a batch.
+    """Return the result of the user's function for a batch.
 
     Raises
     ------
@@ -170,7 +170,7 @@ def _without_rows(batch: Any) -> Any:
 
 
 def mapped_collate(batch_map: BatchMap, samples: list[Any]) -> Any:
-    """Return what `batch_map` makes of PyTorch's default collation of a list of samples."""
+    """Apply `batch_map` to PyTorch's default collation of a list of samples."""
     return mapped(batch_map, default_collate(samples))
 
 
