@@ -36,6 +36,8 @@ def train(url):
 
 if __name__ == "__main__":
     print(train(sys.argv[1]))
+    if len(sys.argv) > 2:
+        raise ValueError(sys.argv[2])
 """
 
 
@@ -107,12 +109,14 @@ def test_other_data_is_different_in_the_column_that_changed(folder: Path) -> Non
 
 
 def test_program_that_fails_keeps_its_partial_recording(folder: Path) -> None:
-    code, _, err = compare("train.recording.json", "--", "train.py", cwd=folder)
-    assert code == 2
-    assert "error: train.recording.mdstorm.json: the program ended with IndexError" in err
-    assert "Does it need arguments?" in err
-    kept = json.loads((folder / "train.recording.mdstorm.json").read_text())
-    assert kept["runs"][0]["loaders"] == []
+    program = ["train.py", (folder / "one").as_uri(), "no space"]
+    command = ["train.recording.json", "--output", "partial.json", "--", *program]
+    code, out, err = compare(*command, cwd=folder)
+    assert (code, out) == (2, "")
+    assert "error: partial.json: the program ended with ValueError: no space, so only a part" in err
+    (run,) = json.loads((folder / "partial.json").read_text())["runs"]
+    assert run["ended"] == "ValueError: no space"
+    assert [one["data"]["rows"] for one in run["loaders"]] == [20, 20]
 
 
 def test_program_that_needs_arguments_is_one_sentence_and_exit_code_2(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def compare_recordings(old: Recording, new: Recording) -> list[Verdict]:
     Raises
     ------
     InvalidArgumentError
-        If the recordings are of different programs or numbers of ranks, or hold no loader.
+        If the recordings are of different numbers of ranks, or hold no loader.
     """
     if old.ranks != new.ranks:
         raise InvalidArgumentError(
