@@ -18,6 +18,7 @@ from mdstorm_backend.catalogs.vending import (
 )
 from mdstorm_backend.catalogs.workspace import Workspace
 from mdstorm_backend.storage import Location
+from mdstorm_backend.storage.urls import OBJECT_STORES, scheme_of
 
 _API = "/api/2.1/unity-catalog"
 #: Kinds of tables that consist of files; each other kind, with a description.
@@ -111,6 +112,8 @@ def _checked(name: TableName, found: Mapping[str, Any]) -> tuple[Format, str]:
         what = f"is read through the access point {found['access_point']}, which is not supported"
     elif not url and format_ != "ICEBERG":
         what = "has no storage_location"
+    elif _FORMATS[format_] == "delta" and OBJECT_STORES.get(scheme_of(url)) == "gcs":
+        what = "is a Delta table on Google Cloud Storage, where deltalake takes no tokens"
     if what:
         raise errors.UnsupportedTableError(
             f"the table {name} {what}. {read_by_spark(name)}", url=name.url

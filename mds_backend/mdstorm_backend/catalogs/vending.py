@@ -109,10 +109,17 @@ def lease_of_unity(answer: Mapping[str, Any], whose: str) -> Lease:
 
     Raises
     ------
+    UnsupportedTableError
+        If they are for an access point of S3.
     StorageError
         If the answer has no supported credentials; `whose` names them.
     """
     expires = float(answer.get("expiration_time") or "inf") / 1000
+    if access_point := (answer.get("aws_temp_credentials") or {}).get("access_point"):
+        raise errors.UnsupportedTableError(
+            f"{whose} is read through the access point {access_point}, which is not supported. "
+            "Read the table with Spark"
+        )
     if keys := answer.get("aws_temp_credentials") or answer.get("r2_temp_credentials"):
         options = {
             "key": keys["access_key_id"],

@@ -24,7 +24,7 @@ from mdstorm_backend.storage.s3_objects import CONNECTIONS
 _logger = logging.getLogger(__name__)
 
 #: Options of a lease that are credentials, and not how to reach the storage.
-_SECRETS = ("key", "secret", "token", "sas_token", "aad_token")
+SECRETS = ("key", "secret", "token", "sas_token", "aad_token")
 #: By process, store, provider and options.
 _opened: dict[tuple[int, str, CredentialProvider, str], Any] = {}
 
@@ -58,7 +58,7 @@ def open_renewing(
             "read the table with Spark"
         )
     kind = filesystems.class_of(url, scheme)
-    how = {name: value for name, value in lease.options.items() if name not in _SECRETS}
+    how = {name: value for name, value in lease.options.items() if name not in SECRETS}
     by_variables = filesystems.of_s3(url, options) if store == "s3" else {}
     options = {**kind._get_kwargs_from_urls(url), **by_variables, **how, **options}
     place = (os.getpid(), store, provider, tokenize(options))

@@ -12,7 +12,7 @@ from mdstorm_backend import errors
 from mdstorm_backend.storage import Location
 from mdstorm_backend.storage.credentials import Lease
 from mdstorm_backend.storage.filesystems import of_s3, options_in_use
-from mdstorm_backend.storage.renewing import bucket_region
+from mdstorm_backend.storage.renewing import SECRETS, bucket_region
 from mdstorm_backend.storage.urls import OBJECT_STORES, scheme_of, storage_faults
 from mdstorm_backend.tables import snapshot
 
@@ -106,7 +106,8 @@ def _of_lease(location: Location, lease: Lease) -> tuple[str, dict[str, str]]:
     """Return URL and options for a catalog's credentials, without the environment's."""
     store = OBJECT_STORES.get(scheme_of(location.url))
     rest = location.url.partition("://")[2]
-    options = {**location.storage_options, **lease.options}
+    secrets = {name: value for name, value in lease.options.items() if name in SECRETS}
+    options = {**lease.options, **location.storage_options, **secrets}
     if store == "s3":
         place = {**_endpoint(), **of_s3(location.url, options), **options.get("client_kwargs", {})}
         found = _renamed({**place, **options}, _S3)

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 from tests.compat.tables.conftest import Catalog
 from tests.delta_tables import WITH_VECTORS, add, commit, field, kill, metadata, protocol
+from tests.servers.s3 import BUCKET
 from tests.servers.unity import READABLE, TOKEN
 from tests.servers.vending import MARK
 
@@ -202,6 +203,7 @@ MASK = {"columns": [{"name": "n"}, {"name": "m", "mask": {"function_name": "f"}}
         (POLICY, f"does not have the capability {READABLE}"),
         ({"data_source_format": "CSV"}, "is stored as CSV"),
         ({"storage_location": ""}, "has no storage_location"),
+        ({"storage_location": "gs://bucket/x"}, "is a Delta table on Google Cloud Storage"),
         ({"access_point": "arn:aws:s3:x"}, "is read through the access point arn:aws:s3:x"),
     ],
 )
@@ -213,6 +215,42 @@ def test_table_that_is_not_readable_files_is_refused_before_credentials_are_requ
         make_batch_reader(NAME)
     assert f"make_spark_converter(spark.table('{NAME}'))" in str(caught.value)
     assert not orders.unity.asked
+    assert not orders.guard.requests
+
+
+def test_table_on_r2_is_read_at_an_endpoint(
+    orders: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At that of its account, unless the options have another one."""
+    vend, host = orders.unity._vend, "account.r2.invalid"
+
+    def vend_for_r2(prefix: str, seconds: float) -> dict[str, Any]:
+        return {"r2_temp_credentials": vend(prefix, seconds)["aws_temp_credentials"]}
+
+    monkeypatch.setattr(orders.unity, "_vend", vend_for_r2)
+    monkeypatch.delenv("AWS_ENDPOINT_URL")
+    orders.unity.tables[NAME]["storage_location"] = f"r2://{BUCKET}@{host}/tables/{NAME}"
+    options = {"endpoint_url": orders.guard.url}
+    assert numbers(make_batch_reader(NAME, num_epochs=1, storage_options=options)) == NEWEST
+    assert by_torch(make_spark_converter(NAME, storage_options=options)) == NEWEST
+    assert not orders.guard.outside
+    orders.unity.tables[NAME]["data_source_format"] = "PARQUET"
+    with pytest.raises(StorageError, match=f"https://{host} cannot be reached"):
+        make_batch_reader(NAME)
+
+
+def test_credentials_for_an_access_point_are_refused_by_name(
+    orders: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vend, arn = orders.unity._vend, "arn:aws:s3:us-east-1:1:accesspoint/x"
+
+    def vend_for_access_point(prefix: str, seconds: float) -> dict[str, Any]:
+        keys = vend(prefix, seconds)["aws_temp_credentials"]
+        return {"aws_temp_credentials": {**keys, "access_point": arn}}
+
+    monkeypatch.setattr(orders.unity, "_vend", vend_for_access_point)
+    with pytest.raises(UnsupportedTableError, match=f"{NAME} .*through the access point {arn}"):
+        make_batch_reader(NAME)
     assert not orders.guard.requests
 
 
