@@ -93,7 +93,8 @@ class GuardedS3(Server):
             environ.get("HTTP_X_AMZ_SECURITY_TOKEN") or query.get("X-Amz-Security-Token", [""])[0]
         )
         signed = environ.get("HTTP_X_AMZ_DATE") or query.get("X-Amz-Date", [""])[0]
-        if signed and abs(_seconds(signed) - time.time() - self.skew) > _MOST_SKEW:
+        now = datetime.now(timezone.utc).timestamp() + self.skew
+        if signed and abs(_seconds(signed) - now) > _MOST_SKEW:
             return _refuse(method, "403 Forbidden", "RequestTimeTooSkewed")(environ, start)
         token = next((one for one in self.handed_out if one.session == given), None)
         if token is None:
