@@ -17,6 +17,8 @@ from mdstorm import make_batch_reader
 from mdstorm.errors import NullValueError
 from mdstorm.spark import make_spark_converter
 from mdstorm.transform import TransformSpec
+from mdstorm_backend.convert import convert_parquet
+from mdstorm_backend.parquet import open_parquet
 
 FLOATS = array_of(array_of("float"))
 ONCE: dict[str, Any] = {"num_epochs": 1, "batch_size": 10, "shuffle_row_groups": False}
@@ -230,3 +232,17 @@ def test_nested_arrays_of_parquet_in_place_are_omitted_unless_selected(tmp_path:
         (batch,) = reader
     assert batch.v.shape == (2, 2, 4)
     assert batch.v.dtype == np.float32
+
+
+def test_uneven_nested_arrays_of_parquet_in_place_are_named_in_tensorflow(tmp_path: Path) -> None:
+    table = pa.table({"v": pa.array([[[1, 2], [3]], [[1], [2, 3]]])})
+    pq.write_table(table, tmp_path / "a.parquet")
+    made = make_spark_converter(f"file://{tmp_path}/a.parquet")
+    with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+        in_tf(made, schema_fields=["v"])
+    message = caught.value.message
+    assert f"column 'v' of file://{tmp_path}/a.parquet holds arrays of various lengths" in message
+    assert "mdstorm convert" in message
+    assert "the transform returned" not in message
+    mds = convert_parquet(open_parquet(str(tmp_path)), str(tmp_path / "mds"))
+    assert in_tf(make_spark_converter(mds.url))[1].to_list() == table["v"].to_pylist()

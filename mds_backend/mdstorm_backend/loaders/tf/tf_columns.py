@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import tensorflow as tf
 
-from mdstorm_backend.errors import InvalidArgumentError, TransformError, UnsupportedTypeError
+from mdstorm_backend import errors
 from mdstorm_backend.format import Column, Values, as_arrow, is_number, numpy_dtype
 from mdstorm_backend.format.values import nested_lists
 from mdstorm_backend.loaders.nulls import check_nulls, nanoseconds, null_error
@@ -46,6 +46,9 @@ class ColumnSpec:
         are decoded.
     stacked : str
         Name of the NumPy dtype of its values in a matrix, if TensorFlow promotes them; else empty.
+    stored_at : str
+        URL of the files that hold arrays whose lengths are not known; empty if a transform makes
+        the values.
     """
 
     name: str
@@ -55,6 +58,7 @@ class ColumnSpec:
     dimensions: int = 1
     image: Column | None = None
     stacked: str = ""
+    stored_at: str = ""
 
     @property
     def is_fixed(self) -> bool:
@@ -97,7 +101,7 @@ def spec_of_column(column: Column, images: ImageDecoder | None = None) -> Column
     if column.value_shape:
         return ColumnSpec(column.name, dtype, column.value_shape)
     if column.origin.lengths == "unknown":
-        return ColumnSpec(column.name, dtype, (None,) * depth)
+        return ColumnSpec(column.name, dtype, (None,) * depth, stored_at=column.origin.url)
     return ColumnSpec(column.name, dtype, ragged=True, dimensions=depth)
 
 
@@ -118,14 +122,14 @@ def _dtype_of(column: Column) -> str | None:
     return _PROMOTED.get(name, name)
 
 
-def _no_counterpart(column: Column) -> UnsupportedTypeError:
+def _no_counterpart(column: Column) -> errors.UnsupportedTypeError:
     if column.is_array:
         found = "arrays of different dtypes"
     elif column.spark_type is not None:
         found = f"type {column.arrow_type}"
     else:
         found = f"encoding {column.encoding!r}"
-    return UnsupportedTypeError(
+    return errors.UnsupportedTypeError(
         f"column {column.name!r} of {found} has no counterpart in TensorFlow. Leave it out with "
         "schema_fields=[…], or turn it into plain columns before converting",
         columns={column.name: found},
@@ -200,7 +204,7 @@ def row_type(type_name: str, names: tuple[str, ...]) -> Any:
     try:
         base = collections.namedtuple(type_name, names)  # type: ignore[misc]
     except ValueError as error:
-        raise InvalidArgumentError(
+        raise errors.InvalidArgumentError(
             f"{error}: batches are namedtuples here, so column names must be valid names of "
             "fields in Python. Rename them before converting, df.toDF(…), or read others of "
             f"{list(names)} with schema_fields"
@@ -282,7 +286,7 @@ def _check_dimensions(arrays: npt.NDArray[Any], spec: ColumnSpec) -> None:
     for array in arrays:
         if isinstance(array, np.ndarray) and array.ndim != 1:
             found = f"arrays of {array.ndim} dimensions"
-            raise UnsupportedTypeError(
+            raise errors.UnsupportedTypeError(
                 f"column {spec.name!r} holds {found} whose shape its encoding does not state, and "
                 "only arrays of one dimension become a RaggedTensor. Leave it out with "
                 "schema_fields=[…], read it with PyTorch or as NumPy, or write it as "
@@ -301,7 +305,7 @@ def _images(values: Values, column: Column) -> npt.NDArray[Any]:
         pixels = LateDecoder(column)(values)
     if len(pixels) and pixels.dtype != np.uint8:
         shapes = sorted({f"{image.dtype}{list(image.shape)}" for image in pixels})
-        raise UnsupportedTypeError(
+        raise errors.UnsupportedTypeError(
             f"column {column.name!r} of {column.origin.url} holds images of different shapes in "
             f"one batch, or of more than 8 bits: {', '.join(shapes[:4])}. TensorFlow takes uint8 "
             "of one shape a batch: make them alike before writing, or read them with PyTorch or "
@@ -311,9 +315,19 @@ def _images(values: Values, column: Column) -> npt.NDArray[Any]:
     return pixels.astype(np.uint8, copy=False)
 
 
-def _shape_error(spec: ColumnSpec, found: object) -> TransformError:
+def _shape_error(
+    spec: ColumnSpec, found: object
+) -> errors.TransformError | errors.UnsupportedTypeError:
+    if spec.stored_at:
+        return errors.UnsupportedTypeError(
+            f"column {spec.name!r} of {spec.stored_at} holds {found}, which do not fit into one "
+            f"tensor of {len(spec.shape) + 1} dimensions. Convert the files with `mdstorm convert`,"
+            " which makes the column a RaggedTensor, pad its arrays to one length in a "
+            "TransformSpec, or leave it out with schema_fields=[…]",
+            columns={spec.name: str(found)},
+        )
     expected = "arrays of varying length" if spec.ragged else f"shape {spec.shape}"
-    return TransformError(
+    return errors.TransformError(
         f"column {spec.name!r} arrives in TensorFlow with {expected}, but the transform returned "
         f"{found}: declare its shape in edit_fields, and pad arrays to one length in the function"
     )
@@ -365,7 +379,7 @@ def _flat(values: Values, spec: ColumnSpec) -> npt.NDArray[Any]:
         return values.astype(spec.dtype, copy=False)
     except OverflowError as error:
         found = "integers of more than 64 bits"
-        raise UnsupportedTypeError(
+        raise errors.UnsupportedTypeError(
             f"column {spec.name!r} holds {found}, which no TensorFlow type can hold. Leave it out "
             "with schema_fields=[…], or read it with PyTorch or as NumPy",
             columns={spec.name: found},
@@ -374,8 +388,8 @@ def _flat(values: Values, spec: ColumnSpec) -> npt.NDArray[Any]:
         raise _type_error(spec, "Python objects") from error
 
 
-def _type_error(spec: ColumnSpec, found: object) -> TransformError:
-    return TransformError(
+def _type_error(spec: ColumnSpec, found: object) -> errors.TransformError:
+    return errors.TransformError(
         f"column {spec.name!r} arrives in TensorFlow as {spec.dtype}, but the transform returned "
         f"{found}: declare its NumPy type in edit_fields, or return that type"
     )
