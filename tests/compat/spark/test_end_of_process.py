@@ -310,7 +310,7 @@ def test_cache_command_lists_and_clears_unfinished_copy(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("finished", [0, 3])
+@pytest.mark.parametrize("finished", range(4))
 def test_unfinished_copy_of_killed_job_is_removed_by_later_job(
     finished: int, tmp_path: Path
 ) -> None:

@@ -1,0 +1,80 @@
+"""Spark jobs with overwrite=True whose tasks and stages run several times."""
+
+import random
+from pathlib import Path
+
+import pytest
+from tests.mds_backend.kills.killing import ids_of, leftovers
+from tests.programs import run_program
+
+pytestmark = pytest.mark.long
+
+ROWS = 40_000
+
+#: Overwrites a dataset once for each number in the arguments: the row at which its first attempt
+#: kills a worker, or removes the files that Spark has shuffled.
+ROUNDS = """
+import glob, os, signal, sys
+from pathlib import Path
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+from mdstorm_backend.spark import materialize
+
+target, kind, *rows = sys.argv[1:]
+here = os.getcwd()
+builder = SparkSession.builder.master("local[2,4]")
+for key, value in {
+    "ui.enabled": "false",
+    "local.dir": f"{here}/spark",
+    "sql.adaptive.enabled": "false",
+    "sql.execution.arrow.maxRecordsPerBatch": "1000",
+}.items():
+    builder = builder.config(f"spark.{key}", value)
+spark = builder.getOrCreate()
+
+def reader(row, place):
+    def copied(batches):
+        task = TaskContext.get()
+        Path(place, f"attempt-{task.partitionId()}-{task.taskAttemptId()}").touch()
+        begin = seen = task.partitionId() * 10_000
+        for batch in batches:
+            seen += batch.num_rows
+            if begin <= row < seen and not Path(place, "once").exists():
+                Path(place, "once").touch()
+                happen()
+            yield batch
+
+    def happen():
+        if kind == "task":
+            os.kill(os.getpid(), signal.SIGKILL)
+        for path in glob.glob(f"{here}/spark/**/shuffle_*", recursive=True):
+            os.unlink(path)
+
+    return copied
+
+for number, row in enumerate(map(int, rows)):
+    place = Path(here, f"round-{number}")
+    place.mkdir()
+    first = number * 40_000
+    df = spark.range(first, first + 40_000, 1, 4)
+    if kind == "stage":
+        df = df.repartition(4)
+    df = df.mapInArrow(reader(row, str(place)), "id long")
+    dataset = materialize(df, target, shard_size=16_000, overwrite=True, progress=False)
+    found = dataset.to_table()["id"].to_pylist()
+    assert sorted(found) == list(range(first, first + 40_000)), number
+    assert len(list(place.glob("attempt-*"))) > 4, number
+"""
+
+
+@pytest.mark.parametrize("kind", ["task", "stage"])
+def test_tasks_that_run_twice_leave_each_row_once_and_no_other_file(
+    kind: str, tmp_path: Path
+) -> None:
+    draw, count = random.Random(kind), 3
+    # Only tasks that begin later read shuffled files, so these are removed by the first ones.
+    rows = [draw.randrange(ROWS // 2 if kind == "stage" else ROWS) for _ in range(count)]
+    target = tmp_path / "mds"
+    run_program(ROUNDS, target, kind, *rows, cwd=tmp_path)
+    assert sorted(ids_of(target)) == list(range((count - 1) * ROWS, count * ROWS))
+    assert leftovers(target) == set()
