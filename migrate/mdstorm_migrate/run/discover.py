@@ -25,6 +25,8 @@ LARGEST_TEXT = 1 << 20
 #: Suffixes of code, whose imports count.
 CODE = frozenset({".py", ".pyi", ".pyw", ".ipynb"})
 _GENERATED = re.compile(r".*_pb2(_grpc)?\.pyi?")
+#: How the program that `mdstorm compare --recorder` prints begins.
+_RECORDER = b'"""Record what a program reads through Petastorm or mdstorm,'
 
 
 class GlobError(ValueError):
@@ -114,6 +116,8 @@ def _discover(paths: Iterable[Path], walk: _Walk) -> Iterator[Path | Skipped]:
             if skipped is not None:
                 yield skipped
                 continue
+            if is_directory and _is_recorder(one):
+                continue
             real = os.path.realpath(one)
             if real not in seen:
                 seen.add(real)
@@ -185,6 +189,10 @@ class _Walk:
         if find_source(path) is not None:
             return not _GENERATED.fullmatch(path.name)
         return may_be_text(path)
+
+
+def _is_recorder(path: Path) -> bool:
+    return path.suffix == ".py" and head_of(path).startswith(_RECORDER)
 
 
 def _skipped_vendored(directory: Path, rules: ignored.IgnoreRules) -> Iterator[Skipped]:

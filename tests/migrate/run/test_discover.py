@@ -5,8 +5,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.migrate.checks import write_files
+from tests.migrate.checks import invoke, write_files
 
+from mdstorm.cli.compare import compare
 from mdstorm_migrate.run.discover import Skipped, discover
 
 
@@ -29,6 +30,12 @@ def test_tool_and_vendored_folders_are_skipped(tmp_path: Path) -> None:
     )
     expected = ["README.md", "a.ipynb", "b.py", "src/c.pyi", "src/requirements.txt"]
     assert found(tmp_path) == expected
+
+
+def test_recorder_in_project_is_skipped(tmp_path: Path) -> None:
+    recorder = invoke(compare, "--recorder").stdout
+    write_files(tmp_path, {"record.py": recorder, "train.py": "import petastorm\n"})
+    assert found(tmp_path) == ["train.py"]
 
 
 def test_explicit_file_in_skipped_folder_is_found(tmp_path: Path) -> None:
