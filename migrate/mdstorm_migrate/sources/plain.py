@@ -144,7 +144,7 @@ class PlainSource:
         if kind is None:
             raise SourceError(f"{path} is not a known kind of file")
         text, prefix, encoding = decode_text(data)
-        if kind == "cluster" and _REPORT.search(text, 0, _REPORT_HEAD):
+        if kind in ("cluster", "text") and _REPORT.search(text, 0, _REPORT_HEAD):
             return DecodedFile(text, [], encoding, prefix)
         return DecodedFile(text, [Document(kind, [Segment(text)], path)], encoding, prefix)
 
