@@ -124,3 +124,39 @@ def test_checkpoint_over_other_data_starts_at_the_beginning(
     rows = fit(data_of("converter", even_url), tmp_path, **again)[1]
     assert sorted(rows) == list(range(ROWS - 1))
     assert "does not fit the training data" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("module", {}),
+        *(
+            pytest.param(kind, options, marks=pytest.mark.long)
+            for kind, options in (
+                ("module", {"limit_train_batches": 2}),
+                ("converter", {}),
+                ("converter", {"limit_train_batches": 2}),
+                ("streaming", {}),
+                ("transform", {}),
+                ("made anew", {"reload_dataloaders_every_n_epochs": 1}),
+                ("batches of a reader", {}),
+                ("rows of a reader", {}),
+            )
+        ),
+    ],
+)
+def test_epochs_after_resuming_with_the_last_batch_equal_an_uninterrupted_run(
+    url: str, tmp_path: Path, kind: str, options: dict[str, Any]
+) -> None:
+    whole = fit(data_of(kind, url), tmp_path, epochs=3, save_at=1, **options)
+    last = options.get("limit_train_batches", -(-ROWS // 100)) - 1
+    again = {"ckpt_path": tmp_path / f"epoch=0-step={last}.ckpt", "epochs": 3, **options}
+    resumed = fit(data_of(kind, url), tmp_path / "resumed", **again)
+    assert resumed == [whole[0][last * 100 :], *whole[1:]]
+
+
+@pytest.mark.parametrize("kind", ["converter", pytest.param("transform", marks=pytest.mark.long)])
+def test_epochs_of_one_batch_are_shuffled_differently(url: str, tmp_path: Path, kind: str) -> None:
+    epochs = fit(data_of(kind, url), tmp_path, limit_train_batches=1)
+    assert [len(rows) for rows in epochs] == [100] * EPOCHS
+    assert len({tuple(rows) for rows in epochs}) == EPOCHS

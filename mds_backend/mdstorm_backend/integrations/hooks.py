@@ -100,6 +100,32 @@ def _reporting(is_waiting: Callable[[Any], bool], iterate: Callable[[Any], Any])
     return iterate_and_report
 
 
+def report_use_in_lightning(module: ModuleType) -> None:
+    """Tell loaders that Lightning trains on each batch, and which one it has fetched ahead.
+
+    A loader takes an iteration that is left after one batch for a peek, and begins the next one at
+    the same position. Lightning leaves an iteration after one batch if a resumed epoch has only one
+    left, and with ``limit_train_batches=1``: it counts batches, and does not request the end. It
+    has no API to report that. So this also wraps the iteration of the base class of its fetchers.
+    """
+    report_fetched_batches(module)
+    for method in ("__iter__", "__next__"):
+        wrap(getattr(module, "_DataFetcher", None), method, _using)
+
+
+def _using(iterate: Callable[[Any], Any]) -> Any:
+    def iterate_and_use(self: Any) -> Any:
+        from mdstorm_backend.loaders import USES_EACH_BATCH
+
+        token = USES_EACH_BATCH.set(True)
+        try:
+            return iterate(self)
+        finally:
+            USES_EACH_BATCH.reset(token)
+
+    return iterate_and_use
+
+
 def restore_in_lightning(module: ModuleType) -> None:
     """Load the states of loaders in Lightning, and raise if Lightning would lose batches.
 
@@ -252,11 +278,11 @@ _HOOKS = {
     "accelerate": hand_over_to_accelerate,
     "accelerate.accelerator": hand_over_to_accelerate,
     "accelerate.data_loader": hand_over_to_accelerate,
-    "lightning.pytorch.loops.fetchers": report_fetched_batches,
+    "lightning.pytorch.loops.fetchers": report_use_in_lightning,
     "lightning.pytorch.loops.fit_loop": restore_in_lightning,
     "lightning.pytorch.trainer.trainer": count_steps_in_lightning,
     "lightning.pytorch.utilities.combined_loader": save_without_positions,
-    "pytorch_lightning.loops.fetchers": report_fetched_batches,
+    "pytorch_lightning.loops.fetchers": report_use_in_lightning,
     "pytorch_lightning.loops.fit_loop": restore_in_lightning,
     "pytorch_lightning.trainer.trainer": count_steps_in_lightning,
     "pytorch_lightning.utilities.combined_loader": save_without_positions,

@@ -7,6 +7,7 @@ from mdstorm_backend.loaders.dataset_settings import DatasetSettings
 from mdstorm_backend.loaders.loader import (
     FETCHES_AHEAD,
     NOTHING,
+    USES_EACH_BATCH,
     Convert,
     ItemCursor,
     Loader,
@@ -23,6 +24,7 @@ __all__ = [
     "FETCHES_AHEAD",
     "MASK_SUFFIX",
     "NOTHING",
+    "USES_EACH_BATCH",
     "Batching",
     "Convert",
     "DatasetSettings",

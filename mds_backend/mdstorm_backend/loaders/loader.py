@@ -34,6 +34,8 @@ from mdstorm_backend.read.block import Block
 #: Set while a framework that fetches batches ahead of use requests a batch: returns whether the
 #: batch that it fetched last has yet to be used.
 FETCHES_AHEAD: ContextVar[Callable[[], bool] | None] = ContextVar("FETCHES_AHEAD", default=None)
+#: Set while a framework that trains on each batch requests one: a single batch is no peek then.
+USES_EACH_BATCH: ContextVar[bool] = ContextVar("USES_EACH_BATCH", default=False)
 #: Stands for a batch that only advances the pass, and is not yielded.
 NOTHING: Any = object()
 #: Batches, each with its offset in the plan and its number of rows.
@@ -164,7 +166,8 @@ class Loader:
         epochs, here = self.epochs, self.options.in_world()
         start, moves = epochs.open(self._resumes)
         is_tried = (start.epoch, start.consumed) in epochs.tried
-        may_peek = self.may_peek and (self._is_first or epochs.is_loaded) and not is_tried
+        is_first = self._is_first or epochs.is_loaded
+        may_peek = self.may_peek and is_first and not is_tried and not USES_EACH_BATCH.get()
         self._is_first = epochs.is_loaded = False
         counts_from = 2 if may_peek else 1
         return Pass(epochs, here, self.batching, self._numbering, start, moves, counts_from)
