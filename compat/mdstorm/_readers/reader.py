@@ -348,13 +348,17 @@ def _cursor(
     recorders: loaders.PassRecorders,
 ) -> loaders.ItemCursor:
     """Return a cursor over the items of a reader, whose batches are shards."""
-    convert = each_batch(make_items, loaders.NOTHING if batched else ())
+    convert = each_batch(make_items)
     one_by_one = loaders.plan_of(options.in_world(), loaders.Batching(1))
     _ = one_by_one.rows_per_epoch  # raises for more ranks than rows
     rows = max([*options.dataset.shard_sizes, 1])
-    batching = loaders.Batching(rows, by_shard=True, by_item=not batched)
+    batching = loaders.Batching(rows, by_shard=True)
     loader = loaders.Loader(options, batching, may_peek=False, recorders=recorders)
-    return loaders.ItemCursor(loader, lambda segment: loaders.converted(segment.blocks(), convert))
+    return loaders.ItemCursor(
+        loader,
+        lambda segment: loaders.converted(segment.blocks(), convert),
+        splits=not batched,
+    )
 
 
 def _items_of(
@@ -383,7 +387,7 @@ def _items_of(
     return batch_item if batched else rows if ngram is None else ngrams
 
 
-def each_batch(make: Callable[[Batch], Any], nothing: Any = loaders.NOTHING) -> loaders.Convert:
+def each_batch(make: Callable[[Batch], Any]) -> loaders.Convert:
     """Return a converter of blocks, which yields the result of `make` for each batch with rows."""
 
     def convert(blocks: Iterator[Block]) -> loaders.NumberedBatches:
@@ -393,7 +397,7 @@ def each_batch(make: Callable[[Batch], Any], nothing: Any = loaders.NOTHING) -> 
             ):
                 # Made before the batch counts as read: after an error, it would otherwise be
                 # skipped.
-                yield make(batch) if size else nothing, offset, size
+                yield make(batch) if size else loaders.NOTHING, offset, size
 
     return convert
 

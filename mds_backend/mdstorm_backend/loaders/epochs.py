@@ -211,12 +211,6 @@ class Epochs:
         self.is_loaded = True
         self.tried.clear()
 
-    def drop_skip(self) -> None:
-        """Let the next pass begin with a whole batch."""
-        with self._own_record.changing() as record:
-            if record["next"] is not None:
-                record["next"] = {**record["next"], "skip": 0}
-
     def resume_as_worker(self, position: Position, next_epoch: int, worker: int) -> None:
         """Record that this worker process resumes at its own position, as other workers do."""
         with self._record.changing() as record:

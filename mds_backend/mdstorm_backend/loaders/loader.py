@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import islice
@@ -116,12 +116,12 @@ class Loader:
         return 0 if self._latest is None else self._latest.rows
 
     @property
-    def _has_unused(self) -> bool:
+    def has_unused(self) -> bool:
         """Whether a framework has fetched the latest batch and not used it yet."""
         return self.is_ahead is not None and self.is_ahead()
 
     @property
-    def _next_position(self) -> Position:
+    def next_position(self) -> Position:
         """Where the next iteration begins."""
         return self._resumes or self.epochs.next_position
 
@@ -141,7 +141,7 @@ class Loader:
 
         0 if it begins a new pass; None if the number is not known.
         """
-        found, start = 0, self._next_position
+        found, start = 0, self.next_position
         if not start.consumed and start.pass_epoch == start.epoch:
             return 0
         plan: Plan | None = plan_of(self.options.in_world(), self.batching, start)
@@ -201,7 +201,6 @@ class Loader:
         recorder, is_waiting = self.new_recorder(), False
         self.is_ahead = FETCHES_AHEAD.get()
         current = self.begin()
-        yield_all = self._items_of if self.batching.by_item else self._batches_of
         try:
             for segment in current.segments(recorder):
                 with ExitStack() as stack:
@@ -209,7 +208,8 @@ class Loader:
                     # garbage collector runs.
                     for stage in make_batches(segment):
                         batches = stack.enter_context(self.threads.closing(stage))
-                    yield from yield_all(current, segment, _watched(batches, segment), recorder)
+                    batches = _watched(batches, segment)
+                    yield from self._batches_of(current, segment, batches, recorder)
             self.count(current)
             current.finish()
             self._latest = current
@@ -265,18 +265,6 @@ class Loader:
             recorder.since = requested_at = recorder.clock()
             recorder.trained += requested_at - yielded_at
 
-    def _items_of(
-        self, current: Pass, segment: Segment, batches: NumberedBatches, recorder: Recorder
-    ) -> Generator[Any, None, None]:
-        for items, offset, size in batches:
-            recorder.record_batches(size)
-            self.take(current, recorder.batches)
-            for item in islice(items, current.items, None):
-                current.items += 1
-                yield item
-            current.advance(offset)
-            recorder.record_request()
-
     def state_dict(self, *, before_last: bool | None = None) -> dict[str, Any]:
         """Return the state of a checkpoint, for `load_state_dict`.
 
@@ -287,14 +275,14 @@ class Loader:
             default, that is so if a framework has fetched this batch and not used it yet.
         """
         if before_last is None:
-            before_last = self._has_unused
+            before_last = self.has_unused
         if (latest := self._latest) is None:
             return self.next_state()
         return latest.state_dict(latest.position_before if before_last else latest.position)
 
     def next_state(self) -> dict[str, Any]:
         """Return the state of the position at which the next iteration begins."""
-        return write_state(self.options.in_world(), self.batching, self._next_position)
+        return write_state(self.options.in_world(), self.batching, self.next_position)
 
     def load_state_dict(self, state: object) -> None:
         """Resume the next iteration from a state.
@@ -323,9 +311,8 @@ class Loader:
         return self._latest is not None and self._latest.is_at(position)
 
     def restart(self) -> None:
-        """Begin the next iteration with a whole batch, in a new pass."""
+        """Begin the next iteration in a new pass."""
         self._latest = self._resumes = None
-        self.epochs.drop_skip()
 
     def copied(self, threads: PassThreads) -> Loader:
         """Return a loader for a copy, which resumes where this one is.
@@ -336,7 +323,7 @@ class Loader:
         other._resumes, latest = self._resumes, self._latest
         if latest is not None and latest.has_counted:
             position = latest.position
-            if self._has_unused:
+            if self.has_unused:
                 position = latest.position_before
             is_empty = position.is_end and not position.consumed
             other._resumes = position.beginning_of(position.epoch + 1) if is_empty else position
@@ -369,11 +356,18 @@ class ItemCursor:
         Runs the passes of this cursor, and no others.
     make_batches : callable
         Makes the batches of a `Segment`.
+    splits : bool
+        Whether batches are iterables of items; otherwise each is one item. The state within a batch
+        is the position before it, and the number of its items that were returned.
     """
 
-    def __init__(self, loader: Loader, make_batches: MakeBatches) -> None:
+    def __init__(self, loader: Loader, make_batches: MakeBatches, *, splits: bool = False) -> None:
         self._loader = loader
         self._make_batches = make_batches
+        self._splits = splits
+        #: Whether a batch was begun that is not over, and how many of its items were returned.
+        #: Before the first batch, the number is that of a loaded state.
+        self._is_within, self._used = False, 0
         #: The items of the current pass, and the process that reads them; None between passes.
         self._items: Generator[Any, None, None] | None = None
         self._process = 0
@@ -401,7 +395,8 @@ class ItemCursor:
         if self._is_over:
             raise StopIteration
         if self._items is None:
-            self._items = self._loader.run(self._make_batches)
+            batches = self._loader.run(self._make_batches)
+            self._items = self._split(batches) if self._splits else batches
             self._process = os.getpid()
         try:
             return next(self._items)
@@ -415,10 +410,25 @@ class ItemCursor:
             self._resume()
             raise
 
+    def _split(self, batches: Generator[Any, None, None]) -> Generator[Any, None, None]:
+        """Yield the items of batches, without those that a loaded state leaves out."""
+        with closing(batches):
+            for items in batches:
+                self._is_within = True
+                for item in islice(items, self._used, None):
+                    self._used += 1
+                    yield item
+                self._is_within, self._used = False, 0
+        self._used = 0
+
     def restart(self) -> None:
         """Begin the next pass with the next item."""
         self._loader.restart()
+        self._begin_again()
+
+    def _begin_again(self) -> None:
         self._failure, self._is_over = None, False
+        self._is_within, self._used = False, 0
         self.end()
 
     def end(self) -> None:
@@ -436,11 +446,24 @@ class ItemCursor:
         InvalidArgumentError
             If the epoch is not an integer of at least 0.
         """
+        begins = self._loader.next_position
         self._loader.set_epoch(epoch)
+        if self._items is None and self._loader.next_position != begins:
+            self._used = 0  # items of a pass that does not resume any more
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state from which `load_state_dict` continues with the next item."""
-        return self._loader.state_dict()
+        """Return the state from which `load_state_dict` continues with the next item.
+
+        An item that a framework has fetched and not used yet is returned again.
+        """
+        return self._state(self._loader.has_unused)
+
+    def _state(self, has_unused: bool) -> dict[str, Any]:
+        """Return the state after the latest item, or before it if that is unused."""
+        used = self._used - (self._is_within and has_unused)
+        before_last = self._is_within if self._splits else has_unused
+        state = self._loader.state_dict(before_last=before_last)
+        return {**state, "mdstorm": {**state["mdstorm"], "skip": used}} if used else state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume from a state.
@@ -451,12 +474,13 @@ class ItemCursor:
             If it was taken from another dataset or another way of reading, or is not a state.
         """
         self._loader.load_state_dict(state)
-        self._failure, self._is_over = None, False
-        self.end()
+        self._begin_again()
+        if self._splits:
+            self._used = (state.get("mdstorm") or {}).get("skip", 0)
 
     def _resume(self) -> None:
         """Continue from this position after reading was interrupted."""
-        state = self._loader.state_dict(before_last=False)
+        state = self._state(has_unused=False)
         self.load_state_dict(state)
         # The state of a finished pass resumes with the next pass, but this one has to end first.
         self._is_over = state["mdstorm"].get("finished", False)

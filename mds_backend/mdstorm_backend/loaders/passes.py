@@ -12,7 +12,6 @@ later one, the beginning moves on.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from mdstorm_backend.base.recorder import Recorder
@@ -52,8 +51,6 @@ class Pass:
         Offset of the batch before it.
     border : int
         The offset from which on batches hold samples of a later epoch: see `cross_border`.
-    items : int
-        Items of the next batch that were already returned.
     is_over : bool
         Whether the end of the pass was requested.
     has_counted : bool
@@ -79,7 +76,6 @@ class Pass:
         self._epoch = start.epoch
         self._segment: Segment | None = None
         self.offset = self.before = self.border = 0
-        self.items = start.skip if batching.by_item else 0
         self.is_over = self.has_counted = False
         self.compared: Beginning | None = None
         #: Counts yielded batches and rows, and the rows before the segment began.
@@ -89,30 +85,20 @@ class Pass:
     def position(self) -> Position:
         """Where the pass stands."""
         if self._segment is None:
-            return replace(self.start, skip=self.items)
-        if self.is_over:
-            return self._segment.plan.end()
-        return self._position(self.offset)
+            return self.start
+        plan = self._segment.plan
+        return plan.end() if self.is_over else plan.position(self.offset)
 
     @property
     def position_before(self) -> Position:
-        """Where the pass stood before the latest batch, or item."""
-        if self._segment is None:
-            return self.start
-        if self.items:
-            return replace(self.position, skip=self.items - 1)
-        return self._position(self.before)
+        """Where the pass stood before the latest batch."""
+        return self.start if self._segment is None else self._segment.plan.position(self.before)
 
     @property
     def segment(self) -> Segment:
         """The segment that is being read, once the first batch was requested."""
         assert self._segment is not None
         return self._segment
-
-    def _position(self, offset: int) -> Position:
-        assert self._segment is not None
-        position = self._segment.plan.position(offset)
-        return replace(position, skip=self.items) if self.items else position
 
     @property
     def rows(self) -> int:
@@ -160,14 +146,14 @@ class Pass:
         self.advance(offset)
 
     def advance(self, offset: int) -> None:
-        """Record the offset of the latest batch, of which no items are left."""
+        """Record the offset of the latest batch."""
         if offset >= self.border:
             self.cross_border(offset)
-        self.before, self.offset, self.items = self.offset, offset, 0
+        self.before, self.offset = self.offset, offset
 
     def cross_border(self, offset: int) -> None:
         """Record that the batch with an offset holds samples of a later epoch."""
-        self._reach(self._position(offset).epoch)
+        self._reach(self.segment.plan.position(offset).epoch)
         self.border = self.segment.plan.offset_after_epoch(self._epoch)
 
     def _reach(self, epoch: int) -> None:

@@ -51,16 +51,12 @@ class Batching:
     by_shard : bool
         Whether a batch is the rank's part of one shard, of any size. Only the exact order has
         such batches; in others, and for the state, `batch_size` is the size of the largest one.
-    by_item : bool
-        Whether batches are iterables of items, which are yielded one by one. A batch counts as
-        yielded with its last item; until then, a state holds the number of yielded items.
     """
 
     batch_size: int
     drop_last: bool = False
     num_workers: int = 0
     by_shard: bool = False
-    by_item: bool = False
 
 
 def plan_of(

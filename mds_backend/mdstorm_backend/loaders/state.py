@@ -121,6 +121,7 @@ def read_state(
     epoch, consumed = number(state, "epoch", -1), number(state, "sample_in_epoch")
     if ours is not None:
         _check_selection(state, ours, options, is_begun=consumed > 0 or of_worker)
+    skip = 0 if ours is None or "skip" not in ours else number(ours, "skip")
     if epoch < 0:
         if consumed:
             raise damaged(f"it has {consumed} samples of epoch {epoch}, before the first epoch")
@@ -147,15 +148,13 @@ def read_state(
             return position.beginning_of(epoch + 1)
         end = consumed
     position = replace(position, first_epoch=first_epoch, end=end, lanes=_lanes(ours))
-    if "skip" in ours:
-        skip = number(ours, "skip")
-        if skip and size != options.order.world_size:
-            raise StateMismatchError(
-                f"the state was taken after {skip} items of a batch on each of {size} ranks, and "
-                f"there are {options.order.world_size} ranks here: load it on {size} ranks"
-            )
-        if batching.by_item or of_worker:  # others leave out items by themselves
-            position = replace(position, skip=skip)
+    if skip and size != options.order.world_size:
+        raise StateMismatchError(
+            f"the state was taken after {skip} items of a batch on each of {size} ranks, and "
+            f"there are {options.order.world_size} ranks here: load it on {size} ranks"
+        )
+    if of_worker:  # readers leave out items by themselves
+        position = replace(position, skip=skip)
     if options.order.is_strict:
         position = _checked_position(position, ours, options, batching)
     return position
@@ -302,7 +301,7 @@ def _of_rank(
     there = number(ours, "rank"), number(ours, "world_size", 1)
     is_full = row % batch_size == 0 and not batching.by_shard
     is_of_all = options.num_epochs == 1 and is_full and not position.is_end
-    is_unread = not (position.consumed or position.skip)
+    is_unread = not (position.consumed or ours.get("skip"))
     is_mine = there[0] == order.world.rank or is_of_all or is_unread
     if plan.has_equal_batches and position.consumed:
         is_mine = batch_size == batching.batch_size  # all ranks have had the same number of batches

@@ -49,8 +49,7 @@ class Position:
     row : int
         Rows of this rank's share that it has read in the epoch, if samples cannot be numbered.
     skip : int
-        How much this process has already returned of what comes next: samples of a worker's part,
-        or items of a reader's next batch.
+        Samples of its part that this worker process has already returned.
     reason : str
         Why no pass can resume here; empty if one can.
     """

@@ -41,6 +41,7 @@ WAYS: dict[str, Callable[[str], Any]] = {
     ),
     "n-grams": lambda url: make_reader(url, PAIRS, seed=3),
     "elastic": lambda url: make_batch_reader(url, num_epochs=2, seed=3, order="elastic"),
+    "elastic rows": lambda url: make_reader(url, num_epochs=2, seed=3, order="elastic"),
 }
 
 
@@ -55,6 +56,31 @@ def test_state_resumes_with_the_remaining_items(thirty: str, way: str, taken: in
     with WAYS[way](thirty) as reader:
         reader.load_state_dict(state)
         assert begun + [described(item) for item in reader] == whole
+
+
+@pytest.mark.parametrize("way", ["rows", "elastic rows"])
+def test_epoch_set_after_state_within_row_group_begins_with_all_of_it(
+    thirty: str, way: str
+) -> None:
+    with WAYS[way](thirty) as reader:
+        next(reader)
+        state = reader.state_dict()
+    with WAYS[way](thirty) as reader, WAYS[way](thirty) as other:
+        reader.load_state_dict(state)
+        for each in (reader, other):
+            each.set_epoch(3)
+        assert [described(item) for item in reader] == [described(item) for item in other]
+
+
+@pytest.mark.parametrize("epoch", [-1, 0])
+def test_state_with_damaged_number_of_items_raises_state_mismatch(thirty: str, epoch: int) -> None:
+    with WAYS["elastic rows"](thirty) as reader:
+        next(reader)
+        state = reader.state_dict()
+        damaged = {**state, "epoch": epoch, "mdstorm": {**state["mdstorm"], "skip": "1"}}
+        with pytest.raises(StateMismatchError, match="'skip' has to be an integer"):
+            reader.load_state_dict(damaged)
+        assert reader.state_dict() == state
 
 
 @pytest.mark.parametrize("way", ["batches", "rows", "rows of a transform"])

@@ -85,11 +85,10 @@ def loader_of(
     *,
     num_epochs: int = 1,
     drop_last: bool = False,
-    by_item: bool = False,
     transform: Any = None,
 ) -> Loader:
     read = ReaderOptions(dataset, ORDERS[order], num_epochs=num_epochs, transform=transform)
-    return Loader(read, Batching(batch_size, drop_last, by_item=by_item))
+    return Loader(read, Batching(batch_size, drop_last))
 
 
 def lists(blocks: Iterator[Block]) -> NumberedBatches:
@@ -166,22 +165,20 @@ def test_pass_after_break_in_second_epoch_begins_with_third(numbers: Dataset, or
 
 
 @in_either_order
-@pytest.mark.parametrize("by_item", [False, True])
-def test_state_after_interrupt_while_pass_counts_resumes_with_next_item(
-    numbers: Dataset, order: str, *, by_item: bool
+def test_state_after_interrupt_while_pass_counts_resumes_with_next_batch(
+    numbers: Dataset, order: str
 ) -> None:
     def interrupted(_: int) -> None:
         signal.raise_signal(signal.SIGINT)
 
-    loader, other = (loader_of(numbers, order, by_item=by_item) for _ in range(2))
+    loader, other = (loader_of(numbers, order) for _ in range(2))
     loader.options = replace(loader.options, on_pass=interrupted)
     seen: list[Any] = []
-    with pytest.raises(KeyboardInterrupt):  # noqa: PT012
-        for item in read_by(loader):
-            seen.append(item)
-    assert len(seen) == (3 if by_item else 1)
+    with pytest.raises(KeyboardInterrupt):
+        seen.extend(read_by(loader))
+    assert len(seen) == 1
     other.load_state_dict(loader.state_dict())
-    assert seen + list(read_by(other)) == list(read_by(loader_of(numbers, order, by_item=by_item)))
+    assert seen + list(read_by(other)) == list(read_by(loader_of(numbers, order)))
 
 
 def test_blocks_are_closed_after_the_batches_made_of_them(numbers: Dataset) -> None:
@@ -206,7 +203,7 @@ def test_blocks_are_closed_after_the_batches_made_of_them(numbers: Dataset) -> N
 
 
 def test_a_state_of_the_beginning_or_of_batches_counts_no_items(numbers: Dataset) -> None:
-    state = loader_of(numbers, by_item=True).state_dict()
+    state = loader_of(numbers).state_dict()
     assert "skip" not in state["mdstorm"]
     of_batches = loader_of(numbers)
     of_batches.load_state_dict({**state, "mdstorm": {**state["mdstorm"], "skip": 2}})
