@@ -473,6 +473,41 @@ def test_each_difference_of_a_column_is_named(
     assert (code, says in output) == (bool(says), True), output
 
 
+def with_constant(ordered: str, rows: str = "1") -> dict[str, Any]:
+    """A loader with two columns, of which one has equal values, so that its order is unknown."""
+    value = loader_at(0, arguments=_KEEPS_ORDER)
+    columns = value["data"]["columns"]
+    columns["flag"] = dict(columns["id"], rest=columns["id"]["digest"])
+    columns["id"] = dict(columns["id"], ordered=ordered)
+    value["data"]["digest"] = rows
+    return value
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        ("1", "order: equal rows in another order"),
+        ("2", "column id: pairing: equal values, in other rows"),
+    ],
+)
+def test_order_with_a_column_of_equal_values_is_told_from_pairing(
+    rows: str, says: str, tmp_path: Path
+) -> None:
+    one = write(tmp_path / "one.json", recording(with_constant("5")))
+    other = write(tmp_path / "other.json", recording(with_constant("6", rows)))
+    code, output = run(one, other)
+    assert code == 1
+    assert says in output
+
+
+def test_order_that_differs_between_two_runs_in_one_column_is_not_compared(tmp_path: Path) -> None:
+    runs = [{"ended": None, "loaders": [with_constant(ordered)]} for ordered in ("5", "6")]
+    one = write(tmp_path / "one.json", recording(runs=runs))
+    other = write(tmp_path / "other.json", recording(with_constant("7")))
+    code, output = run(one, other)
+    assert code == 0, output
+
+
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
