@@ -415,8 +415,8 @@ class ItemCursor:
         with closing(batches):
             for items in batches:
                 self._is_within = True
-                for item in islice(items, self._used, None):
-                    self._used += 1
+                numbered = enumerate(islice(items, self._used, None), self._used + 1)
+                for self._used, item in numbered:
                     yield item
                 self._is_within, self._used = False, 0
         self._used = 0
