@@ -389,7 +389,7 @@ from petastorm.tf_utils import make_petastorm_dataset
 
 def of_tensorflow(url):
     with tf.Graph().as_default() as graph, make_batch_reader(url, num_epochs=None) as reader:
-        row = tf.compat.v1.data.make_one_shot_iterator(make_petastorm_dataset(reader)).get_next()
+        row = make_petastorm_dataset(reader).make_one_shot_iterator().get_next()
         graph.finalize()
         with tf.compat.v1.Session() as session:
             session.run(row)

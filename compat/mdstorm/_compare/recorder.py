@@ -950,6 +950,10 @@ def tf_dataset(dataset: Any, loader: Loader) -> Any:
     """Return a dataset that shows its elements, and the beginnings and ends of its passes."""
     import tensorflow as tf
 
+    # Datasets of TensorFlow 1 have more methods, such as make_one_shot_iterator.
+    v1 = tf.compat.v1.data.Dataset
+    from_generator = (v1 if isinstance(dataset, v1) else tf.data.Dataset).from_generator
+
     def marker(act: Callable[[], None]) -> Any:
         def generate() -> Iterator[Any]:
             act()
@@ -957,10 +961,10 @@ def tf_dataset(dataset: Any, loader: Loader) -> Any:
 
         if hasattr(tf, "TensorSpec") and tf.__version__ >= "2.4":
             signature = {"output_signature": dataset.element_spec}
-            return tf.data.Dataset.from_generator(generate, **signature)
+            return from_generator(generate, **signature)
         types = tf.compat.v1.data.get_output_types(dataset)
         shapes = tf.compat.v1.data.get_output_shapes(dataset)
-        return tf.data.Dataset.from_generator(generate, types, shapes)
+        return from_generator(generate, types, shapes)
 
     def shown(*elements: Any) -> Any:
         element = elements[0] if len(elements) == 1 else elements
