@@ -58,7 +58,8 @@ _WORDS = {
     "differences": "differences, compatibility",
     "display": "display, progress bar, progress, repr, notebook output",
     "doctor": (
-        "doctor, check setup, diagnose, java, java not found, pyspark_python, environment check"
+        "doctor, check setup, diagnose, java, java not found, pyspark_python, environment check, "
+        "too many open files, ulimit"
     ),
     "examples": "examples, example notebooks, tutorial, sample code",
     "faq": "faq, windows, macos, when not to use, alternatives, licence",
@@ -120,8 +121,8 @@ _WORDS = {
     ),
     "how-to/resume": (
         "resume, resume training, checkpoint, checkpoints, save checkpoint, state_dict, "
-        "load_state_dict, restart, crash, preemption, stateful dataloader, statefuldataloader, "
-        "continue training"
+        "load_state_dict, set_epoch, restart, crash, preemption, spot instance, stateful "
+        "dataloader, statefuldataloader, continue training"
     ),
     "how-to/several-processes": (
         "ddp, distributed, distributed training, data parallel, rank, torchrun, multi gpu, fsdp, "
@@ -136,7 +137,10 @@ _WORDS = {
         "split, train test split, validation, validation split, cross validation, k-fold, "
         "holdout, evaluation"
     ),
-    "how-to/text": "text, tokens, tokenizer, string columns, strings, nlp, llm, padding, sequences",
+    "how-to/text": (
+        "text, tokens, tokenizer, string columns, strings, nlp, llm, bert, fine-tuning, padding, "
+        "sequences"
+    ),
     "how-to/transform": (
         "transform, transform_spec, transformspec, augmentation, normalize, normalize features, "
         "standardize, scale features, feature engineering, map function, preprocess in the loader"
@@ -149,8 +153,8 @@ _WORDS = {
     "iceberg": "iceberg, iceberg table, iceberg snapshot, pyiceberg, time travel, schema evolution",
     "index": "overview, introduction",
     "install": (
-        "install, pip, pip install, requirements, python version, supported versions, wheel, "
-        "extras, windows, uv"
+        "install, pip, pip install, requirements, python version, python 3.10, python 3.11, python "
+        "3.12, python 3.13, supported versions, wheel, extras, windows, uv"
     ),
     "licences": "license, licences, dependencies",
     "many_machines": (

@@ -25,6 +25,7 @@ SEARCHES = {
     "accelerate": ("trainers",),
     "batch size": ("how-to/batches",),
     "benchmark": ("benchmarks",),
+    "bert": ("how-to/text",),
     "cache": ("how-to/keep-a-copy",),
     "cache dir": ("how-to/keep-a-copy",),
     "categorical": ("how-to/categories",),
@@ -79,6 +80,7 @@ SEARCHES = {
     "predict on dataframe": ("how-to/inference",),
     "pretrained tokenizer": ("how-to/text",),
     "progress bar": ("display",),
+    "python 3.12": ("install",),
     "python version": ("install", "runtimes"),
     "pytorch dataloader": ("quickstart/spark", "api/pytorch", "quickstart/parquet"),
     "random seed": ("how-to/shuffle",),
@@ -93,11 +95,13 @@ SEARCHES = {
     "save checkpoint": ("how-to/resume",),
     "select columns": ("how-to/filter", "how-to/batches", "performance"),
     "serverless": ("runtimes",),
+    "set_epoch": ("how-to/resume", "api/pytorch", "api/engine", "api/readers"),
     "shuffle": ("how-to/shuffle",),
     "shuffle data": ("how-to/shuffle",),
     "slow": ("how-to/find-what-waits", "performance"),
     "slurm": ("many_machines",),
     "spark conf key": ("runtimes", "how-to/keep-a-copy"),
+    "spot instance": ("how-to/resume",),
     "stateful dataloader": ("how-to/resume", "mosaicml"),
     "streaming dataset": ("mosaicml", "quickstart/mosaicml", "api/streaming", "api/engine"),
     "string columns": ("how-to/text", "types"),
@@ -105,6 +109,7 @@ SEARCHES = {
     "tf.data": ("how-to/keras", "api/tensorflow"),
     "time travel": ("delta", "iceberg"),
     "tokenizer": ("how-to/text",),
+    "too many open files": ("doctor", "troubleshooting"),
     "torchrun": ("how-to/several-processes", "many_machines"),
     "train test split": ("how-to/split",),
     "training slow": ("how-to/find-what-waits", "performance"),
@@ -197,7 +202,7 @@ def exported(module: str) -> list[str]:
 
 
 def lost_searches(folder: Path) -> list[str]:
-    """Return what a search of the site answers with other pages first, as a browser would."""
+    """Return searches whose first results, as in a browser, lack the expected pages."""
     node = shutil.which("node")
     if node is None:
         print("searches are not tried: there is no node")
@@ -220,7 +225,7 @@ def lost_searches(folder: Path) -> list[str]:
 
 
 def main(folder: Path) -> int:
-    """Print what is wrong, and return an exit code."""
+    """Print the problems, and return an exit code."""
     pages = {path: Page(path) for path in sorted(folder.resolve().rglob("*.html"))}
     problems = broken_links(pages)
 

@@ -46,7 +46,7 @@ def _link(rule: Rule) -> str:
 
 
 def _folded(example: re.Match[str]) -> str:
-    """Return an example as a block that opens: a diff, or what the rule reports."""
+    """Return an example as a block that opens: a diff, or the rule's report."""
     fence, language, code = example["fence"], example["language"], example["before"]
     what = "What it reports"
     if example["after"] is not None:

@@ -124,7 +124,7 @@ def try_wheel(wheel: Path, python: str, target: Path) -> Path:
 
 
 def write_bill(python: Path, target: Path) -> None:
-    """Write what an installation without extras consists of, in CycloneDX's JSON."""
+    """Write the contents of an installation without extras, in CycloneDX's JSON."""
     command = ("cyclonedx-py", "environment", "--output-reproducible", "--of", "JSON")
     project = ("--pyproject", ROOT / "pyproject.toml", "--mc-type", "library")
     run(*UV, "tool", "run", "--from", CYCLONEDX, *command, *project, "-o", target, python)
