@@ -1,4 +1,4 @@
-"""Ids of the elastic order are those of MosaicML Streaming, for many random settings."""
+"""The elastic order has the same ids as MosaicML Streaming, for many random settings."""
 
 import json
 import random

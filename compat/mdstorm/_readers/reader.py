@@ -432,7 +432,7 @@ class ReaderPasses:
     threads : PassThreads, optional
         Waits for the threads of the passes.
     owner : str
-        What makes the passes, for messages.
+        The name of the object that makes the passes, for messages.
     """
 
     def __init__(

@@ -115,8 +115,8 @@ class ImageDecoder:
             if column is None or column.parsed_encoding.kind not in _STORED:
                 found = "is not read" if column is None else f"is of type {column.shown_type}"
                 raise errors.InvalidArgumentError(
-                    f"decode names column {name!r}, which {found}; read are {list(schema.names)}. "
-                    "Name binary columns that hold image files"
+                    f"decode names column {name!r}, which {found}. Name binary columns that "
+                    f"hold image files; the columns that are read are {list(schema.names)}"
                 )
         stored = tuple(schema[name] for name in names)
         return cls(stored, None if size is None else _sides(size), tuple(masked), most)

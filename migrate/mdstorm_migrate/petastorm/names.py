@@ -143,8 +143,8 @@ SCRIPTS = {
     "petastorm-throughput.py": "petastorm.benchmark.cli",
 }
 
-#: Functions and classes that programs call and Petastorm itself does not look up: a mock of one is
-#: for the program.
+#: Functions and classes that only programs call, not Petastorm itself: a mock of one affects
+#: the program.
 ENTRIES = frozenset(
     [
         *("make_batch_reader", "make_reader", "make_spark_converter", "materialize_dataset"),

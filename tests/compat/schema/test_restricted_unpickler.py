@@ -246,7 +246,7 @@ def test_values_that_are_not_scalars_as_index_keys_raise_error(
 
 
 def test_scalars_of_python_2_are_keys_of_indexes() -> None:
-    """It had no bytes apart from strings."""
+    """Python 2 did not distinguish bytes from strings."""
     dtype = b"cnumpy\ndtype\nU\x02i8K\x00K\x01\x87R(K\x03U\x01<NNNI-1\nI-1\nK\x00tb"
     scalar = b"cnumpy.core.multiarray\nscalar\n" + dtype + b"U\x08" + b"\xff" * 8 + b"\x86R"
     groups = b"c__builtin__\nset\n]K\x05a\x85R"

@@ -224,7 +224,7 @@ def test_value_that_cannot_be_decoded_raises_error_with_its_column(
 
 
 def decode(value: bytes, place: np.ndarray | None) -> np.ndarray:
-    """Decode pixels of one row: the value itself, into the place if that fits."""
+    """Return a row's value, written into `place` if it fits."""
     pixels = np.frombuffer(value, np.uint8)[None]
     if place is None or place.shape != pixels.shape:
         return pixels.copy()
