@@ -112,7 +112,7 @@ plt.show()
 # MAGIC %md
 # MAGIC ## Credentials on workers
 # MAGIC
-# MAGIC Workers have their own environment, without what was set on the driver after they started.
+# MAGIC Workers have their own environment. Variables that the driver sets later are not in it.
 # MAGIC The workspace refuses a wrong or expired token; the error on the worker names it.
 
 # COMMAND ----------

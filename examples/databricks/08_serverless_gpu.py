@@ -33,8 +33,8 @@ CACHE = "file:///tmp/examples-cache"
 # MAGIC %md
 # MAGIC ## Processes
 # MAGIC
-# MAGIC The package `serverless_gpu` exists only on that compute. Elsewhere two processes on this
-# MAGIC machine stand in, so that the notebook can be tried before paying for a GPU.
+# MAGIC The package `serverless_gpu` exists only on that compute. Elsewhere, the notebook starts two
+# MAGIC processes on this machine, so that you can try it before paying for a GPU.
 
 # COMMAND ----------
 
@@ -100,10 +100,10 @@ print(f"{len(converter)} rows, and a pickle of {len(pickle.dumps(converter)) / 1
 # MAGIC   to the machine's own disk, and it is read from there in all epochs.
 # MAGIC   Set `MDSTORM_CACHE_DIR` to a directory on the fastest disk.
 # MAGIC - **Threads and prefetch.** `workers_count` threads read and decode ahead of the training
-# MAGIC   loop, and `shuffling_queue_capacity` says over how many rows it shuffles. Copying goes
-# MAGIC   ahead of both.
-# MAGIC - **What it waited for** is counted: `loader.statistics()` after a pass says whether a GPU
-# MAGIC   waited for data.
+# MAGIC   loop, and `shuffling_queue_capacity` sets the number of rows among which it shuffles.
+# MAGIC   Batches are copied to the GPU ahead of both.
+# MAGIC - **Statistics.** After a pass, `loader.statistics()` shows how long a GPU waited for data,
+# MAGIC   and why.
 
 # COMMAND ----------
 

@@ -33,9 +33,9 @@ DATA = "file:///tmp/examples-cache"
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC The steps work on a copy of `examples/legacy`, which lies beside the folder of this notebook
+# MAGIC The steps work on a copy of `examples/legacy`, which is next to the folder of this notebook
 # MAGIC in a clone of mdstorm's repository. On Databricks, *Create Git folder* makes a clone. To
-# MAGIC migrate code of your own, name its directory here.
+# MAGIC migrate your own code, set its directory here.
 
 # COMMAND ----------
 

@@ -147,8 +147,8 @@ plt.show()
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC A checkpoint in the middle of the second epoch resumes with the rest of its rows: the final
-# MAGIC weights are those of the uninterrupted run.
+# MAGIC A checkpoint in the middle of the second epoch resumes with the remaining rows: the final
+# MAGIC weights equal the uninterrupted run's.
 
 # COMMAND ----------
 

@@ -138,8 +138,8 @@ print(f"{model.rows} rows, accuracy {accuracy_of(model):.2f}")
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC By default, a converter's loader shuffles shards. With a queue it also shuffles rows, within
-# MAGIC as many shards as hold 1,000. `StreamingDataset` shuffles rows within blocks of its own.
+# MAGIC By default, a converter's loader shuffles shards. With a queue, it also shuffles rows, within
+# MAGIC enough shards for 1,000 rows. `StreamingDataset` shuffles rows within its own blocks.
 
 # COMMAND ----------
 
