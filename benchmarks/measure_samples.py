@@ -64,7 +64,7 @@ def rows_of(column: str) -> Callable[[Any], int]:
 
 
 def loader_speed(folder: Path, column: str, rows: int) -> dict[str, Any]:
-    """Measure a loader's rows per second; of Mosaic's the faster of none and two processes."""
+    """Measure a loader's rows per second; for Mosaic, the faster of 0 and 2 worker processes."""
     speeds = [
         reading_speed(partial(open_loader, str(folder), as_list, workers), rows_of(column), rows)
         for workers in ([0] if OURS else [0, WORKERS])

@@ -146,8 +146,9 @@ class Elements:
         passes = self._own_passes()
         if passes is None:
             raise StateMismatchError(
-                "this dataset takes items of a reader that was used before, or that is not one of "
-                "mdstorm: call state_dict() of the reader, or make the dataset of an unused reader"
+                "this dataset takes the items of a reader that was already used, or that is not a "
+                "reader of mdstorm: call state_dict() of the reader, or create the dataset over an "
+                "unused reader"
             )
         return passes
 

@@ -80,7 +80,7 @@ class MDSShard(Shard):
             size, found = self.record_dtype.itemsize, int(self.offsets[-1] - self.offsets[0])
             if found != size * info.samples:
                 raise self.corrupt(
-                    f"holds {info.samples} samples of {size} bytes each by its index, but {found} "
+                    f"has {info.samples} samples of {size} bytes each in its index, but {found} "
                     "bytes of samples"
                 )
         #: The validity of the elements of ragged arrays, as lists of the same lengths.

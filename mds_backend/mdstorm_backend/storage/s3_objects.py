@@ -266,7 +266,7 @@ def _waited_for(filesystem: Any, run: Callable[[], Coroutine[Any, Any, _T]]) -> 
 _BUSY = (429, 503)
 #: Seconds of the first pause after such an answer, which doubles each time, and of the longest.
 _PAUSE, _LONGEST_PAUSE = 0.1, 10.0
-#: Largest number of bytes read of an error answer.
+#: Largest number of bytes that are read of an error response.
 _LONGEST_TEXT = 4096
 
 

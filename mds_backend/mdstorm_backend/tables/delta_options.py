@@ -132,7 +132,7 @@ def _of_lease(location: Location, lease: Lease) -> tuple[str, dict[str, str]]:
 
 
 def _endpoint() -> dict[str, str]:
-    """Return the endpoint in the environment: over HTTP, delta-rs accepts it with an option."""
+    """Return the endpoint in the environment; delta-rs needs an option to accept HTTP."""
     names = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
     found = next((value for name in names if (value := os.environ.get(name))), None)
     return {} if found is None else {"endpoint_url": found}

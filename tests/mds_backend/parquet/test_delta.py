@@ -1,4 +1,4 @@
-"""Delta tables are read by their logs: live rows alone, with the columns of the table."""
+"""Delta tables are read through their logs: only live rows, with the table's columns."""
 
 import datetime as dt
 import decimal

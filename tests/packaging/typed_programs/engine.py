@@ -1,4 +1,4 @@
-"""The engine's own names, and those of MosaicML Streaming."""
+"""The engine's own names, and MosaicML Streaming's names."""
 
 from typing import Any
 
