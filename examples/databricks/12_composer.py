@@ -138,7 +138,7 @@ print(f"{model.rows} rows, accuracy {accuracy_of(model):.2f}")
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC By default, a converter's loader shuffles shards. With a queue, it also shuffles rows, within
+# MAGIC By default, a converter's loader shuffles shards. With a queue it also shuffles rows, within
 # MAGIC enough shards for 1,000 rows. `StreamingDataset` shuffles rows within its own blocks.
 
 # COMMAND ----------
