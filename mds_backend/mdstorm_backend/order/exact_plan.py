@@ -19,7 +19,7 @@ import numpy.typing as npt
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.errors import NoDataAvailableError
 from mdstorm_backend.order.exact import ExactOrder
-from mdstorm_backend.order.lanes import EpochLanes, Lanes, Stretch, ceil_div
+from mdstorm_backend.order.lanes import EpochLanes, LaneRange, Lanes, ceil_div
 from mdstorm_backend.order.plan import Chunk, Plan, Position, Samples
 
 _Numbers = npt.NDArray[np.int64]
@@ -65,7 +65,7 @@ class ExactPlan(Plan):
 
     @cached_property
     def _stop(self) -> int | None:
-        """The done at the end of a pass; None if it never ends."""
+        """The number of consumed samples at the end of a pass; None if it never ends."""
         return None if self.num_epochs is None else self.num_epochs * self.num_samples
 
     @cached_property
@@ -115,11 +115,11 @@ class ExactPlan(Plan):
 
     @cached_property
     def _first(self) -> int:
-        """The done at which the plan begins."""
+        """The number of consumed samples at which the plan begins."""
         return self._done(self.begin)
 
     def _position_at(self, done: int) -> Position:
-        """Return the position of a done, for a pass that may continue there."""
+        """Return the position after `done` samples, for a pass that may continue there."""
         begin, num_samples = self.begin, max(self.num_samples, 1)
         passed = max(done - 1, 0) // num_samples
         epoch, consumed = begin.pass_epoch + passed, done - passed * num_samples
@@ -146,7 +146,7 @@ class ExactPlan(Plan):
         return replace(position, end=position.consumed)
 
     def _after(self, offset: int) -> int:
-        """Return the done after a number of batches on each rank."""
+        """Return the consumed samples after a number of batches on each rank."""
         full = offset if self._num_full is None else min(offset, self._num_full)
         done = self._first + full * self._step
         for _ in range(offset - full):
@@ -162,7 +162,7 @@ class ExactPlan(Plan):
         return full if self.drop_last else max(full - 1, 0)  # the last full one may be halved
 
     def _stepped(self, done: int) -> int:
-        """Return the done after one more batch on each rank.
+        """Return the consumed samples after one more batch on each rank.
 
         If fewer samples than ranks would be left after the last full batch, all ranks halve that
         batch, so that no rank has an empty one.
@@ -264,7 +264,7 @@ class ExactPlan(Plan):
             done = after
 
     def _lanes_at(self, done: int) -> EpochLanes:
-        """Return the lanes of the epoch that contains the sample at a done."""
+        """Return the lanes of the epoch that contains the sample after `done` ones."""
         begin, epoch = self.begin, done // max(self.num_samples, 1)
         is_begun = epoch + begin.pass_epoch == begin.epoch
         lanes = (begin.lanes if is_begun else ()) or (self._own_lanes,)
@@ -278,8 +278,8 @@ class ExactPlan(Plan):
         for epoch in count(first) if self.num_epochs is None else range(first, self.num_epochs):
             lanes, number = self._lanes_at(epoch * self.num_samples), first_epoch + epoch
             consumed = max(done - epoch * self.num_samples, 0)
-            rests = [Stretch(rank, 0, len(lanes.first_lane(rank)))] if not consumed else None
-            for lane, start, stop in rests or lanes.rest(rank, consumed):
+            whole = [LaneRange(rank, 0, len(lanes.first_lane(rank)))] if not consumed else None
+            for lane, start, stop in whole or lanes.remaining(rank, consumed):
                 rows, used = lanes.first_lane(lane), range(start, stop)
                 yield from self.order.chunks(self.bounds, rows, number, used)
 

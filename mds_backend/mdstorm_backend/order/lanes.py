@@ -30,7 +30,7 @@ Counts = npt.NDArray[np.int64]
 
 
 class Lanes(NamedTuple):
-    """The layout of an epoch, or of its unread rest, as a state records it.
+    """The layout of an epoch, or of its unread samples, as a state records it.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Lanes(NamedTuple):
     padded_to: int = 0
 
 
-class Stretch(NamedTuple):
+class LaneRange(NamedTuple):
     """Samples `start` to `stop` of a lane of the epoch's first layout, in reading order."""
 
     lane: int
@@ -111,12 +111,12 @@ class Deal:
 
 
 class Layout:
-    """The unread samples of an epoch when lanes begin: consecutive stretches, cut into lanes.
+    """The unread samples of an epoch when lanes begin: consecutive ranges, cut into lanes.
 
     Parameters
     ----------
     lanes, starts, stops : numpy.ndarray
-        int64, the fields of each `Stretch`.
+        int64, the fields of each `LaneRange`.
     sizes : numpy.ndarray
         int64, number of samples of each new lane.
     """
@@ -126,19 +126,19 @@ class Layout:
         self._ends = np.cumsum(stops - starts)
         self.bounds = np.concatenate(([0], np.cumsum(sizes)))
 
-    def rest(self, lane: int, taken: int) -> Iterator[Stretch]:
-        """Yield the stretches of a lane after the first `taken` of its samples."""
+    def remaining(self, lane: int, taken: int) -> Iterator[LaneRange]:
+        """Yield the ranges of a lane after the first `taken` of its samples."""
         lows = self.bounds[[lane]] + taken
         found = self._chosen(lows, self.bounds[[lane + 1]])
-        for stretch in zip(*(values.tolist() for values in found), strict=True):
-            yield Stretch(*stretch)
+        for values in zip(*(array.tolist() for array in found), strict=True):
+            yield LaneRange(*values)
 
     def after(self, taken: Counts, sizes: Counts) -> Layout:
-        """Return the layout of what each lane has left after `taken` samples, in new lanes."""
+        """Return the layout of each lane's samples after the first `taken` ones, in new lanes."""
         return Layout(*self._chosen(self.bounds[:-1] + taken, self.bounds[1:]), sizes)
 
     def _chosen(self, lows: Counts, highs: Counts) -> tuple[Counts, Counts, Counts]:
-        """Return the stretches that make up some ascending ranges of samples, neighbours joined."""
+        """Return the lane ranges of some ascending ranges of samples, neighbours joined."""
         inner = self._ends[(self._ends > lows[0]) & (self._ends < highs[-1])]
         edges = np.concatenate((lows, highs, inner))
         edges.sort(kind="stable")  # fast on ascending runs
@@ -146,9 +146,9 @@ class Layout:
         owners = np.searchsorted(highs, begins, side="right")
         is_in = (begins >= lows[np.minimum(owners, len(lows) - 1)]) & (begins < ends)
         begins, ends = begins[is_in], ends[is_in]
-        stretches = np.searchsorted(self._ends, begins, side="right")
-        before = np.concatenate(([0], self._ends[:-1]))[stretches]
-        lanes, starts = self._lanes[stretches], self._starts[stretches] + begins - before
+        found = np.searchsorted(self._ends, begins, side="right")
+        before = np.concatenate(([0], self._ends[:-1]))[found]
+        lanes, starts = self._lanes[found], self._starts[found] + begins - before
         stops = starts + ends - begins
         continues = (lanes[1:] == lanes[:-1]) & (starts[1:] == stops[:-1])
         first = np.concatenate(([True], ~continues))[: len(lanes)]
@@ -191,11 +191,11 @@ class EpochLanes:
         bounds = _layout(replace(self, lanes=self.lanes[:1])).bounds
         return range(int(bounds[lane]), int(bounds[lane + 1]))
 
-    def rest(self, lane: int, consumed: int) -> Iterator[Stretch]:
+    def remaining(self, lane: int, consumed: int) -> Iterator[LaneRange]:
         """Yield the remaining ranges of a lane once `consumed` samples of the epoch were read."""
         first = self.first_number
         taken = self.deal.num_dealt(lane, first + self.lanes[-1].consumed, first + consumed)
-        return _layout(self).rest(lane, taken)
+        return _layout(self).remaining(lane, taken)
 
 
 @lru_cache(maxsize=64)

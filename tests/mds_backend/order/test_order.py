@@ -294,7 +294,7 @@ def test_after_a_change_of_the_world_ranks_read_few_runs() -> None:
     first, change = Lanes(0, 64), Lanes(640_000, 48)
     for rank in range(48):
         epoch = EpochLanes(1_000_000, 0, None, (first, change))
-        runs = list(epoch.rest(rank, change.consumed))
+        runs = list(epoch.remaining(rank, change.consumed))
         assert len(runs) <= 3
         assert sum(stop - start for _, start, stop in runs) in (7500, 7501)
 
@@ -305,7 +305,7 @@ def test_thousands_of_ranks_keep_equal_shares_after_many_changes() -> None:
         lanes.append(Lanes(lanes[-1].consumed + 7 * 4096 + change, 4096 - change % 7))
     ranks = lanes[-1].size
     epoch = EpochLanes(10_000_700, 0, None, tuple(lanes))
-    rests = [list(epoch.rest(rank, lanes[-1].consumed)) for rank in range(0, ranks, 409)]
+    rests = [list(epoch.remaining(rank, lanes[-1].consumed)) for rank in range(0, ranks, 409)]
     least = (10_000_700 - lanes[-1].consumed) // ranks
     shares = {sum(stop - start for _, start, stop in rest) for rest in rests}
     assert shares <= {least, least + 1}
