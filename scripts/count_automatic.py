@@ -34,7 +34,7 @@ WAYS = {
     "`-w --unsafe`": Settings(unsafe=True),
 }
 ALL = "all files"
-#: Nobody imports there.
+#: They contain no imports of Python.
 NOT_PYTHON = "Cells in other languages"
 #: Known by names that stay the same: of methods, and Spark's key.
 SAME = {"Spark converter: PyTorch loaders", "Spark converter: TensorFlow datasets", CONF}

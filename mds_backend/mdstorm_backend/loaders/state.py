@@ -225,7 +225,7 @@ def _check_selection(
     for values in (here, there):
         settings = values.pop("settings", {})
         if not isinstance(settings, Mapping):
-            raise damaged(f"'settings' has to be a mapping, found {settings!r}")
+            raise damaged(f"'settings' must be a mapping, found {settings!r}")
         values |= settings
     check_equal(there, here, options.dataset.url)
     if not is_begun or not order.shuffles_anything or flag(ours, "finished"):
@@ -248,7 +248,7 @@ def _check_selection(
 def _lanes(ours: Mapping[str, Any]) -> tuple[Lanes, ...]:
     found = ours.get("lanes")
     if not isinstance(found, Sequence) or isinstance(found, str):
-        raise damaged(f"'lanes' has to be a list, found {found!r}")
+        raise damaged(f"'lanes' must be a list, found {found!r}")
     if len(found) > _MOST_LANES:
         raise damaged(
             f"the world changed {len(found)} times within its epoch, and at most {_MOST_LANES} "
@@ -257,7 +257,7 @@ def _lanes(ours: Mapping[str, Any]) -> tuple[Lanes, ...]:
     lanes = []
     for one in found:
         if not isinstance(one, Sequence) or len(one) != len(Lanes._fields):
-            raise damaged(f"'lanes' has to be a list of {list(Lanes._fields)}, found {one!r}")
+            raise damaged(f"'lanes' must be a list of {list(Lanes._fields)}, found {one!r}")
         values = dict(zip(Lanes._fields, one, strict=True))
         consumed, size = number(values, "consumed"), number(values, "size", 1)
         lanes.append(Lanes(consumed, size, number(values, "padded_to")))
@@ -374,7 +374,7 @@ def number(state: Mapping[str, Any], key: str, least: int = 0) -> int:
     """
     value = state.get(key)
     if not is_integer(value) or value < least:
-        raise damaged(f"{key!r} has to be an integer from {least} on, found {value!r}")
+        raise damaged(f"{key!r} must be an integer of at least {least}, found {value!r}")
     return int(value)
 
 
@@ -388,7 +388,7 @@ def flag(state: Mapping[str, Any], key: str) -> bool:
     """
     value = state.get(key)
     if not isinstance(value, bool):
-        raise damaged(f"{key!r} has to be true or false, found {value!r}")
+        raise damaged(f"{key!r} must be true or false, found {value!r}")
     return value
 
 

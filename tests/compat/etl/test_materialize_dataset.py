@@ -309,7 +309,7 @@ def test_index_of_other_row_groups_is_removed(tmp_path: Path) -> None:
 
 
 class TestSummaries:
-    """`_metadata`, which Petastorm believes where it is."""
+    """`_metadata`, which Petastorm trusts if it exists."""
 
     def test_a_summary_is_written_on_request(self, tmp_path: Path) -> None:
         with materialize_dataset(None, tmp_path.as_uri(), IDS, use_summary_metadata=True):

@@ -166,7 +166,7 @@ def test_a_damaged_state_is_refused(thirty: str, items: Any) -> None:
         list(islice(reader, 2))
         state = reader.state_dict()
         state["mdstorm"]["skip"] = items
-        with pytest.raises(StateMismatchError, match="'skip' has to be an integer"):
+        with pytest.raises(StateMismatchError, match="'skip' must be an integer"):
             reader.load_state_dict(state)
 
 

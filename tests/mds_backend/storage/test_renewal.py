@@ -63,7 +63,7 @@ def place(
 
 
 class Clock:
-    """The time of `renewal`, which a test moves."""
+    """The clock of `renewal`, which a test advances."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = time.time()
