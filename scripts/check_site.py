@@ -137,7 +137,7 @@ class Page(HTMLParser):
         self.feed(path.read_text("utf-8"))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note the attributes of a tag."""
+        """Record the attributes of a tag."""
         values = {name: value or "" for name, value in attrs}
         self.places |= {values[name] for name in ("id", "name") if values.get(name)}
         is_page = tag == "link" and values.get("rel") not in ("stylesheet", "icon")

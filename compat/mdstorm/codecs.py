@@ -1,6 +1,6 @@
 """Codecs: how the values of a field are encoded for Spark, and decoded.
 
-The classes, their string forms and the bytes they write are those of ``petastorm.codecs``: arrays
+The classes, their string forms and the bytes they write equal ``petastorm.codecs``: arrays
 are stored as ``.npy`` files, images as PNG or JPEG files. Neither Spark nor OpenCV is needed.
 """
 

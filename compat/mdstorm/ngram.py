@@ -1,6 +1,6 @@
 """`NGram`: read consecutive rows of a sequence as one item.
 
-Names and rules are those of ``petastorm.ngram``.
+Names and rules are the same as in ``petastorm.ngram``.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A reader evaluates its predicate once for all rows that it reads of a shard. The classes of this
 module use NumPy and Arrow for that; `PredicateBase` explains how your own predicates are called.
-Names, arguments and the buckets of `in_pseudorandom_split` are those of ``petastorm.predicates``.
+Names, arguments and the buckets of `in_pseudorandom_split` are as in ``petastorm.predicates``.
 """
 
 from __future__ import annotations

@@ -79,8 +79,8 @@ class DataLoader(loaders.RowLoader, Generic[BatchT]):
 
     Notes
     -----
-    The signature is that of ``petastorm.pytorch.DataLoader``. Leaving the ``with`` statement stops
-    the reader.
+    The signature is the same as in ``petastorm.pytorch.DataLoader``. Leaving the ``with`` statement
+    stops the reader.
     """
 
     if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class BatchedDataLoader(loaders.ColumnLoader):
 
     Notes
     -----
-    The signature is that of ``petastorm.pytorch.BatchedDataLoader``.
+    The signature is the same as in ``petastorm.pytorch.BatchedDataLoader``.
 
     Examples
     --------
@@ -227,7 +227,7 @@ class InMemBatchedDataLoader(OwnContext):
 
     Notes
     -----
-    The signature is that of ``petastorm.pytorch.InMemBatchedDataLoader``.
+    The signature is the same as in ``petastorm.pytorch.InMemBatchedDataLoader``.
     """
 
     def __init__(

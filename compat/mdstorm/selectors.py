@@ -1,6 +1,6 @@
 """Selectors, which choose row groups by an index from `build_rowgroup_index`.
 
-Names and signatures are those of ``petastorm.selectors``. A selector chooses whole row groups, so
+Names and signatures equal ``petastorm.selectors``. A selector chooses whole row groups, so
 their rows without the value are also returned.
 """
 

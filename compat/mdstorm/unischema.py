@@ -1,6 +1,6 @@
 """`Unischema`: the fields of a dataset with their NumPy types, shapes and codecs.
 
-Names, signatures and pickles are those of ``petastorm.unischema``.
+Names, signatures and pickles are the same as in ``petastorm.unischema``.
 """
 
 from __future__ import annotations

@@ -317,7 +317,7 @@ def open_line(*, in_terminal: bool = True) -> LiveLine | None:
 
 
 def _is_notebook() -> bool:
-    """Whether this process is an IPython kernel, as behind a notebook."""
+    """Whether this process is an IPython kernel, such as a notebook's."""
     ipython: Any = sys.modules.get("IPython")
     try:
         return getattr(ipython.get_ipython(), "kernel", None) is not None

@@ -36,7 +36,7 @@ _kept: dict[str, str] = {}
 def install_as_petastorm() -> None:
     """Make ``import petastorm`` import mdstorm, as PyMySQL's `install_as_MySQLdb` does for MySQLdb.
 
-    From then on, `petastorm` and its modules are those of mdstorm: the same module and class
+    From then on, `petastorm` and its modules are mdstorm's: the same module and class
     objects under both names. This holds
 
     - in this process, and its forks;

@@ -36,7 +36,7 @@ _DEFAULT_RESULTS = 50
 class ReaderArguments:
     """The arguments of a reader, or of a method of the converter that reads.
 
-    Names, meanings and defaults are those of `mdstorm.make_batch_reader`, with three differences:
+    Names, meanings and defaults are as in `mdstorm.make_batch_reader`, with three differences:
     ``workers_count=None`` means `DEFAULT_WORKERS`, as in the methods of the converter;
     `shuffling_queue_capacity` is the number of rows that a loader shuffles together; and
     `transform_whole_shards` makes a loader of a converter call functions as readers do.

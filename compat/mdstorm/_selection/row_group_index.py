@@ -1,6 +1,6 @@
 """Indexers: which row groups hold which values of a field.
 
-Names, signatures and results are those of ``petastorm.etl.rowgroup_indexers``; for MDS datasets,
+Names, signatures and results equal ``petastorm.etl.rowgroup_indexers``; for MDS datasets,
 "row group" means a shard.
 """
 

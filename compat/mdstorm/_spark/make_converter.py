@@ -156,7 +156,7 @@ def make_spark_converter(
 
     Notes
     -----
-    The first four parameters are those of ``petastorm.spark.make_spark_converter``.
+    The first four parameters are the same as in ``petastorm.spark.make_spark_converter``.
 
     Examples
     --------

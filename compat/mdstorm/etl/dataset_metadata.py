@@ -1,6 +1,6 @@
 """Write datasets with a Unischema, and read the Unischema of existing ones.
 
-The names are those of ``petastorm.etl.dataset_metadata``.
+The names are the same as in ``petastorm.etl.dataset_metadata``.
 """
 
 from __future__ import annotations

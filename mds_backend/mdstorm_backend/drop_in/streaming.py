@@ -172,7 +172,7 @@ _STREAMING = StandIn(
 def install_as_streaming() -> None:
     """Make ``import streaming`` import mdstorm in place of MosaicML Streaming.
 
-    From then on, `streaming` and its modules are those of `mdstorm_backend.streaming`: the same
+    From then on, `streaming` and its modules are the ones of `mdstorm_backend.streaming`: the same
     module and class objects under both names. This holds
 
     - in this process, and its forks;

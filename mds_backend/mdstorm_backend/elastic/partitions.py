@@ -28,7 +28,7 @@ PARTITION_ALGORITHMS = ("relaxed", "orig")
 class Partition:
     """The batches of every rank.
 
-    The parameters are those of `partition`. A global batch has P·R·B entries, and batch q of a rank
+    The parameters are as in `partition`. A global batch has P·R·B entries, and batch q of a rank
     is its share of global batch q.
 
     Attributes

@@ -35,7 +35,7 @@ class DatabricksFileSystem(AbstractFileSystem):  # type: ignore[misc]
     Parameters
     ----------
     is_volume : bool
-        Whether paths are those of Unity Catalog volumes, rather than of ``/dbfs/``.
+        Whether paths are in Unity Catalog volumes, rather than in ``/dbfs/``.
     environment : int
         Hash of the environment's credentials, so that each set of them has its own instance.
     client_options : dict

@@ -64,7 +64,7 @@ def _turns_of(filesystem: Any) -> Turns:
 
 
 def is_s3(filesystem: Any) -> bool:
-    """Whether a file system, or a file system class, is that of s3fs."""
+    """Whether a file system, or a file system class, belongs to s3fs."""
     return "s3" in filesystem.protocol and hasattr(filesystem, "_call_s3")
 
 

@@ -188,7 +188,7 @@ class PythonModule:
         return self._from_star(name.id, attributes, scope)
 
     def _other_names_of(self, name: str, scope: Scope) -> Iterator[tuple[ast.expr, Scope]]:
-        """Yield what the only assignment to a name may give it, each with its scope."""
+        """Yield the possible values of the only assignment to a name, each with its scope."""
         match self.bindings(name, scope):
             case [Binding(node=ast.Name() as target, scope=home)]:
                 match self.scopes.parents.get(target):

@@ -210,7 +210,7 @@ _DOTTED = re.compile(rf"{OLD_ROOT}(?:\.\w+)*")
 
 
 def _naming_of(module: PythonModule, names: bool, replaces: bool) -> Naming:
-    """Return what a document does that names modules in strings, or replaces parts of modules.
+    """Return the use of strings that name modules in a document, or of replaced parts of modules.
 
     ``mock.patch("petastorm.make_reader")`` means the library that the code under test calls, so
     such a file and the files that it affects are migrated together or not at all.

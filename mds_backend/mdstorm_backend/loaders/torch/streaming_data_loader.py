@@ -248,7 +248,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         """Return the position of the loader, for `load_state_dict` of an equal loader.
 
         With several iterations in progress, it is the position of the one that was advanced last.
-        The keys are those of MosaicML Streaming, plus ``"mdstorm"`` with what this order needs. A
+        The keys are MosaicML Streaming's, plus ``"mdstorm"`` with the needs of this order. A
         batch that Lightning or Ray Train has fetched ahead does not count as yielded. If the
         dataset is not a `StreamingDataset`, the state is None.
         """

@@ -222,7 +222,7 @@ class Workers:
         )
 
     def can_read(self, segment: Segment) -> bool:
-        """Whether a pass is read as those before it, except that the world may be another one."""
+        """Whether a pass is read like earlier ones, except that the world may differ."""
         order = self._options.order.share_of(segment.options.order.world)
         return segment.options == replace(self._options, order=order)
 
