@@ -157,5 +157,5 @@ def test_empty_image_is_corrupt_and_not_null(tmp_path: Path) -> None:
         torch_pixels(made, decode="image", null_masks=["image"])
     empty = converter(tmp_path / "nulls", [None] * ROWS)
     assert not torch_pixels(empty, decode="image", size=16, null_masks=["image"]).any()
-    with pytest.raises(InvalidArgumentError, match=r"'image' is null in all rows .* give size="):
+    with pytest.raises(InvalidArgumentError, match=r"'image' is null in all rows .* pass size="):
         torch_pixels(empty, decode="image", null_masks=["image"])
