@@ -194,7 +194,7 @@ def test_arrays_that_state_their_dtype_keep_it(tmp_path: Path) -> None:
     tensors = as_torch(dataset)
     assert [t.dtype for t in tensors] == [torch.int16, torch.float32, torch.uint16]
     assert [t.tolist() for t in tensors] == [a.tolist() for a in arrays]
-    with pytest.raises(UnsupportedTypeError, match="'x' of arrays that each have a dtype"):
+    with pytest.raises(UnsupportedTypeError, match="'x' of arrays of different dtypes"):
         as_tf(dataset)
     with pytest.raises(UnsupportedTypeError, match=r"float32 of 1 dim.*int16.*uint16 of 2 dim"):
         dataset.to_table()

@@ -231,7 +231,7 @@ def test_row_groups_and_batches_refuse_states_of_each_other(numbers: Dataset) ->
     taken(batches, 1)
     fresh = row_groups(numbers, 0)
     for loads, saves in ((torch_loader(numbers, shuffle=share), groups), (fresh, batches)):
-        with pytest.raises(StateMismatchError, match="taken by one kind, and this is the other"):
+        with pytest.raises(StateMismatchError, match="the state counts the rows of"):
             loads.load_state_dict(saves.state_dict())
     assert list(groups_of(fresh)) == list(groups_of(row_groups(numbers, 0)))
 

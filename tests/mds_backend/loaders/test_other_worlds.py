@@ -203,7 +203,7 @@ def test_filtered_pass_with_the_state_of_another_rank_raises_error(
     before.take(batches)
     states = [loader.state_dict() for loader in before.loaders]
     for world_size, state in ((2, states[1]), (1, states[0])):
-        with pytest.raises(StateMismatchError, match="may drop rows, a state says nothing"):
+        with pytest.raises(StateMismatchError, match="a state describes only its own rank"):
             Ranks(numbers, world_size, 4, state, **options)
 
 

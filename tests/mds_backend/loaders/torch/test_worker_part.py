@@ -116,7 +116,7 @@ def test_epoch_after_a_resumed_one_is_the_next(url: str) -> None:
 def test_state_of_another_worker_raises_error(url: str, order: str) -> None:
     items = read(dataset_of(url, order))
     states = {worker: its[0][1] for worker, its in items.items()}
-    with pytest.raises(StateMismatchError, match="that of one worker process"):
+    with pytest.raises(StateMismatchError, match="belongs to one worker process"):
         dataset_of(url, order).load_state_dict(states[0])
     with pytest.raises(StateMismatchError, match="number"):
         read(dataset_of(url, order), {0: states[1], 1: states[0]})
