@@ -1,0 +1,126 @@
+"""What grows over many loaders (files, threads, memory), and rows of a run that resumes often."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.mds_backend.small_datasets import write_numbers
+from tests.programs import run_program
+
+pytestmark = pytest.mark.long
+
+#: Opens, reads from and closes something again and again; prints what the process holds.
+CYCLES = """
+import gc, os, sys, warnings
+from pathlib import Path
+from mdstorm import make_batch_reader
+from mdstorm.pytorch import DataLoader
+from mdstorm.spark import make_spark_converter
+from mdstorm_backend import StreamingDataLoader, StreamingDataset
+
+parquet, mds, kind, cycles = *sys.argv[1:4], int(sys.argv[4])
+warnings.simplefilter("ignore")
+
+def reader():
+    with make_batch_reader(parquet) as batches:
+        next(batches)
+
+def torch_loader():
+    with DataLoader(make_batch_reader(parquet), 10) as loader:
+        next(iter(loader))
+
+def torch_converter():
+    converter = make_spark_converter(parquet)
+    with converter.make_torch_dataloader(10, num_epochs=1) as loader:
+        next(iter(loader))
+    converter.delete()
+
+def tf_converter():
+    converter = make_spark_converter(parquet)
+    with converter.make_tf_dataset(10, num_epochs=1) as dataset:
+        next(iter(dataset))
+
+def streaming_loader():
+    loader = StreamingDataLoader(StreamingDataset(local=mds), 10)
+    next(iter(loader))
+    loader.close()
+
+def dropped_loader():
+    next(iter(StreamingDataLoader(StreamingDataset(local=mds), 10)))
+
+for number in range(1, cycles + 1):
+    globals()[kind]()
+    if number in (cycles // 2, cycles):
+        gc.collect()
+        files, threads = (len(os.listdir(f"/proc/self/{name}")) for name in ("fd", "task"))
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        print(files, threads, pages * os.sysconf("SC_PAGE_SIZE"))
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """60 rows of Parquet and of MDS."""
+    place = tmp_path_factory.mktemp("cycles")
+    table = pa.table({"n": np.arange(60), "x": np.ones(60)})
+    pq.write_table(table, place / "a.parquet", row_group_size=10)
+    write_numbers(place / "mds", 60)
+    return place
+
+
+@pytest.mark.parametrize(
+    ("kind", "cycles"),
+    [
+        ("reader", 1000),
+        ("torch_loader", 1000),
+        ("torch_converter", 500),
+        ("tf_converter", 100),
+        ("streaming_loader", 1200),
+        ("dropped_loader", 1200),
+    ],
+)
+def test_many_loaders_leave_no_files_threads_or_memory(
+    kind: str, cycles: int, place: Path, tmp_path: Path
+) -> None:
+    arguments = (f"file://{place}/a.parquet", place / "mds", kind, cycles)
+    half, end = run_program(CYCLES, *arguments, cwd=tmp_path).stdout.splitlines()[-2:]
+    before, after = (list(map(int, line.split())) for line in (half, end))
+    # TensorFlow starts and ends threads of its own as it likes.
+    spare = 20 if kind == "tf_converter" else 0
+    assert after[0] <= before[0] + spare
+    assert after[1] <= before[1] + spare
+    assert after[2] - before[2] < 16 << 20
+
+
+#: Trains without an end and resumes from a state at drawn batches; prints how often rows came.
+ENDLESS = """
+import collections, json, random, sys
+from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
+
+rows, rounds = 50_000, int(sys.argv[2])
+draw, counts, state = random.Random(1), collections.Counter(), None
+for _ in range(rounds):
+    order = ExactOrder(shuffle_rows=True, seed=5)
+    dataset = StreamingDataset(local=sys.argv[1], batch_size=64, order=order, num_epochs=None)
+    loader = StreamingDataLoader(dataset, 64)
+    if state is not None:
+        loader.load_state_dict(state)
+    stop = draw.randint(2, 2500)
+    for number, batch in enumerate(loader, 1):
+        counts.update(batch["number"].tolist())
+        if number == stop:
+            break
+    state = json.loads(json.dumps(loader.state_dict()))
+    loader.close()
+whole, rest = divmod(counts.total(), rows)
+assert whole > 20, whole
+assert len(counts) == rows
+assert collections.Counter(counts.values()) == {whole: rows - rest, whole + 1: rest}
+"""
+
+
+def test_endless_shuffled_run_with_resumes_yields_each_row_once_per_epoch(tmp_path: Path) -> None:
+    write_numbers(tmp_path / "mds", 50_000)
+    run_program(ENDLESS, tmp_path / "mds", 20, cwd=tmp_path)
