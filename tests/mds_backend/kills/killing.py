@@ -8,7 +8,7 @@ from tests.programs import run_program
 from mdstorm_backend import open_dataset
 
 #: Kills the process before its n-th change of a directory; prints the number of changes at its end.
-_KILLS_ITSELF = """
+KILLS_ITSELF = """
 import atexit, os, signal, sys
 watched, kill_at, changes = sys.argv[1], int(sys.argv[2]), [0]
 
@@ -31,7 +31,7 @@ def run_killed(program: str, target: Path, kill_at: int, *arguments: object) -> 
     """Run a program; return how often it changed the directory, or None if it was killed."""
     cwd = target.parent
     done = run_program(
-        _KILLS_ITSELF + program, target, kill_at, *arguments, cwd=cwd, expect_success=False
+        KILLS_ITSELF + program, target, kill_at, *arguments, cwd=cwd, expect_success=False
     )
     found = re.search(r"^changes: (\d+)$", done.stdout, re.MULTILINE)
     assert found or done.returncode == -9, done.stderr
