@@ -78,8 +78,9 @@ def convert(
     format_: str,
     **options: Any,
 ) -> None:
-    """Convert the Parquet files, Delta table or Petastorm dataset at SRC to an MDS dataset at DST.
+    """Convert the Parquet files, table or Petastorm dataset at SRC to an MDS dataset at DST.
 
+    A table is a Delta or Iceberg table, or its name in Unity Catalog, such as main.sales.orders.
     Values and the order of rows are kept. An interrupted conversion resumes when you run it again.
     """
     from mdstorm._conversion import convert as convert_dataset
@@ -291,7 +292,7 @@ def verify(
     """Check every file and every value of the dataset at URL.
 
     With --against, check instead that the dataset holds the same rows as the one at SRC, in the
-    same order. Both may be MDS, Parquet, or written by Petastorm; SRC may be a Delta table.
+    same order. Both may be MDS, Parquet, or written by Petastorm; SRC may be a table.
 
     Exit codes: 0 success, 1 problems or differences were found, 3 a dataset could not be read.
     """
