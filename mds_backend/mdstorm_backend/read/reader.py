@@ -30,6 +30,8 @@ from mdstorm_backend.read.stacking import Output, arranged
 #: A block has up to this many rows or bytes, whichever is less, but at least one batch.
 BLOCK_ROWS = 65536
 _BLOCK_BYTES = 8 << 20
+#: So many bytes are copied without a thread, if nothing else has to be done to them.
+_SMALL = 2 << 20
 #: A block of a wide table has more bytes, to amortise the cost per column.
 _COLUMN_BYTES = 16 << 10
 _WIDE_BLOCK_BYTES = 64 << 20
@@ -118,11 +120,12 @@ class Reader:
         if not len(self.dataset):
             warn_no_data(self.dataset.url)
             return
-        # More than one thread that only copies would wait for the GIL.
+        # More than one thread that only copies would wait for the GIL, and for a small table one
+        # takes longer to start than to copy.
         threads, depth = self.workers, self.prefetch
         is_numpy = all(column.is_numpy() for column in self.schema)
         if only_copies := self.transform is None and self.prepare is None and is_numpy:
-            threads, depth = min(threads, 1), 2
+            threads, depth = 0 if self.dataset.nbytes <= _SMALL else min(threads, 1), 2
         with (
             self._ahead() as ahead,
             Prefetcher(threads, depth, self.recorder) as prefetcher,

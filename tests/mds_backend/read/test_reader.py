@@ -18,7 +18,7 @@ from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import DatasetNotFoundError
 from mdstorm_backend.format import Batch, as_arrow
 from mdstorm_backend.order import ExactOrder, ExactPlan, Position
-from mdstorm_backend.read.reader import batches_per_block
+from mdstorm_backend.read.reader import _SMALL, batches_per_block
 
 SIZES = [1, 2, 7, 23, 60]
 
@@ -276,14 +276,17 @@ class Recording:
         return self._dataset.begin_shard(number)
 
 
+@pytest.mark.parametrize("nbytes", [1 << 20, 4 << 20])
 @pytest.mark.parametrize(("samples_ahead", "opened"), [(0, 1), (20, 3), (1000, 10)])
 def test_shards_are_opened_the_given_number_of_samples_ahead(
-    tmp_path: Path, samples_ahead: int, opened: int
+    tmp_path: Path, samples_ahead: int, opened: int, nbytes: int
 ) -> None:
     dataset: Any = Recording(write_numbers(tmp_path, 100, tasks=10), is_mapped=True)
+    dataset.nbytes = nbytes
     blocks = exact(dataset, batch_size=10, block_rows=10, samples_ahead=samples_ahead)
     for used, _ in enumerate(blocks):
-        filled = used + (used > 0)  # from the second one on a block is filled ahead
+        # From the second one on, a block of a table that is not small is filled ahead.
+        filled = used + (used > 0 and nbytes > _SMALL)
         assert dataset.opened == list(range(min(opened + filled, 10)))
     assert dataset.threads == {"MainThread"}
 
