@@ -136,8 +136,11 @@ class Location:
     def _files(self, name: str | None = None) -> Iterator[tuple[Any, str]]:
         """Yield the file system, and the path in it of the directory or of the file `name`."""
         url = self.url if name is None else self.file_url(name)
-        refusal = None if self.credentials is None else self.credentials.refusal
-        translated = urls.storage_faults(url, self.storage_options, refusal)
+        refusal, hidden = None, self.storage_options
+        if self.credentials is not None:
+            refusal = self.credentials.refusal
+            hidden = {**hidden, **self.credentials.current().options}
+        translated = urls.storage_faults(url, hidden, refusal)
         fs = None
         try:
             with nullcontext() if self.is_in_file_tree else translated:
