@@ -132,6 +132,23 @@ def test_state_of_dropped_table_is_refused_by_next_table_with_its_name(orders: C
         reader.load_state_dict(state)
 
 
+def test_state_of_a_path_is_refused_by_a_reader_of_the_name_and_vice_versa(
+    orders: Catalog, tmp_path: Path
+) -> None:
+    urls = [f"file://{tmp_path}/orders", NAME]
+    states = []
+    for url in urls:
+        with make_batch_reader(url, num_epochs=1) as reader:
+            next(reader)
+            states.append(reader.state_dict())
+    for url, state in zip(urls, reversed(states), strict=True):
+        with (
+            make_batch_reader(url, num_epochs=1) as reader,
+            pytest.raises(StateMismatchError, match="dataset"),
+        ):
+            reader.load_state_dict(state)
+
+
 def test_parquet_table_is_read_by_its_name(catalog: Catalog, tmp_path: Path) -> None:
     for part in range(2):
         folder = tmp_path / "parquet" / f"k={part}"
