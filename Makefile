@@ -122,11 +122,12 @@ benchmark: java $(DEV)/.complete
 
 # One program under Petastorm and under mdstorm: the batches must be equal. Then 300 random programs of
 # Petastorm, and 150 of MosaicML Streaming. Then the notebooks that were written for Petastorm: they
-# must print the same.
+# must print the same. Then what `mdstorm compare` finds in them.
 parity: java $(DEV)/.complete $(TRAINERS)/.complete
 	$(DEV)/bin/python benchmarks/parity/compare.py
 	$(DEV)/bin/python benchmarks/parity/random_programs.py
 	$(TRAINERS)/bin/python benchmarks/parity/notebooks.py
+	$(TRAINERS)/bin/python benchmarks/parity/recorded_examples.py
 
 # The example notebooks in all forms, with the outputs of a run.
 notebooks: java $(DEV)/.complete $(TRAINERS)/.complete
