@@ -67,8 +67,8 @@ def compare_recordings(old: Recording, new: Recording) -> list[Verdict]:
     """
     if old.ranks != new.ranks:
         raise InvalidArgumentError(
-            f"{old.path} was recorded on {old.ranks} ranks and {new.path} on {new.ranks}: record "
-            "both on the same number of ranks"
+            f"{old.path} was recorded with world size {old.ranks}, and {new.path} with "
+            f"{new.ranks}: record both on the same number of ranks"
         )
     for recording in (old, new):
         if not recording.runs[0]:
