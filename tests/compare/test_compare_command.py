@@ -225,7 +225,7 @@ def test_different_numbers_of_ranks(tmp_path: Path) -> None:
         write(tmp_path / f"two.rank-{rank}.json", value)
     code, output = run(one, tmp_path / "two.json")
     assert code == 2
-    assert "on 1 ranks and" in output
+    assert "with world size 1, and" in output
     code, output = run(tmp_path / "two.rank-0.json", "--", "train.py")
     assert code == 2
     assert "torchrun" in output

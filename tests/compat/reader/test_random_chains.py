@@ -67,6 +67,8 @@ def chain_of(url: str, seed: int) -> tuple[Chain, Counter[int]]:
         expected = Counter(row for row in range(ROWS) if row % 3)
     if kind == "function":
         options["transform_spec"] = TransformSpec(lambda rows: rows)
+    if kind == "plain" and draw.random() < 0.3:
+        options["order"] = "elastic"
 
     def make(rank: int, ranks: int, batch_size: int) -> Any:
         reader = make_one(url, cur_shard=rank, shard_count=ranks, **options)
@@ -80,7 +82,7 @@ def chain_of(url: str, seed: int) -> tuple[Chain, Counter[int]]:
         seed,
         make,
         values,
-        changes_world=over != "reader" and kind == "plain",
+        changes_world=over != "reader" and kind == "plain" and "order" not in options,
         peeks=over != "reader",
         ends_alone=kind == "predicate",
         again=again,
@@ -96,5 +98,7 @@ def chain_of(url: str, seed: int) -> tuple[Chain, Counter[int]]:
 def test_chain_of_readers_returns_each_row_once_an_epoch(parquet: str, seed: int) -> None:
     chain, epoch = chain_of(parquet, seed)
     chain.run()
-    expected = {row: chain.epochs * count for row, count in epoch.items()}
-    assert dict(chain.seen) == expected, chain.steps
+    expected = Counter({row: chain.epochs * count for row, count in epoch.items()})
+    assert not expected - chain.seen, chain.steps
+    if "order" not in chain.steps[0][3]:  # the elastic order repeats rows to fill the last batch
+        assert chain.seen == expected, chain.steps

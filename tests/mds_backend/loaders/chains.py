@@ -82,7 +82,7 @@ class Chain:
             if any(done):  # the other ranks finish
                 for rank, loader in enumerate(self.loaders):
                     # One batch alone is a peek, even if it is the last one of a resumed epoch.
-                    if not done[rank] or batches == 1:
+                    if not done[rank] or (batches == 1 and self.peeks):
                         loader.load_state_dict(states[rank])
                 return done
             self.resume(states)
