@@ -122,7 +122,7 @@ benchmark: java $(DEV)/.complete
 
 # One program under Petastorm and under mdstorm: the batches must be equal. Then 300 random programs of
 # Petastorm, and 150 of MosaicML Streaming. Then the notebooks that were written for Petastorm: they
-# must print the same. Then what `mdstorm compare` finds in them.
+# must print the same. Then what `mdstorm compare` finds in them, and in Petastorm's own examples.
 parity: java $(DEV)/.complete $(TRAINERS)/.complete
 	$(DEV)/bin/python benchmarks/parity/compare.py
 	$(DEV)/bin/python benchmarks/parity/random_programs.py

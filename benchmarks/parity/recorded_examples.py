@@ -2,8 +2,9 @@
 
     recorded_examples.py [NAME…]
 
-The programs were written for Petastorm: the notebooks of `examples/databricks/before` and the
-program of `examples/legacy`. Each is recorded twice under Petastorm, and runs unedited on mdstorm.
+The programs were written for Petastorm: the notebooks of `examples/databricks/before`, the program
+of `examples/legacy`, and examples that Petastorm installs (`upstream_examples.py`). Each is
+recorded twice under Petastorm, and runs unedited on mdstorm.
 Start it with an interpreter that has mdstorm and hyperopt, as that of `make test-trainers`;
 Petastorm's environment comes from `../make_environments.sh`.
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -50,12 +52,22 @@ def legacy(_: str, folder: Path) -> Command:
     return [LEGACY, "--epochs", "2"]
 
 
+def upstream(_: str, folder: Path) -> Command:
+    """Copy the examples that Petastorm installs, and let it write the datasets that they read."""
+    (installed,) = PETASTORM.glob("lib/python3*/site-packages/examples")
+    shutil.copytree(installed, folder / "examples")
+    program = Path(shutil.copy(HERE / "upstream_examples.py", folder))
+    run(PETASTORM / "bin" / "python", [program, "write", folder], folder)
+    return [program, "read", folder]
+
+
 #: Functions that prepare a program in an empty folder, and return it with its arguments.
 EXAMPLES = {
     "01_pytorch": notebook,
     "02_tensorflow": notebook,
     "13_dbfs": notebook,
     "train_digits": legacy,
+    "upstream": upstream,
 }
 
 
