@@ -4,10 +4,10 @@
 
 The package must be next to this program. `write` makes the datasets that the examples read, with
 Petastorm's own functions; in place of MNIST, which would be downloaded, it enlarges the digits of
-scikit-learn to its size. `read` runs the examples, but for `examples.mnist.pytorch_example`, which
-needs torchvision, and those of converters, which also train in a Spark task: there Petastorm's
-thread pool ends before the first row of so few, and they divide by zero. Here, readers read without
-threads.
+scikit-learn to its size. `read` runs the examples except three: `examples.mnist.pytorch_example`
+needs torchvision, and the examples of converters also train in a Spark task, in which the one for
+PyTorch divides by zero under Petastorm. Readers read without threads, because Petastorm's thread
+pool may end before it has read all of so few rows.
 """
 
 from __future__ import annotations
