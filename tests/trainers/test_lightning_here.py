@@ -160,3 +160,23 @@ def test_epochs_of_one_batch_are_shuffled_differently(url: str, tmp_path: Path, 
     epochs = fit(data_of(kind, url), tmp_path, limit_train_batches=1)
     assert [len(rows) for rows in epochs] == [100] * EPOCHS
     assert len({tuple(rows) for rows in epochs}) == EPOCHS
+
+
+@pytest.mark.parametrize(
+    ("kind", "length"),
+    [
+        ("converter", {"epochs": 3}),
+        *(
+            pytest.param(kind, length, marks=pytest.mark.long)
+            for kind in ("module", "streaming", "transform", "transformed module", "two loaders")
+            for length in ({"epochs": 3}, {"epochs": 3, "max_steps": 6})
+        ),
+    ],
+)
+def test_checkpoint_of_the_last_step_of_a_limited_epoch_resumes_with_the_next_epoch(
+    url: str, tmp_path: Path, kind: str, length: dict[str, Any]
+) -> None:
+    options = {"limit_train_batches": 2, **length}
+    whole = fit(data_of(kind, url), tmp_path, save_at=1, **options)
+    again = {"ckpt_path": tmp_path / "epoch=0-step=2.ckpt", **options}
+    assert fit(data_of(kind, url), tmp_path / "resumed", **again) == [[], *whole[1:]]

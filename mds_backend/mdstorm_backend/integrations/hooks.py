@@ -152,15 +152,18 @@ def restore_in_lightning(module: ModuleType) -> None:
 
 def _restoring(load: Callable[[Any], None]) -> Any:
     def load_states(self: Any) -> None:
-        for loader, state in _own_states(self):
-            if self.restarting:
+        own = list(_own_states(self))
+        # Lightning also restarts within an epoch after a checkpoint of its last step.
+        is_within = self.restarting and not self.epoch_loop.batch_progress.is_last_batch
+        if is_within:
+            for loader, state in own:
                 _refuse_other_world(loader, state)
-            # Left within an epoch, as with limit_train_batches: the rest of it is not trained on.
-            elif load_position(loader, state) and state["sample_in_epoch"]:
-                loader.set_epoch(state["epoch"] + 1)
         if not self.restarting:  # loaders made for later epochs have no state
             self._combined_loader_states_to_load = []
         load(self)
+        if not is_within:
+            for loader, state in own:
+                _begin_after(loader, state)
 
     return load_states
 
