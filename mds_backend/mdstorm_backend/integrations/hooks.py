@@ -163,7 +163,9 @@ def _restoring(load: Callable[[Any], None]) -> Any:
         load(self)
         if not is_within:
             for loader, state in own:
-                _begin_after(loader, state)
+                # Left within an epoch, as with limit_train_batches: the rest is not trained on.
+                if load_position(loader, state) and state["sample_in_epoch"]:
+                    loader.set_epoch(state["epoch"] + 1)
 
     return load_states
 
