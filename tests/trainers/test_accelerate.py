@@ -11,7 +11,8 @@ from tests.trainers.conftest import EVEN_ROWS, ROWS
 from tests.trainers.launching import Start, each_once, fork, launch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
-from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
+from mdstorm.spark import SparkDatasetConverter
+from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset, open_dataset
 from mdstorm_backend.errors import InvalidArgumentError
 
 #: Parts of accelerate_evaluation.py, each one pass over a prepared loader.
@@ -222,6 +223,29 @@ def test_state_after_error_while_batch_is_finished_resumes_with_that_batch(
     resumed = loader()
     resumed.load_state_dict(prepared.state_dict())
     assert seen + rows(resumed) == list(range(ROWS))
+
+
+def test_ranks_of_prepared_loader_without_seed_share_one_order(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset, seen = open_dataset(url), []
+    converter = SparkDatasetConverter(dataset.url, dataset.file_urls, len(dataset))
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    states = []
+    for rank in range(2):  # each has drawn its own seed for the loader of all rows
+        monkeypatch.setenv("RANK", f"{rank}")
+        with converter.make_torch_dataloader(
+            batch_size=100, num_epochs=1, shuffle_rows=True
+        ) as loader:
+            assert len(loader) == -(-ROWS // 100)
+            prepared = prepare(loader)
+            seen += rows(islice(prepared, 2))
+            states.append(prepared.state_dict())
+            resumed = prepare(loader)
+            resumed.load_state_dict(states[0])
+            seen += rows(resumed)
+    assert states[0]["shuffle_seed"] == states[1]["shuffle_seed"]
+    assert set(seen) == set(range(ROWS))
 
 
 def test_length_of_a_loader_that_skips_batches_is_the_remaining_count(url: str) -> None:

@@ -111,8 +111,20 @@ def _with_share(
         return copy(loader)
     other = _reading_from(shared, loader, batch_size=batch_size)
     if source.is_opened:  # otherwise nothing was read or loaded
-        other.load_state_dict(loader._mdstorm.of(loader).next_state())
+        _begin_where(loader, other)
     return other
+
+
+def _begin_where(loader: StreamingDataLoader, other: StreamingDataLoader) -> None:
+    """Let a loader begin where the next iteration of another one would begin."""
+    passes = loader._mdstorm.of(loader)
+    position = passes.next_position
+    # A seed that was drawn at random differs on each rank. The order of a share has its own seed,
+    # and only a position within an epoch, or of a state, needs the one it was taken with.
+    if position.consumed or position.seed is not None:
+        other.load_state_dict(passes.next_state())
+    else:
+        other.set_epoch(position.epoch)
 
 
 def _reading_from(
