@@ -78,7 +78,7 @@ def test_state_with_damaged_number_of_items_raises_state_mismatch(thirty: str, e
         next(reader)
         state = reader.state_dict()
         damaged = {**state, "epoch": epoch, "mdstorm": {**state["mdstorm"], "skip": "1"}}
-        with pytest.raises(StateMismatchError, match="'skip' has to be an integer"):
+        with pytest.raises(StateMismatchError, match="'skip' must be an integer"):
             reader.load_state_dict(damaged)
         assert reader.state_dict() == state
 
