@@ -60,6 +60,10 @@ class ArrayColumn(Column):
         """Return an `ArrayColumn` with the attributes of another column."""
         return cls(**{each.name: getattr(column, each.name) for each in fields(column)})
 
+    def is_numpy(self, *, exact_nulls: bool = False) -> bool:
+        """Whether values are NumPy arrays: a null is None, so not those with nulls."""
+        return super().is_numpy(exact_nulls=True)
+
 
 def cells(values: Values, column: Column | None = None) -> list[Any]:
     """Return the values of one column, one per row.

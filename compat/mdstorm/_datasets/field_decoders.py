@@ -119,7 +119,8 @@ def decoded_field(field: UnischemaField, stored: mds.Column) -> DecodedField:
         column = column if field.shape else ArrayColumn.of(column)
         if stored.parsed_encoding.kind == "bytes":
             return _files_of_arrays(field, column)
-        return DecodedField(column, None)  # MDS stores arrays without dimensions as scalars
+        # MDS stores arrays without dimensions as scalars, whose nulls must not become NaN.
+        return DecodedField(column, None if column.is_numpy() else lambda values: values)
     return _scalars(field, column)
 
 
