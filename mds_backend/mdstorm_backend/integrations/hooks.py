@@ -6,6 +6,7 @@ import inspect
 import logging
 import weakref
 from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from functools import partial
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -77,25 +78,33 @@ def report_fetched_batches(module: ModuleType) -> None:
     with Lightning 2.6.6, in both of its packages, and Ray 2.60.
     """
     name, is_waiting = _FETCHING[module.__name__]
+    reporting = partial(_setting, "FETCHES_AHEAD", partial(_has_fetched, is_waiting))
     for method in ("__iter__", "__next__"):  # the latter restarts shorter loaders
-        wrap(getattr(module, name, None), method, partial(_reporting, is_waiting))
+        wrap(getattr(module, name, None), method, reporting)
 
 
-def _reporting(is_waiting: Callable[[Any], bool], iterate: Callable[[Any], Any]) -> Any:
+def _has_fetched(is_waiting: Callable[[Any], bool], fetcher: Any) -> Callable[[], bool]:
+    alive = weakref.ref(fetcher)
+
+    def has_fetched() -> bool:
+        fetching = alive()
+        return fetching is not None and is_waiting(fetching)
+
+    return has_fetched
+
+
+def _setting(variable: str, value_of: Callable[[Any], Any], iterate: Callable[[Any], Any]) -> Any:
+    """Return a method that sets a variable of `mdstorm_backend.loaders` while it iterates."""
+
     def iterate_and_report(self: Any) -> Any:
-        from mdstorm_backend.loaders import FETCHES_AHEAD
+        from mdstorm_backend import loaders
 
-        alive = weakref.ref(self)
-
-        def has_last() -> bool:
-            fetching = alive()
-            return fetching is not None and is_waiting(fetching)
-
-        token = FETCHES_AHEAD.set(has_last)
+        found: ContextVar[Any] = getattr(loaders, variable)
+        token = found.set(value_of(self))
         try:
             return iterate(self)
         finally:
-            FETCHES_AHEAD.reset(token)
+            found.reset(token)
 
     return iterate_and_report
 
@@ -110,20 +119,11 @@ def report_use_in_lightning(module: ModuleType) -> None:
     """
     report_fetched_batches(module)
     for method in ("__iter__", "__next__"):
-        wrap(getattr(module, "_DataFetcher", None), method, _using)
-
-
-def _using(iterate: Callable[[Any], Any]) -> Any:
-    def iterate_and_use(self: Any) -> Any:
-        from mdstorm_backend.loaders import USES_EACH_BATCH
-
-        token = USES_EACH_BATCH.set(True)
-        try:
-            return iterate(self)
-        finally:
-            USES_EACH_BATCH.reset(token)
-
-    return iterate_and_use
+        wrap(
+            getattr(module, "_DataFetcher", None),
+            method,
+            partial(_setting, "USES_EACH_BATCH", lambda _: True),
+        )
 
 
 def restore_in_lightning(module: ModuleType) -> None:
