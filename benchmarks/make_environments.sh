@@ -4,9 +4,9 @@
 #
 #   benchmarks/make_environments.sh [petastorm] [mosaic] [peers] [recorder]
 #
-# Without names, it makes the first three. `recorder` makes one for each Python from 3.7 to 3.10 that is there, with the
-# oldest NumPy that has wheels for it: the recorder of `mdstorm compare` is tested with them. Repeating the call costs nothing while the pinned versions stay the same. PYTHON
-# names the interpreter (3.11).
+# Without names, it makes the first three. `recorder` makes one for each installed Python from 3.7 to 3.10, with the
+# oldest NumPy that has wheels for it: the recorder of `mdstorm compare` is tested with them. Repeating the call costs
+# nothing while the pinned versions stay the same. PYTHON names the interpreter (3.11).
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

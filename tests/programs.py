@@ -62,7 +62,7 @@ def free_port() -> int:
 
 
 def own_mounts() -> list[str]:
-    """Return the command that gives a process mounts of its own, or skip the test."""
+    """Return the command that gives a process its own mounts, or skip the test."""
     unshare = shutil.which("unshare")
     for command in ([unshare, "-m"], [unshare, "-m", "--map-root-user"]):
         if unshare and not subprocess.run([*map(str, command), "true"], check=False).returncode:

@@ -4,12 +4,12 @@
 
 The programs were written for Petastorm: the notebooks of `examples/databricks/before`, the program
 of `examples/legacy`, and examples that Petastorm installs (`upstream_examples.py`). Each is
-recorded twice under Petastorm, and runs unedited on mdstorm.
-Start it with an interpreter that has mdstorm and hyperopt, as that of `make test-trainers`;
-Petastorm's environment comes from `../make_environments.sh`.
+recorded twice under Petastorm, and runs unedited on mdstorm. Start it with an interpreter that has
+mdstorm and hyperopt, such as the one of `make test-trainers`. `../make_environments.sh` makes
+Petastorm's environment.
 
-Exit code 0: every loader reads the same rows, or differs as docs/differences.md describes; 1: those
-that do not are listed.
+Exit code 0: every loader reads the same rows, or differs as docs/differences.md describes. Exit
+code 1: the output lists the loaders that differ.
 """
 
 from __future__ import annotations

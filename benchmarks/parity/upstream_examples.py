@@ -56,7 +56,7 @@ def write(folder: Path) -> None:
 
 
 def read(folder: Path) -> None:
-    """Run the examples; those of TensorFlow were written for its graphs."""
+    """Run the examples; the TensorFlow examples were written for its graph mode."""
     import tensorflow as tf
     from examples.hello_world.external_dataset import python_hello_world as external_python
     from examples.hello_world.external_dataset import pytorch_hello_world as external_torch

@@ -868,7 +868,7 @@ def own_graph() -> Iterator[None]:
 def _items_again(loader: Loader, epochs: int | None) -> Iterator[Any]:
     """Yield the items of one complete pass of another loader with the same arguments.
 
-    It reads without threads, and so many epochs, if a number is given.
+    It reads without threads, and this many epochs, if a number is given.
     """
     changed: dict[str, Any] = {"reader_pool_type": "dummy"}
     if epochs is not None:

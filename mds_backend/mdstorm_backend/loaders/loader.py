@@ -34,7 +34,7 @@ from mdstorm_backend.read.block import Block
 #: Set while a framework that fetches batches ahead of use requests a batch: returns whether the
 #: batch that it fetched last has yet to be used.
 FETCHES_AHEAD: ContextVar[Callable[[], bool] | None] = ContextVar("FETCHES_AHEAD", default=None)
-#: Set while a framework that trains on each batch requests one: a single batch is no peek then.
+#: Set while a framework that trains on each batch requests one: one batch is not a peek then.
 USES_EACH_BATCH: ContextVar[bool] = ContextVar("USES_EACH_BATCH", default=False)
 #: Stands for a batch that only advances the pass, and is not yielded.
 NOTHING: Any = object()
@@ -259,7 +259,7 @@ class Loader:
             if offset >= current.border:
                 current.cross_border(offset)
             self._latest = current  # another iteration may have been advanced meanwhile
-            # Last: after an error or Ctrl-C the position is that of the latest batch of the user.
+            # Last: after an error or Ctrl-C, the position is after the latest yielded batch.
             current.before, current.offset = current.offset, offset
             yield batch
             recorder.since = requested_at = recorder.clock()

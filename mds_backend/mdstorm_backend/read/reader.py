@@ -30,7 +30,7 @@ from mdstorm_backend.read.stacking import Output, arranged
 #: A block has up to this many rows or bytes, whichever is less, but at least one batch.
 BLOCK_ROWS = 65536
 _BLOCK_BYTES = 8 << 20
-#: So many bytes are copied without a thread, if nothing else has to be done to them.
+#: Tables of at most this many bytes are copied without a thread, if nothing else has to be done.
 _SMALL = 2 << 20
 #: A block of a wide table has more bytes, to amortise the cost per column.
 _COLUMN_BYTES = 16 << 10
