@@ -3,6 +3,8 @@
 import threading
 import weakref
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -18,7 +20,7 @@ from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import DatasetNotFoundError
 from mdstorm_backend.format import Batch, as_arrow
 from mdstorm_backend.order import ExactOrder, ExactPlan, Position
-from mdstorm_backend.read.reader import _SMALL, batches_per_block
+from mdstorm_backend.read.reader import _SMALL, Reader, batches_per_block
 
 SIZES = [1, 2, 7, 23, 60]
 
@@ -320,6 +322,24 @@ def test_many_shards_do_not_delay_the_first_batch(tmp_path: Path) -> None:
     next(blocks)
     assert len(dataset.opened) < 100
     assert sum(len(block.sizes) for block in blocks) == 99
+
+
+def test_endless_pass_plans_one_epoch_ahead(tmp_path: Path) -> None:
+    dataset = write_numbers(tmp_path, 100, tasks=10)
+    samples = ExactPlan(ExactOrder(seed=1), dataset.bounds, 10, num_epochs=None).samples()
+    planned = 0
+
+    def sizes() -> Iterator[int]:
+        nonlocal planned
+        for size in samples.sizes:
+            planned += size
+            yield size
+
+    reader = Reader(dataset=dataset, batch_size=10, block_rows=10, samples_ahead=65_536)
+    blocks: Any = reader.blocks(samples._replace(sizes=sizes()))
+    with closing(blocks):
+        next(blocks)
+    assert planned == 110
 
 
 @pytest.mark.parametrize("is_mapped", [False, True])
