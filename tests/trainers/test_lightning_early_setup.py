@@ -53,18 +53,18 @@ def check_resumes(
 @pytest.mark.parametrize(
     ("kind", "counts_in"),
     [
-        ("module", COUNTS),
         ("validated module", COUNTS),
-        ("transformed module", "setup"),
-        ("converter", COUNTS),
         ("transform", "setup"),
-        ("module", "setup"),
-        ("streaming", COUNTS),
-        ("all", COUNTS),
-        ("made anew", COUNTS),
-        ("batches of a reader", ""),
         ("batches of a reader", COUNTS),
-        ("rows of a reader", ""),
+        pytest.param("module", COUNTS, marks=pytest.mark.long),
+        pytest.param("transformed module", "setup", marks=pytest.mark.long),
+        pytest.param("converter", COUNTS, marks=pytest.mark.long),
+        pytest.param("module", "setup", marks=pytest.mark.long),
+        pytest.param("streaming", COUNTS, marks=pytest.mark.long),
+        pytest.param("all", COUNTS, marks=pytest.mark.long),
+        pytest.param("made anew", COUNTS, marks=pytest.mark.long),
+        pytest.param("batches of a reader", "", marks=pytest.mark.long),
+        pytest.param("rows of a reader", "", marks=pytest.mark.long),
     ],
 )
 def test_model_that_counts_steps_resumes_with_next_row(
@@ -218,7 +218,7 @@ def test_state_loaded_without_trainer_moves_the_training_data(url: str) -> None:
     assert rest == [batch["number"].tolist() for batch in batches]
 
 
-@pytest.mark.parametrize("accumulated", [1, 3])
+@pytest.mark.parametrize("accumulated", [pytest.param(1, marks=pytest.mark.long), 3])
 @pytest.mark.parametrize("save_at", [None, 2])
 def test_number_of_steps_is_right_after_a_checkpoint_of_another_world(
     url: str, tmp_path: Path, save_at: int | None, accumulated: int

@@ -35,6 +35,7 @@ def test_rank_of_distributed_job_skips_round_trip(tmp_path: Path) -> None:
     assert (last["check"], last["found"]) == ("round-trip", "not made in a job of several ranks")
 
 
+@pytest.mark.long
 def test_round_trip_after_ctrl_c_leaves_no_files(tmp_path: Path) -> None:
     setup = Setup(tmp_path)
     started, cache = tmp_path / "started", tmp_path / "cache"

@@ -170,8 +170,8 @@ def attack_array(kind: str, random: Random) -> bool:
 
 #: The kinds of targets, the attacked ones of each, and the number of attacks.
 ATTACKS = (
-    (attack_parquet, tuple(_WRITERS), 50),
-    (attack_delta, ("plain", "partitioned"), 50),
-    (attack_image, ("png", "jpeg", "webp", "gif", "bmp", "tiff"), 5),
-    (attack_array, tuple(_CODECS), 10),
+    (attack_parquet, tuple(_WRITERS), 20),
+    (attack_delta, ("plain", "partitioned"), 20),
+    (attack_image, ("png", "jpeg", "webp", "gif", "bmp", "tiff"), 2),
+    (attack_array, tuple(_CODECS), 4),
 )

@@ -95,7 +95,7 @@ def _open_and_read(metadata: Path) -> bool:
 
 #: The kinds of targets, the attacked ones of each, and the number of attacks.
 ATTACKS = (
-    (attack_metadata, KINDS, 30),
-    (attack_deletes, KINDS, 40),
-    (attack_manifests, KINDS, 20),
+    (attack_metadata, KINDS, 12),
+    (attack_deletes, KINDS, 16),
+    (attack_manifests, KINDS, 8),
 )

@@ -181,8 +181,8 @@ def _open_and_read(data: bytes, info: ShardInfo, schema: Schema, random: Random)
 
 #: The kinds of targets, the attacked ones of each, and the number of attacks.
 ATTACKS = (
-    (attack_shard, NAMES, 25),
-    (attack_index, NAMES, 15),
-    (attack_compression, CODECS, 50),
-    (attack_state, ORDERS, 35),
+    (attack_shard, NAMES, 10),
+    (attack_index, NAMES, 6),
+    (attack_compression, CODECS, 20),
+    (attack_state, ORDERS, 14),
 )

@@ -8,10 +8,8 @@ from tests.mds_backend.fuzz.many_cases import check_cases
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits the memory of a process")
-@pytest.mark.parametrize(
-    ("targets", "cases"), [("targets", 1_000), ("files", 350), ("iceberg", 180)]
-)
-@pytest.mark.parametrize("factor", [1, pytest.param(15, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("targets", "cases"), [("targets", 400), ("files", 140), ("iceberg", 72)])
+@pytest.mark.parametrize("factor", [1, pytest.param(40, marks=pytest.mark.long)])
 def test_fuzzed_files_neither_crash_nor_exhaust_memory(
     targets: str, cases: int, factor: int, tmp_path: Path
 ) -> None:

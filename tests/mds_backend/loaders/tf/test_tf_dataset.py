@@ -424,7 +424,14 @@ def in_function(dataset: Any) -> list[list[int]]:
     return found
 
 
-@pytest.mark.parametrize("rounds_of", [in_take, in_prefetch, in_map, in_function])
+@pytest.mark.parametrize(
+    "rounds_of",
+    [
+        in_take,
+        in_function,
+        *(pytest.param(r, marks=pytest.mark.long) for r in (in_prefetch, in_map)),
+    ],
+)
 @with_either_order
 def test_rounds_of_a_few_batches_after_load_equal_those_of_pytorch(
     numbers: Dataset, order: str, rounds_of: Any
