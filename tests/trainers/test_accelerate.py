@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mds_backend.loaders.loaders import rows
+from tests.mds_backend.loaders.loaders import Same, rows, torch_loader
 from tests.trainers.conftest import EVEN_ROWS, ROWS
 from tests.trainers.launching import Start, each_once, fork, launch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
@@ -223,6 +223,33 @@ def test_state_after_error_while_batch_is_finished_resumes_with_that_batch(
     resumed = loader()
     resumed.load_state_dict(prepared.state_dict())
     assert seen + rows(resumed) == list(range(ROWS))
+
+
+@pytest.mark.parametrize("transform", [None, Same()], ids=["known end", "unknown end"])
+@pytest.mark.parametrize("left", [1, 2, 3])
+def test_peek_at_last_batches_of_a_prepared_loader_keeps_them(
+    url: str, left: int, transform: Any
+) -> None:
+    def loader() -> Any:
+        return torch_loader(open_dataset(url), batch_size=100, transform=transform)
+
+    before = prepare(loader(), processes=1)
+    taken = rows(islice(before, 11 - left))
+    after = prepare(loader(), processes=1)
+    after.load_state_dict(before.state_dict())
+    peeked = rows(islice(after, 1))
+    rest = rows(after)
+    assert rest[: len(peeked)] == peeked
+    assert taken + rest == list(range(ROWS))
+    assert rows(after) == list(range(ROWS))
+
+
+@pytest.mark.parametrize("batch_size", [ROWS, ROWS - 1])
+def test_passes_of_few_batches_of_a_prepared_loader_count(url: str, batch_size: int) -> None:
+    order = ExactOrder(seed=1, shuffle_rows=True)
+    loader = StreamingDataLoader(StreamingDataset(local=url, order=order), batch_size)
+    prepared = prepare(loader, processes=1)
+    assert len({tuple(rows(prepared)) for _ in range(4)}) == 4
 
 
 def test_ranks_of_prepared_loader_without_seed_share_one_order(

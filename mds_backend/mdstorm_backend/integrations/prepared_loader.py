@@ -6,7 +6,8 @@ a `PreparedLoader` with the device and batch size that Accelerate passes.
 
 A `PreparedLoader` reads its rank's batches through a `PreparedBatches`, which moves them to the
 device, pads the last one if Accelerate wants even batches, and tells Accelerate when a pass ends.
-To know which batch is the last, it fetches one batch ahead; its state does not count that batch.
+To know which batch is the last, it fetches one batch ahead, or requests the end. Neither counts
+before it is used.
 """
 
 from __future__ import annotations
@@ -325,6 +326,8 @@ class PreparedBatches(data.IterableDataset[Any]):
 
     def __iter__(self) -> Generator[Any, None, None]:
         loader, state = self.loader, GradientState()
+        passes = loader._mdstorm.of(loader)
+        passes.ends_ahead = True
         self.is_ahead, self.end_of_dataloader, self.remainder = False, False, 0
         batches, before, padding = iter(loader), None, None
         state._add_dataloader(self)
@@ -336,7 +339,7 @@ class PreparedBatches(data.IterableDataset[Any]):
                 FETCHES_AHEAD.reset(token)
             if batch is not _NONE:
                 padding = self._padding()
-            number = 0
+            number, current = 0, passes.latest
             while batch is not _NONE:
                 number += 1
                 # An error here leaves the loader one batch ahead of those that were yielded.
@@ -348,6 +351,7 @@ class PreparedBatches(data.IterableDataset[Any]):
                 self.end_of_dataloader = batch is _NONE
                 self.is_ahead = not self.end_of_dataloader
                 yield finished
+            passes.finish(current)
         finally:
             state._remove_dataloader(self)
             batches.close()

@@ -97,6 +97,9 @@ class Loader:
         self._resumes: Position | None = None
         #: The value of `FETCHES_AHEAD` when the latest iteration began.
         self.is_ahead: Callable[[], bool] | None = None
+        #: Whether a framework requests the end of a pass while its last batch is not used yet. The
+        #: framework calls `finish` once the end is used.
+        self.ends_ahead = False
         #: Whether no iteration has begun since the loader was made or loaded a state.
         self._is_first = True
         #: The iteration under way that began last.
@@ -105,10 +108,15 @@ class Loader:
         self._numbering = Numbering()
 
     @property
+    def latest(self) -> Pass:
+        """The pass that was advanced last."""
+        assert self._latest is not None
+        return self._latest
+
+    @property
     def segment(self) -> Segment:
         """The segment of the pass that was advanced last."""
-        assert self._latest is not None
-        return self._latest.segment
+        return self.latest.segment
 
     @property
     def rows(self) -> int:
@@ -187,6 +195,11 @@ class Loader:
         if batches >= current.counts_from and not current.has_counted:
             self.count(current)
 
+    def finish(self, current: Pass) -> None:
+        """Record that the end of a pass was requested, and let the pass count."""
+        self.count(current)
+        current.finish()
+
     def leave(self, current: Pass) -> None:
         """Record that an iteration has ended, perhaps before it counted."""
         current.leave()
@@ -210,8 +223,11 @@ class Loader:
                         batches = stack.enter_context(self.threads.closing(stage))
                     batches = _watched(batches, segment)
                     yield from self._batches_of(current, segment, batches, recorder)
-            self.count(current)
-            current.finish()
+            if self.ends_ahead:
+                self.take(current, recorder.batches)  # the last batch is used next
+                current.finish()
+            else:
+                self.finish(current)
             self._latest = current
             is_waiting = True
         except GeneratorExit:

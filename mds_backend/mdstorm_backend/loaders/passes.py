@@ -185,10 +185,10 @@ class Pass:
         self._moves = self._epochs.move(self._moves, self.start.beginning_of(self._epoch + 1))
 
     def finish(self) -> None:
-        """Record that the end of the pass was requested."""
+        """Record that the end of the pass was requested, perhaps before the pass counts."""
         self.is_over = self.here.num_epochs is not None
         self._reach(self.position.epoch)
-        if self.compared is not None:
+        if self.compared is not None and self.has_counted:
             self.compared.end()
 
     def leave(self) -> None:
