@@ -282,3 +282,17 @@ def test_length_of_a_loader_that_skips_batches_is_the_remaining_count(url: str) 
     assert len(rest) == len(prepared) - 9 == 2
     assert rows(rest) == list(range(900, ROWS))
     assert rows(prepared) == list(range(ROWS))
+
+
+@pytest.mark.parametrize("skipped", [1, 5, 10])
+def test_peek_at_a_loader_that_skips_batches_keeps_the_epoch(url: str, skipped: int) -> None:
+    order = ExactOrder(seed=1, shuffle_rows=True)
+    whole, loader = (
+        StreamingDataLoader(StreamingDataset(local=url, order=order), 100) for _ in range(2)
+    )
+    epochs = [rows(whole) for _ in range(2)]
+    prepared = prepare(loader, processes=1)
+    rest = pytest.importorskip("accelerate").skip_first_batches(prepared, skipped)
+    next(iter(rest))
+    assert rows(rest) == epochs[0][skipped * 100 :]
+    assert rows(prepared) == epochs[1]

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from copy import copy
-from itertools import islice
 from typing import Any, NamedTuple
 
 import torch
@@ -219,7 +218,7 @@ class PreparedLoader(OwnContext, data.DataLoader[Any]):
         return len(self._batches.loader) - self._skipped
 
     def __iter__(self) -> Generator[Any, None, None]:  # type: ignore[override]
-        yield from islice(self._batches, self._skipped, None)
+        yield from self._batches.after(self._skipped)
 
     def mdstorm_skipping(self, num_batches: int) -> PreparedLoader:
         """Return a loader of the same batches that skips the first ones of each iteration."""
@@ -325,9 +324,13 @@ class PreparedBatches(data.IterableDataset[Any]):
         return opened.plan().num_samples
 
     def __iter__(self) -> Generator[Any, None, None]:
+        yield from self.after(0)
+
+    def after(self, skipped: int) -> Generator[Any, None, None]:
+        """Iterate over a pass, and yield the batches after the first `skipped` ones."""
         loader, state = self.loader, GradientState()
         passes = loader._mdstorm.of(loader)
-        passes.ends_ahead = True
+        passes.ends_ahead, passes.skipped = True, skipped
         self.is_ahead, self.end_of_dataloader, self.remainder = False, False, 0
         batches, before, padding = iter(loader), None, None
         state._add_dataloader(self)
@@ -350,7 +353,8 @@ class PreparedBatches(data.IterableDataset[Any]):
                 batch = next(batches, _NONE)
                 self.end_of_dataloader = batch is _NONE
                 self.is_ahead = not self.end_of_dataloader
-                yield finished
+                if number > skipped:
+                    yield finished
             passes.finish(current)
         finally:
             state._remove_dataloader(self)

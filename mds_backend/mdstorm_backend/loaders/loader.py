@@ -45,9 +45,6 @@ Convert: TypeAlias = Callable[[Iterator[Block]], NumberedBatches]
 #: Returns the generators that make the batches of a segment, each reading from the one before it.
 MakeBatches: TypeAlias = Callable[[Segment], Sequence[Any]]
 
-#: The first batches of a pass that decide whether it counts, one of them taken ahead of use.
-_MOST_UNCOUNTED = 3
-
 
 def converted(blocks: Iterator[Block], convert: Convert) -> Sequence[Any]:
     """Return blocks, and the batches that `convert` makes from them, as a `MakeBatches` does."""
@@ -100,6 +97,8 @@ class Loader:
         #: Whether a framework requests the end of a pass while its last batch is not used yet. The
         #: framework calls `finish` once the end is used.
         self.ends_ahead = False
+        #: How many batches of each iteration are skipped: they are not taken by the user.
+        self.skipped = 0
         #: Whether no iteration has begun since the loader was made or loaded a state.
         self._is_first = True
         #: The iteration under way that began last.
@@ -177,7 +176,7 @@ class Loader:
         is_first = self._is_first or epochs.is_loaded
         may_peek = self.may_peek and is_first and not is_tried and not USES_EACH_BATCH.get()
         self._is_first = epochs.is_loaded = False
-        counts_from = 2 if may_peek else 1
+        counts_from = self.skipped + (2 if may_peek else 1)
         return Pass(epochs, here, self.batching, self._numbering, start, moves, counts_from)
 
     def count(self, current: Pass) -> None:
@@ -248,6 +247,8 @@ class Loader:
         self, current: Pass, segment: Segment, batches: NumberedBatches, recorder: Recorder
     ) -> Generator[Any, None, None]:
         least, compared, check = segment.least_rows, current.compared, self.check
+        # Until then the pass counts, also if one more batch was fetched ahead of use.
+        most_uncounted = current.counts_from + 1
         for batch, offset, size in batches:
             if size < least:
                 continue
@@ -259,7 +260,7 @@ class Loader:
                 current.advance(offset)
                 self._latest = current
                 continue
-            if recorder.batches < _MOST_UNCOUNTED:
+            if recorder.batches < most_uncounted:
                 recorder.record_batches(size)
                 self.take(current, recorder.batches - (self.is_ahead is not None))
                 current.advance(offset)
