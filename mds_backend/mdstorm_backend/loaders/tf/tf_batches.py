@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from traceback import walk_stack
 from typing import Any
 
 import tensorflow as tf
@@ -82,8 +81,7 @@ def make_tf_dataset(
         names = tuple(spec.name for spec in columns)
         made = _namedtuples(type_name, names) if element is None else element
         is_share = options.order.is_share
-        # A strategy splits the batches of a share among all its workers, and reads the parts here.
-        claim = runs.claim(num_workers() if is_share else 1)
+        claim = runs.claim(may_be_split=is_share and in_cluster())
         dataset = tf_pipeline.batches_of(runs, columns, made, claim, prefetch)
         settings = tf.data.Options()
         # Otherwise TensorFlow would request a second batch with the first one, and the batch from
@@ -266,22 +264,6 @@ _WORKERS = ("chief", "worker")
 #: Batches that a strategy with several replicas requests ahead, at most. Of n replicas each has two
 #: parts of a batch ready, and a thread has one more: 2n + 1 parts of n to a batch.
 _REQUESTED_AHEAD = 3
-#: The module that calls the function passed to ``strategy.distribute_datasets_from_function``.
-_ASKS_PER_WORKER = "tensorflow.python.distribute.input_lib"
-
-
-def num_workers() -> int:
-    """Return the number of processes among which a TensorFlow strategy splits a dataset made now.
-
-    A strategy for several workers has to be made before any dataset, and joins its cluster then.
-    From then on the devices of all workers are known. The number is 1 in graph mode, which has no
-    such strategies, and for a dataset that a strategy requests for each worker, and does not split.
-    """
-    callers = (frame.f_globals.get("__name__") for frame, _ in walk_stack(None))
-    if not tf.executing_eagerly() or _ASKS_PER_WORKER in callers:
-        return 1
-    devices = (tf.DeviceSpec.from_string(d.name) for d in tf.config.list_logical_devices())
-    return max(1, len({(d.job, d.task) for d in devices if d.job in _WORKERS}))
 
 
 def has_replicas() -> bool:
@@ -294,11 +276,19 @@ def has_replicas() -> bool:
 
 
 def in_cluster() -> bool:
-    """Whether a TensorFlow strategy splits a dataset made now among several processes.
+    """Whether a dataset made now may belong to a TensorFlow strategy for several processes.
 
-    The strategy leaves out batches in each process, so all processes need the same order.
+    Such a strategy has to be made before any dataset, and joins its cluster then. From then on the
+    devices of all workers are known. Graph mode has no such strategies.
+
+    TensorFlow has no function that tells what the strategy will do with the dataset. It may leave
+    out batches in each process, so all processes need the same order; split each batch into parts,
+    if sharding is off; or, with ``distribute_datasets_from_function``, read it as it is.
     """
-    return num_workers() > 1
+    if not tf.executing_eagerly():
+        return False
+    devices = (tf.DeviceSpec.from_string(d.name) for d in tf.config.list_logical_devices())
+    return len({(d.job, d.task) for d in devices if d.job in _WORKERS}) > 1
 
 
 def without_sharding(dataset: Any) -> Any:

@@ -181,17 +181,23 @@ class TFRuns:
         self._claimed: int | None = None
         self._lock = threading.Lock()
 
-    def claim(self, parts: int = 1) -> int | None:
+    def claim(self, *, may_be_split: bool = False) -> int | None:
         """Return the batches of a whole iteration: `INFINITE` if endless, None if not known.
 
-        No iteration will have more. The number is multiplied by `parts`.
+        No iteration will have more.
+
+        Parameters
+        ----------
+        may_be_split : bool
+            Whether a strategy may read each batch in several parts.
         """
         options, batching = self.loader.options, self.loader.batching
         if options.num_epochs is None:
             return INFINITE
-        self._claimed = plan_of(options.in_world(), batching).most_batches()
+        if not may_be_split:
+            self._claimed = plan_of(options.in_world(), batching).most_batches()
         # None for an empty dataset: TensorFlow would not begin to read it, and we would not warn.
-        return self._claimed * parts if self._claimed else None
+        return self._claimed or None
 
     def _check_claim(self) -> None:
         """Raise StateMismatchError for a pass whose end TensorFlow would leave out."""
