@@ -1,6 +1,6 @@
 """Compare the passes of ranks, without a collective and without blocking training.
 
-`Pass.planned` and `samples.begun_segments` call `begin_pass`, which returns a `Beginning` if the
+`Pass.planned` and `SampleIteration` call `begin_pass`, which returns a `Beginning` if the
 process belongs to a group with one rank for each share. Once the pass counts, the
 `Beginning` *offers* its seed, batch size, position and so on to the other ranks, in the store of
 the process group. An offer is one `compare_set`, which is atomic and returns the offer of the rank

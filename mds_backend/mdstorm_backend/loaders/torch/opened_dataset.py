@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
 from math import lcm
@@ -21,13 +21,12 @@ from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.format import parse_size
 from mdstorm_backend.loaders.agreement import Numbering
 from mdstorm_backend.loaders.epochs import Epochs, Worker
-from mdstorm_backend.loaders.segment import Batching, Segment, plan_of
+from mdstorm_backend.loaders.segment import Batching, plan_of
 from mdstorm_backend.loaders.state import write_state
 from mdstorm_backend.loaders.torch.samples import (
     SAMPLES_AT_A_TIME,
+    SampleIteration,
     SampleMaker,
-    WorkerPart,
-    begun_segments,
     is_of_worker,
     plan_of_samples,
 )
@@ -59,14 +58,11 @@ class OpenedDataset:
         The order of the samples, and this process's share of them.
     """
 
-    #: Samples yielded by the latest iteration; in the elastic order, of its latest epoch.
-    yielded = 0
-    #: How many of these samples `record_items` has accounted for.
-    noted = 0
-    #: In a worker process of a plain ``DataLoader``: the worker's part, and the state from which
-    #: the next iteration resumes.
-    _part: WorkerPart | None = None
-    _part_state: Mapping[str, Any] | None = None
+    #: The latest iteration over samples; None if there was none since a state was loaded.
+    samples: SampleIteration | None = None
+    #: In a worker process of a plain ``DataLoader``: the state from which the next iteration
+    #: resumes.
+    _worker_state: Mapping[str, Any] | None = None
     #: The loader that began the latest iteration, or loaded a state since; None for iterations over
     #: samples.
     latest: loaders.Loader | None = None
@@ -166,7 +162,7 @@ class OpenedDataset:
     def in_order(self, order: ExactOrder | ElasticShare) -> Self:
         """Return a copy that reads from the beginning in another order or share of the order."""
         other = copy(self)
-        other.order, other._epochs, other.latest = order, Epochs(), None
+        other.order, other._epochs, other.latest, other.samples = order, Epochs(), None, None
         other.__dict__.pop("options", None)
         return other
 
@@ -238,14 +234,15 @@ class OpenedDataset:
         if num_samples is not None:
             self.check_batches(num_samples)
             return self._state_after(num_samples, from_beginning)
-        if get_worker_info() is not None:
-            if self._part is None:
-                raise StateMismatchError(
-                    "this worker process has not begun to read, so it has no position: request the "
-                    "state after iterating over the dataset there"
-                )
-            return self._part.state_dict()
-        return self._state_of_latest(self.yielded)
+        samples = self.samples
+        if get_worker_info() is None:
+            return self._state_of_latest(0 if samples is None else samples.yielded)
+        if samples is None or samples.worker.group is None:  # of the parent, before a fork
+            raise StateMismatchError(
+                "this worker process has not begun to read, so it has no position: request the "
+                "state after iterating over the dataset there"
+            )
+        return samples.state_dict()
 
     def _state_after(self, num_samples: int, from_beginning: bool) -> dict[str, Any]:
         """Return the state after a number of samples that all ranks together have read.
@@ -277,10 +274,11 @@ class OpenedDataset:
 
     def record_items(self, count: int) -> None:
         """Record packs if `count` items of an overridden ``__iter__`` are not one sample each."""
-        here = self._part or self
-        if here.yielded - here.noted != count:
+        samples = self.samples
+        if samples is None or samples.yielded - samples.noted != count:
             self.epochs.record_packs()
-        here.noted = here.yielded
+        if samples is not None:
+            samples.noted = samples.yielded
 
     def check_batches(
         self, num_samples: int, batch_size: int | None = None, num_workers: int = 0
@@ -315,17 +313,22 @@ class OpenedDataset:
                     "load the state of the whole loader, StatefulDataLoader.load_state_dict, with "
                     "the same number of workers"
                 )
-            self._part_state = obj
+            self._worker_state = obj
             return
         self.epochs.load_state_dict(obj, self.options, Batching(self.settings.batch_size or 1))
-        self.latest, self.yielded = None, 0
+        self.latest = self.samples = None
 
-    def begin_samples(self) -> Iterator[Segment]:
-        """Begin an iteration over samples in this process, and return its segments."""
-        self.latest, batch_size = None, self.settings.batch_size
-        return begun_segments(self.options, self.epochs, batch_size, Worker(), self._numbering)
+    def begin_samples(self) -> SampleIteration:
+        """Begin an iteration over samples in this process alone."""
+        return self._begin_samples(Worker(), numbering=self._numbering)
 
-    def begin_part(self, info: Any) -> WorkerPart:
+    def _begin_samples(self, worker: Worker, **how: Any) -> SampleIteration:
+        self.latest = self.samples = None
+        batch_size = self.settings.batch_size
+        self.samples = SampleIteration(self.options, self.epochs, batch_size, worker, **how)
+        return self.samples
+
+    def begin_part(self, info: Any) -> SampleIteration:
         """Begin an iteration in a worker process of a plain ``DataLoader``.
 
         Parameters
@@ -338,13 +341,12 @@ class OpenedDataset:
             world = self._sent[1]
         group = info.seed - info.id
         worker = Worker(info.id, info.num_workers, group=group, world=world)
-        state, self._part_state = self._part_state, None
-        self._part = WorkerPart(self.options, self.epochs, self.settings.batch_size, worker, state)
-        return self._part
+        state, self._worker_state = self._worker_state, None
+        return self._begin_samples(worker, state=state)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state to pickle; for a process being spawned, it includes the world."""
         sent = context.get_spawning_popen() is not None and self.order.follows_world
         place = (os.getpid(), find_world()) if sent else None
-        fresh = {"latest": None, "_numbering": Numbering(), "_part": None}
+        fresh = {"latest": None, "_numbering": Numbering(), "samples": copy(self.samples)}
         return {**self.__dict__, **fresh, "_sent": place}

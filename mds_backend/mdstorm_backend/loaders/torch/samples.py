@@ -1,7 +1,7 @@
-"""Single samples: `SampleMaker` makes them, and `begun_segments` begins an iteration over them.
+"""Single samples: `SampleMaker` makes them, and a `SampleIteration` is an iteration over them.
 
-Such an iteration has no `Pass`: it counts from its first sample. `WorkerPart` is the part that a
-worker of a plain ``DataLoader`` reads.
+Such an iteration has no `Pass`: it counts from its first sample. This process reads it alone, or it
+is a worker of a plain ``DataLoader`` and reads a part.
 
 Workers of PyTorch's ``DataLoader`` have no state. Torchdata's ``StatefulDataLoader`` requests a
 state from each worker after every batch, and passes it to the same worker on resumption.
@@ -12,9 +12,11 @@ from __future__ import annotations
 import math
 import os
 import threading
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate
 from multiprocessing import connection, parent_process
 from typing import Any
 
@@ -22,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from mdstorm_backend.base import cached_property
+from mdstorm_backend.base.recorder import current_recorder
 from mdstorm_backend.datasets import Dataset, open_streams
 from mdstorm_backend.format import DTYPES, Batch, Column, is_number
 from mdstorm_backend.format.values.nested_lists import elements_of
@@ -32,7 +35,7 @@ from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.segment import Batching, Segment, plan_of
 from mdstorm_backend.loaders.state import check_equal, damaged, number, read_state, write_state
 from mdstorm_backend.order import Plan
-from mdstorm_backend.read import block, column_to_numpy, decoded_images, gather_rows
+from mdstorm_backend.read import Block, block, column_to_numpy, decoded_images, gather_rows
 
 #: Samples that the workers of a plain ``DataLoader`` read at a time without a batch size.
 SAMPLES_AT_A_TIME = 1024
@@ -175,7 +178,7 @@ def plan_of_samples(options: ReaderOptions, epochs: Epochs) -> Plan:
     return plan_of(options.in_world(), Batching(1), begun)
 
 
-def begun_segments(
+def _begun_segments(
     options: ReaderOptions,
     epochs: Epochs,
     batch_size: int | None,
@@ -205,7 +208,8 @@ def begun_segments(
     joining = None if worker.group is None else worker
     begun = epochs.begin(joining)
     here.record_pass(begun.pass_epoch)
-    segment = Segment(here, batching, begun, ahead=epochs.ahead)
+    recorder = current_recorder() if joining is None else None
+    segment = Segment(here, batching, begun, recorder, epochs.ahead)
     while True:
         if not segment.is_over:
             if segment.with_batches() is None:
@@ -260,28 +264,34 @@ def _batching(batch_size: int | None, worker: Worker) -> Batching:
 
 
 @dataclass(eq=False)
-class WorkerPart:
-    """A worker's part of an iteration, and its position. Creating it begins the iteration.
+class SampleIteration:
+    """An iteration over samples, or a worker's part of one, and its position.
+
+    Creating it begins the iteration.
 
     Parameters
     ----------
     options : ReaderOptions
         What to read.
     epochs : Epochs
-        Shared with the other workers.
+        Shared with other workers.
     batch_size : int or None
         The batch size of the dataset.
     worker : Worker
-        This worker's number among the workers.
+        This process among the workers.
     state : mapping, optional
-        The state from which to resume; without it, a pass begins.
+        The state of a worker from which it resumes; without it, a pass begins.
+    numbering : Numbering, optional
+        See `_begun_segments`.
 
     Attributes
     ----------
     yielded : int
-        Number of samples already yielded of the current batch.
+        Samples yielded since the segment began, and those of its first batch that a state leaves
+        out.
     noted : int
-        See `OpenedDataset`; negative for samples of earlier batches.
+        How many of these samples `OpenedDataset.record_items` has accounted for; negative for
+        samples of earlier segments.
 
     Raises
     ------
@@ -294,50 +304,76 @@ class WorkerPart:
     batch_size: int | None
     worker: Worker
     state: Mapping[str, Any] | None = None
+    numbering: Numbering | None = None
 
     def __post_init__(self) -> None:
-        end_with_parent()
-        state = self.state
-        self._part, self._offset, self.yielded = self.worker.number, 0, 0
+        state, of_all = self.state, (self.options, self.epochs, self.batch_size, self.worker)
+        self._part, self.yielded = self.worker.number, 0
         if state is None:
-            self._segments = begun_segments(self.options, self.epochs, self.batch_size, self.worker)
+            self._segments = _begun_segments(*of_all, self.numbering)
         else:
             here, there = self._here(), state["mdstorm"][_WORKER]
             if missing := [key for key in here if key not in there]:
                 raise damaged(f"it has no {missing} of its worker")
             check_equal(there, here, self.options.dataset.url)
             self._part, self.yielded = number(there, "part"), number(there, "rows")
-            self._segments = _resumed_segments(
-                state, self.options, self.epochs, self.batch_size, self.worker
-            )
+            self._segments = _resumed_segments(state, *of_all)
+        self._begin_blocks()
         self.noted, self._segment = self.yielded, next(self._segments, None)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state of a copy, which knows its position and yields no more."""
+        return {**self.__dict__, "_segments": iter(())}
+
+    def _begin_blocks(self) -> None:
+        #: The offset before the latest block, the samples of the segment up to the beginning and to
+        #: the end of the block, the sizes and offsets of its batches, and their ends if needed.
+        self._offset = self._first = self._end = 0
+        self._sizes: list[int] = []
+        self._offsets: list[int] = []
+        self._ends: list[int] = []
+
     def segments(self) -> Iterator[tuple[Segment, int]]:
-        """Yield each `Segment` to read, with the number of this worker's part of it."""
+        """Yield each `Segment` to read, with the number of this process's part of it."""
         while self._segment is not None:
             yield self._segment, self._part
             following = next(self._segments, None)
             if following is None:  # keep the last one: the state is at the end
                 return
-            self._segment, self._part, self._offset = following, self.worker.number, 0
+            self._segment, self._part = following, self.worker.number
+            self.noted -= self.yielded
             self.yielded = 0
+            self._begin_blocks()
 
-    def advance(self, offset: int) -> None:
-        """Record that a whole batch was yielded, with its offset in the plan."""
-        self._offset = offset
-        self.noted -= self.yielded
-        self.yielded = 0
+    def enter(self, block: Block) -> int:
+        """Begin a block, and return how many of its samples the state leaves out."""
+        if self._offsets:
+            self._offset = self._offsets[-1]
+        self._first, self._end = self._end, self._end + sum(block.sizes)
+        self._sizes, self._offsets, self._ends = block.sizes, block.offsets, []
+        return self.yielded - self._first
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of this worker."""
         if (segment := self._segment) is None:  # there was nothing to read
             return self._empty_state() if self.state is None else {**self.state}
+        offset, rows = self._reached()
         position, part = segment.position, self._part
-        if self._offset:
-            position, part = segment.plan.position_of_part(part, self._offset)
+        if offset:
+            position, part = segment.plan.position_of_part(part, offset)
         state = write_state(segment.options, segment.batching, position)
-        worker = {**self._here(), "part": part, "rows": self.yielded}
+        worker = {**self._here(), "part": part, "rows": rows}
         return {**state, "mdstorm": {**state["mdstorm"], _WORKER: worker}}
+
+    def _reached(self) -> tuple[int, int]:
+        """Return the offset of the latest whole batch, and the samples of the next one so far."""
+        if not self._ends:
+            self._ends = list(accumulate(self._sizes))
+        within = self.yielded - self._first
+        whole = bisect_right(self._ends, within)
+        if not whole:
+            return self._offset, within
+        return self._offsets[whole - 1], within - self._ends[whole - 1]
 
     def _empty_state(self) -> dict[str, Any]:
         plan = plan_of_samples(self.options, self.epochs)

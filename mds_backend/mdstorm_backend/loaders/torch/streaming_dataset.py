@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import fields, replace
+from dataclasses import fields
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,7 +13,6 @@ import numpy as np
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
 from mdstorm_backend.base.checks import overrides, suggests_keywords, warn_user
-from mdstorm_backend.base.recorder import current_recorder
 from mdstorm_backend.datasets import open_dataset, stream_files
 from mdstorm_backend.datasets.sample_access import Array, Spanner, StoredShard
 from mdstorm_backend.datasets.stream import Stream
@@ -26,7 +25,7 @@ from mdstorm_backend.loaders.agreement import warn_of_samples
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings, find_streams
 from mdstorm_backend.loaders.torch.dataset_info import DatasetInfo, fact
 from mdstorm_backend.loaders.torch.opened_dataset import OpenedDataset
-from mdstorm_backend.loaders.torch.samples import WorkerPart, of_batch
+from mdstorm_backend.loaders.torch.samples import SampleIteration, of_batch
 from mdstorm_backend.order import DEFAULT_SEED, ExactOrder
 from mdstorm_backend.read import Block, Decode, OnCorrupt, Size, Transform
 
@@ -219,9 +218,8 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         info = get_worker_info()
-        if info is None:
-            return _own_samples(self)
-        return _samples_of(self, self._mdstorm.begin_part(info))
+        # In a worker, the iteration begins here, and otherwise with its first sample.
+        return _samples_of(self, None if info is None else self._mdstorm.begin_part(info))
 
     def __copy__(self) -> Self:
         """Return a copy with independent settings that shares the epoch counter."""
@@ -287,32 +285,18 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         self._mdstorm.load_state_dict(obj)
 
 
-def _own_samples(dataset: StreamingDataset) -> Iterator[Any]:
-    opened = dataset._mdstorm
-    opened.noted = opened.yielded
-    for segment in opened.begin_samples():
-        opened.noted -= opened.yielded
-        opened.yielded = 0
-        warn_of_samples(segment, opened.settings.batch_size)
-        for block in blocks_of(dataset, replace(segment, recorder=current_recorder())):
-            for sample in samples_of(dataset, block):
-                opened.yielded += 1
-                yield sample
-
-
-def _samples_of(dataset: StreamingDataset, part: WorkerPart) -> Iterator[Any]:
-    for segment, number in part.segments():
-        skipped = part.yielded
-        if number == 0:
+def _samples_of(dataset: StreamingDataset, begun: SampleIteration | None) -> Iterator[Any]:
+    iteration = begun or dataset._mdstorm.begin_samples()
+    for segment, part in iteration.segments():
+        if part == 0:
             warn_of_samples(segment, dataset._mdstorm.settings.batch_size)
-        for block in blocks_of(dataset, segment, number):
+        for block in blocks_of(dataset, segment, part):
             samples = samples_of(dataset, block)
-            for offset, size in zip(block.offsets, block.sizes, strict=True):
-                for sample in islice(samples, skipped, size):
-                    part.yielded += 1
-                    yield sample
-                part.advance(offset)
-                skipped = 0
+            if skipped := iteration.enter(block):
+                samples = islice(samples, skipped, None)
+            for sample in samples:
+                iteration.yielded += 1
+                yield sample
 
 
 def blocks_of(

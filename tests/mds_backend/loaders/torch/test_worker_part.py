@@ -148,6 +148,31 @@ def test_a_worker_that_has_not_begun_has_no_state(url: str) -> None:
         list(loader)
 
 
+def test_forked_worker_does_not_take_its_parents_position_for_its_own(url: str) -> None:
+    dataset = StreamingDataset(local=url, batch_size=BATCH)
+    _ = list(islice(dataset, 3))
+    loader = DataLoader(
+        dataset,
+        BATCH,
+        num_workers=1,
+        multiprocessing_context="fork",
+        worker_init_fn=lambda _: dataset.state_dict(),
+    )
+    with pytest.raises(StateMismatchError, match="has not begun to read"):
+        list(loader)
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy])
+def test_copy_of_a_dataset_keeps_its_position_among_samples(url: str, duplicate: Any) -> None:
+    dataset = StreamingDataset(local=url, batch_size=BATCH)
+    samples = iter(dataset)
+    _ = list(islice(samples, 11))
+    other, state = duplicate(dataset), dataset.state_dict()
+    _ = list(islice(samples, 3))
+    assert (state["sample_in_epoch"], dataset.state_dict()["sample_in_epoch"]) == (11, 14)
+    assert other.state_dict() == state
+
+
 def plain(url: str, order: str, num_workers: int = 0, **options: Any) -> DataLoader[Any]:
     dataset = dataset_in(order, url, BATCH)
     return DataLoader(dataset, BATCH, num_workers=num_workers, **options)
