@@ -227,7 +227,9 @@ class ExactPlan(Plan):
 
     def reached(self, samples: int, *, from_beginning: bool = False) -> Position:
         """Return the position after all ranks together have read this many samples."""
-        return self._position_at(samples if from_beginning else self._first + samples)
+        after = samples if from_beginning else self._first + samples
+        # Callers multiply the samples of a rank that may have one more than others.
+        return self._position_at(after if self._stop is None else min(after, self._stop))
 
     def reached_here(self, samples: int) -> Position:
         """Return the position after this rank, like all others, has read this many samples."""

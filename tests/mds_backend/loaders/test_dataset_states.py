@@ -165,6 +165,16 @@ def test_composer_saves_and_loads_the_dataset_of_a_loader_in_the_exact_order(
         assert len(found) > 0
 
 
+@pytest.mark.filterwarnings("ignore:some ranks read:UserWarning")
+def test_sample_count_beyond_the_last_row_is_the_end_of_the_pass(url: str) -> None:
+    dataset = StreamingDataset(local=url, order=ExactOrder(1, world_size=4), num_epochs=2)
+    _ = list(dataset)
+    beyond = 2 * ROWS + 2
+    assert dataset.state_dict(beyond) == dataset.state_dict(2 * ROWS)
+    dataset.load_state_dict(dataset.state_dict(beyond, from_beginning=False))
+    assert dataset.state_dict()["epoch"] == 1
+
+
 def test_sample_count_within_a_batch_is_split_evenly(url: str) -> None:
     dataset = dataset_of(url, "exact", World(1, 2))
     rows(loader_of(dataset))

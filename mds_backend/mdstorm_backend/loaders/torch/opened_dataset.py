@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
 from math import lcm
@@ -30,7 +30,7 @@ from mdstorm_backend.loaders.torch.samples import (
     is_of_worker,
     plan_of_samples,
 )
-from mdstorm_backend.order import ExactOrder, Plan, World, find_world
+from mdstorm_backend.order import ExactOrder, Plan, Position, World, find_world
 from mdstorm_backend.read import ImageDecoder, SampleSource
 
 if TYPE_CHECKING:
@@ -232,8 +232,9 @@ class OpenedDataset:
     ) -> dict[str, Any]:
         """Return the reading position: see `StreamingDataset.state_dict`."""
         if num_samples is not None:
-            self.check_batches(num_samples)
-            return self._state_after(num_samples, from_beginning)
+            return self._state_at(
+                lambda plan: plan.reached(num_samples, from_beginning=from_beginning), num_samples
+            )
         samples = self.samples
         if get_worker_info() is None:
             return self._state_of_latest(0 if samples is None else samples.yielded)
@@ -244,16 +245,22 @@ class OpenedDataset:
             )
         return samples.state_dict()
 
-    def _state_after(self, num_samples: int, from_beginning: bool) -> dict[str, Any]:
-        """Return the state after a number of samples that all ranks together have read.
+    def state_of_rank(self, samples: int) -> dict[str, Any]:
+        """Return the state after `samples` of this rank, and as many batches on all other ranks.
 
-        They are counted from the beginning of the epoch, or of the pass where batches span epochs;
-        without `from_beginning`, from the position where the epoch or pass was resumed.
+        Where the rank has no more samples, that is the end of the pass.
         """
+        return self._state_at(
+            lambda plan: plan.reached_here(samples), samples * self.plan().num_ranks
+        )
+
+    def _state_at(self, reached: Callable[[Plan], Position], num_samples: int) -> dict[str, Any]:
+        """Return the state at a position of the latest plan, after `num_samples` of all ranks."""
+        self.check_batches(num_samples)
         plan = plan_of_samples(self.options, self.epochs)
         if plan.rows_of_rank(plan.begin):  # samples have no numbers
             return self._state_of_latest(num_samples)
-        position = plan.reached(num_samples, from_beginning=from_beginning)
+        position = reached(plan)
         if self.latest is not None and self.latest.is_at(position):
             return self.latest.state_dict(before_last=False)
         return write_state(self.options.in_world(), Batching(1), position)

@@ -18,7 +18,11 @@ from mdstorm_backend.display import Described, Description
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.loaders import Loader, Statistics, describe_data
 from mdstorm_backend.loaders.torch import loader_passes, moved_batches, torch_batches
-from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset, makes_samples
+from mdstorm_backend.loaders.torch.streaming_dataset import (
+    StreamingDataset,
+    check_items_are_samples,
+    makes_samples,
+)
 from mdstorm_backend.loaders.torch.torch_batches import BatchMap, BatchT, NotedItems, TorchBatch
 from mdstorm_backend.read.reader import check_batch_size
 
@@ -260,7 +264,10 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         opened = self.dataset._mdstorm
         yielded = self.num_samples_yielded if kept.counted is None else kept.used
         samples = yielded * opened.plan().num_ranks
-        state = self.dataset.state_dict(samples, False)
+        if _has_own_states(self.dataset):
+            return self.dataset.state_dict(samples, False)
+        check_items_are_samples(self.dataset)
+        state = opened.state_of_rank(yielded)
         if not (kept.reads_blocks or _counts_itself(self)):
             opened.check_batches(samples, self.batch_size or 1, self.num_workers)
         return state

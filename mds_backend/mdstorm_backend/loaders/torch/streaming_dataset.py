@@ -262,13 +262,8 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
             torchdata's ``StatefulDataLoader`` requests. In the exact order, the process that
             started the workers does not notice them: its state covers only what it read itself.
         """
-        if num_samples is not None and self._mdstorm.epochs.has_packs:
-            raise StateMismatchError(
-                f"{type(self).__name__}.__iter__ yields items that are not one sample each, so "
-                "their number does not determine which samples were read: pack, split or leave out "
-                "samples in a collate_fn, or override the loader's _get_batch_size to count the "
-                "samples of a batch"
-            )
+        if num_samples is not None:
+            check_items_are_samples(self)
         return self._mdstorm.state_dict(num_samples, from_beginning)
 
     def load_state_dict(self, obj: dict[str, Any]) -> None:
@@ -283,6 +278,17 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
             If the state was taken from another dataset or order, or is not a state.
         """
         self._mdstorm.load_state_dict(obj)
+
+
+def check_items_are_samples(dataset: StreamingDataset) -> None:
+    """Raise StateMismatchError if the number of items that a dataset yields counts no samples."""
+    if dataset._mdstorm.epochs.has_packs:
+        raise StateMismatchError(
+            f"{type(dataset).__name__}.__iter__ yields items that are not one sample each, so "
+            "their number does not determine which samples were read: pack, split or leave out "
+            "samples in a collate_fn, or override the loader's _get_batch_size to count the "
+            "samples of a batch"
+        )
 
 
 def _samples_of(dataset: StreamingDataset, begun: SampleIteration | None) -> Iterator[Any]:

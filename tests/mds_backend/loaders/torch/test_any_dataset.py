@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from tests.mds_backend.loaders.loaders import Launch, column, in_either_order
@@ -234,6 +235,32 @@ def test_other_datasets_are_read_and_counted(url: str) -> None:
     sampled = StreamingDataLoader(numbers, batch_sampler=[[1, 2], [7]])
     assert flat(batch for (batch,) in sampled) == [1, 2, 7]
     assert sampled.num_samples_yielded == 3
+
+
+@pytest.mark.filterwarnings("ignore:some ranks read:UserWarning")
+@pytest.mark.parametrize("num_epochs", [1, 3])
+@pytest.mark.parametrize(("kind", "batch_size"), [(Squares, 4), (StreamingDataset, None)])
+def test_counted_batches_of_uneven_shares_end_at_one_position(
+    url: str, kind: Any, batch_size: int | None, num_epochs: int
+) -> None:
+    ranks, seen, states, again = 4, Counter[int](), [], Counter[int]()
+
+    def loader_of(rank: int) -> StreamingDataLoader[Any]:
+        order = ExactOrder(3, shuffle_rows=True, rank=rank, world_size=ranks)
+        dataset = kind(local=url, order=order, num_epochs=num_epochs)
+        return StreamingDataLoader(dataset, batch_size)
+
+    for rank in range(ranks):
+        loader = loader_of(rank)
+        seen.update(int(n) for batch in loader for n in np.atleast_1d(batch["number"]))
+        states.append(loader.state_dict())
+    for rank, state in enumerate(states):
+        loader = loader_of(rank)
+        loader.load_state_dict(state)
+        again.update(int(n) for batch in loader for n in np.atleast_1d(batch["number"]))
+    assert set(seen.values()) == {num_epochs}
+    assert states == [states[0]] * ranks
+    assert again == seen
 
 
 def test_arguments_can_be_given_by_position(url: str) -> None:
