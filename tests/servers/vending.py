@@ -58,11 +58,13 @@ class GuardedS3(Server):
         Seconds that the clock of the store is ahead.
     outside : list of str
         Paths that were refused because they are outside of the token's prefix.
+    seconds_per_object : float
+        How long the store takes to send one object; objects are sent one after the other.
     """
 
     def __init__(self, behind: S3Server) -> None:
         self._behind = behind
-        self._lock = threading.Lock()
+        self._lock, self._link = threading.Lock(), threading.Lock()
         self.clear()
         super().__init__(self._guard)
 
@@ -70,7 +72,7 @@ class GuardedS3(Server):
         self.handed_out: list[Token] = []
         self.expired, self.shows_missing = 0, True
         self.outside: list[str] = []
-        self.skew = 0.0
+        self.skew = self.seconds_per_object = 0.0
 
     def reset(self) -> None:
         super().reset()
@@ -109,6 +111,9 @@ class GuardedS3(Server):
             return _refuse(method, "403 Forbidden", "AccessDenied")(environ, start)
         if key and key not in self._behind._keys and not self.shows_missing:
             return _refuse(method, "403 Forbidden", "AccessDenied")(environ, start)
+        if method == "GET" and key and self.seconds_per_object:
+            with self._link:
+                time.sleep(self.seconds_per_object)
         return self._behind.app(environ, start)
 
 
