@@ -156,7 +156,12 @@ class _Volumes:
         self.remove_directory = client.files.delete_directory
 
     def file_info(self, path: str) -> dict[str, Any]:
-        found = self._files.get_metadata(path)
+        refusals = require("databricks.sdk").errors
+        try:
+            found = self._files.get_metadata(path)
+        except (refusals.PermissionDenied, refusals.Unauthenticated):
+            self.read(path, 0, 1)  # the answer to HEAD has no text; this one gives the reason
+            raise
         info = _described(path, found.content_length, False)
         return {**info, "last_modified": found.last_modified}
 

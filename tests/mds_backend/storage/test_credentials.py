@@ -5,6 +5,7 @@ import logging
 import pickle
 import traceback
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from tests.mds_backend.small_datasets import write_ints
@@ -121,6 +122,20 @@ def test_databricks_with_a_wrong_token_raises_error_with_the_fix(
     # Credentials are read at the time of the request.
     monkeypatch.setenv("DATABRICKS_TOKEN", TOKEN)
     assert Location.of(url).list_names() == []
+
+
+@DATABRICKS_URLS
+def test_reason_for_refusing_a_token_is_in_the_error_of_every_request(
+    url: str, databricks: DatabricksServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the request was a HEAD, whose answer has no text."""
+    monkeypatch.setenv("DATABRICKS_TOKEN", "wrong-secret")
+    location = Location.of(url)
+    requests: list[Any] = [location.list_names, lambda: location.read("a")]
+    requests += [lambda: location.stat("a"), lambda: location.read_dated("a")]
+    for request in requests:
+        with pytest.raises(errors.CredentialsError, match="Invalid access token"):
+            request()
 
 
 def test_two_authorization_methods_for_databricks_are_refused(
