@@ -1,7 +1,8 @@
 """A workspace of Databricks with Unity Catalog, which knows tables and hands out credentials.
 
 It answers as the REST API does to ``tables.get``, to ``temporary-table-credentials`` and to the
-Iceberg REST catalog; the credentials are tokens of `GuardedS3`.
+Iceberg REST catalog; the credentials are tokens of `GuardedS3`. It also has the files of a
+`Workspace`.
 """
 
 import json
@@ -12,12 +13,14 @@ from typing import Any
 from urllib.parse import parse_qs, unquote
 
 import psutil
+from tests.servers import databricks
 from tests.servers.http import Server, StartResponse, WSGIEnvironment, respond
 
-TOKEN = "dapi-secret-of-unity"
+TOKEN = databricks.TOKEN
 READABLE = "HAS_DIRECT_EXTERNAL_ENGINE_READ_SUPPORT"
 _API = "/api/2.1/unity-catalog/"
 _VENDED = "/api/2.0/unity-catalog/temporary-table-credentials"
+_FILES = ("/api/2.0/fs/", "/api/2.0/dbfs/")
 _ICEBERG = "/api/2.1/unity-catalog/iceberg-rest/v1/"
 #: Creates the credentials of a response, for a prefix and a time in seconds.
 Vend = Callable[[str, float], dict[str, Any]]
@@ -44,6 +47,8 @@ class UnityServer(Server):
         Requests for credentials by table id, or by full name for Iceberg.
     by_process : dict of int to list of float
         When each process requested credentials.
+    files : Workspace
+        Volumes, and the file system of the workspace.
     """
 
     def __init__(self, vend: Vend) -> None:
@@ -59,6 +64,7 @@ class UnityServer(Server):
         self.fails: str | None = None
         self.asked: Counter[str] = Counter()
         self.by_process: defaultdict[int, list[float]] = defaultdict(list)
+        self.files = databricks.Workspace()
 
     def reset(self) -> None:
         super().reset()
@@ -82,6 +88,8 @@ class UnityServer(Server):
 
     def _application(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         path = unquote(environ["PATH_INFO"])
+        if path.startswith(_FILES):
+            return self.files(environ, start)
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
         query = {k: v[0] for k, v in parse_qs(environ.get("QUERY_STRING", "")).items()}
         if self.fails is not None:

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from tests.compat.tables.conftest import Catalog
 from tests.compat.tables.test_names import NAME, NEWEST, SPELLINGS, orders  # noqa: F401
+from tests.servers.catalog import Catalog
 
 from mdstorm import convert, make_batch_reader, make_reader
 from mdstorm.spark import make_spark_converter

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
-from tests.compat.tables.conftest import Catalog
 from tests.delta_tables import OLD_PROTOCOL, add, commit, field, metadata
+from tests.servers.catalog import Catalog
 from tests.servers.unity import TOKEN
 from tests.servers.vending import MARK
 

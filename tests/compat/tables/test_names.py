@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
-from tests.compat.tables.conftest import Catalog
 from tests.delta_tables import WITH_VECTORS, add, commit, field, kill, metadata, protocol
+from tests.servers.catalog import Catalog
 from tests.servers.s3 import BUCKET
 from tests.servers.unity import READABLE, TOKEN
 from tests.servers.vending import MARK

@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.compat.tables.conftest import Catalog
 from tests.compat.tables.test_names import by_torch, numbers
+from tests.servers.catalog import Catalog
 from tests.servers.rest_catalog import TOKEN, RestCatalogServer
 from tests.servers.vending import MARK
 

@@ -1,0 +1,49 @@
+"""A catalog of tables in front of their storage: the servers of both, started together."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.servers.s3 import BUCKET, S3Server
+from tests.servers.unity import UnityServer
+from tests.servers.vending import GuardedS3
+
+from mdstorm_backend.storage import Location
+
+_KEYS = {"key": "testing", "secret": "testing-secret"}
+
+
+@dataclass
+class Catalog:
+    """Unity Catalog on localhost, whose tables are on an S3 that accepts its tokens alone."""
+
+    unity: UnityServer
+    guard: GuardedS3
+    behind: S3Server
+
+    def put(self, name: str, folder: Path, format_: str = "DELTA", **more: Any) -> str:
+        """Upload a directory and register it as a table; return its URL."""
+        prefix = f"tables/{name}"
+        url = f"s3://{BUCKET}/{prefix}"
+        location = Location.of(url, {"endpoint_url": self.behind.url, **_KEYS})
+        for path in folder.rglob("*"):
+            if path.is_file():
+                location.write(str(path.relative_to(folder)), [path.read_bytes()])
+        self.unity.add(name, url, format_, **more)
+        return url
+
+
+@contextmanager
+def catalog_on(behind: S3Server) -> Iterator[Catalog]:
+    """Start a catalog in a block, without tables."""
+    with closing(GuardedS3(behind)) as guard:
+
+        def vend(prefix: str, seconds: float) -> dict[str, Any]:
+            token = guard.hand_out(prefix, seconds)
+            keys = {"access_key_id": token.key, "secret_access_key": token.secret}
+            return {"aws_temp_credentials": {**keys, "session_token": token.session}}
+
+        with closing(UnityServer(vend)) as unity:
+            yield Catalog(unity, guard, behind)
