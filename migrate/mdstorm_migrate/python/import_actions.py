@@ -215,6 +215,7 @@ def _try_around(module: PythonModule, node: ast.AST) -> ast.Try | None:
     return None
 
 
+@lru_cache(maxsize=1)
 def has_fallback(module: PythonModule) -> bool:
     """Whether the file falls back on Petastorm where mdstorm is not installed."""
     imports = (one for one in module.scopes.bindings if petastorm.is_petastorm(one.target))

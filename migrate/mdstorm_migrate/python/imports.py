@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -132,9 +132,20 @@ def imported_names(module: PythonModule) -> Sequence[ImportedName]:
 
 def references_of(module: PythonModule, name: str, scope: Scope) -> Iterator[Reference]:
     """Yield the reads of a name that may mean the binding in `scope`."""
-    for reference in module.scopes.references.get(name, ()):
-        if reference.scope.may_see(name, scope) and not _is_class_bound(module, reference, scope):
+    for reference in _references(module).get((name, scope), ()):
+        if not _is_class_bound(module, reference, scope):
             yield reference
+
+
+@lru_cache(maxsize=1)
+def _references(module: PythonModule) -> Mapping[tuple[str, Scope], Sequence[Reference]]:
+    """Return the reads of each name by a scope to which it may belong."""
+    found: dict[tuple[str, Scope], list[Reference]] = {}
+    for name, references in module.scopes.references.items():
+        for reference in references:
+            for owner in reference.scope.owners(name):
+                found.setdefault((name, owner), []).append(reference)
+    return found
 
 
 def _is_class_bound(module: PythonModule, reference: Reference, scope: Scope) -> bool:
@@ -295,6 +306,7 @@ def is_annotation(module: PythonModule, string: ast.Constant) -> bool:
     return False
 
 
+@lru_cache(maxsize=1)
 def is_named_in_strings(module: PythonModule) -> bool:
     """Whether the old name must stay bound, because strings may be code that uses it.
 

@@ -112,9 +112,11 @@ class Scope:
         """Whether this class owns `name`, but reads the module's until its body binds it."""
         return self.is_class and self.owns(name) and self.module.owns(name)
 
-    def may_see(self, name: str, owner: Scope) -> bool:
-        """Whether `name`, read in this scope, may be the one that `owner` owns."""
-        return owner is self.home(name) or (owner is self.module and self.shadows_global(name))
+    def owners(self, name: str) -> list[Scope]:
+        """Return the scopes to which `name`, read in this scope, may belong."""
+        home = self.home(name)
+        found = [home] if home is not None else []
+        return [*found, self.module] if self.shadows_global(name) else found
 
 
 @dataclass

@@ -224,7 +224,7 @@ def _lacking_of_module(module: PythonModule, string: ast.Constant, value: str) -
         case ast.Assign(targets=[ast.Name(name)]) | ast.NamedExpr(target=ast.Name(name)):
             home = module.scopes.scopes[call].home(name)
             references = module.scopes.references.get(name, ())
-            nodes = [one.node for one in references if home and one.scope.may_see(name, home)]
+            nodes = [one.node for one in references if home and home in one.scope.owners(name)]
     found = (lacking(module, *module.chain(one, value)) for one in nodes)
     return next(filter(None, found), None)
 

@@ -6,12 +6,13 @@ import os
 import symtable
 import sys
 import warnings
+from types import FrameType
+from typing import Any
 
 import pytest
 from tests.migrate.checks import each
 
 from mdstorm_migrate.api import migrate
-from mdstorm_migrate.petastorm import names
 from mdstorm_migrate.python.scopes import Scope, analyse
 
 _LIBRARY = os.path.dirname(os.__file__)
@@ -136,23 +137,42 @@ def test_name_bound_by_two_imports_stays_bound() -> None:
     assert "import mdstorm as petastorm\n" in after
 
 
-@each("import petastorm.reader\n", "import mdstorm.reader\nimport petastorm.reader\n")
-def test_work_grows_linearly_with_imports_of_one_name(
-    line: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen, is_mdstorm = [], names.is_mdstorm
+@each(
+    "import petastorm.reader\n",
+    "import mdstorm.reader\nimport petastorm.reader\n",
+    "from petastorm import make_reader as read_{0}\nread_{0}('file:///data')\n",
+    "def read_{0}():\n    import petastorm\n    petastorm.make_reader('file:///data')\n",
+    "class Test{0}:\n    from petastorm import make_reader\n    reader = make_reader('file:///a')\n",
+    "try:\n    import mdstorm as {0}\nexcept ImportError:\n    import petastorm as {0}\n",
+    "import petastorm.pytorch\nmock.patch('petastorm.pytorch.DataLoader')\n",
+)
+def test_work_grows_linearly_with_imports(lines: str) -> None:
+    small, large = (
+        lines_run_by_migrate("".join(lines.format(f"n{number}") for number in range(count)))
+        for count in (30, 60)
+    )
+    assert large < 2.3 * small
 
-    def counting(path: str | None) -> bool:
-        seen.append(path)
-        return is_mdstorm(path)
 
-    monkeypatch.setattr(names, "is_mdstorm", counting)
-    counted = []
-    for number in (100, 200):
-        seen.clear()
-        migrate(line * number)
-        counted.append(len(seen))
-    assert counted[1] <= 2.5 * counted[0]
+def lines_run_by_migrate(code: str) -> int:
+    """Return how many lines of mdstorm_migrate run while it migrates a file."""
+    count = 0
+
+    def count_line(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal count
+        count += event == "line"
+        return count_line
+
+    def enter(frame: FrameType, event: str, _: object) -> Any:
+        return count_line if "mdstorm_migrate" in frame.f_code.co_filename else None
+
+    before = sys.gettrace()
+    sys.settrace(enter)
+    try:
+        migrate(code)
+    finally:
+        sys.settrace(before)
+    return count
 
 
 def test_import_guarded_by_earlier_try_is_unchanged() -> None:
