@@ -110,7 +110,7 @@ class Conversion:
             )
         except BaseException as error:
             if not (resume and _may_pass(error)):
-                commit.clean_up(location, self.job, own)
+                commit.clean_up(location, claim, self.job, own)
             raise
         finally:
             claim.release()

@@ -124,7 +124,7 @@ def materialize(
         reports = [report for found in partitions for report in found]
         index = commit.publish(location, schema, reports, job.name, extra, replaced=replaced)
     except BaseException:
-        commit.clean_up(location, job.name)
+        commit.clean_up(location, claim, job.name)
         raise
     finally:
         claim.release()

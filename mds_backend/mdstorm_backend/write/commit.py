@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
+import secrets
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -42,19 +43,27 @@ _Files: TypeAlias = Mapping[str, Mapping[str, Any]]
 _TEMPORARY = re.compile(rf"({INDEX_NAME}|{MARKER_NAME})\.[0-9a-f]{{32}}\.tmp")
 
 
-def mark_directory(location: Location) -> None:
+def mark_directory(location: Location) -> bytes:
     """Create the directory and write our marker to it.
+
+    Returns
+    -------
+    bytes
+        The content of the marker. Elsewhere than on a local disk, which has locks, it is unique.
 
     Raises
     ------
     WriteError
         If the directory cannot be created or written to.
     """
+    writer = "" if location.is_local_disk else f"Writer: {secrets.token_hex(8)}\n"
+    content = f"This directory was made by mdstorm.\n{writer}".encode()
     try:
         location.make_directory()
-        location.write(MARKER_NAME, [b"This directory was made by mdstorm.\n"])
+        location.write(MARKER_NAME, [content])
     except OSError as error:
         raise directories.unwritable(location, error) from error
+    return content
 
 
 def claim_directory(location: Location, *, resumed: str | None = None) -> directories.Claim:
@@ -79,8 +88,8 @@ def claim_directory(location: Location, *, resumed: str | None = None) -> direct
         If the directory cannot be created or written to.
     """
     files = _marked_files(location)  # before the marker is written again
-    mark_directory(location)
-    claim = directories.Claim(location)
+    marker = mark_directory(location)
+    claim = directories.Claim(location, None if files else marker)
     try:
         left = _unlisted(location, _left_by_jobs(files, resumed)) if files else []
         # The marker has just been written, so its time is that of the storage's clock.
@@ -142,6 +151,8 @@ def publish(
         raise _published_meanwhile(location)
     index = build_index(schema, reports)
     index = replace(index, extra={**(extra or {}), **index.extra})
+    if MARKER_NAME not in sizes:  # without locks, a job that failed may have removed it
+        mark_directory(location)
     write_index(location, index)
     ours = set(shards_of(job, sizes, attempt))
     if replaced:
@@ -284,8 +295,10 @@ def write_index(
             location.remove(name)
 
 
-def clean_up(location: Location, job: str, attempt: str | None = None) -> None:
-    """Remove the files of a failed job or attempt, and the marker unless it is still needed.
+def clean_up(
+    location: Location, claim: directories.Claim, job: str, attempt: str | None = None
+) -> None:
+    """Remove the files of a failed job or attempt, and the marker unless another job needs it.
 
     Shards that a published index lists are kept: runs of the same conversion use the same names.
     The job's error is being raised, so others are only logged.
@@ -294,7 +307,8 @@ def clean_up(location: Location, job: str, attempt: str | None = None) -> None:
         for name in _unlisted(location, shards_of(job, location.list_names(), attempt)):
             location.remove(name)
         left = location.list_names()
-        if INDEX_NAME not in left and not any(map(is_ours, left)):
+        unused = INDEX_NAME not in left and not any(map(is_ours, left))
+        if unused and claim.is_only_one():
             remove_dataset(location)
 
 

@@ -124,6 +124,8 @@ class Claim:
     ----------
     location : Location
         The directory, which must exist. Directories elsewhere are not locked.
+    marker : bytes, optional
+        The marker that this writer wrote, if there was none before.
 
     Raises
     ------
@@ -133,7 +135,9 @@ class Claim:
         If the directory cannot be written to.
     """
 
-    def __init__(self, location: Location) -> None:
+    def __init__(self, location: Location, marker: bytes | None = None) -> None:
+        self._location = location
+        self._marker = marker
         if not location.is_local_disk:
             return
         lock = _lock(location)
@@ -145,6 +149,18 @@ class Claim:
     def is_exclusive(self) -> bool:
         """Whether the directory is locked, so that no other writer can use it."""
         return hasattr(self, "_finalizer")
+
+    def is_only_one(self) -> bool:
+        """Whether no other writer is known to use the directory.
+
+        Without locks, another one may have begun if there was a marker before, or if the marker has
+        been replaced since.
+        """
+        if self.is_exclusive or self._marker is None:
+            return self.is_exclusive
+        with suppress(FileNotFoundError):
+            return bytes(self._location.read(MARKER_NAME)) == self._marker
+        return False
 
     def release(self) -> None:
         """Release the lock; a second call does nothing."""

@@ -1,5 +1,8 @@
 """Conversions to a directory of a store, which has no locks: two at once, killed and resumed."""
 
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.errors import DatasetExistsError
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.storage import Location
+from mdstorm_backend.write import remove_dataset
 
 OPTIONS: dict[str, Any] = {"shard_size": 1300, "workers": 1}
 
@@ -48,6 +52,70 @@ def test_failed_conversion_removes_only_its_own_shards(
 
     convert_parquet(source, location.url, progress=meanwhile, resume=first, **OPTIONS)
     assert open_dataset(location.url).to_table().equals(numbers(100))
+
+
+@pytest.mark.parametrize("earlier", [True, False])
+def test_failed_conversion_keeps_marker_of_one_that_has_just_begun(
+    s3: S3Server, source: ParquetDataset, earlier: bool
+) -> None:
+    location = Location.of(f"s3://{BUCKET}/begun-{earlier}/mds")
+    begun = threading.Event()
+
+    def fail(done: int, total: int) -> None:
+        if earlier:
+            begin.set()
+            assert begun.wait(60)
+        raise ZeroDivisionError
+
+    def succeed(done: int, total: int) -> None:
+        if done == 0:
+            begun.set()
+            assert isinstance(failing().exception(60), ZeroDivisionError)
+            assert location.exists("_mdstorm")
+
+    begin = threading.Event()
+    with ThreadPoolExecutor(1) as thread:
+
+        @cache
+        def failing() -> Future[Any]:
+            options = {"progress": fail, "resume": False, **OPTIONS}
+            return thread.submit(convert_parquet, source, location.url, **options)
+
+        if earlier:
+            failing()
+            assert begin.wait(60)
+        convert_parquet(source, location.url, progress=succeed, resume=False, **OPTIONS)
+    assert open_dataset(location.url).to_table().equals(numbers(100))
+    assert remove_dataset(location) == []
+
+
+def test_marker_that_another_job_removed_is_written_again(
+    s3: S3Server, source: ParquetDataset
+) -> None:
+    location = Location.of(f"s3://{BUCKET}/removed/mds")
+
+    def remove(done: int, total: int) -> None:
+        location.remove("_mdstorm")
+
+    convert_parquet(source, location.url, progress=remove, **OPTIONS)
+    assert remove_dataset(location) == []
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_failed_conversion_leaves_no_file_or_only_marker_that_was_there(
+    s3: S3Server, source: ParquetDataset, before: bool
+) -> None:
+    location = Location.of(f"s3://{BUCKET}/gone-{before}/mds")
+    if before:
+        location.write("_mdstorm", [b""])
+
+    def fail(done: int, total: int) -> None:
+        if done:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        convert_parquet(source, location.url, progress=fail, resume=False, **OPTIONS)
+    assert location.list_names() == ["_mdstorm"] * before
 
 
 @pytest.mark.parametrize(("first", "second"), [*NONE_OR_BOTH, *long(ONE)])

@@ -230,8 +230,9 @@ def test_the_second_job_to_commit_is_refused_and_the_first_dataset_stays(tmp_pat
     assert len(list(tmp_path.glob(f"*{SECOND}*"))) == len(second)
     with pytest.raises(WriteError, match="another job has written a dataset"):
         publish(location, plan(FIELDS), second, SECOND)
-    clean_up(location, SECOND)
-    clean_up(location, FIRST)  # whose shards were published
+    claim = Claim(location)
+    clean_up(location, claim, SECOND)
+    clean_up(location, claim, FIRST)  # whose shards were published
     assert numbers_of(tmp_path) == [0, 1, 2]
     assert not list(tmp_path.glob(f"*{SECOND}*"))
 
@@ -241,7 +242,8 @@ def test_abandoned_job_keeps_the_shards_of_another(tmp_path: Path, others: list[
     directory = tmp_path / "target"
     for job in (FIRST, *others):
         shards_of(job, directory, range(3))
-    clean_up(Location.of(str(directory)), FIRST)
+    location = Location.of(str(directory))
+    clean_up(location, Claim(location), FIRST)
     assert [path.name.split("-")[2] for path in directory.glob("part-*")] == others
     assert directory.exists() == bool(others)
 
