@@ -19,15 +19,18 @@ from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values import arrow_types, nested_lists
 from mdstorm_backend.format.values.arrow_types import SparkType
 
+#: Regular expressions for the names of types, and what to do with columns of such a type.
 _REMEDIES = {
     "void": "it has no values to store; drop it or give it a type with CAST(… AS STRING)",
     "variant": "convert it with to_json(column) or variant_get(column, path, type)",
+    "interval (year|month)(?! to)": "convert it to a number with CAST(column AS INT)",
     "interval": "convert it to months: extract(YEAR FROM column) * 12 + extract(MONTH FROM column)",
     "time": "convert it to text with CAST(column AS STRING), or to a number with extract(…)",
     "geometry": "convert it to well-known binary with st_asbinary(column)",
     "geography": "convert it to well-known binary with st_asbinary(column)",
 }
-
+#: What does not follow the name of such a type: it is that of a field, or of a day-time interval.
+_NOT_STORED = "(?!:| day| hour| minute| second)"
 
 #: Largest number of dimensions in all versions of NumPy. Deeper arrays are stored as JSON.
 _MAX_DEPTH = 32
@@ -147,7 +150,9 @@ def _refusal(spark_type: SparkType) -> str | None:
         if arrow_types.repeats_field(arrow_types.arrow_type(spark_type)):
             return f"type {name} has two fields of one name; rename one of them"
         return None
-    remedies = (remedy for word, remedy in _REMEDIES.items() if word in name)
+    remedies = (
+        text for word, text in _REMEDIES.items() if re.search(rf"\b{word}\b{_NOT_STORED}", name)
+    )
     remedy = next(remedies, "drop the column or convert it before")
     return f"type {name} has no MDS encoding; {remedy}"
 

@@ -3,14 +3,17 @@
 import datetime as dt
 from collections.abc import Iterator
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 import tensorflow as tf
 import torch
+from pyspark.errors import AnalysisException
 from tests.compat.spark.converters import IN_ORDER
 from tests.conftest import of_values
 
+from mdstorm.errors import UnsupportedTypeError
 from mdstorm.spark import make_spark_converter
 
 pytestmark = of_values
@@ -134,3 +137,44 @@ def test_stored_type_becomes_tensor_in_tensorflow(tf_batch: Any, name: str) -> N
 
 def test_columns_keep_order_of_frame(torch_batch: Any, tf_batch: Any) -> None:
     assert list(torch_batch) == list(tf_batch._fields) == list(CASES)
+
+
+WKB = "0101000000000000000000F03F0000000000000040"
+MONTHS = "extract(YEAR FROM column) * 12 + extract(MONTH FROM column)"
+
+#: Literals of types that cannot be stored, the conversions that the errors name, and their values.
+REFUSED = [
+    ("INTERVAL '14' MONTH", "CAST(column AS INT)", 14),
+    ("-INTERVAL '1-2' YEAR TO MONTH", MONTHS, -14),
+    ("TIME'10:11:12.5'", "CAST(column AS STRING)", "10:11:12.5"),
+    (f"st_geomfromwkb(X'{WKB}')", "st_asbinary(column)", bytes.fromhex(WKB)),
+]
+MORE_REFUSED = [
+    ("INTERVAL '3' YEAR", "CAST(column AS INT)", 3),
+    ("INTERVAL '1-2' YEAR TO MONTH", MONTHS, 14),
+    ("make_interval(1, 2)", MONTHS, 14),
+    ("parse_json('[1]')", "to_json(column)", "[1]"),
+    (f"st_geogfromwkb(X'{WKB}')", "st_asbinary(column)", bytes.fromhex(WKB)),
+]
+
+
+@pytest.mark.parametrize(
+    ("literal", "conversion", "value"),
+    [*REFUSED, *(pytest.param(*case, marks=pytest.mark.long) for case in MORE_REFUSED)],
+)
+def test_conversion_that_the_error_names_stores_the_value(
+    spark: Any, tmp_path: Path, literal: str, conversion: str, value: Any
+) -> None:
+    try:
+        df = spark.sql(f"SELECT {literal} AS v")
+        df.schema  # noqa: B018 - a client of Spark Connect finds errors here
+    except (AnalysisException, ValueError) as error:
+        pytest.skip(f"this Spark does not have the type: {error}")
+    with pytest.raises(UnsupportedTypeError) as caught:
+        make_spark_converter(df, parent_cache_dir_url=tmp_path.as_uri())
+    assert conversion in caught.value.columns["v"]
+    converted = df.selectExpr(f"{conversion.replace('column', 'v')} AS v")
+    converter = make_spark_converter(converted, parent_cache_dir_url=tmp_path.as_uri())
+    (batch,) = converter.make_torch_dataloader(**IN_ORDER)
+    assert list(batch["v"]) == [value]
+    converter.delete()

@@ -79,12 +79,17 @@ def test_dtype_casts_scalars_arrays_and_vectors(
     assert [encoding_of(spark_type, dtype) for dtype in DTYPES] == [as_float32, as_float64, kept]
 
 
+#: Types that can be stored, whose names contain the name of one that cannot.
+TIMES = ("timestamp", "interval day to second")
+
+
 @pytest.mark.parametrize(
     ("spark_type", "name", "remedy"),
     [
         ("void", "void", "give it a type"),
         ("variant", "variant", "to_json"),
-        *((name, name, "extract") for name in ("interval", "interval month", "interval year")),
+        ("interval", "interval", "extract"),
+        *((name, name, "CAST(column AS INT)") for name in ("interval month", "interval year")),
         ("interval year to month", "interval year to month", "extract(YEAR FROM column) * 12"),
         ("time(6)", "time(6)", "CAST(column AS STRING)"),
         ("geometry(4326)", "geometry(4326)", "st_asbinary(column)"),
@@ -92,9 +97,11 @@ def test_dtype_casts_scalars_arrays_and_vectors(
         (MATRIX, "MatrixUDT", "convert it before"),
         (array_of("void"), "array<void>", "give it a type"),
         (struct_of(a="long", b="variant"), "struct<a:long,b:variant>", "to_json"),
-        (map_of("string", "interval year"), "map<string,interval year>", "extract"),
+        (map_of("string", "interval year"), "map<string,interval year>", "CAST(column AS INT)"),
         (array_of(vector("ml")), "array<vector>", "convert it before"),
         (struct_of(a=vector("ml")), "struct<a:vector>", "convert it before"),
+        *((struct_of(t=type_, v=MATRIX), "MatrixUDT", "convert it before") for type_ in TIMES),
+        (struct_of(time="long", v=MATRIX), "MatrixUDT", "convert it before"),
         (map_of("string", array_of(vector("ml"))), "array<vector>", "convert it before"),
         *(
             (type_, "struct<a:long,a:string>", "two fields of one name; rename one")
