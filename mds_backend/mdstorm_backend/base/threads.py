@@ -40,7 +40,13 @@ class OrderedPool(ThreadPoolExecutor):
 
     def submit(self, fn: Callable[..., _Out], /, *args: Any, **kwargs: Any) -> Future[_Out]:
         """Call `fn` in a thread of the pool."""
-        return super().submit(_called, self._others, next(_places), fn, *args, **kwargs)
+        return self.submit_at(next_place(), fn, *args, **kwargs)
+
+    def submit_at(
+        self, place: int, fn: Callable[..., _Out], /, *args: Any, **kwargs: Any
+    ) -> Future[_Out]:
+        """Call `fn` in a thread of the pool, as work at a place of `next_place`."""
+        return super().submit(_called, self._others, place, fn, *args, **kwargs)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End the threads, and those to which they handed off work."""
@@ -49,6 +55,11 @@ class OrderedPool(ThreadPoolExecutor):
 
 
 _places = count()
+
+
+def next_place() -> int:
+    """Return a place after those of all work so far, for work that is needed at one time."""
+    return next(_places)
 
 
 class _Here(threading.local):
@@ -64,7 +75,7 @@ _here = _Here()
 
 def place() -> int:
     """Return the number of this thread's work; work that is submitted later has a greater one."""
-    return next(_places) if _here.place is None else _here.place
+    return next_place() if _here.place is None else _here.place
 
 
 def hand_off(function: Callable[[], object]) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base import cached_property
-from mdstorm_backend.base.recorder import Recorder
+from mdstorm_backend.base.recorder import Cause, Recorder, work
 from mdstorm_backend.format import Batch, slice_batch
 from mdstorm_backend.order.plan import Chunk, RowsOnDemand, ShardRows, short_type
 from mdstorm_backend.read.mds_shard import MDSShard
@@ -98,6 +98,8 @@ class Located:
         int64, number of the first sample of each shard, then the total number of samples.
     kept : dict, optional
         Shards that stay open until all parts of a chunk have been read.
+    is_first : bool
+        Whether these samples are read first, so that nothing can be read while they are awaited.
 
     Attributes
     ----------
@@ -110,12 +112,18 @@ class Located:
     """
 
     def __init__(
-        self, chunk: Chunk, bounds: npt.NDArray[np.int64], kept: Opened | None = None
+        self,
+        chunk: Chunk,
+        bounds: npt.NDArray[np.int64],
+        kept: Opened | None = None,
+        *,
+        is_first: bool = False,
     ) -> None:
         self.chunk = chunk
         self.kept = kept
         self.shards: Sequence[Shard | Future[Any]] = ()
         self.recorder: Recorder | None = None
+        self._is_first = is_first
         self._found: ShardRows | None = None
         if isinstance(chunk, range):
             first = int(np.searchsorted(bounds, chunk.start, side="right")) - 1
@@ -180,9 +188,19 @@ class Located:
         if self._found is None:
             return None
         owners, rows = self._found.owners[start:stop], self._found.rows[start:stop]
-        for number, shard in self._arriving:
-            shard.wait_for(int(rows.max(initial=-1, where=owners == number)) + 1)
+        if self._arriving:
+            self._wait_for(owners, rows)
         return Scattered(self.opened, owners, rows)
+
+    def _wait_for(self, owners: npt.NDArray[np.integer[Any]], rows: npt.NDArray[np.int64]) -> None:
+        """Wait for rows, and for all rows before them unless these are the first samples."""
+        needed = [(shard, np.unique(rows[owners == number])) for number, shard in self._arriving]
+        requested = [shard.request(found) if self._is_first else None for shard, found in needed]
+        for (shard, found), one in zip(needed, requested, strict=True):
+            with work(Cause.DOWNLOADS):
+                is_there = one is not None and one.result()
+            if not is_there:
+                shard.wait_for(int(found.max(initial=-1)) + 1)
 
     @cached_property
     def _arriving(self) -> list[tuple[int, Shard]]:

@@ -6,6 +6,7 @@ import mmap
 import struct
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from itertools import accumulate
 from math import prod
 from operator import index
@@ -26,6 +27,10 @@ from mdstorm_backend.format.values.nested_lists import elements_of, with_element
 from mdstorm_backend.read.logical import ValueDecoder, to_logical
 from mdstorm_backend.read.shard import Rows, Shard, contiguous
 from mdstorm_backend.storage import Buffer
+
+#: Samples of a shard that are requested separately, at most; and one in how many of its bytes. They
+#: are downloaded again with the shard.
+_MOST_REQUESTED, _PART_REQUESTED = 64, 8
 
 SampleDecoder: TypeAlias = Callable[[int], dict[str, Any]]
 
@@ -100,6 +105,17 @@ class MDSShard(Shard):
             with work(Cause.DOWNLOADS):
                 arrival.wait_for(int(self.offsets[stop]))
             self.arrival = None if arrival.is_over else arrival
+
+    def request(self, rows: Rows) -> Future[bool] | None:
+        """Request the samples `rows`, if they are few enough for separate requests."""
+        arrival = self.arrival
+        request = None if arrival is None else arrival.request
+        if request is None or self._map is None or not 0 < len(rows) <= _MOST_REQUESTED:
+            return None
+        starts, stops = self.offsets[rows].tolist(), self.offsets[rows + 1].tolist()
+        if (sum(stops) - sum(starts)) * _PART_REQUESTED > len(self.stored):
+            return None
+        return request(list(zip(starts, stops, strict=True)))
 
     def will_need(self) -> None:
         """Advise the operating system to read the file ahead, if it is mapped."""

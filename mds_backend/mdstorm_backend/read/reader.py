@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 
 from mdstorm_backend.base import cached_property, is_integer
 from mdstorm_backend.base.recorder import Cause, Recorder, work
-from mdstorm_backend.base.threads import OrderedPool, PoolContext, Prefetcher
+from mdstorm_backend.base.threads import OrderedPool, PoolContext, Prefetcher, next_place
 from mdstorm_backend.errors import CorruptDatasetError, InvalidArgumentError
 from mdstorm_backend.format import Batch, Schema, num_rows
 from mdstorm_backend.order import Chunk, Samples
@@ -227,7 +227,7 @@ class Reader:
                     kept = {} if isinstance(left, RowsOnDemand) else None
                 taken, left = left[:count], left[count:]
                 count -= len(taken)
-                yield Located(taken, bounds, kept)
+                yield Located(taken, bounds, kept, is_first=batches == 1)
 
         while sizes := list(islice(samples.sizes, min(batches, most) if keeps_rows else 1)):
             offsets = list(islice(samples.offsets, len(sizes)))
@@ -355,7 +355,7 @@ class ShardsAhead(PoolContext):
         self._under_way: WeakValueDictionary[int, Future[Any]] = WeakValueDictionary()
         #: Shards opened without threads since the last block was yielded.
         self._opened = 0
-        self._pool = (
+        self._pool: OrderedPool | None = (
             OrderedPool(OPENING_THREADS, thread_name_prefix="mdstorm-open") if threads else None
         )
 
@@ -364,8 +364,9 @@ class ShardsAhead(PoolContext):
         waiting: deque[tuple[int, Block]] = deque()
         samples = 0
         for block in blocks:
+            place = next_place()  # of all its shards: the block needs them at the same time
             for part in block.parts:
-                part.shards = [self._begin(n, part.kept) for n in part.shard_numbers]
+                part.shards = [self._begin(n, part.kept, place) for n in part.shard_numbers]
                 part.recorder = self._recorder
             rows = sum(block.sizes)
             waiting.append((rows, block))
@@ -386,11 +387,11 @@ class ShardsAhead(PoolContext):
             sum(not future.done() for future in self._under_way.values()) >= _MANY
         )
 
-    def _begin(self, number: int, kept: Opened | None) -> Shard | Future[Any]:
+    def _begin(self, number: int, kept: Opened | None, place: int) -> Shard | Future[Any]:
         found = None if kept is None else kept.get(number)
         found = found or self._find(number) or self._under_way.get(number)
         if found is None and self._pool is not None:
-            found = self._under_way[number] = self._pool.submit(self._task, number)
+            found = self._under_way[number] = self._pool.submit_at(place, self._task, number)
         elif found is None:
             self._opened += 1
             found = self._open_here(number)

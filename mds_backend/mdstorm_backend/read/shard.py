@@ -41,6 +41,16 @@ class Shard(Protocol):
         """Wait until the samples before `stop` have arrived."""
         return
 
+    def request(self, rows: Rows) -> Future[bool] | None:
+        """Request the samples `rows` ahead of those before them, if that is possible and pays.
+
+        Returns
+        -------
+        Future of bool or None
+            Whether the samples have arrived: if not, use `wait_for`.
+        """
+        return None
+
     def will_need(self) -> None:
         """Advise the operating system to read ahead if the file is mapped."""
         return

@@ -7,7 +7,7 @@ import mmap
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeAlias
 
@@ -49,6 +49,9 @@ class Arrival:
         The ranges of missing bytes: start to stop.
     version : object
         The version of the source that the received bytes are from; None before the first ones.
+    request : callable or None
+        Copies ranges ahead of the missing bytes before them; the future has the result True once
+        they are in the file, False if they will arrive with all others. None if that is impossible.
     """
 
     def __init__(self) -> None:
@@ -56,6 +59,7 @@ class Arrival:
         self.content: Buffer = b""
         self.missing: dict[int, int] = {}
         self.version: Any = None
+        self.request: Callable[[Sequence[tuple[int, int]]], Future[bool]] | None = None
         self._there = 0
         self._end: Future[None] = Future()
         self._changed = threading.Condition()

@@ -11,12 +11,15 @@ errors.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 from math import inf
@@ -35,12 +38,16 @@ _HEAD_START = 0.05
 #: Largest number of requests for a range whose connection breaks.
 _ATTEMPTS = 5
 _CHUNK = 1 << 20
+#: Where ranges that a reader needs first queue: before the first byte of their object.
+_AHEAD = -1
 #: Connections of a client: our default, and botocore's, for file systems that the caller passes.
 CONNECTIONS, _DEFAULT_CONNECTIONS = 64, 10
 #: Seconds for which requests for a whole object are retried while the store is busy.
 _PATIENCE = 10.0
 
 _T = TypeVar("_T")
+
+_logger = logging.getLogger(__name__)
 
 
 class ReplacedError(StorageError):
@@ -149,6 +156,9 @@ class _Download:
     #: others wait for it, so that an earlier item of work that starts a moment later still gets its
     #: turns first, and that they find the URL signed.
     begun: asyncio.Event = field(default_factory=asyncio.Event)
+    #: Copies of ranges that a reader needs first.
+    ahead: list[asyncio.Task[None]] = field(default_factory=list)
+    is_over: bool = False
 
     async def run(self) -> None:
         self._turns = _turns_of(self.fs)
@@ -156,15 +166,17 @@ class _Download:
         first, *others = sorted(self.arrival.missing.items())
         tasks = [asyncio.ensure_future(self._copy(*bounds)) for bounds in others]
         soon = asyncio.ensure_future(self._begin_soon())
+        self.arrival.request = partial(self._request_ahead, asyncio.get_running_loop())
         try:
             await self._copy(*first)
             await asyncio.gather(*tasks)
         except _OtherSizeError as error:
             os.truncate(self.file, error.size)
         finally:
-            for task in (soon, *tasks):
+            self.arrival.request, self.is_over = None, True
+            for task in (soon, *tasks, *self.ahead):
                 task.cancel()
-            await asyncio.gather(soon, *tasks, return_exceptions=True)
+            await asyncio.gather(soon, *tasks, *self.ahead, return_exceptions=True)
 
     async def _begin_soon(self) -> None:
         """Let the other ranges begin, if the store has answered before and never refused."""
@@ -173,14 +185,31 @@ class _Download:
         if self._turns.pace.has_answered and not self._turns.pace.refusal:
             self.begun.set()
 
-    async def _copy(self, start: int, stop: int) -> None:
+    def _request_ahead(
+        self, loop: asyncio.AbstractEventLoop, ranges: Sequence[tuple[int, int]]
+    ) -> Future[bool]:
+        """Copy ranges ahead of the missing bytes before them, see `Arrival`."""
+        return asyncio.run_coroutine_threadsafe(self._copy_ahead(ranges), loop)
+
+    async def _copy_ahead(self, ranges: Sequence[tuple[int, int]]) -> bool:
+        if self.is_over:
+            return False
+        tasks = [asyncio.create_task(self._copy(*bounds, is_ahead=True)) for bounds in ranges]
+        self.ahead += tasks
+        errors = [e for e in await asyncio.gather(*tasks, return_exceptions=True) if e is not None]
+        if errors:  # the download copies these bytes as well, and reports an error that lasts
+            _logger.debug("%s: ranges needed first have not arrived (%s)", self.path, errors[0])
+        return not errors
+
+    async def _copy(self, start: int, stop: int, *, is_ahead: bool = False) -> None:
         """Copy the range from `start` to `stop`, with retries."""
         from botocore.exceptions import IncompleteReadError
         from s3fs.core import S3_RETRYABLE_ERRORS
 
-        if start > min(self.arrival.missing):
+        if not is_ahead and start > min(self.arrival.missing):
             await self.begun.wait()
-        async with self._turns.taken(self.work, start, stop - start) as turn:
+        place = _AHEAD if is_ahead else start
+        async with self._turns.taken(self.work, place, stop - start) as turn:
             with _Deadline(self.timeout, self._turns.pace) as deadline:
                 for _ in range(_ATTEMPTS):
                     asked, first = deadline.heard(), start
@@ -189,7 +218,8 @@ class _Download:
                         while start < stop and (chunk := await answer.read(_CHUNK)):
                             deadline.heard()
                             os.pwrite(self.file, chunk, start)
-                            self.arrival.receive(start, len(chunk))
+                            if not is_ahead:
+                                self.arrival.receive(start, len(chunk))
                             turn.arrived(len(chunk))
                             start += len(chunk)
                     answer.close()

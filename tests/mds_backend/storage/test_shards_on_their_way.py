@@ -23,7 +23,7 @@ from mdstorm_backend.base.threads import OrderedPool
 from mdstorm_backend.cache import CacheOptions, shard_cache, shard_files
 from mdstorm_backend.errors import StorageError
 from mdstorm_backend.format.index import Index
-from mdstorm_backend.read import reader
+from mdstorm_backend.read import mds_shard, reader
 from mdstorm_backend.storage import Arrival, Location, s3_objects
 
 ROWS = [os.urandom(1000) for _ in range(40)]
@@ -94,6 +94,42 @@ def test_first_rows_are_read_before_their_shard_is_complete(
     rows += [row for batch in found for row in batch]
     assert rows == [row for batch in other for row in batch] == ROWS
     assert (SHARD in files_in(tmp_path / "cache"), parts_in(tmp_path / "cache")) == (True, [])
+
+
+@pytest.mark.parametrize(
+    ("most", "breaks", "alone"),
+    [(64, False, 4), (64, True, 4), (1, False, 0)],
+    ids=["alone", "broken", "too many"],
+)
+def test_first_shuffled_rows_are_requested_alone_if_they_are_few(
+    most: int,
+    breaks: bool,
+    alone: int,
+    s3: S3Server,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(mds_shard, "_MOST_REQUESTED", most)
+    monkeypatch.setattr(mds_shard, "_PART_REQUESTED", 1)
+    of_rows, release = [], threading.Event()
+    reset = respond("206 Partial Content", b"", ("Content-Range", "bytes 0-1/2"))
+
+    def answered(environ: WSGIEnvironment, start: Any) -> Any:
+        first, last = map(int, environ["HTTP_RANGE"][len("bytes=") :].split("-"))
+        if last - first < 1010:  # a row, whose length stands before it
+            of_rows.append(first)
+            return (reset if breaks else s3.app)(environ, start)
+        assert first < 2000 or release.wait(20)
+        return s3.app(environ, start)
+
+    s3.fault = lambda _, path: answered if path.endswith(".mds") else None
+    found = batches(tmp_path, ExactOrder(3, window=40))
+    if breaks or not alone:
+        release.set()
+    rows = next(found)
+    release.set()
+    assert sorted([*rows, *(row for batch in found for row in batch)]) == sorted(ROWS)
+    assert len(set(of_rows)) == alone
 
 
 def test_a_shard_that_is_replaced_while_it_is_read_is_an_error(
