@@ -17,15 +17,15 @@ from hypothesis import settings
 from tests import refusing
 from tests.programs import free_port
 
-# The same examples every time, so that a test which fails does so again; `make test-all` draws
-# others, and more, and what fails there is kept as an `@example`. No limit of time, which a loaded
-# machine exceeds.
+# The same examples in every run, so that failures can be reproduced. `make test-all` draws more and
+# other ones; an example that fails there is kept as an `@example`. There is no time limit, because
+# a loaded machine would exceed it.
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=30)
 settings.register_profile("anew", deadline=None, print_blob=True)
 settings.load_profile("repeatable")
 
-#: After so many seconds a test fails, and the next one runs. What is not to be interrupted ends the
-#: run later, by ``faulthandler_timeout``.
+#: After this many seconds a test fails, and the next one runs. If the test cannot be interrupted,
+#: ``faulthandler_timeout`` ends the run later.
 SECONDS_PER_TEST = int(os.environ.get("MDSTORM_TEST_SECONDS", "300"))
 
 #: A classic and a Spark Connect session cannot live in one process: each run of pytest has one.
@@ -85,7 +85,7 @@ _NAMES_SESSION = re.compile(r'spark: |"spark"|\bspark_session\b|\bof_values\b')
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave modules without a session unread where only tests with one run: that takes long."""
+    """Do not collect modules without a session if only tests with one run: importing is slow."""
     leaves_out = config.option.markexpr.startswith("spark_session") and collection_path.match(
         "test_*.py"
     )

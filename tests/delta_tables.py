@@ -26,7 +26,7 @@ _MOST_LISTED = 4096
 
 
 def protocol(*features: str) -> dict[str, Any]:
-    """The action by which readers have to know some features."""
+    """The action that lists the features that readers must support."""
     return {
         "protocol": {
             "minReaderVersion": 3,

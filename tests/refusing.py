@@ -43,7 +43,7 @@ def _is_exempt(depth: int = 2) -> bool:
 
 
 def refusal(condition: str, text: str, kind: str = "AnalysisException") -> Exception:
-    """Make an error of PySpark with a condition; its versions disagree on how that is said."""
+    """Make an error of PySpark with a condition, under the names that its versions use."""
     error: Any = getattr(import_module("pyspark.errors"), kind)(text)
     error._errorClass = error.error_class = condition
     return error  # type: ignore[no-any-return]
@@ -119,7 +119,7 @@ def refusing(*, connect: bool) -> Iterator[None]:
 
 @contextmanager
 def without_python_on_executors(*, connect: bool) -> Iterator[None]:
-    """Refuse functions of Python that run on executors, in a block."""
+    """Refuse Python functions that run on executors, in a block."""
     frames = _frames(connect)
     with pytest.MonkeyPatch.context() as patch:
         for name in ("mapInArrow", "mapInPandas"):
@@ -129,7 +129,7 @@ def without_python_on_executors(*, connect: bool) -> Iterator[None]:
 
 @contextmanager
 def lifted() -> Iterator[None]:
-    """Refuse nothing to tests, which look at the JVM to see what happened, but still to mdstorm."""
+    """Allow refused calls to tests, which inspect the JVM, but not to mdstorm, in a block."""
     _exempt.add("tests")
     try:
         yield

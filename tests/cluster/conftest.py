@@ -33,7 +33,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
 
 @pytest.fixture(scope="session")
 def hosts(network: Network) -> list[Host]:
-    """Two for executors and ranks."""
+    """The two hosts for executors and ranks."""
     return [network["one"], network["two"]]
 
 

@@ -1,11 +1,11 @@
-"""Hosts that share nothing but a network, made of Linux's namespaces on this machine.
+"""Hosts that share nothing but a network, simulated by Linux namespaces on this machine.
 
-A host has an address, a name, processes and the directories ``/tmp``, ``/dbfs``, ``/Volumes`` and
-``/dev/shm`` of its own; the rest of the machine's files, such as the installed packages, is as if
-installed on each. ``/srv`` is one directory for all hosts: what volumes keep their files in.
+Each host has its own address, name, processes, and directories ``/tmp``, ``/dbfs``, ``/Volumes``
+and ``/dev/shm``. The machine's other files, such as installed packages, are visible on every host.
+All hosts share ``/srv``, where volumes keep their files.
 
-Namespaces have no names that could stay behind: the kernel ends the processes of a host, its mounts
-and its network as soon as this process ends, however it ends.
+Namespaces leave nothing behind: the kernel removes the processes of a host, its mounts and its
+network as soon as this process ends, for any reason.
 """
 
 import ctypes
@@ -62,7 +62,7 @@ class Program:
             return "".join(self._lines)
 
     def wait_for(self, text: str, times: int = 1) -> None:
-        """Wait until so many of its lines have a text."""
+        """Wait until its output has the text in at least `times` lines."""
         with self._grown:
             self._grown.wait_for(
                 lambda: self._is_over or sum(text in line for line in self._lines) >= times,
@@ -72,7 +72,7 @@ class Program:
         assert found >= times, f"{text!r} is not in:\n{self.output}"
 
     def finish(self, *, fails: bool = False, seconds: int = _TIMEOUT_SECONDS) -> str:
-        """Wait for its end, which must be as expected, and return its output."""
+        """Wait until it ends, check whether it failed as expected, and return its output."""
         try:
             code = self.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -81,7 +81,7 @@ class Program:
         return self.output
 
     def wait(self, seconds: int = _TIMEOUT_SECONDS) -> int:
-        """Wait for its end, and return the exit code."""
+        """Wait until it ends, and return the exit code."""
         code = self._process.wait(seconds)
         self._thread.join(_TIMEOUT_SECONDS)
         return code

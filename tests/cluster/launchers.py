@@ -21,9 +21,9 @@ def torchrun(
     before: Mapping[str, Sequence[object]] | None = None,
     **environment: str,
 ) -> list[Program]:
-    """Start torchrun on each of some hosts, which meet on the first; or only `on` some of them.
+    """Start torchrun on hosts that rendezvous at the first one; with `on`, start only these.
 
-    `before` are words before it on the command lines of some hosts, by their names.
+    `before` maps names of hosts to words that precede the command there.
     """
     options = [
         f"--nnodes={nodes or len(hosts)}",
@@ -40,9 +40,9 @@ def torchrun(
 
 
 def mpirun(hosts: Sequence[Host], *command: object, processes: int, **environment: str) -> str:
-    """Run a command on some hosts by Open MPI, as so many processes on each.
+    """Run a command with Open MPI, in this many processes on each host.
 
-    Hosts are asked through pipes in the directory that all share, in the place of ``ssh``.
+    Open MPI reaches the hosts through pipes in their shared directory, in place of ``ssh``.
     """
     agent = hosts[0].disk / "srv" / "rsh"
     agent.write_text('#!/bin/sh\nhost=$1; shift; echo "$@" > /srv/$host.commands\n')

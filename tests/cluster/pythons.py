@@ -16,7 +16,7 @@ def install_python(host: Host) -> None:
 
 
 def install_python_without(host: Host, *packages: str) -> None:
-    """Give a host a Python with other packages than those, and without mdstorm."""
+    """Give a host a Python without these packages and without mdstorm."""
     environment = host.disk / "tmp" / "environment"
     if not environment.exists():
         venv.create(environment, symlinks=True)

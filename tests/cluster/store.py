@@ -33,7 +33,7 @@ class Store(S3Server):
             self.sent.append((environ["REMOTE_ADDR"], environ["PATH_INFO"], size))
 
     def bytes_of(self, host: Host, ending: str = ".mds") -> int:
-        """Bytes of files with such names that a host has got."""
+        """Number of bytes that a host has downloaded of files with this ending."""
         return sum(
             size
             for address, path, size in list(self.sent)
@@ -41,7 +41,7 @@ class Store(S3Server):
         )
 
     def at_upload(self, number: int, ending: str, action: Callable[[], object]) -> None:
-        """Do something when so many files with such names have begun to arrive at the store."""
+        """Call `action` when the upload of the file of this number, with this ending, begins."""
         arriving = count(1)
 
         def fault(method: str, path: str) -> None:

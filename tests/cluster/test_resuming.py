@@ -16,7 +16,7 @@ TRAIN = EXAMPLES / "train_torchrun.py"
 
 
 def check_each_row_once(output: str) -> None:
-    """Check the epochs of a run, of which it may say one again after a restart at its end."""
+    """Check the printed epochs; a run that restarts at the end of one may print it twice."""
     epochs = dict(re.findall(r"epoch (\d): (\d.*)", output))
     assert epochs == dict.fromkeys("012", EACH_ROW_ONCE), output
 

@@ -32,7 +32,7 @@ def cold() -> dict[str, str]:
 
 
 def check_shares(store: Store, hosts: list[Host], numbers: Numbers, times: int = 1) -> None:
-    """Each host has downloaded its share so often, and at most a shard at the border with it."""
+    """Check that each host downloaded its share `times` times, plus a shard at its border."""
     share = sum(numbers.shard_bytes) / len(hosts)
     for host in hosts:
         downloaded = store.bytes_of(host)
@@ -41,7 +41,7 @@ def check_shares(store: Store, hosts: list[Host], numbers: Numbers, times: int =
 
 
 def check_saved(hosts: list[Host], numbers: Numbers, ranks: list[str]) -> None:
-    """These ranks together have saved each row once an epoch."""
+    """Check that these ranks together saved each row once in each epoch."""
     saved = {}
     for path in (hosts[0].disk / "srv").glob("*.npy"):
         saved[path.stem] = np.load(path)

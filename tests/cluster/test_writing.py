@@ -20,10 +20,10 @@ EXECUTOR = "CoarseGrainedExecutorBackend"
 
 
 def check_holds(store: Store, name: str, rows: int, directory: Path, late: int = 0) -> None:
-    """Check that a dataset has each row once, and its directory nothing else but our marker.
+    """Check that a dataset has each row once, and its directory only the index and our marker.
 
-    Of tasks that Spark has given up, so many may have had a shard on its way, which then came after
-    all the others: no reader knows of it, and it goes with the dataset.
+    Up to `late` tasks that Spark abandoned may have stored a shard after the commit. No reader sees
+    such a shard, and `remove_dataset` removes it.
     """
     found = store.objects(f"{name}/")
     for file, content in found.items():

@@ -30,7 +30,7 @@ def load_recorder() -> ModuleType:
 
 
 def record(source: str, runs: int = 1, examples: int = 0) -> dict[str, Any]:
-    """Return the recording of a program; of several runs, as the recorder itself joins them."""
+    """Return the recording of a program; runs of several ranks are joined as by the recorder."""
     recorder = load_recorder()
     options = Namespace(examples=examples, no_full_pass=False)
     found: dict[str, Any] = {}

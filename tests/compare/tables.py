@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 _DAY = datetime.date(2021, 3, 1)
 _TIME = datetime.datetime(2021, 3, 1, 12, 30, 0, 250)
 
-#: How each column is made, of the numbers of its rows and a generator.
+#: Functions that return a column, given its row numbers and a random generator.
 COLUMNS = {
     "id": lambda ids, random: pa.array(ids),
     "small": lambda ids, random: pa.array((ids % 100 - 50).astype(np.int16)),

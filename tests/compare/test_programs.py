@@ -1,6 +1,6 @@
 """Programs recorded under the real Petastorm: equal here, or a documented difference is named.
 
-What Petastorm gave is in recorded.json, so that Petastorm is not needed here.
+Petastorm's results are in recorded.json, so these tests do not need Petastorm.
 """
 
 import json

@@ -15,12 +15,12 @@ Row: TypeAlias = tuple[Mistake, type[Exception], str]
 
 
 def beside(url: str, name: str) -> str:
-    """Return the URL of something else in the folder of one of the places."""
+    """Return the URL of `name` in the directory that contains `url`."""
     return f"{url.rpartition('/')[0]}/{name}"
 
 
 def told(rows: list[Row]) -> pytest.MarkDecorator:
-    """Run a test with each row of a table."""
+    """Parametrize a test with the rows of a table."""
     names = ("mistake", "builtin", "words")
     return pytest.mark.parametrize(names, rows, ids=[words for *_, words in rows])
 
@@ -44,4 +44,4 @@ def check(mistake: Mistake, builtin: type[Exception], words: str, where: tuple[A
         mistake(*where)
     assert raised.traceback[-1].frame.f_globals["__name__"].startswith("mdstorm")
     assert len(str(raised.value)) < 1200
-    assert not isinstance(raised.value.__cause__, MDStormError)  # only once
+    assert not isinstance(raised.value.__cause__, MDStormError)  # the advice is given only once

@@ -1,4 +1,4 @@
-"""Readers for tests of loaders: ours over small Parquet files, and of another kind."""
+"""Readers for tests of loaders: ours, over small Parquet files, and a class of another kind."""
 
 from collections import namedtuple
 from collections.abc import Iterable, Sequence
@@ -52,7 +52,7 @@ with_either = pytest.mark.parametrize("reader", [batch_reader, row_reader], ids=
 
 
 def stop_readers() -> None:
-    """End the threads of all readers: TensorFlow never lets go of a generator."""
+    """End the threads of all readers: TensorFlow never releases a generator."""
     while _MADE:
         _MADE.pop().stop()
 

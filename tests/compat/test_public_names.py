@@ -1,4 +1,4 @@
-"""The names that code written for Petastorm imports, from where, and those that are left to it."""
+"""The names that code written for Petastorm imports, and attributes that are free for users."""
 
 import dis
 import importlib

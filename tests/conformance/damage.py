@@ -38,5 +38,5 @@ def _damaged_parquet(data: bytes, random: Random) -> bytes:
     return data[: -8 - length] + footer + len(footer).to_bytes(4, "little") + data[-4:]
 
 
-#: The kinds of targets, the attacked ones of each, and the number of attacks.
+#: For each kind of target: the attack, the targets, and the number of attacks.
 ATTACKS = ((attack_dataset, ("cities", "codecs", "places", "series"), 20),)

@@ -1,6 +1,6 @@
 """Programs whose results deliberately differ from Petastorm's.
 
-docs/differences.md says the same to users.
+docs/differences.md describes them for users.
 """
 
 from typing import Any, NamedTuple

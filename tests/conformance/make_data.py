@@ -5,7 +5,7 @@
     benchmarks/.environments/petastorm/bin/python -m tests.conformance.make_data
     .venv/bin/mdstorm run -m tests.conformance.make_data
 
-Repeating it changes the files, not what is in them.
+Repeating it changes the files, but not the values in them.
 """
 
 import datetime

@@ -4,7 +4,7 @@
 
     benchmarks/.environments/petastorm/bin/python -m tests.conformance.record [NAME…]
 
-With names, of modules or of programs, only these are recorded anew.
+With names, of modules or of programs, only these are recorded again.
 """
 
 import faulthandler

@@ -50,7 +50,7 @@ def run_in(place: Any, program: Program, spark: Any = None) -> Any:
 
 
 def chosen(programs: dict[str, Program], wanted: list[str]) -> dict[str, Program]:
-    """Return the programs of these names, or of modules of these names; all if there is none."""
+    """Return the programs of these names, or of modules of these names; all if no name is given."""
     return {
         name: program
         for name, program in programs.items()

@@ -1,7 +1,7 @@
 """Programs get the same results under the real Petastorm and under mdstorm.
 
-What Petastorm gave is in recorded.json, so that Petastorm is not needed here. Where mdstorm gives
-something else on purpose, differences.json says what, and why.
+Petastorm's results are in recorded.json, so these tests do not need Petastorm. differences.json
+lists the results that differ on purpose, with the reasons.
 """
 
 import json

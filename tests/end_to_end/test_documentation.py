@@ -1,7 +1,7 @@
-"""The Python in the documentation runs, and the examples in docstrings give what they say.
+"""The Python in the documentation runs, and the examples in docstrings print what they show.
 
 The blocks of a page run in their order and share their names, as a reader would type them. `spark`
-is there already. ``/tmp`` and ``/dbfs`` are the test's own directory.
+exists already. ``/tmp`` and ``/dbfs`` are the test's own directory.
 """
 
 import doctest

@@ -4,7 +4,7 @@
 
     .venv-interop/bin/python -m tests.interop.record [NAME…]
 
-With names, of modules or of programs, only these are recorded anew. With ``--print`` nothing is
+With names, of modules or of programs, only these are recorded again. With ``--print`` nothing is
 recorded: the results are printed as JSON.
 """
 

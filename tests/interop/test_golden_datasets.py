@@ -1,7 +1,7 @@
 """Datasets in `golden`, written once by MosaicML Streaming 0.13.0.
 
-The `expected.json` of each says what was written: for every value its type, its content and the
-bytes that stand for it. mdstorm reads what was written, and writes the same bytes once more.
+Each has an `expected.json` with the type, content and stored bytes of every value. mdstorm must
+read these values, and write the same bytes.
 """
 
 import hashlib
@@ -157,7 +157,7 @@ def test_pickles_are_not_loaded_unless_allowed_by_name() -> None:
 
 
 def given_samples(golden: Golden) -> list[dict[str, Any]]:
-    """The samples as they were given to the writer."""
+    """The samples as they were passed to the writer."""
     # Pillow's decoding depends on its version; the stored bytes do not.
     files = [name for name, text in golden.encodings.items() if text in ("png", "jpeg")]
     stored = [{n: b64decode(s[n]["encoded_b64"]) for n in files} for s in golden.samples]

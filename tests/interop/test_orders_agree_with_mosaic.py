@@ -20,8 +20,8 @@ from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.order.world import World
 
-#: What MosaicML Streaming raises where mdstorm goes on: at the end of an epoch, with fewer samples
-#: than canonical nodes, with a block size that the algorithm ignores.
+#: Errors that MosaicML Streaming raises and mdstorm does not: at the end of an epoch, with fewer
+#: samples than canonical nodes, with a block size that the algorithm ignores.
 MENDED = (
     "Resuming further",
     "assigned to a canonical node is 0",
@@ -226,7 +226,7 @@ KINDS = {
 
 
 def without_padding_only(work: Array) -> Array:
-    """Drop all batches where not one has a sample: mdstorm says that the epoch is over."""
+    """Return no batches if all of them are padding, because mdstorm then ends the epoch."""
     return work if work.ndim < 5 or (work >= 0).any() else work[:, :, :, :0]
 
 

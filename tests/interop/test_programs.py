@@ -1,7 +1,7 @@
 """Programs written for MosaicML Streaming get the same results from mdstorm.
 
-What MosaicML Streaming gave is in recorded.json, so that it is not needed here; a few are run under
-it again. The programs keep away from what docs/mosaicml.md says is different.
+The results of MosaicML Streaming are in recorded.json; only a few programs are run under it again.
+The programs avoid the differences that docs/mosaicml.md documents.
 """
 
 import json

@@ -71,7 +71,7 @@ class Run:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three datasets in shards of several sizes, without a common number."""
+    """Three datasets in shards of several sizes, which have no common divisor."""
     directory = tmp_path_factory.mktemp("data")
     for start, name, rows in ((0, "a", 90), (1000, "b", 41), (2000, "c", 64)):
         write_dataset(
@@ -156,7 +156,7 @@ def theirs(run_in_mosaic: Any, data: Path, tmp_path_factory: pytest.TempPathFact
 
 
 def rest(run: Run, elsewhere: Mapping[str, Any], state: Mapping[str, Any]) -> Run:
-    """Go on with an interrupted run, and through one more pass."""
+    """Continue an interrupted run, and read one more pass."""
     return Run(**{**vars(run), **elsewhere, "batches": None, "passes": 2, "state": state})
 
 

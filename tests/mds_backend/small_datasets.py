@@ -129,7 +129,7 @@ def numbers_in(location: str | Path, name: str = "n") -> list[Any]:
 
 
 class Huge(bytes):
-    """Bytes that say that they are 4 GiB."""
+    """Bytes whose `len` is 4 GiB."""
 
     def __len__(self) -> int:
         return 1 << 32

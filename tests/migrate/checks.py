@@ -42,7 +42,7 @@ def check_noop(text: str, path: str | None = None, **options: object) -> Result:
 
 
 def check_finding(text: str, code: str, fragment: str, path: str | None = None) -> None:
-    """Assert that a rule says something of a text, and of `fragment` in it."""
+    """Assert that a rule has a finding at `fragment` in a text."""
     result = migrate(text, path=path, todo=False)
     spans = [text[found.start : found.stop] for found in result.findings if found.rule == code]
     assert fragment in spans
@@ -54,7 +54,7 @@ def check_moves(text: str, path: str | None = None) -> Result:
 
 
 def check_held(text: str, code: str, fragment: str, path: str | None = None) -> None:
-    """Assert that a text stays, and a rule says something of `fragment` in it."""
+    """Assert that a text stays, and that a rule has a finding at `fragment` in it."""
     check_noop(text, path)
     check_finding(text, code, fragment, path)
 
@@ -78,7 +78,7 @@ def write_modules(root: Path, **texts: str) -> None:
 
 
 def invoke(command: click.Command, *arguments: object, **options: Any) -> click.testing.Result:
-    """Run a command; its two outputs are kept apart."""
+    """Run a command, with separate stdout and stderr."""
     # Click 8.1 mixes the two by default.
     separate = "mix_stderr" in inspect.signature(CliRunner).parameters
     runner = CliRunner(**{"mix_stderr": False} if separate else {})  # type: ignore[arg-type]

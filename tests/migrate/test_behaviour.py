@@ -1,9 +1,9 @@
 """A migrated program computes the same results as the original.
 
-`programs` are as people wrote them for Petastorm, one for each way in which it is used. Each runs
-as it is, where ``import petastorm`` finds mdstorm, and migrated, where nothing of that name is
-found. `corpus` has files of every kind that people have, and what they become, to the byte; of
-these, the cells of two notebooks run here.
+`programs` were written for Petastorm, one for each way of using it. Each runs twice: unchanged,
+where ``import petastorm`` imports mdstorm, and migrated, where `petastorm` cannot be imported.
+`corpus` has files of every kind, and the exact bytes that they become; the cells of two of its
+notebooks run here.
 """
 
 import json

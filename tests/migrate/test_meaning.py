@@ -1,8 +1,8 @@
 """Random programs have the same meaning before and after their migration.
 
-They run against two packages of stand-ins: one that has all names of Petastorm, internal ones too,
-and one that has what the table of names says of mdstorm. Each name is its own path, so that a
-program which prints names shows what it has imported.
+They run against two stand-in packages: one with all names of Petastorm, including internal ones,
+and one with the names of mdstorm in the table of names. The value of each name is its path, so a
+program that prints names shows what it has imported.
 """
 
 import sys
@@ -25,7 +25,7 @@ _INTERNAL = {
 
 @pytest.fixture(scope="module", autouse=True)
 def stand_ins() -> Iterator[None]:
-    """Put both packages where imports find them."""
+    """Make both packages importable."""
     public = {module: set(names) for module, names in PUBLIC.items()}
     petastorm = {
         module: public.get(module, set())
@@ -138,7 +138,7 @@ HEADS = [
 
 @st.composite
 def blocks(draw: st.DrawFn, indent: str = "") -> str:
-    """Return statements, some of them with a body."""
+    """Draw a block of statements, some of which contain another block."""
     statements = []
     for number in range(draw(st.integers(1, 3))):
         for imported in draw(st.lists(st.sampled_from(IMPORTS), max_size=2)):

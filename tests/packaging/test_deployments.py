@@ -1,6 +1,6 @@
 """The example deployments: checked by schemas and linters, and run here where possible.
 
-Docker, Kubernetes and Databricks are not to be had by these tests.
+Docker, Kubernetes and Databricks are not available to these tests.
 """
 
 import json

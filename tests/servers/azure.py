@@ -52,7 +52,7 @@ class AzureServer:
         )
 
     def reset(self) -> None:
-        """It has no faults."""
+        """Do nothing: this server has no faults to reset."""
 
     def close(self) -> None:
         self._process.terminate()

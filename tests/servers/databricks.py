@@ -18,7 +18,7 @@ _HEADERS = (
 
 
 class Workspace:
-    """The WSGI application. Directories are there once something is in them, or when made."""
+    """The WSGI application. Directories exist once they are created or contain something."""
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}

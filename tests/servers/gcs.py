@@ -1,4 +1,4 @@
-"""Google Cloud Storage on localhost: gcp-storage-emulator, behind a server that asks for tokens."""
+"""Google Cloud Storage on localhost: gcp-storage-emulator, behind a server that requires tokens."""
 
 import http.client
 import json

@@ -55,7 +55,7 @@ class Server:
         self.fault = None
 
     def count(self, method: str, ending: str = "") -> int:
-        """Requests of a method whose path ends so."""
+        """Number of requests of a method whose path has this ending."""
         return sum(m == method and path.endswith(ending) for m, path in list(self.requests))
 
     def _answer(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:

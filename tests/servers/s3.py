@@ -50,7 +50,7 @@ class S3Server(Server):
         return [(name, key) for name, key in self._keys.items() if name.startswith(prefix)]
 
     def check_credentials(self, check: bool) -> None:
-        """Refuse credentials that the server does not know: it knows none."""
+        """Check credentials from now on; all are refused, because the server knows none."""
         self.request("POST", "/moto-api/reset-auth", b"0" if check else b"inf")
 
     def options(self) -> dict[str, Any]:

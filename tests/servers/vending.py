@@ -1,8 +1,8 @@
 """S3 that accepts only session tokens that were handed out, for their prefix and their time.
 
-As S3 does: an expired token is 400, to HEAD without a code; what is outside of the prefix is 403,
-and so are requests that were signed more than a quarter of an hour ago, or will be.
-A missing key is 403 as well, unless the token allows listings of the whole bucket.
+The answers are those of S3. An expired token gets 400, without a code for HEAD. A key outside the
+prefix gets 403, and so does a request whose signature is more than a quarter of an hour off. A
+missing key also gets 403, unless the token allows listings of the whole bucket.
 """
 
 import secrets

@@ -1,4 +1,4 @@
-"""A mounted file system that behaves like Databricks' volumes, served by a process of its own.
+"""A mounted file system that behaves like Databricks' volumes, served by a separate process.
 
 It speaks the protocol of the kernel's FUSE itself, so that it needs Linux, root and ``/dev/fuse``,
 and no library. Files live in a directory of the local disk. As on ``/Volumes`` and ``/dbfs``
@@ -6,7 +6,7 @@ and no library. Files live in a directory of the local disk. As on ``/Volumes`` 
 - a file is written once, from its beginning to its end: no appending, no writing elsewhere;
 - there are no links, no locks, no memory maps that are shared, and no extended attributes;
 - a rename copies and deletes, and modes cannot be changed;
-- a listing stays as it was for a second, whatever was written or removed in the meantime.
+- a listing does not change for a second, even if files are written or removed.
 """
 
 import ctypes

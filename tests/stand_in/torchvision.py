@@ -1,8 +1,8 @@
 """Just enough of torchvision for `import composer` and `import streaming` to succeed.
 
-Composer, MosaicML Streaming, and torchmetrics where there is a torchvision, look up names of it
-when they are imported. The wheels on PyPI load with torch's builds for CUDA only. The tests use
-none of those names: each is here a class that cannot be made.
+Composer, MosaicML Streaming, and torchmetrics where there is a torchvision, look up its names when
+they are imported. The wheels on PyPI load with torch's builds for CUDA only. The tests use none of
+those names: here, each is a class that cannot be instantiated.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Run a program of `programs` in one process or several, and collect the rows that it was given."""
+"""Run a program of `programs` in one process or several, and collect the rows that it received."""
 
 import json
 import os
@@ -24,7 +24,7 @@ SAVED_AT = 4
 
 @dataclass(frozen=True)
 class NumberedBatches:
-    """What the ranks of a run were given.
+    """The batches that each rank of a run received.
 
     Attributes
     ----------
@@ -46,12 +46,12 @@ class NumberedBatches:
 
 
 def each_once(rows: int) -> Counter[int]:
-    """What `NumberedBatches.rows` is if nothing was lost and nothing doubled."""
+    """The value of `NumberedBatches.rows` if no row was lost or repeated."""
     return Counter(range(rows))
 
 
 class Run:
-    """A program that came to its end.
+    """A program that has ended.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class Run:
     def check_goes_on(self, rows: int) -> None:
         """Check that the first run read all rows of its epochs, and the second one the others.
 
-        Where as many ranks go on, they train on the same batches.
+        With the same number of ranks, they train on the same batches.
         """
         for epoch in ("train0", "train1"):
             assert self.delivered(epoch).rows == each_once(rows)
@@ -159,7 +159,7 @@ def _check_told(at: Path, expected: str) -> None:
 def fork(program: str, *args: object, at: Path, processes: int = 1, told: str = "") -> Run:
     """Run a program as `launch` does, in forks of this process, which has imported the frameworks.
 
-    Starting Python anew for each rank, as users do, takes longer than what the programs do.
+    Starting Python for each rank, as users do, would take longer than the programs themselves.
     """
     several = {"MASTER_PORT": str(free_port()), "WORLD_SIZE": str(processes)}
     ranks = []

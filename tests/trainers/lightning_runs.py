@@ -74,7 +74,7 @@ class MadeAnew(pl.LightningDataModule):  # type: ignore[misc]
 
 
 def data_of(kind: str, url: str) -> dict[str, Any]:
-    """Make what `fit` is given, as another process would."""
+    """Make the arguments of `fit`, as another process would."""
     converter = converter_of(url)
     _next_epochs.clear()
     if kind == "made anew":

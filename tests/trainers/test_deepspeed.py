@@ -1,4 +1,4 @@
-"""A loop of the user's own over DeepSpeed's engine, under torchrun."""
+"""A user's own loop over DeepSpeed's engine, under torchrun."""
 
 from pathlib import Path
 from typing import Any

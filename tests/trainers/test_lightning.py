@@ -23,7 +23,7 @@ def fit(
 
 
 def resume(url: str, kind: str, at: Path, **options: Any) -> Run:
-    """Go on in a new process from that checkpoint, to the end of the second epoch."""
+    """Resume from that checkpoint in a new process, and train to the end of the second epoch."""
     again = {"save-at": None, "resume": at / CHECKPOINT, "part": "resumed"}
     return fit(url, kind, at, **again, **options)
 

@@ -14,8 +14,8 @@ def train(
 ) -> NumberedBatches:
     """Resume where the previous run stopped, for this many steps or to the end.
 
-    In a mesh, which has tensor-parallel groups of so many ranks, return the rows of each group
-    once.
+    In a mesh, which has tensor-parallel groups of this many ranks, the rows of each group are
+    returned once.
     """
     states = [at / f"state-{n}" for n in (number, number + 1)]
     program = ["plain_torch.py", url] if tensor is None else ["mesh.py", url, data, tensor]

@@ -22,7 +22,7 @@ def dataset(tmp_path: Path) -> Path:
 
 
 def run(*arguments: object, **options: Any) -> Result:
-    """Run the command in this process; its two outputs are kept apart."""
+    """Run the command in this process, with separate stdout and stderr."""
     result = invoke(main, *arguments, **options)
     assert result.exception is None or isinstance(result.exception, SystemExit)
     return result

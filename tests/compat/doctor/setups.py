@@ -17,7 +17,7 @@ _CODE.append(Path(mdstorm_migrate.__file__).parents[1])
 
 
 class Setup:
-    """The environment of this test run, in which single things can be broken.
+    """A copy of this test run's environment, single parts of which can be broken.
 
     Its libraries are links to this Python's, so that each can be left out or replaced.
     """

@@ -1,4 +1,4 @@
-"""Legacy programs set their conf also where the Spark session refuses it."""
+"""Legacy programs can set their conf keys, even if the Spark session refuses them."""
 
 from collections.abc import Iterator
 from importlib import import_module

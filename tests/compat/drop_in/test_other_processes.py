@@ -1,4 +1,4 @@
-"""`petastorm` in processes that a program starts: it is there before any of our code runs."""
+"""`petastorm` in processes that a program starts, where it is imported before mdstorm runs."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Finding the schema of a dataset, and adding one to a dataset that is there."""
+"""Finding the schema of a dataset, and adding one to an existing dataset."""
 
 import json
 import shutil
@@ -41,7 +41,7 @@ PARTS = Unischema(
 
 @pytest.fixture
 def plain(tmp_path: Path) -> Path:
-    """A dataset whose metadata are gone."""
+    """A dataset without its metadata."""
     shutil.copytree(GOLDEN / "partitioned", tmp_path / "plain")
     (tmp_path / "plain" / "_common_metadata").unlink()
     return tmp_path / "plain"

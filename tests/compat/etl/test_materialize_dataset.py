@@ -113,7 +113,7 @@ def test_rows_of_another_schema_are_not_appended(tmp_path: Path) -> None:
 
 
 def test_error_names_files_of_an_earlier_failed_block(tmp_path: Path) -> None:
-    """The fields are read from the metadata, for any columns."""
+    """Readers take the fields from the metadata of the first block, whatever the files hold."""
     for name, size in (("a", 2), ("b", 3)):
         field = UnischemaField("vec", np.float32, (size,), NdarrayCodec())
         value = bytes(NdarrayCodec().encode(field, np.zeros(size, np.float32)))

@@ -1,4 +1,4 @@
-"""Loaders over readers of ours: whole blocks, complete passes, states; rows kept in memory."""
+"""Loaders over our readers: whole blocks, complete passes, states; rows kept in memory."""
 
 import datetime
 import threading
@@ -62,7 +62,7 @@ class TestShuffling:
 
 
 class TestThreads:
-    """Those that read ahead."""
+    """The threads that read ahead."""
 
     @pytest.mark.parametrize("keeps", [True, False])
     def test_threads_end_when_the_context_is_left(self, thousand: str, keeps: bool) -> None:
@@ -105,7 +105,7 @@ class TestThreads:
 
 
 class TestPasses:
-    """A second ``for`` is a complete pass, whatever became of the first."""
+    """A second ``for`` is a complete pass, however the first one ended."""
 
     def test_two_iterators_at_once_yield_equal_batches(self, ten: str) -> None:
         loader = DataLoader(batch_reader(ten), 4)

@@ -160,7 +160,7 @@ class TwiceBatched(BatchedDataLoader):
 
 
 class Other(DataLoader):
-    """Overrides something else."""
+    """Overrides no method, only an attribute."""
 
     label = "other"
 

@@ -1,4 +1,4 @@
-"""PyTorch's own `DataLoader` around readers and loaders, which are no datasets for it."""
+"""PyTorch's own `DataLoader` around readers and loaders, which it does not accept as datasets."""
 
 from pathlib import Path
 from typing import Any

@@ -38,7 +38,7 @@ def read(reader: Any, column: str = "a") -> list[int]:
 
 
 class TestReaders:
-    """Attributes that a reader keeps."""
+    """Readers with a cache."""
 
     def test_cached_transform_is_called_once_for_each_row_group(
         self, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -115,7 +115,7 @@ def kilobytes(count: int) -> Any:
 
 
 class TestLocalDiskCache:
-    """The class by itself."""
+    """The cache class without a reader."""
 
     @pytest.mark.parametrize("damage", [b"", b"x", None], ids=["empty", "short", "one bit"])
     def test_damaged_cache_file_is_computed_again(

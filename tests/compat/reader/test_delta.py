@@ -107,7 +107,7 @@ def overwrite(state: State, rows: list[Row]) -> State:
 
 
 def delete(state: State, rows: list[Row]) -> State:
-    """Delete by delta-rs, which rewrites files; it knows no deletion vectors."""
+    """Delete with delta-rs, which rewrites files instead of writing deletion vectors."""
     path, found, dead = state
     if dead:
         return state

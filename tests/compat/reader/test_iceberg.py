@@ -22,7 +22,7 @@ from mdstorm_backend.catalogs import of_table  # noqa: E402
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
-    """Rows 0 to 5 in partitions of their parity, of which 2 and 3 are deleted."""
+    """Rows 0 to 5, partitioned by parity; rows 2 and 3 are deleted."""
     table = tables.catalog(tmp_path).create_table(
         "n.t", pa.schema([("n", pa.int64()), ("odd", pa.bool_())])
     )

@@ -133,7 +133,7 @@ def values(item: Any) -> list[int]:
 
 
 def taken(loader: Any, stop: int | None, error: type[BaseException]) -> list[int]:
-    """Return the rows that a loop has, which raises after `stop` items or is interrupted."""
+    """Return the rows that a loop got before it raised, after `stop` items, or was interrupted."""
     found: list[int] = []
     with suppress(error):
         for number, item in enumerate(loader, 1):
@@ -144,7 +144,7 @@ def taken(loader: Any, stop: int | None, error: type[BaseException]) -> list[int
 
 
 def stopped(loader: Any) -> dict[str, Any]:
-    """Return the state of a loader, and end it."""
+    """Return the state of a loader, and stop its reader."""
     state = json.loads(json.dumps(loader.state_dict()))
     getattr(loader, "reader", loader).stop()
     return state  # type: ignore[no-any-return]

@@ -63,7 +63,7 @@ class Low(by.PredicateBase):
 
 
 class Below(by.PredicateBase):
-    """Has a threshold, and an object without a textual form."""
+    """A predicate with a threshold, and with an attribute that has no textual form."""
 
     def __init__(self, limit: float) -> None:
         self.limit = limit
@@ -322,7 +322,7 @@ class World:
         return loaders
 
     def steps(self, loaders: list[Any], most: int | None = None) -> list[list[list[int]]]:
-        """The rows of each rank in each step, up to so many."""
+        """The rows of each rank in each step, up to `most` steps."""
         found: list[list[list[int]]] = [[] for _ in loaders]
         running = dict(enumerate(map(iter, loaders)))
         while running and (most is None or len(found[min(running)]) < most):
@@ -351,7 +351,7 @@ class World:
 
 
 def check_worlds(converter: SparkDatasetConverter, seeds: range) -> int:
-    """Check worlds, and return how many were refused: a function that leaves too few rows."""
+    """Check worlds; return how many were refused, because a function left too few rows."""
     refused = 0
     for seed in seeds:
         world = World(converter, seed)

@@ -30,8 +30,8 @@ EVERYTHING = Unischema(
 def protocol_0(*, root: str = "petastorm", restored: bool = False) -> bytes:
     """Return a schema of two fields as Python 2 pickled it.
 
-    `root` is what Petastorm was called. With `restored` the fields are as in the datasets of 0.4.0
-    to 0.7.0, whose namedtuples Spark had pickled in its own way.
+    `root` is the name of Petastorm's package. With `restored`, the fields are as in datasets of
+    0.4.0 to 0.7.0, where Spark pickled namedtuples in its own way.
     """
     make = _restored_field if restored else _reconstructed_field
     long_ = _reconstructed("pyspark.sql.types", "LongType")

@@ -1,4 +1,4 @@
-"""Whatever the bytes are, reading a pickle gives a schema or one kind of error, nothing else."""
+"""For any bytes, reading a pickle returns a schema or raises one class of error."""
 
 import pickle
 import pickletools

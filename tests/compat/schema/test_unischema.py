@@ -272,11 +272,11 @@ def test_numpy_dtypes_read_back_as_types() -> None:
 
 
 class OwnArrays(NdarrayCodec):
-    """A user's own."""
+    """A user's codec of arrays."""
 
 
 class OwnScalars(ScalarCodec):
-    """A user's own."""
+    """A user's codec of scalars."""
 
 
 @pytest.mark.parametrize("codec", [OwnArrays(), OwnScalars(NamedSparkType("byte"))], ids=type)

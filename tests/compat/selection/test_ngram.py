@@ -99,7 +99,7 @@ def test_n_grams_are_those_found_row_by_row(
 
 
 class TestExpressions:
-    """Regular expressions name fields until a schema is there."""
+    """Regular expressions stand for fields until the schema is known."""
 
     def test_regular_expressions_are_resolved_with_a_schema(self) -> None:
         ngram = NGram({0: [SCHEMA.vb, "v.*"], 2: []}, 5, "t.")

@@ -32,7 +32,7 @@ def included(predicate: by.PredicateBase, table: pa.Table, batched: bool = False
 
 
 class Asking(by.PredicateBase):
-    """A predicate of the user's, which asks a function."""
+    """A user's predicate, which calls a function."""
 
     def __init__(self, fields: list[str], function: Any) -> None:
         self.fields = fields

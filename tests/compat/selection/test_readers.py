@@ -49,7 +49,7 @@ def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 
 def ids(make: Any, url: str, **options: Any) -> list[int]:
-    """Ids of all rows, and a check that their other values are theirs."""
+    """Return the ids of all rows, after checking that the names belong to them."""
     found: list[int] = []
     with make(url, **options) as reader:
         for item in reader:
@@ -108,7 +108,7 @@ def ngrams(url: str, **options: Any) -> list[tuple[int, int, int]]:
 
 
 def test_each_n_gram_is_read_once(url: str) -> None:
-    """Whoever reads, and into however many parts shards are cut."""
+    """For any number of readers, and of parts into which shards are cut."""
     expected = ngrams(url, shuffle_row_groups=False)
     assert len(expected) >= 20
     assert all(c == b + 1 == a + 2 for a, b, c in expected)

@@ -1,4 +1,4 @@
-"""Loaders of the user's own making, and Petastorm's context managers used by hand."""
+"""Users' own loaders, and Petastorm's context managers used by hand."""
 
 from typing import Any
 

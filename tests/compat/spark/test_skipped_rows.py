@@ -85,7 +85,7 @@ def test_ranks_skip_damaged_rows_and_have_the_same_number_of_batches(
 
 @with_both
 def test_transform_that_drops_rows_gets_no_damaged_rows(tmp_path: Path, write: Any) -> None:
-    """The rows that are left are spread over batches whose number is planned."""
+    """The remaining rows are spread over the planned number of batches."""
     converter = write(tmp_path / "data")
 
     def even(frame: pd.DataFrame) -> pd.DataFrame:

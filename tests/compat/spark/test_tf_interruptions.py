@@ -82,7 +82,7 @@ def taken_until(
     interrupt_after: Callable[[float], None] = lambda seconds: None,
     seconds: float = 0.0,
 ) -> list[int]:
-    """Return the items of a loop that ends with an error, its own, at item `stop`."""
+    """Return the items of a loop that an error ends; with `stop`, it raises at that item."""
     items: list[Any] = []
     item = None
     with suppress(error):
@@ -146,7 +146,7 @@ def test_state_after_interrupt_while_reading_resumes_with_next_batch(
 
 @pytest.fixture
 def interrupt_after() -> Iterator[Callable[[float], None]]:
-    """Returns what raises KeyboardInterrupt after some CPU time of this process."""
+    """A function that raises KeyboardInterrupt after some CPU time of this process."""
 
     def interrupt(number: int, frame: Any) -> None:
         if frame is not None and frame.f_code.co_name in ("take", "_mdstorm_take"):

@@ -26,7 +26,7 @@ FLOAT_1_1 = 1.100000023841858
 
 
 class Case(NamedTuple):
-    """Two SQL literals; the type of what PyTorch gets, and of TensorFlow's elements; the values."""
+    """Two SQL literals, the types that PyTorch and TensorFlow get, and the values."""
 
     literals: tuple[str, str]
     torch_dtype: torch.dtype | type

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Currently make_reader")
 
 @pytest.fixture
 def launch(monkeypatch: pytest.MonkeyPatch) -> Launch:
-    """Make this process one of some that torchrun has started."""
+    """Set the variables of one of several processes that torchrun has started."""
     monkeypatch.setattr(options, "_warned", False)
 
     def set_rank(rank: int, size: int) -> None:
@@ -108,7 +108,7 @@ class TestAutomaticShares:
 
 
 class TestWarning:
-    """Every process reads all rows: Petastorm's programs mean it, others do not."""
+    """Warnings if every process reads all rows, which only Petastorm's programs intend."""
 
     @with_each
     @pytest.mark.parametrize(

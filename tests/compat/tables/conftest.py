@@ -1,4 +1,4 @@
-"""The servers of the storages and of the catalog, for entries of users."""
+"""The servers of the storages and of the catalog, for tests of the functions that users call."""
 
 from collections.abc import Iterator
 

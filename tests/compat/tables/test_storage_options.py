@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("fresh_filesystems")
 
 @pytest.fixture
 def options(s3_without_keys: S3Server, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """The only way to the data, which are at `URL`."""
+    """The options without which the data at `URL` cannot be read."""
     monkeypatch.delenv("AWS_ENDPOINT_URL")
     given = {"endpoint_url": s3_without_keys.url, "key": "testing", "secret": "testing-secret"}
     sink = pa.BufferOutputStream()

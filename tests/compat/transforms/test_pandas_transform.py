@@ -21,7 +21,7 @@ NAN = float("nan")
 
 
 def run(cells: Any, dtype: Any = np.int64, shape: Any = ()) -> Values:
-    """The result of a column `x` that the function returns, declared like this."""
+    """Return the values of column `x` if a function returns `cells` for it."""
     spec = TransformSpec(
         lambda frame: pd.DataFrame({"x": cells}), [edit_field("x", dtype, shape)], ["id"]
     )

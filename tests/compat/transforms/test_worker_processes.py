@@ -1,4 +1,4 @@
-"""``reader_pool_type='process'``: functions of the user's own in other processes; their pickles."""
+"""``reader_pool_type='process'``: users' functions in worker processes, and their pickles."""
 
 import functools
 import importlib
@@ -98,7 +98,7 @@ def pool_of(function: Any) -> Any:
 
 
 class TestPool:
-    """Its processes begin, end, and end with others."""
+    """When the processes of a pool start and end."""
 
     def test_errors_that_cannot_be_loaded_become_runtime_errors(self) -> None:
         class OddError(Exception):

@@ -43,7 +43,7 @@ def work(settings: Settings) -> Any:
 
 
 def stand_in(settings: Settings) -> Any:
-    """Make an object with all that the batching methods look at in a dataset, without shards."""
+    """Make an object with the attributes of a dataset that the batching methods use."""
     order = settings["order"]
     sizes = [np.array(stream["shard_sizes"], np.int64) for stream in settings["streams"]]
     all_sizes = np.concatenate(sizes)

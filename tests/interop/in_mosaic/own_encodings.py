@@ -1,4 +1,4 @@
-"""Writes datasets with encodings of one's own, in MosaicML Streaming.
+"""Writes datasets with user-defined encodings, using MosaicML Streaming.
 
     own_encodings.py MODULE_DIR OUT_DIR
 

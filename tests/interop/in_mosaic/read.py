@@ -1,4 +1,4 @@
-"""Reads datasets with MosaicML Streaming and prints what it gets as JSON.
+"""Reads datasets with MosaicML Streaming and prints the samples as JSON.
 
     read.py CACHE_DIR DATASET_DIR…
 

@@ -6,7 +6,7 @@ The file holds a list of runs, objects with the keys ``dataset`` and ``loader`` 
 ``streams`` (a list of arguments, or null), ``world`` (nodes, ranks per node), ``passes``,
 ``batches`` (of the last pass; null for all) and ``state`` (to load, or null).
 
-Ranks are played one after the other: a process is told which one it is, for the order alone.
+Ranks are simulated one after the other: only the order depends on the simulated rank.
 """
 
 import json
@@ -21,7 +21,7 @@ from streaming.base.world import World
 
 
 class Played(World):
-    """The world that is played."""
+    """The simulated world."""
 
     shape = (1, 1, 0)
 

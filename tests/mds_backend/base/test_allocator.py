@@ -1,4 +1,4 @@
-"""Memory that is freed and allocated again without page faults, whatever set the thresholds."""
+"""Freed memory is allocated again without page faults, even if a library set the thresholds."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""One holder at a time, in any process; a holder that is gone holds nothing."""
+"""A lock has one holder at a time in all processes, and is released if its holder ends."""
 
 import fcntl
 import os

@@ -28,7 +28,7 @@ def recorder(clock: Clock) -> Recorder:
 
 
 class Late(Future[Any]):
-    """A result for which somebody has to wait."""
+    """A result that is not ready when it is requested."""
 
     def __init__(self, made: Any, clock: Clock, seconds: float) -> None:
         super().__init__()

@@ -57,7 +57,7 @@ def test_pool_reads_no_more_items_ahead_than_its_limit(first_here: bool) -> None
 
 
 class AtOnce:
-    """Stands for a pool whose threads are done before anybody looks."""
+    """A pool whose results are ready as soon as their calls are submitted."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         pass
@@ -275,7 +275,7 @@ class Instance:
 
 
 def test_instances_have_one_dictionary_if_garbage_is_collected_while_it_is_made() -> None:
-    """A dictionary of an instance that is not the instance's is freed too late: a crash."""
+    """A second dictionary, which the instance does not own, is freed too late, which crashes."""
     instance = Instance()
     found: list[dict[str, object]] = []
     thresholds = gc.get_threshold()

@@ -130,7 +130,7 @@ def contents(infos: Sequence[ShardInfo], size: int = 1000, seed: int = 0) -> lis
 
 
 def remote(directory: Path) -> Location:
-    """The directory as one that has to be downloaded from."""
+    """Return a location whose files are downloaded, although the directory is local."""
     return Location.of(f"faulty://{directory}")
 
 
@@ -141,14 +141,14 @@ def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def cache(source: Path, *, fingerprint: str = FINGERPRINT, **options: Any) -> ShardFiles:
-    """The way to the shards in a directory that has to be downloaded from."""
+    """Return the files of a dataset in a directory that is treated as remote."""
     if "directory" in options:
         options["directory"] = str(options["directory"])
     return shard_files(remote(source), fingerprint, CacheOptions(**options))
 
 
 def files_in(directory: Path) -> list[str]:
-    """Files in a cache directory, without the cache's notes."""
+    """Files in a cache directory, without the cache's own records."""
     return sorted(
         str(path.relative_to(directory))
         for path in directory.rglob("*")

@@ -1,4 +1,4 @@
-"""Shards are downloaded once, verified and reused; files of others are left alone."""
+"""Shards are downloaded once, verified and reused; the cache changes only files it made."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Which files are read where they are, or through the cache; its options; and the index."""
+"""Which files are read in place and which through the cache; its options; and the index."""
 
 import logging
 import os
@@ -37,7 +37,7 @@ def location(request: pytest.FixtureRequest, source: Path) -> Iterator[Location]
 
 
 def put(source: Path, location: Location, infos: list[ShardInfo]) -> None:
-    """Bring what `make_shards` wrote to its location."""
+    """Copy the files that `make_shards` wrote to their location."""
     if not location.is_local_disk:
         for info in infos:
             name = info.stored.basename

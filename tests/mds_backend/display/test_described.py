@@ -1,4 +1,4 @@
-"""Objects show themselves: in one line, in a notebook, and in whatever state they are."""
+"""The repr and the notebook output of objects, in any state."""
 
 import re
 import shutil

@@ -83,7 +83,7 @@ def _delta(kind: str) -> Path:
 
 
 def attack_parquet(writer: str, random: Random) -> bool:
-    """Read a damaged file, mostly with damage to its footer; whether it could be opened."""
+    """Read a damaged file, mostly with damage to its footer; return whether it opened."""
     data = _parquet(writer)
     if random.random() < 0.7:
         start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
@@ -97,7 +97,7 @@ def attack_parquet(writer: str, random: Random) -> bool:
 
 
 def attack_delta(kind: str, random: Random) -> bool:
-    """Read a table with a damaged log; whether it could be opened."""
+    """Read a table with a damaged log; return whether it could be opened."""
     with TemporaryDirectory() as folder:
         table = copytree(_delta(kind), Path(folder, "table"))
         log = random.choice(sorted(table.glob("_delta_log/*.json")))
@@ -142,7 +142,7 @@ def _image(kind: str) -> bytes:
 
 
 def attack_image(kind: str, random: Random) -> bool:
-    """Decode a damaged image; whether it could be decoded."""
+    """Decode a damaged image; return whether that succeeded."""
     warnings.simplefilter("ignore")
     decode = object_decoder(_COLUMN.parsed_encoding, _COLUMN, "file:///a", "array")
     try:
@@ -156,7 +156,7 @@ _CODECS = {"npy": NdarrayCodec(), "npz": CompressedNdarrayCodec()}
 
 
 def attack_array(kind: str, random: Random) -> bool:
-    """Decode a damaged array; whether it could be decoded."""
+    """Decode a damaged array; return whether that succeeded."""
     codec: DataframeColumnCodec = _CODECS[kind]
     field = UnischemaField("a", np.float32, (None, 4), codec, False)
     data = codec.encode(field, np.ones((3, 4), np.float32))
@@ -168,7 +168,7 @@ def attack_array(kind: str, random: Random) -> bool:
     return True
 
 
-#: The kinds of targets, the attacked ones of each, and the number of attacks.
+#: For each kind of target: the attack, the targets, and the number of attacks.
 ATTACKS = (
     (attack_parquet, tuple(_WRITERS), 20),
     (attack_delta, ("plain", "partitioned"), 20),

@@ -39,7 +39,7 @@ def _table(kind: str) -> Path:
 
 
 def attack_metadata(kind: str, random: Random) -> bool:
-    """Read a table with a damaged metadata file; whether it could be opened."""
+    """Read a table with a damaged metadata file; return whether it could be opened."""
     with TemporaryDirectory() as folder:
         metadata = _copied(kind, folder)
         content = metadata.read_bytes()
@@ -54,7 +54,7 @@ def attack_metadata(kind: str, random: Random) -> bool:
 
 
 def attack_deletes(kind: str, random: Random) -> bool:
-    """Read a table with a damaged delete file; whether it could be opened."""
+    """Read a table with a damaged delete file; return whether it could be opened."""
     pattern = "data/*-deletes.parquet" if kind == "positions" else "data/*.puffin"
     with TemporaryDirectory() as folder:
         metadata = _copied(kind, folder)
@@ -64,7 +64,7 @@ def attack_deletes(kind: str, random: Random) -> bool:
 
 
 def attack_manifests(kind: str, random: Random) -> bool:
-    """Read a table with a damaged manifest or list of manifests; whether it could be opened."""
+    """Read a table with a damaged manifest or manifest list; return whether it opened."""
     with TemporaryDirectory() as folder:
         metadata = _copied(kind, folder)
         file = random.choice(sorted(metadata.parent.glob("*.avro")))
@@ -93,7 +93,7 @@ def _open_and_read(metadata: Path) -> bool:
     return True
 
 
-#: The kinds of targets, the attacked ones of each, and the number of attacks.
+#: For each kind of target: the attack, the targets, and the number of attacks.
 ATTACKS = (
     (attack_metadata, KINDS, 12),
     (attack_deletes, KINDS, 16),

@@ -90,7 +90,7 @@ def attack_shard(name: str, random: Random) -> bool:
 
 
 def attack_index(name: str, random: Random) -> bool:
-    """Read a dataset by a damaged index; whether it was taken for one."""
+    """Read a dataset with a damaged index; return whether the index was accepted."""
     one = target(name)
     if random.random() < 0.7:
         data = json.dumps(damaged_json(json.loads(one.index), random)).encode()
@@ -113,7 +113,7 @@ def attack_index(name: str, random: Random) -> bool:
 
 
 def attack_compression(codec: str, random: Random) -> bool:
-    """Decompress a damaged file; whether that gave as many bytes as were expected."""
+    """Decompress a damaged file; return whether it has the expected number of bytes."""
     one = target(codec)
     assert one.info.zip_data is not None
     file = Path(one.dataset.location.path, one.info.zip_data.basename)
@@ -129,7 +129,7 @@ def attack_compression(codec: str, random: Random) -> bool:
 
 
 def attack_state(order: str, random: Random) -> bool:
-    """Load a damaged state and read on; whether it was taken for one."""
+    """Load a damaged state and continue; return whether the state was accepted."""
     options = ReaderOptions(target("fixed").dataset, ORDERS[order], num_epochs=3)
     loader = Loader(options, Batching(2))
     begun = loader.begin()
@@ -179,7 +179,7 @@ def _open_and_read(data: bytes, info: ShardInfo, schema: Schema, random: Random)
     return True
 
 
-#: The kinds of targets, the attacked ones of each, and the number of attacks.
+#: For each kind of target: the attack, the targets, and the number of attacks.
 ATTACKS = (
     (attack_shard, NAMES, 10),
     (attack_index, NAMES, 6),

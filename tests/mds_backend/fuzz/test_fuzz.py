@@ -1,4 +1,4 @@
-"""Whatever the bytes of a dataset are: an error of ours, never another, never a crash or a bomb."""
+"""Damaged datasets raise mdstorm's errors: no other errors, crashes or huge allocations."""
 
 import sys
 from pathlib import Path

@@ -24,7 +24,7 @@ def url(numbers: Dataset) -> str:
 
 @pytest.fixture
 def launch(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
-    """Make this process one of some that torchrun has started."""
+    """Set the variables of one of several processes that torchrun has started."""
 
     def set_rank(rank: int, size: int) -> None:
         monkeypatch.setenv("RANK", str(rank))

@@ -53,13 +53,13 @@ class Where:
 
 
 class Filter(Where):
-    """Says of itself that it leaves out rows."""
+    """A transform that declares that it may drop rows."""
 
     leaves_out_rows = True
 
 
 class Repeat:
-    """Returns each row so many times."""
+    """A transform that returns each row several times."""
 
     columns = ("number",)
 

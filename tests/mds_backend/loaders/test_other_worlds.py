@@ -197,7 +197,7 @@ def test_filtered_pass_resumes_with_smaller_batches_on_all_ranks(numbers: Datase
 def test_filtered_pass_with_the_state_of_another_rank_raises_error(
     numbers: Dataset, num_epochs: int, batches: int
 ) -> None:
-    """As those of several epochs, or after a batch of three, where others may have had four."""
+    """A state cannot be shared if it is of several epochs, or follows a batch that is not full."""
     options: dict[str, Any] = {"transform": ODD, "num_epochs": num_epochs}
     before = Ranks(numbers, 2, 4, **options)
     before.take(batches)

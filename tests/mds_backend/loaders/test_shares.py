@@ -1,4 +1,4 @@
-"""A rank reads the share that the world has for it when a pass begins, and a peek loses no row."""
+"""The world at the beginning of a pass determines a rank's share, and a peek loses no row."""
 
 import pickle
 import warnings

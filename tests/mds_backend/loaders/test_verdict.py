@@ -9,7 +9,7 @@ from mdstorm_backend.loaders import PassRecorders, Statistics, loader_statistics
 
 
 def found(waited: float, cause: str = "batching", **others: Any) -> Statistics:
-    """Statistics of 100 seconds, of which so many were waited."""
+    """Statistics of 100 seconds, some of which were spent waiting."""
     values: dict[str, Any] = {
         "passes": 1,
         "batches": 50,

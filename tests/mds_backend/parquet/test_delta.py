@@ -75,7 +75,7 @@ N = field("n", "long")
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
-    """Where a table will be."""
+    """The directory where a test creates its table."""
     return tmp_path / "table"
 
 
@@ -364,7 +364,7 @@ def test_unreadable_deletion_vector_raises_error(table: Path) -> None:
 def test_deletion_vectors_with_other_features_are_applied_or_raise_error(
     table: Path, feature: str
 ) -> None:
-    """Which of both, differs between the versions of delta-rs."""
+    """Which of the two happens depends on the version of delta-rs."""
     both = protocol("deletionVectors", feature)
     commit(table, both, metadata([N]), add(table, "a.parquet", numbers(1, 2), dead=[0]))
     refusal = "has deletion vectors and features that the library cannot read"

@@ -1,4 +1,4 @@
-"""Iceberg tables are read by their metadata: live rows alone, as pyiceberg's own scan has them."""
+"""Iceberg tables are read by their metadata: only live rows, as in pyiceberg's own scan."""
 
 import datetime as dt
 import decimal
@@ -69,7 +69,7 @@ def _plain(value: Any) -> Any:
 
 
 def scanned(table: Table, **scan: Any) -> list[str]:
-    """The same rows by pyiceberg."""
+    """The rows that pyiceberg's own scan returns."""
     found = table.scan(**scan).to_arrow().to_pylist()
     return sorted(repr([_plain(value) for value in row.values()]) for row in found)
 

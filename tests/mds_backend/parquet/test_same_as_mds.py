@@ -49,13 +49,13 @@ def identity(values: Any) -> Any:
 
 
 def listed(array: Any) -> str:
-    """An array, whatever holds it: where lengths and nulls are not stated, single rows decide."""
+    """An array as text, the same for NumPy arrays and lists: the form may depend on the rows."""
     rows = array.tolist() if isinstance(array, np.ndarray) else array
     return repr([v.replace(tzinfo=None) if isinstance(v, datetime) else v for v in rows or ()])
 
 
 def deeply_listed(value: Any) -> str:
-    """Nested arrays, in which a null list has made float64 of integers where nulls are counted."""
+    """Nested arrays as text with floats, because integers next to a null list become float64."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, (np.ndarray, list)):

@@ -1,4 +1,4 @@
-"""Types that files of Parquet have, in the form in which batches and tensors have them."""
+"""Types of Parquet files, in the form that batches and tensors have."""
 
 from datetime import datetime
 from pathlib import Path

@@ -94,7 +94,7 @@ def test_workers_without_mdstorm_raise_error_that_names_a_worker(
 
 
 def check_short(error: BaseException) -> None:
-    """The driver's own error alone, as it is shown to users."""
+    """Check that users are shown only the driver's own error."""
     shown = "".join(traceback.format_exception(error))
     assert error.__cause__ is None
     assert "direct cause" not in shown

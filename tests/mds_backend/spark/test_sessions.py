@@ -38,7 +38,7 @@ org.apache.spark.SparkException: Job aborted due to stage failure
 
 
 class Conf(dict[str, str]):
-    """The configuration of a session that refuses what begins with ``no``."""
+    """The configuration of a session that refuses keys that begin with ``no``."""
 
     failure: Exception = refusal("CONFIG_NOT_AVAILABLE", "Configuration no is not available.")
     refused = "no"

@@ -56,7 +56,7 @@ def forget_filesystems() -> None:
 
 @pytest.fixture
 def fresh_filesystems() -> Iterator[None]:
-    """Other hosts and credentials in each test, which file systems remember."""
+    """Forget file systems around each test, because they keep its hosts and credentials."""
     forget_filesystems()
     yield
     forget_filesystems()

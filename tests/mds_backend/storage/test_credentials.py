@@ -187,7 +187,7 @@ def test_a_missing_bucket_is_named(server: str, url: str, request: pytest.Fixtur
 
 @pytest.fixture
 def any_host(no_credentials: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Open file systems of hosts that are not there."""
+    """Allow file systems of hosts that do not exist."""
     monkeypatch.setattr(urls, "check_reachable", lambda filesystem: None)
 
 

@@ -86,7 +86,7 @@ REFUSING = "http://127.0.0.1:9"
 
 @pytest.fixture
 def connections(fresh_filesystems: None, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The addresses to which a connection is made, to see whether a host is there."""
+    """The addresses to which a connection is made, to check whether a host exists."""
     found: list[Any] = []
     connect = socket.create_connection
 

@@ -1,4 +1,4 @@
-"""A process obtains credentials for its workers that cannot log in, and for nobody else."""
+"""A process obtains credentials for its workers that cannot log in, and for no other process."""
 
 import pickle
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from mdstorm_backend.storage.lending import LentCredentials
 
 @dataclass(frozen=True)
 class Stranger(CredentialProvider):
-    """What a worker has, which cannot log in; its parent can."""
+    """The credentials of a worker that cannot log in, unlike its parent."""
 
     name: str
 

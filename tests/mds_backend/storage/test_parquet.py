@@ -1,4 +1,4 @@
-"""Parquet elsewhere, on every storage and brought here once, and tables of Delta."""
+"""Parquet files and Delta tables on every storage; files are downloaded once."""
 
 import json
 import pickle
@@ -97,7 +97,7 @@ def test_failing_storage_raises_error_that_names_the_file(s3: S3Server) -> None:
 
 
 def put_table(location: Location, folder: Path) -> None:
-    """Copy a table there: a dead row in each of two versions."""
+    """Copy a table to the storage, in two versions with a dead row each."""
     table = folder / "table"
     rows = pa.table({"n": range(5)})
     fields = metadata([field("n", "long")])

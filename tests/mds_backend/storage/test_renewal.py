@@ -33,7 +33,7 @@ class Vendor(CredentialProvider):
     failing: ClassVar[bool] = False
 
     def log_in(self) -> None:
-        """Everyone may ask."""
+        """Do nothing: anyone may request these credentials."""
 
     def fetch(self) -> Lease:
         if self.failing:

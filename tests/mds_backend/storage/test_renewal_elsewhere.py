@@ -38,7 +38,7 @@ class Signer(CredentialProvider):
     count: ClassVar[int] = 0
 
     def log_in(self) -> None:
-        """Everyone may ask."""
+        """Do nothing: anyone may request these credentials."""
 
     def fetch(self) -> Lease:
         from azure.storage.blob import ContainerSasPermissions, generate_container_sas
@@ -125,7 +125,7 @@ class Googler(CredentialProvider):
     tokens: ClassVar[list[str]]
 
     def log_in(self) -> None:
-        """Everyone may ask."""
+        """Do nothing: anyone may request these credentials."""
 
     def fetch(self) -> Lease:
         return Lease({"token": self.tokens.pop(0)})

@@ -41,7 +41,7 @@ def download(location: Location, path: Path, *, timeout: float = 20) -> bytes:
 
 
 def broken_off(app: WSGIApp) -> WSGIApp:
-    """Another application whose answers are cut in the middle, whatever length they declare."""
+    """Another application whose answers are cut in the middle, before their declared length."""
 
     def shortened(environ: WSGIEnvironment, start: StartResponse) -> list[bytes]:
         body = b"".join(app(environ, start))

@@ -52,13 +52,13 @@ ICEBERG: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
 
 @dataclass(frozen=True)
 class Vendor(CredentialProvider):
-    """Has the answers above."""
+    """Obtains credentials from the answers above."""
 
     catalog: str
     store: str
 
     def log_in(self) -> None:
-        """Everyone may ask."""
+        """Do nothing: anyone may request these credentials."""
 
     def fetch(self) -> Lease:
         if self.catalog == "unity":

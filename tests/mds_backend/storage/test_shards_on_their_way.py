@@ -59,7 +59,7 @@ def location(s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> L
 
 
 def faulty(s3: S3Server, fault: Callable[[int], WSGIApp | None]) -> None:
-    """Let `fault` answer for ranges of the first shard, told where they begin, or not."""
+    """Let `fault` answer requests for ranges of the first shard, by their start, unless None."""
 
     def answered(environ: WSGIEnvironment, start: Any) -> Any:
         first = environ.get("HTTP_RANGE", "bytes=0-")[len("bytes=") :].partition("-")[0]

@@ -1,4 +1,4 @@
-"""One grammar for every storage, over the protocols that they really speak."""
+"""The same operations on every storage, over its real protocol."""
 
 import os
 import pickle

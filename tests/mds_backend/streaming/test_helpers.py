@@ -29,7 +29,7 @@ from mdstorm_backend.streaming.base.world import World
 
 
 class Frame:
-    """The part of a DataFrame that is looked at."""
+    """The attributes of a DataFrame that are used."""
 
     def __init__(self, **types: T.DataType) -> None:
         self.schema = T.StructType([T.StructField(n, t) for n, t in types.items()])

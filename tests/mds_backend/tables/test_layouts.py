@@ -1,6 +1,6 @@
 """Directories with files that are not part of the data are recognised; complete ones are read.
 
-Where an index was looked for and something else was found, that is named.
+If something other than an index is found, the error names it.
 """
 
 import json

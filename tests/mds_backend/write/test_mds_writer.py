@@ -305,7 +305,7 @@ def test_failed_first_batch_does_not_fix_the_types(out: Path) -> None:
 
 
 def without_nulls(values: list[int | None]) -> pa.Table:
-    """A table of a field that says it has no nulls."""
+    """A table whose field is declared without nulls."""
     return pa.table({"n": values}, pa.schema([pa.field("n", pa.int64(), nullable=False)]))
 
 

@@ -1,4 +1,4 @@
-"""The audit: which features are used where, and how much is left to people."""
+"""The audit: which features are used where, and how much work remains."""
 
 import json
 from functools import partial

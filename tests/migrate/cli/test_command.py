@@ -182,7 +182,7 @@ def test_output_is_the_same_for_any_number_of_jobs(tmp_path: Path) -> None:
 def test_interrupt_ends_command_between_two_files(tmp_path: Path) -> None:
     program = (
         "import signal, sys\nfrom mdstorm_migrate.cli.migrate import migrate\n"
-        # Jobs in the background of a shell ignore it, and so do their children.
+        # Background jobs of a shell ignore SIGINT, and so do their children.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from mdstorm_migrate.run import together\nold = together.write_file\n"
         "def slow(path, *rest):\n    print('begin', flush=True)\n    sys.stdin.readline()\n"

@@ -1,6 +1,6 @@
 """Whole projects: what they require afterwards.
 
-A project is ``cases/NAME.txt``, the texts of its files behind each other; ``cases/NAME.after.txt``
+A project is ``cases/NAME.txt``, the texts of its files one after another; ``cases/NAME.after.txt``
 has what ``-w --unsafe`` changes.
 """
 

@@ -1,8 +1,7 @@
-"""What an experienced user of Petastorm expects of the migration, file by file.
+"""The result that an experienced user of Petastorm expects of the migration, file by file.
 
-It was written from the programs, before the tool was read; only the words by which a TODO is known
-are the tool's. A file that is not listed is expected to need no work: all of it is edited, and
-nothing of Petastorm is left.
+It was written by looking only at the programs, not at the tool, except for the text that marks a
+TODO. Files that are not listed are expected to be migrated completely.
 """
 
 from __future__ import annotations

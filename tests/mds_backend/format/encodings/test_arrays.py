@@ -157,7 +157,7 @@ VECTOR = pa.struct(
 
 
 def dense(values: list[float]) -> tuple[dict[str, Any], list[float]]:
-    """A vector as Spark has it, and as a list."""
+    """A vector in the form that Spark uses, and as a list."""
     return {"type": 1, "size": None, "indices": None, "values": values}, values
 
 

@@ -388,7 +388,7 @@ def test_rank_that_peeks_first_is_not_ahead(
         assert column(islice(dataset, 1)) == whole[0][:1]
     assert column(looked) == whole[0]
     state = asked.state_dict()
-    assert column(asked) == whole[0]  # taking a state counts nothing
+    assert column(asked) == whole[0]  # taking a state does not count as an iteration
     asked.load_state_dict(state)
     assert column(asked) == whole[0][1:]
     # Only the first iteration is a peek.
@@ -451,7 +451,7 @@ def test_rounds_of_a_few_batches_after_load_equal_those_of_pytorch(
 def test_round_across_epochs_continues_after_the_epoch_it_reached(
     numbers: Dataset, prefetch: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And not after the last epoch that was read ahead, or before one that was not."""
+    """Not after the last epoch that was read ahead, nor before an epoch that was not."""
     monkeypatch.setattr(tf_pipeline, "_BLOCK_ROWS", 1)
     torch = torch_loader(numbers, "exact", num_epochs=None)
     read = ReaderOptions(numbers, ORDERS["exact"], num_epochs=None)

@@ -1,6 +1,6 @@
 """`StreamingDataLoader` takes what MosaicML Streaming's takes, such as subclasses of datasets.
 
-These give attributes whatever names they like: our own state is behind one name.
+Subclasses may use any names for their attributes, so our own state is kept under one name.
 """
 
 import pickle
@@ -99,7 +99,7 @@ def test_state_of_counted_batches_leaves_out_batch_fetched_ahead(
 
 
 class Packs(Squares):
-    """Yields samples two by two; without a loader that is no matter."""
+    """Yields samples in pairs, which only matters in a loader."""
 
     def __iter__(self) -> Iterator[Any]:
         singles = StreamingDataset.__iter__(self)

@@ -59,7 +59,7 @@ def loader_of(
 
 
 def taken(loader: StreamingDataLoader, stop: int | None, error: type[BaseException]) -> list[int]:
-    """Return the numbers that a loop has, which raises after `stop` batches or is interrupted."""
+    """Return the numbers a loop got before it raised, after `stop` batches, or was interrupted."""
     found: list[int] = []
     with suppress(error):
         for number, batch in enumerate(loader, 1):

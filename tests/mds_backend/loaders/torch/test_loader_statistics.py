@@ -27,7 +27,7 @@ ROWS, SHARDS, BATCH = 60, 6, 10
 
 @pytest.fixture
 def remote(numbers: Dataset, tmp_path: Path) -> Callable[..., StreamingDataset]:
-    """Makes datasets whose shards have to be downloaded, to a directory of the test's own."""
+    """Makes datasets whose shards have to be downloaded, to a directory of the test."""
 
     def make(**options: Any) -> StreamingDataset:
         given = {"batch_size": BATCH, "local": str(tmp_path / "local"), **options}
@@ -144,10 +144,11 @@ def test_a_loader_over_any_dataset_counts_its_batches() -> None:
 
 
 class Case:
-    """A loader in which something takes its time; time is the test's own.
+    """A loader with one slow part, on a clock that the test controls.
 
-    Only what is slow lets time pass, threads that open shards take turns, and threads that work
-    ahead let time pass only while training waits for them: so all of the waiting is for that.
+    Only the slow part advances the clock. Threads that open shards take turns, and threads that
+    work ahead advance the clock only while training waits for them. So training waits only for the
+    slow part.
     """
 
     def __init__(self, url: str, local: Path, patch: pytest.MonkeyPatch) -> None:
@@ -196,7 +197,7 @@ class Case:
     def read(
         self, *, training: float = 1, of: Any = StreamingDataset, passes: int = 1, **options: Any
     ) -> Statistics:
-        """Read some passes, of which training takes so many seconds for each batch."""
+        """Read some passes, in which training takes `training` seconds for each batch."""
         arguments = {"batch_size": BATCH, "order": ExactOrder(), "workers": 0}
         if options.get("workers"):
             self._tell_waits()

@@ -179,5 +179,5 @@ def test_shards_in_the_default_cache_directory_are_counted(
     dataset = StreamingDataset(remote=written.url, batch_size=2)
     assert dataset.cache_usage == 0
     assert dataset[0]
-    monkeypatch.setattr("os.path.exists", lambda _: True)  # which another rank evicts at once
+    monkeypatch.setattr("os.path.exists", lambda _: True)  # but another rank has evicted the file
     assert dataset.cache_usage == written.index.shards[0].raw_data.bytes

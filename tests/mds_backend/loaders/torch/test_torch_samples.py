@@ -1,4 +1,4 @@
-"""Samples by themselves: those of blocks, found by number, and collated into batches."""
+"""Samples: taken from blocks, found by number, and collated into batches."""
 
 import copy
 from datetime import date, datetime, timezone

@@ -115,7 +115,7 @@ def test_workers_send_the_empty_last_batch_of_a_rank(tmp_path: Path) -> None:
 
 
 class Decoded(StreamingDataset):
-    """Makes pictures of a column that is bytes in one stream, and an image in the other."""
+    """Decodes a column that holds bytes in one stream and images in the other."""
 
     def __getitem__(self, index: Any) -> Any:
         picture = super().__getitem__(index)["picture"]

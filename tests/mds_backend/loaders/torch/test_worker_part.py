@@ -1,6 +1,6 @@
 """Workers of a plain loader over a dataset, their states, and the state of their parent.
 
-A record that they share says which epoch is the next.
+The workers share a record of the next epoch.
 """
 
 import copy
@@ -28,7 +28,7 @@ WORKERS = 2
 
 
 class Stated(StreamingDataset):
-    """Gives, with each sample, the worker and its state before and after, as torchdata takes it."""
+    """Yields the worker with each sample, and its state before and after, as torchdata does."""
 
     def __iter__(self) -> Any:
         samples = super().__iter__()
@@ -53,7 +53,7 @@ def load(states: dict[int, Any], worker: int) -> None:
 def read(
     dataset: StreamingDataset, states: dict[int, Any] | None = None, num_workers: int = WORKERS
 ) -> dict[int, list[tuple[int, Any, Any]]]:
-    """Read with workers; the numbers and states of each."""
+    """Read with workers; return the numbers and states of each."""
     init: Callable[[int], None] | None = None if states is None else partial(load, states)
     loader = DataLoader(
         dataset, None, num_workers=num_workers, worker_init_fn=init, collate_fn=lambda item: item
