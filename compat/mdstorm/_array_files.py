@@ -158,7 +158,7 @@ class _Files:
         for code, start, size in files:
             header = self._headers[code]
             array = header.array(self._data[start : start + size].tobytes())
-            # Strings and times are as long, and as fine, as their file says.
+            # Strings keep the length, and times the unit, of their file.
             is_number = self._dtype.kind in "biufc"
             wanted = self._dtype if is_number else header.dtype.newbyteorder("=")
             found.append(np.asarray(array, wanted, order="C"))

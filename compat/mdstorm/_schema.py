@@ -280,7 +280,7 @@ class NamedSparkType:
 
 
 def is_simple(json: SparkType) -> bool:
-    """Whether a type is a decimal or has no parameters, as the types in Petastorm's pickles."""
+    """Whether a type is a decimal or has no parameters, like the types in Petastorm's pickles."""
     return isinstance(json, str) and (json in _CLASSES or _DECIMAL.fullmatch(json) is not None)
 
 

@@ -29,8 +29,8 @@ _SUFFIX = ".mdstorm-cached"
 _FILES = f"*{_SUFFIX}*"
 _MAGIC = b"mdstorm cached value 1\n"
 _CHECKSUM_BYTES = 4
-#: Which value is removed first when the cache is full: the one stored, or used, the longest time
-#: ago; with ``none``, no value is removed, and no more are kept.
+#: Which value a full cache removes first: the one stored, or used, longest ago. With ``none``, a
+#: full cache removes nothing and stores no more.
 _POLICIES = ("least-recently-stored", "least-recently-used", "none")
 _ROWS_PER_SHARD = 5
 

@@ -21,12 +21,12 @@ _TOLERANCE = {False: 1e-12, True: 3e-7}
 
 @dataclass(frozen=True)
 class Difference:
-    """One difference: its kind, the column, and what both have."""
+    """One difference: its kind, the column, and the values on both sides."""
 
     kind: str
     column: str
     detail: str
-    #: Section of docs/differences.md, and what it says; empty if there is none.
+    #: Section of docs/differences.md, and what it documents; empty if there is none.
     section: str = ""
     reason: str = ""
 
@@ -171,7 +171,7 @@ def _of_passes(
 
 
 def _has_rows(old: Loader, new: Loader) -> bool:
-    """Whether complete passes have equal numbers of rows, so that those of others mean more."""
+    """Whether complete passes have equal numbers of rows; if not, other passes are not compared."""
     return old.data is not None and new.data is not None and old.data.rows == new.data.rows
 
 
@@ -183,7 +183,7 @@ def _reads_ahead(loader: Loader) -> bool:
 def _of_data(
     old: Loader, again: Loader | None, new: Loader, verdict: Verdict
 ) -> Iterator[Difference]:
-    """Compare complete passes: rows, then columns, then what belongs together and the order."""
+    """Compare complete passes: rows, then columns, then which values share a row, and the order."""
     before, after = old.data, new.data
     assert before is not None, "checked by _not_comparable"
     assert after is not None, "checked by _not_comparable"
@@ -215,7 +215,7 @@ def _of_data(
 
 
 def _has_sizes(old: Loader, before: Data, after: Data) -> bool:
-    """Whether the sizes of batches are known, and are to be equal."""
+    """Whether the sizes of batches are known, and must be equal."""
     return not old.is_share and SEVERAL not in before.sizes and SEVERAL not in after.sizes
 
 
@@ -333,7 +333,7 @@ def _digest_of_rows(data: Data, names: Sequence[str]) -> int | None:
 
 
 def _no_order(loader: Loader, data: Data, repeated: Data | None) -> str:
-    """Return why the order of a loader means nothing; empty if it is promised."""
+    """Return why the order of a loader cannot be compared; empty if it is guaranteed."""
     given = loader.arguments
     if loader.is_share:
         return "the rows belong to several shares"

@@ -1,6 +1,6 @@
 """The differences between Petastorm and mdstorm that docs/differences.md lists, as recordings show.
 
-Each entry names a section of that page, and when a difference is the one described there.
+Each entry names a section of that page, and tests whether a difference is the one described there.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _is_continued_pass(case: Case) -> bool:
     return case.kind == "passes" and "dataset" in case.old.kind
 
 
-#: Section of docs/differences.md, what it documents, and when a difference is that.
+#: Section of docs/differences.md, what it documents, and a test for such a difference.
 DOCUMENTED: tuple[tuple[str, str, Callable[[Case], bool]], ...] = (
     (
         "predicates-filters-and-selectors",
@@ -146,7 +146,7 @@ DOCUMENTED: tuple[tuple[str, str, Callable[[Case], bool]], ...] = (
 
 
 def section_of(case: Case) -> tuple[str, str] | None:
-    """Return the section of docs/differences.md about a difference, and what it says; or None."""
+    """Return the section of docs/differences.md about a difference, and its content; or None."""
     for section, reason, is_case in DOCUMENTED:
         if is_case(case):
             return section, reason

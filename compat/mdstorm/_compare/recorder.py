@@ -47,9 +47,9 @@ import numpy as np
 
 #: Version of the format of recordings.
 FORMAT = 1
-#: Distinct dtypes, shapes and batch sizes that are listed of one column or loader.
+#: Most distinct dtypes, shapes or batch sizes to list for a column or loader.
 LISTED = 8
-#: Stands for more of them.
+#: Listed in place of the others.
 SEVERAL = "several"
 #: Rows of a row reader that are hashed together.
 ROWS_TOGETHER = 512
@@ -150,7 +150,7 @@ def _words_of_numbers(array: Any) -> tuple[Any, Any]:
 
 
 class Rows:
-    """The values of one column in several rows: their hashes, and what is said of them."""
+    """The values of one column in several rows: their hashes and properties."""
 
     def __init__(self) -> None:
         self.hashes = np.empty((0, 2), np.uint64)
@@ -189,10 +189,10 @@ def _plain(values: Any) -> Any:
     """Return a tensor of a framework, or a column of pandas, as an array."""
     if isinstance(values, (np.ndarray, list, tuple)):
         return values
-    if hasattr(values, "detach"):  # of torch
+    if hasattr(values, "detach"):  # a torch tensor
         values = values.detach().cpu()
         return (values.float() if "bfloat16" in str(values.dtype) else values).numpy()
-    if hasattr(values, "to_list") and hasattr(values, "nested_row_splits"):  # of TensorFlow
+    if hasattr(values, "to_list") and hasattr(values, "nested_row_splits"):  # a RaggedTensor
         return [np.asarray(value) for value in values.to_list()]
     return values.numpy() if hasattr(values, "numpy") else np.asarray(values)
 
@@ -320,7 +320,7 @@ class NotRecordedError(Exception):
 
 
 class Column:
-    """What is known of one column in one pass."""
+    """The properties of one column in one pass."""
 
     def __init__(self, name: str) -> None:
         self.key = _hash_of_bytes(name.encode("utf-8", "surrogatepass"))
@@ -347,7 +347,7 @@ class Column:
             self.sums = [_number_sum(old, float(new)) for old, new in zip(self.sums, moments)]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the column as JSON can hold it."""
+        """Return the column as JSON values."""
         found: dict[str, Any] = {
             "dtypes": sorted(self.dtypes),
             "shapes": sorted(self.shapes),
@@ -450,7 +450,7 @@ class Pass:
         self._kept = sorted(self._kept, key=lambda kept: kept[0])[: self._examples]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the pass as JSON can hold it."""
+        """Return the pass as JSON values."""
         found: dict[str, Any] = {
             "batches": self.batches,
             "rows": self.rows,
@@ -578,7 +578,7 @@ class Loader:
                 self.data = current
 
     def _guarded(self, act: Callable[..., None], *arguments: Any) -> bool:
-        """Run a step of hashing, whose failure must not be one of the program."""
+        """Run a step of hashing; the program must not fail if the step does."""
         try:
             act(*arguments)
         except Exception as error:  # reported in the recording
@@ -716,7 +716,7 @@ def kept_random_states() -> Iterator[None]:
 
 
 class Iteration:
-    """An iterator that shows what it yields to a loader."""
+    """An iterator that reports its items to a `Loader`."""
 
     def __init__(self, iterator: Iterator[Any], loader: Loader) -> None:
         self._iterator = iterator
@@ -757,7 +757,7 @@ class Recorder:
 
     @contextlib.contextmanager
     def nested(self) -> Iterator[None]:
-        """Do not record what entry points call in this thread: it is their part."""
+        """Do not record calls that entry points themselves make in this thread."""
         before = self.is_nested
         self._thread.is_nested = True
         try:
@@ -784,7 +784,7 @@ class Recorder:
             loader.note = "its reader is not one of make_reader or make_batch_reader"
         if reader is not None:
             reader.is_used_by_loader = kind != "tf_tensors"
-            if kind == "tf_tensors":  # which takes rows from the reader, one for each run
+            if kind == "tf_tensors":  # which takes one row from the reader in each run
                 reader.kind, reader.site, reader.number = kind, loader.site, loader.number
                 return found
         self.loaders.append(loader)
@@ -794,7 +794,7 @@ class Recorder:
         """Return the loader of an object, if it is one."""
         try:
             return self._of.get(value)
-        except TypeError:  # cannot be referred to weakly, so it is none
+        except TypeError:  # not weakly referable, so it is not a loader
             return None
 
     def watched(self, found: Any, loader: Loader) -> Any:
@@ -823,13 +823,13 @@ class Recorder:
             setattr(cls, name, method)
 
     def read_full_passes(self, is_chosen: Callable[[Loader], bool] = lambda _: True) -> None:
-        """Read what the program has not read to its end, of all loaders or of some."""
+        """Read a complete pass of each loader, or of some, that the program did not read fully."""
         for loader in self.loaders if self.full_pass else ():
             if is_chosen(loader):
                 loader.read_full_pass()
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Return the loaders as JSON can hold them, but for readers of which others are made."""
+        """Return the loaders as JSON values, except readers from which loaders were made."""
         return [loader.to_json() for loader in self.loaders if not loader.is_used_by_loader]
 
 
@@ -1150,7 +1150,7 @@ class PatchingFinder(importlib.abc.MetaPathFinder):
         self._finding: set[str] = set()
 
     def install(self) -> None:
-        """Patch modules that are there, and those that will be imported."""
+        """Patch modules that are loaded, and others when they are imported."""
         if not any(isinstance(finder, PatchingFinder) for finder in sys.meta_path):
             sys.meta_path.insert(0, self)
         for name, names in self._names.items():
@@ -1283,7 +1283,7 @@ def record_in_children(arguments: list[str], runs: int) -> tuple[int, dict[str, 
         output = os.path.join(folder, "run.json")
         path = _path_of_rank(output)
         for _ in range(runs):
-            # The last of repeated options counts, but those of the program come after all.
+            # These options override earlier ones, but must precede those of the program.
             extra = ["--runs", "1", "--output", output]
             start = _start_of_program(arguments)
             command = [sys.executable, os.path.abspath(__file__), *arguments[:start], *extra]
@@ -1345,7 +1345,7 @@ def _run(command: list[str], is_module: bool) -> tuple[int, str | None]:
             print(code, file=sys.stderr)
         code = 0 if code is None else code if isinstance(code, int) else 1
         return code, "exit code {}".format(code) if code else None
-    except BaseException as error:  # of the program, printed as Python does
+    except BaseException as error:  # the program's error, printed as Python prints it
         traceback.print_exc()
         return 130 if isinstance(error, KeyboardInterrupt) else 1, _described(error)
     return 0, None

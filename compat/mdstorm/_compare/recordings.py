@@ -25,9 +25,9 @@ class Column:
     digest: int
     #: The digest that depends on the order; None for rows of several ranks or epochs.
     ordered: int | None
-    #: The digest of whole rows, but for this column.
+    #: The digest of whole rows without this column.
     rest: int
-    #: Minimum, maximum, sum, sum of magnitudes and of squares; None for what is no number.
+    #: Minimum, maximum, sum, sum of magnitudes and of squares; None for other values than numbers.
     numbers: tuple[float, float, float, float, float] | None
 
     @classmethod
@@ -208,7 +208,7 @@ class Recording:
     ranks: int
     #: The loaders of each run by key.
     runs: Sequence[Mapping[tuple[str, str, str, int], Loader]]
-    #: How a run ended, if not well.
+    #: How a run failed; None if it succeeded.
     ended: str | None = None
 
     @property

@@ -227,14 +227,14 @@ class DecodedShard(Shard):
         self.num_samples = stored.num_samples
         self._stored = stored
         self._fields = fields
-        self._url = getattr(stored, "url", url)  # of its file
+        self._url = getattr(stored, "url", url)  # the URL of the shard's file, if it has one
         self._keeps = stored.memory > 0
         self._lock = threading.Lock()
         self._kept: dict[tuple[str, bool], Values] = {}
 
     @property
     def memory(self) -> int:
-        """Approximate bytes in memory: stored values, and decoded ones of the same size."""
+        """Approximate bytes in memory: decoded values are taken to be as large as stored ones."""
         return 2 * self._stored.memory
 
     def will_need(self) -> None:

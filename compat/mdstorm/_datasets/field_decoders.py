@@ -21,7 +21,7 @@ from mdstorm.unischema import Unischema
 from mdstorm_backend import format as mds
 from mdstorm_backend.read import column_to_numpy, objects
 
-#: From values as stored, nulls exact, to what the reading core returns for the field.
+#: Converts stored values, with exact nulls, to the values that the engine returns for the field.
 Decode: TypeAlias = Callable[[mds.Values], mds.Values]
 
 #: Codecs whose values are decoded a column at a time; subclasses may do anything.

@@ -152,7 +152,7 @@ def metadata_file(columns: pq.FileMetaData, entries: Mapping[bytes, bytes]) -> b
     """
     described = columns.schema
     stored = {described.column(number).physical_type for number in range(len(described))}
-    # Not with the metadata of the schema, from which Arrow has removed entries.
+    # Replace the schema's metadata, because Arrow has removed entries from it.
     schema = described.to_arrow_schema().remove_metadata().with_metadata(dict(entries))
     file = BytesIO()
     pq.write_metadata(schema, file, use_deprecated_int96_timestamps="INT96" in stored)
@@ -233,7 +233,7 @@ def _note(source: ParquetDataset, indexes: bytes) -> bytes:
 
 
 def _digest(content: bytes) -> bytes:
-    """Return a digest, which also tells our pickle from one that Petastorm writes later."""
+    """Return a digest, which also distinguishes our pickle from one that Petastorm writes later."""
     return hashlib.sha256(content).hexdigest()[:16].encode("ascii")
 
 
@@ -380,7 +380,7 @@ def _check_same_schema(
     """Raise an error if files of two schemas would share the metadata of one of them."""
     try:
         stored = load_unischema(entries[UNISCHEMA_KEY])
-    except (KeyError, errors.UnsafePickleError):  # none, or nothing that describes rows
+    except (KeyError, errors.UnsafePickleError):  # there is no schema, or it cannot be read
         return
     before, now = ({n: dump_field(f) for n, f in s.fields.items()} for s in (stored, unischema))
     differing = sorted(n for n in before.keys() | now.keys() if before.get(n) != now.get(n))

@@ -25,10 +25,10 @@ from mdstorm_backend.read import SampleSource
 from mdstorm_backend.storage import Location, has_scheme, normalize_url, open_filesystem, url_of
 from mdstorm_backend.tables import AsOf, check_as_of, is_metadata
 
-#: What makes a pattern of a path.
+#: Characters that make a path a pattern.
 _PATTERN = frozenset("*?[")
 _SCHEMA = "mdstorm.etl.dataset_metadata.get_schema_from_dataset_url(url)"
-#: What takes the place of attributes of Petastorm's dataset, whose class pyarrow has removed.
+#: Replacements for attributes of Petastorm's dataset, whose class pyarrow has removed.
 _INSTEAD = {
     "common_metadata_path": _SCHEMA,
     "fragments": "pieces, or file_urls",
@@ -222,9 +222,9 @@ def scheme_less(path: str, what: str) -> str:
 
 
 def _is_mds(url: str, storage_options: dict[str, Any] | None) -> bool:
-    """Whether there is an MDS dataset.
+    """Whether there is an MDS dataset at a URL.
 
-    A catalog names none, and its credentials may not allow a store to answer for missing files.
+    Tables of a catalog are never MDS, and their credentials may not allow looking for an index.
     """
     if table_name(url) is not None:
         return False

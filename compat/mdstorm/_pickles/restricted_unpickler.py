@@ -82,9 +82,9 @@ _RENAMED = {
 }
 #: Petastorm's metadata takes kilobytes; an index of millions of values takes megabytes.
 _MAX_BYTES = 1 << 28
-#: As many as a field has.
+#: The number of arguments of a field.
 _MOST_ARGUMENTS = 5
-#: All that Petastorm's pickles consist of, in any protocol.
+#: The instructions of Petastorm's pickles in any protocol.
 _LISTED = frozenset(
     [
         *("PROTO", "FRAME", "STOP", "MARK"),
@@ -99,14 +99,14 @@ _LISTED = frozenset(
         *("GLOBAL", "STACK_GLOBAL", "REDUCE", "NEWOBJ", "BUILD"),
     ]
 )
-#: Which of the values that an instruction takes are hashed.
+#: The values, among those that an instruction pops, that are hashed.
 _HASHED = {
     "SETITEM": slice(1, 2),
     "SETITEMS": slice(1, None, 2),
     "DICT": slice(0, None, 2),
     "ADDITEMS": slice(1, None),
 }
-#: Petastorm's reach 13: the unit of a time in an index.
+#: Petastorm's pickles nest up to 13 levels: the unit of a time in an index.
 _DEEPEST = 50
 #: dtypes of scalars: byte order, kind, size, and the unit of times.
 _DTYPE = re.compile(
@@ -140,7 +140,7 @@ class StandIn:
     state: Any
 
     def __new__(cls, *arguments: Any) -> Any:
-        if len(arguments) > _MOST_ARGUMENTS:  # which are copied for each object
+        if len(arguments) > _MOST_ARGUMENTS:  # arguments are copied for each object
             raise TypeError("too many arguments")
         self = super().__new__(cls)
         self.arguments, self.state, self.entries = arguments, None, []
@@ -159,7 +159,7 @@ class _Reconstructed(StandIn):
     __slots__ = ()
 
     def __new__(cls, made: Any, base: Any, values: Any) -> Any:
-        return made(*(values or ()))  # nothing else than a stand-in can be called
+        return made(*(values or ()))  # only stand-ins can be called
 
 
 class _Restored(StandIn):
@@ -192,7 +192,7 @@ def read_pickle(data: bytes) -> Any:
             f"A pickle of {len(data)} bytes is not loaded: Petastorm's metadata takes kilobytes"
         )
     with damage_refused(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of strings that are damaged
+        warnings.simplefilter("ignore", DeprecationWarning)  # for damaged strings
         check_instructions(data)
         # Python 2 had no bytes apart from strings.
         return _Unpickler(io.BytesIO(data), encoding="latin-1").load()

@@ -21,7 +21,7 @@ _CODECS = "petastorm.codecs"
 _SPARK = "pyspark.sql.types"
 _FIELD_KINDS = ("CompressedImageCodec", "CompressedNdarrayCodec", "NdarrayCodec", "ScalarCodec")
 _PLAIN_CODECS = (codecs.CompressedNdarrayCodec, codecs.NdarrayCodec)
-#: As many as an array of NumPy has.
+#: NumPy's limit for arrays.
 _MOST_DIMENSIONS = 64
 _INDEXERS = "petastorm.etl.rowgroup_indexers"
 _KINDS = (f"{_INDEXERS}.SingleFieldIndexer", f"{_INDEXERS}.FieldNotNullIndexer")
@@ -90,7 +90,7 @@ def dump_unischema(unischema: Unischema) -> bytes:
     """
     fields = list(unischema.fields.values())
     encoded = [(field.name, dump_field(field)) for field in fields]
-    # As Petastorm keeps them: every field is also an attribute.
+    # As in Petastorm, every field is also an attribute.
     by_name = called(imported("collections", "OrderedDict")) + entries(encoded)
     state = [("_name", text(unischema._name)), ("_fields", by_name), *encoded]
     return b"\x80\x02" + instance(_UNISCHEMA, "Unischema", state) + b"."
@@ -108,7 +108,7 @@ def _type(field: UnischemaField) -> bytes:
     if dtype is Decimal:
         return imported("decimal", "Decimal")
     if isinstance(dtype, type) and dtype in (bool, bytes, float, int, str):
-        # Under the name of Python 2, whose protocol this is.
+        # The name in Python 2, because this is its protocol.
         return imported("__builtin__", "str" if dtype is bytes else dtype.__name__)
     name = np.dtype(np.dtype(dtype).type).name
     return imported("numpy", f"{name}_" if name in ("bool", "bytes", "object", "str") else name)

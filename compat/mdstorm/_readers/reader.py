@@ -24,10 +24,10 @@ from mdstorm_backend.format import Batch, Column
 from mdstorm_backend.order import Position
 from mdstorm_backend.read import Block
 
-#: The counts of a process pool that has no function to call.
+#: The counts if there is no function for a process pool.
 _NO_COUNTS = {"items_consumed": 0, "items_produced": 0, "items_inprocess": 0}
 ColumnOf: TypeAlias = Callable[[str], Column | None]
-#: From a batch to the item that it is, or to its items.
+#: Returns the item of a batch, or an iterator of its items.
 MakeItems: TypeAlias = Callable[[Batch], Any]
 
 

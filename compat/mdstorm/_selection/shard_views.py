@@ -49,7 +49,7 @@ class ShardView(SampleDataset):
         self._sizes = sizes
         self.url, self.schema = source.url, source.schema
         self.shard_sizes = tuple(sizes.tolist())
-        per_row = source.nbytes / max(len(source), 1)  # a piece has its share of all bytes
+        per_row = source.nbytes / max(len(source), 1)  # pieces share bytes by rows
         self.shard_bytes = tuple((sizes * per_row).astype(np.int64).tolist())
         text = f"{source.fingerprint} {division}"
         self.fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from mdstorm_backend.loaders.torch import StreamingDataLoader, TorchBatch
 
     _Loader = TypeVar("_Loader", default=Any)
-    #: What is made of a batch: itself, without a `batch_map`.
+    #: The result of `batch_map`; the batch itself without one.
     _Mapped = TypeVar("_Mapped", default=TorchBatch)
 
 
-#: Rows.
+#: Rows per batch.
 _DEFAULT_BATCH_SIZE = 32
 _logger = logging.getLogger("mdstorm.spark.spark_dataset_converter")
 
@@ -387,7 +387,7 @@ class SparkDatasetConverter(Described):
         if self._mdstorm_is_deleted:
             return replace(found, line=[line[0], "deleted"])
         facts = [*found.facts, ("data", "the user's own" if self._mdstorm_is_given else "a copy")]
-        if found.headings:  # of the index, of which the converter may read some files
+        if found.headings:  # of the index: the converter may read only some of its files
             return replace(found, line=line, facts=facts)
         facts += [("rows", f"{self.dataset_size:,}"), ("files", f"{files:,}")]
         if self._mdstorm_known is None or not full:

@@ -30,7 +30,7 @@ from mdstorm_backend.read import (
     output_name,
 )
 
-#: A column, for its tensor, or columns, for a dict of theirs.
+#: One column, passed as its tensor, or several, passed as a dict of tensors.
 ColumnNames: TypeAlias = str | Sequence[str]
 
 
@@ -102,7 +102,7 @@ class ModelInputs:
         if not self:
             return batch
         features = self.features
-        if features is None:  # a matrix of the others is first
+        if features is None:  # `stack` puts the matrix of the other columns first
             features = next(iter(batch)) if self.stack else self._others(batch)
         parts = [features, self.labels, self.sample_weights]
         inputs = tuple([self._values(batch, names) for names in parts if names is not None])
@@ -172,7 +172,7 @@ class ModelInputs:
 
     @property
     def _columns_by_argument(self) -> dict[str, Any]:
-        """The columns that are named, each argument's a string or, once checked, a tuple."""
+        """The named columns by argument: a string or, once checked, a tuple."""
         arguments = ("features", "labels", "sample_weights")
         return {name: names for name in arguments if (names := getattr(self, name)) is not None}
 
@@ -278,7 +278,7 @@ def make_tf_dataset(files: ReadFiles, batch_size: int, prefetch: int | None) -> 
     check_integer("prefetch", prefetch, lowest=-1)
     files = files.begun()
     arguments, inputs = files.arguments, files.inputs
-    capacity = arguments.shuffling_queue_capacity  # of which TensorFlow refuses negative ones
+    capacity = arguments.shuffling_queue_capacity  # TensorFlow refuses a negative one
     check_integer("shuffling_queue_capacity", capacity, lowest=0)
     is_split = tf_loaders.in_cluster()
     order, spec = reading.sample_order(arguments, is_shared=is_split), arguments.transform_spec

@@ -116,7 +116,7 @@ class CacheKey:
                 delete_dir(url)
             return twin
         earlier = [copy for copy in self._copies() if _exists(copy[0])]
-        # Whoever found the last one may not have shown yet that he reads it.
+        # A process that has just found the latest copy may not have marked it as used yet.
         kept = [(url, source), *earlier[:1], *(one for one in earlier[1:] if _is_kept(one[0]))]
         copies = [{"directory": directory, "source": of} for directory, of in kept]
         note = {"cache_key": self._key, "copies": copies}

@@ -240,7 +240,7 @@ def refuse_nulls_in_rows(counts: Mapping[str, int]) -> None:
 
 
 def sanitize_pytorch_types(row_as_dict: dict[str, Any]) -> None:
-    """Promote the arrays and booleans of a row or a batch to types of PyTorch, in place.
+    """Promote the arrays and booleans of a row or a batch to types that PyTorch supports, in place.
 
     Booleans become uint8, arrays of uint16 become int32, and of uint32 int64.
 

@@ -144,7 +144,7 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
         self.reader.set_epoch(epoch)
 
     def statistics(self, *, last_pass: bool = False) -> loaders.Statistics:
-        """Return counts and times of the deliveries so far, see the reader's ``statistics``.
+        """Return counts and times of the batches so far, see the reader's ``statistics``.
 
         Where the loader takes the reader's items one by one, those are counted instead of batches.
 

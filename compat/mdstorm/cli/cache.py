@@ -197,7 +197,7 @@ def rm(parent: str, unused: bool, older_than: timedelta, yes: bool) -> None:
         return
     if not yes:
         click.confirm(f"Remove {_copies_size(found)}?", abort=True, err=True)
-    left = {copy.url for copy in _copies_below(parent) if copy.is_in_use}  # since the question
+    left = {copy.url for copy in _copies_below(parent) if copy.is_in_use}  # in use by now
     found = [copy for copy in found if copy.url not in left]
     for copy in found:
         delete_dir(copy.url)

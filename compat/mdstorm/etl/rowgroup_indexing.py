@@ -59,8 +59,8 @@ def build_rowgroup_index(
 ) -> None:
     """Index the row groups of a Parquet dataset, or the shards of an MDS dataset.
 
-    Indexes of a Parquet dataset are written to ``_common_metadata``, where Petastorm finds them,
-    too; indexes of an MDS dataset are written to a file ``_rowgroup_index`` next to the shards.
+    Indexes of a Parquet dataset are written to ``_common_metadata``, where Petastorm also finds
+    them; indexes of an MDS dataset are written to a file ``_rowgroup_index`` next to the shards.
     Existing indexes are replaced.
 
     Parameters
@@ -118,7 +118,7 @@ def get_row_group_indexes(dataset: Any) -> dict[str, Indexer]:
     """
     if isinstance(dataset, str):
         dataset = open_urls(dataset)
-    elif hasattr(dataset, "fragments"):  # pyarrow's
+    elif hasattr(dataset, "fragments"):  # one of pyarrow
         dataset = open_parquet(location_of(dataset).url, filesystem=dataset.filesystem)
     if not isinstance(dataset, (Dataset, ParquetDataset)):
         raise ArgumentTypeError(
@@ -162,7 +162,7 @@ def _indexed(
 
 def _takes_values(indexer: Any) -> bool:
     """Whether an indexer takes a column's values: its class does not override `build_index`."""
-    return type(indexer).build_index is SingleFieldIndexer.build_index  # both inherit it
+    return type(indexer).build_index is SingleFieldIndexer.build_index  # which both inherit
 
 
 def _elements(values: Values, column: Column | None) -> Iterable[Any]:

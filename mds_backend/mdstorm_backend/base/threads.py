@@ -63,7 +63,7 @@ def next_place() -> int:
 
 
 class _Here(threading.local):
-    #: The place of this thread's work, and the threads to which it may leave work.
+    #: The number of this thread's work, and the threads to which it may hand off work.
     place: int | None = None
     others: ThreadPoolExecutor | None = None
     #: Receives the pools of generators that this thread closes.
@@ -245,7 +245,7 @@ class Iteration(Iterator[_Item]):
 
 
 def _raise_if_in_use(error: ValueError) -> None:
-    # The generator may have returned to the other thread meanwhile: only the text tells.
+    # The generator may have returned to the other thread meanwhile: only the text shows it.
     if str(error) == "generator already executing":
         raise ConcurrentIterationError(
             "another thread is using this iterator. Let one thread iterate and pass its batches "

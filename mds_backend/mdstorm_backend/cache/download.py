@@ -91,7 +91,7 @@ def download(
     return path
 
 
-#: Errors of storages that have no file of a name.
+#: Errors that storages raise for a file that does not exist.
 ABSENT = (FileNotFoundError, IsADirectoryError)
 
 

@@ -209,7 +209,7 @@ class Conversion:
 
 def _may_pass(error: BaseException) -> bool:
     """Whether a conversion that failed may succeed when it is run again."""
-    if isinstance(error, errors.DatasetExistsError):  # another one has succeeded
+    if isinstance(error, errors.DatasetExistsError):  # another conversion has succeeded
         return False
     passing = (errors.WriteError, errors.StorageError, errors.CredentialsError)
     return isinstance(error, passing) or not isinstance(error, errors.MDStormError)

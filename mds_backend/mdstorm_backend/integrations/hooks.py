@@ -56,7 +56,7 @@ def _letting_skip(skip: Callable[..., Any]) -> Callable[..., Any]:
     return skip_first_batches
 
 
-#: By module, the class that fetches batches, and whether one of its objects has one waiting.
+#: By module: the class that fetches batches, and a test whether a fetcher holds an unused batch.
 _FETCHING: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "lightning.pytorch.loops.fetchers": ("_PrefetchDataFetcher", lambda each: bool(each.batches)),
     "pytorch_lightning.loops.fetchers": ("_PrefetchDataFetcher", lambda each: bool(each.batches)),
@@ -79,7 +79,7 @@ def report_fetched_batches(module: ModuleType) -> None:
     """
     name, is_waiting = _FETCHING[module.__name__]
     reporting = partial(_setting, "FETCHES_AHEAD", partial(_has_fetched, is_waiting))
-    for method in ("__iter__", "__next__"):  # the latter restarts shorter loaders
+    for method in ("__iter__", "__next__"):  # `__next__` restarts shorter loaders
         wrap(getattr(module, name, None), method, reporting)
 
 

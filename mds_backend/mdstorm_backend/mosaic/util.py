@@ -283,7 +283,7 @@ def barrier() -> None:
 
 
 def broadcast(tensor: Any, src: int) -> None:
-    """Overwrite `tensor` with that of rank `src`; do nothing without a group."""
+    """Overwrite `tensor` with rank `src`'s tensor; do nothing without a group."""
     if (group := _group()) is not None:
         group.broadcast(tensor, src)
 

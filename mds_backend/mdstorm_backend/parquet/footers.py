@@ -94,7 +94,7 @@ Wanted: TypeAlias = Mapping[int, Any]
 #: The fields of a struct by their numbers: integers, bytes, structs and lists of structs.
 Struct: TypeAlias = dict[int, Any]
 
-#: Errors of the system if the path of a file that a log names is not a file.
+#: System errors if the path of a file in a log is not a file.
 _NO_FILE = {errno.EINVAL, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG}
 #: Numbers of fields of a ``ColumnMetaData`` and of its ``Statistics``.
 VALUES, STATISTICS = 5, 12
@@ -272,7 +272,7 @@ def parsed(content: pa.Buffer, url: str) -> pq.FileMetaData:
     """
     try:
         return pq.read_metadata(pa.BufferReader(content))
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last: a damaged name
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last for a bad name
         if "Unrecognized type" in str(error):
             found = (
                 f"holds columns of a type that pyarrow {pa.__version__} does not know ({error}), "
@@ -343,7 +343,7 @@ def _struct(data: bytes, at: int, wanted: Wanted, level: int) -> tuple[Struct, i
             number += head >> 4
         else:
             number, at = _integer(data, at)
-        if kind in _BOOLEANS:  # which are also the value
+        if kind in _BOOLEANS:  # the type is the value
             continue
         keep = wanted.get(number)
         value, at = _value(data, at, kind, keep, level)

@@ -145,8 +145,9 @@ class ParquetDataset(SampleDataset):
             except location.absences:
                 continue
             except CredentialsError as error:
-                # They were good for the table. S3 answers so for what is missing if they do not
-                # allow listings, which plain files need and tables do not.
+                # The credentials were valid for the table. Without the permission to list, S3 gives
+                # this answer for missing files. Tables, unlike plain files, do not need that
+                # permission.
                 if self.table_version is None or error.is_expired:
                     raise
                 _logger.debug("%s is taken to be missing (%s)", url, error)

@@ -168,7 +168,7 @@ def run_job(
 
 #: The error of a `make_task` function if workers cannot import mdstorm.
 _NO_MDSTORM = re.compile(r"ImportError: (mdstorm cannot be imported on the Spark worker .+)")
-#: The errors of Spark's workers without a library that every task needs.
+#: The errors of Spark's workers that do not have a library that every task needs.
 _NO_LIBRARY = re.compile(
     r"ModuleNotFoundError: No module named '(pyarrow|pandas)'"
     r"|PACKAGE_NOT_INSTALLED\] (PyArrow|Pandas)"

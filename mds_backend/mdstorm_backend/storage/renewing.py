@@ -117,7 +117,7 @@ def _open_azure(
 
     credential = Signature("renewed") if "sas_token" in lease.options else Token()
     fs = kind(**options, credential=credential, anon=False, skip_instance_cache=True)
-    if fs.connection_string is not None:  # of the environment
+    if fs.connection_string is not None:  # taken from the environment
         fs.connection_string = None
         fs.do_connect()
     return fs

@@ -33,7 +33,7 @@ from mdstorm_backend.storage.local_files import Arrival
 
 #: Bytes per range; the first ranges of an object are shorter if it is read while it downloads.
 _RANGE, _FIRST_RANGE = 8 << 20, 2 << 20
-#: Seconds after the first request for an object when its other ranges are requested at the latest.
+#: Longest time, in seconds, between the first request for an object and those for other ranges.
 _HEAD_START = 0.05
 #: Largest number of requests for a range whose connection breaks.
 _ATTEMPTS = 5
@@ -473,14 +473,14 @@ async def _busy(response: Any) -> _BusyError:
     return _BusyError(f"the store answers {response.status} {response.reason}{detail}{asked}", wait)
 
 
-#: Bytes to request at a time: before anything is measured; the least ever, and of an idle link,
-#: until the first of them arrive. What is needed first is requested first, but shares the link with
-#: everything that is requested together with it.
+#: Bytes to request at a time: before anything is measured, and at least. An idle link also gets the
+#: least number until its first bytes arrive: ranges that are needed first share the link with all
+#: ranges that are requested at the same time.
 _FIRST, _FEWEST = 64 << 20, 16 << 20
 #: Bytes requested at a time, relative to the bandwidth-delay product: the surplus keeps it from
 #: idling.
 _GAIN = 2.0
-#: How much of earlier measurements remains after a round, so that changes of the network show.
+#: Weights of earlier measurements after a round, so that changes of the network are noticed.
 _RATE_LEFT, _LEAST_LEFT = 0.9, 0.99
 #: Answers that end a round of small objects.
 _LONGEST_ROUND = 256

@@ -310,7 +310,7 @@ def _translate(error: Exception, url: str, options: dict[str, Any], refusal: Ref
         text = f"the credentials have expired: {text}"
     is_refused = kinds & _REFUSALS or status in (401, 403)
     if is_expired or is_refused or any(t in text.lower() for t in _REFUSING_TEXTS):
-        # Google answers 401, and Azure so, to credentials that are wrong as well.
+        # Google (with 401) and Azure give the same answer to wrong and to expired credentials.
         is_unknown = status == 401 or "failed to authenticate the request" in text.lower()
         may_have_expired = is_expired or is_unknown
         return errors.CredentialsError(refusal(url, text), url=url, is_expired=may_have_expired)

@@ -174,7 +174,7 @@ def _opened(location: Location, as_of: AsOf) -> Any:
             "the storage options",
             url=shown,
         ) from error
-    except BaseException as error:  # a panic of Rust
+    except BaseException as error:  # a panic in Rust
         if _FORKED not in str(error):
             raise
         raise errors.UnsupportedTableError(

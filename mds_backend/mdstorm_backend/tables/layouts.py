@@ -22,7 +22,7 @@ from mdstorm_backend.tables.snapshot import AsOf, TableSnapshot, read_by_spark
 
 #: Texts that the patterns below need, for a quick check: most directories contain none of them.
 _MARKS = ("_delta_log/", "metadata/", ".hoodie", "_temporary/", "_started_", "_committed_")
-#: What a directory is in which a file of this name lies.
+#: The kind of a directory, by a pattern for the paths of its files.
 _KINDS = {
     "delta": re.compile(r"(?:(?P<directory>.*)/)?_delta_log/.*"),
     "iceberg": re.compile(r"(?:(?P<directory>.*)/)?metadata/[^/]*\.metadata\.json(?:\.gz)?"),
@@ -156,7 +156,7 @@ def _with_those_above(directory: str) -> Iterator[str]:
     yield directory
     while _may_be_part_of_a_table(directory):
         directory = directory.rpartition("/")[0]
-        if directory.endswith("/"):  # of the scheme
+        if directory.endswith("/"):  # the slashes of the scheme
             return
         yield directory
 

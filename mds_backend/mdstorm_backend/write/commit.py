@@ -160,7 +160,7 @@ def publish(
         left = () if attempt is not None else sizes
         ours.update(filter(is_ours, (*_names_in(replaced, location), *left)))
     records = {f"{name.partition('.')[0]}.done" for name in names}  # also of resumed attempts
-    if attempt is None or not location.is_in_file_tree:  # a mount may not list the latest
+    if attempt is None or not location.is_in_file_tree:  # a mount's listing may omit the latest
         records.intersection_update(sizes)
     ours |= records
     for name in ours - names:

@@ -65,7 +65,7 @@ def unwritable(location: Location, error: OSError) -> errors.WriteError:
 
 
 def retried(location: Location, call: Callable[[], _Result], retry: int = DEFAULT_RETRY) -> _Result:
-    """Return the result of `call`, retried after errors of the storage that may be temporary.
+    """Return the result of `call`, retried after storage errors that may be temporary.
 
     Calls on a local disk are not retried.
     """

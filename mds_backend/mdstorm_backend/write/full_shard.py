@@ -247,7 +247,7 @@ class ShardStore:
     on_file: Callable[[int], None] = lambda size: None
     makes_directories: bool = True
     _pool: ThreadPoolExecutor | None = field(default=None, init=False)
-    #: Shards in progress; `_reports` holds those before them, which are stored.
+    #: Shards in progress; `_reports` has the shards before them, which are stored.
     _futures: list[Future[ShardReport]] = field(default_factory=list, init=False)
     _reports: list[ShardReport] = field(default_factory=list, init=False)
     _written: list[tuple[Location, str]] = field(default_factory=list, init=False)
