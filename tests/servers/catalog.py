@@ -17,7 +17,7 @@ _KEYS = {"key": "testing", "secret": "testing-secret"}
 
 @dataclass
 class Catalog:
-    """Unity Catalog on localhost, whose tables are on an S3 that accepts its tokens alone."""
+    """Unity Catalog on localhost, whose tables are on an S3 that accepts only its tokens."""
 
     unity: UnityServer
     guard: GuardedS3
