@@ -1,8 +1,8 @@
 """`Epochs`: where the next iteration over a dataset begins, for its process and its workers.
 
-All loaders over a dataset share its `Epochs`, which holds where the next iteration begins: the
-*beginning*. A pass of a loader starts there, by `Epochs.open`, and moves the beginning, by
-`Epochs.move`, only once it *counts*, so that one rank may peek at a batch and is not ahead of the
+All loaders over a dataset share its `Epochs`, which holds the *beginning*: the position where the
+next iteration begins. `Epochs.open` starts a pass of a loader there. `Epochs.move` moves the
+beginning, but only once the pass *counts*, so a rank that peeks at a batch is not ahead of the
 others.
 
 Iterations over samples count from their first one: `Epochs.begin` moves the beginning at once. The
@@ -176,7 +176,7 @@ class Epochs:
         return moves + 1
 
     def record_begun(self, before: Position, position: Position) -> None:
-        """Replace the position that was begun last, unless that is another one than `before`."""
+        """Replace the position that was begun last, unless it differs from `before`."""
         with self._own_record.changing() as record:
             begun = record["start"]
             if begun and _at(begun) == (before.epoch, before.consumed):

@@ -36,7 +36,7 @@ from mdstorm_backend.read.block import Block
 FETCHES_AHEAD: ContextVar[Callable[[], bool] | None] = ContextVar("FETCHES_AHEAD", default=None)
 #: Set while a framework that trains on each batch requests one: one batch is not a peek then.
 USES_EACH_BATCH: ContextVar[bool] = ContextVar("USES_EACH_BATCH", default=False)
-#: Stands for a batch that only advances the pass, and is not yielded.
+#: Used in place of a batch that only advances the pass, and is not yielded.
 NOTHING: Any = object()
 #: Batches, each with its offset in the plan and its number of rows.
 NumberedBatches: TypeAlias = Generator[tuple[Any, int, int], None, None]
@@ -185,7 +185,7 @@ class Loader:
         self._resumes = None
 
     def count_latest(self) -> None:
-        """Let the pass that was advanced last count: more was taken of it than batches show."""
+        """Let the latest pass count, although too few batches were taken to show its use."""
         if self._latest is not None:
             self.count(self._latest)
 
@@ -382,8 +382,8 @@ class ItemCursor:
         self._loader = loader
         self._make_batches = make_batches
         self._splits = splits
-        #: Whether a batch was begun that is not over, and how many of its items were returned.
-        #: Before the first batch, the number is that of a loaded state.
+        #: Whether a batch has remaining items, and how many of its items were returned. Before the
+        #: first batch, the number is taken from a loaded state.
         self._is_within, self._used = False, 0
         #: The items of the current pass, and the process that reads them; None between passes.
         self._items: Generator[Any, None, None] | None = None

@@ -380,7 +380,7 @@ class PassRecorders:
         #: a whole, since other threads may read it meanwhile.
         self._passes: tuple[Statistics, list[Recorder]] = (Statistics(), [])
         self._described: dict[str, Any] = {}
-        #: When the first batch of a pass was requested that has not begun yet.
+        #: The time at which the first batch of a pass was requested, until the pass begins.
         self._requested: float | None = None
         self.last: Recorder | None = None
         self._has_warned = False

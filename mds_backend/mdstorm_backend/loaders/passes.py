@@ -1,9 +1,10 @@
 """`Pass`: one iteration of a loader, its position, and whether it counts.
 
-A pass *counts* when it moves the beginning of the next one. That is with the second batch that the
-user takes, or when its end is requested; with the first batch if the pass is neither the first of
-its loader nor the first after a state was loaded, or if it begins where one began that did not
-count. So a *peek* at one batch changes nothing, and a rank that peeks is not ahead of the others.
+A pass *counts* when it moves the beginning of the next one. By default, that is when the user takes
+its second batch or requests its end. A pass counts from its first batch if it is neither the first
+of its loader nor the first after a state was loaded, or if an earlier pass that did not count began
+at the same position. So a *peek* at one batch changes nothing, and a rank that peeks is not ahead
+of the others.
 
 A pass that counts puts the beginning after the epoch that it has reached. As its batches reach a
 later one, the beginning moves on.
@@ -83,7 +84,7 @@ class Pass:
 
     @property
     def position(self) -> Position:
-        """Where the pass stands."""
+        """The position after the latest batch."""
         if self._segment is None:
             return self.start
         plan = self._segment.plan
@@ -91,7 +92,7 @@ class Pass:
 
     @property
     def position_before(self) -> Position:
-        """Where the pass stood before the latest batch."""
+        """The position before the latest batch."""
         return self.start if self._segment is None else self._segment.plan.position(self.before)
 
     @property

@@ -25,7 +25,7 @@ from mdstorm_backend.read import (
     refill,
 )
 
-#: Rows of a block that holds images.
+#: Rows per block of images.
 _IMAGES_AT_A_TIME = 64
 
 _logger = logging.getLogger(__name__)

@@ -42,7 +42,8 @@ class SharedRecord:
     def _open(self, handle: int | None, owner: int, content: dict[str, Any]) -> None:
         self._handle = handle
         self._owner = owner
-        #: The content while there is no file; then the one that a process keeps when it parts.
+        #: The content while there is no file; later, the content that the process keeps if it
+        #: parts.
         self._content = content
         self._threads = threading.Lock()
         self._close = weakref.finalize(self, _close, handle)

@@ -228,7 +228,7 @@ class Scattered:
 
     @cached_property
     def is_sorted(self) -> bool:
-        """Whether samples are grouped by shard, so that each shard fills consecutive places."""
+        """Whether samples are grouped by shard, so that each shard fills consecutive positions."""
         return bool((self.owners[1:] >= self.owners[:-1]).all())
 
     @cached_property

@@ -63,7 +63,7 @@ class Gatherer:
     def __post_init__(self) -> None:
         keep_freed_memory()
         self._packing = Packing(self.schema.names, self.outputs)
-        #: What gathers records of each dtype; None if columns are gathered one by one.
+        #: The gatherer for records of each dtype; None if columns are gathered one by one.
         self._of_records: dict[np.dtype[np.void] | None, RecordGatherer | None] = {None: None}
 
     def __call__(self, parts: Sequence[Located]) -> Batch:

@@ -261,8 +261,8 @@ def v1_class() -> Any:
 
 
 _WORKERS = ("chief", "worker")
-#: Batches that a strategy with several replicas requests ahead, at most. Of n replicas each has two
-#: parts of a batch ready, and a thread has one more: 2n + 1 parts of n to a batch.
+#: Most batches that a strategy with several replicas requests ahead. Each of n replicas has two
+#: parts ready, and a thread holds one more: 2n + 1 parts, where a batch has n.
 _REQUESTED_AHEAD = 3
 
 

@@ -59,7 +59,7 @@ def batches_of(
     return traced_dataset(source, _built, signature, kind, [claim or 0])
 
 
-#: Stands for the number of batches of datasets that declare one.
+#: Used in place of the number of batches of datasets that declare one.
 _MANY = 2
 
 
@@ -145,7 +145,7 @@ def _observed(find: Find, batches: Any, source: Any, number: Any) -> Any:
     def request(source: Any, number: Any) -> Any:
         return np.int64(find(source).runs.request(number))
 
-    # A choice among one dataset, so many times: Python is not called for each batch.
+    # Each request allows a number of choices of the only dataset: Python is not called per batch.
     endless = tf.data.Dataset.from_tensors((source, number)).repeat()
     return tf.data.Dataset.choose_from_datasets([batches], endless.flat_map(zeros))
 

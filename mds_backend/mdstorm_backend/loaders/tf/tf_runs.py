@@ -266,8 +266,8 @@ class TFRuns:
             for segment in run.current.planned(recorder):
                 yield recorder, self._blocks(run, segment, block_rows)
             if run.current.start.consumed and not run.queue.num_read and self._is_alone(run):
-                # The state was taken at the end, which only reading has found: no other rank reads
-                # the rest of that pass, so the next one begins.
+                # The state was taken at the end of a pass, which only reading could find. No other
+                # rank has remaining batches of that pass, so the next one begins.
                 run.current.skip_to_next()
                 for segment in run.current.planned(recorder):
                     yield recorder, self._blocks(run, segment, block_rows)

@@ -131,7 +131,7 @@ def pinned(batches: NumberedBatches, *, are_dicts: bool) -> NumberedBatches:
     """Copy the tensors of batches to pinned memory; `are_dicts` if batches are dicts of columns."""
     with closing(batches):
         for batch, offset, size in batches:
-            if are_dicts:  # lists stay: most hold Python objects, of which each would be visited
+            if are_dicts:  # skip lists: each of their objects would be visited
                 tensors = {name: v for name, v in batch.items() if not isinstance(v, list)}
                 batch = {**batch, **pin_memory(tensors)}  # type: ignore[no-untyped-call]
             else:
