@@ -26,7 +26,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
     try:
         network = Network(tmp_path_factory.mktemp("hosts"), "one two three driver store")
     except OSError as error:
-        pytest.skip(f"may not make namespaces, or lacks the commands unshare and ip ({error})")
+        pytest.skip(f"may not make namespaces, or has no commands unshare and ip ({error})")
     yield network
     network.close()
 

@@ -87,7 +87,7 @@ def test_many_loaders_leave_no_files_threads_or_memory(
     arguments = (f"file://{place}/a.parquet", place / "mds", kind, cycles)
     half, end = run_program(CYCLES, *arguments, cwd=tmp_path).stdout.splitlines()[-2:]
     before, after = (list(map(int, line.split())) for line in (half, end))
-    # TensorFlow starts and ends threads of its own as it likes.
+    # TensorFlow starts and ends its own threads at any time.
     spare = 20 if kind == "tf_converter" else 0
     assert after[0] <= before[0] + spare
     assert after[1] <= before[1] + spare

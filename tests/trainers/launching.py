@@ -119,16 +119,16 @@ def launch(
     *args
         Its arguments.
     at : Path
-        Directory of the records; made if it is not there.
+        Directory of the records; created if necessary.
     processes : int
-        Ranks. With more than one it is torchrun that starts them, unless `launcher` says otherwise.
+        Ranks. Without `launcher`, torchrun starts them if there are several.
     launcher : sequence of str, optional
-        What comes before the program on the command line; ``[sys.executable]`` for a program that
+        The words before the program on the command line; ``[sys.executable]`` for a program that
         starts its ranks itself.
     fails : bool
-        Whether it has to fail.
+        Whether it must fail.
     told : str
-        A part of what ranks that disagree have to be told; nothing unless they disagree.
+        A part of the warning that ranks must log; empty if they must not log any.
     **environment
         Further variables.
     """

@@ -58,8 +58,8 @@ BYTES_TOGETHER = 1 << 23
 
 # --- 1. Digests ----------------------------------------------------------------------------------
 #
-# A digest is the sum, modulo 2**128, of one hash for each row. Sums, unlike XOR, notice a row that
-# comes twice, and do not depend on the order. Hashes are taken of canonical values, by their bytes:
+# A digest is the sum, modulo 2**128, of one hash for each row. Sums, unlike XOR, detect repeated
+# rows, and do not depend on the order. Hashes are taken of canonical values, by their bytes:
 #
 #   number, bool              float64; integers beyond 2**53 their 64 bits, decimals their digits
 #   time, date, duration      nanoseconds (since 1970 UTC), as a number

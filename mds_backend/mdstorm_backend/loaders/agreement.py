@@ -74,7 +74,7 @@ def find_group() -> RankGroup | None:
     Raises
     ------
     Exception
-        If the group has no store that can be found: the function for it is private.
+        If the store of the group cannot be found: PyTorch's function for it is private.
     """
     if (itself := _default_group()) is None:
         return None

@@ -260,7 +260,7 @@ class StoredColumns:
     fields: Mapping[str, TableField]
 
     def names_in(self, file: pa.Schema, columns: Sequence[str], url: str) -> dict[str, str]:
-        """Map columns of the dataset to their names in a file; omit columns that the file lacks.
+        """Map columns of the dataset to their names in a file; omit columns that it does not have.
 
         Parameters
         ----------

@@ -214,7 +214,7 @@ def _check_interrupted(error: BaseException | None) -> None:
 
 
 def _lacking(error: Exception, session: SparkSession) -> str:
-    """Return a message if a Spark error means that workers lack a library; otherwise ""."""
+    """Return a message if a Spark error means that workers miss a library; otherwise ""."""
     reason = sessions.short_reason(error)
     if ours := _NO_MDSTORM.match(reason):
         return ours[1]

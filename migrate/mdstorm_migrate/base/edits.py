@@ -5,7 +5,7 @@ spans is preserved. A `Finding` describes a span and changes nothing by itself; 
 `remedy` becomes a ``# TODO(mdstorm)`` comment, which is inserted by an edit.
 
 Rules count characters in the text of their `Document`. `run.migration` converts these to positions
-in the file, fills in `line`, `column` and `cell`, and drops what was not selected.
+in the file, fills in `line`, `column` and `cell`, and drops results that were not selected.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Finding:
         Whether a comment in the file already says it. Filled in by `run.review`.
     holds : str, optional
         The name that still needs Petastorm here, such as `ArrowReaderWorker`. Objects of one
-        library may not work with the other, so edits beside it have to be reviewed.
+        library may not work with the other, so edits next to it have to be reviewed.
     because : str, optional
         With `holds`: the reason, if it is not the exchange of objects.
     """

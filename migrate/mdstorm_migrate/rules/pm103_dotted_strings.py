@@ -210,7 +210,7 @@ def _version_call(module: PythonModule, string: ast.Constant) -> ast.Call | None
 
 
 def _lacking_of_module(module: PythonModule, string: ast.Constant, value: str) -> str | None:
-    """Return names that mdstorm does not have among the used ones of a module imported by name."""
+    """Return the used names of a module, imported by name, that mdstorm does not have."""
     call = call_with_first(module, string)
     function = function_of(module, call)
     if call is None or function not in ("__import__", *_RETURNING):

@@ -1,4 +1,4 @@
-"""PM117: attributes of Petastorm's objects that mdstorm's lack, used or overridden."""
+"""PM117: attributes of Petastorm's objects, used or overridden, that mdstorm's do not have."""
 
 from __future__ import annotations
 

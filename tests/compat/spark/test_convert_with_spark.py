@@ -24,7 +24,7 @@ def test_convert_with_spark_infers_same_partition_types(spark: Any, tmp_path: Pa
         for name, session in (("a", spark), ("b", None))
     )
     assert with_spark.schema.names == ("n", "d", "id", "half", "text")
-    order = [("n", "ascending"), ("id", "ascending")]  # Spark reads the files in one of its own
+    order = [("n", "ascending"), ("id", "ascending")]  # Spark reads files in another order
     tables = [dataset.to_table().sort_by(order) for dataset in (with_spark, without)]
     assert tables[0].equals(tables[1])
 

@@ -1,4 +1,4 @@
-"""Predicates of one's own in the batch reader, which gives them pandas DataFrames."""
+"""User-defined predicates in the batch reader, which passes them pandas DataFrames."""
 
 import datetime
 import decimal
@@ -14,7 +14,7 @@ from tests.conformance.reading import batches
 
 
 class _Asking(PredicateBase):
-    """A predicate that asks a function."""
+    """A predicate that calls a function."""
 
     def __init__(self, fields: Any, function: Callable[[Any], Any]) -> None:
         self.fields = fields

@@ -1,4 +1,4 @@
-"""`make_batch_reader`: what comes, in which order, in how large pieces."""
+"""`make_batch_reader`: the rows, their order, and the sizes of batches."""
 
 import contextlib
 import inspect

@@ -1,4 +1,4 @@
-"""`make_batch_reader`: shuffling and sharding, as far as they do not depend on chance."""
+"""`make_batch_reader`: shuffling and sharding, where the result is not random."""
 
 from typing import Any
 

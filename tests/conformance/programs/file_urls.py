@@ -1,4 +1,4 @@
-"""Reading what a converter wrote by the URLs of its files."""
+"""Reading a converter's files by their URLs."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from tests.conformance.reading import CALM, batches
 
 
 def _converter(spark: Any) -> SparkDatasetConverter:
-    """Make one over two files of six rows together; the first program writes them."""
+    """Make a converter over two files with six rows in all; the first program writes them."""
     return make_spark_converter(spark.range(0, 6, 1, 2).selectExpr("id", "id / 2.0D x"))
 
 

@@ -28,7 +28,7 @@ class _Filled(DataLoader):
 
 
 class _InPairs(DataLoader):
-    """Hands over two batches at a time, as a change of `_yield_batches` alone."""
+    """Yields two batches at a time by overriding only `_yield_batches`."""
 
     def _yield_batches(self, keys: Any) -> Iterator[Any]:
         while self._shuffling_buffer.can_retrieve():
@@ -41,7 +41,7 @@ class _InPairs(DataLoader):
 
 
 class _Copied(DataLoader):
-    """A loop of its own around the parts, with a shuffle for each batch of the reader."""
+    """Its own loop around Petastorm's parts, which shuffles each batch of the reader."""
 
     def _iter_impl(self) -> Iterator[Any]:
         keys: Any = ()
@@ -64,7 +64,7 @@ class _Copied(DataLoader):
 
 
 class _Plain(LoaderBase):
-    """Only the base class: batches as the reader has them."""
+    """A subclass of only the base class: batches as the reader returns them."""
 
     def __init__(self, reader: Any) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What code reads of a reader and matches in its messages."""
+"""Attributes of readers that programs use, and messages that they match."""
 
 from typing import Any
 from urllib.parse import urlparse

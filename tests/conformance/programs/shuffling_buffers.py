@@ -9,7 +9,7 @@ from tests.conformance.place import Place
 
 
 def _drained(buffer: Any) -> list[Any]:
-    """Take all that a buffer gives at present."""
+    """Retrieve items until the buffer returns no more."""
     found = []
     while buffer.can_retrieve():
         taken = buffer.retrieve()
@@ -22,7 +22,7 @@ def _state(buffer: Any) -> list[Any]:
 
 
 def _fed(buffer: Any, parts: list[Any]) -> list[Any]:
-    """Add parts, take after each what can be taken, then finish and take the rest."""
+    """Add parts, retrieve all available items after each, then finish and retrieve the rest."""
     found = []
     for part in parts:
         buffer.add_many(part)

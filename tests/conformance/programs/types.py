@@ -31,7 +31,7 @@ _COLUMNS: dict[str, tuple[list[Any], pa.DataType]] = {
 
 
 def _column(place: Place, values: Any, type_: Any, **arguments: Any) -> Any:
-    """What the schema says of a column of `values`, and its batches."""
+    """The schema field of a column of `values`, and its batches."""
     url = place.parquet({"c": pa.array(values, type_)}, **arguments)
     with make_batch_reader(url, **CALM) as reader:
         field = reader.schema.fields["c"]

@@ -1,4 +1,4 @@
-"""Programs from the raw data to the model, as tutorials on Petastorm have them."""
+"""Programs from the raw data to the model, as in tutorials on Petastorm."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from tests.conformance.place import Place
 
 
 class _Model(torch.nn.Module):
-    """One layer that begins with ones."""
+    """One layer whose weights are initialised with ones."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -22,7 +22,7 @@ class _Model(torch.nn.Module):
 
 
 def _losses(model: Any, batches: Any) -> list[str]:
-    """Train for a pass; the losses are rounded to what all versions of PyTorch agree on."""
+    """Train for a pass; losses are rounded, so that all versions of PyTorch agree."""
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     losses = []
     for inputs, labels in batches:

@@ -1,4 +1,4 @@
-"""What is beside and in the Parquet files after `materialize_dataset`, and what reads them."""
+"""The Parquet files after `materialize_dataset`, the files next to them, and their readers."""
 
 import json
 from pathlib import Path

@@ -44,7 +44,7 @@ def a_stream_by_its_registered_name(folder: Path) -> Any:
 
 
 class Doubled(StreamingDataLoader):
-    """Changes each batch on its way, and keeps the place."""
+    """Changes each batch, and keeps the position."""
 
     def __iter__(self) -> Iterator[Any]:
         for batch in super().__iter__():
@@ -77,7 +77,7 @@ def batches_made_by_the_dataset(folder: Path) -> Any:
 
 
 class Wrapped(Dataset):  # type: ignore[type-arg]
-    """Holds a dataset and hands its samples on."""
+    """Wraps a dataset and passes its samples on."""
 
     def __init__(self, dataset: StreamingDataset) -> None:
         self.dataset = dataset

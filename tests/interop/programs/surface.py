@@ -1,4 +1,4 @@
-"""What the classes show and take: settings, attributes, methods, arguments by place."""
+"""The interface of the classes: settings, attributes, methods, positional arguments."""
 
 import pickle
 from itertools import islice

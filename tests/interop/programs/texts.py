@@ -24,7 +24,7 @@ TEXTS = [
 
 
 class Tokenizer:
-    """One number per character; enough of what a tokenizer of transformers has."""
+    """One number per character, with the needed part of a transformers tokenizer's interface."""
 
     pad_token_id = 0
     eos_token_id = 1
@@ -212,7 +212,7 @@ def streams_from_a_configuration(folder: Path) -> Any:
 
 
 class FinetuningDataset(StreamingDataset):
-    """Prompts and responses, tokenized; labels are those of the response."""
+    """Prompts and responses, tokenized; only the response's tokens are labels."""
 
     def __init__(self, local: str, tokenizer: Tokenizer, max_seq_len: int, **settings: Any) -> None:
         super().__init__(local=local, **settings)

@@ -1,4 +1,4 @@
-"""A function with imports of its own that Spark's workers run, with a converter in its closure."""
+"""A function with its own imports, run by Spark's workers, with a converter in its closure."""
 from petastorm.spark import SparkDatasetConverter, make_spark_converter
 
 

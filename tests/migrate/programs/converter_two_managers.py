@@ -1,4 +1,4 @@
-"""Two TensorFlow datasets in one statement that goes on behind a backslash."""
+"""Two TensorFlow datasets in one statement that continues after a backslash."""
 from petastorm.spark import SparkDatasetConverter
 from petastorm.spark import make_spark_converter   # the second line for one module
 

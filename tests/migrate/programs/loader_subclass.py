@@ -1,4 +1,4 @@
-"""A loader of one's own, made of Petastorm's, with a collate function."""
+"""A user's own loader, derived from Petastorm's, with a collate function."""
 import numpy as np
 from petastorm import make_batch_reader
 from petastorm.pytorch import DataLoader as PetastormDataLoader, decimal_friendly_collate

@@ -1,4 +1,4 @@
-"""Row groups of Parquet files, unbatched and batched anew in TensorFlow."""
+"""Row groups of Parquet files, unbatched and batched again in TensorFlow."""
 from petastorm import make_batch_reader
 from petastorm.tf_utils import make_petastorm_dataset
 

@@ -14,23 +14,23 @@ __all__ = ["EXPECTED", "Expected"]
 
 @dataclass(frozen=True)
 class Expected:
-    """What is expected of one file.
+    """The expected result for one file.
 
     Attributes
     ----------
     todo : dict of str to str
-        A part of a line that needs manual work: words of the TODO above it.
+        Maps a part of a line that needs manual work to words of the TODO above it.
     listed : tuple of str
-        Text of lines that the report names without a comment: further places of a cause, and what
-        no rule edits.
+        Text of lines that the report names without a comment: further places of a cause, and lines
+        that no rule edits.
     becomes, stays : tuple of str
         Text that the output has, and text of the source that it must not change.
     untouched : bool
         Whether the file stays as it is.
     unsafe : bool
-        Whether edits are left to `--unsafe`, with which the rest holds.
+        Whether edits need `--unsafe`; the other expectations then hold with it.
     keeps : bool
-        Whether it runs only where Petastorm is, until the TODO is done.
+        Whether it runs only with Petastorm until the TODO is resolved.
     error : str
         Words of the reason why the file, or a part of it, cannot be migrated.
     computes : object
@@ -227,7 +227,7 @@ EXPECTED: dict[str, Expected] = {
         stays=('"ignore::FutureWarning:petastorm"',),
         unsafe=True,
     ),
-    # What moves with code for an old Petastorm, or asks for what mdstorm's objects lack.
+    # Code for an old Petastorm, and code that uses attributes that mdstorm's objects do not have.
     "unrunnable/old_arguments.py": Expected(
         {'COMMON["s3_config_kwargs"]': "pass storage_options= instead"},
         listed=(
@@ -254,7 +254,7 @@ EXPECTED: dict[str, Expected] = {
             "petastorm.trips",
         ),
     ),
-    # What mdstorm does otherwise.
+    # Behaviour that differs in mdstorm.
     "programs/nulls_and_types_torch.py": Expected(
         computes={"error": None}, why="strings are delivered to PyTorch, as lists"
     ),

@@ -1,4 +1,4 @@
-"""Compare what the tool does to each file with what is expected of it, and count.
+"""Compare the tool's result for each file with the expected one, and count differences.
 
 ``python -m tests.migrate.wild.judge`` prints the last column of the guide's table. With the names
 of folders, ``wild`` or ``wild2``, only these are judged.
@@ -36,12 +36,12 @@ _MARK = "TODO(mdstorm)"
 
 
 def expected_of(name: str) -> Expected:
-    """Return what is expected of a file; of most, that it needs no work."""
+    """Return the expectation for a file: by default, that it needs no work."""
     return _EXPECTED.get(name, Expected())
 
 
 def path_of(name: str) -> Path:
-    """Return where a file of the sets is."""
+    """Return the path of a file of the sets."""
     return ROOTS["wild2/"] / name[6:] if name.startswith("wild2/") else WILD / name
 
 
@@ -57,7 +57,7 @@ def migrated(name: str, data: bytes | None = None) -> Outcome:
 
 @cache
 def faults(name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what is edited wrongly in a file, and what is missed or said wrongly."""
+    """Return the wrong edits of a file, and the lines that are missed or reported wrongly."""
     expected, outcome = expected_of(name), migrated(name)
     reasons = "; ".join(map(str, outcome.problems))
     if expected.error or reasons:
@@ -83,9 +83,9 @@ def _wrong(name: str, expected: Expected, outcome: Outcome) -> Iterator[str]:
 
 
 def _missed(name: str, expected: Expected, outcome: Outcome) -> Iterator[str]:
-    """Yield what is neither done nor told of, and comments that are not expected.
+    """Yield expected results that are neither made nor reported, and unexpected comments.
 
-    A line is told of by a comment above it, or by a line of the report.
+    A line is reported by a comment above it, or by a line of the report.
     """
     _, after = outcome.texts()
     for text in expected.becomes:
@@ -112,7 +112,7 @@ def _missed(name: str, expected: Expected, outcome: Outcome) -> Iterator[str]:
 
 
 def _reported(outcome: Outcome) -> Iterator[tuple[str, str]]:
-    """Yield the lines of which the report says something, and what that is."""
+    """Yield the lines with a finding, and the text of the finding."""
     before, _ = outcome.texts()
     for found in outcome.findings:
         start = before.rfind("\n", 0, found.start) + 1

@@ -82,11 +82,11 @@ def test_strings_and_imports_wait_together_for_held_file(tmp_path: Path) -> None
     assert "petastorm==0.12.1" in (project / "tox.ini").read_text()
 
 
-#: What of these is left to people fails without Petastorm in words of its own.
+#: The remaining work of these fails without Petastorm, with an error of the program itself.
 _LEFT_TO_PEOPLE = {"config_yaml_factory"}
 
 
-#: What NumPy 2 removed is for NumPy's own rules, which the command names.
+#: These use names that NumPy 2 removed, which the command leaves to NumPy's own rules.
 _OLD_NUMPY = {"old_python_idioms"}
 
 
@@ -138,7 +138,7 @@ def test_migrated_program_computes_result_of_petastorm(
 
 @pytest.fixture(scope="module")
 def computed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, Any]]:
-    """What all the migrated programs of a folder return, in a process of their own."""
+    """The results of all migrated programs of a folder, run in a separate process."""
     folder = tmp_path_factory.mktemp("wild")
     write_migrated(folder)
 

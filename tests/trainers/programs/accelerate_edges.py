@@ -1,4 +1,4 @@
-"""Prepared loaders of few rows, and what is refused; arguments: URL_OF_5_ROWS URL."""
+"""Prepared loaders of few rows, and refused arguments; arguments: URL_OF_5_ROWS URL."""
 
 import sys
 from typing import Any
@@ -21,13 +21,13 @@ def loader_of(url: str, **options: Any) -> Any:
     return converter_of(url).make_torch_dataloader(**{"num_epochs": 1, **options})
 
 
-# The second rank has no row at all, and no batch before that it could repeat.
+# The second rank has no row at all, and no earlier batch that it could repeat.
 for batch in accelerator.prepare(loader_of(few, batch_size=8)):
     assert batch["number"].shape == (8,)
     record(accelerator.gather_for_metrics(batch["number"]), "few")
 
-# A state before the last batch, of which the second rank has no row either. It goes on in loaders
-# with other batches, prepared or not.
+# A state before the last batch, of which the second rank has no row either. Loaders with other
+# batches, prepared or not, resume from it.
 loader = accelerator.prepare(loader_of(few, batch_size=2))
 batches = iter(loader)
 first = accelerator.gather_for_metrics(next(batches)["number"])
@@ -67,8 +67,8 @@ for _, batch in zip(range(10), endless, strict=False):
     assert not accelerator.gradient_state.end_of_dataloader
 endless.close()
 
-# Samples one by one, which Accelerate splits, are a share already: each rank says so, also where
-# the first one alone would read.
+# Single samples, which Accelerate would split, are already a share of the rows: each rank raises an
+# error, even if only the first one would read.
 for dispatches in (False, True):
     splitting = Accelerator(
         cpu=True, dataloader_config=DataLoaderConfiguration(dispatch_batches=dispatches)

@@ -1,4 +1,4 @@
-"""What `gather_for_metrics` makes of prepared loaders; arguments: URL URL_OF_1008_ROWS."""
+"""The result of `gather_for_metrics` for prepared loaders; arguments: URL URL_OF_1008_ROWS."""
 
 import pickle
 import sys

@@ -1,7 +1,7 @@
 """A loop over DeepSpeed's engine; arguments: URL KIND PART [TAG].
 
 KIND is "loader", one of ours, or "training_data", from which DeepSpeed makes its own. TAG names the
-checkpoint to go on from; without it one is written after the fourth step.
+checkpoint to resume from; without it, one is written after the fourth step.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Keras and loops under a strategy of TensorFlow's; arguments: URL STRATEGY."""
+"""Keras and loops under one of TensorFlow's strategies; arguments: URL STRATEGY."""
 
 import os
 import sys

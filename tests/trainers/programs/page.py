@@ -1,6 +1,6 @@
 """Run the Python in a section of docs/trainers.md; arguments: URL SECTION.
 
-Names that a reader has before, such as `converter` and `model`, are there already.
+Names from earlier in the docs, such as `converter` and `model`, are defined already.
 """
 
 import re

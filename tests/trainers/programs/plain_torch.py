@@ -1,7 +1,7 @@
-"""A loop of the user's own, stopped and resumed; arguments: URL STEPS STATE NEXT_STATE.
+"""A user's own loop, stopped and resumed; arguments: URL STEPS STATE NEXT_STATE.
 
-Rank 0 saves its state after so many steps (0: all), and every rank goes on from the state of a run
-before, if there was one.
+Rank 0 saves its state after STEPS steps (0: all). If there was an earlier run, every rank resumes
+from its state.
 """
 
 import sys

@@ -1,7 +1,8 @@
 """Random worlds that filter and transform, under DDP; arguments: URL FIRST STOP, seeds of worlds.
 
-All have one process group. A rank trains on what is left of its rows, with `Join` where ranks may
-have unequal numbers of batches: elsewhere that would hang. Rows of all ranks are counted by value.
+All have one process group. A rank trains on the rows that are kept of its share, with `Join` if
+ranks may have unequal numbers of batches, which would hang otherwise. The rows of all ranks are
+counted by value.
 """
 
 import random
@@ -28,7 +29,7 @@ KINDS = ["predicate", "filters", "both", "function", "columns", "workers", "drop
 
 
 class World:
-    """One of them: the same on all ranks."""
+    """One random world, the same on all ranks."""
 
     def __init__(self, url: str, seed: int) -> None:
         self.url, draw = url, random.Random(seed)

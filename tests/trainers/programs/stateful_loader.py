@@ -1,6 +1,6 @@
-"""Stop in the middle of an epoch and go on, with torchdata's StatefulDataLoader.
+"""Stop in the middle of an epoch and resume, with torchdata's StatefulDataLoader.
 
-Arguments: URL CASE…, a case being order:num_workers:stop.
+Arguments: URL CASE…, where a case is order:num_workers:stop.
 """
 
 import io

@@ -1,6 +1,6 @@
 """Shared by the programs: a converter without Spark, and records of ranks' rows and warnings.
 
-Importing it begins the record of what ranks are told, whatever trainers do with warnings.
+Importing it starts recording the warnings of ranks, even if trainers suppress them.
 """
 
 import json
@@ -16,12 +16,12 @@ from mdstorm_backend.loaders import agreement
 
 
 def converter_of(url: str) -> SparkDatasetConverter:
-    """Return the converter that a program has unpickled, for example, where there is no Spark."""
+    """Return a converter like one that a program has unpickled, without Spark."""
     dataset = open_dataset(url)
     return SparkDatasetConverter(dataset.url, dataset.file_urls, len(dataset))
 
 
-#: Arguments of the loaders of a converter, beside those of all.
+#: Arguments of a converter's loaders, in addition to the arguments of all loaders.
 _OF_CONVERTER = {
     "converter": {"cur_shard": "auto"},
     "explicit": {"cur_shard": 0, "shard_count": 2},

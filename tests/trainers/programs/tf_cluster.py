@@ -1,4 +1,4 @@
-"""Run a program in several processes, as the workers of one cluster of TensorFlow's.
+"""Run a program in several processes, as the workers of one TensorFlow cluster.
 
 Arguments: PROCESSES PROGRAM ARGUMENTS…
 """

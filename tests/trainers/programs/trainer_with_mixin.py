@@ -20,7 +20,7 @@ url, even_url, *parts = sys.argv[1:]
 
 
 class Model(torch.nn.Module):
-    """Predicts the number of a row, which it is given."""
+    """Predicts the number of a row, which is an input."""
 
     def __init__(self, part: str) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class Model(torch.nn.Module):
 
 
 class MyTrainer(StreamingTrainerMixin, Trainer):
-    """The Trainer of the user."""
+    """A user's Trainer."""
 
 
 class Stop(TrainerCallback):

@@ -1,7 +1,7 @@
-"""What ranks do that do not all do the same, or filter; arguments: URL PROGRAM ORDER.
+"""Programs whose ranks differ, or filter rows; arguments: URL PROGRAM ORDER.
 
-PROGRAM may be "quiet": all that are right, each in a process group of its own. Each rank records
-the rows of each epoch.
+PROGRAM may be "quiet": all correct programs, each in its own process group. Each rank records the
+rows of each epoch.
 """
 
 import os
@@ -48,7 +48,7 @@ def loader_of(converter: Any, order: str, batch_size: int = BATCH, **options: An
 
 
 def in_lockstep(batches: Any) -> Iterator[Any]:
-    """Yield batches, each of which all ranks must have: as the gradients of DDP, this hangs."""
+    """Yield batches that all ranks must have: otherwise this hangs, as DDP's gradients would."""
     for batch in batches:
         dist.all_reduce(torch.zeros(1))
         yield batch
