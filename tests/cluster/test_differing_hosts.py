@@ -175,7 +175,7 @@ def test_host_with_clock_one_hour_ahead_trains_with_others_on_each_row_once(
     assert epochs(finish(started)) == [EACH_ROW_ONCE] * 3
 
 
-def test_full_disk_of_one_host_ends_training_on_all(
+def test_full_disk_of_one_host_ends_training_on_all_hosts(
     hosts: list[Host], store: Store, numbers: Numbers
 ) -> None:
     hosts[1].run("mkdir", "-p", "/tmp/small")

@@ -305,7 +305,7 @@ def random_runs(*digests: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("digests", "code"), [((1, 2), 0), ((1, 1), 1), ((1,), 1)])
-def test_what_differs_between_two_runs_is_random(
+def test_values_that_differ_between_two_runs_are_not_compared(
     digests: tuple[int, ...], code: int, tmp_path: Path
 ) -> None:
     one = write(tmp_path / "one.json", random_runs(*digests))
@@ -490,7 +490,7 @@ def with_constant(ordered: str, rows: str = "1") -> dict[str, Any]:
         ("2", "column id: pairing: equal values, in other rows"),
     ],
 )
-def test_order_with_a_column_of_equal_values_is_told_from_pairing(
+def test_changed_order_and_pairing_are_distinguished_despite_a_constant_column(
     rows: str, says: str, tmp_path: Path
 ) -> None:
     one = write(tmp_path / "one.json", recording(with_constant("5")))

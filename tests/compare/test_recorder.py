@@ -115,7 +115,7 @@ def test_ordered_digest_depends_on_the_order_and_not_on_batches() -> None:
     assert len({ordered([1, 2, 3]), ordered([1, 3, 2]), ordered([1], [3], [2])}) == 2
 
 
-def test_a_row_that_comes_twice_does_not_cancel() -> None:
+def test_each_repetition_of_a_row_changes_the_digest() -> None:
     row = {"i": np.array([5])}
     assert len({digest_of(*[row] * times)[0] for times in (1, 2, 3, 4)}) == 4
 
@@ -141,7 +141,7 @@ def test_a_row_that_comes_twice_does_not_cancel() -> None:
         (np.array([np.timedelta64(1, "s")]), [datetime.timedelta(seconds=1)]),
     ],
 )
-def test_equal_values_of_several_types_have_one_digest(one: Any, other: Any) -> None:
+def test_equal_values_of_different_types_have_the_same_digest(one: Any, other: Any) -> None:
     assert rows_of(one).hashes.tolist() == rows_of(other).hashes.tolist()
 
 
@@ -305,7 +305,7 @@ def test_program_without_loaders_is_recorded_twice(tmp_path: Path) -> None:
     assert found["program"] == ["train.py", "--runs", "3"]
 
 
-def test_module_is_recorded(tmp_path: Path) -> None:
+def test_recorder_with_m_option_runs_a_module(tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text("import sys\nprint(__name__, sys.argv[1:])\n")
     done = run_recorder("--runs", "1", "-m", "job", "-x", cwd=tmp_path)
     assert done.stdout == "__main__ ['-x']\n"

@@ -32,7 +32,7 @@ def exports(module: pkgutil.ModuleInfo) -> bool:
     return "__all__" in file.read_text("utf-8")
 
 
-def test_every_module_of_the_api_has_a_place() -> None:
+def test_api_pages_list_every_public_module() -> None:
     modules = [m for m in pkgutil.walk_packages(mdstorm.__path__, "mdstorm.") if "._" not in m.name]
     public = {m.name for m in modules if exports(m) and not COMMANDS.match(m.name)}
     # `mdstorm.spark` exports names of its only module.
@@ -40,7 +40,7 @@ def test_every_module_of_the_api_has_a_place() -> None:
     assert {"mdstorm", "mdstorm_backend", mdstorm_migrate.__name__} <= listed()
 
 
-def test_every_name_of_the_modules_of_streaming_has_a_place() -> None:
+def test_api_pages_list_every_mirrored_name_of_streaming() -> None:
     there: set[str] = set()
     for module in listed():
         if module.startswith("mdstorm_backend"):

@@ -82,7 +82,7 @@ def errors(lines: list[str], program: Path | str) -> list[int]:
 
 
 @pytest.mark.parametrize("program", sorted(PROGRAMS.glob("*.py")), ids=lambda path: path.stem)
-def test_programs_pass_strictly(program: Path, of_mypy: list[str]) -> None:
+def test_typed_programs_pass_mypy_in_strict_mode(program: Path, of_mypy: list[str]) -> None:
     assert errors(of_mypy, program.name) == [], of_mypy
 
 
@@ -99,7 +99,7 @@ def test_type_checker_finds_mistakes(of_mypy: list[str]) -> None:
     assert errors(of_mypy, "mistakes.py") == expected
 
 
-def test_programs_pass_pyright() -> None:
+def test_typed_programs_pass_pyright() -> None:
     pytest.importorskip("pyright")
     options = ("--pythonpath", sys.executable, PROGRAMS)
     assert "0 errors" in check("pyright", *options, cwd=PROGRAMS)[-1]

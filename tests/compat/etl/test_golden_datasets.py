@@ -51,7 +51,9 @@ def codecs(request: pytest.FixtureRequest, converted: dict[str, Dataset]) -> Any
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_rows_equal_petastorms(name: str, converted: dict[str, Dataset]) -> None:
+def test_rows_of_golden_datasets_equal_petastorms_rows(
+    name: str, converted: dict[str, Dataset]
+) -> None:
     assert_rows(read_rows(*opened(name)), expected_rows(name))
     dataset = open_dataset(converted[name].url)
     schema = stored_unischema(dataset)
@@ -86,7 +88,7 @@ def test_fields_without_decoding_are_read_by_the_engine(converted: dict[str, Dat
     assert isinstance(decoded(converted["codecs"], opened("codecs")[1]), DecodedSource)
 
 
-def test_samples_equal_rows(codecs: Any) -> None:
+def test_samples_of_converted_dataset_equal_petastorms_rows(codecs: Any) -> None:
     samples = [codecs.sample(i, ["id", "vec", "mat", "zipped", "name", "words"]) for i in range(12)]
     expected = {row["id"]: row for row in expected_rows("codecs")}
     assert len({int(sample["id"]) for sample in samples}) == 12

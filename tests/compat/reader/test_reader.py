@@ -170,7 +170,7 @@ def test_batches_of_a_reader_are_row_groups(url: str) -> None:
     assert found.decode_seconds > 0
 
 
-def test_rows_are_counted_with_their_row_groups(url: str) -> None:
+def test_statistics_of_row_reader_count_whole_row_groups(url: str) -> None:
     reader = row_reader(url, num_epochs=1)
     for _ in range(5):
         next(reader)

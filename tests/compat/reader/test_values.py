@@ -140,7 +140,7 @@ def url(request: Any, parquet: str, tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_batches_hold_numbers_and_arrays_of_them(url: str, dtype: str) -> None:
+def test_decimals_argument_casts_scalars_and_arrays_of_batches(url: str, dtype: str) -> None:
     found = list(batch_reader(url, decimals=dtype))
     price = np.concatenate([batch.price for batch in found])
     pair = np.concatenate([batch.pair for batch in found])

@@ -82,7 +82,7 @@ def test_types_that_numpy_no_longer_has_are_known(name: str, type_: type) -> Non
     assert load_unischema(data).fields["id"].numpy_dtype is type_
 
 
-def test_arrays_of_spark_are_types_of_scalars() -> None:
+def test_scalar_codec_of_spark_array_type_is_restored_from_pickle() -> None:
     codec = codecs.ScalarCodec(TYPES.ArrayType(TYPES.LongType(), False))
     schema = Unischema("A", [UnischemaField("a", np.int64, (), codec)])
     found = load_unischema(pickle.dumps(schema)).fields["a"].codec.spark_dtype()

@@ -84,7 +84,7 @@ def test_timestamps_cannot_be_null() -> None:
     st.integers(0, 3),
     st.booleans(),
 )
-def test_n_grams_are_those_found_row_by_row(
+def test_n_grams_of_columns_equal_n_grams_of_rows(
     times: list[int], length: int, threshold: int, overlap: bool
 ) -> None:
     expected: list[list[int]] = []

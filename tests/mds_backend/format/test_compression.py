@@ -128,7 +128,7 @@ OF_MOSAIC = [
 ]
 
 
-def test_all_hashes_of_the_format_come_from_one_pass_over_the_buffers() -> None:
+def test_digests_compute_all_hashes_in_one_pass_over_the_buffers() -> None:
     assert sorted(HASH_NAMES) == OF_MOSAIC
     libraries: dict[str, Any] = {n: xxhash if n[:3] == "xxh" else hashlib for n in OF_MOSAIC}
     expected = {n: getattr(libraries[n], n)(b"one two").hexdigest() for n in OF_MOSAIC}

@@ -150,7 +150,7 @@ def test_other_nulls_are_refused_before_the_first_batch(
     ],
     ids=str,
 )
-def test_nulls_are_filled(
+def test_fill_nulls_replaces_nulls_of_each_type(
     spark_type: SparkType, values: list[Any], fill: Any, expected: list[Any], tmp_path: Path
 ) -> None:
     found = read(write(tmp_path, spark_type, values), fill_nulls={"a": fill})["a"]

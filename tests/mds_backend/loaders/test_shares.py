@@ -387,7 +387,7 @@ def test_copy_after_peek_begins_where_peek_began(url: str, order: str) -> None:
 
 
 @in_either_order
-def test_first_two_peeks_share_an_epoch_and_later_ones_do_not(url: str, order: str) -> None:
+def test_peeks_from_the_third_on_begin_new_epochs(url: str, order: str) -> None:
     loader = loader_in(order, url, BATCH)
     peeks = [tuple(next(iter(loader))["number"].tolist()) for _ in range(5)]
     assert peeks[0] == peeks[1]

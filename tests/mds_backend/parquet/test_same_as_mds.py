@@ -96,7 +96,7 @@ def test_parquet_and_mds_return_equal_tables_batches_and_samples(given_: Data, r
     st.integers(0, 40),
     st.randoms(use_true_random=False),
 )
-def test_any_order_reads_whole_rows(
+def test_shuffled_rows_keep_their_values_together(
     given_: Data, rows: int, batch_size: int, block_rows: int, window: int, random: Random
 ) -> None:
     number = "number of the row"

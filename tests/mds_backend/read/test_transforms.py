@@ -28,7 +28,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_batches_are_cut_from_what_a_function_returns(
+def test_batches_are_cut_from_the_results_of_a_transform(
     dataset: Dataset, name: str, workers: int
 ) -> None:
     transform = OnNumbers(FUNCTIONS[name])

@@ -29,7 +29,7 @@ class Stranger(CredentialProvider):
         return Lease({"token": "t"}, 2e9)
 
 
-def test_credentials_come_from_the_parent_with_its_errors() -> None:
+def test_parent_returns_credentials_or_its_error_to_workers() -> None:
     lent = LentCredentials(Stranger("known"), lending._address())
     lease = lent.fetch()
     assert (lease.options, lease.expires) == ({"token": "t"}, 2e9)

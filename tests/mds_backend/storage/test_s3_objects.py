@@ -192,7 +192,7 @@ def test_a_signed_url_is_used_again_after_a_connection_broke(
     assert signed == [True, False, *[True] * 5]
 
 
-def test_request_limit_is_twice_what_fills_the_link() -> None:
+def test_request_limit_is_twice_the_capacity_of_the_link() -> None:
     pace, now = Pace(64), 1.0
     for _ in range(8):
         size, pace.is_full = round(pace.bytes) // 16, True

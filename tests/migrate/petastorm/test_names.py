@@ -71,7 +71,7 @@ def test_missing_name_is_found_by_its_prefix(path: str, expected: str | None) ->
     assert missing(path) == expected
 
 
-def test_missing_names_have_sections_of_mdstorm() -> None:
+def test_sections_of_missing_names_equal_those_of_mdstorm() -> None:
     sections = importlib.import_module("mdstorm._petastorm_names").SECTIONS
     assert {section: frozenset(names) for section, names in sections.items()} == SECTIONS
     page = "docs/differences.md"

@@ -143,7 +143,7 @@ def test_import_in_package_init_keeps_bound_name() -> None:
         'import mdstorm.spark\nimport mdstorm as petastorm\n__all__ = ["petastorm"]\n',
     ),
 )
-def test_import_keeps_old_name_bound_once(before: str, after: str) -> None:
+def test_name_used_by_eval_is_imported_once_under_old_name(before: str, after: str) -> None:
     use = "eval('petastorm.reader')\n"
     check_rewrite(f"{before}{use}", f"{after}{use}")
 

@@ -94,7 +94,9 @@ def test_other_package_named_streaming_is_unchanged(text: str) -> None:
     ("setup.py", "setup(install_requires=['{}'])\n", ""),
     ("environment.yml", "dependencies:\n  - pip:\n    - {}\n", ""),
 )
-def test_requirements_are_renamed(path: str, before: str, after: str) -> None:
+def test_streaming_requirements_become_requirements_of_mdstorm(
+    path: str, before: str, after: str
+) -> None:
     after = after or before.format("mdstorm[torch]")
     rewrite(before.replace("{}", "mosaicml-streaming~=0.8"), after, path)
 

@@ -59,7 +59,7 @@ def test_absent_target_needs_manual_review_and_names_the_section(path: str, text
     ("a.json", '{"name": "streaming.StreamingDataset", "not_target_": "streaming.Stream"}\n'),
     ("a.py", 'instantiate({"name": "streaming.StreamingDataset"})\n'),
 )
-def test_other_strings_stay(path: str, text: str) -> None:
+def test_strings_that_name_no_streaming_module_stay(path: str, text: str) -> None:
     assert noop(text, path).findings == ()
 
 

@@ -205,7 +205,7 @@ def test_section_is_absent_without_petastorm(tmp_path: Path) -> None:
 
 
 @each(migrate, audit)
-def test_section_is_in_reports_and_audits(command: object, tmp_path: Path) -> None:
+def test_conditions_are_in_reports_of_migrate_and_audit(command: object, tmp_path: Path) -> None:
     (tmp_path / "p").mkdir()
     write(tmp_path / "p", a_py=CODE, requirements_txt="petastorm\nnumpy==1.19\n")
     report = tmp_path / "report.json"

@@ -69,7 +69,7 @@ def nested(dataset: Any) -> Any:
 
 
 @pytest.mark.parametrize("made_of", [mapped, in_zip, nested, iter])
-def test_what_is_made_of_a_dataset_keeps_it(
+def test_derived_dataset_or_iterator_keeps_its_dataset_alive(
     numbers: Dataset, made_of: Callable[[Any], Any]
 ) -> None:
     made = made_of(make(numbers))
@@ -78,7 +78,7 @@ def test_what_is_made_of_a_dataset_keeps_it(
     assert rows(made) == WHOLE
 
 
-def test_distributed_dataset_keeps_it(numbers: Dataset) -> None:
+def test_distributed_dataset_keeps_its_dataset_alive(numbers: Dataset) -> None:
     strategy = tf.distribute.MirroredStrategy(["CPU:0"])
     distributed = strategy.experimental_distribute_dataset(make(numbers))
     gc.collect()

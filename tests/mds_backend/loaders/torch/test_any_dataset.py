@@ -331,7 +331,7 @@ def test_state_before_the_first_epoch_resumes_in_another_world(
     assert samples(dataset) == order_of(url)
 
 
-def test_small_blocks_warn(url: str) -> None:
+def test_shuffle_block_smaller_than_a_shard_warns(url: str) -> None:
     dataset = StreamingDataset(remote=url, shuffle_block_size=4, **ARGUMENTS)
     with pytest.warns(UserWarning, match="Shuffle block size was smaller than shard size"):
         list(dataset)

@@ -129,7 +129,7 @@ def test_invalid_setting_raises_the_constructors_error(
     assert len([*dataset]) == 100
 
 
-def test_the_exact_order_has_no_such_settings(urls: list[str]) -> None:
+def test_setting_shuffle_in_exact_order_raises_error(urls: list[str]) -> None:
     dataset = StreamingDataset(remote=urls[0], order=ExactOrder(seed=1))
     with pytest.raises(InvalidArgumentError, match="shuffle would have no effect"):
         dataset.shuffle = True
@@ -137,7 +137,7 @@ def test_the_exact_order_has_no_such_settings(urls: list[str]) -> None:
     assert dataset.predownload == 7
 
 
-def test_small_predownload_warns(urls: list[str]) -> None:
+def test_predownload_below_batch_size_warns(urls: list[str]) -> None:
     with pytest.warns(UserWarning, match=r"predownload < batch_size \(3 < 4\)"):
         StreamingDataset(remote=urls[0], batch_size=4, predownload=3)
 

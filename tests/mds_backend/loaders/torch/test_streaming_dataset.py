@@ -118,7 +118,7 @@ def test_weights_apply_with_an_explicit_order(data: Path) -> None:
         StreamingDataset(streams=given, order=ExactOrder())
 
 
-def test_the_only_stream_takes_a_configuration(data: Path) -> None:
+def test_stream_config_applies_to_the_only_stream(data: Path) -> None:
     dataset = StreamingDataset(
         local=str(data), split="1", stream_config={"repeat": 0.5}, batch_size=4
     )
