@@ -62,12 +62,12 @@ _WORDS = {
         "too many open files, ulimit"
     ),
     "examples": "examples, example notebooks, tutorial, sample code",
-    "faq": "faq, windows, macos, when not to use, alternatives, licence",
+    "faq": "faq, windows, macos, when not to use, alternatives, licence, telemetry, jax",
     "guarantees": "guarantees, tests, trust, exactly once",
     "how-to/batches": (
         "batch size, batch_size, drop_last, last batch, smaller batch, partial batch, incomplete "
-        "batch, minibatch, float32, float64, dtype, matrix, stack, num_epochs, epochs, expected "
-        "float but found double"
+        "batch, minibatch, float32, float64, dtype, matrix, stack, num_epochs, epochs, infinite, "
+        "endless, iterate twice, expected float but found double"
     ),
     "how-to/categories": (
         "category, categories, categorical, embedding, embeddings, vocabulary, encode, "
@@ -89,7 +89,8 @@ _WORDS = {
         "loading time, num_workers, waiting"
     ),
     "how-to/gpus": (
-        "gpu, gpus, multi gpu, multiple gpus, cuda, device, pin_memory, pin memory, non_blocking"
+        "gpu, gpus, multi gpu, multiple gpus, cuda, device, pin_memory, pin memory, non_blocking, "
+        "mixed precision, autocast, amp"
     ),
     "how-to/images": (
         "image, images, jpeg, png, resize, pillow, vision, decode images, augmentation"
@@ -193,7 +194,7 @@ _WORDS = {
     ),
     "troubleshooting": (
         "error, exception, traceback, troubleshooting, hang, hangs, fails, duplicate rows, "
-        "missing rows"
+        "missing rows, corrupt, corrupt file, damaged, bad rows, skip bad rows, on_corrupt"
     ),
     "types": (
         "types, data types, vector, vector column, vectors, timestamp, date, array column, "
