@@ -90,6 +90,23 @@ def test_each_worker_resumes_at_its_position(
         assert numbers(again[worker]) == numbers(whole[worker][count:])
 
 
+def test_worker_resumes_within_blocks_of_uneven_batches(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On several ranks, a transform that drops rows leaves batches of different sizes."""
+    monkeypatch.setattr("mdstorm_backend.read.reader.BLOCK_ROWS", 24)
+    order = ExactOrder(3, shuffle_rows=True, world_size=2)
+    options = {"transform": Where(lambda number: number % 5 > 0), "num_epochs": 4}
+
+    def dataset() -> Stated:
+        return Stated(local=url, order=order, batch_size=BATCH, **options)
+
+    (whole,) = read(dataset(), num_workers=1).values()
+    for count in (12, 33, 54, 71):
+        (again,) = read(dataset(), {0: whole[count][1]}, num_workers=1).values()
+        assert numbers(again) == numbers(whole[count:])
+
+
 @in_either_order
 def test_finished_worker_resumes_without_samples(url: str, order: str) -> None:
     whole = read(dataset_of(url, order))
