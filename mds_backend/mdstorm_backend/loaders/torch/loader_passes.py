@@ -29,6 +29,7 @@ from mdstorm_backend.loaders import (
 )
 from mdstorm_backend.loaders.torch import moved_batches, torch_batches, torch_tensors
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
+from mdstorm_backend.order import Position
 
 
 @dataclass
@@ -56,6 +57,8 @@ class LoaderPasses:
         `passes` counts them.
     last : int
         Samples of the last counted batch.
+    start : Position or None
+        Where the iteration began whose samples are counted; None if that is not known.
     is_ahead : callable or None
         The value of `FETCHES_AHEAD` when counting began.
     has_length : bool
@@ -73,6 +76,7 @@ class LoaderPasses:
     recorders: PassRecorders = field(default_factory=PassRecorders)
     counted: int | None = None
     last: int = 0
+    start: Position | None = None
     is_ahead: Callable[[], bool] | None = None
     has_length: bool = True
 
@@ -123,7 +127,8 @@ class LoaderPasses:
             Returns how many samples a batch counts as; by default the number read for it.
         """
         self.recorders.record_request()
-        self.counted, passes = None, self.of(loader)
+        self.counted = self.start = None
+        passes = self.of(loader)
         if not self.collates:
             torch_tensors.check_columns(passes.options)
         source_of(loader)._mdstorm.latest = passes
@@ -195,6 +200,8 @@ def counted_batches(
     loader: DataLoader[Any], kept: LoaderPasses, count_rows: Callable[[Any], int]
 ) -> Generator[Any, None, None]:
     """Iterate with PyTorch's own loader and count the rows that it yields."""
+    is_ours = isinstance(loader.dataset, StreamingDataset)
+    kept.start = source_of(loader)._mdstorm.next_position if is_ours else None
     batches: NumberedBatches = ((batch, 0, 0) for batch in DataLoader.__iter__(loader))
     if kept.device is not None:
         batches = moved_batches.on_device(batches, kept.device)

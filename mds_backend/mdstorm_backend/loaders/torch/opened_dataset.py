@@ -146,6 +146,11 @@ class OpenedDataset:
         self._epochs.follow(self.options)
         return self._epochs
 
+    @property
+    def next_position(self) -> Position:
+        """Where the next iteration begins; the data are not opened for it."""
+        return self._epochs.next_position
+
     def plan(self) -> Plan:
         """Return the plan of a first pass that begins now, in batches of one sample."""
         return plan_of(self.options.in_world(), Batching(1))
@@ -245,19 +250,40 @@ class OpenedDataset:
             )
         return samples.state_dict()
 
-    def state_of_rank(self, samples: int) -> dict[str, Any]:
+    def state_of_rank(self, samples: int, start: Position | None) -> dict[str, Any]:
         """Return the state after `samples` of this rank, and as many batches on all other ranks.
 
         Where the rank has no more samples, that is the end of the pass.
-        """
-        return self._state_at(
-            lambda plan: plan.reached_here(samples), samples * self.plan().num_ranks
-        )
 
-    def _state_at(self, reached: Callable[[Plan], Position], num_samples: int) -> dict[str, Any]:
-        """Return the state at a position of the latest plan, after `num_samples` of all ranks."""
+        Parameters
+        ----------
+        samples : int
+            Samples since the iteration began.
+        start : Position or None
+            Where it began; None for the beginning of its latest epoch.
+        """
+
+        def reached(plan: Plan) -> Position:
+            left, following = samples, plan.following()
+            while following is not None and left > (found := plan.num_batches() or 0):
+                left, plan, following = left - found, following, following.following()
+            return plan.reached_here(left)
+
+        return self._state_at(reached, samples * self.plan().num_ranks, start)
+
+    def _state_at(
+        self,
+        reached: Callable[[Plan], Position],
+        num_samples: int,
+        start: Position | None = None,
+    ) -> dict[str, Any]:
+        """Return the state at a position of a plan, after `num_samples` of all ranks.
+
+        The plan begins at `start`, by default at the beginning of the latest epoch, and its batches
+        are single samples.
+        """
         self.check_batches(num_samples)
-        plan = plan_of_samples(self.options, self.epochs)
+        plan = plan_of_samples(self.options, self.epochs, start)
         if plan.rows_of_rank(plan.begin):  # samples have no numbers
             return self._state_of_latest(num_samples)
         position = reached(plan)

@@ -34,7 +34,7 @@ from mdstorm_backend.loaders.nulls import check_exact
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.segment import Batching, Segment, plan_of
 from mdstorm_backend.loaders.state import check_equal, damaged, number, read_state, write_state
-from mdstorm_backend.order import Plan
+from mdstorm_backend.order import Plan, Position
 from mdstorm_backend.read import Block, block, column_to_numpy, decoded_images, gather_rows
 
 #: Samples that the workers of a plain ``DataLoader`` read at a time without a batch size.
@@ -172,10 +172,15 @@ def _exact(name: str, value: Any) -> Any:
     return _or_nan(np.float64, value)
 
 
-def plan_of_samples(options: ReaderOptions, epochs: Epochs) -> Plan:
-    """Return the plan of the latest iteration, or of the next one, in batches of one sample."""
-    begun = epochs.begun or epochs.next_position
-    return plan_of(options.in_world(), Batching(1), begun)
+def plan_of_samples(options: ReaderOptions, epochs: Epochs, start: Position | None = None) -> Plan:
+    """Return the plan of the latest epoch, or of the next one, in batches of one sample.
+
+    With `start`, it is the plan of the iteration that began there.
+    """
+    here, begun = options.in_world(), start or epochs.begun or epochs.next_position
+    if start is not None and (segment := Segment(here, Batching(1), start).with_batches()):
+        begun = replace(segment.start, first_epoch=segment.start.pass_epoch)
+    return plan_of(here, Batching(1), begun)
 
 
 def _begun_segments(

@@ -267,7 +267,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         if _has_own_states(self.dataset):
             return self.dataset.state_dict(samples, False)
         check_items_are_samples(self.dataset)
-        state = opened.state_of_rank(yielded)
+        state = opened.state_of_rank(yielded, None if kept.counted is None else kept.start)
         if not (kept.reads_blocks or _counts_itself(self)):
             opened.check_batches(samples, self.batch_size or 1, self.num_workers)
         return state

@@ -263,6 +263,24 @@ def test_counted_batches_of_uneven_shares_end_at_one_position(
     assert again == seen
 
 
+@pytest.mark.parametrize("begin", [0, 6, None])
+@pytest.mark.parametrize("count", [3, 10, 11, 25])
+def test_counted_batches_of_several_epochs_resume_at_their_position(
+    url: str, count: int, begin: int | None
+) -> None:
+    def loader() -> StreamingDataLoader[Any]:
+        return StreamingDataLoader(Squares(remote=url, num_epochs=3, **ARGUMENTS), 4)
+
+    first, second, third = loader(), loader(), loader()
+    begun = flat(column(islice(first, begin)))
+    state = first.state_dict()
+    whole = flat(column(first)) if begin is None else flat(column(loader()))[len(begun) :]
+    second.load_state_dict(state)
+    seen = flat(column(islice(second, count)))
+    third.load_state_dict(second.state_dict())
+    assert seen + flat(column(third)) == whole
+
+
 def test_arguments_can_be_given_by_position(url: str) -> None:
     dataset = StreamingDataset(remote=url, **ARGUMENTS)
     loader = StreamingDataLoader(dataset, 4, None, None, None, 0, len, False, True)
