@@ -5,7 +5,9 @@ import os
 import re
 import shutil
 import subprocess
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,6 +52,34 @@ class AzureServer:
             f"DefaultEndpointsProtocol=http;AccountName={ACCOUNT};AccountKey={key or self.key};"
             f"BlobEndpoint={self.url}/{ACCOUNT};"
         )
+
+    def signature(self, key: str | None = None, seconds: float = 3600) -> str:
+        """Return a signature for reading the container, made by the account's key or another."""
+        from azure.storage.blob import ContainerSasPermissions, generate_container_sas
+
+        now = datetime.now(timezone.utc)
+        return generate_container_sas(
+            ACCOUNT,
+            CONTAINER,
+            account_key=key or self.key,
+            permission=ContainerSasPermissions(read=True, list=True),
+            start=now - timedelta(hours=1),
+            expiry=now + timedelta(seconds=seconds),
+        )
+
+    def replace_host(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Connect to this server where adlfs, without a connection string, writes https://."""
+        import adlfs
+        from azure.storage.blob.aio import BlobServiceClient
+
+        connect = adlfs.AzureBlobFileSystem.do_connect
+
+        def connect_here(fs: Any) -> None:
+            connect(fs)
+            if fs.connection_string is None:
+                fs.service_client = BlobServiceClient(f"{self.url}/{ACCOUNT}", fs.credential)
+
+        monkeypatch.setattr(adlfs.AzureBlobFileSystem, "do_connect", connect_here)
 
     def reset(self) -> None:
         """Do nothing: this server has no faults to reset."""

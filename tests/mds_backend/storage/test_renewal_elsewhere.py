@@ -1,9 +1,8 @@
 """Credentials that a catalog gives out for Azure and Google Cloud Storage."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 from tests.mds_backend.storage.test_parquet import put_table
@@ -41,43 +40,20 @@ class Signer(CredentialProvider):
         """Do nothing: anyone may request these credentials."""
 
     def fetch(self) -> Lease:
-        from azure.storage.blob import ContainerSasPermissions, generate_container_sas
-
         Signer.count += 1
-        signature = generate_container_sas(
-            ACCOUNT,
-            CONTAINER,
-            account_key=self.server.key,
-            permission=ContainerSasPermissions(read=True, list=True),
-            start=datetime.now(timezone.utc) - timedelta(hours=1),
-            expiry=datetime.now(timezone.utc) + timedelta(seconds=self.seconds),
-        )
-        return Lease({"sas_token": signature})
+        return Lease({"sas_token": self.server.signature(seconds=self.seconds)})
 
 
 @pytest.fixture
 def signed(azure: AzureServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Location:
     """A Delta table on Azurite; the environment has a wrong key."""
-    import adlfs
-
     place = Location.of(f"az://{CONTAINER}/signed/t")
     put_table(place, tmp_path)
     place.child("plain").write("a", [b"content"])
     Signer.server, Signer.count = azure, 0
     wrong = azure.connection_string("c29tZSBzZWNyZXQgdGhhdCBubyBvbmUga25vd3M=")
     monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", wrong)
-    connect = adlfs.AzureBlobFileSystem.do_connect
-
-    def connect_without_tls(self: Any) -> None:
-        """Adlfs writes https:// before the host of an account."""
-        connect(self)
-        if self.connection_string is None:
-            from azure.storage.blob.aio import BlobServiceClient
-
-            url = f"{azure.url}/{ACCOUNT}"
-            self.service_client = BlobServiceClient(url, credential=self.credential)
-
-    monkeypatch.setattr(adlfs.AzureBlobFileSystem, "do_connect", connect_without_tls)
+    azure.replace_host(monkeypatch)
     return Location(place.url, {"account_name": ACCOUNT}, credentials=Signer("t"))
 
 
