@@ -1,33 +1,37 @@
 # Databricks notebook source
 # MAGIC %md
-# MAGIC # Unity Catalog volumes from outside Databricks
+# MAGIC # Unity Catalog from outside Databricks
 # MAGIC
 # MAGIC On Databricks a volume is a directory, `/Volumes/…`, and `file:///Volumes/…` is all that a
 # MAGIC cache directory needs to be. Elsewhere, such as on a laptop or in a container, mdstorm reads
-# MAGIC and writes the same volume through Databricks' Files API, as `dbfs:/Volumes/…`. This
-# MAGIC notebook shows the credentials that this takes, on the driver and on workers.
+# MAGIC and writes the same volume through Databricks' Files API, as `dbfs:/Volumes/…`. Tables are
+# MAGIC read by their names, here and there. This notebook shows the credentials that this takes, on
+# MAGIC the driver and on workers.
 
 # COMMAND ----------
 
-# MAGIC %pip install "mdstorm[torch,databricks]" matplotlib
+# MAGIC %pip install "mdstorm[torch,databricks,delta,s3]" matplotlib
 
 # COMMAND ----------
 
 import os
 
 # If one is missing, run the cell above and restart Python.
-import databricks.sdk, matplotlib, mdstorm, pyspark, torch
+import databricks.sdk, deltalake, matplotlib, mdstorm, pyspark, torch
 
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## The directory
+# MAGIC ## The directory and the table
 # MAGIC
-# MAGIC Change this line only: a directory of a volume that you may write to.
+# MAGIC Change these lines only: a directory of a volume that you may write to, and a table with the
+# MAGIC columns `x` and `y`. If the files of the table are on Azure, install the extra `azure`
+# MAGIC instead of `s3`.
 
 # COMMAND ----------
 
 VOLUME = "dbfs:/Volumes/main/default/examples"
+TABLE = "main.default.points"
 
 # COMMAND ----------
 
@@ -179,9 +183,37 @@ print(f"loss {loss:.4f}")
 # COMMAND ----------
 
 # MAGIC %md
+# MAGIC ## A table by its name
+# MAGIC
+# MAGIC A table needs no path and no Spark. Unity Catalog gives out credentials for its files, and
+# MAGIC mdstorm renews them before they expire. You need `SELECT` on the table, and
+# MAGIC `EXTERNAL USE SCHEMA` on its schema, which only the owner of the catalog grants.
+
+# COMMAND ----------
+
+from mdstorm import make_batch_reader
+
+with make_batch_reader(TABLE, num_epochs=1) as reader:
+    print(f"{sum(len(batch.x) for batch in reader)} rows in {reader.dataset.url}")
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC A converter of a table sends its name to the workers. Each worker logs in to the workspace,
+# MAGIC and gets its own credentials for the files.
+
+# COMMAND ----------
+
+converter = make_spark_converter(TABLE)  # read in place: no job, no copy
+loss = train_on_a_worker(credentials)
+print(f"loss {loss:.4f}")
+
+# COMMAND ----------
+
+# MAGIC %md
 # MAGIC ## What else goes wrong
 # MAGIC
-# MAGIC A missing directory or volume raises an error that names the path and what to check.
+# MAGIC A missing directory, volume or table raises an error that names it and what to check.
 # MAGIC Every wait has a time limit, and downloads are verified by size, and by hash if the index
 # MAGIC has one.
 
@@ -192,3 +224,10 @@ for path in (f"{VOLUME}/nothing-here", "dbfs:/Volumes/no-such-catalog/default/ex
         open_dataset(path)
     except OSError as error:
         print(f"{type(error).__name__}: {error}")
+
+# COMMAND ----------
+
+try:
+    make_batch_reader(f"{TABLE}_v2")
+except OSError as error:
+    print(f"{type(error).__name__}: {error}")

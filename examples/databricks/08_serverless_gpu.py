@@ -8,25 +8,26 @@
 
 # COMMAND ----------
 
-# MAGIC %pip install "mdstorm[torch]" matplotlib
+# MAGIC %pip install "mdstorm[torch,databricks,delta,s3]" matplotlib
 
 # COMMAND ----------
 
 # If one is missing, run the cell above and restart Python.
-import matplotlib, mdstorm, pyspark, torch
+import databricks.sdk, deltalake, matplotlib, mdstorm, pyspark, torch
 
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## The directory
+# MAGIC ## The directory and the table
 # MAGIC
-# MAGIC Change this line only: a volume,
+# MAGIC Change these lines only: a volume,
 # MAGIC `file:///Volumes/<catalog>/<schema>/<volume>/cache`, which the notebook and the processes
-# MAGIC reach under the same path.
+# MAGIC reach under the same path, and a table of Unity Catalog, which the last section reads.
 
 # COMMAND ----------
 
 CACHE = "file:///tmp/examples-cache"
+TABLE = "main.default.points"
 
 # COMMAND ----------
 
@@ -167,6 +168,40 @@ for epoch, axis in enumerate(axes):
     axis.imshow(read[epoch, 1].reshape(40, 100), cmap="Blues", vmin=-0.3, interpolation="nearest")
     axis.set(title=f"epoch {epoch}: rows of process 1 are dark", xticks=[], yticks=[])
 plt.show()
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## A table by its name
+# MAGIC
+# MAGIC A table of Unity Catalog needs no converter in the notebook: the function gets the name, and
+# MAGIC each process opens the table and reads its share. It logs in to the workspace, and gets its
+# MAGIC own credentials for the files, which are renewed before they expire. Outside of Databricks,
+# MAGIC set `DATABRICKS_HOST` and `DATABRICKS_TOKEN` where this notebook is started. If a process
+# MAGIC cannot log in, the error names the variables to set inside the function.
+
+# COMMAND ----------
+
+
+def count_rows(name):
+    import torch
+    import torch.distributed as dist
+
+    from mdstorm.spark import make_spark_converter
+
+    dist.init_process_group("gloo")
+    rows = torch.zeros(dist.get_world_size(), dtype=torch.int64)
+    with make_spark_converter(name).make_torch_dataloader(
+        batch_size=100, num_epochs=1, cur_shard="auto", seed=1
+    ) as loader:
+        for batch in loader:
+            rows[dist.get_rank()] += len(next(iter(batch.values())))
+    dist.all_reduce(rows)
+    dist.destroy_process_group()
+    return rows.tolist()
+
+
+print(f"rows of {TABLE} by process: {run_distributed(count_rows, TABLE)}")
 
 # COMMAND ----------
 

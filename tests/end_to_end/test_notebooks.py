@@ -10,13 +10,19 @@ import runpy
 import shutil
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
+from tests.delta_tables import OLD_PROTOCOL, add, commit, field, metadata
 from tests.notebooks import DIRECTORY, EXAMPLES, NOTEBOOKS, check_notebook
-from tests.servers.databricks import TOKEN, DatabricksServer
+from tests.servers.catalog import catalog_on
+from tests.servers.s3 import S3Server
+from tests.servers.unity import TOKEN
 from tests.trainers.test_notebooks import RUN as RUN_WITH_TRAINERS
 
 from mdstorm_migrate.cli.migrate import migrate
@@ -42,6 +48,9 @@ session = refusing(connect=False)
 session.__enter__()
 """
 }
+#: The table of the notebooks that need a workspace.
+TABLE = "main.default.points"
+WITH_WORKSPACE = ("07_unity_catalog", "08_serverless_gpu")
 #: Notebooks that run in the gate.
 CHEAP = ("05_parquet_and_delta",)
 
@@ -69,16 +78,27 @@ def marked(name: str) -> Any:
 def test_notebook_prints_the_committed_outputs(
     name: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    environment = request.getfixturevalue("workspace") if "catalog" in name else {}
+    environment = request.getfixturevalue("workspace") if name in WITH_WORKSPACE else {}
     check_notebook(name, tmp_path, first=FIRST.get(name, ""), environment=environment)
 
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Iterator[dict[str, str]]:
-    """The variables that lead to a workspace with a volume."""
-    server = DatabricksServer()
-    yield {"DATABRICKS_HOST": server.url, "DATABRICKS_TOKEN": TOKEN, "HOME": str(tmp_path)}
-    server.close()
+    """The variables that lead to a workspace with a volume and the table `TABLE`."""
+    table = tmp_path / "points"
+    files = []
+    for first in range(0, 1000, 250):
+        x = np.arange(first, first + 250, dtype=np.float32) / 1000
+        files.append(add(table, f"{first}.parquet", pa.table({"x": x, "y": 3 * x})))
+    commit(table, OLD_PROTOCOL, metadata([field("x", "float"), field("y", "float")]), *files)
+    with closing(S3Server()) as s3, catalog_on(s3) as catalog:
+        catalog.put(TABLE, table)
+        yield {
+            "DATABRICKS_HOST": catalog.unity.url,
+            "DATABRICKS_TOKEN": TOKEN,
+            "AWS_ENDPOINT_URL": catalog.guard.url,
+            "HOME": str(tmp_path),
+        }
 
 
 def test_every_notebook_is_run() -> None:
