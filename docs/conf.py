@@ -343,13 +343,14 @@ def _draw_inline(app: Any, doctree: nodes.document, docname: str) -> None:
 
 
 def _write_llms(app: Any, error: Exception | None) -> None:
-    """Write ``llms.txt``: the pages by their titles, for programs that read the site."""
+    """Write ``llms.txt``: the pages with their first sentences, for programs that read the site."""
     if error is not None or app.builder.name != "html":
         return
-    lines = ["# mdstorm", "", "Petastorm's API over MDS shards. The pages of the manual:", ""]
+    lines = ["# mdstorm", "", "> Petastorm's API over MDS shards.", "", "## Pages", ""]
     for page in sorted(app.env.titles):
         if not page.startswith("api/"):
-            lines.append(f"- [{app.env.titles[page].astext()}]({page}.html)")
+            title, text = app.env.titles[page].astext(), _first_sentences(app.env.get_doctree(page))
+            lines.append(f"- [{title}]({page}.html): {text}")
     Path(app.outdir, "llms.txt").write_text("\n".join([*lines, ""]), encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""Check a site that `make docs` has made: links, names, what a search finds, the first page."""
+"""Check a site that `make docs` has made: links, names, searches, `llms.txt`, the first page."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Iterable
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -126,6 +128,9 @@ SEARCHES = {
 }
 #: The share of them that must be found.
 FOUND = 0.95
+#: Pages that Sphinx makes for browsers, and its folders of pages that are read from docstrings.
+_MADE = {"genindex.html", "py-modindex.html", "search.html"}
+_MADE_FOLDERS = ("_modules/", "api/")
 #: Attributes with the files that a page loads, and with the places that it leads to.
 _LOADED = {("link", "href"), ("script", "src"), ("img", "src")}
 
@@ -229,6 +234,22 @@ def lost_searches(folder: Path) -> list[str]:
     return lost if len(lost) > (1 - FOUND) * len(SEARCHES) else []
 
 
+def llms_problems(folder: Path, pages: Iterable[Path]) -> list[str]:
+    """Return pages that ``llms.txt`` does not list once with a description, and other entries."""
+    lines = (folder / "llms.txt").read_text("utf-8").splitlines()
+    listed = [line for line in lines if line.startswith("- ")]
+    entries = (re.fullmatch(r"- \[.+\]\((\S+)\): \S.*", line) for line in listed)
+    found = Counter(entry[1] for entry in entries if entry is not None)
+    names = {page.relative_to(folder.resolve()).as_posix() for page in pages}
+    written = {name for name in names - _MADE if not name.startswith(_MADE_FOLDERS)}
+    problems = [
+        f"llms.txt lists {name} {found[name]} times" for name in written if found[name] != 1
+    ]
+    return problems + [
+        f"llms.txt lists {name}, which is not there" for name in found.keys() - written
+    ]
+
+
 def main(folder: Path) -> int:
     """Print the problems, and return an exit code."""
     pages = {path: Page(path) for path in sorted(folder.resolve().rglob("*.html"))}
@@ -239,6 +260,7 @@ def main(folder: Path) -> int:
     problems += [f"{name} is not in the API reference" for name in public_names() - documented]
 
     problems += lost_searches(folder)
+    problems += llms_problems(folder, pages)
 
     size = pages[(folder / "index.html").resolve()].bytes()
     if size > FIRST_PAGE_BYTES:
