@@ -56,33 +56,6 @@ def _letting_skip(skip: Callable[..., Any]) -> Callable[..., Any]:
     return skip_first_batches
 
 
-#: By module: the class that fetches batches, and a test whether a fetcher holds an unused batch.
-_FETCHING: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "lightning.pytorch.loops.fetchers": ("_PrefetchDataFetcher", lambda each: bool(each.batches)),
-    "pytorch_lightning.loops.fetchers": ("_PrefetchDataFetcher", lambda each: bool(each.batches)),
-    "ray.train.torch.train_loop_utils": (
-        "_WrappedDataLoader",
-        lambda each: each.next_batch is not None,
-    ),
-}
-
-
-def report_fetched_batches(module: ModuleType) -> None:
-    """Tell loaders whether Lightning or Ray Train has fetched a batch and not trained on it yet.
-
-    If that batch counted as read, a loader that resumes from a state would leave it out.
-    Lightning fetches a batch ahead if there is no length, to know which one is the last; Ray Train
-    always does, to copy it to the device meanwhile. Both only ask a loader for batches and its
-    state, and have no API to report which batches they have not used. So this wraps the iteration
-    of the classes that fetch, and gives loaders that are iterated there a function to ask. Tried
-    with Lightning 2.6.6, in both of its packages, and Ray 2.60.
-    """
-    name, is_waiting = _FETCHING[module.__name__]
-    reporting = partial(_setting, "FETCHES_AHEAD", partial(_has_fetched, is_waiting))
-    for method in ("__iter__", "__next__"):  # `__next__` restarts shorter loaders
-        wrap(getattr(module, name, None), method, reporting)
-
-
 def _has_fetched(is_waiting: Callable[[Any], bool], fetcher: Any) -> Callable[[], bool]:
     alive = weakref.ref(fetcher)
 
@@ -109,21 +82,62 @@ def _setting(variable: str, value_of: Callable[[Any], Any], iterate: Callable[[A
     return iterate_and_report
 
 
+def report_use_in_ray(module: ModuleType) -> None:
+    """Tell loaders whether Ray Train has fetched a batch, or requested the end, ahead of use.
+
+    Ray Train always fetches a batch ahead, to copy it to the device meanwhile. If that batch
+    counted as read, a loader that resumes from a state would leave it out. If the end counted, a
+    peek at the last batch of a resumed epoch would use it up. Ray Train only asks loaders for
+    batches and has no API to report which it has not used. So this wraps the iteration of its
+    class, and gives loaders that are iterated there a function to ask. Tried with Ray 2.60.
+    """
+    for method in ("__iter__", "__next__"):
+        wrap(getattr(module, "_WrappedDataLoader", None), method, _in_ray)
+
+
+def _in_ray(iterate: Callable[[Any], Any]) -> Any:
+    has_fetched = partial(_has_fetched, lambda each: each.next_batch is not None)
+    fetching = _setting("FETCHES_AHEAD", has_fetched, iterate)
+    reporting = _setting("ENDS_AHEAD", lambda _: True, fetching)
+
+    def iterate_and_finish(self: Any) -> Any:
+        try:
+            return reporting(self)
+        except StopIteration:
+            loop = getattr(self._dataloader, "_mdstorm_loop", lambda: None)()
+            if loop is not None:
+                loop.finish_latest()
+            raise
+
+    return iterate_and_finish
+
+
 def report_use_in_lightning(module: ModuleType) -> None:
     """Tell loaders that Lightning trains on each batch, and which one it has fetched ahead.
 
+    Lightning fetches a batch ahead if there is no length, to know which one is the last. If that
+    batch counted as read, a loader that resumes from a state would leave it out.
+
     A loader takes an iteration that is left after one batch for a peek, and begins the next one at
     the same position. Lightning leaves an iteration after one batch if a resumed epoch has only one
-    left, and with ``limit_train_batches=1``: it counts batches, and does not request the end. It
-    has no API to report that. So this also wraps the iteration of the base class of its fetchers.
+    left, and with ``limit_train_batches=1``: it counts batches, and does not request the end.
+
+    Lightning only asks a loader for batches and its state, and has no API to report either. So this
+    wraps the iteration of the classes that fetch, and of their base class. Tried with Lightning
+    2.6.6, in both of its packages.
     """
-    report_fetched_batches(module)
-    for method in ("__iter__", "__next__"):
+    for method in ("__iter__", "__next__"):  # `__next__` restarts shorter loaders
+        wrap(getattr(module, "_PrefetchDataFetcher", None), method, _prefetching)
         wrap(
             getattr(module, "_DataFetcher", None),
             method,
             partial(_setting, "USES_EACH_BATCH", lambda _: True),
         )
+
+
+def _prefetching(iterate: Callable[[Any], Any]) -> Any:
+    has_fetched = partial(_has_fetched, lambda each: bool(each.batches))
+    return _setting("FETCHES_AHEAD", has_fetched, iterate)
 
 
 def restore_in_lightning(module: ModuleType) -> None:
@@ -291,7 +305,7 @@ _HOOKS = {
     "pytorch_lightning.loops.fit_loop": restore_in_lightning,
     "pytorch_lightning.trainer.trainer": count_steps_in_lightning,
     "pytorch_lightning.utilities.combined_loader": save_without_positions,
-    "ray.train.torch.train_loop_utils": report_fetched_batches,
+    "ray.train.torch.train_loop_utils": report_use_in_ray,
     "transformers.trainer": hand_over_to_accelerate,
 }
 

@@ -23,7 +23,7 @@ from torch.utils import data
 
 from mdstorm_backend.base import OwnContext
 from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.loaders import FETCHES_AHEAD, Statistics
+from mdstorm_backend.loaders import ENDS_AHEAD, FETCHES_AHEAD, Statistics
 from mdstorm_backend.loaders.torch import OpenedDataset, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.loaders.torch.loader_passes import source_of
 from mdstorm_backend.loaders.torch.moved_batches import repeated_rows
@@ -330,19 +330,20 @@ class PreparedBatches(data.IterableDataset[Any]):
         """Iterate over a pass, and yield the batches after the first `skipped` ones."""
         loader, state = self.loader, GradientState()
         passes = loader._mdstorm.of(loader)
-        passes.ends_ahead, passes.skipped = True, skipped
+        passes.skipped = skipped
         self.is_ahead, self.end_of_dataloader, self.remainder = False, False, 0
         batches, before, padding = iter(loader), None, None
         state._add_dataloader(self)
         try:
-            token = FETCHES_AHEAD.set(lambda: self.is_ahead)
+            token, ends = FETCHES_AHEAD.set(lambda: self.is_ahead), ENDS_AHEAD.set(True)
             try:
                 batch = next(batches, _NONE)
             finally:
                 FETCHES_AHEAD.reset(token)
+                ENDS_AHEAD.reset(ends)
             if batch is not _NONE:
                 padding = self._padding()
-            number, current = 0, passes.latest
+            number = 0
             while batch is not _NONE:
                 number += 1
                 # An error here leaves the loader one batch ahead of those that were yielded.
@@ -355,7 +356,7 @@ class PreparedBatches(data.IterableDataset[Any]):
                 self.is_ahead = not self.end_of_dataloader
                 if number > skipped:
                     yield finished
-            passes.finish(current)
+            passes.finish_latest()
         finally:
             state._remove_dataloader(self)
             batches.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mdstorm_backend.format.values.batch import MASK_SUFFIX
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings
 from mdstorm_backend.loaders.loader import (
+    ENDS_AHEAD,
     FETCHES_AHEAD,
     NOTHING,
     USES_EACH_BATCH,
@@ -21,6 +22,7 @@ from mdstorm_backend.loaders.reader_options import ReaderOptions, describe_data,
 from mdstorm_backend.loaders.segment import Batching, Segment, plan_of
 
 __all__ = [
+    "ENDS_AHEAD",
     "FETCHES_AHEAD",
     "MASK_SUFFIX",
     "NOTHING",

@@ -34,6 +34,9 @@ from mdstorm_backend.read.block import Block
 #: Set while a framework that fetches batches ahead of use requests a batch: returns whether the
 #: batch that it fetched last has yet to be used.
 FETCHES_AHEAD: ContextVar[Callable[[], bool] | None] = ContextVar("FETCHES_AHEAD", default=None)
+#: Set while a framework requests a batch if it requests the end while the last batch is not used
+#: yet. It calls `Loader.finish_latest` once the end is used.
+ENDS_AHEAD: ContextVar[bool] = ContextVar("ENDS_AHEAD", default=False)
 #: Set while a framework that trains on each batch requests one: one batch is not a peek then.
 USES_EACH_BATCH: ContextVar[bool] = ContextVar("USES_EACH_BATCH", default=False)
 #: Used in place of a batch that only advances the pass, and is not yielded.
@@ -94,9 +97,6 @@ class Loader:
         self._resumes: Position | None = None
         #: The value of `FETCHES_AHEAD` when the latest iteration began.
         self.is_ahead: Callable[[], bool] | None = None
-        #: Whether a framework requests the end of a pass while its last batch is not used yet. The
-        #: framework calls `finish` once the end is used.
-        self.ends_ahead = False
         #: How many batches of each iteration are skipped: they are not taken by the user.
         self.skipped = 0
         #: Whether no iteration has begun since the loader was made or loaded a state.
@@ -107,15 +107,10 @@ class Loader:
         self._numbering = Numbering()
 
     @property
-    def latest(self) -> Pass:
-        """The pass that was advanced last."""
-        assert self._latest is not None
-        return self._latest
-
-    @property
     def segment(self) -> Segment:
         """The segment of the pass that was advanced last."""
-        return self.latest.segment
+        assert self._latest is not None
+        return self._latest.segment
 
     @property
     def rows(self) -> int:
@@ -194,10 +189,11 @@ class Loader:
         if batches >= current.counts_from and not current.has_counted:
             self.count(current)
 
-    def finish(self, current: Pass) -> None:
-        """Record that the end of a pass was requested, and let the pass count."""
-        self.count(current)
-        current.finish()
+    def finish_latest(self) -> None:
+        """Record that the user has requested an end that was requested ahead: the pass counts."""
+        if (latest := self._latest) is not None and latest.is_over:
+            self.count(latest)
+            latest.finish()
 
     def leave(self, current: Pass) -> None:
         """Record that an iteration has ended, perhaps before it counted."""
@@ -211,7 +207,7 @@ class Loader:
         The threads of the pass end with the generator.
         """
         recorder, is_waiting = self.new_recorder(), False
-        self.is_ahead = FETCHES_AHEAD.get()
+        self.is_ahead, ends_ahead = FETCHES_AHEAD.get(), ENDS_AHEAD.get()
         current = self.begin()
         try:
             for segment in current.segments(recorder):
@@ -222,11 +218,11 @@ class Loader:
                         batches = stack.enter_context(self.threads.closing(stage))
                     batches = _watched(batches, segment)
                     yield from self._batches_of(current, segment, batches, recorder)
-            if self.ends_ahead:
+            if ends_ahead:
                 self.take(current, recorder.batches)  # the last batch is used next
-                current.finish()
             else:
-                self.finish(current)
+                self.count(current)
+            current.finish()
             self._latest = current
             is_waiting = True
         except GeneratorExit:
