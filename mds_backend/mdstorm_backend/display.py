@@ -164,7 +164,7 @@ def shown_url(url: str) -> str:
 #: A function to call, False to show nothing, or None or True to let `progress` decide.
 Progress: TypeAlias = OnProgress | bool | None
 #: Seconds between two drawings.
-_INTERVAL = 0.1
+INTERVAL = 0.1
 #: The environment variable that turns all progress off: ``off``, ``0``, ``false`` or ``no``.
 VARIABLE = "MDSTORM_PROGRESS"
 _OFF = frozenset({"off", "0", "false", "no"})
@@ -254,13 +254,13 @@ class ThrottledLine:
         self._line = line
         self._what = what
         self._begun = time.monotonic()
-        self._drawn = self._begun - _INTERVAL
+        self._drawn = self._begun - INTERVAL
         self._lock = threading.Lock()
 
     def draw(self, text: str, done: int | None = None, total: int | None = None) -> None:
         """Show a text, unless another was drawn just before."""
         now = time.monotonic()
-        if now - self._drawn < _INTERVAL or not self._lock.acquire(blocking=False):
+        if now - self._drawn < INTERVAL or not self._lock.acquire(blocking=False):
             return
         try:
             if self._line is not None:

@@ -81,7 +81,7 @@ _RENAMED = {
     "numpy._core.": "numpy.core.",
 }
 #: Petastorm's metadata takes kilobytes; an index of millions of values takes megabytes.
-_MAX_BYTES = 1 << 28
+MAX_BYTES = 1 << 28
 #: The number of arguments of a field.
 _MOST_ARGUMENTS = 5
 #: The instructions of Petastorm's pickles in any protocol.
@@ -187,7 +187,7 @@ def read_pickle(data: bytes) -> Any:
         If it names anything that Petastorm's metadata does not, is not a pickle, or uses
         instructions that Petastorm's never use.
     """
-    if len(data) > _MAX_BYTES:
+    if len(data) > MAX_BYTES:
         raise UnsafePickleError(
             f"A pickle of {len(data)} bytes is not loaded: Petastorm's metadata takes kilobytes"
         )

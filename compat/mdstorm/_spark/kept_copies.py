@@ -24,7 +24,7 @@ _CLAIMS = "_mdstorm_converting_"
 _SETTLE_SECONDS = 0.5
 _POLL_SECONDS = 1.0
 #: Seconds to wait for a process that converts.
-_LONGEST_WAIT = 86_400.0
+LONGEST_WAIT = 86_400.0
 _logger = logging.getLogger("mdstorm.spark.spark_dataset_converter")
 
 
@@ -126,7 +126,7 @@ class CacheKey:
     @contextmanager
     def _claimed(self, source: str) -> Iterator[None]:
         """Hold the claim on the key, or wait until another process has converted the source."""
-        deadline, is_waiting = time.monotonic() + _LONGEST_WAIT, False
+        deadline, is_waiting = time.monotonic() + LONGEST_WAIT, False
         while not self._claim():
             if not is_waiting:
                 _logger.warning(

@@ -32,7 +32,7 @@ NOTES = ".mdstorm"
 
 _PART_SUFFIX = ".part"
 #: Seconds to wait for the ledger's lock.
-_LEDGER_PATIENCE = 60.0
+LEDGER_PATIENCE = 60.0
 
 
 @dataclass(frozen=True)
@@ -274,7 +274,7 @@ class CacheDirectory:
 
     def lock_ledger(self) -> FileLock:
         """Lock the ledger, which all shards share; held only briefly, never during a download."""
-        return wait_for_lock(self.ledger, patience=_LEDGER_PATIENCE, progress=lambda: None)
+        return wait_for_lock(self.ledger, patience=LEDGER_PATIENCE, progress=lambda: None)
 
     def index(self) -> bytes | None:
         """Return the content of the index in the directory; None if there is none."""

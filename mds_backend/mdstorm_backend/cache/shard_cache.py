@@ -22,7 +22,7 @@ from mdstorm_backend.storage import Arrival, Buffer, Location, map_file
 #: Attempts to lock a shard, since `mdstorm cache clear` may remove the directory in between.
 _LOCK_ATTEMPTS = 5
 #: Shards of at most this many bytes are not streamed: they are complete soon enough.
-_SOON_WHOLE = 8 << 20
+SOON_WHOLE = 8 << 20
 #: Seconds that decompressing and hashing a shard may take.
 _WORK = 60.0
 
@@ -128,7 +128,7 @@ class ShardCache:
 
     def _is_worth_streaming(self, info: ShardInfo) -> bool:
         return (
-            info.raw_data.bytes > _SOON_WHOLE
+            info.raw_data.bytes > SOON_WHOLE
             and info.zip_data is None
             and self.options.validate_hash is None
             and self.location.is_on_s3

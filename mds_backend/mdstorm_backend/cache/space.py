@@ -180,7 +180,7 @@ def _remove_notes(directory: CacheDirectory) -> None:
 
 _PAUSE = 0.02
 #: Above this number of records, counting them is slow.
-_MANY = 100
+MANY_RECORDS = 100
 
 
 def reserve(
@@ -234,7 +234,7 @@ def _make_room(directory: CacheDirectory, lock: FileLock, nbytes: int, limit: in
     if limit - used >= nbytes:
         return used
     # Counting many records is slow, so remove more than is needed now.
-    spare = limit // 32 if len(entries) >= _MANY else 0
+    spare = limit // 32 if len(entries) >= MANY_RECORDS else 0
     # Reservations of killed downloads go first; those of downloads in progress are locked.
     for _, path, _ in sorted(entries, key=lambda e: (e[2].reserved == 0, e[0], e[1])):
         if limit - used >= nbytes + spare:

@@ -11,7 +11,7 @@ from mdstorm_backend.base import require
 from mdstorm_backend.storage.urls import check_endpoint, scrub
 
 #: Seconds for which the SDK repeats a request to which the workspace answers 429 or 503.
-_PATIENCE = 60
+PATIENCE = 60
 #: Longest text of the workspace that messages repeat.
 _LONGEST_TEXT = 300
 #: Clients and their hosts by process, requested host and state of the environment.
@@ -45,7 +45,7 @@ class Workspace:
             try:
                 if known:  # `Config` itself would try to reach it for a minute
                     check_endpoint(known if "://" in known else f"https://{known}")
-                config = core.Config(host=host, retry_timeout_seconds=_PATIENCE)
+                config = core.Config(host=host, retry_timeout_seconds=PATIENCE)
                 if not config.host:
                     raise ValueError("no host is configured")
                 if not known:

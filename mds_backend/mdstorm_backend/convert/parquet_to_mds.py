@@ -231,13 +231,13 @@ def cut_tasks(row_counts: Sequence[int], rows_per_task: float) -> list[list[int]
 
 
 #: Approximate bytes of a batch, and the largest number of rows.
-_BATCH_BYTES = 8 << 20
+BATCH_BYTES = 8 << 20
 _MOST_ROWS = 1 << 16
 
 
 def rows_of_a_batch(row_bytes: float, most: int) -> int:
     """Return the number of rows per batch for rows of `row_bytes` bytes, at most `most`."""
-    return int(min(max(_BATCH_BYTES / max(row_bytes, 1), 1), most))
+    return int(min(max(BATCH_BYTES / max(row_bytes, 1), 1), most))
 
 
 def row_batches(

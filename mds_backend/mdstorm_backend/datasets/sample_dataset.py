@@ -44,7 +44,7 @@ class _BatchOptions(TypedDict, total=False):
 
 
 #: Bytes per batch if there should be as few batches as possible.
-_LARGE_BATCH = 1 << 30
+LARGE_BATCH = 1 << 30
 
 
 class SampleDataset(Described, ABC):
@@ -321,7 +321,7 @@ class SampleDataset(Described, ABC):
         """Iterate over the dataset in batches small enough for Arrow's 32-bit offsets."""
         shards = zip(self.shard_bytes, self.shard_sizes, strict=True)
         largest = max((-(-nbytes // samples) for nbytes, samples in shards if samples), default=1)
-        return self.batches(max(_LARGE_BATCH // largest, 1), format=format, columns=columns)
+        return self.batches(max(LARGE_BATCH // largest, 1), format=format, columns=columns)
 
 
 def _warn_of_whole_passes(url: str) -> None:

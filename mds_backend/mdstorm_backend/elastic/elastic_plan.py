@@ -28,7 +28,7 @@ from mdstorm_backend.order import Chunk, Plan, Position, Samples, World, ceil_di
 _NOT_IN_SETTINGS = ("shuffle_seed", "num_canonical_nodes", "batch_size", "replication")
 
 #: From this many samples on, dealing out an epoch takes longer than reading a few batches.
-_MANY = 1 << 17
+MANY_SAMPLES = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -234,7 +234,7 @@ class ElasticPlan(Plan):
 
     def prepare(self) -> None:
         """Start computing the next epoch in a thread, if that takes long."""
-        if self.num_samples >= _MANY:
+        if self.num_samples >= MANY_SAMPLES:
             arguments = self._deal_arguments(self.start.beginning_of(self.start.epoch + 1))
             self.ahead.begin(arguments, partial(_deal, *arguments))
 

@@ -24,8 +24,8 @@ SHUFFLE_ALGORITHMS = ("naive", "py1s", "py2s", "py1br", "py1e")
 
 
 #: Least number of ids to sort at a time, in addition to those that later spans can still reach.
-_WINDOW = 1 << 20
-_SORTED_AT_ONCE = 1 << 24
+WINDOW = 1 << 20
+SORTED_AT_ONCE = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -238,7 +238,7 @@ def _disperse(
     """
     is_narrow = False
     settled, offset, size = 0, 0, sum(lengths)
-    window = 2 * high + _WINDOW
+    window = 2 * high + WINDOW
     waiting = np.empty(min(window + max(lengths, default=0), size))
     for length in lengths:
         room = int(rng.integers(low, high)) - length
@@ -263,7 +263,7 @@ def _settle(ids: IntArray, positions: npt.NDArray[np.float64], final: float) -> 
     in several ranges of positions, which takes less memory.
     """
     unsorted, done = ids.copy(), 0
-    parts = -(-len(ids) // _SORTED_AT_ONCE)
+    parts = -(-len(ids) // SORTED_AT_ONCE)
     inner: list[float] = []
     if parts > 1:
         inner = np.linspace(positions.min(), min(final, positions.max()), parts + 1)[1:-1].tolist()

@@ -41,9 +41,9 @@ from mdstorm_backend.loaders.state import selection_of
 _logger = logging.getLogger(__name__)
 
 #: Largest number of passes offered for one kind of loader: a program may begin one in every step.
-_MOST_PASSES = 1_000
+MOST_PASSES = 1_000
 #: Seconds for which the end of a pass or of the process waits for pending offers.
-_PATIENCE = 0.5
+PATIENCE = 0.5
 
 #: Values on which ranks have to agree, by their names in messages, and how to fix a difference.
 _REMEDIES = {
@@ -236,7 +236,7 @@ class Ranks:
         self._passes[kind] += 1
         offered = _offered(segment, numbering.last)
         numbering.last = begun
-        if self._passes[kind] <= _MOST_PASSES and not self._has_failed:
+        if self._passes[kind] <= MOST_PASSES and not self._has_failed:
             key = f"{kind}/{numbering.loader}/{numbering.passes}"
             self._request(partial(self._check, group, key, segment, offered))
 
@@ -326,14 +326,14 @@ class Ranks:
 
     def wait(self) -> None:
         """Wait briefly until the store has answered; give up a store that does not."""
-        if not (self._has_failed or self._answered.wait(_PATIENCE)):
-            self._fail(TimeoutError(f"the store did not answer within {_PATIENCE} seconds"))
+        if not (self._has_failed or self._answered.wait(PATIENCE)):
+            self._fail(TimeoutError(f"the store did not answer within {PATIENCE} seconds"))
 
     def finish(self) -> None:
         """Wait briefly for pending offers as the process ends, and report what they found."""
         if self._thread is not None:
             self._requests.put(None)
-            self._thread.join(_PATIENCE)
+            self._thread.join(PATIENCE)
         self.report()
 
     def report(self) -> None:
@@ -387,7 +387,7 @@ def _check_server(store: Any) -> None:
     while (inner := getattr(store, "underlying_store", None)) is not None:
         store = inner
     if hasattr(store, "host") and hasattr(store, "port"):
-        socket.create_connection((store.host, store.port), _PATIENCE).close()
+        socket.create_connection((store.host, store.port), PATIENCE).close()
 
 
 def warn_of_samples(segment: Segment, batch_size: int | None) -> None:

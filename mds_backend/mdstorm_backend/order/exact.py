@@ -32,7 +32,7 @@ DEFAULT_SEED = 9176
 _SHARDS, _ROWS = 0, 1
 
 #: Up to this many numbers, a permutation is drawn as a whole, in a millisecond or two.
-_FEW = 1 << 17
+FEW_NUMBERS = 1 << 17
 #: Rounds of the Feistel network, each of which replaces both coordinates of a number.
 _ROUNDS = 3
 
@@ -341,7 +341,7 @@ class ShardWindow:
     @cached_property
     def _coarse(self) -> tuple[int, npt.NDArray[np.integer[Any]]]:
         """A coarse index: a shift, and for every 2^shift rows the part that holds the first."""
-        most = max(_FEW, 4 * len(self.shards))
+        most = max(FEW_NUMBERS, 4 * len(self.shards))
         shift = max((len(self) - 1).bit_length() - most.bit_length() + 1, 0)
         every = np.arange(0, len(self), 1 << shift)
         owners = np.searchsorted(self._ends, every, side="right")
@@ -368,7 +368,7 @@ class Permutation:
 
     def __init__(self, size: int, generator: np.random.Generator) -> None:
         self._size = size
-        self._drawn = generator.permutation(size) if size <= _FEW else None
+        self._drawn = generator.permutation(size) if size <= FEW_NUMBERS else None
         if self._drawn is not None:
             return
         self._bits = (size.bit_length() + 1) // 2

@@ -35,7 +35,7 @@ _logger = logging.getLogger(__name__)
 
 #: Bytes of unused decoded row groups that are kept; at least one is kept. An order that mixes more
 #: row groups than fit decodes them again and again.
-_KEPT_BYTES = 512 << 20
+KEPT_BYTES = 512 << 20
 #: Number of files that stay open: row groups of one file are mostly read in sequence.
 _KEPT_FILES = 8
 
@@ -97,7 +97,7 @@ class ParquetDataset(SampleDataset):
         self.shard_sizes = tuple(group.num_rows for group in self.row_groups)
         self.shard_bytes = tuple(group.nbytes for group in self.row_groups)
         self._open_file = _file_opener(self)
-        self._open_shards: OpenShards[ParquetShard] = OpenShards(kept=1, kept_bytes=_KEPT_BYTES)
+        self._open_shards: OpenShards[ParquetShard] = OpenShards(kept=1, kept_bytes=KEPT_BYTES)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ParquetDataset, tuple(getattr(self, field.name) for field in fields(self))

@@ -68,7 +68,7 @@ class Block:
 
 
 #: Up to this many shards, comparing with each one is faster than searching and sorting.
-_FEW_SHARDS = 16
+FEW_SHARDS = 16
 
 Positions: TypeAlias = slice | npt.NDArray[np.int64]
 #: Shards by number, open or being opened.
@@ -250,7 +250,7 @@ class Scattered:
     @property
     def by_shard(self) -> Iterator[tuple[Shard, npt.NDArray[np.int64]]] | None:
         """Each shard with the indices of its samples; None if there are many shards."""
-        if len(self.shards) > _FEW_SHARDS:
+        if len(self.shards) > FEW_SHARDS:
             return None
         found = (np.flatnonzero(self.owners == number) for number in range(len(self.shards)))
         return zip(self.shards, found, strict=True)
@@ -271,7 +271,7 @@ def _found(numbers: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64]) -> Sha
     first = int(np.searchsorted(bounds, numbers.min(), side="right")) - 1
     last = int(np.searchsorted(bounds, numbers.max(), side="right")) - 1
     inner = bounds[first + 1 : last + 1]
-    if len(inner) < _FEW_SHARDS:
+    if len(inner) < FEW_SHARDS:
         owners = np.zeros(len(numbers), np.uint8)
         for bound in inner:
             owners += numbers >= bound

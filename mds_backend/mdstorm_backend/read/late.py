@@ -148,7 +148,7 @@ DecodePixels: TypeAlias = Callable[[bytes, npt.NDArray[Any] | None], npt.NDArray
 _MAX_WORKERS = 8
 
 #: No larger array is allocated just because of the size of the first image.
-_MAX_STACK_BYTES = 1 << 30
+MAX_STACK_BYTES = 1 << 30
 
 
 def default_workers() -> int:
@@ -200,7 +200,7 @@ def decode_pixels(
         ``(rows,)`` of dtype object.
     """
     first = None if not values or values[0] is None else decode(values[0], None)
-    if first is None or None in values or first.nbytes * len(values) > _MAX_STACK_BYTES:
+    if first is None or None in values or first.nbytes * len(values) > MAX_STACK_BYTES:
         alone = map_in_threads(lambda v: None if v is None else decode(v, None), values, workers)
         return np.fromiter(alone, object, len(alone))
     stack = np.empty((len(values), *first.shape), first.dtype)

@@ -29,11 +29,11 @@ from mdstorm_backend.read.stacking import Output, arranged
 
 #: A block has up to this many rows or bytes, whichever is less, but at least one batch.
 BLOCK_ROWS = 65536
-_BLOCK_BYTES = 8 << 20
+BLOCK_BYTES = 8 << 20
 #: Tables of at most this many bytes are copied without a thread, if nothing else has to be done.
-_SMALL = 2 << 20
+SMALL = 2 << 20
 #: A block of a wide table has more bytes, to amortise the cost per column.
-_COLUMN_BYTES = 16 << 10
+COLUMN_BYTES = 16 << 10
 _WIDE_BLOCK_BYTES = 64 << 20
 
 
@@ -125,7 +125,7 @@ class Reader:
         threads, depth = self.workers, self.prefetch
         is_numpy = all(column.is_numpy() for column in self.schema)
         if only_copies := self.transform is None and self.prepare is None and is_numpy:
-            threads, depth = 0 if self.dataset.nbytes <= _SMALL else min(threads, 1), 2
+            threads, depth = 0 if self.dataset.nbytes <= SMALL else min(threads, 1), 2
         with (
             self._ahead() as ahead,
             Prefetcher(threads, depth, self.recorder) as prefetcher,
@@ -414,8 +414,8 @@ class ShardsAhead(PoolContext):
 def batches_per_block(dataset: SampleSource, rows: int, batch_size: int) -> int:
     """Return the number of batches of a block of up to `rows` rows; at least 1."""
     per_row = max(dataset.nbytes // max(len(dataset), 1), 1)
-    wide = min(_COLUMN_BYTES * len(dataset.schema), _WIDE_BLOCK_BYTES)
-    return max(1, min(rows, max(_BLOCK_BYTES, wide) // per_row) // batch_size)
+    wide = min(COLUMN_BYTES * len(dataset.schema), _WIDE_BLOCK_BYTES)
+    return max(1, min(rows, max(BLOCK_BYTES, wide) // per_row) // batch_size)
 
 
 def check_batch_size(batch_size: object) -> None:

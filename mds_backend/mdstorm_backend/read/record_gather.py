@@ -24,7 +24,7 @@ from mdstorm_backend.read.stacking import Output
 
 #: Bytes of records split into columns at a time. Each column reads all of them, so they should
 #: about fit into a second-level cache.
-_CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = 1 << 20
 
 
 class RecordGatherer:
@@ -59,7 +59,7 @@ class RecordGatherer:
         #: Columns that are not just a view of their bytes.
         self._converted = [column for column in schema if viewed.get(column.name) is None]
         self._masked = [c for c in schema if not c.is_numpy(exact_nulls=exact_nulls)]
-        self._chunk_rows = max(1, _CHUNK_BYTES // max(dtype.itemsize, 1))
+        self._chunk_rows = max(1, CHUNK_BYTES // max(dtype.itemsize, 1))
         self._opaque = np.dtype(f"V{dtype.itemsize}")
         self._names = [*schema.names, *(matrix.name for matrix in matrices)]
         wanted = {name: viewed.get(name) or dtype[name].base for name in schema.names}

@@ -26,7 +26,7 @@ from mdstorm_backend.read.gather_rows import gather_columns
 from mdstorm_backend.read.shard import MemoryShard, SampleSource, warn_no_data
 
 #: Stored bytes of the slice of a shard that is passed to a transform.
-_SLICE_BYTES = 4 << 20
+SLICE_BYTES = 4 << 20
 
 #: Returns the batch cached under a name, or else calls the function for it.
 Keep: TypeAlias = Callable[[str, Callable[[], Batch]], Batch]
@@ -124,7 +124,7 @@ class Refill:
         """Cut a part of a shard into the slices for the transform."""
         if not self.slices:
             return [piece]
-        rows = max(_SLICE_BYTES * len(self.dataset) // max(self.dataset.nbytes, 1), 1)
+        rows = max(SLICE_BYTES * len(self.dataset) // max(self.dataset.nbytes, 1), 1)
         return [piece[first : first + rows] for first in range(0, len(piece), rows)]
 
     def _joined(

@@ -313,7 +313,7 @@ def _remove(directory: Location) -> None:
 
 
 #: Seconds between two listings of the directory.
-_INTERVAL_SECONDS = 1.0
+INTERVAL_SECONDS = 1.0
 #: Largest share of the time that is spent on listings, which may be slow on remote storage.
 _SHARE_OF_LISTING = 0.1
 
@@ -348,11 +348,11 @@ def write_progress(
     drawn, done = ThrottledLine(line, what), threading.Event()
 
     def watch() -> None:
-        pause = _INTERVAL_SECONDS
+        pause = INTERVAL_SECONDS
         while not done.wait(pause):
             begun = time.monotonic()
             drawn.draw(_written(location) or "Spark is at work")
-            pause = max(_INTERVAL_SECONDS, (time.monotonic() - begun) / _SHARE_OF_LISTING)
+            pause = max(INTERVAL_SECONDS, (time.monotonic() - begun) / _SHARE_OF_LISTING)
 
     thread = threading.Thread(target=watch, name="mdstorm-progress", daemon=True)
     thread.start()

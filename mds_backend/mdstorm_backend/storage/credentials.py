@@ -28,7 +28,7 @@ _MARGIN, _LONGEST_MARGIN = 1 / 4, 300.0
 #: Parts of the margin, of which one is drawn: processes that start together do not renew together.
 _JITTER = (0.6, 1.0)
 #: A refusal counts as expiry once a lease is this share of its lifetime old, or these seconds.
-_YOUNGEST, _LONGEST_YOUTH = 1 / 4, 60.0
+_YOUNGEST, LONGEST_YOUTH = 1 / 4, 60.0
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class _Lessee:
         with self.lock:
             if self._lease is not None and self._lease is not refused:
                 return self._lease
-            if time.time() - refused.begins < min(refused.lifetime * _YOUNGEST, _LONGEST_YOUTH):
+            if time.time() - refused.begins < min(refused.lifetime * _YOUNGEST, LONGEST_YOUTH):
                 return None
             return self._fetched(None)
 

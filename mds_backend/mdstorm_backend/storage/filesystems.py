@@ -197,7 +197,7 @@ def _forget_threads() -> None:
 os.register_at_fork(after_in_child=_forget_threads)
 
 #: Google Cloud Storage's S3-compatible endpoint, which its HMAC keys are for.
-_GOOGLE_ENDPOINT = "https://storage.googleapis.com"
+GOOGLE_ENDPOINT = "https://storage.googleapis.com"
 _CONNECTIONS = {"max_pool_connections": CONNECTIONS}
 
 
@@ -220,7 +220,7 @@ def _arguments(kind: Any, url: str, options: dict[str, Any]) -> dict[str, Any]:
         return {
             "key": os.environ["GCS_KEY"],
             "secret": os.environ["GCS_SECRET"],
-            "endpoint_url": _GOOGLE_ENDPOINT,
+            "endpoint_url": GOOGLE_ENDPOINT,
             "client_kwargs": {"region_name": "auto"},
             "config_kwargs": {**_CONNECTIONS, **_without_checksums()},
         }

@@ -32,7 +32,7 @@ from mdstorm_backend.errors import StorageError
 from mdstorm_backend.storage.local_files import Arrival
 
 #: Bytes per range; the first ranges of an object are shorter if it is read while it downloads.
-_RANGE, _FIRST_RANGE = 8 << 20, 2 << 20
+RANGE, FIRST_RANGE = 8 << 20, 2 << 20
 #: Longest time, in seconds, between the first request for an object and those for other ranges.
 _HEAD_START = 0.05
 #: Largest number of requests for a range whose connection breaks.
@@ -43,7 +43,7 @@ _AHEAD = -1
 #: Connections of a client: our default, and botocore's, for file systems that the caller passes.
 CONNECTIONS, _DEFAULT_CONNECTIONS = 64, 10
 #: Seconds for which requests for a whole object are retried while the store is busy.
-_PATIENCE = 10.0
+PATIENCE = 10.0
 
 _T = TypeVar("_T")
 
@@ -80,7 +80,7 @@ def read_object(filesystem: Any, path: str) -> tuple[bytes, datetime | None]:
     from email.utils import parsedate_to_datetime  # imports the mail modules
 
     async def read() -> tuple[bytes, datetime | None]:
-        answer = await S3Object(filesystem, path, _turns_of(filesystem), _PATIENCE).get()
+        answer = await S3Object(filesystem, path, _turns_of(filesystem), PATIENCE).get()
         when = answer.modified
         written = parsedate_to_datetime(when) if isinstance(when, str) else when
         return await answer.read(), written
@@ -123,8 +123,8 @@ def download_object(
     is_read = arrival is not None
     if arrival is None or arrival.version is None:
         arrival = arrival or Arrival()
-        first = _FIRST_RANGE if is_read else _RANGE
-        starts = [*range(0, min(max(size, 1), _RANGE), first), *range(_RANGE, size, _RANGE)]
+        first = FIRST_RANGE if is_read else RANGE
+        starts = [*range(0, min(max(size, 1), RANGE), first), *range(RANGE, size, RANGE)]
         arrival.missing = dict(zip(starts, [*starts[1:], size], strict=True))
     file = os.open(target, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:

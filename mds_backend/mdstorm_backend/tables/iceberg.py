@@ -36,7 +36,7 @@ _METADATA = re.compile(r"[^/]*\.metadata\.json(\.gz)?")
 _HINT = "version-hint.text"
 _NUMBER = re.compile(r"v?(\d+)")
 #: Most bytes of a metadata file, which may be compressed a thousandfold.
-_MOST_METADATA = 256 << 20
+MOST_METADATA = 256 << 20
 #: Most rows of a deletion vector: more than nearly all data files have.
 _MOST_DEAD_ROWS = 1 << 26
 #: The property of a table whose metadata are not in its directory.
@@ -198,10 +198,10 @@ def _parsed(directory: Location, name: str) -> Any:
         ) from error
     if content[:2] == b"\x1f\x8b":
         with gzip.open(io.BytesIO(content)) as file:
-            content = file.read(_MOST_METADATA + 1)
-    if len(content) > _MOST_METADATA:
+            content = file.read(MOST_METADATA + 1)
+    if len(content) > MOST_METADATA:
         raise errors.CorruptDatasetError(
-            f"{url} has more than {_MOST_METADATA} bytes of metadata. Expire old snapshots of the "
+            f"{url} has more than {MOST_METADATA} bytes of metadata. Expire old snapshots of the "
             "table, or read it with Spark",
             url=url,
         )

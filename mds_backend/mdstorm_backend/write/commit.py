@@ -387,7 +387,7 @@ def _with_counts(column: Column, reports: Sequence[full_shard.ShardReport]) -> C
 
 
 #: Seconds without a write after which a job counts as killed, where there are no locks.
-_PATIENCE = 86_400
+PATIENCE = 86_400
 
 
 def list_unfinished(parent: str, names: re.Pattern[str]) -> Iterator[CachedDataset]:
@@ -422,7 +422,7 @@ def _is_abandoned(files: _Files, claim: directories.Claim, now: float) -> bool:
     now : float
         The time, in seconds since the epoch.
     """
-    return claim.is_exclusive or now - _last_write(files) >= _PATIENCE
+    return claim.is_exclusive or now - _last_write(files) >= PATIENCE
 
 
 def _last_write(files: _Files) -> float:

@@ -98,6 +98,6 @@ def test_names_and_calls_are_recorded_and_not_executed() -> None:
 
 
 def test_large_pickles_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mdstorm._pickles.restricted_unpickler._MAX_BYTES", 10)
+    monkeypatch.setattr("mdstorm._pickles.restricted_unpickler.MAX_BYTES", 10)
     with pytest.raises(UnsafePickleError, match="of 11 bytes is not loaded"):
         read_pickle(b"N" * 11)

@@ -153,7 +153,7 @@ class TestClaims:
     ) -> None:
         key = CacheKey(tmp_path.as_uri(), "one")
         (tmp_path / key._claim_name).write_text("a process that hangs")
-        monkeypatch.setattr(kept_copies, "_LONGEST_WAIT", -1.0)
+        monkeypatch.setattr(kept_copies, "LONGEST_WAIT", -1.0)
         url = key.find_or_convert("source", lambda: write_copy(tmp_path, 1), None)
         assert copies_in(tmp_path) == [url]
 

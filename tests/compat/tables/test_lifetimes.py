@@ -91,7 +91,7 @@ def test_requests_under_way_when_credentials_expire_are_repeated(
 
     monkeypatch.setattr(renewing, "_opened", {})
     monkeypatch.setattr(s3_objects, "_turns", WeakKeyDictionary())  # without other tests' stores
-    monkeypatch.setattr("mdstorm_backend.storage.credentials._LONGEST_YOUTH", 0.0)
+    monkeypatch.setattr("mdstorm_backend.storage.credentials.LONGEST_YOUTH", 0.0)
     dataset = open_parquet(NAME)
     guard.requests.clear()
     guard.fault = end_token

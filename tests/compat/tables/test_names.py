@@ -358,7 +358,7 @@ def test_hidden_table_is_an_error_with_the_rights(orders: Catalog) -> None:
 def test_catalog_that_fails_is_a_storage_error(
     status: str, orders: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workspace, "_PATIENCE", 1)
+    monkeypatch.setattr(workspace, "PATIENCE", 1)
     monkeypatch.setattr(workspace, "_clients", {})
     orders.unity.fails = status
     with pytest.raises(StorageError, match=r"the catalog of http.* fails \(.*Repeat the request"):

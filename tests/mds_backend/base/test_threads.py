@@ -340,7 +340,7 @@ def test_epoch_computed_ahead_equals_one_computed_on_use(
         made.append(arguments)
         begin(self, *arguments)
 
-    monkeypatch.setattr(elastic_plan, "_MANY", 1)
+    monkeypatch.setattr(elastic_plan, "MANY_SAMPLES", 1)
     monkeypatch.setattr(WorkAhead, "begin", counted)
     assert epochs(url, num_workers) == expected
     assert len(made) == 3  # in the loader's process, once in each epoch

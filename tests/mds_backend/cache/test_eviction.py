@@ -167,7 +167,7 @@ def test_ledger_counts_files_kept_from_an_earlier_download(source: Path, local: 
 def test_slow_counting_evicts_more_than_is_needed_at_once(
     source: Path, local: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mdstorm_backend.cache.space._MANY", 5)
+    monkeypatch.setattr("mdstorm_backend.cache.space.MANY_RECORDS", 5)
     infos = make_shards(source, 65, 1000)
     files = cache(source, directory=local, limit=64_000)
     for info in infos[:64]:

@@ -114,7 +114,7 @@ def test_lock_timeout_is_not_reported_as_a_full_disk(
     (info,) = make_shards(source, 1)
     cache(source, directory=local).open(info)
     (source / "index.json").write_text('{"shards": [], "version": 2}')
-    monkeypatch.setattr("mdstorm_backend.cache.directory._LEDGER_PATIENCE", 0.0)
+    monkeypatch.setattr("mdstorm_backend.cache.directory.LEDGER_PATIENCE", 0.0)
     options = CacheOptions(directory=str(local))
     with locked(CacheDirectory(str(local)).ledger):
         for use in (lambda: read_index(remote(source), options), lambda: clear_cached(str(local))):

@@ -206,7 +206,7 @@ def most_memory(call: Callable[[], object]) -> int:
 def test_memory_does_not_grow_with_a_row_group(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parquet_to_mds, "_BATCH_BYTES", 1 << 20)
+    monkeypatch.setattr(parquet_to_mds, "BATCH_BYTES", 1 << 20)
     small, large = source(tmp_path / "small", 1), source(tmp_path / "large", 6)
 
     def convert(dataset: ParquetDataset, name: str) -> int:

@@ -136,7 +136,7 @@ def test_batches_of_any_size_give_the_same_rows(
         return batches(self, batch_size, **options)
 
     monkeypatch.setattr(Dataset, "batches", counted)
-    monkeypatch.setattr("mdstorm_backend.datasets.sample_dataset._LARGE_BATCH", 1)
+    monkeypatch.setattr("mdstorm_backend.datasets.sample_dataset.LARGE_BATCH", 1)
     assert dataset.to_table(columns).equals(table)
     cut = dataset.to_pandas(columns)
     assert sizes == [1, 1]

@@ -24,7 +24,7 @@ _ROOT = Path(__file__).parents[3]
 
 @pytest.fixture(autouse=True)
 def _quickly_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mdstorm_backend.display._INTERVAL", 0.0)
+    monkeypatch.setattr("mdstorm_backend.display.INTERVAL", 0.0)
     monkeypatch.setenv("TERM", "xterm")
 
 
@@ -61,7 +61,7 @@ def test_progress_bar_is_erased_at_its_end(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_progress_bar_is_drawn_at_a_limited_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = new_terminal(monkeypatch)
-    monkeypatch.setattr("mdstorm_backend.display._INTERVAL", 3600.0)
+    monkeypatch.setattr("mdstorm_backend.display.INTERVAL", 3600.0)
     work()
     assert "1 of 3 things" in terminal.getvalue()
     assert "2 of 3 things" not in terminal.getvalue()

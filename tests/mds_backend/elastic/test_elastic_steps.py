@@ -210,8 +210,8 @@ def test_py1e_by_windows_equals_py1e_at_once(
 ) -> None:
     expected = shuffle("py1e", sizes, nodes, seed, 0, block).tolist()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shuffles, "_WINDOW", data.draw(st.integers(1, 50)))
-        patch.setattr(shuffles, "_SORTED_AT_ONCE", data.draw(st.integers(1, 50)))
+        patch.setattr(shuffles, "WINDOW", data.draw(st.integers(1, 50)))
+        patch.setattr(shuffles, "SORTED_AT_ONCE", data.draw(st.integers(1, 50)))
         assert shuffle("py1e", sizes, nodes, seed, 0, block).tolist() == expected
 
 

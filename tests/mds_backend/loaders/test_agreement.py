@@ -473,7 +473,7 @@ def test_group_after_a_failed_check_is_compared(pair: World) -> None:
 def test_store_that_hangs_is_given_up(
     monkeypatch: pytest.MonkeyPatch, url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(agreement, "_PATIENCE", 0.01)
+    monkeypatch.setattr(agreement, "PATIENCE", 0.01)
     store = Hanging()
     world = World(monkeypatch, url, store)
     world.become(0)
@@ -500,7 +500,7 @@ def test_pass_ends_after_the_store_has_answered(
     pair.store = Mock(spec=["compare_set"])
     pair.store.compare_set.side_effect = lambda *key: has_ended.wait(60) and store.compare_set(*key)
     monkeypatch.setattr(agreement.Ranks, "wait", lambda ranks: (has_ended.set(), wait(ranks)))
-    monkeypatch.setattr(agreement, "_PATIENCE", 60)
+    monkeypatch.setattr(agreement, "PATIENCE", 60)
     pair.become(0)
     read(pair.loader())
     assert has_ended.is_set()
@@ -568,7 +568,7 @@ def test_rank_makes_two_requests_for_each_pass(pair: World) -> None:
 def test_passes_beyond_the_limit_are_not_stored(
     pair: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agreement, "_MOST_PASSES", 2)
+    monkeypatch.setattr(agreement, "MOST_PASSES", 2)
     pair.store = Mock(wraps=dist.HashStore())
     pair.warned(lambda loader, rank: [rows(pair.loader()) for _ in range(4)])
     assert pair.store.compare_set.call_count == 2 * 2 * 2

@@ -105,7 +105,7 @@ def test_slices_of_a_rank_skip_shards_without_its_rows() -> None:
 
 @pytest.fixture
 def none_is_drawn_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exact, "_FEW", 0)
+    monkeypatch.setattr(exact, "FEW_NUMBERS", 0)
 
 
 @IN_PARTS

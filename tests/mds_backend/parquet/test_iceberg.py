@@ -361,7 +361,7 @@ def test_gzipped_metadata_that_expands_too_far_is_an_error(
     packed = newest.parent / f"v9{ending}"
     packed.write_bytes(gzip.compress(content))
     assert len(open_parquet(str(packed))) == 10
-    monkeypatch.setattr(iceberg, "_MOST_METADATA", len(content) - 1)
+    monkeypatch.setattr(iceberg, "MOST_METADATA", len(content) - 1)
     with pytest.raises(CorruptDatasetError, match=f"v9{ending} .*more than {len(content) - 1}"):
         open_parquet(str(packed))
 

@@ -247,7 +247,7 @@ def test_a_column_is_decoded_once(path: Path, decoded: list[Any]) -> None:
 def test_a_shuffled_window_decodes_each_row_group_once(
     path: Path, decoded: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parquet_dataset, "_KEPT_BYTES", 1)
+    monkeypatch.setattr(parquet_dataset, "KEPT_BYTES", 1)
     dataset = open_parquet(str(path))
     order = ExactOrder(seed=1, shuffle_rows=True, window=ROWS)
     found = flat(exact(dataset, order, 3, columns=["n"], block_rows=6), "n")
@@ -257,7 +257,7 @@ def test_a_shuffled_window_decodes_each_row_group_once(
 
 
 def test_unused_row_groups_are_closed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet_dataset, "_KEPT_BYTES", 1)
+    monkeypatch.setattr(parquet_dataset, "KEPT_BYTES", 1)
     dataset = open_parquet(str(path))
     held = dataset.shard(0)
     for number in range(ROWS // PER_GROUP):

@@ -244,7 +244,7 @@ def test_images_of_several_shapes_are_objects(workers: int, values: list[Any]) -
 def test_decoded_images_beyond_the_stack_limit_are_object_arrays(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(late, "_MAX_STACK_BYTES", 5)
+    monkeypatch.setattr(late, "MAX_STACK_BYTES", 5)
     found = decode_pixels(decode, [b"ab", b"cd", b"ef"], 2)
     assert found.dtype == object  # not one array for all of them
     assert [pixels.tobytes() for pixels in found] == [b"ab", b"cd", b"ef"]

@@ -88,8 +88,8 @@ def test_both_gather_methods_return_equal_values(
     few_shards: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(record_gather, "_CHUNK_BYTES", chunk_bytes)
-    monkeypatch.setattr(block_module, "_FEW_SHARDS", few_shards)
+    monkeypatch.setattr(record_gather, "CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr(block_module, "FEW_SHARDS", few_shards)
     parts = [samples(dataset, some, seed) for some in (range(1, 5), range(6, 19), range(1))]
     fast = Gatherer(dataset.schema, exact_nulls=exact_nulls)(parts)
     plain = gather_columns(parts, dataset.schema.names, exact_nulls=exact_nulls)

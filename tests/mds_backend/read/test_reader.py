@@ -20,7 +20,7 @@ from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import DatasetNotFoundError
 from mdstorm_backend.format import Batch, as_arrow
 from mdstorm_backend.order import ExactOrder, ExactPlan, Position
-from mdstorm_backend.read.reader import _SMALL, Reader, batches_per_block
+from mdstorm_backend.read.reader import SMALL, Reader, batches_per_block
 
 SIZES = [1, 2, 7, 23, 60]
 
@@ -288,7 +288,7 @@ def test_shards_are_opened_the_given_number_of_samples_ahead(
     blocks = exact(dataset, batch_size=10, block_rows=10, samples_ahead=samples_ahead)
     for used, _ in enumerate(blocks):
         # From the second one on, a block of a table that is not small is filled ahead.
-        filled = used + (used > 0 and nbytes > _SMALL)
+        filled = used + (used > 0 and nbytes > SMALL)
         assert dataset.opened == list(range(min(opened + filled, 10)))
     assert dataset.threads == {"MainThread"}
 

@@ -52,7 +52,7 @@ def test_batches_are_cut_from_the_results_of_a_transform(
 def test_slices_of_shards_give_the_rows_of_whole_shards(
     dataset: Dataset, order: ExactOrder, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(refill, "_SLICE_BYTES", -(-2 * dataset.nbytes // len(dataset)))
+    monkeypatch.setattr(refill, "SLICE_BYTES", -(-2 * dataset.nbytes // len(dataset)))
     transform = OnNumbers(FUNCTIONS[name])
     sliced = values(pieces(dataset, order, transform=transform, slices=True))
     assert max(transform.calls) == 2

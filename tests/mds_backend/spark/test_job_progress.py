@@ -50,7 +50,7 @@ def location(tmp_path: Path) -> Location:
 
 @pytest.fixture(autouse=True)
 def _quick_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(materialization, "_INTERVAL_SECONDS", 0.01)
+    monkeypatch.setattr(materialization, "INTERVAL_SECONDS", 0.01)
     monkeypatch.setenv("TERM", "xterm")
 
 

@@ -224,7 +224,7 @@ def test_keys_of_google_open_its_storage_as_s3(
     s3_without_keys: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     s3 = s3_without_keys
-    monkeypatch.setattr(filesystems, "_GOOGLE_ENDPOINT", s3.url)
+    monkeypatch.setattr(filesystems, "GOOGLE_ENDPOINT", s3.url)
     monkeypatch.setenv("S3_ENDPOINT_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("GCS_KEY", "GOOG-key")
     monkeypatch.setenv("GCS_SECRET", "secret-of-google")

@@ -64,7 +64,7 @@ def test_azure_signature_is_renewed_without_the_environment(
     assert plain.read("a") == b"content"
     assert plain.list_names() == ["a"]
     assert Signer.count == 1
-    monkeypatch.setattr(renewal, "_LONGEST_YOUTH", 0.0)
+    monkeypatch.setattr(renewal, "LONGEST_YOUTH", 0.0)
     lease = renewal._lessee(Signer("t"))._lease
     assert lease is not None
     monkeypatch.setattr(Signer, "seconds", -60.0)
@@ -111,7 +111,7 @@ class Googler(CredentialProvider):
 def test_tokens_of_google_are_renewed(gs: GoogleServer, monkeypatch: pytest.MonkeyPatch) -> None:
     Location.of(f"gs://{BUCKET}/vended").write("a", [b"content"])
     monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS")
-    monkeypatch.setattr(renewal, "_LONGEST_YOUTH", 0.0)
+    monkeypatch.setattr(renewal, "LONGEST_YOUTH", 0.0)
     Googler.tokens = ["wrong-secret", GOOGLE_TOKEN]
     place = Location(f"gs://{BUCKET}/vended", credentials=Googler("t"))
     unauthorized = respond("401 Unauthorized", b'{"error": {"message": "Invalid Credentials"}}')

@@ -22,8 +22,8 @@ SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>reduce your request rate</Mes
 
 @pytest.fixture
 def location(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> Location:
-    monkeypatch.setattr(s3_objects, "_RANGE", RANGE)
-    monkeypatch.setattr(s3_objects, "_PATIENCE", 1)
+    monkeypatch.setattr(s3_objects, "RANGE", RANGE)
+    monkeypatch.setattr(s3_objects, "PATIENCE", 1)
     found = at(s3)
     found.write("object", [CONTENT])
     s3.reset()

@@ -34,7 +34,7 @@ import sys
 from mdstorm_backend import open_dataset
 from mdstorm_backend.cache import CacheOptions, shard_cache
 from mdstorm_backend.storage import s3_objects
-s3_objects._RANGE, s3_objects._FIRST_RANGE, shard_cache._SOON_WHOLE = 8000, 2000, 1000
+s3_objects.RANGE, s3_objects.FIRST_RANGE, shard_cache.SOON_WHOLE = 8000, 2000, 1000
 dataset = open_dataset(sys.argv[1], cache=CacheOptions(directory=sys.argv[2]))
 for batch in dataset.batches(4):
     print(len(batch["row"]), flush=True)
@@ -44,10 +44,10 @@ for batch in dataset.batches(4):
 @pytest.fixture(autouse=True)
 def location(s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Location:
     """A dataset of two shards, which are copied by ranges that its rows do not fill."""
-    monkeypatch.setattr(s3_objects, "_RANGE", 8000)
-    monkeypatch.setattr(s3_objects, "_FIRST_RANGE", 2000)
-    monkeypatch.setattr(shard_cache, "_SOON_WHOLE", 1000)
-    for name in ("_BLOCK_BYTES", "_COLUMN_BYTES"):  # a block is a batch
+    monkeypatch.setattr(s3_objects, "RANGE", 8000)
+    monkeypatch.setattr(s3_objects, "FIRST_RANGE", 2000)
+    monkeypatch.setattr(shard_cache, "SOON_WHOLE", 1000)
+    for name in ("BLOCK_BYTES", "COLUMN_BYTES"):  # a block is a batch
         monkeypatch.setattr(reader, name, 1)
     with MDSWriter(out=str(tmp_path / "source"), size_limit=21_000) as writer:
         writer.write_batch(pa.table({"row": ROWS}))

@@ -400,7 +400,7 @@ def test_job_without_locks_counts_as_active_for_a_day(
     assert list(list_unfinished(parent, names)) == []
     claim_directory(unfinished).release()
     assert KILLED in unfinished.list_names()
-    monkeypatch.setattr(commit, "_PATIENCE", 0)
+    monkeypatch.setattr(commit, "PATIENCE", 0)
     (found,) = list_unfinished(parent, names)
     assert (found.shards, found.bytes) == (1, 4)
     claim_directory(unfinished).release()

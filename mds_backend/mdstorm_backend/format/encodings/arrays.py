@@ -171,7 +171,7 @@ def _parse_shape(text: str, shape: str) -> tuple[int, ...] | None:
 
 
 #: Largest number of dimensions of a NumPy array; 32 before NumPy 2.
-_MAX_DIMENSIONS = getattr(np, "MAXDIMS", 64)
+MAX_DIMENSIONS = getattr(np, "MAXDIMS", 64)
 #: A shard has fewer bytes than this, and so fewer elements.
 _MOST_ELEMENTS = 1 << 32
 #: Multiplied by the number of elements in a shard, it fits into 64 bits.
@@ -216,7 +216,7 @@ def decode_arrays(
         common = _dtype_of(int(data[starts[0]]))
     marks = data[starts + code_size]
     depth, lists = int(marks[0]) >> 2, None
-    if common is not None and (marks >> 2 == depth).all() and 0 < depth <= _MAX_DIMENSIONS:
+    if common is not None and (marks >> 2 == depth).all() and 0 < depth <= MAX_DIMENSIONS:
         lists = _lists(data, starts + code_size, lengths - code_size, marks & 3, depth, common)
     if lists is None:
         decode = array_decoder(data.data, dtype)
@@ -301,10 +301,10 @@ def array_decoder(
         count = math.prod(shape)
         if first + count * own.itemsize != stop:
             raise ValueError(f"an array of shape {shape} in {stop - first} bytes")
-        if len(shape) > _MAX_DIMENSIONS:
+        if len(shape) > MAX_DIMENSIONS:
             raise UnsupportedEncodingError(
                 f"there are arrays of {len(shape)} dimensions, and NumPy {np.__version__} has no "
-                f"more than {_MAX_DIMENSIONS}. Install NumPy 2, or leave them out with columns=[…]"
+                f"more than {MAX_DIMENSIONS}. Install NumPy 2, or leave them out with columns=[…]"
             )
         if count == 0:
             return np.empty(shape, own)

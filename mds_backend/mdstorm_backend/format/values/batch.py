@@ -29,7 +29,7 @@ Batch = dict[str, Values]
 #: Where values begin in a shard, or how many bytes they take.
 Positions = npt.NDArray[np.int64]
 
-_INT32_MAX = np.iinfo(np.int32).max
+INT32_MAX = np.iinfo(np.int32).max
 
 #: Suffix of the name of a boolean column that marks the nulls of another column.
 MASK_SUFFIX = "_is_null"
@@ -232,7 +232,7 @@ def as_arrow(values: Values) -> pa.Array:
     if values.ndim == 1:
         return pa.array(values)
     rows, length = len(values), int(np.prod(values.shape[1:]))
-    if values.size > _INT32_MAX:
+    if values.size > INT32_MAX:
         raise too_large(f"an array of {rows} rows of {length} values")
     offsets = np.arange(rows + 1, dtype=np.int32) * length
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values.reshape(-1)))
@@ -277,10 +277,10 @@ def gather_binary(
     InvalidArgumentError
         If the values are too large for one array.
     """
-    if int(lengths.sum()) > _INT32_MAX:
+    if int(lengths.sum()) > INT32_MAX:
         raise too_large("a column")
     count = len(starts)
-    large = len(data) > _INT32_MAX
+    large = len(data) > INT32_MAX
     bounds = np.empty(2 * count + 1, np.int64 if large else np.int32)
     bounds[0:-1:2] = starts
     bounds[1::2] = starts + lengths

@@ -19,7 +19,7 @@ from mdstorm_backend.loaders.tf.tf_columns import ColumnSpec
 from mdstorm_backend.loaders.tf.tf_runs import INFINITE, TFRuns
 from mdstorm_backend.loaders.tf.tf_traced import NUMBER, Find, traced_dataset
 
-_BLOCK_ROWS = 1 << 16
+BLOCK_ROWS = 1 << 16
 
 
 def batches_of(
@@ -46,7 +46,7 @@ def batches_of(
     """
     # Arrays of variable length have one length in a batch, but not in a block; and large batches
     # gain nothing from blocks.
-    cut_here = runs.loader.batching.batch_size >= _BLOCK_ROWS // 2 or any(
+    cut_here = runs.loader.batching.batch_size >= BLOCK_ROWS // 2 or any(
         spec.ragged or None in spec.shape for spec in specs
     )
     signature = element({spec.name: spec.signature for spec in specs})
@@ -94,7 +94,7 @@ class _Source:
     def read(self, number: Any) -> Iterator[Any]:
         """Read an iteration, and yield flat tuples of blocks and sizes, or of batches."""
         has_images = self.runs.loader.options.has_images
-        block_rows = None if self.cut_here or has_images else _BLOCK_ROWS
+        block_rows = None if self.cut_here or has_images else BLOCK_ROWS
         for recorder, blocks in self.runs.segments(number, block_rows):
             for block in blocks:
                 whole = ((block.batch, block.sizes),)

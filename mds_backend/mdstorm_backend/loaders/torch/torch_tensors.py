@@ -31,7 +31,7 @@ _OBJECTS = ("json", "pkl")
 #: Petastorm's promotions of types with which PyTorch does not compute.
 _PROMOTED = {np.dtype(np.uint16): np.int32, np.dtype(np.uint32): np.int64}
 #: Whether PyTorch has tensors of these types (2.3 and later).
-_HAS_UNSIGNED = hasattr(torch, "uint16")
+HAS_UNSIGNED = hasattr(torch, "uint16")
 
 
 def check_columns(options: ReaderOptions) -> None:
@@ -126,7 +126,7 @@ def to_collated(values: Values, column: Column | None, name: str) -> TorchValues
     """
     if column is None or column.spark_type is not None:
         return to_torch(values, column, name)
-    found = to_torch(values, column, name, promotes=not _HAS_UNSIGNED)
+    found = to_torch(values, column, name, promotes=not HAS_UNSIGNED)
     if type(found) is not list:
         return found
     encoding = column.parsed_encoding

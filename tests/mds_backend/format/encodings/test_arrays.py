@@ -78,7 +78,7 @@ def test_arrays_without_elements_keep_their_shapes() -> None:
 def test_arrays_may_have_as_many_dimensions_as_numpy_allows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("mdstorm_backend.format.encodings.arrays._MAX_DIMENSIONS", 3)
+    monkeypatch.setattr("mdstorm_backend.format.encodings.arrays.MAX_DIMENSIONS", 3)
     values = [encoded(np.ones([1] * dimensions, np.int16)) for dimensions in (3, 4)]
     assert decode_arrays(*spread(values[:1]), INT16).to_pylist() == [[[[1]]]]
     with pytest.raises(UnsupportedEncodingError, match=r"4 dimensions.*Install NumPy 2"):
@@ -86,7 +86,7 @@ def test_arrays_may_have_as_many_dimensions_as_numpy_allows(
 
 
 def test_files_beyond_two_gigabytes_take_wider_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mdstorm_backend.format.values.batch._INT32_MAX", 3)
+    monkeypatch.setattr("mdstorm_backend.format.values.batch.INT32_MAX", 3)
     for type_ in (pa.binary(), pa.string()):
         found = gather_binary(*spread([b"ab", b"", b"c"]), type_)
         assert found.type == type_

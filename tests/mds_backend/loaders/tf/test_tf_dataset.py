@@ -49,7 +49,7 @@ def column(batches: Iterable[Any], name: str = "number") -> list[list[Any]]:
 def test_batches_of_any_size_are_cut_from_blocks_of_any_size(
     numbers: Dataset, batch_size: int, block_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tf_pipeline, "_BLOCK_ROWS", block_rows)
+    monkeypatch.setattr(tf_pipeline, "BLOCK_ROWS", block_rows)
     batches = column(make(numbers, batch_size, num_epochs=2))
     rows = [*range(100)] * 2
     assert batches == [rows[i : i + batch_size] for i in range(0, 200, batch_size)]
@@ -90,7 +90,7 @@ def test_batches_of_a_function_on_several_ranks_equal_those_of_pytorch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A group of slices may have more or fewer rows than its batches were planned for."""
-    monkeypatch.setattr(tf_pipeline, "_BLOCK_ROWS", block_rows)
+    monkeypatch.setattr(tf_pipeline, "BLOCK_ROWS", block_rows)
     options = {"batch_size": batch_size, "num_epochs": num_epochs, "transform": transform}
     found = Counter[int]()
     for rank in range(world_size):
@@ -108,7 +108,7 @@ def test_batches_of_a_function_on_several_ranks_equal_those_of_pytorch(
 def test_endless_dataset_continues_with_the_next_epoch(
     numbers: Dataset, block_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tf_pipeline, "_BLOCK_ROWS", block_rows)
+    monkeypatch.setattr(tf_pipeline, "BLOCK_ROWS", block_rows)
     batches = iter(make(numbers, 60, num_epochs=None))
     found = list(chain.from_iterable(column(next(batches) for _ in range(10))))
     assert found == [i % 100 for i in range(600)]
@@ -452,7 +452,7 @@ def test_round_across_epochs_continues_after_the_epoch_it_reached(
     numbers: Dataset, prefetch: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not after the last epoch that was read ahead, nor before an epoch that was not."""
-    monkeypatch.setattr(tf_pipeline, "_BLOCK_ROWS", 1)
+    monkeypatch.setattr(tf_pipeline, "BLOCK_ROWS", 1)
     torch = torch_loader(numbers, "exact", num_epochs=None)
     read = ReaderOptions(numbers, ORDERS["exact"], num_epochs=None)
     dataset = make_tf_dataset(lambda: read, batch_size=BATCH, prefetch=prefetch)

@@ -35,7 +35,7 @@ def test_unsigned_integers_are_promoted_where_pytorch_has_no_such_tensors(
 ) -> None:
     column, values = Column("a", "uint16"), np.array([1], np.uint16)
     assert to_collated(values, column, "a").dtype == torch.uint16  # type: ignore[union-attr]
-    monkeypatch.setattr(torch_tensors, "_HAS_UNSIGNED", False)
+    monkeypatch.setattr(torch_tensors, "HAS_UNSIGNED", False)
     assert to_collated(values, column, "a").dtype == torch.int32  # type: ignore[union-attr]
 
 
