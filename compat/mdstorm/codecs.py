@@ -288,7 +288,7 @@ class CompressedImageCodec(_BinaryCodec):
             If `value` is not a grey or RGB image; also ValueError.
         """
         try:
-            # The declared shape may raise the limit of what an image decodes to.
+            # The declared shape may raise the limit of the decoded size of an image.
             declared = math.prod(side or 0 for side in unischema_field.shape)
             size = np.dtype(unischema_field.numpy_dtype).itemsize * declared
             pixels = image_array("png", bytes(value), most=max(MAX_IMAGE_BYTES, size))

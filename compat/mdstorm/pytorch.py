@@ -212,7 +212,8 @@ class InMemBatchedDataLoader(OwnContext):
         With `shuffle`, pass number e is shuffled by ``torch.randperm`` with the seed ``seed + e``,
         as in Petastorm.
     rows_capacity : int
-        Largest number of rows to keep. A warning says if rows of a finite reader were left out.
+        Largest number of rows to keep. A warning is issued if rows of a finite reader were left
+        out.
     shuffle : bool
         Whether to shuffle the rows.
 

@@ -34,7 +34,7 @@
     ├── MissingAttributeError     also AttributeError
     └── AlreadyImportedError      also ImportError
 
-Each class also derives from the built-in exception that existing code catches. Each message says
+Each class also derives from the built-in exception that existing code catches. Each message states
 what was found, where, and what to do about it. Attributes have defaults because pickle, and the
 worker processes of PyTorch, construct an error only from its message.
 """

@@ -165,7 +165,7 @@ def _name(parts: Sequence[str]) -> str:
     return ".".join(parts[first:] if is_method else parts[first : first + 1])
 
 
-#: What a file needs, judged by its worst finding; the most effort first.
+#: The effort for a file, according to its worst finding; the most effort first.
 Effort: TypeAlias = Literal["problem", "manual", "review", "exact", "none"]
 EFFORTS: dict[Effort, str] = {
     "problem": "cannot be fully read or parsed: fix these first",

@@ -69,7 +69,7 @@ def has_version(pinned: SpecifierSet, needed: SpecifierSet) -> bool:
     return any(both.contains(version, prereleases=True) for version in (*named, "99999"))
 
 
-#: What a condition is about: where mdstorm comes ``from``, whether it is ``installed``, a
+#: The subjects of conditions: where mdstorm comes ``from``, whether it is ``installed``, a
 #: ``python`` version, a Databricks ``runtime``, a ``pin``, newer ``libraries``, or a file that
 #: still ``names`` Petastorm.
 Subject: TypeAlias = Literal["from", "installed", "python", "runtime", "pin", "libraries", "names"]

@@ -5,7 +5,7 @@
 
 This one file needs Python 3.7 and NumPy, so that it runs where Petastorm does. It patches
 Petastorm's public entry points, runs the program as Python would, and writes counts and digests of
-what the loaders yield. The file holds nothing of the data but minima, maxima and sums of numbers,
+what the loaders yield. Of the data, the file holds only minima, maxima and sums of numbers,
 unless ``--examples`` asks for rows.
 
 The parts, in this order:
@@ -368,7 +368,7 @@ def _number_sum(old: float, new: float) -> float:
 
 
 class Pass:
-    """Counts and digests of what one iteration over a loader yields."""
+    """Counts and digests of the batches or rows that one iteration over a loader yields."""
 
     def __init__(self, is_batched: bool, examples: int = 0) -> None:
         self.is_batched = is_batched
@@ -562,7 +562,7 @@ class Loader:
             self._current = Pass(self.is_batched, self.examples) if needs_data else None
 
     def add(self, item: Any) -> None:
-        """Count and hash what the program gets."""
+        """Count and hash the values that the program gets."""
         with self.lock:
             self.passes[-1][0] += 1
             self.passes[-1][1] += _length(item) if self.is_batched else 1
@@ -1112,7 +1112,7 @@ def _constructing(cls: type, original: Callable[..., Any]) -> Callable[..., Any]
 
 
 def _another(cls: type, construct: Callable[..., Any], loader: Any) -> Callable[..., Any]:
-    """Return what makes another loader of the same class, from the arguments of `cls`.
+    """Return a function that makes another loader of the same class with the arguments of `cls`.
 
     The arguments of a subclass may be others: its loader is copied, and constructed again.
     """
@@ -1352,7 +1352,7 @@ def _run(command: list[str], is_module: bool) -> tuple[int, str | None]:
 
 
 def _libraries() -> dict[str, str]:
-    """Return the versions of Python and of what the program imported."""
+    """Return the versions of Python and of the libraries that the program imported."""
     names = ("petastorm", "mdstorm", "numpy", "pyarrow", "pandas", "pyspark", "torch", "tensorflow")
     found = {"python": ".".join(map(str, sys.version_info[:3]))}
     for name in names:

@@ -264,7 +264,7 @@ def read_recording(path: str) -> Recording:
 
 
 def _paths_of_ranks(path: str) -> list[str]:
-    """Return the files of all ranks, of the path of one or of what they have in common."""
+    """Return the files of all ranks, given the path of one of them or their common path."""
     stem = path.removesuffix(".json")
     head, dot, rank = stem.rpartition(".rank-")
     stem = head if dot and rank.isdigit() else stem

@@ -368,7 +368,7 @@ def open_files(
     Raises
     ------
     InvalidArgumentError
-        If there is no file, shards are not of one dataset, or `as_of` is given for what has no
+        If there is no file, shards are not of one dataset, or `as_of` is given for data that has no
         versions.
     UnsupportedArgumentError
         If `filesystem` is given with shards.

@@ -74,7 +74,7 @@ class Blocks:
 
 
 def _elements(find: Any, specs: tuple[Any, ...], _: Any, source: Any) -> Any:
-    """Return the dataset of what a source reads: see `traced_dataset`."""
+    """Return the dataset of the elements that a source reads: see `traced_dataset`."""
     return tf.data.Dataset.from_generator(
         lambda source: find(source).read(), args=(source,), output_signature=specs
     )
@@ -142,8 +142,8 @@ def _adapters() -> tuple[Any, Any, Any]:
             ----------
             items : int, optional
                 Rows or batches of this dataset used since the iteration began. By default those
-                that Python code has taken, ``for item in dataset``. What is made of this dataset,
-                as by ``batch``, is not counted, and the number is required.
+                that Python code has taken, ``for item in dataset``. Iterations over derived
+                datasets, as by ``batch``, are not counted, so the number is required.
 
             Raises
             ------

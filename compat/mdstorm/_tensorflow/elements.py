@@ -55,7 +55,7 @@ class Elements:
     taken: int | None = None
     _passes: ReaderPasses | None = None
     _begun: bool = False
-    #: What the latest iteration has read.
+    #: The items that the latest iteration has read.
     _queue: ReadAhead = field(default_factory=ReadAhead)
     #: Where a loaded state resumes, and the rows of the block there that were taken before it.
     _loaded: tuple[Any, int] = (None, 0)

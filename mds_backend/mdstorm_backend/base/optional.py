@@ -16,8 +16,8 @@ from typing import Any, TypeAlias
 
 from mdstorm_backend.errors import MissingDependencyError
 
-#: Module → what needs it, and the extra that installs it. pandas has none: the extra for Spark
-#: would install pyspark where Databricks has its own.
+#: Module → the feature that needs it, and the extra that installs it. pandas has none: the extra
+#: for Spark would install pyspark where Databricks has its own.
 _EXTRAS = {
     "databricks.sdk": (
         "Tables by name, Unity Catalog volumes and dbfs: paths without a mount",

@@ -1,4 +1,4 @@
-"""Record what a consumer of batches waits for, and what threads do for it meanwhile.
+"""Record the causes of a consumer's waits for batches, and the work of its threads.
 
 Whatever takes time runs in a span, ``with work(Cause.DOWNLOADS)``, in any thread. A task that a
 thread runs ahead of use returns its spans with its result. If the consumer has to wait for the

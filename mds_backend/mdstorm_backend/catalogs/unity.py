@@ -39,7 +39,7 @@ _FORMATS: dict[str, Format] = {
     "ICEBERG": "iceberg",
     "PARQUET": "parquet",
 }
-#: What the manifest of a table lists if engines outside of Databricks may read its files.
+#: The entry in a table's manifest that allows engines outside of Databricks to read its files.
 _READABLE = "HAS_DIRECT_EXTERNAL_ENGINE_READ_SUPPORT"
 #: Most names of which the nearest one is suggested, and most names that a message lists.
 _MOST_NAMES, _SHOWN = 1000, 20

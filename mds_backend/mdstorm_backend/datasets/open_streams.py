@@ -166,7 +166,7 @@ class JoinedDataset(SampleDataset):
         self._first_shards = [0, *accumulate(len(part.shard_sizes) for part in parts)]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return JoinedDataset, (self.parts,)  # single parts would lose what they have in common
+        return JoinedDataset, (self.parts,)  # single parts would lose their common columns
 
     def _mdstorm_description(self, *, full: bool) -> Description:
         return describe_dataset(self, self.schema if full else None)

@@ -1,4 +1,4 @@
-"""`ElasticOrder`: the settings of the ``elastic`` order, and what follows from them for an epoch.
+"""`ElasticOrder`: the settings of the ``elastic`` order. `Epoch`: one epoch in that order.
 
 The order is a pure function of the streams, its settings, the world and the epoch, and yields the
 sample ids that MosaicML Streaming yields for them. Samples are divided among *canonical nodes*,
@@ -171,7 +171,7 @@ class Epoch:
     order : ElasticOrder
         The order, with canonical nodes and block size resolved.
     streams : tuple of ShardSample
-        What each stream contributes.
+        The part of the epoch that each stream contributes.
     proportions : tuple of float
         Each stream's fraction of the epoch.
     world : World

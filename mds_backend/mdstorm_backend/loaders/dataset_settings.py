@@ -26,7 +26,7 @@ _ORDER_SETTINGS = {f.name: f.default for f in fields(ElasticOrder) if f.name != 
 
 @dataclass(frozen=True)
 class DatasetSettings(stream_files.StreamDefaults):
-    """The arguments of a `StreamingDataset`, as attributes: see there for what they mean.
+    """The arguments of a `StreamingDataset`, as attributes; their meanings are described there.
 
     Raises
     ------

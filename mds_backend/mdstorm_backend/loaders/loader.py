@@ -50,7 +50,7 @@ MakeBatches: TypeAlias = Callable[[Segment], Sequence[Any]]
 
 
 def converted(blocks: Iterator[Block], convert: Convert) -> Sequence[Any]:
-    """Return blocks, and the batches that `convert` makes from them, as a `MakeBatches` does."""
+    """Return blocks and the generator of the batches that `convert` makes from them."""
     return blocks, convert(blocks)
 
 
@@ -64,7 +64,7 @@ class Loader:
     Parameters
     ----------
     options : ReaderOptions
-        What to read. Other options may be set between iterations.
+        The data to read, and how. Other options may be set between iterations.
     batching : Batching
         How batches are made.
     threads : PassThreads, optional

@@ -61,9 +61,9 @@ class Statistics(Described):
     Attributes
     ----------
     consumer : str
-        What takes the batches: ``"training"``, that is any code that runs between two batches, or
-        ``"TensorFlow's input pipeline"`` if TensorFlow takes them itself, as in Keras. The pipeline
-        asks ahead, so training has waited at most as long as the pipeline.
+        The consumer of the batches: ``"training"``, which is any code that runs between two
+        batches, or ``"TensorFlow's input pipeline"`` if TensorFlow takes them itself, as in Keras.
+        The pipeline asks ahead, so training has waited at most as long as the pipeline.
     order : str
         ``"exact"`` or ``"elastic"``.
     workers : int

@@ -48,7 +48,7 @@ class ReaderOptions:
     Attributes
     ----------
     dataset : SampleSource
-        What to read.
+        The dataset to read.
     order : ExactOrder or ElasticShare
         The order, with a fixed seed. Its share of the rows may follow the world, and is then
         determined when a pass begins: see `in_world`.

@@ -70,7 +70,7 @@ def plan_of(
     Parameters
     ----------
     options : ReaderOptions
-        What to read; its share of the rows must be known.
+        The data to read; its share of the rows must be known.
     batching : Batching
         How batches are made.
     start : Position, optional
@@ -161,7 +161,7 @@ class Segment:
     Attributes
     ----------
     options, batching
-        What is read, and how batches are made of it.
+        The data to read, and how batches are made of it.
     start : Position
         Where it begins: see `Plan.start`.
     recorder : Recorder or None

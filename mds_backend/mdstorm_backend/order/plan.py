@@ -1,8 +1,8 @@
 """`Plan`: the batches of one rank in any order; `Position`: how far a pass has come; `Chunk`.
 
 A plan begins at a `Position` and lists the batches of one rank from there on: which samples, and
-where they are cut. `Plan.position` computes the position after any of them, which is what a state
-holds. It is the same on all ranks, so that another number of ranks can resume from it.
+where they are cut. `Plan.position` computes the position after any of them, which is the content of
+a state. It is the same on all ranks, so that another number of ranks can resume from it.
 
 A plan yields chunks, which readers cut into batches. A `Chunk` is a range of sample numbers
 where rows are read in stored order, an array of numbers, or `RowsOnDemand`, whose order is computed

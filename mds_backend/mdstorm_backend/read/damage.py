@@ -15,7 +15,7 @@ from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.read.block import Block, Located
 from mdstorm_backend.read.shard import SampleSource, Shard
 
-#: What to do about a sample that cannot be read.
+#: The action for a sample that cannot be read.
 OnCorrupt: TypeAlias = Literal["raise", "skip"]
 ON_CORRUPT = ("raise", "skip")
 
@@ -28,7 +28,7 @@ class Damage:
     Parameters
     ----------
     dataset : SampleSource
-        What is read.
+        The dataset that is read.
     columns : sequence of str
         The columns that are read.
     read : callable

@@ -44,7 +44,7 @@ class Reader:
     Parameters
     ----------
     dataset : SampleSource
-        What to read: a dataset, or several as one.
+        The data to read: a dataset, or several as one.
     batch_size : int
         Rows of a batch.
     columns : sequence of str or None
@@ -70,7 +70,7 @@ class Reader:
     on_corrupt : {"raise", "skip"}
         Whether a damaged sample is an error or is left out of its batch.
     recorder : Recorder, optional
-        Records the work done, and what the consumer waits for.
+        Records the work done, and the causes of the consumer's waits.
     """
 
     dataset: SampleSource

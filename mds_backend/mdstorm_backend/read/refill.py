@@ -51,7 +51,7 @@ class Refill:
     Attributes
     ----------
     plan : RowGroupPlan
-        What is read; its begin may be the place of an earlier batch.
+        The plan that is read; its beginning may be the position of an earlier batch.
     dataset : SampleSource
         The dataset.
     batch_size : int or None
@@ -255,7 +255,7 @@ def _evenly(windows: list[TransformedWindow], group: _WindowGroup) -> Iterator[l
     """Yield the rows of each batch of a group, in the order of its windows."""
     rows, batches = sum(len(window.chosen) for window in windows), len(group.ends)
     read = sum(len(one) for _, _, slices in group.windows for one in slices)
-    if rows < min(batches, read):  # a rank may be a row short of a batch of one
+    if rows < min(batches, read):  # with batches of one row, a rank may have a row less
         raise TransformError(
             f"the function of a transform returned {rows} rows for {read}, too few for the "
             f"{batches} batches that every rank makes: leave rows out with predicate= or filters=, "

@@ -69,8 +69,8 @@ def mark_directory(location: Location) -> bytes:
 def claim_directory(location: Location, *, resumed: str | None = None) -> directories.Claim:
     """Mark and claim a directory, and remove the shards that killed jobs left in it.
 
-    Shards of a dataset in the directory are kept. Without locks, a killed job cannot be told from
-    an active one, so nothing is removed until a day after the last write.
+    Shards of a dataset in the directory are kept. Without locks, a killed job cannot be
+    distinguished from an active one, so nothing is removed until a day after the last write.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def claim_directory(location: Location, *, resumed: str | None = None) -> direct
 
 
 def _marked_files(location: Location) -> _Files:
-    """Return the files of a directory with our marker; none of others, and of stale listings."""
+    """Return the files of a marked directory; none of others, or if the listing is stale."""
     files = dict(location.list_files()) if location.exists(MARKER_NAME) else {}
     return files if MARKER_NAME in files else {}
 

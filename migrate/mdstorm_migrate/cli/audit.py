@@ -20,7 +20,7 @@ from mdstorm_migrate.run.outcome import Settings
 
 _RENDERERS: dict[str, Callable[[Audit], str]] = {"text": audit_to_text, "json": audit_to_json}
 
-#: What must not be left for each value of ``--fail-on``.
+#: The classes of findings that must not remain, for each value of ``--fail-on``.
 _GATES: dict[str, tuple[Effort, ...]] = {
     "manual": ("manual",),
     "review": ("manual", "review"),

@@ -3,7 +3,7 @@
 Only the whole name of the distribution counts: ``petastorm.git`` is another one, and
 ``reco[petastorm]`` an extra. ``hops-petastorm`` is a copy that is imported by the same name.
 Petastorm's version means nothing for mdstorm, so it is removed; an extra stays if mdstorm has a
-counterpart; what follows, such as an environment marker, is kept.
+counterpart; the text after it, such as an environment marker, is kept.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _requirement() -> re.Pattern[str]:
     )
 
 
-#: What precedes an extra of another distribution, of a project's folder or of a wheel.
+#: The text before an extra of another distribution, of a project's folder or of a wheel.
 _EXTRA_OF = re.compile(r"[\w./*)}]\[[\w, -]*\Z")
 #: The version of a modified copy, such as ``0.11.4+acme``.
 _LOCAL_VERSION = re.compile(r"[\w.*}]\+[A-Za-z0-9]")

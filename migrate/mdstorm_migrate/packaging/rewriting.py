@@ -21,7 +21,7 @@ MESSAGE = "require mdstorm; Petastorm's version numbers do not apply to it"
 BROUGHT_BY_EXTRAS = {"opencv": "opencv-python", "torch": "torchvision"}
 ALREADY = "mdstorm is already required"
 _MDSTORM = re.compile(r"mdstorm(?<![\w./-]mdstorm)(?![\w./-])")
-#: What may separate two words of a command, or two strings of an array.
+#: The text that may separate two words of a command, or two strings of an array.
 _SAME_LIST = re.compile(r"(?:\[[\w,]*\]|[^\[\];&|])*\Z")
 #: Places where a semicolon after a requirement begins a marker, and that marker.
 _LISTS = ("line", "string", "ini")

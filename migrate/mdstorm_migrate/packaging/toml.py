@@ -17,7 +17,7 @@ _VALUES = r"""
   | \#[^\n]*
   | (?P<open>[\[{]) | (?P<close>[\]}])
 """
-#: What may occur inside an array or an inline table.
+#: The text that may occur inside an array or an inline table.
 _INSIDE = re.compile(_VALUES, re.VERBOSE | re.DOTALL)
 _NAME = r"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')"""
 _TOKEN = re.compile(
@@ -173,7 +173,7 @@ _TABLES = re.compile(
     r"tool\.(poetry\.((dev-)?dependencies|group\..+\.dependencies)|pdm\.resolution\.overrides)"
     r"|(?:.+\.)?pypi-dependencies|(?:dev-)?packages"
 )
-#: What precedes the name of a group, which is not the name of a package.
+#: The text before the name of a group, which is not the name of a package.
 _INCLUDED = re.compile(r"""\binclude-group["']?[ \t]*=[ \t]*\Z""")
 
 

@@ -21,7 +21,7 @@ NEW_ROOT = "mdstorm"
 #: Spark's key of the parent cache directory. mdstorm also reads it, so it does not change.
 CONF_KEY = "petastorm.spark.converter.parentCacheDirUrl"
 NEW_CONF_KEY = "mdstorm.spark.converter.parentCacheDirUrl"
-#: A pattern for what follows the library's name in that key.
+#: A pattern for the rest of that key after the library's name.
 REST_OF_KEY = re.escape(CONF_KEY.removeprefix(OLD_ROOT)) + r"(?![\w.])"
 
 #: The class whose methods are recognised by their names alone.

@@ -85,7 +85,7 @@ def _action(module: PythonModule, name: ImportedName) -> Action:
 
 
 def _can_move(module: PythonModule, name: ImportedName, binding: Binding) -> bool:
-    """Whether mdstorm has what an import binds, and everything that is used of it."""
+    """Whether mdstorm has the object that an import binds, and everything that is used of it."""
     target = binding.target or ""
     if shadowed(module, binding) or is_fallback_import(module, binding):
         return False

@@ -42,7 +42,7 @@ def parse_python(code: str) -> ast.Module:
         raise SourceError("nested too deeply for Python's parser") from None
 
 
-#: What may follow the last statement of a line.
+#: The text that may follow the last statement of a line.
 _REST_OF_LINE = re.compile(r"[ \t\f]*(?:#[^\r\n]*)?(?=[\r\n]|\Z)")
 
 
@@ -71,7 +71,7 @@ class PythonModule:
     tree : ast.Module
     applies : callable
         Whether the edits of a rule, given by its code and class, will be applied: a rule may depend
-        on what another rule is allowed to do.
+        on the permissions of another rule.
     around : Surroundings
         The effect of the other files of the run on this one.
     """

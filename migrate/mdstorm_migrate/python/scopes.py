@@ -121,7 +121,7 @@ class Scope:
 
 @dataclass
 class Analysis:
-    """The scopes of a module, and what the rules look for in them.
+    """The scopes of a module, and the nodes that rules look for in them.
 
     Attributes
     ----------

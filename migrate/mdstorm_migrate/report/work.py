@@ -1,4 +1,4 @@
-"""The work list of a report: what the edits of a run leave to people, and recipes for it."""
+"""The work list of a report: the work that remains after the edits of a run, and recipes for it."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def _is_passed(module: PythonModule, node: ast.expr) -> bool:
 
 
 def _overridden(module: PythonModule, node: ast.ClassDef, own: set[str]) -> Iterator[Finding]:
-    """Yield findings for a class that mdstorm rejects, or that overrides or uses what it lacks."""
+    """Yield findings for a class that mdstorm rejects, or that needs missing attributes."""
     bases = bases_of(module, node)
     final = sorted(bases & absent.FINAL.keys())
     if final and not bases & absent.OPEN and not _uses_codecs_only(module):

@@ -159,8 +159,8 @@ def _module_of(module: PythonModule, node: ast.expr, depth: int = _LEVELS) -> st
 def _pickles(module: PythonModule) -> Iterator[tuple[ast.Call, str]]:
     """Yield the calls that load or write pickles of Petastorm's objects, each with its verb.
 
-    Objects dumped to memory and loaded in the same file do not count. What a load returns is judged
-    by the names around it.
+    Objects dumped to memory and loaded in the same file do not count. The names around a load
+    determine whether it returns such an object.
     """
     calls = [call for call in module.scopes.calls if call.args]
     loading = [call for call in calls if _LOADING.fullmatch(ast.unparse(call.func))]

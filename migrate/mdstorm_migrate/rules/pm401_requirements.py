@@ -18,7 +18,7 @@ KIND = "requirements"
 
 #: A line with its continuation lines, up to its comment.
 _LINE = re.compile(r"^[ \t]*(?P<body>(?:[^#\\\r\n]+|\\\r?\n|\\.|(?<=\S)\#)*)", re.MULTILINE)
-#: What may follow a requirement but not prose: a marker, options, a conda version.
+#: The text that may follow a requirement but not prose: a marker, options, a conda version.
 _REST = re.compile(r"[\s\\]*(?:[;=]|--|\Z)")
 _EDITABLE = re.compile(r"-e\b|--editable\b")
 

@@ -134,7 +134,7 @@ def _is_install_command(parent: ast.AST | None) -> bool:
 
 
 def _is_conda_string(module: PythonModule, string: ast.Constant) -> bool:
-    """Whether conda installs what a string requires: it is named, or pip has a separate list."""
+    """Whether conda installs a required package: conda is named, or pip has a separate list."""
     parent = module.scopes.parents.get(string)
     beside = parent.elts if isinstance(parent, _LISTS) else []
     is_conda = "conda" in _holder(module, string).lower()

@@ -112,7 +112,7 @@ def use_after(one: FileOutcome) -> CodeUse:
 
 
 def read_use(path: Path) -> tuple[Path, CodeUse] | None:
-    """Return a file's path and what it imports and uses; None if it cannot be read."""
+    """Return a file's path, imports and uses; None if it cannot be read."""
     try:
         return path, use_of(path, path.read_bytes())
     except OSError:
@@ -152,7 +152,7 @@ def _is_given_session(scopes: Analysis) -> bool:
     )
 
 
-#: What precedes a module imported from the package itself, as in ``from petastorm import``.
+#: The text before a module imported from the package itself, as in ``from petastorm import``.
 _FROM = r"\bfrom[ \t]+(?:petastorm|mdstorm)[ \t]+import(?:[ \t]*\([^)]*?|(?:[^\n\\(#;]|\\\r?\n)*?)"
 _USES = {
     "images": r"\bCompressedImageCodec\b",

@@ -1,4 +1,4 @@
-"""What the files of a run mean for each other: which must move together, and what they wait for."""
+"""The relations between the files of a run: which must move together, and which must wait."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class RunIndex:
         self._roots = self._sharing_root()
 
     def around(self, path: Path) -> Surroundings:
-        """Return what the other files mean for a file."""
+        """Return the effects of the other files on a file."""
         group = self._groups.get(path, [])
         held = self._other(path, (one for one in group if self.facts[one].holds is not None))
         staying = self._other(path, self._staying)

@@ -102,7 +102,7 @@ def needs_of(
 
 
 def _needs(path: Path, use: CodeUse, project: _Project, plain: Needs) -> Needs:
-    """Return what the code that a list serves needs from it."""
+    """Return the requirements that the code of a list needs."""
     listed = project.listed(path)
     extras = set(use.extras)
     is_given = not use.builds_session and (is_code(path) or use.is_given_session)

@@ -89,7 +89,7 @@ class Problem:
         return f"{where}: {self.reason}" if where else self.reason
 
 
-#: What the strings of a file that name modules do: nothing, import them, replace parts of them.
+#: The effect of strings that name modules in a file: nothing, import them, replace parts of them.
 Naming: TypeAlias = Literal["", "imports", "patches"]
 
 

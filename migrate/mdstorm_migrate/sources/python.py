@@ -18,7 +18,7 @@ from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 from mdstorm_migrate.sources.cells import whole_or_cells
 from mdstorm_migrate.sources.plain import decode_python
 
-#: What begins a cell in VS Code, Spyder and Jupytext. Cells may contain magics.
+#: The line that begins a cell in VS Code, Spyder and Jupytext. Cells may contain magics.
 _CELL = re.compile(r"^#[ ]?%%[^\r\n]*(?:\r?\n)?", re.MULTILINE)
 
 _SUFFIXES = {".py", ".pyi", ".pyw"}

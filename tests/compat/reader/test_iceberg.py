@@ -64,7 +64,7 @@ def test_a_converter_and_a_conversion_take_a_snapshot(table: Table, tmp_path: Pa
         convert(url, str(tmp_path / "by-spark"), spark=object())  # type: ignore[arg-type]
 
 
-def test_every_entry_reads_a_metadata_file_and_a_branch(table: Table, tmp_path: Path) -> None:
+def test_every_entry_point_reads_a_metadata_file_and_a_branch(table: Table, tmp_path: Path) -> None:
     first = table.snapshots()[0].snapshot_id
     with table.manage_snapshots() as manage:
         manage.create_branch(first, "audit")

@@ -35,7 +35,7 @@ def test_mount_double_refuses_append_and_memory_maps(volume: Path) -> None:
     assert os.listdir(volume) == ["file"]
     (volume / "later").touch()
     file.unlink()
-    assert os.listdir(volume) == ["file"]  # for a second
+    assert os.listdir(volume) == ["file"]  # the listing is remembered for a second
     assert (file.exists(), (volume / "later").exists()) == (False, True)
 
 

@@ -239,7 +239,7 @@ class Mixed(Opaque):
     """A stand-in, ``mixed:…``, for encodings of a column in several shards with no common form."""
 
     def check_decodable(self, column: str) -> None:
-        """Raise UnsupportedEncodingError, which says that single samples can be read."""
+        """Raise UnsupportedEncodingError with a hint that single samples can be read."""
         raise UnsupportedEncodingError(
             f"column {column!r} is stored in shards as {self.text.partition(':')[2]}, which "
             "have no common form. Read it a sample at a time, dataset[i], or leave it out with "

@@ -1,4 +1,4 @@
-"""An MDS dataset as a `tf.data.Dataset` of namedtuples, or of what a model takes.
+"""An MDS dataset as a `tf.data.Dataset` of namedtuples, or of the inputs of a model.
 
 `tf_pipeline` has the stages that TensorFlow runs. `TFRuns` begins the iterations, and tracks which
 batches were read and requested.

@@ -27,7 +27,7 @@ class _Read(NamedTuple):
     first : int
         Items of the iteration before the block.
     segment : Segment
-        What it was read from.
+        The segment that it was read from.
     offsets : list of int
         The offset before the block, and the offsets of its batches.
     items : int
@@ -53,7 +53,7 @@ class ReadAhead:
     first : int
         Number of the first item; negative if so many items of the first block are left out.
     noun : str
-        What the items are, for messages.
+        The name of the items in messages.
 
     Attributes
     ----------

@@ -6,8 +6,9 @@ iteration when its first batch is requested. `TFRuns.segments` reads its blocks,
 the consumer: Python, Keras, ``take`` or a ``tf.function``. An iteration moves where the next one
 begins with its second request, or when its end is requested.
 
-A `TFRun` has the queue of what was read (`ReadAhead`), from which it computes the position after a
-number of batches. The Python iterator of the dataset, if there is one, counts them.
+A `TFRun` has the queue of the batches that were read (`ReadAhead`), from which it computes the
+position after a number of batches. The Python iterator of the dataset, if there is one, counts
+them.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class TFRun:
     taken : int
         Batches that Python code has taken.
     queue : ReadAhead
-        What was read, including batches ahead of use.
+        The items that were read, including batches ahead of use.
     requested : int
         Number of the batch for which `request` was called last.
     loop : Recorder
@@ -161,7 +162,7 @@ class TFRuns:
     Parameters
     ----------
     options : ReaderOptions
-        What to read.
+        The data to read, and how.
     batching : Batching
         How batches are made.
     ahead : int
@@ -344,7 +345,7 @@ class PipelineRecorder(Recorder):
 
     @property
     def consumer(self) -> str:
-        """Name of what takes the batches."""
+        """The name of the consumer of the batches."""
         return LOOP if self._loop.batches else PIPELINE
 
     def totals(self) -> dict[str, float]:

@@ -197,7 +197,7 @@ def _begun_segments(
     Parameters
     ----------
     options : ReaderOptions
-        What to read.
+        The data to read, and how.
     epochs : Epochs
         Holds where the iteration begins; workers share it.
     batch_size : int or None
@@ -277,7 +277,7 @@ class SampleIteration:
     Parameters
     ----------
     options : ReaderOptions
-        What to read.
+        The data to read, and how.
     epochs : Epochs
         Shared with other workers.
     batch_size : int or None

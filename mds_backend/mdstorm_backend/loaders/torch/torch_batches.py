@@ -27,7 +27,7 @@ from mdstorm_backend.loaders.torch.torch_tensors import tensor_batches, to_colla
 from mdstorm_backend.read import Block
 
 Collate: TypeAlias = Callable[[list[Any]], Any]
-#: Turns a batch into what the model takes.
+#: Turns a batch into the inputs of a model.
 BatchMap: TypeAlias = Callable[[Any], Any]
 #: Worker processes send consecutive batches of a table in messages of about this many bytes, as
 #: sending a message takes more processor time than reading a batch.
@@ -64,7 +64,7 @@ class OutputBatches:
     source : StreamingDataset
         The dataset to read.
     segment : Segment
-        What is to be read.
+        The segment to read.
     collate : callable or None
         Makes a batch from the list of its samples; None for whole columns as tensors.
     batch_map : callable or None
