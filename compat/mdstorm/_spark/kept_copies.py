@@ -76,7 +76,7 @@ class CacheKey:
     def __init__(self, parent: str, key: str) -> None:
         digest = hashlib.sha256(key.encode()).hexdigest()[:24]
         self._key, self._parent = key, Location.of(parent)
-        self._note, self._claim_name = f"{_NOTES}{digest}", f"{_CLAIMS}{digest}"
+        self._note, self.claim_name = f"{_NOTES}{digest}", f"{_CLAIMS}{digest}"
 
     def find_or_convert(self, source: str, convert: Callable[[], str], known: str | None) -> str:
         """Return the URL of the copy; convert if there is none.
@@ -139,7 +139,7 @@ class CacheKey:
                 yield
                 return
             time.sleep(_POLL_SECONDS)
-        claim = Renewed(self._parent.url, self._claim_name)
+        claim = Renewed(self._parent.url, self.claim_name)
         try:
             yield
         finally:
@@ -148,19 +148,19 @@ class CacheKey:
 
     def _release(self) -> None:
         try:
-            self._parent.remove(self._claim_name)
+            self._parent.remove(self.claim_name)
         except Exception as error:  # the copy is complete; others take the claim over
-            file = self._parent.file_url(self._claim_name)
+            file = self._parent.file_url(self.claim_name)
             _logger.warning("could not remove %s: %r", file, error)
 
     def _claim(self) -> bool:
         """Try to claim the key; return whether this process may convert."""
-        if is_alive(self._parent, self._claim_name):
+        if is_alive(self._parent, self.claim_name):
             return False
         ours = uuid.uuid4().bytes
         try:
             self._parent.make_directory()
-            self._parent.write(self._claim_name, [ours])
+            self._parent.write(self.claim_name, [ours])
         except OSError as error:
             _logger.warning(
                 "could not write to %s (%r): other processes with this cache_key may also convert",
@@ -170,7 +170,7 @@ class CacheKey:
             return True
         time.sleep(_SETTLE_SECONDS)
         try:
-            return bytes(self._parent.read(self._claim_name)) == ours
+            return bytes(self._parent.read(self.claim_name)) == ours
         except FileNotFoundError:  # another process has converted meanwhile
             return False
 

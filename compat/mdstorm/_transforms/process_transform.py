@@ -107,12 +107,12 @@ class ProcessTransform:
     def _begin(self) -> None:
         """Reset the pool to have no workers in this process."""
         self._idle: list[_TransformWorker] = []
-        self._alive: list[_TransformWorker] = []
+        self.alive: list[_TransformWorker] = []
         self._free = threading.Condition()
-        weakref.finalize(self, _end_all, self._alive)
+        weakref.finalize(self, _end_all, self.alive)
 
     def __getstate__(self) -> dict[str, Any]:
-        of_this_process = ("_idle", "_alive", "_free")
+        of_this_process = ("_idle", "alive", "_free")
         return {name: value for name, value in vars(self).items() if name not in of_this_process}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -158,19 +158,19 @@ class ProcessTransform:
         """Kill all processes, also in the middle of a call; further calls fail."""
         with self._free:
             self._closed = True
-            _end_all(self._alive)
+            _end_all(self.alive)
             self._free.notify_all()
 
     def _take(self) -> _TransformWorker:
         with self._free:
-            self._free.wait_for(lambda: self._closed or self._idle or len(self._alive) < self._size)
+            self._free.wait_for(lambda: self._closed or self._idle or len(self.alive) < self._size)
             if self._closed:
                 raise _ended()
             self._begun += 1
             if self._idle:
                 return self._idle.pop()
             worker = _TransformWorker(self._pickled)
-            self._alive.append(worker)
+            self.alive.append(worker)
             return worker
 
     def _discard(self, worker: _TransformWorker) -> WorkerDiedError:
@@ -178,7 +178,7 @@ class ProcessTransform:
         with self._free:
             if self._closed:
                 return _ended()
-            self._alive.remove(worker)
+            self.alive.remove(worker)
             self._free.notify()
         worker.end()
         return WorkerDiedError(
@@ -203,8 +203,8 @@ def _end_all(workers: list[_TransformWorker]) -> None:
 def _leave_workers() -> None:
     """Drop the workers in a forked process, so that they notice when their own parent ends."""
     for pool in _pools:
-        while pool._alive:
-            worker = pool._alive.pop()
+        while pool.alive:
+            worker = pool.alive.pop()
             worker.process.returncode = 0  # not our child: without a code, Popen would warn
             worker.channel.close()
         pool._begin()

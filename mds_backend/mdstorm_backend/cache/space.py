@@ -141,7 +141,7 @@ def _url(directory: CacheDirectory) -> str:
 
 
 def _described(directory: CacheDirectory) -> CachedDataset:
-    used = [(when, record.nbytes) for when, _, record in _entries(directory) if record.files]
+    used = [(when, record.nbytes) for when, _, record in entries_of(directory) if record.files]
     last = datetime.fromtimestamp(max(used)[0] / 1e9, timezone.utc) if used else None
     nbytes = sum(nbytes for _, nbytes in used)
     return CachedDataset(_url(directory), directory.path, len(used), nbytes, last)
@@ -229,7 +229,7 @@ def _used_bytes(ledger: FileLock) -> int | None:
 
 def _make_room(directory: CacheDirectory, lock: FileLock, nbytes: int, limit: int) -> int:
     """Evict the least recently used shards; return the bytes that the remaining ones take."""
-    entries = [entry for entry in _entries(directory) if entry[1] != lock.path]
+    entries = [entry for entry in entries_of(directory) if entry[1] != lock.path]
     used = sum(record.nbytes for _, _, record in entries)
     if limit - used >= nbytes:
         return used
@@ -245,7 +245,7 @@ def _make_room(directory: CacheDirectory, lock: FileLock, nbytes: int, limit: in
     return used
 
 
-def _entries(directory: CacheDirectory) -> Iterator[tuple[int, str, Record]]:
+def entries_of(directory: CacheDirectory) -> Iterator[tuple[int, str, Record]]:
     """Yield the last use in ns, the path and the content of every record that is not empty."""
     for path in directory.records():
         with suppress(FileNotFoundError):

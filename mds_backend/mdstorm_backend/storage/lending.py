@@ -77,7 +77,7 @@ def lendable(provider: CredentialProvider | None) -> CredentialProvider | None:
     """Return the provider to pickle: in a process that is being started, this one helps out."""
     if provider is None or context.get_spawning_popen() is None:
         return provider
-    return LentCredentials(provider, _address())
+    return LentCredentials(provider, own_address())
 
 
 #: Addresses where processes listen: a forked child has none yet.
@@ -85,7 +85,7 @@ _addresses: dict[int, str] = {}
 _lock = threading.Lock()
 
 
-def _address() -> str:
+def own_address() -> str:
     """Return the address where this process listens, which begins with the first call."""
     with _lock:
         if os.getpid() not in _addresses:

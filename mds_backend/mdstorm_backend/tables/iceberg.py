@@ -340,7 +340,7 @@ def _dead_rows(tasks: list[Any], paths: _Paths) -> dict[str, DeadRows]:
     return found
 
 
-def _rows_of_vector(blob: bytes) -> DeadRows:
+def rows_of_vector(blob: bytes) -> DeadRows:
     """Return the positions in a deletion vector: length, magic number, bitmaps and checksum.
 
     A few bytes can state billions of rows, and pyiceberg would list them all.
@@ -360,7 +360,7 @@ def _positions(content: bytes, delete: Any) -> dict[str, DeadRows]:
     if delete.file_format == "PUFFIN":
         puffin = _pyiceberg("table.puffin").PuffinFile(content)
         return {
-            blob.properties["referenced-data-file"]: _rows_of_vector(puffin.get_blob_payload(blob))
+            blob.properties["referenced-data-file"]: rows_of_vector(puffin.get_blob_payload(blob))
             for blob in puffin.footer.blobs
         }
     if delete.file_format != "PARQUET":

@@ -86,7 +86,7 @@ class TestCopies:
         urls = [write_copy(tmp_path, number) for number in range(3)]
         for url, days in zip(urls, (30, 8, 0), strict=True):
             set_age(url, days * 86_400)
-        key._add(urls[1], "source", None)
+        key.find_or_convert("source", lambda: urls[1], None)
         write_copy(tmp_path / "elsewhere", 1)
         (tmp_path / "notes.txt").touch()
         return urls

@@ -121,7 +121,7 @@ class TestClaims:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         key = CacheKey(tmp_path.as_uri(), "one")
-        claim = tmp_path / key._claim_name
+        claim = tmp_path / key.claim_name
         claim.write_text("a process that was killed")
         pauses: list[float] = []
 
@@ -140,19 +140,19 @@ class TestClaims:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         key, other = (CacheKey(tmp_path.as_uri(), "one") for _ in range(2))
-        (tmp_path / key._claim_name).write_text("another process")
+        (tmp_path / key.claim_name).write_text("another process")
         monkeypatch.setattr(
             kept_copies.time, "sleep", lambda _: other._add(write_copy(tmp_path, 1), "source", None)
         )
         assert key.find_or_convert("source", must_not_convert, None) == copies_in(tmp_path)[0]
         assert "another process converts cache_key='one'" in caplog.text
-        assert (tmp_path / key._claim_name).exists()  # it belongs to the other process
+        assert (tmp_path / key.claim_name).exists()  # it belongs to the other process
 
     def test_waiting_for_longest_time_ends_with_conversion(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         key = CacheKey(tmp_path.as_uri(), "one")
-        (tmp_path / key._claim_name).write_text("a process that hangs")
+        (tmp_path / key.claim_name).write_text("a process that hangs")
         monkeypatch.setattr(kept_copies, "LONGEST_WAIT", -1.0)
         url = key.find_or_convert("source", lambda: write_copy(tmp_path, 1), None)
         assert copies_in(tmp_path) == [url]

@@ -121,7 +121,7 @@ class TestPool:
         with pytest.raises(WorkerDiedError):
             pool(-1)
         assert pool(1) == 2  # by another process, which replaces the one that died
-        (worker,) = pool._alive
+        (worker,) = pool.alive
         pool.close()
         assert worker.process.returncode == -signal.SIGKILL
         with pytest.raises(WorkerDiedError, match="has ended the worker"):
@@ -131,7 +131,7 @@ class TestPool:
         pool = pool_of(lambda pipe: os.read(os.pipe()[0], 1))
         with ThreadPoolExecutor(1) as threads:
             call = threads.submit(pool, 0)
-            while not pool._alive:
+            while not pool.alive:
                 pass
             pool.close()
             with pytest.raises(WorkerDiedError, match="has ended the worker"):
@@ -140,7 +140,7 @@ class TestPool:
     def test_processes_end_when_the_pool_is_freed(self) -> None:
         pool = pool_of(abs)
         assert pool(-2) == 2
-        (worker,) = pool._alive
+        (worker,) = pool.alive
         del pool
         assert worker.process.returncode is not None
 
@@ -186,7 +186,7 @@ class TestPool:
         if child == 0:
             signal.alarm(60)
             signal.pause()
-        (worker,) = pool._alive
+        (worker,) = pool.alive
         worker.channel.close()  # as when this process ends
         assert worker.process.wait(timeout=20) == 0
         os.kill(child, signal.SIGKILL)

@@ -17,7 +17,7 @@ from tests.mds_backend.cache.shards import (
 
 from mdstorm_backend.cache import CacheOptions, shard_files
 from mdstorm_backend.cache.directory import CacheDirectory, Record
-from mdstorm_backend.cache.space import _entries, reserve
+from mdstorm_backend.cache.space import entries_of, reserve
 from mdstorm_backend.errors import InvalidArgumentError, StorageError
 
 
@@ -137,9 +137,9 @@ def test_records_are_counted_only_if_the_ledger_is_full(
 
     def counting(directory: CacheDirectory) -> Iterator[tuple[int, str, Record]]:
         counts.append(directory)
-        return _entries(directory)
+        return entries_of(directory)
 
-    monkeypatch.setattr("mdstorm_backend.cache.space._entries", counting)
+    monkeypatch.setattr("mdstorm_backend.cache.space.entries_of", counting)
     for number, (limit, counted) in enumerate(
         # Not counted yet; enough space; none; a larger limit; no limit.
         [(2000, 1), (2000, 1), (2000, 2), (4000, 2), (None, 2)]

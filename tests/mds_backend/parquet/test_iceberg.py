@@ -259,7 +259,7 @@ def test_deletion_vector_with_billions_of_rows_is_an_error() -> None:
     bitmap.add_range(0, 1 << 28)
     vector = bytes(4) + bitmap.serialize()
     with pytest.raises(ValueError, match="a deletion vector has 268435456 rows, more than"):
-        iceberg._rows_of_vector(len(vector).to_bytes(4, "big") + vector + bytes(4))
+        iceberg.rows_of_vector(len(vector).to_bytes(4, "big") + vector + bytes(4))
 
 
 def test_a_table_that_was_moved_is_read_where_it_is(table: Table, tmp_path: Path) -> None:

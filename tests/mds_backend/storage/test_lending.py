@@ -30,12 +30,12 @@ class Stranger(CredentialProvider):
 
 
 def test_parent_returns_credentials_or_its_error_to_workers() -> None:
-    lent = LentCredentials(Stranger("known"), lending._address())
+    lent = LentCredentials(Stranger("known"), lending.own_address())
     lease = lent.fetch()
     assert (lease.options, lease.expires) == ({"token": "t"}, 2e9)
     assert str(lent) == str(Stranger("known"))
     with pytest.raises(StorageError, match="there is no other"):
-        LentCredentials(Stranger("other"), lending._address()).fetch()
+        LentCredentials(Stranger("other"), lending.own_address()).fetch()
 
 
 def test_missing_parent_raises_the_error_of_the_log_in(
@@ -47,7 +47,7 @@ def test_missing_parent_raises_the_error_of_the_log_in(
 
 
 def test_process_without_the_key_gets_nothing_and_others_still_do() -> None:
-    address = lending._address()
+    address = lending.own_address()
     with pytest.raises(AuthenticationError):
         Client(address, authkey=b"another")
     Client(address).close()
