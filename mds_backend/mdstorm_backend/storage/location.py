@@ -148,7 +148,7 @@ class Location:
                 yield fs, path if name is None else f"{path}/{name}"
         except CredentialsError:
             # fsspec caches file systems with the credentials at their creation: clear the cache, so
-            # that credentials set later work.
+            # that credentials that are set later take effect.
             if fs is not None and self.credentials is None:
                 fs.clear_instance_cache()
             raise

@@ -80,7 +80,7 @@ def test_loader_over_decimals_warns_unless_decimals_is_given(halves: SparkDatase
         list(halves.make_torch_dataloader(**arguments, **IN_ORDER))
     (batch,) = halves.make_torch_dataloader(decimals="float64", **IN_ORDER)
     assert batch["x"].tolist() == [0.0, 0.5, 1.0, 1.5]
-    # Columns that the model does not use cause none either.
+    # Columns that the model does not use cause no warning either.
     for filters in (None, [("id", ">=", 0)]):
         list(halves.make_torch_dataloader(features=["id"], filters=filters, num_epochs=1))
 

@@ -204,7 +204,7 @@ def without_the_rights_of_root(directory: Path) -> Path:
 def test_directory_without_write_permission_of_executors_is_staged(
     classic_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: Any
 ) -> None:
-    """The Python processes of the executors may not; Spark's own writer and the driver may."""
+    """The executors' Python processes may not write there, but Spark itself and the driver may."""
     context = classic_spark.sparkContext
     monkeypatch.setattr(context, "pythonExec", str(without_the_rights_of_root(tmp_path)))
     parent = tmp_path / "cache"

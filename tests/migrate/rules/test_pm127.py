@@ -92,7 +92,7 @@ EXAMPLES = "from examples.mnist.schema import MnistSchema\nfrom petastorm import
 def test_import_of_petastorm_examples_holds_file(tmp_path: Path) -> None:
     path = tmp_path / "jobs" / "train.py"
     check_held(EXAMPLES, "PM127", "MnistSchema", str(path))
-    (tmp_path / "examples" / "mnist").mkdir(parents=True)  # the project has its own
+    (tmp_path / "examples" / "mnist").mkdir(parents=True)  # the project's own `examples`
     check_moves(EXAMPLES, str(path))
     check_moves(EXAMPLES.replace("mnist.schema", "ours"))  # another package of examples
 
