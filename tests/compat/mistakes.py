@@ -19,16 +19,16 @@ def beside(url: str, name: str) -> str:
     return f"{url.rpartition('/')[0]}/{name}"
 
 
-def told(rows: list[Row]) -> pytest.MarkDecorator:
+def each_mistake(rows: list[Row]) -> pytest.MarkDecorator:
     """Parametrize a test with the rows of a table."""
     names = ("mistake", "builtin", "words")
     return pytest.mark.parametrize(names, rows, ids=[words for *_, words in rows])
 
 
-def mistakes_are_told(rows: list[Row]) -> Callable[..., None]:
+def mistakes_test(rows: list[Row]) -> Callable[..., None]:
     """Return a test of mistakes; `where` names the readers, loaders and datasets."""
 
-    @told(rows)
+    @each_mistake(rows)
     @pytest.mark.filterwarnings("ignore:Currently make_reader")
     def test(
         mistake: Mistake, builtin: type[Exception], words: str, where: tuple[str, str]

@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.compat.mistakes import Row, mistakes_are_told
+from tests.compat.mistakes import Row, mistakes_test
 
 from mdstorm import TransformSpec, make_batch_reader
 from mdstorm.predicates import in_lambda, in_pseudorandom_split
@@ -195,7 +195,7 @@ MISTAKES: list[Row] = [
 ]
 
 
-test_a_mistake_is_told_with_its_remedy = mistakes_are_told(MISTAKES)
+test_a_mistake_raises_an_error_with_its_remedy = mistakes_test(MISTAKES)
 
 
 def test_error_for_image_bytes_in_tensors_names_decode(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql.types import LongType
-from tests.compat.mistakes import Row, beside, mistakes_are_told
+from tests.compat.mistakes import Row, beside, mistakes_test
 
 import mdstorm
 import mdstorm_backend
@@ -162,4 +162,4 @@ MISTAKES: list[Row] = [
 ]
 
 
-test_a_mistake_is_told_with_its_remedy = mistakes_are_told(MISTAKES)
+test_a_mistake_raises_an_error_with_its_remedy = mistakes_test(MISTAKES)

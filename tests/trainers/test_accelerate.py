@@ -161,11 +161,11 @@ def test_rows_read_by_every_process_can_be_split(url: str) -> None:
     assert rows(prepare(DataLoader(ByNumber(share(url))))) == list(range(0, ROWS, 2))
 
 
-def test_loaders_of_other_data_are_split(url: str) -> None:
+def test_loaders_of_foreign_datasets_are_split_by_accelerate(url: str) -> None:
     assert len(list(prepare(DataLoader([1] * 8)))) == 4  # type: ignore[arg-type]
 
 
-def test_one_process_splits_nothing(url: str) -> None:
+def test_prepare_for_one_process_splits_nothing(url: str) -> None:
     with pytest.warns(UserWarning, match="some ranks read 504 samples .* and others one more"):
         assert len(rows(prepare(DataLoader(share(url)), processes=1))) == ROWS // 2
 

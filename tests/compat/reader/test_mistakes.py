@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.compat.mistakes import Row, beside, mistakes_are_told
+from tests.compat.mistakes import Row, beside, mistakes_test
 
 import mdstorm
 from mdstorm import ngram, predicates, pytorch
@@ -141,7 +141,7 @@ MISTAKES: list[Row] = [
 ]
 
 
-test_a_mistake_is_told_with_its_remedy = mistakes_are_told(MISTAKES)
+test_a_mistake_raises_an_error_with_its_remedy = mistakes_test(MISTAKES)
 
 
 def test_misspelled_column_among_others_warns(where: tuple[str, str]) -> None:

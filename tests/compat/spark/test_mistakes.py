@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType
-from tests.compat.mistakes import Mistake, Row, check, told
+from tests.compat.mistakes import Mistake, Row, check, each_mistake
 
 from mdstorm.codecs import ScalarCodec
 from mdstorm.etl.dataset_metadata import materialize_dataset
@@ -62,7 +62,7 @@ MISTAKES: list[Row] = [
 INDEXER: Any = SingleFieldIndexer("of id", "id")
 
 
-@told(MISTAKES)
+@each_mistake(MISTAKES)
 def test_mistake_raises_error_with_remedy(
     mistake: Mistake, builtin: type[Exception], words: str, spark: SparkSession, tmp_path: Path
 ) -> None:
