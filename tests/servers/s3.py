@@ -8,7 +8,7 @@ from tests.servers.http import Server
 
 BUCKET = "bucket"
 #: The account for which moto accepts any credentials.
-_ACCOUNT = "123456789012"
+ACCOUNT = "123456789012"
 
 
 class S3Server(Server):
@@ -35,7 +35,7 @@ class S3Server(Server):
     def _keys(self) -> Any:
         from moto.s3.models import s3_backends
 
-        return s3_backends[_ACCOUNT]["aws"].buckets[BUCKET].keys
+        return s3_backends[ACCOUNT]["aws"].buckets[BUCKET].keys
 
     def objects(self, prefix: str) -> dict[str, bytes]:
         """Objects below a prefix, which ends with a slash, by the rest of their names."""

@@ -58,6 +58,8 @@ class GuardedS3(Server):
         Seconds that the clock of the store is ahead.
     outside : list of str
         Paths that were refused because they are outside of the token's prefix.
+    hosts : list of str
+        Host of each request for objects.
     seconds_per_object : float
         How long the store takes to send one object; objects are sent one after the other.
     """
@@ -72,6 +74,7 @@ class GuardedS3(Server):
         self.handed_out: list[Token] = []
         self.expired, self.shows_missing = 0, True
         self.outside: list[str] = []
+        self.hosts: list[str] = []
         self.skew = self.seconds_per_object = 0.0
 
     def reset(self) -> None:
@@ -90,6 +93,7 @@ class GuardedS3(Server):
         method, path = environ["REQUEST_METHOD"], unquote(environ["PATH_INFO"])
         if method == "HEAD" and path.strip("/") == BUCKET:  # anyone may request the region
             return self._behind.app(environ, start)
+        self.hosts.append(environ["HTTP_HOST"])
         query = parse_qs(environ.get("QUERY_STRING", ""))
         given = (
             environ.get("HTTP_X_AMZ_SECURITY_TOKEN") or query.get("X-Amz-Security-Token", [""])[0]

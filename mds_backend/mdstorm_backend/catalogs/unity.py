@@ -77,8 +77,9 @@ def find_in_unity(name: TableName, storage_options: dict[str, Any]) -> CatalogTa
         by_iceberg = IcebergCredentials(workspace.host, name, table_id)
         location = Location.of(by_iceberg.load()["metadata-location"], storage_options)
         return CatalogTable(name, replace(location, credentials=by_iceberg), kind, table_id)
-    location = Location.of(_of_storage(url), storage_options)
     provider = TableCredentials(workspace.host, name, table_id)
+    access_point = provider.current().access_point or found.get("access_point")
+    location = Location.of(_of_storage(url, access_point), storage_options)
     return CatalogTable(name, replace(location, credentials=provider), kind, table_id)
 
 
@@ -108,8 +109,6 @@ def _checked(name: TableName, found: Mapping[str, Any]) -> tuple[Format, str]:
         )
     elif format_ not in _FORMATS:
         what = f"is stored as {format_}, and only Delta, Iceberg and Parquet are read"
-    elif found.get("access_point"):
-        what = f"is read through the access point {found['access_point']}, which is not supported"
     elif not url and format_ != "ICEBERG":
         what = "has no storage_location"
     elif _FORMATS[format_] == "delta" and OBJECT_STORES.get(scheme_of(url)) == "gcs":
@@ -121,11 +120,16 @@ def _checked(name: TableName, found: Mapping[str, Any]) -> tuple[Format, str]:
     return _FORMATS[format_], url
 
 
-def _of_storage(url: str) -> str:
-    """Return the URL of a directory; Cloudflare's R2 is read as S3, at an endpoint."""
+def _of_storage(url: str, access_point: str | None) -> str:
+    """Return the URL of a directory; Cloudflare's R2 is read as S3, at an endpoint.
+
+    An access point of S3 takes the place of the bucket.
+    """
     if url.startswith("r2://"):
         bucket, _, rest = url.removeprefix("r2://").partition("@")
         return f"s3://{bucket}/{rest.partition('/')[2]}"
+    if access_point:
+        return f"s3://{access_point}/{url.partition('://')[2].partition('/')[2]}"
     return url
 
 

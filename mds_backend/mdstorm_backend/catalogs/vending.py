@@ -109,17 +109,10 @@ def lease_of_unity(answer: Mapping[str, Any], whose: str) -> Lease:
 
     Raises
     ------
-    UnsupportedTableError
-        If they are for an access point of S3.
     StorageError
         If the answer has no supported credentials; `whose` names them.
     """
     expires = float(answer.get("expiration_time") or "inf") / 1000
-    if access_point := (answer.get("aws_temp_credentials") or {}).get("access_point"):
-        raise errors.UnsupportedTableError(
-            f"{whose} is read through the access point {access_point}, which is not supported. "
-            "Read the table with Spark"
-        )
     if keys := answer.get("aws_temp_credentials") or answer.get("r2_temp_credentials"):
         options = {
             "key": keys["access_key_id"],
@@ -129,7 +122,7 @@ def lease_of_unity(answer: Mapping[str, Any], whose: str) -> Lease:
         if "r2_temp_credentials" in answer:
             host = str(answer.get("url", "")).partition("@")[2].partition("/")[0]
             options |= {"endpoint_url": f"https://{host}"} if host else {}
-        return Lease(options, expires)
+        return Lease(options, expires, access_point=keys.get("access_point") or "")
     if signature := answer.get("azure_user_delegation_sas"):
         return Lease({"sas_token": signature["sas_token"].lstrip("?")}, expires)
     if token := answer.get("azure_aad"):

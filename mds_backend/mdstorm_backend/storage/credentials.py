@@ -43,11 +43,14 @@ class Lease:
         When the credentials end, in Unix seconds; infinity if that is not known.
     begins : float
         When they were obtained, by the clock of this machine.
+    access_point : str
+        Name of the access point of S3 that they are for; empty if they are for the bucket.
     """
 
     options: Mapping[str, Any] = field(repr=False)
     expires: float = inf
     begins: float = field(default_factory=time.time)
+    access_point: str = ""
 
     @property
     def lifetime(self) -> float:

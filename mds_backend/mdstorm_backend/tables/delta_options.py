@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
@@ -53,6 +54,10 @@ _PREFERRED = (
 )
 
 
+#: Lets delta-rs address a bucket by the host alone.
+_BY_HOST = {"AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "true"}
+
+
 def of_delta_rs(location: Location) -> tuple[str, dict[str, str]]:
     """Return the URL and the storage options of a table for delta-rs.
 
@@ -88,7 +93,8 @@ def of_delta_rs(location: Location) -> tuple[str, dict[str, str]]:
     if scheme in ("s3", "s3a"):
         found = {**options.get("client_kwargs", {}), **options}
         with storage_faults(location.url, location.storage_options):
-            return f"s3://{rest}", _renamed({**_endpoint(), **_of_profile(found), **found}, _S3)
+            named = _renamed({**_endpoint(), **_of_profile(found), **found}, _S3)
+        return _through_access_point(rest, named)
     if scheme in ("abfs", "abfss", "az"):
         connection = str(options.get("connection_string") or "")
         parts = dict(part.split("=", 1) for part in connection.split(";") if "=" in part)
@@ -111,11 +117,12 @@ def _of_lease(location: Location, lease: Lease) -> tuple[str, dict[str, str]]:
     if store == "s3":
         place = {**_endpoint(), **of_s3(location.url, options), **options.get("client_kwargs", {})}
         found = _renamed({**place, **options}, _S3)
-        if not {"AWS_REGION", "AWS_ENDPOINT_URL"} & found.keys():
+        is_arn = rest.startswith("arn:")
+        if not is_arn and not {"AWS_REGION", "AWS_ENDPOINT_URL"} & found.keys():
             found |= (
                 {"AWS_REGION": region} if (region := bucket_region(rest.partition("/")[0])) else {}
             )
-        return f"s3://{rest}", found
+        return _through_access_point(rest, found)
     if store == "azure":
         if preferred := [name for name in _PREFERRED if os.environ.get(name)]:
             raise errors.CredentialsError(
@@ -129,6 +136,37 @@ def _of_lease(location: Location, lease: Lease) -> tuple[str, dict[str, str]]:
         f"S3 and Azure only. {snapshot.read_by_spark(location.url)}",
         url=location.url,
     )
+
+
+#: The ARN of an access point, and a path in it.
+_ACCESS_POINT = re.compile(
+    r"arn:(?P<partition>aws[a-z-]*):s3:(?P<region>[a-z0-9-]+):(?P<account>\d+)"
+    r":accesspoint[:/](?P<name>[a-z0-9-]+)(?P<path>/.*|)"
+)
+
+
+def _through_access_point(rest: str, options: dict[str, str]) -> tuple[str, dict[str, str]]:
+    """Return URL and options of a path on S3, whose bucket may be an access point.
+
+    An access point is a host. delta-rs knows neither its ARN nor its alias.
+    """
+    if not rest.startswith("arn:"):
+        is_alias = rest.partition("/")[0].endswith("-s3alias")
+        needs_host = is_alias and "AWS_ENDPOINT_URL" not in options
+        return f"s3://{rest}", options | (_BY_HOST if needs_host else {})
+    found = _ACCESS_POINT.fullmatch(rest)
+    if found is None:
+        raise errors.UnsupportedTableError(
+            f"s3://{rest} is a Delta table that is read through {rest.split(':')[2]}, which "
+            f"deltalake does not support. {snapshot.read_by_spark(f's3://{rest}')}",
+            url=f"s3://{rest}",
+        )
+    suffix = "amazonaws.com.cn" if found["partition"] == "aws-cn" else "amazonaws.com"
+    usual = f"https://s3-accesspoint.{found['region']}.{suffix}"
+    scheme, _, host = options.get("AWS_ENDPOINT_URL", usual).partition("://")
+    endpoint = f"{scheme}://{found['name']}-{found['account']}.{host}"
+    place = {"AWS_ENDPOINT_URL": endpoint, "AWS_REGION": found["region"], **_BY_HOST}
+    return f"s3://{found['name']}{found['path']}", options | place
 
 
 def _endpoint() -> dict[str, str]:

@@ -221,7 +221,6 @@ MASK = {"columns": [{"name": "n"}, {"name": "m", "mask": {"function_name": "f"}}
         ({"data_source_format": "CSV"}, "is stored as CSV"),
         ({"storage_location": ""}, "has no storage_location"),
         ({"storage_location": "gs://bucket/x"}, "is a Delta table on Google Cloud Storage"),
-        ({"access_point": "arn:aws:s3:x"}, "is read through the access point arn:aws:s3:x"),
     ],
 )
 def test_table_that_is_not_readable_files_is_refused_before_credentials_are_requested(
@@ -254,21 +253,6 @@ def test_table_on_r2_is_read_at_an_endpoint(
     orders.unity.tables[NAME]["data_source_format"] = "PARQUET"
     with pytest.raises(StorageError, match=f"https://{host} cannot be reached"):
         make_batch_reader(NAME)
-
-
-def test_credentials_for_an_access_point_are_refused_by_name(
-    orders: Catalog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    vend, arn = orders.unity._vend, "arn:aws:s3:us-east-1:1:accesspoint/x"
-
-    def vend_for_access_point(prefix: str, seconds: float) -> dict[str, Any]:
-        keys = vend(prefix, seconds)["aws_temp_credentials"]
-        return {"aws_temp_credentials": {**keys, "access_point": arn}}
-
-    monkeypatch.setattr(orders.unity, "_vend", vend_for_access_point)
-    with pytest.raises(UnsupportedTableError, match=f"{NAME} .*through the access point {arn}"):
-        make_batch_reader(NAME)
-    assert not orders.guard.requests
 
 
 def test_table_without_a_manifest_is_read(orders: Catalog) -> None:

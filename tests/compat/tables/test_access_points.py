@@ -1,0 +1,122 @@
+"""Tables that are read through access points of S3."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.compat.tables.test_names import NAME, NEWEST, by_torch, numbers, orders  # noqa: F401
+from tests.servers.catalog import Catalog
+from tests.servers.s3 import ACCOUNT, BUCKET
+
+from mdstorm import convert, make_batch_reader
+from mdstorm.errors import UnsupportedTableError
+from mdstorm.spark import make_spark_converter
+from mdstorm_backend import MDSWriter, StreamingDataset, open_dataset
+from mdstorm_backend.storage import Location, renewing
+from mdstorm_backend.tables.delta_options import of_delta_rs
+
+POINT = f"arn:aws:s3:us-east-1:{ACCOUNT}:accesspoint/points"
+#: Without TLS. A server on localhost is its proxy.
+ENDPOINT = "http://s3-accesspoint.us-east-1.amazonaws.com"
+HOST = f"points-{ACCOUNT}.s3-accesspoint.us-east-1.amazonaws.com"
+
+
+@pytest.fixture
+def hosts(orders: Catalog, monkeypatch: pytest.MonkeyPatch) -> list[str]:  # noqa: F811
+    """The hosts of requests to the store, which has an access point with another name."""
+    from moto.s3control.models import s3control_backends
+
+    points = s3control_backends[ACCOUNT]["aws"]
+    points.create_access_point(ACCOUNT, "points", BUCKET, {}, {})
+    monkeypatch.setattr(renewing, "_opened", {})
+    monkeypatch.setenv("AWS_ENDPOINT_URL", ENDPOINT)
+    monkeypatch.setenv("http_proxy", orders.guard.url)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    return orders.guard.hosts
+
+
+@pytest.fixture
+def vended(orders: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    """Credentials that name the access point."""
+    vend = orders.unity._vend
+
+    def vend_for_access_point(prefix: str, seconds: float) -> dict[str, Any]:
+        keys = vend(prefix, seconds)["aws_temp_credentials"]
+        return {"aws_temp_credentials": {**keys, "access_point": POINT}}
+
+    monkeypatch.setattr(orders.unity, "_vend", vend_for_access_point)
+
+
+@pytest.mark.parametrize("format_", ["DELTA", "PARQUET"])
+def test_table_is_read_through_the_access_point_of_its_credentials(
+    format_: str,
+    vended: None,
+    hosts: list[str],
+    orders: Catalog,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    wanted = NEWEST
+    if format_ == "PARQUET":
+        wanted = [77]
+        (tmp_path / "plain").mkdir()
+        pq.write_table(pa.table({"n": wanted}), tmp_path / "plain/a.parquet")
+        orders.put("main.sales.plain", tmp_path / "plain", format_)
+    name = NAME if format_ == "DELTA" else "main.sales.plain"
+    assert numbers(make_batch_reader(name, num_epochs=1)) == wanted
+    assert by_torch(make_spark_converter(name)) == wanted
+    assert len(convert(name, str(tmp_path / "mds"))) == len(wanted)
+    assert {*hosts} == {HOST}
+    assert not orders.guard.outside
+
+
+def test_path_with_an_access_point_is_read(
+    hosts: list[str],
+    orders: Catalog,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    keys = orders.guard.hand_out(f"tables/{NAME}/", 3600).keys()
+    url = f"s3://{POINT}/tables/{NAME}"
+    assert numbers(make_batch_reader(url, num_epochs=1, storage_options=keys)) == NEWEST
+    assert by_torch(make_spark_converter(url, storage_options=keys)) == NEWEST
+    assert {*hosts} == {HOST}
+
+
+def test_mds_is_written_and_read_through_an_access_point(
+    hosts: list[str],
+    orders: Catalog,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    keys = orders.guard.hand_out("mds/", 3600).keys()
+    names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+    for name, value in zip(names, keys.values(), strict=True):
+        monkeypatch.setenv(name, value)
+    url = f"s3://{POINT}/mds"
+    with MDSWriter(out=url, columns={"n": "int64"}, size_limit=100) as writer:
+        for n in NEWEST:
+            writer.write({"n": n})
+    dataset = open_dataset(url)
+    assert [dataset[number]["n"] for number in range(len(dataset))] == NEWEST
+    streamed = StreamingDataset(remote=url, batch_size=1)
+    assert sorted(sample["n"] for sample in streamed) == NEWEST
+    assert {*hosts} == {HOST}
+
+
+def test_access_points_become_hosts_of_delta_rs(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "S3_ENDPOINT_URL"):
+        monkeypatch.delenv(name, raising=False)
+    keys = {"key": "k", "secret": "s"}
+    url, found = of_delta_rs(Location.of(f"s3://{POINT}/t/u", keys))
+    assert (url, found["AWS_ENDPOINT_URL"]) == ("s3://points/t/u", f"https://{HOST}")
+    assert (found["AWS_REGION"], found["AWS_VIRTUAL_HOSTED_STYLE_REQUEST"]) == ("us-east-1", "true")
+    china = POINT.replace("aws:", "aws-cn:").replace("us-east-1", "cn-north-1")
+    _, found = of_delta_rs(Location.of(f"s3://{china}/t", keys))
+    assert found["AWS_ENDPOINT_URL"].endswith(".s3-accesspoint.cn-north-1.amazonaws.com.cn")
+    _, found = of_delta_rs(Location.of("s3://points-xyz-s3alias/t", keys))
+    assert found["AWS_VIRTUAL_HOSTED_STYLE_REQUEST"] == "true"
+    assert "AWS_ENDPOINT_URL" not in found
+    with pytest.raises(UnsupportedTableError, match="is read through s3-outposts, which deltalake"):
+        of_delta_rs(
+            Location.of("s3://arn:aws:s3-outposts:us-east-1:1:outpost/o/accesspoint/p/t", keys)
+        )
