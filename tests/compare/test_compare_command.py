@@ -56,7 +56,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=550,
     )
     assert done.returncode == 0, done.stderr
     return folder
@@ -68,7 +68,7 @@ def compare(*arguments: str, cwd: Path) -> tuple[int, str, str]:
         cwd=cwd,
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=550,
     )
     return done.returncode, done.stdout, done.stderr
 
@@ -373,7 +373,7 @@ def test_ranks_write_a_file_each_and_compare_together(folder: Path, tmp_path: Pa
             env={**os.environ, "RANK": f"{rank}", "WORLD_SIZE": "2"},
             capture_output=True,
             text=True,
-            timeout=200,
+            timeout=550,
         )
         assert done.returncode == 0, done.stderr
     assert len(list(tmp_path.glob("shares.recording.rank-?.json"))) == 2
@@ -439,7 +439,7 @@ def test_full_pass_is_read_before_the_program_deletes_its_files(
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=550,
     )
     assert done.returncode == 0, done.stderr
     (run,) = json.loads((tmp_path / "deletes.recording.json").read_text())["runs"]
