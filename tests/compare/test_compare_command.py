@@ -236,6 +236,16 @@ def test_command_without_a_program_or_second_recording(tmp_path: Path) -> None:
     assert run(path)[0] == run()[0] == run(path, path, path)[0] == 2
 
 
+@pytest.mark.parametrize("program", [["train.py", "--epochs", "1"], ["-m", "trainer.main"]])
+def test_program_without_dashes_before_it_is_usage_error(
+    program: list[str], tmp_path: Path
+) -> None:
+    path = write(tmp_path / "a.json", recording(loader_at(0)))
+    code, output = run(path, *program)
+    assert code == 2
+    assert "-- is missing before the program" in output
+
+
 def shares(rank: int, rows: int, digest: int) -> dict[str, Any]:
     value = loader_at(0, arguments={"cur_shard": rank, "shard_count": 2})
     column = dict(value["data"]["columns"]["id"], digest=f"{digest:x}")

@@ -30,6 +30,10 @@ class _WithProgram(click.Command):
         if "--" in args:
             at = args.index("--")
             own, program = args[:at], args[at + 1 :]
+        elif any(arg == "-m" or arg.endswith(".py") for arg in args):
+            raise click.UsageError(
+                "-- is missing before the program: mdstorm compare RECORDING -- train.py …", ctx
+            )
         ctx.meta[_PROGRAM] = program
         return super().parse_args(ctx, own)
 
