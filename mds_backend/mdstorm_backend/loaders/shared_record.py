@@ -54,9 +54,10 @@ class SharedRecord:
         if self._handle is None:
             handle, name = tempfile.mkstemp(prefix="mdstorm-")
             os.unlink(name)
-            self._handle = handle
+            # First: after Ctrl-C, a record is either without a file or has one with content.
+            os.pwrite(handle, json.dumps(self._content).encode(), 0)
             self._close = weakref.finalize(self, _close, handle)
-            self._write(handle, json.dumps(self._content).encode())
+            self._handle = handle
         return self._handle
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -108,18 +109,14 @@ class SharedRecord:
             content = json.loads(before)
             yield content
             after = json.dumps(content).encode()
-            if after != before:
-                self._write(handle, after)
+            if after != before.rstrip():
+                # In one call, which Ctrl-C does not split: spaces replace the rest of a longer one.
+                os.pwrite(handle, after.ljust(len(before)), 0)
         finally:
             if handle is not None:
                 fcntl.lockf(handle, fcntl.LOCK_UN)
             if locked:
                 self._threads.release()
-
-    @staticmethod
-    def _write(handle: int, data: bytes) -> None:
-        os.pwrite(handle, data, 0)
-        os.ftruncate(handle, len(data))
 
 
 def _close(handle: int | None) -> None:
