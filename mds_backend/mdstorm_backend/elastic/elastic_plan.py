@@ -369,7 +369,8 @@ class ElasticPlan(Plan):
         """
         if self.num_epochs is None:
             raise TypeError(
-                "num_epochs=None never ends, so there is no number of batches: pass num_epochs=1"
+                "num_epochs=None never ends, so there is no number of batches: pass num_epochs=1. "
+                "If PyTorch's DataLoader is around this loader, iterate over this loader instead"
             )
         rows, size = self.rows_per_epoch, self.batch_size
         return self.num_epochs * (rows // size if self.drop_last else ceil_div(rows, size))

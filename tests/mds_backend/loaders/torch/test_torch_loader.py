@@ -169,7 +169,11 @@ def test_without_workers_there_is_no_thread(words: Dataset) -> None:
     batches.close()
 
 
-def test_loader_of_pytorch_over_a_loader_raises_error_with_the_fix(numbers: Dataset) -> None:
-    wrapped = torch.utils.data.DataLoader(torch_loader(numbers, batch_size=10))  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="iterate over the StreamingDataLoader instead"):
+@pytest.mark.parametrize("num_epochs", [1, None])
+def test_loader_of_pytorch_over_a_loader_raises_error_with_the_fix(
+    numbers: Dataset, num_epochs: int | None
+) -> None:
+    made = torch_loader(numbers, batch_size=10, num_epochs=num_epochs)
+    wrapped = torch.utils.data.DataLoader(made)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"DataLoader is around .*iterate over .* instead"):
         next(iter(wrapped))
