@@ -176,7 +176,7 @@ def unsupported(url: str, what: str, kind: str = "delta") -> errors.UnsupportedT
 def read_by_spark(url: str, kind: str = "delta") -> str:
     """Return the advice to read a table with Spark; `kind` is Spark's name of its format."""
     return (
-        "Read it by Spark and convert the frame: "
+        "Read it with Spark and convert the frame: "
         f"make_spark_converter(spark.read.format({kind!r}).load({url!r}))"
     )
 
