@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.interrupting import interrupts
 from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
@@ -161,3 +162,64 @@ def test_state_after_random_interrupts_loses_no_row(url: str, seed: int, tmp_pat
         loader = loader_of(url, order, draw.choice([0, 0, 2]))
         loader.load_state_dict(state)
     check_each_row_once(seen, rest_after(loader, url, order, 0))
+
+
+#: Rows of a table that is read without a thread, and of one that is not.
+SMALL, LARGE = 20_000, 300_000
+#: Functions that hand a batch over: an interrupt is delayed until they have returned.
+HANDING_OVER = ("_batches_of", "__next__")
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
+    paths = {rows: tmp_path_factory.mktemp(f"{rows}") for rows in (SMALL, LARGE)}
+    for rows, path in paths.items():
+        write_numbers(path, rows, shard_size=1 << 18)
+    return {rows: str(path) for rows, path in paths.items()}
+
+
+def taken_until_interrupt(
+    loader: StreamingDataLoader, interrupt_after: Callable[[float], None], seconds: float
+) -> list[int]:
+    """Return the numbers that a loop has, which is interrupted or reaches its end."""
+    batches: list[Any] = []
+    batch = None
+    with suppress(KeyboardInterrupt):
+        interrupt_after(seconds)
+        for batch in loader:
+            batches.append(batch)
+        interrupt_after(0)
+    if batch is not None and (not batches or batch is not batches[-1]):
+        batches.append(batch)  # the loop ended before it could keep what it has
+    return [n for one in batches for n in one["number"].tolist()]
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # in a finalizer
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("order", ["exact", "elastic"])
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("rows", [SMALL, LARGE])
+def test_state_after_interrupts_at_random_moments_loses_no_row(
+    rows: int, workers: int, order: str, seed: int, tables: dict[int, str]
+) -> None:
+    draw, size = random.Random(seed), rows // 2000
+
+    def new() -> StreamingDataLoader:
+        exact = ExactOrder(shuffle_rows=True, seed=3)
+        options: dict[str, Any] = {"order": exact} if order == "exact" else {"shuffle": True}
+        dataset = StreamingDataset(local=tables[rows], batch_size=size, **options)
+        return StreamingDataLoader(dataset, size, num_workers=workers)
+
+    loader, seen = new(), list[int]()
+    for _ in range(3):
+        with interrupts(HANDING_OVER) as interrupt_after:
+            seen += taken_until_interrupt(loader, interrupt_after, draw.uniform(1e-4, 0.1))
+        if len(seen) >= rows:
+            break
+        state = json.loads(json.dumps(loader.state_dict()))
+        loader = new()
+        loader.load_state_dict(state)
+    if len(seen) < rows:
+        seen += [n for batch in loader for n in batch["number"].tolist()]
+    assert sorted(seen) == list(range(rows))

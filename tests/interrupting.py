@@ -1,0 +1,46 @@
+"""KeyboardInterrupt in the main thread at moments of a timer, as from Ctrl-C."""
+
+import signal
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+@contextmanager
+def interrupts(
+    handing_over: Collection[str], timer: int = signal.ITIMER_REAL
+) -> Iterator[Callable[[float], None]]:
+    """Yield a function that raises KeyboardInterrupt after some seconds, or with 0 does not.
+
+    Parameters
+    ----------
+    handing_over : collection of str
+        Names of functions that hand a batch over: an interrupt is delayed until they have returned.
+    timer : int
+        The clock, which determines the signal.
+    """
+    delayed_in = {*handing_over, "interrupt"}  # itself, if it was called in such a function
+
+    def interrupt(number: int, frame: Any) -> None:
+        if frame is not None and (frame.f_code.co_name in delayed_in or _is_reporting(frame)):
+            signal.setitimer(timer, 1e-5)
+            return
+        raise KeyboardInterrupt
+
+    def arm(seconds: float) -> None:
+        signal.setitimer(timer, seconds)
+
+    used = signal.SIGALRM if timer == signal.ITIMER_REAL else signal.SIGVTALRM
+    remaining, _ = signal.setitimer(timer, 0)  # of the limit for each test
+    handler = signal.signal(used, interrupt)
+    yield arm
+    signal.setitimer(timer, 0)
+    signal.signal(used, handler)
+    signal.setitimer(timer, remaining)
+
+
+def _is_reporting(frame: Any) -> bool:
+    """Whether pytest keeps an error of a finalizer, in a hook that must not fail itself."""
+    while frame is not None and frame.f_code.co_name != "unraisable_hook":
+        frame = frame.f_back
+    return frame is not None
