@@ -73,7 +73,7 @@ def compare(*arguments: str, cwd: Path) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-def test_same_program_is_equal(folder: Path) -> None:
+def test_program_compared_with_its_recording_is_equal(folder: Path) -> None:
     url = (folder / "one").as_uri()
     code, out, err = compare("train.recording.json", "--", "train.py", url, cwd=folder)
     assert code == 0, out + err
@@ -205,20 +205,20 @@ def test_bad_recording_is_one_sentence_and_exit_code_2(
         assert output.count("\n") == 1
 
 
-def test_recording_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_recording_is_exit_code_2(tmp_path: Path) -> None:
     code, output = run(tmp_path / "none.json", tmp_path / "none.json")
     assert code == 2
     assert "there is no recording" in output
 
 
-def test_recording_of_another_program(tmp_path: Path) -> None:
+def test_recording_of_another_program_is_exit_code_2(tmp_path: Path) -> None:
     path = write(tmp_path / "a.json", recording(loader_at(0)))
     code, output = run(path, "--", "other.py")
     assert code == 2
     assert "is a recording of train.py, not of other.py" in output
 
 
-def test_different_numbers_of_ranks(tmp_path: Path) -> None:
+def test_recordings_of_different_numbers_of_ranks_are_exit_code_2(tmp_path: Path) -> None:
     one = write(tmp_path / "one.json", recording(loader_at(0)))
     for rank in range(2):
         value = recording(loader_at(0), rank=rank, ranks=2)
@@ -231,7 +231,7 @@ def test_different_numbers_of_ranks(tmp_path: Path) -> None:
     assert "torchrun" in output
 
 
-def test_command_without_a_program_or_second_recording(tmp_path: Path) -> None:
+def test_wrong_number_of_recordings_is_exit_code_2(tmp_path: Path) -> None:
     path = write(tmp_path / "a.json", recording(loader_at(0)))
     assert run(path)[0] == run()[0] == run(path, path, path)[0] == 2
 

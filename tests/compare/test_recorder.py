@@ -159,7 +159,7 @@ def test_equal_values_of_different_types_have_the_same_digest(one: Any, other: A
         ([None], ["None"]),
     ],
 )
-def test_other_values_have_other_digests(one: Any, other: Any) -> None:
+def test_different_values_have_different_digests(one: Any, other: Any) -> None:
     assert rows_of(one).hashes.tolist() != rows_of(other).hashes.tolist()
 
 

@@ -32,7 +32,7 @@ def test_epoch_resumes_at_the_position_of_each_worker(url: str, tmp_path: Path) 
 @pytest.mark.long
 @pytest.mark.parametrize("processes", [1, 2])
 @pytest.mark.parametrize("order", ["exact", "elastic"])
-def test_any_position_in_an_epoch_resumes(
+def test_state_of_any_position_in_an_epoch_resumes_exactly(
     url: str, tmp_path: Path, order: str, processes: int
 ) -> None:
     places = [(workers, stop) for workers in (0, 1, 2, 3) for stop in (0, 1, 2, 7, 31 // processes)]

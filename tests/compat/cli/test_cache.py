@@ -140,7 +140,7 @@ class TestCopies:
             (["--unused", "--older-than", "week"], "such as 7d"),
         ],
     )
-    def test_unclear_removal_is_refused(
+    def test_rm_with_missing_or_invalid_options_removes_nothing(
         self, copies: list[str], tmp_path: Path, options: list[str], message: str
     ) -> None:
         refused = run("cache", "rm", "--parent", tmp_path.as_uri(), *options, "--yes")

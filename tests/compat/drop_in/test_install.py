@@ -63,7 +63,7 @@ class TestInstalled:
         assert importlib.reload(ours) is sys.modules["mdstorm.etl.petastorm_generate_metadata"]
         assert ours.main is not before
 
-    def test_patches_reach_mdstorm_and_end(self) -> None:
+    def test_mock_patch_of_petastorm_name_changes_mdstorm_until_its_end(self) -> None:
         with (
             mock.patch("petastorm.transform.edit_field", 1),
             mock.patch("petastorm.TransformSpec", 2),

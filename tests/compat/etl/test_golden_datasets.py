@@ -80,7 +80,7 @@ def test_image_files_are_stored_as_they_are(converted: dict[str, Dataset]) -> No
         assert stored.column(name).to_pylist() == files.column(name).to_pylist()
 
 
-def test_fields_without_decoding_are_read_by_the_engine(converted: dict[str, Dataset]) -> None:
+def test_dataset_without_encoded_fields_is_not_wrapped(converted: dict[str, Dataset]) -> None:
     dataset = converted["partitioned"]
     schema = stored_unischema(dataset)
     assert schema is not None
@@ -115,7 +115,7 @@ def test_batches_in_any_order_hold_every_row(codecs: Any) -> None:
             assert_same(zipped, expected[i]["zipped"])
 
 
-def test_changed_values_do_not_affect_the_source() -> None:
+def test_writing_to_read_values_does_not_change_the_source() -> None:
     source, _ = opened("codecs")
     shard = source.shard(0)
     rows = np.arange(shard.num_samples)

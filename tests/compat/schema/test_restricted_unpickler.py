@@ -300,7 +300,7 @@ def test_tuples_that_share_their_parts_are_not_printed(index_pickle: Callable[..
             load_indexes(index_pickle({Calls(make, wrong, content): {0}}))
 
 
-def test_arguments_that_objects_share_are_not_copied_for_each() -> None:
+def test_pickle_with_huge_shared_arguments_is_refused() -> None:
     shared = b"cdecimal\nDecimal\nq\x00(" + b"N" * 10_000 + b"tq\x01]"
     with pytest.raises(UnsafePickleError, match="TypeError"):
         load_indexes(shared + b"h\x00h\x01Ra" * 10_000 + b".")

@@ -134,7 +134,9 @@ def test_columns_choose_in_the_order_of_the_frame() -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_an_encoding_of_the_type_itself_keeps_the_type(spark_type: Any, encoding: str) -> None:
+def test_given_encoding_that_holds_the_spark_type_keeps_that_type(
+    spark_type: Any, encoding: str
+) -> None:
     (column,) = plan_columns([field("v", spark_type)], {"v": encoding})
     assert (column.encoding, column.spark_type) == (encoding, spark_type)
 

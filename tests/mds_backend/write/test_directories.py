@@ -32,7 +32,7 @@ def test_kept_url_gets_a_new_local_directory() -> None:
 
 
 @pytest.mark.parametrize("out", ["", (), ("a",), ("a", "b", "c"), None, 5, ("memory://x", "a")])
-def test_other_output_arguments_are_refused(out: Any) -> None:
+def test_out_that_is_neither_a_path_nor_a_pair_raises_error(out: Any) -> None:
     with pytest.raises(errors.InvalidArgumentError, match="Invalid `out` argument"):
         find_targets(out, False, None)
 

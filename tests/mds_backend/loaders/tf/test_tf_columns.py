@@ -54,7 +54,9 @@ NULLS, ELEMENTS = {"null_count": 2}, {"element_null_count": 2}
     ],
     ids=str,
 )
-def test_only_floats_may_be_null(spark_type: SparkType, nulls: dict[str, int]) -> None:
+def test_nulls_without_a_tensorflow_value_raise_error_except_in_floats(
+    spark_type: SparkType, nulls: dict[str, int]
+) -> None:
     floats = [stored("float", **NULLS), stored(array_of("float"), **ELEMENTS)]
     check_nulls([stored("long"), *floats], "TensorFlow", needs_value)
     with pytest.raises(NullValueError, match="column 'a' holds 2 nulls, and TensorFlow") as caught:

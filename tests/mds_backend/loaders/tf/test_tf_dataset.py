@@ -329,7 +329,7 @@ def test_state_resumes_with_the_remaining_batches(numbers: Dataset, order: str, 
 
 
 @with_either_order
-def test_pytorch_states_are_continued(numbers: Dataset, order: str) -> None:
+def test_tensorflow_dataset_resumes_from_a_pytorch_state(numbers: Dataset, order: str) -> None:
     torch, tensorflow = torch_loader(numbers, order), made_in(order, numbers)
     iterator = iter(torch)
     done = [next(iterator)["number"].tolist() for _ in range(5)]
