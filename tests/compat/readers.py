@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from mdstorm._readers import options
 from mdstorm.reader import make_batch_reader, make_reader
 
 #: In stored order.
@@ -55,6 +56,12 @@ def stop_readers() -> None:
     """End the threads of all readers: TensorFlow never releases a generator."""
     while _MADE:
         _MADE.pop().stop()
+
+
+def continue_as_another_process() -> None:
+    """Forget which epochs this process has read, so that the next reader begins with the first."""
+    options._next_epochs.clear()
+    options._tried.clear()
 
 
 class ItemReader:

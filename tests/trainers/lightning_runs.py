@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 import torch
+from tests.compat.readers import continue_as_another_process
 from tests.trainers.programs.support import converter_of, keep_all, loader_of
 
 from mdstorm import TransformSpec, make_batch_reader
-from mdstorm._readers.options import _next_epochs
 from mdstorm.pytorch import BatchedDataLoader, DataLoader
 
 pl: Any = pytest.importorskip("lightning.pytorch")
@@ -76,7 +76,7 @@ class MadeAnew(pl.LightningDataModule):  # type: ignore[misc]
 def data_of(kind: str, url: str) -> dict[str, Any]:
     """Make the arguments of `fit`, as another process would."""
     converter = converter_of(url)
-    _next_epochs.clear()
+    continue_as_another_process()
     if kind == "made anew":
         return {"datamodule": MadeAnew(converter)}
     if kind.endswith("module"):

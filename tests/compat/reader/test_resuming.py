@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.compat.readers import write_parquet
+from tests.compat.readers import continue_as_another_process, write_parquet
 
 from mdstorm import TransformSpec
-from mdstorm._readers import options
 from mdstorm.errors import StateMismatchError
 from mdstorm.ngram import NGram
 from mdstorm.predicates import in_lambda
@@ -311,10 +310,8 @@ def reader_state(url: str) -> dict[str, Any]:
         return reader.state_dict()
 
 
-def test_earlier_epoch_does_not_move_first_epoch_of_next_reader_back(
-    thirty: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(options, "_next_epochs", {})
+def test_earlier_epoch_does_not_move_first_epoch_of_next_reader_back(thirty: str) -> None:
+    continue_as_another_process()
 
     def reader() -> Any:
         return make_batch_reader(thirty, num_epochs=1, cur_shard=0, shard_count=1)
@@ -327,10 +324,9 @@ def test_earlier_epoch_does_not_move_first_epoch_of_next_reader_back(
         assert following.state_dict()["mdstorm"]["first_epoch"] == 5
 
 
-def test_repeated_peek_with_new_loader_counts(thirty: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repeated_peek_with_new_loader_counts(thirty: str) -> None:
     """As in a GAN, which takes a batch of a new loader in each step."""
-    monkeypatch.setattr(options, "_next_epochs", {})
-    monkeypatch.setattr(options, "_tried", {})
+    continue_as_another_process()
     found = []
     for _ in range(4):
         reader = make_batch_reader(thirty, num_epochs=1, cur_shard=0, shard_count=1)
@@ -341,17 +337,15 @@ def test_repeated_peek_with_new_loader_counts(thirty: str, monkeypatch: pytest.M
     assert found[0] == found[1] != found[2] == found[3]
 
 
-def test_pass_after_state_of_an_end_is_recorded_for_later_readers(
-    thirty: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pass_after_state_of_an_end_is_recorded_for_later_readers(thirty: str) -> None:
     def reader() -> Any:
         return make_batch_reader(thirty, num_epochs=1, cur_shard=0, shard_count=1)
 
-    monkeypatch.setattr(options, "_next_epochs", {})
+    continue_as_another_process()
     with reader() as first:
         list(first)
         state = first.state_dict()
-    monkeypatch.setattr(options, "_next_epochs", {})  # as in another process
+    continue_as_another_process()
     with reader() as second:
         second.load_state_dict(state)
         list(second)

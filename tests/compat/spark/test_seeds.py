@@ -5,9 +5,9 @@ from itertools import islice
 from typing import Any
 
 import pytest
+from tests.compat.readers import continue_as_another_process
 from tests.compat.spark.converters import Numbers, in_either_order, with_each_in_either_order
 
-from mdstorm._readers import options
 from mdstorm.spark import SparkDatasetConverter
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.order.exact import DEFAULT_SEED
@@ -52,7 +52,7 @@ def test_new_loaders_with_shard_arguments_continue_epochs_of_default_seed(
 @in_either_order
 @pytest.mark.parametrize("taken", [0, 9, None])
 def test_new_loaders_continue_after_epoch_of_loaded_state(
-    thousand: SparkDatasetConverter, order: str, taken: int | None, monkeypatch: pytest.MonkeyPatch
+    thousand: SparkDatasetConverter, order: str, taken: int | None
 ) -> None:
     arguments = {**SHUFFLED, "cur_shard": 0, "shard_count": 1, "order": order}
 
@@ -68,9 +68,9 @@ def test_new_loaders_continue_after_epoch_of_loaded_state(
 
     first, _ = read()
     begun, state = read(taken)
-    monkeypatch.setattr(options, "_next_epochs", {})  # as in another process
+    continue_as_another_process()
     (rest, _), (last, _) = read(state=state), read()
-    monkeypatch.setattr(options, "_next_epochs", {})
+    continue_as_another_process()
     made().load_state_dict(state)  # nothing is read
     loaders = [made(), made()]
     list(loaders[0])
