@@ -12,7 +12,7 @@ from tests.servers.s3 import BUCKET, S3Server
 
 from mdstorm_backend.errors import StorageError
 from mdstorm_backend.storage import Location, s3_objects
-from mdstorm_backend.storage.s3_objects import Pace, Turns
+from mdstorm_backend.storage.turns import Pace, Turns
 
 RANGE, SIZE = 1000, 5500
 CONTENT = bytes(i % 251 for i in range(SIZE))
