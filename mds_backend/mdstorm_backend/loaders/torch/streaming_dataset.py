@@ -219,7 +219,7 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
     def __iter__(self) -> Iterator[Any]:
         info = get_worker_info()
         # In a worker, the iteration begins here, and otherwise with its first sample.
-        return _samples_of(self, None if info is None else self._mdstorm.begin_part(info))
+        return samples_of_iteration(self, None if info is None else self._mdstorm.begin_part(info))
 
     def __copy__(self) -> Self:
         """Return a copy with independent settings that shares the epoch counter."""
@@ -291,7 +291,8 @@ def check_items_are_samples(dataset: StreamingDataset) -> None:
         )
 
 
-def _samples_of(dataset: StreamingDataset, begun: SampleIteration | None) -> Iterator[Any]:
+def samples_of_iteration(dataset: StreamingDataset, begun: SampleIteration | None) -> Iterator[Any]:
+    """Yield the samples of an iteration, by default of one that begins with the first sample."""
     iteration = begun or dataset._mdstorm.begin_samples()
     for segment, part in iteration.segments():
         if part == 0:

@@ -20,7 +20,10 @@ from torch.utils.data import DataLoader, get_worker_info
 
 from mdstorm_backend import ExactOrder, StreamingDataset
 from mdstorm_backend.errors import StateMismatchError
+from mdstorm_backend.loaders.epochs import Worker
 from mdstorm_backend.loaders.shared_record import SharedRecord
+from mdstorm_backend.loaders.torch.samples import SampleIteration
+from mdstorm_backend.loaders.torch.streaming_dataset import samples_of_iteration
 
 ROWS, SHARDS = 103, 4
 BATCH = 8
@@ -90,21 +93,29 @@ def test_each_worker_resumes_at_its_position(
         assert numbers(again[worker]) == numbers(whole[worker][count:])
 
 
-def test_worker_resumes_within_blocks_of_uneven_batches(
+def test_worker_resumes_at_every_sample_of_uneven_batches(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On several ranks, a transform that drops rows leaves batches of different sizes."""
     monkeypatch.setattr("mdstorm_backend.read.reader.BLOCK_ROWS", 24)
     order = ExactOrder(3, shuffle_rows=True, world_size=2)
-    options = {"transform": Where(lambda number: number % 5 > 0), "num_epochs": 4}
+    transform = Where(lambda number: number % 7 > 1)
 
-    def dataset() -> Stated:
-        return Stated(local=url, order=order, batch_size=BATCH, **options)
+    def read_part(state: Any = None) -> tuple[list[int], list[Any]]:
+        dataset = StreamingDataset(
+            local=url, order=order, batch_size=BATCH, transform=transform, num_epochs=2
+        )
+        opened, worker = dataset._mdstorm, Worker(0, 1, group=1)
+        part = SampleIteration(opened.options, opened.epochs, BATCH, worker, state)
+        found, states = [], [part.state_dict()]
+        for sample in samples_of_iteration(dataset, part):
+            found.append(int(sample["number"]))
+            states.append(part.state_dict())
+        return found, states
 
-    (whole,) = read(dataset(), num_workers=1).values()
-    for count in (12, 33, 54, 71):
-        (again,) = read(dataset(), {0: whole[count][1]}, num_workers=1).values()
-        assert numbers(again) == numbers(whole[count:])
+    whole, states = read_part()
+    for count, state in enumerate(states):
+        assert read_part(state)[0] == whole[count:]
 
 
 @in_either_order
