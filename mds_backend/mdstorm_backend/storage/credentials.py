@@ -27,8 +27,9 @@ _logger = logging.getLogger(__name__)
 _MARGIN, _LONGEST_MARGIN = 1 / 4, 300.0
 #: Parts of the margin, of which one is drawn: processes that start together do not renew together.
 _JITTER = (0.6, 1.0)
-#: A refusal counts as expiry once a lease is this share of its lifetime old, or these seconds.
-_YOUNGEST, LONGEST_YOUTH = 1 / 4, 60.0
+#: A refusal counts as expiry once a lease is this share of its lifetime old, or these seconds. A
+#: catalog may not state the lifetime, or the clocks differ, so that short ones look endless.
+_YOUNGEST, LONGEST_YOUTH = 1 / 4, 5.0
 
 
 @dataclass(frozen=True)

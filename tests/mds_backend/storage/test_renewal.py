@@ -7,7 +7,8 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
 from typing import Any, ClassVar
 
 import pytest
@@ -103,6 +104,20 @@ def test_request_that_fails_by_expiry_is_repeated_once(
         assert read()
         assert len(guard.handed_out) == before + 1
     assert guard.expired >= len(reads)
+
+
+def test_short_credentials_without_a_stated_end_are_renewed_after_a_refusal(
+    place: Location, guard: GuardedS3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each token ends after ten seconds, as far as this process knows never."""
+    fetch = Vendor.fetch
+    monkeypatch.setattr(Vendor, "fetch", lambda self: replace(fetch(self), expires=inf))
+    clock = Clock(monkeypatch)
+    for count in range(1, 4):
+        assert place.read("a") == b"content"
+        assert len(guard.handed_out) == count
+        clock.now += 10
+        guard.handed_out[-1] = replace(guard.handed_out[-1], expires=0.0)
 
 
 def test_new_credentials_that_are_refused_as_expired_are_an_error(
