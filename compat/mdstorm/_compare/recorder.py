@@ -5,7 +5,7 @@
 
 This one file needs Python 3.7 and NumPy, so that it runs where Petastorm does. It patches
 Petastorm's public entry points, runs the program as Python would, and writes counts and digests of
-what the loaders yield. Of the data, the file holds only minima, maxima and sums of numbers,
+what the loaders yield. The file holds nothing of the data but minima, maxima and sums of numbers,
 unless ``--examples`` asks for rows.
 
 The parts, in this order:
@@ -13,8 +13,9 @@ The parts, in this order:
 1. digests: canonical values, and hashes of rows that can be summed in any order
 2. statistics of one pass over a loader
 3. loaders: where each was made, with which arguments, and what was read from it
-4. entry points: the functions and classes that are patched when their module is imported
-5. the program, and the file that is written
+4. what the program gets in place of its loaders, so that they are recorded
+5. entry points: the functions and classes that are patched when their module is imported
+6. the program, and the file that is written
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ import inspect
 import json
 import math
 import os
+import random
 import runpy
 import subprocess
 import sys
@@ -39,17 +41,17 @@ import tempfile
 import threading
 import time
 import traceback
-import weakref
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 #: Version of the format of recordings.
 FORMAT = 1
-#: Most distinct dtypes, shapes or batch sizes to list for a column or loader.
+#: Distinct dtypes, shapes and batch sizes that are listed of one column or loader.
 LISTED = 8
-#: Listed in place of the others.
+#: Stands for more of them.
 SEVERAL = "several"
 #: Rows of a row reader that are hashed together.
 ROWS_TOGETHER = 512
@@ -58,8 +60,8 @@ BYTES_TOGETHER = 1 << 23
 
 # --- 1. Digests ----------------------------------------------------------------------------------
 #
-# A digest is the sum, modulo 2**128, of one hash for each row. Sums, unlike XOR, detect repeated
-# rows, and do not depend on the order. Hashes are taken of canonical values, by their bytes:
+# A digest is the sum, modulo 2**128, of one hash for each row. Sums, unlike XOR, notice a row that
+# comes twice, and do not depend on the order. Hashes are taken of canonical values, by their bytes:
 #
 #   number, bool              float64; integers beyond 2**53 their 64 bits, decimals their digits
 #   time, date, duration      nanoseconds (since 1970 UTC), as a number
@@ -70,9 +72,11 @@ BYTES_TOGETHER = 1 << 23
 # So the digest of a column does not depend on its dtype, which is compared separately.
 
 _U64 = np.uint64
-_NULL = 0x7FF8_0000_0000_DEAD  # the bits of one NaN
+_NULL = _U64(0x7FF8_0000_0000_DEAD)  # the bits of one NaN
 _EPOCH = datetime.datetime(1970, 1, 1)
+_MICROSECOND = datetime.timedelta(microseconds=1)
 _EXACT = 2**53
+_NUMERIC = "biufcmM"
 
 
 def _mixed(words: Any) -> Any:
@@ -109,90 +113,63 @@ def _hashed(words: Any, shape: tuple[int, ...]) -> Any:
     return _mixed(found)
 
 
-def _total(hashes: Any) -> int:
-    """Return the sum of 128-bit hashes modulo 2**128."""
-    halves = [
+def _total(hashes: Any, start: int = 0) -> int:
+    """Return a digest and the hashes of further rows, added modulo 2**128."""
+    high, low = (
         (int((lane >> _U64(32)).sum()) << 32) + int((lane & _U64(0xFFFFFFFF)).sum())
         for lane in (hashes[:, 0], hashes[:, 1])
-    ]
-    return ((halves[0] << 64) + halves[1]) % 2**128
+    )
+    return (start + (high << 64) + low) % 2**128
 
 
-def _sum(one: int, other: int) -> int:
-    return (one + other) % 2**128
-
-
-def _as_text(digest: int) -> str:
-    return "{:032x}".format(digest)
-
-
-def _hash_of_bytes(data: Any) -> Any:
-    return np.frombuffer(hashlib.blake2b(data, digest_size=16).digest(), "<u8").astype(np.uint64)
-
-
-def _words_of_numbers(array: Any) -> tuple[Any, Any]:
-    """Return the canonical words of numbers or times, and which of them are null (or None)."""
+def _words_of(array: Any) -> Any:
+    """Return the canonical words of numbers or times."""
     kind = array.dtype.kind
     if kind in "mM":
-        nulls = np.isnat(array)
         unit = "datetime64[ns]" if kind == "M" else "timedelta64[ns]"
-        words, _ = _words_of_numbers(array.astype(unit).astype(np.int64))
-        return np.where(nulls, _U64(_NULL), words), nulls
-    if kind in "fc":
-        nulls = np.isnan(array)
-        words = np.ascontiguousarray(array, np.float64).view(np.uint64)
-        return np.where(nulls, _U64(_NULL), words), nulls
-    words = array.astype(np.float64).view(np.uint64)
+        words = _words_of(array.astype(unit).astype(np.int64))
+        return np.where(np.isnat(array), _NULL, words)
+    words = np.ascontiguousarray(array, np.float64).view(np.uint64)
+    if kind == "f":
+        return np.where(np.isnan(array), _NULL, words)
     if array.dtype.itemsize < 8:
-        return words, None
+        return words
     is_exact = (array <= _EXACT) & ((array >= -_EXACT) if kind == "i" else True)
-    return np.where(is_exact, words, array.astype(np.uint64)), None
+    return np.where(is_exact, words, array.astype(np.uint64))
 
 
+@dataclass
 class Rows:
-    """The values of one column in several rows: their hashes and properties."""
+    """The values of one column in several rows: their hashes, and a summary."""
 
-    def __init__(self) -> None:
-        self.hashes = np.empty((0, 2), np.uint64)
-        self.nulls = 0
-        self.dtypes: set[str] = set()
-        self.shapes: set[str] = set()
-        self.numbers = np.empty(0, np.float64)
-
-    def join(self, others: list[Rows]) -> Rows:
-        """Append rows."""
-        parts = [self, *others]
-        self.hashes = np.concatenate([part.hashes for part in parts])
-        self.numbers = np.concatenate([part.numbers for part in parts])
-        self.nulls = sum(part.nulls for part in parts)
-        self.dtypes = set().union(*[part.dtypes for part in parts])
-        self.shapes = set().union(*[part.shapes for part in parts])
-        return self
+    hashes: Any
+    dtypes: set[str]
+    shapes: set[str]
+    nulls: int
+    numbers: Any
 
 
 def rows_of(values: Any) -> Rows:
     """Return the rows of a column: an array or tensor, or a list with one value for each row."""
     values = _plain(values)
-    if isinstance(values, np.ndarray) and values.dtype.kind in "biufcmM":
-        return _rows_of_numbers(values)
-    is_object = getattr(getattr(values, "dtype", None), "kind", "O") == "O"
-    values = [*values] if is_object else values.tolist()
+    if isinstance(values, np.ndarray):
+        if values.dtype.kind in _NUMERIC:
+            return _rows_of_numbers(values)
+        values = [*values] if values.dtype.kind == "O" else values.tolist()
     if {type(value) for value in values} <= {str, bytes, np.str_, type(None)}:
         return _rows_of_texts(values)
     together = _stacked(values)
-    if together is not None:
-        return _rows_of_numbers(together)
-    return Rows().join([_row_of(value) for value in values])
+    return _joined([_row_of(v) for v in values]) if together is None else _rows_of_numbers(together)
 
 
 def _plain(values: Any) -> Any:
     """Return a tensor of a framework, or a column of pandas, as an array."""
     if isinstance(values, (np.ndarray, list, tuple)):
         return values
-    if hasattr(values, "detach"):  # a torch tensor
+    if hasattr(values, "detach"):  # of torch
         values = values.detach().cpu()
         return (values.float() if "bfloat16" in str(values.dtype) else values).numpy()
-    if hasattr(values, "to_list") and hasattr(values, "nested_row_splits"):  # a RaggedTensor
+    if hasattr(values, "to_list") and hasattr(values, "nested_row_splits"):  # of TensorFlow
         return [np.asarray(value) for value in values.to_list()]
     return values.numpy() if hasattr(values, "numpy") else np.asarray(values)
 
@@ -203,71 +180,74 @@ def _stacked(values: list[Any]) -> Any:
         return None
     if len({(value.dtype, value.shape) for value in values}) > 1:
         return None
-    return np.stack(values) if values[0].dtype.kind in "biufcmM" else None
+    return np.stack(values) if values[0].dtype.kind in _NUMERIC else None
+
+
+def _joined(parts: list[Rows]) -> Rows:
+    """Return the rows of several parts, of which the first may be missing."""
+    return Rows(
+        np.concatenate([np.empty((0, 2), np.uint64), *(part.hashes for part in parts)]),
+        {name for part in parts for name in part.dtypes},
+        {shape for part in parts for shape in part.shapes},
+        sum(part.nulls for part in parts),
+        np.concatenate([np.empty(0), *(part.numbers for part in parts)]),
+    )
 
 
 def _rows_of_numbers(array: Any) -> Rows:
     if array.dtype.kind == "c":
         array = np.stack([array.real, array.imag], axis=-1)
-    rows, shape = len(array), array.shape[1:]
-    words, nulls = _words_of_numbers(array)
-    found = Rows()
-    found.hashes = _hashed(words.reshape(rows, -1), shape)
-    found.nulls = 0 if nulls is None else int(nulls.sum())
-    found.dtypes, found.shapes = {array.dtype.name}, {str(list(shape))}
+    shape = array.shape[1:]
+    words = _words_of(array)
+    is_null = words == _NULL
+    hashes = _hashed(words.reshape(len(array), -1), shape)
     numbers = array.astype(np.int64) if array.dtype.kind in "mM" else array
-    numbers = (numbers if nulls is None else numbers[~nulls]).ravel()
-    found.numbers = numbers.astype(np.float64)
-    return found
+    numbers = numbers[~is_null].astype(np.float64)
+    return Rows(hashes, {array.dtype.name}, {str([*shape])}, int(is_null.sum()), numbers)
 
 
 def _rows_of_texts(values: list[Any]) -> Rows:
-    """Return rows of text, bytes and nulls; faster than one by one."""
-    null = _row_of(None).hashes.tobytes()
+    """Return rows of text, bytes, decimals and nulls."""
+    null = _row_of(None).hashes.tobytes() if None in values else b""
     each = [
         null if value is None else hashlib.blake2b(_bytes_of(value), digest_size=16).digest()
         for value in values
     ]
-    found = Rows()
-    found.hashes = np.frombuffer(b"".join(each), "<u8").astype(np.uint64).reshape(-1, 2)
-    found.nulls = values.count(None)
-    found.dtypes = {type(value).__name__.rstrip("_") for value in values if value is not None}
-    found.shapes = {"[]"} if values else set()
-    return found
+    hashes = np.frombuffer(b"".join(each), "<u8").astype(np.uint64).reshape(-1, 2)
+    dtypes = {_name_of_type(value) for value in values if value is not None}
+    return Rows(hashes, dtypes, {"[]"} if values else set(), values.count(None), np.empty(0))
 
 
 def _row_of(value: Any) -> Rows:
     """Return one row of any value."""
-    name = type(value).__name__.rstrip("_")
-    if isinstance(value, (str, bytes, bytearray, decimal.Decimal)):
-        return _row_of_bytes(_bytes_of(value), "bytes" if name == "bytearray" else name)
+    name = _name_of_type(value)
     if value is None or name in ("NaTType", "NAType"):
-        found = _row_of_numbers(np.array(np.nan), "")
-        found.dtypes = set()  # a null has no type
-        return found
-    if isinstance(value, datetime.timedelta):
-        return _row_of_integer(value // datetime.timedelta(microseconds=1) * 1000, "timedelta")
-    if isinstance(value, datetime.date):
-        return _row_of_integer(_nanoseconds(value), name)
-    if isinstance(value, (bool, float)):
-        return _row_of_numbers(np.array(value), name)
-    if isinstance(value, int):
-        return _row_of_integer(value, name)
+        return replace(_rows_of_numbers(np.array([np.nan])), dtypes=set())  # a null has no type
+    if isinstance(value, (str, bytes, bytearray, decimal.Decimal)):
+        return _rows_of_texts([value])
     if isinstance(value, Mapping):
-        return _row_of_parts([part for key in sorted(value, key=str) for part in (key, value[key])])
-    if isinstance(value, (list, tuple)) and not _are_numbers(value):
-        return _row_of_parts(list(value))
-    if isinstance(value, (list, tuple, np.ndarray)) or hasattr(value, "numpy"):
-        array = np.asarray(_plain(value))
-        is_numeric = array.dtype.kind in "biufcmM"
-        return _row_of_numbers(array, array.dtype.name) if is_numeric else _row_of_parts([*array])
-    if isinstance(value, np.generic):
-        return _row_of_numbers(np.array(value), value.dtype.name)
-    raise NotRecordedError("values of {} have no canonical form".format(name))
+        value = [part for key in sorted(value, key=str) for part in (key, value[key])]
+    elif isinstance(value, np.generic) or hasattr(value, "numpy") or _are_numbers(value):
+        value = np.asarray(_plain(value))
+    if isinstance(value, np.ndarray) and value.dtype.kind in _NUMERIC:
+        return _rows_of_numbers(value[None])
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return _row_of_parts([*value])
+    number = _number_of(value)
+    if isinstance(number, int) and not -(2**63) <= number < 2**63:
+        return replace(_rows_of_texts([str(number)]), dtypes={name})
+    return replace(_rows_of_numbers(np.array([number])), dtypes={name})
+
+
+def _name_of_type(value: Any) -> str:
+    name = type(value).__name__.rstrip("_")  # str_ is NumPy's
+    return "bytes" if name == "bytearray" else name
 
 
 def _are_numbers(values: Any) -> bool:
-    return bool(values) and all(isinstance(value, (int, float, np.number)) for value in values)
+    """Whether the values are a list or tuple of numbers."""
+    is_list = isinstance(values, (list, tuple)) and bool(values)
+    return is_list and all(isinstance(value, (int, float, np.number)) for value in values)
 
 
 def _bytes_of(value: Any) -> bytes:
@@ -276,40 +256,26 @@ def _bytes_of(value: Any) -> bytes:
     return value.encode("utf-8", "surrogatepass") if isinstance(value, str) else bytes(value)
 
 
-def _nanoseconds(value: datetime.date) -> int:
+def _number_of(value: Any) -> Any:
+    """Return a number, or the nanoseconds of a duration or time."""
+    if isinstance(value, datetime.timedelta):
+        return value // _MICROSECOND * 1000
+    if not isinstance(value, datetime.date):
+        if isinstance(value, (int, float)):
+            return value
+        raise NotRecordedError("values of {} have no canonical form".format(type(value).__name__))
     if not isinstance(value, datetime.datetime):
         value = datetime.datetime(value.year, value.month, value.day)
     if value.tzinfo is not None:
         value = value.astimezone(datetime.timezone.utc).replace(tzinfo=None)
-    micros = (value - _EPOCH) // datetime.timedelta(microseconds=1)
-    return 1000 * micros + int(getattr(value, "nanosecond", 0))
-
-
-def _row_of_bytes(data: bytes, dtype: str) -> Rows:
-    found = Rows()
-    found.hashes = _hash_of_bytes(data)[None]
-    found.dtypes, found.shapes = {dtype}, {"[]"}
-    return found
-
-
-def _row_of_integer(value: int, dtype: str) -> Rows:
-    if not -(2**63) <= value < 2**63:
-        return _row_of_bytes(str(value).encode(), dtype)
-    return _row_of_numbers(np.array(value, np.int64), dtype)
-
-
-def _row_of_numbers(array: Any, dtype: str) -> Rows:
-    found = _rows_of_numbers(array[None])
-    found.dtypes = {dtype}
-    return found
+    return (value - _EPOCH) // _MICROSECOND * 1000 + int(getattr(value, "nanosecond", 0))
 
 
 def _row_of_parts(parts: list[Any]) -> Rows:
     """Return a row of nested values, which is hashed by the hashes of its parts."""
-    inner = Rows().join([_row_of(part) for part in parts])
-    inner.hashes = _hashed(inner.hashes.reshape(1, -1), (len(parts),))
-    inner.shapes = {str([len(parts)])}
-    return inner
+    inner = _joined([_row_of(part) for part in parts])
+    hashes = _hashed(inner.hashes.reshape(1, -1), (len(parts),))
+    return replace(inner, hashes=hashes, shapes={str([len(parts)])})
 
 
 class NotRecordedError(Exception):
@@ -320,19 +286,19 @@ class NotRecordedError(Exception):
 
 
 class Column:
-    """The properties of one column in one pass."""
+    """What is known of one column in one pass."""
 
     def __init__(self, name: str) -> None:
-        self.key = _hash_of_bytes(name.encode("utf-8", "surrogatepass"))
-        self.digest = self.ordered = self.rest = self.nulls = 0
+        self.key = _rows_of_texts([name]).hashes
         self.dtypes: set[str] = set()
         self.shapes: set[str] = set()
-        self.least, self.greatest = math.inf, -math.inf
-        self.sums = [0.0, 0.0, 0.0]
+        self.nulls = self.digest = self.ordered = self.rest = 0
+        self._least, self._greatest = math.inf, -math.inf
+        self._sums = [0.0, 0.0, 0.0]
 
     def add(self, rows: Rows) -> None:
         """Add rows."""
-        self.digest = _sum(self.digest, _total(rows.hashes))
+        self.digest = _total(rows.hashes, self.digest)
         self.nulls += rows.nulls
         self.dtypes |= rows.dtypes
         self.shapes |= rows.shapes
@@ -340,39 +306,33 @@ class Column:
             self.shapes = {SEVERAL}
         numbers = rows.numbers
         if numbers.size:
-            self.least = min(self.least, float(numbers.min()))
-            self.greatest = max(self.greatest, float(numbers.max()))
+            self._least = min(self._least, float(numbers.min()))
+            self._greatest = max(self._greatest, float(numbers.max()))
             with np.errstate(all="ignore"):
-                moments = (numbers.sum(), np.abs(numbers).sum(), np.square(numbers).sum())
-            self.sums = [_number_sum(old, float(new)) for old, new in zip(self.sums, moments)]
+                added = (numbers.sum(), np.abs(numbers).sum(), np.square(numbers).sum())
+            self._sums = [old + float(new) for old, new in zip(self._sums, added)]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the column as JSON values."""
+        """Return the column as JSON can hold it."""
         found: dict[str, Any] = {
             "dtypes": sorted(self.dtypes),
             "shapes": sorted(self.shapes),
             "nulls": self.nulls,
-            "digest": _as_text(self.digest),
-            "ordered": _as_text(self.ordered),
-            "rest": _as_text(self.rest),
         }
-        if self.least <= self.greatest:
-            numbers = (self.least, self.greatest, *self.sums)
+        for name in ("digest", "ordered", "rest"):
+            found[name] = "{:032x}".format(getattr(self, name))
+        if self._least <= self._greatest:
+            numbers = (self._least, self._greatest, *self._sums)
             found.update(zip(("minimum", "maximum", "sum", "magnitude", "squares"), numbers))
         return found
 
 
-def _number_sum(old: float, new: float) -> float:
-    both = old + new
-    return math.fsum((old, new)) if math.isfinite(both) else both
-
-
 class Pass:
-    """Counts and digests of the batches or rows that one iteration over a loader yields."""
+    """Counts and digests of what one iteration over a loader yields."""
 
     def __init__(self, is_batched: bool, examples: int = 0) -> None:
         self.is_batched = is_batched
-        self.batches = self.rows = self.digest = 0
+        self.rows = self.digest = 0
         self.sizes: dict[str, int] = {}
         self.columns: dict[str, Column] = {}
         self.note = ""
@@ -382,7 +342,6 @@ class Pass:
 
     def add(self, item: Any) -> None:
         """Add a batch, or a row of a row reader."""
-        self.batches += 1
         columns = dict(_columns_of(item))
         if self.is_batched:
             self._add_columns({name: _with_rows(value) for name, value in columns.items()})
@@ -392,8 +351,7 @@ class Pass:
             self._waiting = {name: [] for name in columns}
         for name, value in columns.items():
             # Copied, since the program may change it before it is hashed.
-            value = value.copy() if isinstance(value, np.ndarray) else value
-            self._waiting[name].append(value)
+            self._waiting[name].append(value.copy() if isinstance(value, np.ndarray) else value)
         if max(map(len, self._waiting.values()), default=0) >= ROWS_TOGETHER:
             self.flush()
 
@@ -417,10 +375,10 @@ class Pass:
             self.sizes[key] = self.sizes.get(key, 0) + 1
         for name, part in parts.items():
             self.columns.setdefault(name, Column(name)).add(part)
-        if len(sizes) == 1 and rows:
-            self._add_rows(parts, columns)
-        elif len(sizes) > 1:
+        if len(sizes) > 1:
             self.note = self.note or "columns of one batch have different lengths"
+        elif rows:
+            self._add_rows(parts, columns)
         self.rows += rows
 
     def _add_rows(self, parts: dict[str, Rows], columns: dict[str, Any]) -> None:
@@ -434,10 +392,10 @@ class Pass:
         joined = sum(each.values())
         for name, hashes in each.items():
             column = self.columns[name]
-            column.ordered = _sum(column.ordered, _total(_mixed(hashes ^ positions)))
-            column.rest = _sum(column.rest, _total(_mixed(joined - hashes)))
+            column.ordered = _total(_mixed(hashes ^ positions), column.ordered)
+            column.rest = _total(_mixed(joined - hashes), column.rest)
         whole = _mixed(joined)
-        self.digest = _sum(self.digest, _total(whole))
+        self.digest = _total(whole, self.digest)
         if self._examples:
             self._keep(whole, columns)
 
@@ -450,12 +408,11 @@ class Pass:
         self._kept = sorted(self._kept, key=lambda kept: kept[0])[: self._examples]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the pass as JSON values."""
+        """Return the pass as JSON can hold it."""
         found: dict[str, Any] = {
-            "batches": self.batches,
             "rows": self.rows,
             "sizes": self.sizes,
-            "digest": _as_text(self.digest),
+            "digest": "{:032x}".format(self.digest),
             "columns": {name: column.to_json() for name, column in self.columns.items()},
         }
         if self.note:
@@ -474,13 +431,10 @@ def _columns_of(item: Any, name: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the columns of a batch by name; those of nested dicts and tuples as ``name.name``."""
     if hasattr(item, "_fields"):
         item = {field: getattr(item, field) for field in item._fields}
-    elif isinstance(item, tuple) or (not name and isinstance(item, list)):
-        rows = [dict(row) for row in item if isinstance(row, Mapping)]
-        is_rows = bool(rows) and len(rows) == len(item) and isinstance(item, list)
-        if is_rows:
-            item = {key: [row.get(key) for row in rows] for key in rows[0]}
-        else:
-            item = dict(enumerate(item))
+    elif isinstance(item, tuple) or (isinstance(item, list) and not name):
+        is_rows = isinstance(item, list) and all(isinstance(row, Mapping) for row in item)
+        names = item[0] if is_rows and item else ()
+        item = {key: [row.get(key) for row in item] for key in names} or dict(enumerate(item))
     if isinstance(item, Mapping):
         for key, value in item.items():
             yield from _columns_of(value, "{}.{}".format(name, key) if name else str(key))
@@ -494,6 +448,15 @@ def _with_rows(values: Any) -> Any:
     """Return a column; a single value in a batch is a column of one row."""
     is_column = isinstance(values, (list, tuple)) or getattr(values, "shape", ()) != ()
     return values if is_column else [values]
+
+
+def _length(item: Any) -> int:
+    """Return the number of rows of a batch."""
+    try:
+        _, first = next(_columns_of(item))
+        return len(_with_rows(first))
+    except (NotRecordedError, StopIteration, TypeError):
+        return 0
 
 
 # --- 3. Loaders ----------------------------------------------------------------------------------
@@ -522,158 +485,14 @@ class Call:
         taken = {name: changed[name] for name in changed if takes_any or name in self._parameters}
         return self._make(**dict(self.arguments, **taken))
 
-
-class Loader:
-    """One loader of the program: where it was made, and what was read from it.
-
-    Values are hashed until one pass is complete; other passes are counted. Endless loaders are only
-    counted, and `read_full_pass` reads one pass of them, with ``num_epochs=1``.
-    """
-
-    def __init__(self, kind: str, call: Call, reader: Loader | None) -> None:
-        self.kind = kind
-        self.call = call
-        self.reader = reader
-        self.site = ("", "", 0)
-        self.number = 0
-        self.is_used_by_loader = False
-        self.is_batched = True
-        self.examples = 0
-        self.passes: list[list[Any]] = []
-        self.data: Pass | None = None
-        self.source = "program"
-        self.times = 1
-        self.note = ""
-        self.is_busy = False
-        self.is_read_again = False
-        self.lock = threading.RLock()
-        self._current: Pass | None = None
-
-    @property
-    def is_endless(self) -> bool:
-        """Whether the loader was made for infinitely many epochs."""
-        return any(call.get("num_epochs", 1) is None for call in self._calls)
-
-    def begin(self) -> None:
-        """Begin a pass."""
-        with self.lock:
-            self.passes.append([0, 0, False])
-            needs_data = self.data is None and not self.is_endless and not self.note
-            self._current = Pass(self.is_batched, self.examples) if needs_data else None
-
-    def add(self, item: Any) -> None:
-        """Count and hash the values that the program gets."""
-        with self.lock:
-            self.passes[-1][0] += 1
-            self.passes[-1][1] += _length(item) if self.is_batched else 1
-            if self._current is not None:
-                self._guarded(self._current.add, item)
-
-    def end(self) -> None:
-        """End a pass that is complete."""
-        with self.lock:
-            self.passes[-1][2] = True
-            current, self._current = self._current, None
-            if current is not None and current.batches and self._guarded(current.flush):
-                self.data = current
-
-    def _guarded(self, act: Callable[..., None], *arguments: Any) -> bool:
-        """Run a step of hashing; the program must not fail if the step does."""
-        try:
-            act(*arguments)
-        except Exception as error:  # reported in the recording
-            self.note = str(error) if isinstance(error, NotRecordedError) else _described(error)
-            self._current = None
-        return not self.note
-
-    @property
-    def _epochs(self) -> int:
-        """The number of epochs of a pass; 1 if it is endless."""
-        found = 1
-        for call in self._calls:
-            found *= call.get("num_epochs") or 1
-        return int(found)
-
-    @property
-    def _calls(self) -> list[Call]:
-        """The call that made the loader, and the one that made its reader."""
-        return [self.call] if self.reader is None else [self.call, self.reader.call]
-
-    @property
-    def is_threaded(self) -> bool:
-        """Whether it reads with Petastorm's thread pool, which may end before it has read all."""
-        if "mdstorm" in sys.modules:
-            return False
-        return bool(self._calls[-1].get("reader_pool_type", "thread") == "thread")
-
-    def read_full_pass(self) -> None:
-        """Read one complete pass, if the program has read none, or may have missed rows.
-
-        That is done once, when the program closes the loader: its files may be deleted later.
-        """
-        is_complete = self.data is not None
-        is_needed = not is_complete or self.is_threaded
-        if self.note or self.is_used_by_loader or self.is_read_again or not is_needed:
-            return
-        self.is_read_again = True
-        found = Pass(self.is_batched, self.examples)
-        with kept_random_states(), own_graph(), RECORDER.nested():
-            epochs = None if is_complete else 1
-            if not self._guarded(self._read, found, epochs):
-                self.note = "" if is_complete else "a full pass could not be read: " + self.note
-                return
-        if self.data is None or found.rows > self.data.rows:
-            self.data, self.source = found, "full pass"
-            self.times = self._epochs if epochs == 1 else 1
-
-    def _read(self, found: Pass, epochs: int | None) -> None:
-        for item in _items_again(self, epochs):
-            found.add(item)
-        found.flush()
-
     def to_json(self) -> dict[str, Any]:
-        """Return the loader as JSON values."""
-        file, function, line = self.site
-        found: dict[str, Any] = {
-            "kind": self.kind,
-            "file": file,
-            "function": function,
-            "call": self.number,
-            "line": line,
-            "arguments": _arguments_as_json(self.call),
-            "passes": self.passes,
-            "threaded": self.is_threaded,
+        """Return the given arguments: plain values, and of others the type; some may be secret."""
+        secret = ("storage_options", "filesystem", "cache_extra_settings", "filters")
+        return {
+            name: type(value).__name__ if name in secret and value is not None else _as_json(value)
+            for name, value in self.arguments.items()
+            if name not in ("self", "reader")
         }
-        if self.reader is not None:
-            arguments = _arguments_as_json(self.reader.call)
-            found["reader"] = {"kind": self.reader.kind, "arguments": arguments}
-        if self.data is not None:
-            found["data"] = dict(self.data.to_json(), source=self.source, times=self.times)
-        note = self.note or (self.data is None and "no pass over it was complete")
-        return dict(found, note=note) if note else found
-
-
-def _length(item: Any) -> int:
-    """Return the number of rows of a batch."""
-    try:
-        _, first = next(iter(_columns_of(item)))
-        return len(_with_rows(first))
-    except (NotRecordedError, StopIteration, TypeError):
-        return 0
-
-
-def _described(error: BaseException) -> str:
-    return "{}: {}".format(type(error).__name__, " ".join(str(error).split())[:300])
-
-
-def _arguments_as_json(call: Call) -> dict[str, Any]:
-    """Return the given arguments: plain values, and of others the type; options may be secret."""
-    secret = ("storage_options", "filesystem", "cache_extra_settings", "filters")
-    return {
-        name: type(value).__name__ if name in secret and value is not None else _as_json(value)
-        for name, value in call.arguments.items()
-        if name not in ("self", "reader")
-    }
 
 
 def _as_json(value: Any) -> Any:
@@ -696,11 +515,168 @@ def _without_secrets(text: str) -> str:
     return scheme + colon + host.rpartition("@")[2] + slash + path.partition("?")[0]
 
 
+@dataclass(eq=False)
+class Loader:
+    """One loader of the program: where it was made, and what was read from it.
+
+    Values are hashed until one pass is complete; other passes are counted. Endless loaders are only
+    counted, and `read_full_pass` reads one pass of them, with ``num_epochs=1``.
+    """
+
+    kind: str
+    call: Call
+    #: The reader that it was made of, and file, function and line that made it.
+    reader: Loader | None
+    site: tuple[str, str, int]
+    #: Which call of the same function it is.
+    number: int
+    is_batched: bool
+    examples: int
+    is_used_by_loader: bool = False
+    #: For each pass: batches, rows, and whether it is complete.
+    passes: list[list[Any]] = field(default_factory=list)
+    data: Pass | None = None
+    source: str = "program"
+    times: int = 1
+    note: str = ""
+    is_read_again: bool = False
+    _current: Pass | None = None
+    _lock: Any = field(default_factory=threading.RLock)
+
+    def begin(self) -> None:
+        """Begin a pass."""
+        with self._lock:
+            self.passes.append([0, 0, False])
+            needs_data = self.data is None and not self.is_endless and not self.note
+            self._current = Pass(self.is_batched, self.examples) if needs_data else None
+
+    def add(self, item: Any) -> None:
+        """Count and hash what the program gets."""
+        with self._lock:
+            self.passes[-1][0] += 1
+            self.passes[-1][1] += _length(item) if self.is_batched else 1
+            if self._current is not None:
+                self._guarded(functools.partial(self._current.add, item))
+
+    def end(self) -> None:
+        """End a pass that is complete."""
+        with self._lock:
+            self.passes[-1][2] = True
+            current, self._current = self._current, None
+            if current is not None and self.passes[-1][0] and self._guarded(current.flush):
+                self.data = current
+
+    def next_of(self, take: Callable[[], Any]) -> Any:
+        """Take an item for the program."""
+        try:
+            item = take()
+        except StopIteration:
+            self.end()
+            raise
+        self.add(item)
+        return item
+
+    def _guarded(self, act: Callable[[], None]) -> bool:
+        """Run a step of hashing, whose failure must not be one of the program."""
+        try:
+            act()
+        except Exception as error:  # reported in the recording
+            self.note = str(error) if isinstance(error, NotRecordedError) else _described(error)
+            self._current = None
+        return not self.note
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether another loader or an entry point takes the items, not the program."""
+        return self.is_used_by_loader or RECORDER.is_nested
+
+    @property
+    def _calls(self) -> list[Call]:
+        """The call that made the loader, and the one that made its reader."""
+        return [self.call] if self.reader is None else [self.call, self.reader.call]
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether the loader was made for infinitely many epochs."""
+        return any(call.get("num_epochs", 1) is None for call in self._calls)
+
+    @property
+    def _epochs(self) -> int:
+        """The number of epochs of a pass; 1 if it is endless."""
+        found = 1
+        for call in self._calls:
+            found *= call.get("num_epochs") or 1
+        return int(found)
+
+    @property
+    def is_threaded(self) -> bool:
+        """Whether it reads with Petastorm's thread pool, which may end before it has read all."""
+        pool = self._calls[-1].get("reader_pool_type", "thread")
+        return bool(pool == "thread" and "mdstorm" not in sys.modules)
+
+    def read_full_pass(self) -> None:
+        """Read one complete pass, if the program has read none, or may have missed rows.
+
+        That is done once, when the program closes the loader: its files may be deleted later.
+        """
+        is_complete = self.data is not None
+        is_needed = not is_complete or self.is_threaded
+        if self.note or self.is_used_by_loader or self.is_read_again or not is_needed:
+            return
+        self.is_read_again = True
+        found = Pass(self.is_batched, self.examples)
+        changed: dict[str, Any] = {"reader_pool_type": "dummy"}
+        if not is_complete:
+            changed["num_epochs"] = 1
+        with kept_random_states(), own_graph(), RECORDER.nested():
+            if not self._guarded(lambda: self._read_again(found, changed)):
+                self.note = "" if is_complete else "a full pass could not be read: " + self.note
+                return
+        if self.data is None or found.rows > self.data.rows:
+            self.data, self.source = found, "full pass"
+            self.times = 1 if is_complete else self._epochs
+
+    def _read_again(self, found: Pass, changed: dict[str, Any]) -> None:
+        """Read a pass of another loader, made with some other arguments."""
+        reader = None if self.reader is None else self.reader.call.again(**changed)
+        if reader is not None:
+            changed = dict(changed, reader=reader)
+        made = self.call.again(**changed)
+        owner: Any = made if hasattr(made, "__enter__") else reader
+        with owner as entered:
+            items = entered if owner is made else made
+            for item in tf_elements(items) if hasattr(items, "element_spec") else items:
+                found.add(item)
+        found.flush()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the loader as JSON values."""
+        file, function, line = self.site
+        found: dict[str, Any] = {
+            "kind": self.kind,
+            "file": file,
+            "function": function,
+            "call": self.number,
+            "line": line,
+            "arguments": self.call.to_json(),
+            "passes": self.passes,
+            "threaded": self.is_threaded,
+        }
+        if self.reader is not None:
+            found["reader"] = {"kind": self.reader.kind, "arguments": self.reader.call.to_json()}
+        if self.data is not None:
+            found["data"] = dict(self.data.to_json(), source=self.source, times=self.times)
+        note = self.note or (self.data is None and "no pass over it was complete")
+        return dict(found, note=note) if note else found
+
+
+def _described(error: BaseException) -> str:
+    return "{}: {}".format(type(error).__name__, " ".join(str(error).split())[:300])
+
+
 @contextlib.contextmanager
 def kept_random_states() -> Iterator[None]:
     """Restore the states of random numbers, so that the program does not miss any."""
-    import random
-
     states: list[tuple[Callable[[Any], Any], Any]] = [
         (random.setstate, random.getstate()),
         (np.random.set_state, np.random.get_state()),
@@ -715,49 +691,47 @@ def kept_random_states() -> Iterator[None]:
             restore(state)
 
 
-class Iteration:
-    """An iterator that reports its items to a `Loader`."""
+@contextlib.contextmanager
+def own_graph() -> Iterator[None]:
+    """In TensorFlow's graph mode, use another graph: the program's may be finalized."""
+    tf: Any = sys.modules.get("tensorflow")
+    if tf is None or tf.executing_eagerly():
+        yield
+    else:
+        with tf.Graph().as_default():
+            yield
 
-    def __init__(self, iterator: Iterator[Any], loader: Loader) -> None:
-        self._iterator = iterator
-        self._loader = loader
-        loader.begin()
 
-    def __iter__(self) -> Iteration:
-        return self
+def tf_elements(dataset: Any) -> Iterator[Any]:
+    """Yield the elements of a dataset, in eager and in graph mode."""
+    import tensorflow as tf
 
-    def __next__(self) -> Any:
-        loader = self._loader
-        loader.is_busy = True
-        try:
-            item = next(self._iterator)
-        except StopIteration:
-            loader.end()
-            raise
-        finally:
-            loader.is_busy = False
-        loader.add(item)
-        return item
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._iterator, name)
+    if tf.executing_eagerly():
+        yield from dataset
+        return
+    following = tf.compat.v1.data.make_one_shot_iterator(dataset).get_next()
+    with tf.compat.v1.Session(graph=tf.compat.v1.get_default_graph()) as session:
+        while True:
+            try:
+                yield session.run(following)
+            except tf.errors.OutOfRangeError:
+                return
 
 
 class Recorder:
-    """All loaders of the program, and which object is which loader."""
+    """All loaders of the program."""
 
     def __init__(self) -> None:
         self.loaders: list[Loader] = []
         self.examples = 0
         self.full_pass = True
         self.folder = os.getcwd()
-        self._of: weakref.WeakKeyDictionary[Any, Loader] = weakref.WeakKeyDictionary()
         self._thread = threading.local()
         self._numbers: dict[tuple[str, ...], int] = {}
 
     @contextlib.contextmanager
     def nested(self) -> Iterator[None]:
-        """Do not record calls that entry points themselves make in this thread."""
+        """Do not record what entry points call in this thread: it is their part."""
         before = self.is_nested
         self._thread.is_nested = True
         try:
@@ -773,63 +747,31 @@ class Recorder:
     def started(self, kind: str, call: Call, found: Any) -> Any:
         """Record a loader, and return the object that the program gets for it."""
         given = call.get("reader")
-        reader = self.of(given)
-        loader = Loader(kind, call, reader)
-        loader.site = _site(self.folder)
-        key = (kind, *loader.site[:2])
-        loader.number = self._numbers[key] = self._numbers.get(key, -1) + 1
-        loader.examples = self.examples
-        loader.is_batched = _is_batched(kind, found if given is None else given)
-        if given is not None and reader is None:
-            loader.note = "its reader is not one of make_reader or make_batch_reader"
-        if reader is not None:
-            reader.is_used_by_loader = kind != "tf_tensors"
-            if kind == "tf_tensors":  # which takes one row from the reader in each run
-                reader.kind, reader.site, reader.number = kind, loader.site, loader.number
-                return found
+        reader: Loader | None = getattr(type(given), "recorded_as", None)
+        site = _site(self.folder)
+        key = (kind, *site[:2])
+        self._numbers[key] = number = self._numbers.get(key, -1) + 1
+        if reader is not None and kind == "tf_tensors":
+            # It takes rows from the reader, one for each run.
+            reader.kind, reader.site, reader.number = kind, site, number
+            return found
+        is_batched = _is_batched(kind, found if given is None else given)
+        loader = Loader(kind, call, reader, site, number, is_batched, self.examples)
         self.loaders.append(loader)
-        return self.watched(found, loader)
-
-    def of(self, value: Any) -> Loader | None:
-        """Return the loader of an object, if it is one."""
-        try:
-            return self._of.get(value)
-        except TypeError:  # not weakly referable, so it is not a loader
-            return None
-
-    def watched(self, found: Any, loader: Loader) -> Any:
-        """Make iterations over an object known to its loader; datasets of tf.data are replaced."""
-        if hasattr(found, "element_spec"):
-            return tf_dataset(found, loader)
-        cls = type(found)
-        try:
-            self._of[found] = loader
-            if hasattr(cls, "__next__"):
-                self._patch(cls, "__next__", _next_of)
-            elif hasattr(cls, "__iter__"):
-                self._patch(cls, "__iter__", _iter_of)
-            if hasattr(cls, "__enter__"):
-                self._patch(cls, "__enter__", _enter_of)
-                self._patch(cls, "__exit__", _exit_of)
-        except TypeError as error:  # a type whose methods cannot be replaced
-            loader.note = "it is a {}: {}".format(cls.__name__, error)
-        return found
-
-    def _patch(self, cls: type, name: str, wrapped: Callable[[Any], Any]) -> None:
-        original = getattr(cls, name)
-        if not hasattr(original, "records"):
-            method = functools.wraps(original)(wrapped(original))
-            method.__dict__["records"] = True
-            setattr(cls, name, method)
+        if reader is not None:
+            reader.is_used_by_loader = True
+        elif given is not None:
+            loader.note = "its reader is not one of make_reader or make_batch_reader"
+        return watched(found, loader)
 
     def read_full_passes(self, is_chosen: Callable[[Loader], bool] = lambda _: True) -> None:
-        """Read a complete pass of each loader, or of some, that the program did not read fully."""
+        """Read what the program has not read to its end, of all loaders or of some."""
         for loader in self.loaders if self.full_pass else ():
             if is_chosen(loader):
                 loader.read_full_pass()
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Return the loaders as JSON values, except readers from which loaders were made."""
+        """Return the loaders as JSON can hold them, but for readers of which others are made."""
         return [loader.to_json() for loader in self.loaders if not loader.is_used_by_loader]
 
 
@@ -849,198 +791,158 @@ def _site(folder: str) -> tuple[str, str, int]:
 
 def _is_batched(kind: str, reader: Any) -> bool:
     """Whether the items of a loader are batches, not rows."""
-    if kind in ("make_reader", "make_batch_reader", "make_petastorm_dataset", "tf_tensors"):
+    if kind in ("make_reader", "make_batch_reader", "make_petastorm_dataset"):
         return bool(getattr(reader, "batched_output", True))
     return True
 
 
-@contextlib.contextmanager
-def own_graph() -> Iterator[None]:
-    """In TensorFlow's graph mode, use another graph: the program's may be finalized."""
-    tf: Any = sys.modules.get("tensorflow")
-    if tf is None or tf.executing_eagerly():
-        yield
-    else:
-        with tf.Graph().as_default():
-            yield
+# --- 4. What the program gets --------------------------------------------------------------------
 
 
-def _items_again(loader: Loader, epochs: int | None) -> Iterator[Any]:
-    """Yield the items of one complete pass of another loader with the same arguments.
+def watched(found: Any, loader: Loader) -> Any:
+    """Return an object whose iterations and ``with`` statements its loader records.
 
-    It reads without threads, and this many epochs, if a number is given.
+    It gets a class of its own, derived from its class. A dataset of tf.data is replaced.
     """
-    changed: dict[str, Any] = {"reader_pool_type": "dummy"}
-    if epochs is not None:
-        changed["num_epochs"] = epochs
-    reader: Any = None
-    if loader.reader is not None:
-        reader = changed["reader"] = loader.reader.call.again(**changed)
-    made = loader.call.again(**changed)
-    owner = made if hasattr(made, "__enter__") else reader
-    with owner as entered:
-        items = entered if owner is made else made
-        yield from tf_elements(items) if hasattr(items, "element_spec") else items
+    # A framework may have constructed it from the class of another one.
+    cls: Any = getattr(type(found), "recorded_class", type(found))
+    methods: dict[str, Any] = {}
+    if hasattr(found, "element_spec"):
+        found = tf_dataset(found, loader)
+        cls = type(found)
+    elif hasattr(cls, "__next__"):
+        methods["__next__"] = _next
+    elif hasattr(cls, "__iter__"):
+        methods["__iter__"] = _iterate
+    if hasattr(cls, "__enter__"):
+        methods.update(__enter__=_enter, __exit__=_exit)
+    names = {"recorded_as": loader, "recorded_class": cls, "__module__": cls.__module__}
+    try:
+        found.__class__ = type(cls)(cls.__name__, (cls,), dict(methods, __slots__=(), **names))
+    except TypeError as error:
+        loader.note = "it is a {}: {}".format(cls.__name__, error)
+    return found
 
 
-def _next_of(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def __next__(self: Any) -> Any:  # noqa: N807
-        loader = RECORDER.of(self)
-        if loader is None or loader.is_used_by_loader or RECORDER.is_nested:
-            return original(self)
-        if not loader.passes or loader.passes[-1][2]:
-            loader.begin()
-        try:
-            item = original(self)
-        except StopIteration:
-            loader.end()
-            raise
-        loader.add(item)
-        return item
-
-    return __next__
+def _next(self: Any) -> Any:
+    """Take an item of a reader, which is its own iterator."""
+    loader, take = self.recorded_as, functools.partial(self.recorded_class.__next__, self)
+    if loader.is_silent:
+        return take()
+    if not loader.passes or loader.passes[-1][2]:
+        loader.begin()
+    return loader.next_of(take)
 
 
-def _iter_of(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def __iter__(self: Any) -> Any:  # noqa: N807
-        loader = RECORDER.of(self)
-        # A subclass may call the method of its base.
-        if loader is None or loader.is_busy or RECORDER.is_nested:
-            return original(self)
-        loader.is_busy = True
-        try:
-            iterator = original(self)
-        finally:
-            loader.is_busy = False
-        return Iteration(iter(iterator), loader)
-
-    return __iter__
+def _iterate(self: Any) -> Any:
+    """Begin a pass over a loader."""
+    iterator = self.recorded_class.__iter__(self)
+    return iterator if self.recorded_as.is_silent else Iteration(iterator, self.recorded_as)
 
 
-def _enter_of(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def __enter__(self: Any) -> Any:  # noqa: N807
-        loader = RECORDER.of(self)
-        with RECORDER.nested():
-            entered = original(self)
-        if loader is None or RECORDER.is_nested or entered is self:
-            return entered
-        return RECORDER.watched(entered, loader)
-
-    return __enter__
+def _enter(self: Any) -> Any:
+    """Enter a ``with`` statement, which may return another object."""
+    with RECORDER.nested():
+        entered = self.recorded_class.__enter__(self)
+    is_known = entered is self or RECORDER.is_nested
+    return entered if is_known else watched(entered, self.recorded_as)
 
 
-def _exit_of(original: Callable[..., Any]) -> Callable[..., Any]:
-    def __exit__(self: Any, *error: Any) -> Any:  # noqa: N807
-        closed = RECORDER.of(self)
-        with RECORDER.nested():
-            found = original(self, *error)
-        # A generator that is closed early raises GeneratorExit in its `with` block.
-        if closed is not None and not RECORDER.is_nested and error[0] in (None, GeneratorExit):
-            RECORDER.read_full_passes(lambda loader: closed in (loader, loader.reader))
-        return found
-
-    return __exit__
+def _exit(self: Any, *error: Any) -> Any:
+    """Leave a ``with`` statement, after which the program may delete the files."""
+    with RECORDER.nested():
+        found = self.recorded_class.__exit__(self, *error)
+    # A generator that is closed early raises GeneratorExit in its `with` block.
+    if error[0] in (None, GeneratorExit) and not RECORDER.is_nested:
+        closed = self.recorded_as
+        RECORDER.read_full_passes(lambda loader: closed in (loader, loader.reader))
+    return found
 
 
-# TensorFlow takes elements in its own threads, also in graph mode, where no Python code sees them.
-# Functions in the dataset therefore count elements as they are read, ahead of use.
+class Iteration:
+    """An iterator that shows what it yields to a loader."""
+
+    def __init__(self, iterable: Any, loader: Loader) -> None:
+        self._iterator = iter(iterable)
+        self._loader = loader
+        loader.begin()
+
+    def __iter__(self) -> Iteration:
+        return self
+
+    def __next__(self) -> Any:
+        return self._loader.next_of(functools.partial(next, self._iterator))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._iterator, name)
 
 
 def tf_dataset(dataset: Any, loader: Loader) -> Any:
-    """Return a dataset that shows its elements, and the beginnings and ends of its passes."""
+    """Return a dataset that shows its elements, and the beginnings and ends of its passes.
+
+    TensorFlow takes elements in its own threads, also in graph mode, where no Python code sees
+    them. Functions in the dataset therefore count elements as they are read, ahead of use.
+    """
     import tensorflow as tf
 
     # Datasets of TensorFlow 1 have more methods, such as make_one_shot_iterator.
     v1 = tf.compat.v1.data.Dataset
-    from_generator = (v1 if isinstance(dataset, v1) else tf.data.Dataset).from_generator
+    one = (v1 if isinstance(dataset, v1) else tf.data.Dataset).range(1)
 
     def marker(act: Callable[[], None]) -> Any:
-        def generate() -> Iterator[Any]:
+        def take_none() -> Any:
             act()
-            return iter(())
+            return np.int64(0)
 
-        if hasattr(tf, "TensorSpec") and tf.__version__ >= "2.4":
-            signature = {"output_signature": dataset.element_spec}
-            return from_generator(generate, **signature)
-        types = tf.compat.v1.data.get_output_types(dataset)
-        shapes = tf.compat.v1.data.get_output_shapes(dataset)
-        return from_generator(generate, types, shapes)
+        def nothing(_: Any) -> Any:
+            return dataset.take(tf.reshape(tf.numpy_function(take_none, [], tf.int64), ()))
+
+        return one.flat_map(nothing)
 
     def shown(*elements: Any) -> Any:
         element = elements[0] if len(elements) == 1 else elements
-        flat = tf.nest.flatten(element, expand_composites=True)
+        columns = dict(_columns_of(element))
 
         def see(*arrays: Any) -> Any:
-            loader.add(_element_of(element, iter(arrays)))
+            parts = iter(arrays)
+            loader.add({name: _values_of(column, parts) for name, column in columns.items()})
             return np.int64(0)
 
+        flat = tf.nest.flatten([*columns.values()], expand_composites=True)
         with tf.control_dependencies([tf.numpy_function(see, flat, tf.int64)]):
-            flat = [tf.identity(component) for component in flat]
-        return tf.nest.pack_sequence_as(element, flat, expand_composites=True)
+            return tf.nest.map_structure(tf.identity, element, expand_composites=True)
 
     seen = marker(loader.begin).concatenate(dataset.map(shown)).concatenate(marker(loader.end))
     if hasattr(type(dataset), "__enter__"):
-        _pass_on_context(seen, dataset, loader)
+        _pass_on_context(seen, dataset)
     return seen
 
 
-def _pass_on_context(seen: Any, dataset: Any, loader: Loader) -> None:
+def _pass_on_context(seen: Any, dataset: Any) -> None:
     """Give a dataset the ``with`` statement and the other attributes of the one it shows."""
 
     def enter(self: Any) -> Any:
         entered = dataset.__enter__()
-        return self if entered is dataset else tf_dataset(entered, loader)
+        return self if entered is dataset else entered
 
     cls = type(seen)
-
-    def leave(self: Any, *error: Any) -> Any:
-        found = dataset.__exit__(*error)
-        if error[0] is None:
-            RECORDER.read_full_passes(lambda one: one is loader)
-        return found
-
     methods = {
         "__enter__": enter,
-        "__exit__": leave,
+        "__exit__": lambda self, *error: dataset.__exit__(*error),
         "__getattr__": lambda self, name: getattr(dataset, name),
     }
     seen.__class__ = type(cls.__name__, (cls,), methods)
 
 
-def _element_of(structure: Any, arrays: Iterator[Any]) -> Any:
-    """Return an element with arrays in place of tensors."""
-    if hasattr(structure, "_fields"):
-        names = structure._fields
-        return {name: _element_of(getattr(structure, name), arrays) for name in names}
-    if isinstance(structure, Mapping):
-        # TensorFlow flattens dicts in the order of their keys.
-        return {key: _element_of(structure[key], arrays) for key in sorted(structure)}
-    if isinstance(structure, (tuple, list)):
-        return {index: _element_of(part, arrays) for index, part in enumerate(structure)}
+def _values_of(column: Any, arrays: Iterator[Any]) -> Any:
+    """Return the values of a tensor, or those of a ragged one, whose next arrays are its splits."""
     values = next(arrays)
-    if hasattr(structure, "nested_row_splits"):
-        for _ in structure.nested_row_splits:
-            values = np.split(values, next(arrays)[1:-1])
+    for _ in getattr(column, "nested_row_splits", ()):
+        values = np.split(values, next(arrays)[1:-1])
     return values
 
 
-def tf_elements(dataset: Any) -> Iterator[Any]:
-    """Yield the elements of a dataset, in eager and in graph mode."""
-    import tensorflow as tf
-
-    if tf.executing_eagerly():
-        yield from dataset
-        return
-    following = tf.compat.v1.data.make_one_shot_iterator(dataset).get_next()
-    with tf.compat.v1.Session(graph=tf.compat.v1.get_default_graph()) as session:
-        while True:
-            try:
-                yield session.run(following)
-            except tf.errors.OutOfRangeError:
-                return
-
-
-# --- 4. Entry points -----------------------------------------------------------------------------
+# --- 5. Entry points -----------------------------------------------------------------------------
 
 #: The modules of Petastorm and mdstorm that make loaders: functions, and methods of classes.
 ENTRY_POINTS: dict[str, tuple[str, ...]] = {
@@ -1096,6 +998,7 @@ def _calling(kind: str, original: Callable[..., Any]) -> Callable[..., Any]:
 def _constructing(cls: type, original: Callable[..., Any]) -> Callable[..., Any]:
     """Return the ``__init__`` of a loader class, which records the loader."""
     signature = inspect.signature(original)
+    without_self = signature.replace(parameters=[*signature.parameters.values()][1:])
 
     @functools.wraps(original)
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
@@ -1104,27 +1007,18 @@ def _constructing(cls: type, original: Callable[..., Any]) -> Callable[..., Any]
             return
         with RECORDER.nested():
             original(self, *args, **kwargs)
-        without_self = signature.replace(parameters=[*signature.parameters.values()][1:])
+        # The arguments of a subclass may be others: its loader is copied, and constructed again.
+        make = cls if type(self) is cls else functools.partial(_another, self, original)
         bound = without_self.bind(*args, **kwargs)
-        RECORDER.started(cls.__name__, Call(_another(cls, original, self), bound), self)
+        RECORDER.started(cls.__name__, Call(make, bound), self)
 
     return __init__
 
 
-def _another(cls: type, construct: Callable[..., Any], loader: Any) -> Callable[..., Any]:
-    """Return a function that makes another loader of the same class with the arguments of `cls`.
-
-    The arguments of a subclass may be others: its loader is copied, and constructed again.
-    """
-    if type(loader) is cls:
-        return cls
-
-    def construct_copy(**arguments: Any) -> Any:
-        other = copy.copy(loader)
-        construct(other, **arguments)
-        return other
-
-    return construct_copy
+def _another(loader: Any, construct: Callable[..., Any], **arguments: Any) -> Any:
+    other = copy.copy(loader)
+    construct(other, **arguments)
+    return other
 
 
 def _deleting(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -1138,8 +1032,8 @@ def _deleting(original: Callable[..., Any]) -> Callable[..., Any]:
     return delete
 
 
-class PatchingFinder(importlib.abc.MetaPathFinder):
-    """Patches the modules of the libraries when they are imported."""
+class PatchingFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds the modules of the libraries as the other finders do, and patches them."""
 
     def __init__(self) -> None:
         self._names = {
@@ -1148,9 +1042,10 @@ class PatchingFinder(importlib.abc.MetaPathFinder):
             for module, names in ENTRY_POINTS.items()
         }
         self._finding: set[str] = set()
+        self._loaders: dict[str, Any] = {}
 
     def install(self) -> None:
-        """Patch modules that are loaded, and others when they are imported."""
+        """Patch modules that are there, and those that will be imported."""
         if not any(isinstance(finder, PatchingFinder) for finder in sys.meta_path):
             sys.meta_path.insert(0, self)
         for name, names in self._names.items():
@@ -1158,7 +1053,7 @@ class PatchingFinder(importlib.abc.MetaPathFinder):
                 patch_module(sys.modules[name], names)
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
-        """Find a module as the other finders do, with a loader that patches it."""
+        """Find a module as the other finders do, and load it here."""
         if fullname not in self._names or fullname in self._finding:
             return None
         self._finding.add(fullname)
@@ -1166,32 +1061,22 @@ class PatchingFinder(importlib.abc.MetaPathFinder):
             spec = importlib.util.find_spec(fullname)
         finally:
             self._finding.remove(fullname)
-        if spec is not None and spec.loader is not None:
-            spec.loader = PatchingLoader(spec.loader, self._names[fullname])
+        if spec is not None:
+            self._loaders[fullname], spec.loader = spec.loader, self
         return spec
 
-
-class PatchingLoader(importlib.abc.Loader):
-    """Loads a module as another loader does, and patches it."""
-
-    def __init__(self, loader: Any, names: tuple[str, ...]) -> None:
-        self._loader = loader
-        self._names = names
-
     def create_module(self, spec: Any) -> Any:
-        """Create the module as the other loader does."""
-        return self._loader.create_module(spec)
+        """Create the module as its loader does."""
+        return self._loaders[spec.name].create_module(spec)
 
     def exec_module(self, module: Any) -> None:
-        """Execute the module as the other loader does, then patch it."""
-        self._loader.exec_module(module)
-        patch_module(module, self._names)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._loader, name)
+        """Execute the module as its loader does, then patch it."""
+        name = module.__spec__.name
+        self._loaders[name].exec_module(module)
+        patch_module(module, self._names[name])
 
 
-# --- 5. The program ------------------------------------------------------------------------------
+# --- 6. The program ------------------------------------------------------------------------------
 
 #: Environment variables with the rank and the number of ranks, of the launchers.
 RANKS = (
@@ -1220,7 +1105,7 @@ def main(arguments: list[str]) -> int:
     path = _path_of_rank(options.output or _default_output(command[0]))
     runs = options.runs or (1 if count > 1 else 2)
     if runs > 1:
-        code, recording = record_in_children(arguments, runs)
+        code, recording = record_in_children(options, runs)
     else:
         code, recording = record(command, bool(options.module), options)
     if recording is None:
@@ -1275,19 +1160,19 @@ def _write(path: str, recording: dict[str, Any]) -> None:
     os.replace(path + ".part", path)
 
 
-def record_in_children(arguments: list[str], runs: int) -> tuple[int, dict[str, Any] | None]:
+def record_in_children(options: Any, runs: int) -> tuple[int, dict[str, Any] | None]:
     """Record several runs, each in its own process, and join them."""
     recording: dict[str, Any] | None = None
     code = 0
     with tempfile.TemporaryDirectory() as folder:
         output = os.path.join(folder, "run.json")
         path = _path_of_rank(output)
+        command = [sys.executable, os.path.abspath(__file__), "--runs", "1", "--output", output]
+        command += ["--examples", str(options.examples)]
+        command += ["--no-full-pass"] * options.no_full_pass + ["-m"] * bool(options.module)
+        command += options.module or options.program
         for _ in range(runs):
-            # These options override earlier ones, but must precede those of the program.
-            extra = ["--runs", "1", "--output", output]
-            start = _start_of_program(arguments)
-            command = [sys.executable, os.path.abspath(__file__), *arguments[:start], *extra]
-            code = subprocess.call(command + arguments[start:])
+            code = subprocess.call(command)
             if not os.path.exists(path):
                 break
             with open(path, encoding="utf-8") as file:
@@ -1297,12 +1182,6 @@ def record_in_children(arguments: list[str], runs: int) -> tuple[int, dict[str, 
             if code:
                 break
     return code, recording
-
-
-def _start_of_program(arguments: list[str]) -> int:
-    """Return where the program and its arguments begin."""
-    options = _parser().parse_args(arguments)
-    return len(arguments) - (len(options.module) + 1 if options.module else len(options.program))
 
 
 def record(command: list[str], is_module: bool, options: Any) -> tuple[int, dict[str, Any]]:
@@ -1345,14 +1224,14 @@ def _run(command: list[str], is_module: bool) -> tuple[int, str | None]:
             print(code, file=sys.stderr)
         code = 0 if code is None else code if isinstance(code, int) else 1
         return code, "exit code {}".format(code) if code else None
-    except BaseException as error:  # the program's error, printed as Python prints it
+    except BaseException as error:  # of the program, printed as Python does
         traceback.print_exc()
         return 130 if isinstance(error, KeyboardInterrupt) else 1, _described(error)
     return 0, None
 
 
 def _libraries() -> dict[str, str]:
-    """Return the versions of Python and of the libraries that the program imported."""
+    """Return the versions of Python and of what the program imported."""
     names = ("petastorm", "mdstorm", "numpy", "pyarrow", "pandas", "pyspark", "torch", "tensorflow")
     found = {"python": ".".join(map(str, sys.version_info[:3]))}
     for name in names:
