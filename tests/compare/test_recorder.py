@@ -303,6 +303,7 @@ def test_program_without_loaders_is_recorded_twice(tmp_path: Path) -> None:
     found = json.loads((tmp_path / "train.recording.json").read_text())
     assert [run["loaders"] for run in found["runs"]] == [[], []]
     assert found["program"] == ["train.py", "--runs", "3"]
+    assert "record: the program made no loader of Petastorm or mdstorm" in done.stderr
 
 
 def test_recorder_with_m_option_runs_a_module(tmp_path: Path) -> None:
@@ -320,7 +321,8 @@ def test_program_that_fails_leaves_its_recording(
     last: str, code: int, ended: str, tmp_path: Path
 ) -> None:
     (tmp_path / "train.py").write_text(f"import sys\n{last}\n")
-    run_recorder("train.py", cwd=tmp_path, code=code)
+    done = run_recorder("train.py", cwd=tmp_path, code=code)
+    assert f"record: the program ended with {ended}: only a part was recorded" in done.stderr
     found = json.loads((tmp_path / "train.recording.json").read_text())
     assert [run["ended"] for run in found["runs"]] == [ended]
 

@@ -1109,12 +1109,20 @@ def main(arguments: list[str]) -> int:
     else:
         code, recording = record(command, bool(options.module), options)
     if recording is None:
-        print("record: the program ended before anything was written", file=sys.stderr)
+        _print("the program ended before anything was written")
         return code or 1
     _write(path, recording)
-    found = len(recording["runs"][-1]["loaders"])
-    print("record: {} loaders, written to {}".format(found, path), file=sys.stderr)
+    run = recording["runs"][-1]
+    _print("wrote {}, number of loaders: {}".format(path, len(run["loaders"])))
+    if run["ended"]:
+        _print("the program ended with {}: only a part was recorded".format(run["ended"]))
+    elif not run["loaders"]:
+        _print("the program made no loader of Petastorm or mdstorm, so nothing can be compared")
     return code
+
+
+def _print(message: str) -> None:
+    print("record: {}".format(message), file=sys.stderr)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -1171,7 +1179,8 @@ def record_in_children(options: Any, runs: int) -> tuple[int, dict[str, Any] | N
         command += ["--examples", str(options.examples)]
         command += ["--no-full-pass"] * options.no_full_pass + ["-m"] * bool(options.module)
         command += options.module or options.program
-        for _ in range(runs):
+        for run in range(runs):
+            _print("run {} of {}".format(run + 1, runs))
             code = subprocess.call(command)
             if not os.path.exists(path):
                 break
