@@ -163,6 +163,18 @@ def test_different_values_have_different_digests(one: Any, other: Any) -> None:
     assert rows_of(one).hashes.tolist() != rows_of(other).hashes.tolist()
 
 
+def test_nulls_are_counted_and_left_out_of_sums() -> None:
+    found = Pass(is_batched=True)
+    days = np.array(["1970-01-03", "NaT", "NaT"], "datetime64[D]")
+    found.add({"f": np.array([1.0, np.nan, 3.0]), "t": days, "s": ["a", None, None]})
+    columns = found.to_json()["columns"]
+    assert {name: column["nulls"] for name, column in columns.items()} == {"f": 1, "t": 2, "s": 2}
+    names = ("minimum", "maximum", "sum", "magnitude", "squares")
+    assert [columns["f"][name] for name in names] == [1, 3, 4, 4, 10]
+    assert [columns["t"][name] for name in names] == [2, 2, 2, 2, 4]
+    assert "sum" not in columns["s"]
+
+
 def test_ragged_arrays_hash_as_arrays_of_one_length() -> None:
     together = rows_of(np.array([[1, 2], [3, 4]]))
     apart = rows_of([np.array([1, 2]), np.array([3, 4]), np.array([5])])
