@@ -215,6 +215,7 @@ class Segment:
             batch_size=size,
             columns=options.columns,
             samples_ahead=samples_ahead(options, size),
+            sends=self.batching.num_workers > 0,
             recorder=self.recorder,
             **arguments,
         )

@@ -123,9 +123,13 @@ class Strip:
         return self.columns[0][0]
 
     @property
+    def _itemsize(self) -> int:
+        return self.columns[0][1].itemsize
+
+    @property
     def _dtype(self) -> np.dtype[Any]:
         """Unsigned integer dtype of the values' size, in which they are copied."""
-        return np.dtype(f"u{self.columns[0][1].itemsize}")
+        return np.dtype(f"u{self._itemsize}")
 
     @property
     def fields(self) -> Iterator[tuple[str, Any, int]]:
@@ -149,9 +153,9 @@ class Strip:
 
     def joined(self, other: Strip) -> Strip | None:
         """Return this strip joined with `other`; None unless adjacent and of one size."""
-        size = self._dtype.itemsize
+        size = self._itemsize
         is_next = other.offset == self.offset + size * len(self.columns)
-        if self.shape or other.shape or other._dtype.itemsize != size or not is_next:
+        if self.shape or other.shape or other._itemsize != size or not is_next:
             return None
         return Strip(self.offset, self.columns + other.columns)
 

@@ -32,6 +32,8 @@ BLOCK_ROWS = 65536
 BLOCK_BYTES = 8 << 20
 #: Tables of at most this many bytes are copied without a thread, if nothing else has to be done.
 SMALL = 2 << 20
+#: Small tables of at most this many shards are read in one block.
+_FEW_SHARDS = 16
 #: A block of a wide table has more bytes, to amortise the cost per column.
 COLUMN_BYTES = 16 << 10
 _WIDE_BLOCK_BYTES = 64 << 20
@@ -65,6 +67,8 @@ class Reader:
         Blocks that may be ready ahead of use; memory grows with it.
     block_rows : int
         Most rows of a block, rounded to whole batches.
+    sends : bool
+        Whether blocks are sent to another process, so that the first one should be small.
     samples_ahead : int
         Samples whose shards are opened ahead of use.
     on_corrupt : {"raise", "skip"}
@@ -84,6 +88,7 @@ class Reader:
     workers: int = 2
     prefetch: int = 4
     block_rows: int = BLOCK_ROWS
+    sends: bool = False
     samples_ahead: int = 0
     on_corrupt: OnCorrupt = "raise"
     recorder: Recorder | None = None
@@ -113,6 +118,17 @@ class Reader:
         if self.images is not None and self.transform is None:
             self.images(batch, 1)
 
+    @cached_property
+    def _only_copies(self) -> bool:
+        """Whether rows only have to be copied."""
+        is_read = self.transform is None and self.prepare is None
+        return is_read and all(column.is_numpy() for column in self.schema)
+
+    @cached_property
+    def _reads_here(self) -> bool:
+        """Whether the caller's thread reads: for a small table, another one starts too slowly."""
+        return self._only_copies and self.dataset.nbytes <= SMALL
+
     def blocks(self, samples: Samples) -> Iterator[Block]:
         """Yield blocks of whole batches."""
         # Raises for missing columns even if nothing is read; samples may differ in their columns.
@@ -120,18 +136,16 @@ class Reader:
         if not len(self.dataset):
             warn_no_data(self.dataset.url)
             return
-        # More than one thread that only copies would wait for the GIL, and for a small table one
-        # takes longer to start than to copy.
         threads, depth = self.workers, self.prefetch
-        is_numpy = all(column.is_numpy() for column in self.schema)
-        if only_copies := self.transform is None and self.prepare is None and is_numpy:
-            threads, depth = 0 if self.dataset.nbytes <= SMALL else min(threads, 1), 2
+        if self._only_copies:  # several threads would wait for the GIL
+            threads, depth = 0 if self._reads_here else min(threads, 1), 2
+        blocks = self._cut(samples, self._first_batches)
         with (
             self._ahead() as ahead,
             Prefetcher(threads, depth, self.recorder) as prefetcher,
         ):
             fill = partial(self._fill, share_of=prefetcher.share_of)
-            yield from prefetcher.map(fill, ahead(self._cut(samples)), first_here=only_copies)
+            yield from prefetcher.map(fill, ahead(blocks), first_here=self._only_copies)
 
     def planned(self, samples: Samples) -> Iterator[Block]:
         """Yield the blocks of `blocks` unread, for the `numbers` of their samples.
@@ -210,11 +224,20 @@ class Reader:
         # It is unknown which samples the transformed rows came from.
         return self._finished(block, tuple)
 
-    def _cut(self, samples: Samples) -> Iterator[Block]:
-        """Cut the samples into blocks of 1, 2, 4 … batches, so that the first one is ready soon."""
+    @property
+    def _first_batches(self) -> int:
+        """Batches of the first block: all of a small table, which is soon ready as a whole."""
+        is_soon_ready = self._reads_here and len(self.dataset.shard_sizes) <= _FEW_SHARDS
+        return -(-len(self.dataset) // self.batch_size) if is_soon_ready and not self.sends else 1
+
+    def _cut(self, samples: Samples, first: int = 1) -> Iterator[Block]:
+        """Cut the samples into blocks of `first` batches, twice as many, and so on.
+
+        So the first one is ready soon.
+        """
         keeps_rows = self.transform is None or getattr(self.transform, "keeps_rows", False)
         most = batches_per_block(self.dataset, self.block_rows, self.batch_size)
-        bounds, batches = self.dataset.bounds, 1
+        bounds, batches = self.dataset.bounds, first
         left: Chunk = range(0)
         kept: Opened | None = None
 
@@ -227,7 +250,7 @@ class Reader:
                     kept = {} if isinstance(left, RowsOnDemand) else None
                 taken, left = left[:count], left[count:]
                 count -= len(taken)
-                yield Located(taken, bounds, kept, is_first=batches == 1)
+                yield Located(taken, bounds, kept, is_first=batches == first)
 
         while sizes := list(islice(samples.sizes, min(batches, most) if keeps_rows else 1)):
             offsets = list(islice(samples.offsets, len(sizes)))

@@ -58,7 +58,7 @@ class RecordGatherer:
             schema = schema.select([name for name in schema.names if name in left])
         #: Columns that are not just a view of their bytes.
         self._converted = [column for column in schema if viewed.get(column.name) is None]
-        self._masked = [c for c in schema if not c.is_numpy(exact_nulls=exact_nulls)]
+        self._masked = [column for column in schema if column.name not in viewed]
         self._chunk_rows = max(1, CHUNK_BYTES // max(dtype.itemsize, 1))
         self._opaque = np.dtype(f"V{dtype.itemsize}")
         self._names = [*schema.names, *(matrix.name for matrix in matrices)]

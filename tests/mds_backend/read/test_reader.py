@@ -200,17 +200,21 @@ def test_samples_are_read_in_the_requested_order(
 
 
 @pytest.mark.parametrize(
-    ("batch_size", "block_rows", "expected"),
+    ("nbytes", "batch_size", "block_rows", "expected"),
     [
-        (2, 16, [1, 2, 4, 8, 8, 8, 8, 6]),
-        (8, 20, [1, 2, 2, 2, 2, 2, 1]),
-        (25, 20, [1, 1, 1, 1]),  # at least one batch
+        (4 << 20, 2, 16, [1, 2, 4, 8, 8, 8, 8, 6]),
+        (4 << 20, 8, 20, [1, 2, 2, 2, 2, 2, 1]),
+        (4 << 20, 25, 20, [1, 1, 1, 1]),  # at least one batch
+        (1 << 20, 2, 16, [8, 8, 8, 8, 8, 5]),  # a small table
+        (1 << 20, 2, 1000, [45]),
     ],
 )
-def test_a_block_has_whole_batches_and_the_first_ones_are_small(
-    fixed: Dataset, batch_size: int, block_rows: int, expected: list[int]
+def test_a_block_has_whole_batches_and_the_first_is_small_unless_the_table_is(
+    fixed: Dataset, nbytes: int, batch_size: int, block_rows: int, expected: list[int]
 ) -> None:
-    blocks = list(numbered(fixed, range(ROWS), batch_size, block_rows=block_rows))
+    dataset: Any = Recording(fixed, is_mapped=True)
+    dataset.nbytes = nbytes
+    blocks = list(numbered(dataset, range(ROWS), batch_size, block_rows=block_rows))
     assert [len(block.sizes) for block in blocks] == expected
     assert {size for block in blocks for size in block.sizes[:-1]} <= {batch_size}
     assert sum(sum(block.sizes) for block in blocks) == ROWS

@@ -14,6 +14,7 @@ from tests.interrupting import interrupts
 from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
+from mdstorm_backend.read import reader
 
 pytestmark = pytest.mark.usefixtures("ctrl_c_raises")
 
@@ -31,6 +32,13 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("interrupted")
     write_numbers(path, ROWS)
     return str(path)
+
+
+@pytest.fixture(params=[True, False], ids=["small", "large"])
+def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read the table as a small one, without a thread, or as a large one."""
+    if not request.param:
+        monkeypatch.setattr(reader, "SMALL", 0)
 
 
 def watched(batch: dict[str, Any]) -> dict[str, Any]:
@@ -86,6 +94,7 @@ def check_each_row_once(seen: list[int], rest: list[int]) -> None:
 @pytest.mark.parametrize("order", ["exact", "elastic"])
 @pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.long)])
 @pytest.mark.parametrize("stop", [1, 2, 11])
+@pytest.mark.usefixtures("small")
 def test_state_after_exception_in_loop_resumes_with_next_batch(
     url: str, order: str, workers: int, error: type[BaseException], stop: int
 ) -> None:
@@ -97,6 +106,7 @@ def test_state_after_exception_in_loop_resumes_with_next_batch(
 
 @pytest.mark.parametrize("order", ["exact", "elastic"])
 @pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.usefixtures("small")
 def test_state_after_interrupt_while_reading_resumes_with_next_batch(
     url: str, order: str, workers: int
 ) -> None:
