@@ -279,7 +279,8 @@ def _table(found: Statistics) -> list[tuple[str, str]]:
     if found.cache_hits or found.evictions:
         hits = counted(found.cache_hits, "hit")
         table.append(("cache", f"{hits}, {counted(found.evictions, 'eviction')}"))
-    table.append(("ready ahead", f"{found.queue_depth:.1f} results"))
+    ahead = f"{found.queue_depth:.1f} results" if found.results else "nothing, read when requested"
+    table.append(("ready ahead", ahead))
     return table
 
 

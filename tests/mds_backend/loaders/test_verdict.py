@@ -96,6 +96,17 @@ def test_statistics_as_dict_have_fields_and_derived_values() -> None:
     assert (values["waited_share"], values["queue_depth"]) == (0.25, 1.5)
 
 
+@pytest.mark.parametrize(
+    ("numbers", "shown"),
+    [({"results": 4, "results_ready": 6}, "1.5 results"), ({}, "nothing, read when requested")],
+)
+def test_results_ready_ahead_are_shown_only_if_threads_made_any(
+    numbers: dict[str, int], shown: str
+) -> None:
+    (line,) = (line for line in str(found(25, **numbers)).splitlines() if "ready ahead" in line)
+    assert line.endswith(shown)
+
+
 def test_statistics_as_table_show_each_number_once_and_the_verdict_last() -> None:
     shown = found(62, "downloads", downloads=8, downloaded_bytes=5_000_000, evictions=2)
     text = str(shown)
