@@ -15,8 +15,6 @@ from tests.servers.catalog import Catalog, catalog_on
 from tests.servers.s3 import S3Server
 from tests.servers.unity import TOKEN
 
-from mdstorm_backend.storage import credentials as renewal
-
 
 @pytest.fixture(scope="session")
 def started_catalog(started_s3: S3Server) -> Iterator[Catalog]:  # noqa: F811
@@ -34,7 +32,6 @@ def catalog(
 ) -> Iterator[Catalog]:
     """An empty catalog, with the only variables that tables by name need."""
     found = started_catalog
-    monkeypatch.setattr(renewal, "_lessees", {})
     monkeypatch.setenv("DATABRICKS_HOST", found.unity.url)
     monkeypatch.setenv("DATABRICKS_TOKEN", TOKEN)
     monkeypatch.setenv("AWS_ENDPOINT_URL", found.guard.url)

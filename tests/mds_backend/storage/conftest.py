@@ -15,7 +15,8 @@ from tests.servers.databricks import TOKEN, DatabricksServer
 from tests.servers.gcs import GoogleServer
 from tests.servers.s3 import BUCKET, S3Server
 
-from mdstorm_backend.storage import Location
+from mdstorm_backend.storage import Location, renewing
+from mdstorm_backend.storage import credentials as renewal
 from mdstorm_backend.storage.databricks_files import DatabricksFileSystem
 
 #: Environment variables that may hold credentials of whoever runs the tests.
@@ -47,7 +48,9 @@ started_databricks = started("databricks.sdk", lambda _: DatabricksServer())
 
 
 def forget_filesystems() -> None:
-    """Drop the file systems that fsspec keeps, with the credentials of another test."""
+    """Drop the file systems and leases of other tests, with their credentials."""
+    renewal._lessees.clear()
+    renewing._opened.clear()
     for name in ("s3", "gs", "abfs"):
         with suppress(ImportError):
             fsspec.get_filesystem_class(name).clear_instance_cache()

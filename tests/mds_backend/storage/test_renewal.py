@@ -57,7 +57,6 @@ def place(
     guard.reset()
     guard.shows_missing = False
     Vendor.guard, Vendor.failing = guard, False
-    monkeypatch.setattr(renewal, "_lessees", {})
     Location.of(f"s3://{BUCKET}/{PREFIX}", {"endpoint_url": s3.url}).write("a", [b"content"])
     monkeypatch.setenv("AWS_ENDPOINT_URL", guard.url)
     return Location(f"s3://{BUCKET}/{PREFIX.rstrip('/')}", credentials=Vendor("t"))

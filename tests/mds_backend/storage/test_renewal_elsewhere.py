@@ -14,17 +14,13 @@ from tests.servers.s3 import BUCKET
 
 from mdstorm_backend import errors
 from mdstorm_backend.catalogs import names, vending
-from mdstorm_backend.storage import Location, renewing
+from mdstorm_backend.storage import Location
 from mdstorm_backend.storage import credentials as renewal
 from mdstorm_backend.storage.credentials import CredentialProvider, Lease
 from mdstorm_backend.tables import AsOf
 from mdstorm_backend.tables.delta import open_delta
 
-
-@pytest.fixture(autouse=True)
-def no_lessees(monkeypatch: pytest.MonkeyPatch, fresh_filesystems: None) -> None:
-    monkeypatch.setattr(renewal, "_lessees", {})
-    monkeypatch.setattr(renewing, "_opened", {})
+pytestmark = pytest.mark.usefixtures("fresh_filesystems")
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,12 @@ from tests.servers.http import Server, StartResponse, WSGIEnvironment, respond
 
 from mdstorm_backend.catalogs.vending import lease_of_iceberg, lease_of_unity
 from mdstorm_backend.errors import MDStormError
-from mdstorm_backend.storage import Location, renewing
-from mdstorm_backend.storage import credentials as renewal
+from mdstorm_backend.storage import Location
 from mdstorm_backend.storage.credentials import CredentialProvider, Lease
 from mdstorm_backend.tables import AsOf
 from mdstorm_backend.tables.delta import open_delta
+
+pytestmark = pytest.mark.usefixtures("no_credentials", "fresh_filesystems")
 
 MARK = "seCret0fTheStore"
 KEYS = {"access_key_id": MARK, "secret_access_key": MARK, "session_token": MARK}
@@ -64,14 +65,6 @@ class Vendor(CredentialProvider):
         if self.catalog == "unity":
             return lease_of_unity(UNITY[self.store][2], str(self))
         return lease_of_iceberg(ICEBERG[self.store][2], str(self))
-
-
-@pytest.fixture(autouse=True)
-def nothing_kept(
-    monkeypatch: pytest.MonkeyPatch, no_credentials: None, fresh_filesystems: None
-) -> None:
-    monkeypatch.setattr(renewal, "_lessees", {})
-    monkeypatch.setattr(renewing, "_opened", {})
 
 
 def location_of(catalog: str, store: str) -> Location:
