@@ -146,7 +146,7 @@ _OPENERS: dict[str, Callable[[Any, dict[str, Any], CredentialProvider, Lease], A
 
 
 #: Where S3 describes buckets of all regions, also to those who may not read them.
-_S3 = "https://s3.amazonaws.com"
+REGIONS_ENDPOINT = "https://s3.amazonaws.com"
 #: Seconds to wait for that.
 _PATIENCE = 10.0
 
@@ -154,7 +154,7 @@ _PATIENCE = 10.0
 @lru_cache
 def bucket_region(bucket: str) -> str | None:
     """Return the region of a bucket of S3; None if it is not known."""
-    host = urlsplit(_S3)
+    host = urlsplit(REGIONS_ENDPOINT)
     connect = HTTPSConnection if host.scheme == "https" else HTTPConnection
     try:
         with closing(connect(host.netloc, timeout=_PATIENCE)) as connection:

@@ -248,7 +248,7 @@ def test_region_of_a_bucket_is_requested_from_the_store(
 ) -> None:
     """A catalog's credentials have no region, and deltalake needs one."""
     monkeypatch.delenv("AWS_ENDPOINT_URL")
-    monkeypatch.setattr(renewing, "_S3", s3.url)
+    monkeypatch.setattr(renewing, "REGIONS_ENDPOINT", s3.url)
     renewing.bucket_region.cache_clear()
     keys = Lease({"key": "k", "secret": "s", "token": "t"})
     monkeypatch.setattr(Vendor, "fetch", lambda self: keys)
@@ -258,7 +258,7 @@ def test_region_of_a_bucket_is_requested_from_the_store(
         "us-east-1",
         "t",
     )
-    monkeypatch.setattr(renewing, "_S3", "http://127.0.0.1:9")
+    monkeypatch.setattr(renewing, "REGIONS_ENDPOINT", "http://127.0.0.1:9")
     renewing.bucket_region.cache_clear()
     with caplog.at_level(logging.WARNING):
         assert "AWS_REGION" not in of_delta_rs(place)[1]
