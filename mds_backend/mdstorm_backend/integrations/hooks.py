@@ -177,7 +177,7 @@ def _restoring(load: Callable[[Any], None]) -> Any:
         load(self)
         if not is_within:
             for loader, state in own:
-                # Left within an epoch, as with limit_train_batches: the rest is not trained on.
+                # The epoch was left early, as with limit_train_batches: skip its remaining rows.
                 if load_position(loader, state) and state["sample_in_epoch"]:
                     loader.set_epoch(state["epoch"] + 1)
 

@@ -159,7 +159,7 @@ def publish(
         # If no other job can be writing, remove the files of killed jobs too.
         left = () if attempt is not None else sizes
         ours.update(filter(is_ours, (*_names_in(replaced, location), *left)))
-    records = {f"{name.partition('.')[0]}.done" for name in names}  # also of resumed attempts
+    records = {f"{name.partition('.')[0]}.done" for name in names}  # and resumed attempts' records
     if attempt is None or not location.is_in_file_tree:  # a mount's listing may omit the latest
         records.intersection_update(sizes)
     ours |= records

@@ -17,7 +17,7 @@ from mdstorm_migrate.packaging.requirement import (
 )
 
 MESSAGE = "require mdstorm; Petastorm's version numbers do not apply to it"
-#: What extras of Petastorm installed that mdstorm's extras do not.
+#: Distributions that Petastorm's extras installed and mdstorm's extras do not, by extra.
 BROUGHT_BY_EXTRAS = {"opencv": "opencv-python", "torch": "torchvision"}
 ALREADY = "mdstorm is already required"
 _MDSTORM = re.compile(r"mdstorm(?<![\w./-]mdstorm)(?![\w./-])")

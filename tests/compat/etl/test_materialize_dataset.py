@@ -422,7 +422,7 @@ def test_every_session_obeys_the_size_of_row_groups(
         assert not caplog.records
 
 
-def test_codecs_of_the_schema_are_compared(tmp_path: Path) -> None:
+def test_file_written_with_another_codec_raises_error(tmp_path: Path) -> None:
     refusal = pytest.raises(errors.PetastormMetadataGenerationError, match=r"\['a'\]")
     for codec, told in ((NdarrayCodec(), nullcontext()), (CompressedNdarrayCodec(), refusal)):
         schema = Unischema("S", [UnischemaField("a", np.float32, (2,), codec)])
