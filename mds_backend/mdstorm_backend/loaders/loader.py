@@ -252,31 +252,26 @@ class Loader:
                 check()
             if compared is not None:
                 compared.count()
-            if batch is NOTHING:
-                current.advance(offset)
-                self._latest = current
-                continue
-            if recorder.batches < most_uncounted:
+            is_yielded = batch is not NOTHING
+            if is_yielded and recorder.batches < most_uncounted:
                 recorder.record_batches(size)
                 self.take(current, recorder.batches - (self.is_ahead is not None))
-                current.advance(offset)
-                self._latest = current
-                yield batch
-                recorder.record_request()
-                continue
-            # As `record_batches`, `advance` and `record_request`, without their calls: there may be
-            # 50,000 batches a second.
-            recorder.batches += 1
-            recorder.rows += size
-            recorder.since = yielded_at = recorder.clock()
+            elif is_yielded:
+                # As `record_batches`, without its call, and below `advance` and `record_request`:
+                # there may be 50,000 batches a second.
+                recorder.batches += 1
+                recorder.rows += size
+                recorder.since = recorder.clock()
             if offset >= current.border:
                 current.cross_border(offset)
             self._latest = current  # another iteration may have been advanced meanwhile
             # Last: after an error or Ctrl-C, the position is after the latest yielded batch.
             current.before, current.offset = current.offset, offset
-            yield batch
-            recorder.since = requested_at = recorder.clock()
-            recorder.trained += requested_at - yielded_at
+            if is_yielded:
+                yielded_at = recorder.since
+                yield batch
+                recorder.since = requested_at = recorder.clock()
+                recorder.trained += requested_at - yielded_at
 
     def state_dict(self, *, before_last: bool | None = None) -> dict[str, Any]:
         """Return the state of a checkpoint, for `load_state_dict`.
