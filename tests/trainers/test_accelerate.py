@@ -100,6 +100,12 @@ def test_each_row_is_read_once_if_some_ranks_have_no_rows(
         assert run.delivered(part).rows == each_once(5), part
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("processes", [1, 2])
+def test_random_programs_read_each_row_once(url: str, processes: int, tmp_path: Path) -> None:
+    launch("random_accelerate.py", url, 0, 100, at=tmp_path, processes=processes)
+
+
 class Shard(IterableDataset[Any]):
     """Every other sample."""
 
