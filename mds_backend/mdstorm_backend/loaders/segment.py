@@ -98,7 +98,11 @@ def _planned_in(
     start: Position,
     ahead: WorkAhead[Any],
 ) -> tuple[Plan, Refill | None]:
-    """Return the result of `_planned`, by the function below for the type of the order."""
+    """Return the result of `_planned`, by the function below for the type of the order.
+
+    This is not a method of the orders, because a transform that may drop rows determines the plan
+    together with the stage that cuts its rows. The stage is in `read`, on a floor above `order`.
+    """
     raise NotImplementedError(f"there are no plans for {order!r}")
 
 
