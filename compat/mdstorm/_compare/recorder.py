@@ -894,11 +894,13 @@ def tf_dataset(dataset: Any, loader: Loader) -> Any:
             act()
             return np.int64(0)
 
+        @tf.autograph.experimental.do_not_convert
         def nothing(_: Any) -> Any:
             return dataset.take(tf.reshape(tf.numpy_function(take_none, [], tf.int64), ()))
 
         return one.flat_map(nothing)
 
+    @tf.autograph.experimental.do_not_convert
     def shown(*elements: Any) -> Any:
         element = elements[0] if len(elements) == 1 else elements
         columns = dict(_columns_of(element))
