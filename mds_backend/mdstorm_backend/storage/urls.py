@@ -117,6 +117,8 @@ _SECRET_IN_URL = re.compile(
     r"|(?P<name>[?&](sig|X-Amz-Signature|X-Amz-Security-Token|X-Goog-Signature|token)=)[^&#]+",
     re.IGNORECASE,
 )
+#: A token in the header of a request, which libraries obtain by themselves; not a word.
+_BEARER = re.compile(r"(?<=\bBearer )[\w.~+/=-]{16,}", re.IGNORECASE)
 _HIDDEN = "***"
 #: Shorter values may be ordinary words, which must stay readable.
 _SHORTEST_SECRET = 6
@@ -162,13 +164,13 @@ def redact(url: str) -> str:
 
 
 def scrub(text: str, storage_options: dict[str, Any]) -> str:
-    """Return `text` with every secret of the options and of the environment hidden."""
+    """Return `text` with tokens of requests, and secrets of options and environment, hidden."""
     values = {value for _, value in _secrets(storage_options)}
     values.update(value for name, value in os.environ.items() if _SECRET_VARIABLE.search(name))
     for value in sorted(values, key=len, reverse=True):
         if len(value) >= _SHORTEST_SECRET:
             text = text.replace(value, _HIDDEN)
-    return redact(text)
+    return redact(_BEARER.sub(_HIDDEN, text))
 
 
 def _secrets(options: dict[str, Any]) -> Iterator[tuple[str, str]]:

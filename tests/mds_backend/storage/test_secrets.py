@@ -10,10 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
+from tests.servers.gcs import GoogleServer
 from tests.servers.http import Server, StartResponse, WSGIEnvironment, respond
+from tests.servers.s3 import BUCKET
 
 from mdstorm_backend.catalogs.vending import lease_of_iceberg, lease_of_unity
-from mdstorm_backend.errors import MDStormError
+from mdstorm_backend.errors import CredentialsError, MDStormError
 from mdstorm_backend.storage import Location
 from mdstorm_backend.storage.credentials import CredentialProvider, Lease
 from mdstorm_backend.tables import AsOf
@@ -119,3 +121,12 @@ def test_secrets_that_a_store_quotes_are_in_no_error_or_log(
         assert server.requests
     ours = [record.getMessage() for record in caplog.records if record.name.startswith("mdstorm")]
     assert not [text[:300] for text in [*texts, *ours] if MARK in text]
+
+
+def test_token_of_an_account_that_a_store_quotes_is_not_in_the_error(gs: GoogleServer) -> None:
+    """The library of the store obtains the token: neither options nor variables contain it."""
+    gs.token = MARK
+    gs.fault = lambda method, path: echo if "/storage/" in path else None
+    with pytest.raises(CredentialsError, match="Forbidden") as caught:
+        Location.of(f"gs://{BUCKET}/x").read("a")
+    assert MARK not in str(caught.getrepr(style="native"))
