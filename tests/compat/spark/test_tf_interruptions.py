@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
+from tests.interrupting import interrupts
 
 from mdstorm import TransformSpec, make_batch_reader
 from mdstorm.spark import make_spark_converter
@@ -147,21 +148,8 @@ def test_state_after_interrupt_while_reading_resumes_with_next_batch(
 @pytest.fixture
 def interrupt_after() -> Iterator[Callable[[float], None]]:
     """A function that raises KeyboardInterrupt after some CPU time of this process."""
-
-    def interrupt(number: int, frame: Any) -> None:
-        if frame is not None and frame.f_code.co_name in ("take", "_mdstorm_take"):
-            signal.setitimer(signal.ITIMER_VIRTUAL, 1e-5)  # a batch is being handed over
-            return
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGVTALRM, interrupt)
-
-    def arm(seconds: float) -> None:
-        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
-
-    yield arm
-    signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-    signal.signal(signal.SIGVTALRM, before)
+    with interrupts(("take", "_mdstorm_take"), signal.ITIMER_VIRTUAL) as arm:
+        yield arm
 
 
 @pytest.mark.long
