@@ -1,8 +1,11 @@
 """Executors on hosts that share nothing write one dataset, in spite of failures."""
 
 import re
+import uuid
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.cluster.conftest import EXAMPLES
@@ -11,6 +14,7 @@ from tests.cluster.standalone import SPARKS_DISK, Standalone
 from tests.cluster.store import Store
 
 from mdstorm_backend import open_dataset
+from mdstorm_backend.format.index import Index
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write import remove_dataset
 
@@ -34,6 +38,34 @@ def check_holds(store: Store, name: str, rows: int, directory: Path, late: int =
     assert {"index.json", "_mdstorm"} <= rest
     assert len(rest) <= 2 + late
     assert remove_dataset(Location.of(str(directory))) == []
+
+
+@dataclass(frozen=True)
+class Job:
+    """The program of a job, and the directory it writes to, where there may be a dataset."""
+
+    program: Path
+    name: str
+    old_rows: int
+
+    @property
+    def arguments(self) -> tuple[Path, str]:
+        return self.program, f"s3://bucket/{self.name}"
+
+
+@pytest.fixture(params=[0, 50_000], ids=["new", "overwrite"])
+def job(request: Any, network: Network, spark_cluster: Standalone) -> Job:
+    """A job that writes a new dataset, or one that overwrites a dataset."""
+    name, old_rows = f"job-{uuid.uuid4().hex}", request.param
+    if not old_rows:
+        return Job(EXAMPLES / "write.py", name, old_rows)
+    source = (EXAMPLES / "write.py").read_text()
+    overwriting = source.replace("(df, url,", "(df, url, overwrite=True,")
+    assert overwriting != source
+    (network["driver"].disk / "tmp" / "overwrite.py").write_text(overwriting)
+    job = Job(Path("/tmp/overwrite.py"), name, old_rows)
+    spark_cluster.submit(*job.arguments, old_rows).finish()
+    return job
 
 
 def test_executors_of_both_hosts_write_each_row_once(
@@ -62,13 +94,14 @@ def test_spark_connect_client_writes_each_row_once_from_both_hosts(
     check_holds(store, "connect", 100_000, tmp_path)
 
 
+@pytest.mark.parametrize("shard", [5, 28])
 def test_killed_executor_neither_loses_nor_duplicates_rows(
-    store: Store, hosts: list[Host], spark_cluster: Standalone, tmp_path: Path
+    store: Store, hosts: list[Host], spark_cluster: Standalone, tmp_path: Path, job: Job, shard: int
 ) -> None:
-    store.at_upload(5, ".mds", lambda: hosts[1].kill(EXECUTOR))
-    out = spark_cluster.submit(EXAMPLES / "write.py", "s3://bucket/killed").finish()
+    store.at_upload(shard, ".mds", lambda: hosts[1].kill(EXECUTOR))
+    out = spark_cluster.submit(*job.arguments).finish()
     assert f"Lost executor 1 on {hosts[1].address}" in out or "Lost executor 0 on" in out
-    check_holds(store, "killed", 100_000, tmp_path)
+    check_holds(store, job.name, 100_000, tmp_path)
 
 
 def test_disconnected_host_neither_loses_nor_duplicates_rows(
@@ -91,7 +124,12 @@ def test_disconnected_host_neither_loses_nor_duplicates_rows(
 
 
 def test_speculative_tasks_of_slow_host_duplicate_no_rows(
-    network: Network, store: Store, hosts: list[Host], spark_cluster: Standalone, tmp_path: Path
+    network: Network,
+    store: Store,
+    hosts: list[Host],
+    spark_cluster: Standalone,
+    tmp_path: Path,
+    job: Job,
 ) -> None:
     store.at_upload(1, ".mds", lambda: network.slow_down(hosts[1], "500kbit"))
     conf = {
@@ -99,14 +137,14 @@ def test_speculative_tasks_of_slow_host_duplicate_no_rows(
         "spark.speculation.multiplier": "1.1",
         "spark.speculation.quantile": "0.25",
     }
-    program = spark_cluster.submit(EXAMPLES / "write.py", "s3://bucket/twice", conf=conf)
+    program = spark_cluster.submit(*job.arguments, conf=conf)
     try:
         out = program.finish()
     finally:
         network.speed_up(hosts[1])
     assert "speculatable" in out
     hosts[1].wait_until_gone(EXECUTOR)
-    check_holds(store, "twice", 100_000, tmp_path, late=4)
+    check_holds(store, job.name, 100_000, tmp_path, late=4)
 
 
 @pytest.fixture
@@ -142,16 +180,28 @@ def test_full_disk_is_named_and_leaves_complete_dataset_or_none(
         assert store.objects("full/") == {}
 
 
-def test_killed_driver_leaves_no_dataset_and_next_job_writes_it(
-    network: Network, store: Store, hosts: list[Host], spark_cluster: Standalone, tmp_path: Path
+def test_killed_driver_leaves_no_dataset_or_the_old_one_and_next_job_writes_it(
+    network: Network,
+    store: Store,
+    hosts: list[Host],
+    spark_cluster: Standalone,
+    tmp_path: Path,
+    job: Job,
 ) -> None:
-    store.at_upload(20, ".mds", lambda: network["driver"].kill("write.py"))
-    spark_cluster.submit(EXAMPLES / "write.py", "s3://bucket/again").finish(fails=True)
+    store.at_upload(20, ".mds", lambda: network["driver"].kill(job.program.name))
+    spark_cluster.submit(*job.arguments).finish(fails=True)
     for host in hosts:
         host.wait_until_gone(EXECUTOR)
-    left = store.objects("again/").keys()
-    assert "index.json" not in left
-    assert any(name.endswith(".mds") for name in left)
-    store.grow_old("again/")
-    spark_cluster.submit(EXAMPLES / "write.py", "s3://bucket/again").finish()
-    check_holds(store, "again", 100_000, tmp_path)
+    left = store.objects(f"{job.name}/")
+    new = [name for name in left if name.endswith(".mds")]
+    if job.old_rows:
+        index = Index.from_bytes(left["index.json"], url=job.name)
+        old = {shard.stored.basename for shard in index.shards}
+        assert old < set(new)
+        assert sum(shard.samples for shard in index.shards) == job.old_rows
+    else:
+        assert "index.json" not in left
+        assert new
+    store.grow_old(f"{job.name}/")
+    spark_cluster.submit(*job.arguments).finish()
+    check_holds(store, job.name, 100_000, tmp_path)
