@@ -243,7 +243,12 @@ def test_program_without_dashes_before_it_is_usage_error(
     path = write(tmp_path / "a.json", recording(loader_at(0)))
     code, output = run(path, *program)
     assert code == 2
-    assert "-- is missing before the program" in output
+    assert f"-- is missing before {program[0]}: mdstorm compare RECORDING" in output
+
+
+def test_name_after_recorder_option_does_not_stop_it() -> None:
+    code, output = run("--recorder", "record.py")
+    assert (code, output.rstrip()) == (0, Path(recorder.__file__).read_text().rstrip())
 
 
 def shares(rank: int, rows: int, digest: int) -> dict[str, Any]:

@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -175,6 +178,13 @@ def test_nulls_are_counted_and_left_out_of_sums() -> None:
     assert "sum" not in columns["s"]
 
 
+def test_dtypes_of_subclasses_and_complex_numbers_are_named() -> None:
+    second = pd.Timedelta(1, "s")
+    assert rows_of([second, second]).dtypes == {"timedelta"}
+    assert rows_of([np.complex64(1)]).dtypes == {"complex64"}
+    assert rows_of(np.array([1j])).dtypes == {"complex128"}
+
+
 def test_ragged_arrays_hash_as_arrays_of_one_length() -> None:
     together = rows_of(np.array([[1, 2], [3, 4]]))
     apart = rows_of([np.array([1, 2]), np.array([3, 4]), np.array([5])])
@@ -334,7 +344,7 @@ def test_program_that_fails_leaves_its_recording(
 ) -> None:
     (tmp_path / "train.py").write_text(f"import sys\n{last}\n")
     done = run_recorder("train.py", cwd=tmp_path, code=code)
-    assert f"record: the program ended with {ended}: only a part was recorded" in done.stderr
+    assert f"record: the program ended with {ended}: later loaders are missing" in done.stderr
     found = json.loads((tmp_path / "train.recording.json").read_text())
     assert [run["ended"] for run in found["runs"]] == [ended]
 
@@ -393,3 +403,46 @@ def test_loader_of_a_deleted_copy_is_not_read_again_at_the_end(tmp_path: Path) -
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["read with thread", "read with dummy", "delete"] * 2
+
+
+WATCHED = """
+import importlib
+import pickle
+
+import mdstorm.reader
+from mdstorm.pytorch import BatchedDataLoader
+from mdstorm.spark import make_spark_converter
+
+importlib.reload(mdstorm.reader)
+subclasses = []
+
+class Registered(BatchedDataLoader):
+    def __init_subclass__(cls):
+        subclasses.append(cls)
+
+class Loader(Registered):
+    pass
+
+def loader():
+    reader = mdstorm.reader.make_batch_reader("file:///{path}", num_epochs=1)
+    return Loader(reader, batch_size=2)
+
+with loader() as recorded:
+    print(sum(len(batch["x"]) for batch in recorded), isinstance(recorded, Loader))
+print([cls is Loader for cls in subclasses])
+with make_spark_converter("file:///{path}").make_torch_dataloader(num_epochs=1) as recorded:
+    again = pickle.loads(pickle.dumps(recorded))
+    print(type(again).__name__, sum(len(batch["x"]) for batch in again))
+"""
+
+
+def test_program_that_pickles_loaders_reloads_and_registers_classes_is_recorded(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"x": [1, 2, 3]}), path)
+    (tmp_path / "train.py").write_text(WATCHED.replace("{path}", str(path).lstrip("/")))
+    done = run_recorder("--runs", "1", "train.py", cwd=tmp_path)
+    assert done.stdout.splitlines() == ["3 True", "[True]", "StreamingDataLoader 3"]
+    found = json.loads((tmp_path / "train.recording.json").read_text())
+    assert [one["data"]["rows"] for one in found["runs"][0]["loaders"]] == [3, 3]

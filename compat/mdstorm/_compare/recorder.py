@@ -23,6 +23,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import copy
+import copyreg
 import datetime
 import decimal
 import functools
@@ -184,7 +185,7 @@ def _stacked(values: list[Any]) -> Any:
 
 
 def _joined(parts: list[Rows]) -> Rows:
-    """Return the rows of several parts, of which the first may be missing."""
+    """Return the rows of all parts; there may be none."""
     return Rows(
         np.concatenate([np.empty((0, 2), np.uint64), *(part.hashes for part in parts)]),
         {name for part in parts for name in part.dtypes},
@@ -195,6 +196,7 @@ def _joined(parts: list[Rows]) -> Rows:
 
 
 def _rows_of_numbers(array: Any) -> Rows:
+    dtype = array.dtype.name
     if array.dtype.kind == "c":
         array = np.stack([array.real, array.imag], axis=-1)
     shape = array.shape[1:]
@@ -202,8 +204,8 @@ def _rows_of_numbers(array: Any) -> Rows:
     is_null = words == _NULL
     hashes = _hashed(words.reshape(len(array), -1), shape)
     numbers = array.astype(np.int64) if array.dtype.kind in "mM" else array
-    numbers = numbers[~is_null].astype(np.float64)
-    return Rows(hashes, {array.dtype.name}, {str([*shape])}, int(is_null.sum()), numbers)
+    numbers = (numbers[~is_null] if is_null.any() else numbers.ravel()).astype(np.float64)
+    return Rows(hashes, {dtype}, {str([*shape])}, int(is_null.sum()), numbers)
 
 
 def _rows_of_texts(values: list[Any]) -> Rows:
@@ -240,6 +242,8 @@ def _row_of(value: Any) -> Rows:
 
 
 def _name_of_type(value: Any) -> str:
+    if isinstance(value, datetime.timedelta):
+        return "timedelta"  # also for a pandas.Timedelta
     name = type(value).__name__.rstrip("_")  # str_ is NumPy's
     return "bytes" if name == "bytearray" else name
 
@@ -802,9 +806,9 @@ def _is_batched(kind: str, reader: Any) -> bool:
 def watched(found: Any, loader: Loader) -> Any:
     """Return an object whose iterations and ``with`` statements its loader records.
 
-    It gets a class of its own, derived from its class. A dataset of tf.data is replaced.
+    Its class becomes a separate subclass of its class. A dataset of tf.data is replaced.
     """
-    # A framework may have constructed it from the class of another one.
+    # Frameworks call `type(loader)(…)`, so the class may already be such a subclass.
     cls: Any = getattr(type(found), "recorded_class", type(found))
     methods: dict[str, Any] = {}
     if hasattr(found, "element_spec"):
@@ -818,10 +822,31 @@ def watched(found: Any, loader: Loader) -> Any:
         methods.update(__enter__=_enter, __exit__=_exit)
     names = {"recorded_as": loader, "recorded_class": cls, "__module__": cls.__module__}
     try:
-        found.__class__ = type(cls)(cls.__name__, (cls,), dict(methods, __slots__=(), **names))
-    except TypeError as error:
+        found.__class__ = type(cls)(cls.__name__, (Watched, cls), dict(methods, **names))
+    except Exception as error:  # of a metaclass, or of an object without a __dict__
         loader.note = "it is a {}: {}".format(cls.__name__, error)
     return found
+
+
+class Watched:
+    """The subclass of a loader's class derives from this one as well."""
+
+    recorded_class: Any
+
+    def __init_subclass__(cls) -> None:
+        """Hide the subclass from classes of the program that register their subclasses."""
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickle and copy the object as one of its own class, which does not record."""
+        cls: Any = type(self)
+        self.__class__ = self.recorded_class
+        try:
+            construct, arguments, *state = self.__reduce_ex__(protocol)
+        finally:
+            self.__class__ = cls
+        if construct is copyreg.__newobj__:  # type: ignore[attr-defined]
+            construct = self.recorded_class.__new__  # pickle refuses to construct another class
+        return (construct, arguments, *state)
 
 
 def _next(self: Any) -> Any:
@@ -894,13 +919,13 @@ def tf_dataset(dataset: Any, loader: Loader) -> Any:
             act()
             return np.int64(0)
 
-        @tf.autograph.experimental.do_not_convert
+        @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
         def nothing(_: Any) -> Any:
             return dataset.take(tf.reshape(tf.numpy_function(take_none, [], tf.int64), ()))
 
         return one.flat_map(nothing)
 
-    @tf.autograph.experimental.do_not_convert
+    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
     def shown(*elements: Any) -> Any:
         element = elements[0] if len(elements) == 1 else elements
         columns = dict(_columns_of(element))
@@ -1063,7 +1088,8 @@ class PatchingFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             spec = importlib.util.find_spec(fullname)
         finally:
             self._finding.remove(fullname)
-        if spec is not None:
+        # A module that is loaded again has the spec that was returned here before.
+        if spec is not None and spec.loader is not self:
             self._loaders[fullname], spec.loader = spec.loader, self
         return spec
 
@@ -1114,10 +1140,12 @@ def main(arguments: list[str]) -> int:
         _print("the program ended before anything was written")
         return code or 1
     _write(path, recording)
+    if options.child:
+        return code
     run = recording["runs"][-1]
     _print("wrote {}, number of loaders: {}".format(path, len(run["loaders"])))
     if run["ended"]:
-        _print("the program ended with {}: only a part was recorded".format(run["ended"]))
+        _print("the program ended with {}: later loaders are missing".format(run["ended"]))
     elif not run["loaders"]:
         _print("the program made no loader of Petastorm or mdstorm, so nothing can be compared")
     return code
@@ -1146,6 +1174,7 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="do not read a complete pass of loaders that the program reads in part",
     )
+    add("--child", action="store_true", help=argparse.SUPPRESS)
     add("-m", dest="module", nargs=argparse.REMAINDER, help="run a module, as python -m does")
     add("program", nargs=argparse.REMAINDER, help="the program and its arguments")
     return parser
@@ -1178,6 +1207,7 @@ def record_in_children(options: Any, runs: int) -> tuple[int, dict[str, Any] | N
         output = os.path.join(folder, "run.json")
         path = _path_of_rank(output)
         command = [sys.executable, os.path.abspath(__file__), "--runs", "1", "--output", output]
+        command += ["--child"]
         command += ["--examples", str(options.examples)]
         command += ["--no-full-pass"] * options.no_full_pass + ["-m"] * bool(options.module)
         command += options.module or options.program

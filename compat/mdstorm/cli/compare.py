@@ -30,10 +30,12 @@ class _WithProgram(click.Command):
         if "--" in args:
             at = args.index("--")
             own, program = args[:at], args[at + 1 :]
-        elif any(arg == "-m" or arg.endswith(".py") for arg in args):
-            raise click.UsageError(
-                "-- is missing before the program: mdstorm compare RECORDING -- train.py …", ctx
-            )
+        elif "--recorder" not in args:
+            for arg in args:
+                if arg == "-m" or arg.endswith(".py"):
+                    raise click.UsageError(
+                        f"-- is missing before {arg}: mdstorm compare RECORDING -- train.py …", ctx
+                    )
         ctx.meta[_PROGRAM] = program
         return super().parse_args(ctx, own)
 
