@@ -33,10 +33,12 @@ def interrupts(
     used = signal.SIGALRM if timer == signal.ITIMER_REAL else signal.SIGVTALRM
     remaining, _ = signal.setitimer(timer, 0)  # of the limit for each test
     handler = signal.signal(used, interrupt)
-    yield arm
-    signal.setitimer(timer, 0)
-    signal.signal(used, handler)
-    signal.setitimer(timer, remaining)
+    try:
+        yield arm
+    finally:
+        signal.setitimer(timer, 0)
+        signal.signal(used, handler)
+        signal.setitimer(timer, remaining)
 
 
 def _is_reporting(frame: Any) -> bool:

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 import torch
+from tests.compat.readers import continue_as_another_process
 from tests.trainers.conftest import ROWS
 from tests.trainers.launching import each_once
 from tests.trainers.programs.support import converter_of, keep_all
 
 from mdstorm import TransformSpec
-from mdstorm._readers.options import _next_epochs
 
 ray = pytest.importorskip("ray.train.torch.train_loop_utils")
 pytestmark = pytest.mark.long
@@ -37,7 +37,7 @@ class Program:
             self.options["order"] = "elastic"
             self.changes_world = False
         self.steps: list[Any] = [dict(vars(self))]
-        _next_epochs.clear()
+        continue_as_another_process()
         self.make()
 
     def make(self) -> None:

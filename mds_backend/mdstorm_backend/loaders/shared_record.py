@@ -21,7 +21,7 @@ from multiprocessing import context, reduction
 from typing import Any
 
 #: Seconds after which a thread proceeds without the lock, which a fork may have left locked.
-_PATIENCE = 1.0
+PATIENCE = 1.0
 
 
 class SharedRecord:
@@ -95,7 +95,7 @@ class SharedRecord:
 
         The caller may replace values, and must not change them in place.
         """
-        locked = self._threads.acquire(timeout=_PATIENCE)
+        locked = self._threads.acquire(timeout=PATIENCE)
         handle = self._handle
         try:
             if handle is None:

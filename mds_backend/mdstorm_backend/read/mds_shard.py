@@ -30,7 +30,7 @@ from mdstorm_backend.storage import Buffer
 
 #: Samples of a shard that are requested separately, at most; and one in how many of its bytes. They
 #: are downloaded again with the shard.
-_MOST_REQUESTED, _PART_REQUESTED = 64, 8
+MOST_REQUESTED, PART_REQUESTED = 64, 8
 
 SampleDecoder: TypeAlias = Callable[[int], dict[str, Any]]
 
@@ -110,10 +110,10 @@ class MDSShard(Shard):
         """Request the samples `rows`, if they are few enough for separate requests."""
         arrival = self.arrival
         request = None if arrival is None else arrival.request
-        if request is None or self._map is None or not 0 < len(rows) <= _MOST_REQUESTED:
+        if request is None or self._map is None or not 0 < len(rows) <= MOST_REQUESTED:
             return None
         starts, stops = self.offsets[rows].tolist(), self.offsets[rows + 1].tolist()
-        if (sum(stops) - sum(starts)) * _PART_REQUESTED > len(self.stored):
+        if (sum(stops) - sum(starts)) * PART_REQUESTED > len(self.stored):
             return None
         return request(list(zip(starts, stops, strict=True)))
 

@@ -3,8 +3,8 @@
 A name moves only if mdstorm has everything that the module uses through it; otherwise its import
 from Petastorm stays, at least for the uses that mdstorm does not support. The name ``petastorm``
 itself, which ``import petastorm.spark`` binds, becomes ``mdstorm`` together with all its uses. If
-that would be visible outside of the module, or a use cannot be located, the import becomes ``import
-mdstorm as petastorm``, which needs no further edit.
+that would be visible outside of the module, or a use cannot be located, the import becomes
+``import mdstorm as petastorm``, which needs no further edit.
 """
 
 from __future__ import annotations

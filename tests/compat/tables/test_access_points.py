@@ -25,7 +25,7 @@ HOST = f"points-{ACCOUNT}.s3-accesspoint.us-east-1.amazonaws.com"
 
 @pytest.fixture
 def hosts(orders: Catalog, monkeypatch: pytest.MonkeyPatch) -> list[str]:  # noqa: F811
-    """The hosts of requests to the store, which has an access point with another name."""
+    """The host of each request that reaches the store; its access point is another host."""
     from moto.s3control.models import s3control_backends
 
     points = s3control_backends[ACCOUNT]["aws"]
@@ -74,7 +74,6 @@ def test_table_is_read_through_the_access_point_of_its_credentials(
 def test_path_with_an_access_point_is_read(
     hosts: list[str],
     orders: Catalog,  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     keys = orders.guard.hand_out(f"tables/{NAME}/", 3600).keys()
     url = f"s3://{POINT}/tables/{NAME}"

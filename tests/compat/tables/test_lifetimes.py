@@ -73,8 +73,8 @@ def test_epoch_of_ten_lifetimes_has_each_row_once(
     assert len(asked) <= (3 if method else 1)
     # The next lifetime begins at the earliest a quarter before the end.
     assert not [b - a for ts in asked.values() for a, b in pairwise(ts) if b - a < 0.74 * lifetime]
-    # Requests that wait for their turn need no other token: at the end of the epoch all may wait.
-    assert len(catalog.guard.handed_out) >= lifetimes - 1
+    # Towards the end, all remaining requests may wait for the store with tokens that they have.
+    assert max(map(len, asked.values())) >= lifetimes - 2
     assert sum(map(len, asked.values())) == len(catalog.guard.handed_out)
 
 

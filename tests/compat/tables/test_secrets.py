@@ -52,7 +52,7 @@ class Store(NamedTuple):
     environment : dict of str to str
         Variables with credentials that the store refuses.
     secrets : tuple of str
-        What nobody may see.
+        Texts that must not appear in any output.
     """
 
     url: str

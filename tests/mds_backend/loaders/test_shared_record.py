@@ -59,7 +59,7 @@ def test_interrupted_record_has_old_or_new_content(
     call: Callable[[SharedRecord], None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(shared_record, "_PATIENCE", 0.0)  # for a lock that is never released
+    monkeypatch.setattr(shared_record, "PATIENCE", 0.0)  # for a lock that is never released
     for number in count(1):
         record, has_ended = make(), False
         with suppress(KeyboardInterrupt), interrupted_at(number):

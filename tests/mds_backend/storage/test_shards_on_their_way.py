@@ -109,8 +109,8 @@ def test_first_shuffled_rows_are_requested_alone_if_they_are_few(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(mds_shard, "_MOST_REQUESTED", most)
-    monkeypatch.setattr(mds_shard, "_PART_REQUESTED", 1)
+    monkeypatch.setattr(mds_shard, "MOST_REQUESTED", most)
+    monkeypatch.setattr(mds_shard, "PART_REQUESTED", 1)
     of_rows, release = [], threading.Event()
     reset = respond("206 Partial Content", b"", ("Content-Range", "bytes 0-1/2"))
 
