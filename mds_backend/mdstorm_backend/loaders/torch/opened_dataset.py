@@ -27,6 +27,7 @@ from mdstorm_backend.loaders.torch.samples import (
     SAMPLES_AT_A_TIME,
     SampleIteration,
     SampleMaker,
+    end_with_parent,
     is_of_worker,
     plan_of_samples,
 )
@@ -369,6 +370,7 @@ class OpenedDataset:
         info : object
             The result of `torch.utils.data.get_worker_info`.
         """
+        end_with_parent()
         parent, world = parent_process(), None  # a fork finds the world on its own
         if self._sent is not None and parent is not None and parent.pid == self._sent[0]:
             world = self._sent[1]

@@ -334,7 +334,7 @@ sys.stdin.read()
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs Linux")
 @pytest.mark.parametrize(
     "kind",
-    ["ours", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("persistent", "plain"))],
+    ["ours", "plain", pytest.param("persistent", marks=pytest.mark.long)],
 )
 def test_workers_end_when_their_parent_is_killed(numbers: Dataset, kind: str) -> None:
     program = Popen([sys.executable, "-c", PROGRAM, kind, numbers.url], stdin=PIPE, stdout=PIPE)
