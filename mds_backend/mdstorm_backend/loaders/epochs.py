@@ -7,7 +7,8 @@ others.
 
 Iterations over samples count from their first one: `Epochs.begin` moves the beginning at once. The
 workers of a plain ``DataLoader`` have copies of the dataset and call it as well: the first worker
-of a group begins the epoch, and the others join it.
+of a group begins the iteration, and the others join it. A worker may be epochs ahead of one that
+has not joined yet, so each finds its further epochs by itself, and records them by `Epochs.reach`.
 
 The values are in a `SharedRecord`.
 """
@@ -63,13 +64,15 @@ class Epochs:
         self._first_epoch: Callable[[], int] = int
         self.tried: set[tuple[int, int]] = set()
         #: ``start`` is the position that was begun or loaded last, ``next`` the beginning: both are
-        #: None at first. ``moves`` counts the changes of the beginning. ``joined`` is the group of
-        #: workers that read, and their numbers.
+        #: None at first. ``moves`` counts the changes of the beginning. ``joined`` describes the
+        #: iteration of workers that began last: its group, its workers, the position where it
+        #: began, and ``moves`` after its latest change. It is empty if there is none.
         self._record = SharedRecord(
-            {"start": None, "next": None, "moves": 0, "joined": [], "packs": False}
+            {"start": None, "next": None, "moves": 0, "joined": {}, "packs": False}
         )
         self.ahead: WorkAhead[Any] = WorkAhead()
-        self._begun = 0
+        #: Iterations that this process has begun as a worker.
+        self._iterations = 0
         #: Whether a state was loaded that no iteration has resumed from.
         self.is_loaded = False
 
@@ -107,9 +110,8 @@ class Epochs:
 
     @property
     def num_joined(self) -> int:
-        """Number of worker processes that read the latest epoch."""
-        joined = self._own_record.read()["joined"]
-        return len(joined[1]) if joined else 0
+        """Number of worker processes that take part in the latest iteration."""
+        return len(self._own_record.read()["joined"].get("workers", ()))
 
     @property
     def has_packs(self) -> bool:
@@ -128,27 +130,62 @@ class Epochs:
         return None if start is None else _position_of(start)
 
     def begin(self, joining: Worker | None = None, first_epoch: int | None = None) -> Position:
-        """Begin the next epoch, or join one that other workers began; return its position.
+        """Begin the next epoch, or join an iteration that another worker began there.
+
+        Return the position where the epoch or iteration begins.
 
         The epoch belongs to the pass that began with `first_epoch`; for None it begins a pass. The
         pass of a loaded state takes precedence over both.
         """
-        self._begun += 1
+        if joining is not None:
+            self._iterations += 1
         with (self._record if joining else self._own_record).changing() as record:
-            group, workers = record["joined"] or (None, [])
-            # A worker takes part in an epoch once. Persistent workers begin several in turn.
-            mine = None if joining is None else [joining.group, self._begun]
-            if joining is None or group != mine or joining.number in workers:
-                position = self._next(record)
-                first = position.epoch if first_epoch is None else first_epoch
-                if position.first_epoch is None:
-                    position = replace(position, first_epoch=first)
-                record["start"] = _stored(position)
-                record["next"] = _stored(position.beginning_of(position.epoch + 1))
-                record["moves"] += 1
-                workers, record["packs"] = [], False
-            record["joined"] = [] if joining is None else [mine, [*workers, joining.number]]
-            return _position_of(record["start"])
+            joined = record["joined"]
+            workers = joined.get("workers", [])
+            group = None if joining is None else self._group(joining)
+            # A worker takes part in an iteration once. Persistent workers begin several in turn.
+            if joining and joined.get("group") == group and joining.number not in workers:
+                record["joined"] = {**joined, "workers": [*workers, joining.number]}
+                return _position_of(joined["start"])
+            position = self._next(record)
+            first = position.epoch if first_epoch is None else first_epoch
+            if position.first_epoch is None:
+                position = replace(position, first_epoch=first)
+            self._move_to(record, position)
+            record["joined"] = {}
+            if joining is not None:
+                record["joined"] = {
+                    "group": group,
+                    "workers": [joining.number],
+                    "start": record["start"],
+                    "moves": record["moves"],
+                }
+            return position
+
+    def reach(self, position: Position, worker: Worker) -> None:
+        """Record that the iteration of a worker has reached the beginning of a further epoch.
+
+        That moves nothing if another worker has reached it before, if another iteration has begun,
+        or if the beginning has been changed.
+        """
+        with self._record.changing() as record:
+            joined = record["joined"]
+            is_latest = joined.get("group") == self._group(worker)
+            if not is_latest or joined["moves"] != record["moves"]:
+                return
+            if position.epoch > record["start"]["epoch"]:
+                self._move_to(record, position)
+                record["joined"] = {**joined, "moves": record["moves"]}
+
+    def _group(self, worker: Worker) -> list[int | None]:
+        """Return the group of a worker, and which of its iterations is under way."""
+        return [worker.group, self._iterations]
+
+    def _move_to(self, record: dict[str, Any], position: Position) -> None:
+        record["start"] = _stored(position)
+        record["next"] = _stored(position.beginning_of(position.epoch + 1))
+        record["moves"] += 1
+        record["packs"] = False
 
     def open(self, resumes: Position | None = None) -> tuple[Position, int]:
         """Return where an iteration starts, and how often the beginning has been moved until then.
@@ -163,7 +200,7 @@ class Epochs:
         with self._own_record.changing() as record:
             position = resumes or self._next(record)
             position = replace(position, first_epoch=position.pass_epoch)
-            record["start"], record["joined"], record["packs"] = _stored(position), [], False
+            record["start"], record["joined"], record["packs"] = _stored(position), {}, False
             return position, record["moves"]
 
     def move(self, moves: int, position: Position) -> int:
@@ -206,7 +243,7 @@ class Epochs:
         is_begun = position.consumed > 0 or position.first_epoch is not None
         with self._own_record.changing() as record:
             record["start"] = _stored(position) if is_begun else None
-            record["next"], record["joined"], record["packs"] = _stored(position), [], False
+            record["next"], record["joined"], record["packs"] = _stored(position), {}, False
             record["moves"] += 1
         self.is_loaded = True
         self.tried.clear()
@@ -217,7 +254,7 @@ class Epochs:
             record["start"] = _stored(position)
             record["next"] = _stored(position.beginning_of(next_epoch))
             record["moves"] += 1
-            record["joined"] = [[None, 0], [worker]]
+            record["joined"] = {"workers": [worker]}
 
     def _next(self, record: Mapping[str, Any]) -> Position:
         following = record["next"]

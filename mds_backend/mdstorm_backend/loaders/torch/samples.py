@@ -227,9 +227,14 @@ def _begun_segments(
         following = segment.following()
         if following is None and not segment.is_over:
             return
-        first = None if following is None else following.start.pass_epoch
-        begun = epochs.begin(joining, first)
-        if following is None:  # the pass was over when the state was taken
+        # Without a following segment, the pass was over when the state was taken.
+        after = begun.beginning_of(begun.epoch + 1) if following is None else following.start
+        if joining is None:
+            begun = epochs.begin(first_epoch=after.pass_epoch)
+        else:
+            begun = replace(after, first_epoch=after.pass_epoch)
+            epochs.reach(begun, joining)
+        if following is None:
             here.record_pass(begun.pass_epoch)
         segment = replace(segment, start=begun)
 

@@ -11,11 +11,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from tests.mds_backend.loaders.loaders import Launch, Where, dataset_in, in_either_order, rows
+from tests.mds_backend.small_datasets import write_numbers
 from torch.utils.data import DataLoader, get_worker_info
 
 from mdstorm_backend import ExactOrder, StreamingDataset
@@ -296,3 +298,32 @@ def test_shared_record_leaves_no_files(tmp_path: Any, monkeypatch: pytest.Monkey
     assert len(os.listdir("/dev/fd")) == before + 1
     del record
     assert len(os.listdir("/dev/fd")) == before
+
+
+class Late(StreamingDataset):
+    """The second worker begins when the first one has read its part of the first epoch."""
+
+    has_read: Any = multiprocessing.get_context("fork").Event()
+
+    def __iter__(self) -> Any:
+        worker = get_worker_info().id
+        if worker == 1:
+            assert self.has_read.wait(60)
+        for read, sample in enumerate(super().__iter__()):
+            if worker == 0 and read == BATCH:
+                self.has_read.set()
+            yield sample
+
+
+@pytest.mark.parametrize("num_epochs", [2, None])
+def test_worker_that_begins_an_epoch_late_reads_its_part_of_all_epochs(
+    tmp_path: Path, num_epochs: int | None
+) -> None:
+    url = write_numbers(tmp_path, WORKERS * BATCH).url
+    options: dict[str, Any] = {"shuffle": True, "num_epochs": num_epochs, "batch_size": BATCH}
+    dataset = Late(local=url, **options)
+    dataset.has_read.clear()
+    loader = DataLoader(dataset, BATCH, num_workers=WORKERS, multiprocessing_context="fork")
+    found = [n for batch in islice(loader, 4) for n in batch["number"].tolist()]
+    expected = StreamingDataset(local=url, **options)
+    assert Counter(found) == Counter(int(s["number"]) for s in islice(expected, 4 * BATCH))
