@@ -59,6 +59,8 @@ class LoaderPasses:
         Samples of the last counted batch.
     start : Position or None
         Where the iteration began whose samples are counted; None if that is not known.
+    is_over : bool
+        Whether the end of the iteration whose samples are counted was requested.
     is_ahead : callable or None
         The value of `FETCHES_AHEAD` when counting began.
     has_length : bool
@@ -77,6 +79,7 @@ class LoaderPasses:
     counted: int | None = None
     last: int = 0
     start: Position | None = None
+    is_over: bool = False
     is_ahead: Callable[[], bool] | None = None
     has_length: bool = True
 
@@ -140,18 +143,24 @@ class LoaderPasses:
     ) -> Generator[Any, None, None]:
         """Yield batches, and count their samples."""
         self.counted = self.last = 0
+        self.is_over = False
         self.is_ahead = FETCHES_AHEAD.get()
         with closing(batches):
             for batch in batches:
                 self.last = count_rows(batch)
                 self.counted = (self.counted or 0) + self.last
                 yield batch
+        self.is_over = True
 
     @property
     def used(self) -> int:
         """Counted samples, without a batch that a framework has fetched and not used yet."""
-        is_waiting = self.is_ahead is not None and self.is_ahead()
-        return (self.counted or 0) - (self.last if is_waiting else 0)
+        return (self.counted or 0) - (self.last if self.has_unused else 0)
+
+    @property
+    def has_unused(self) -> bool:
+        """Whether a framework has fetched the last counted batch and not used it yet."""
+        return self.is_ahead is not None and self.is_ahead()
 
     def _make_batches(self, loader: DataLoader[Any], segment: Segment) -> Sequence[Any]:
         if self.counted is not None:

@@ -251,24 +251,30 @@ class OpenedDataset:
             )
         return samples.state_dict()
 
-    def state_of_rank(self, samples: int, start: Position | None) -> dict[str, Any]:
-        """Return the state after `samples` of this rank, and as many batches on all other ranks.
+    def state_of_rank(
+        self, samples: int, start: Position | None = None, *, is_over: bool = False
+    ) -> dict[str, Any]:
+        """Return the state after as many samples on this rank as on all others.
 
-        Where the rank has no more samples, that is the end of the pass.
+        In the last step of a pass, some ranks may have fewer samples than others. Their states are
+        not at the end until it is requested: other ranks may still load them.
 
         Parameters
         ----------
         samples : int
             Samples since the iteration began.
-        start : Position or None
-            Where it began; None for the beginning of its latest epoch.
+        start : Position, optional
+            Where it began; by default, at the beginning of its latest epoch.
+        is_over : bool
+            Whether the end of the iteration was requested.
         """
 
         def reached(plan: Plan) -> Position:
             left, following = samples, plan.following()
-            while following is not None and left > (found := plan.num_batches() or 0):
-                left, plan, following = left - found, following, following.following()
-            return plan.reached_here(left)
+            while following is not None and (is_over or left > (plan.num_batches() or 0)):
+                left -= plan.num_batches() or 0
+                plan, following = following, following.following()
+            return plan.end() if is_over else plan.reached(left * plan.num_ranks)
 
         return self._state_at(reached, samples * self.plan().num_ranks, start)
 

@@ -267,7 +267,11 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         if _has_own_states(self.dataset):
             return self.dataset.state_dict(samples, False)
         check_items_are_samples(self.dataset)
-        state = opened.state_of_rank(yielded, None if kept.counted is None else kept.start)
+        if kept.counted is None:
+            state = opened.state_of_rank(yielded)
+        else:
+            is_over = kept.is_over and not kept.has_unused
+            state = opened.state_of_rank(yielded, kept.start, is_over=is_over)
         if not (kept.reads_blocks or _counts_itself(self)):
             opened.check_batches(samples, self.batch_size or 1, self.num_workers)
         return state

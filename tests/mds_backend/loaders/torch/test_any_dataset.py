@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from tests.mds_backend.loaders.loaders import Launch, column, in_either_order
+from tests.mds_backend.small_datasets import write_numbers
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from mdstorm_backend import ExactOrder, MDSWriter, StreamingDataLoader, StreamingDataset
@@ -261,6 +262,30 @@ def test_counted_batches_of_uneven_shares_end_at_one_position(
     assert set(seen.values()) == {num_epochs}
     assert states == [states[0]] * ranks
     assert again == seen
+
+
+@pytest.mark.filterwarnings("ignore:some ranks read:UserWarning")
+@pytest.mark.parametrize(("kind", "power"), [(Squares, 2), (StreamingDataset, 1)])
+def test_state_of_a_rank_without_more_samples_keeps_those_of_other_ranks(
+    tmp_path: Path, kind: Any, power: int
+) -> None:
+    numbers, ranks = write_numbers(tmp_path, 5), 2
+
+    def loader_of(rank: int) -> StreamingDataLoader[Any]:
+        order = ExactOrder(rank=rank, world_size=ranks)
+        return StreamingDataLoader(kind(local=numbers.url, order=order), None)
+
+    seen, states = Counter[int](), []
+    for rank in range(ranks):
+        loader = loader_of(rank)
+        seen.update(int(item["number"]) for item in islice(loader, 2))
+        states.append(loader.state_dict())
+    assert states[0] == states[1]
+    for rank in range(ranks):
+        loader = loader_of(rank)
+        loader.load_state_dict(states[1])
+        seen.update(int(item["number"]) for item in loader)
+    assert seen == Counter(n**power for n in range(5))
 
 
 @pytest.mark.parametrize("begin", [0, 6, None])
