@@ -25,6 +25,7 @@ from mdstorm_backend.errors import StorageError
 from mdstorm_backend.format.index import Index
 from mdstorm_backend.read import mds_shard, reader
 from mdstorm_backend.storage import Arrival, Location, s3_objects
+from mdstorm_backend.storage.turns import Pace
 
 ROWS = [os.urandom(1000) for _ in range(40)]
 URL, SHARD = f"s3://{BUCKET}/way", "shard.00000.mds"
@@ -112,6 +113,8 @@ def test_first_shuffled_rows_are_requested_alone_if_they_are_few(
     monkeypatch.setattr(mds_shard, "MOST_REQUESTED", most)
     monkeypatch.setattr(mds_shard, "PART_REQUESTED", 1)
     of_rows, release = [], threading.Event()
+    measured: list[int] = []
+    monkeypatch.setattr(Pace, "answered", lambda *measurement: measured.append(measurement[-1]))
     reset = respond("206 Partial Content", b"", ("Content-Range", "bytes 0-1/2"))
 
     def answered(environ: WSGIEnvironment, start: Any) -> Any:
@@ -130,6 +133,7 @@ def test_first_shuffled_rows_are_requested_alone_if_they_are_few(
     release.set()
     assert sorted([*rows, *(row for batch in found for row in batch)]) == sorted(ROWS)
     assert len(set(of_rows)) == alone
+    assert min(measured) > 1010  # rows would measure the latency, not the link
 
 
 def test_a_shard_that_is_replaced_while_it_is_read_is_an_error(
