@@ -49,15 +49,14 @@ def mark_directory(location: Location) -> bytes:
     Returns
     -------
     bytes
-        The content of the marker. Elsewhere than on a local disk, which has locks, it is unique.
+        The content of the marker, which is unique: some file systems have no locks.
 
     Raises
     ------
     WriteError
         If the directory cannot be created or written to.
     """
-    writer = "" if location.is_local_disk else f"Writer: {secrets.token_hex(8)}\n"
-    content = f"This directory was made by mdstorm.\n{writer}".encode()
+    content = f"This directory was made by mdstorm.\nWriter: {secrets.token_hex(8)}\n".encode()
     try:
         location.make_directory()
         location.write(MARKER_NAME, [content])
@@ -87,9 +86,10 @@ def claim_directory(location: Location, *, resumed: str | None = None) -> direct
     WriteError
         If the directory cannot be created or written to.
     """
-    files = _marked_files(location)  # before the marker is written again
+    is_marked = location.exists(MARKER_NAME)
+    files = _marked_files(location) if is_marked else {}  # before the marker is written again
     marker = mark_directory(location)
-    claim = directories.Claim(location, None if files else marker)
+    claim = directories.Claim(location, None if is_marked else marker)
     try:
         left = _unlisted(location, _left_by_jobs(files, resumed)) if files else []
         # The marker has just been written, so its time is that of the storage's clock.
@@ -103,8 +103,8 @@ def claim_directory(location: Location, *, resumed: str | None = None) -> direct
 
 
 def _marked_files(location: Location) -> _Files:
-    """Return the files of a marked directory; none of others, or if the listing is stale."""
-    files = dict(location.list_files()) if location.exists(MARKER_NAME) else {}
+    """Return the files of a marked directory; none if the listing is stale."""
+    files = dict(location.list_files())
     return files if MARKER_NAME in files else {}
 
 
@@ -309,7 +309,9 @@ def clean_up(
         left = location.list_names()
         unused = INDEX_NAME not in left and not any(map(is_ours, left))
         if unused and claim.is_only_one():
-            remove_dataset(location)
+            for name in (*filter(_TEMPORARY.fullmatch, left), CLAIM_NAME, MARKER_NAME):
+                location.remove(name)
+            location.remove_directory_if_empty()
 
 
 def _unlisted(location: Location, names: Iterable[str]) -> list[str]:
