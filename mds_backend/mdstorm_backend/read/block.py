@@ -194,8 +194,10 @@ class Located:
 
     def _wait_for(self, owners: npt.NDArray[np.integer[Any]], rows: npt.NDArray[np.int64]) -> None:
         """Wait for rows, and for all rows before them unless these are the first samples."""
-        needed = [(shard, np.unique(rows[owners == number])) for number, shard in self._arriving]
-        requested = [shard.request(found) if self._is_first else None for shard, found in needed]
+        needed = [(shard, rows[owners == number]) for number, shard in self._arriving]
+        requested: list[Future[bool] | None] = [None] * len(needed)
+        if self._is_first:
+            requested = [shard.request(np.unique(found)) for shard, found in needed]
         for (shard, found), one in zip(needed, requested, strict=True):
             with work(Cause.DOWNLOADS):
                 is_there = one is not None and one.result()

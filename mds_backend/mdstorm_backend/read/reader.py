@@ -237,7 +237,7 @@ class Reader:
         """
         keeps_rows = self.transform is None or getattr(self.transform, "keeps_rows", False)
         most = batches_per_block(self.dataset, self.block_rows, self.batch_size)
-        bounds, batches = self.dataset.bounds, first
+        bounds, batches, is_first = self.dataset.bounds, first, True
         left: Chunk = range(0)
         kept: Opened | None = None
 
@@ -250,12 +250,12 @@ class Reader:
                     kept = {} if isinstance(left, RowsOnDemand) else None
                 taken, left = left[:count], left[count:]
                 count -= len(taken)
-                yield Located(taken, bounds, kept, is_first=batches == first)
+                yield Located(taken, bounds, kept, is_first=is_first)
 
         while sizes := list(islice(samples.sizes, min(batches, most) if keeps_rows else 1)):
             offsets = list(islice(samples.offsets, len(sizes)))
             yield Block(sizes, offsets, list(located(sum(sizes))))  # nothing else holds them
-            batches *= 2
+            batches, is_first = 2 * batches, False
 
     def _fill(self, block: Block, share_of: Callable[[int], int]) -> Block:
         try:

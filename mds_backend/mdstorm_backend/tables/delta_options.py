@@ -156,8 +156,9 @@ def _through_access_point(rest: str, options: dict[str, str]) -> tuple[str, dict
         return f"s3://{rest}", options | (_BY_HOST if needs_host else {})
     found = _ACCESS_POINT.fullmatch(rest)
     if found is None:
+        service = rest.split(":")[2] if rest.count(":") > 1 else rest
         raise errors.UnsupportedTableError(
-            f"s3://{rest} is a Delta table that is read through {rest.split(':')[2]}, which "
+            f"s3://{rest} is a Delta table that is read through {service}, which "
             f"deltalake does not support. {snapshot.read_by_spark(f's3://{rest}')}",
             url=f"s3://{rest}",
         )
