@@ -62,8 +62,8 @@ def test_table_is_read_through_the_access_point_of_its_credentials(
         wanted = [77]
         (tmp_path / "plain").mkdir()
         pq.write_table(pa.table({"n": wanted}), tmp_path / "plain/a.parquet")
-        orders.put("main.sales.plain", tmp_path / "plain", format_)
-    name = NAME if format_ == "DELTA" else "main.sales.plain"
+        orders.put("main.sales.by_point", tmp_path / "plain", format_)
+    name = NAME if format_ == "DELTA" else "main.sales.by_point"
     assert numbers(make_batch_reader(name, num_epochs=1)) == wanted
     assert by_torch(make_spark_converter(name)) == wanted
     assert len(convert(name, str(tmp_path / "mds"))) == len(wanted)
