@@ -250,6 +250,44 @@ def test_peek_at_last_batches_of_a_prepared_loader_keeps_them(
     assert rows(after) == list(range(ROWS))
 
 
+def with_one_batch_left(url: str) -> tuple[Any, dict[str, Any]]:
+    """Return a prepared loader that resumes before its last batch, and the state it has loaded."""
+    before, after = (
+        prepare(StreamingDataLoader(StreamingDataset(local=url, order=ExactOrder()), 100), 1)
+        for _ in range(2)
+    )
+    rows(islice(before, 10))
+    state = before.state_dict()
+    after.load_state_dict(state)
+    return after, state
+
+
+def test_prepared_loader_counts_an_open_pass_at_its_last_batch_when_another_begins(
+    url: str,
+) -> None:
+    loader, _ = with_one_batch_left(url)
+    first = iter(loader)
+    assert rows(islice(first, 1)) == list(range(1000, ROWS))
+    second = iter(loader)
+    assert rows(islice(second, 1)) == list(range(100))
+    assert rows(first) == []
+    assert rows(second) == list(range(100, ROWS))
+    assert rows(loader) == list(range(ROWS))
+
+
+def test_end_of_a_pass_before_a_load_keeps_the_batch_of_a_later_peek(url: str) -> None:
+    loader, state = with_one_batch_left(url)
+    first = iter(loader)
+    last = rows(islice(first, 1))
+    loader.load_state_dict(state)
+    peek = iter(loader)
+    assert rows(islice(peek, 1)) == last
+    assert rows(first) == []
+    peek.close()
+    assert rows(loader) == last
+    assert rows(loader) == list(range(ROWS))
+
+
 @pytest.mark.parametrize("batch_size", [ROWS, ROWS - 1])
 def test_passes_of_few_batches_of_a_prepared_loader_count(url: str, batch_size: int) -> None:
     order = ExactOrder(seed=1, shuffle_rows=True)

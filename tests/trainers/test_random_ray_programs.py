@@ -113,3 +113,14 @@ class Program:
 @pytest.mark.parametrize("seed", range(150))
 def test_random_programs_read_each_row_once(url: str, seed: int) -> None:
     Program(url, seed).run()
+
+
+def test_open_pass_at_its_last_batch_counts_when_another_begins(url: str) -> None:
+    before, loader = (converter_of(url).make_torch_dataloader(100, num_epochs=1) for _ in range(2))
+    for _ in islice(before, ROWS // 100):
+        pass
+    loader.load_state_dict(before.state_dict())
+    first, second = (ray._WrappedDataLoader(loader, torch.device("cpu"), False) for _ in range(2))
+    assert len(next(iter(first))["number"]) == ROWS % 100
+    assert len(next(iter(second))["number"]) == 100
+    assert next(first, None) is None

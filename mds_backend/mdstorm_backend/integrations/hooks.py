@@ -91,25 +91,44 @@ def report_use_in_ray(module: ModuleType) -> None:
     batches and has no API to report which it has not used. So this wraps the iteration of its
     class, and gives loaders that are iterated there a function to ask. Tried with Ray 2.60.
     """
-    for method in ("__iter__", "__next__"):
-        wrap(getattr(module, "_WrappedDataLoader", None), method, _in_ray)
+    wrapped = getattr(module, "_WrappedDataLoader", None)
+    wrap(wrapped, "__iter__", _beginning_in_ray)
+    wrap(wrapped, "__next__", _continuing_in_ray)
 
 
-def _in_ray(iterate: Callable[[Any], Any]) -> Any:
-    has_fetched = partial(_has_fetched, lambda each: each.next_batch is not None)
-    fetching = _setting("FETCHES_AHEAD", has_fetched, iterate)
-    reporting = _setting("ENDS_AHEAD", lambda _: True, fetching)
+def _beginning_in_ray(iterate: Callable[[Any], Any]) -> Any:
+    reporting = _ahead_in_ray(iterate)
+
+    def leave_and_iterate(self: Any) -> Any:
+        _end_in_ray(self).leave()
+        return reporting(self)
+
+    return leave_and_iterate
+
+
+def _continuing_in_ray(iterate: Callable[[Any], Any]) -> Any:
+    reporting = _ahead_in_ray(iterate)
 
     def iterate_and_finish(self: Any) -> Any:
         try:
             return reporting(self)
         except StopIteration:
-            loop = getattr(self._dataloader, "_mdstorm_loop", lambda: None)()
-            if loop is not None:
-                loop.finish_latest()
+            _end_in_ray(self).use()
             raise
 
     return iterate_and_finish
+
+
+def _ahead_in_ray(iterate: Callable[[Any], Any]) -> Any:
+    has_fetched = partial(_has_fetched, lambda each: each.next_batch is not None)
+    return _setting("ENDS_AHEAD", _end_in_ray, _setting("FETCHES_AHEAD", has_fetched, iterate))
+
+
+def _end_in_ray(wrapped: Any) -> Any:
+    """Return the `EndAhead` of one of Ray's loaders, which has one iteration at a time."""
+    from mdstorm_backend.loaders import EndAhead
+
+    return vars(wrapped).setdefault("_mdstorm_end", EndAhead())
 
 
 def report_use_in_lightning(module: ModuleType) -> None:

@@ -23,7 +23,7 @@ from torch.utils import data
 
 from mdstorm_backend.base import OwnContext
 from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.loaders import ENDS_AHEAD, FETCHES_AHEAD, Statistics
+from mdstorm_backend.loaders import ENDS_AHEAD, FETCHES_AHEAD, EndAhead, Statistics
 from mdstorm_backend.loaders.torch import OpenedDataset, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.loaders.torch.loader_passes import source_of
 from mdstorm_backend.loaders.torch.moved_batches import repeated_rows
@@ -332,10 +332,10 @@ class PreparedBatches(data.IterableDataset[Any]):
         passes = loader._mdstorm.of(loader)
         passes.skipped = skipped
         self.is_ahead, self.end_of_dataloader, self.remainder = False, False, 0
-        batches, before, padding = iter(loader), None, None
+        batches, before, padding, end = iter(loader), None, None, EndAhead()
         state._add_dataloader(self)
         try:
-            token, ends = FETCHES_AHEAD.set(lambda: self.is_ahead), ENDS_AHEAD.set(True)
+            token, ends = FETCHES_AHEAD.set(lambda: self.is_ahead), ENDS_AHEAD.set(end)
             try:
                 batch = next(batches, _NONE)
             finally:
@@ -356,10 +356,11 @@ class PreparedBatches(data.IterableDataset[Any]):
                 self.is_ahead = not self.end_of_dataloader
                 if number > skipped:
                     yield finished
-            passes.finish_latest()
+            end.use()
         finally:
             state._remove_dataloader(self)
             batches.close()
+            end.leave()
 
     def _padding(self) -> _Padding | None:
         """Return the padding of this rank's last batch; None if the pass that began has none."""

@@ -34,11 +34,11 @@ from mdstorm_backend.read.block import Block
 #: Set while a framework that fetches batches ahead of use requests a batch: returns whether the
 #: batch that it fetched last has yet to be used.
 FETCHES_AHEAD: ContextVar[Callable[[], bool] | None] = ContextVar("FETCHES_AHEAD", default=None)
-#: Set while a framework requests a batch if it requests the end while the last batch is not used
-#: yet. It calls `Loader.finish_latest` once the end is used.
-ENDS_AHEAD: ContextVar[bool] = ContextVar("ENDS_AHEAD", default=False)
 #: Set while a framework that trains on each batch requests one: one batch is not a peek then.
 USES_EACH_BATCH: ContextVar[bool] = ContextVar("USES_EACH_BATCH", default=False)
+#: Set while a framework requests a batch if it requests the end while the last batch is not used
+#: yet.
+ENDS_AHEAD: ContextVar[EndAhead | None] = ContextVar("ENDS_AHEAD", default=None)
 #: Used in place of a batch that only advances the pass, and is not yielded.
 NOTHING: Any = object()
 #: Batches, each with its offset in the plan and its number of rows.
@@ -189,12 +189,6 @@ class Loader:
         if batches >= current.counts_from and not current.has_counted:
             self.count(current)
 
-    def finish_latest(self) -> None:
-        """Record that the user has requested an end that was requested ahead: the pass counts."""
-        if (latest := self._latest) is not None and latest.is_over:
-            self.count(latest)
-            latest.finish()
-
     def leave(self, current: Pass) -> None:
         """Record that an iteration has ended, perhaps before it counted."""
         current.leave()
@@ -204,10 +198,11 @@ class Loader:
     def run(self, make_batches: MakeBatches) -> Generator[Any, None, None]:
         """Run a pass and yield its batches; it begins when the first one is requested.
 
-        The threads of the pass end with the generator.
+        The threads of the pass end with the generator. The pass itself is open until its end is
+        used, if a framework requests that ahead of use.
         """
         recorder, is_waiting = self.new_recorder(), False
-        self.is_ahead, ends_ahead = FETCHES_AHEAD.get(), ENDS_AHEAD.get()
+        self.is_ahead, end_ahead = FETCHES_AHEAD.get(), ENDS_AHEAD.get()
         current = self.begin()
         try:
             for segment in current.segments(recorder):
@@ -218,10 +213,10 @@ class Loader:
                         batches = stack.enter_context(self.threads.closing(stage))
                     batches = _watched(batches, segment)
                     yield from self._batches_of(current, segment, batches, recorder)
-            if ends_ahead:
-                self.take(current, recorder.batches)  # the last batch is used next
-            else:
+            if end_ahead is None:
                 self.count(current)
+            else:
+                self.take(current, recorder.batches)  # the last batch is used next
             current.finish()
             self._latest = current
             is_waiting = True
@@ -230,7 +225,10 @@ class Loader:
                 self.take(current, recorder.batches)
             raise
         finally:
-            self.leave(current)
+            if end_ahead is not None and is_waiting:
+                end_ahead.hold(self, current)
+            else:
+                self.leave(current)
             recorder.end(is_waiting=is_waiting)
 
     def new_recorder(self, recorder: Recorder | None = None) -> Recorder:
@@ -336,6 +334,34 @@ class Loader:
             is_empty = position.is_end and not position.consumed
             other._resumes = position.beginning_of(position.epoch + 1) if is_empty else position
         return other
+
+
+class EndAhead:
+    """The end of an iteration that a framework requests while its user holds the last batch.
+
+    The pass stays open until the framework calls `use` or `leave`.
+    """
+
+    def __init__(self) -> None:
+        self._held: tuple[Loader, Pass] | None = None
+
+    def hold(self, loader: Loader, current: Pass) -> None:
+        """Keep a pass open whose end was requested ahead of use."""
+        self._held = loader, current
+
+    def use(self) -> None:
+        """Record that the user has requested the end: the pass counts."""
+        if self._held is not None:
+            loader, current = self._held
+            loader.count(current)
+        self.leave()
+
+    def leave(self) -> None:
+        """Record that the user has left the iteration."""
+        held, self._held = self._held, None
+        if held is not None:
+            loader, current = held
+            loader.leave(current)
 
 
 def _watched(batches: NumberedBatches, segment: Segment) -> NumberedBatches:

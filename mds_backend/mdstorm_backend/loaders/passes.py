@@ -181,6 +181,8 @@ class Pass:
         self._move()
         if self.compared is not None:
             self.compared.offer()
+            if self.is_over:  # the end was requested ahead of use
+                self.compared.end()
 
     def _move(self) -> None:
         self._moves = self._epochs.move(self._moves, self.start.beginning_of(self._epoch + 1))
