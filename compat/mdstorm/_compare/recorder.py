@@ -5,7 +5,7 @@
 
 This one file needs Python 3.7 and NumPy, so that it runs where Petastorm does. It patches
 Petastorm's public entry points, runs the program as Python would, and writes counts and digests of
-what the loaders yield. The file holds nothing of the data but minima, maxima and sums of numbers,
+what the loaders yield. Of the data, the file holds only minima, maxima and sums of numbers,
 unless ``--examples`` asks for rows.
 
 The parts, in this order:
@@ -50,9 +50,9 @@ import numpy as np
 
 #: Version of the format of recordings.
 FORMAT = 1
-#: Distinct dtypes, shapes and batch sizes that are listed of one column or loader.
+#: Most distinct dtypes, shapes or batch sizes to list for a column or loader.
 LISTED = 8
-#: Stands for more of them.
+#: Listed in place of the others.
 SEVERAL = "several"
 #: Rows of a row reader that are hashed together.
 ROWS_TOGETHER = 512
@@ -61,8 +61,8 @@ BYTES_TOGETHER = 1 << 23
 
 # --- 1. Digests ----------------------------------------------------------------------------------
 #
-# A digest is the sum, modulo 2**128, of one hash for each row. Sums, unlike XOR, notice a row that
-# comes twice, and do not depend on the order. Hashes are taken of canonical values, by their bytes:
+# A digest is the sum, modulo 2**128, of one hash for each row. Sums, unlike XOR, detect repeated
+# rows, and do not depend on the order. Hashes are taken of canonical values, by their bytes:
 #
 #   number, bool              float64; integers beyond 2**53 their 64 bits, decimals their digits
 #   time, date, duration      nanoseconds (since 1970 UTC), as a number
@@ -141,7 +141,7 @@ def _words_of(array: Any) -> Any:
 
 @dataclass
 class Rows:
-    """The values of one column in several rows: their hashes, and a summary."""
+    """The values of one column in several rows: their hashes and properties."""
 
     hashes: Any
     dtypes: set[str]
@@ -167,10 +167,10 @@ def _plain(values: Any) -> Any:
     """Return a tensor of a framework, or a column of pandas, as an array."""
     if isinstance(values, (np.ndarray, list, tuple)):
         return values
-    if hasattr(values, "detach"):  # of torch
+    if hasattr(values, "detach"):  # a torch tensor
         values = values.detach().cpu()
         return (values.float() if "bfloat16" in str(values.dtype) else values).numpy()
-    if hasattr(values, "to_list") and hasattr(values, "nested_row_splits"):  # of TensorFlow
+    if hasattr(values, "to_list") and hasattr(values, "nested_row_splits"):  # a RaggedTensor
         return [np.asarray(value) for value in values.to_list()]
     return values.numpy() if hasattr(values, "numpy") else np.asarray(values)
 
@@ -290,7 +290,7 @@ class NotRecordedError(Exception):
 
 
 class Column:
-    """What is known of one column in one pass."""
+    """The properties of one column in one pass."""
 
     def __init__(self, name: str) -> None:
         self.key = _rows_of_texts([name]).hashes
@@ -317,7 +317,7 @@ class Column:
             self._sums = [old + float(new) for old, new in zip(self._sums, added)]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the column as JSON can hold it."""
+        """Return the column as JSON values."""
         found: dict[str, Any] = {
             "dtypes": sorted(self.dtypes),
             "shapes": sorted(self.shapes),
@@ -332,7 +332,7 @@ class Column:
 
 
 class Pass:
-    """Counts and digests of what one iteration over a loader yields."""
+    """Counts and digests of the batches or rows that one iteration over a loader yields."""
 
     def __init__(self, is_batched: bool, examples: int = 0) -> None:
         self.is_batched = is_batched
@@ -412,7 +412,7 @@ class Pass:
         self._kept = sorted(self._kept, key=lambda kept: kept[0])[: self._examples]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the pass as JSON can hold it."""
+        """Return the pass as JSON values."""
         found: dict[str, Any] = {
             "rows": self.rows,
             "sizes": self.sizes,
@@ -555,7 +555,7 @@ class Loader:
             self._current = Pass(self.is_batched, self.examples) if needs_data else None
 
     def add(self, item: Any) -> None:
-        """Count and hash what the program gets."""
+        """Count and hash the values that the program gets."""
         with self._lock:
             self.passes[-1][0] += 1
             self.passes[-1][1] += _length(item) if self.is_batched else 1
@@ -581,7 +581,7 @@ class Loader:
         return item
 
     def _guarded(self, act: Callable[[], None]) -> bool:
-        """Run a step of hashing, whose failure must not be one of the program."""
+        """Run a step of hashing; the program must not fail if the step does."""
         try:
             act()
         except Exception as error:  # reported in the recording
@@ -735,7 +735,7 @@ class Recorder:
 
     @contextlib.contextmanager
     def nested(self) -> Iterator[None]:
-        """Do not record what entry points call in this thread: it is their part."""
+        """Do not record calls that entry points themselves make in this thread."""
         before = self.is_nested
         self._thread.is_nested = True
         try:
@@ -769,13 +769,13 @@ class Recorder:
         return watched(found, loader)
 
     def read_full_passes(self, is_chosen: Callable[[Loader], bool] = lambda _: True) -> None:
-        """Read what the program has not read to its end, of all loaders or of some."""
+        """Read a complete pass of each loader, or of some, that the program did not read fully."""
         for loader in self.loaders if self.full_pass else ():
             if is_chosen(loader):
                 loader.read_full_pass()
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Return the loaders as JSON can hold them, but for readers of which others are made."""
+        """Return the loaders as JSON values, except readers from which loaders were made."""
         return [loader.to_json() for loader in self.loaders if not loader.is_used_by_loader]
 
 
@@ -885,7 +885,7 @@ def _exit(self: Any, *error: Any) -> Any:
 
 
 class Iteration:
-    """An iterator that shows what it yields to a loader."""
+    """An iterator that reports its items to a `Loader`."""
 
     def __init__(self, iterable: Any, loader: Loader) -> None:
         self._iterator = iter(iterable)
@@ -1072,7 +1072,7 @@ class PatchingFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self._loaders: dict[str, Any] = {}
 
     def install(self) -> None:
-        """Patch modules that are there, and those that will be imported."""
+        """Patch modules that are loaded, and others when they are imported."""
         if not any(isinstance(finder, PatchingFinder) for finder in sys.meta_path):
             sys.meta_path.insert(0, self)
         for name, names in self._names.items():
@@ -1265,14 +1265,14 @@ def _run(command: list[str], is_module: bool) -> tuple[int, str | None]:
             print(code, file=sys.stderr)
         code = 0 if code is None else code if isinstance(code, int) else 1
         return code, "exit code {}".format(code) if code else None
-    except BaseException as error:  # of the program, printed as Python does
+    except BaseException as error:  # the program's error, printed as Python prints it
         traceback.print_exc()
         return 130 if isinstance(error, KeyboardInterrupt) else 1, _described(error)
     return 0, None
 
 
 def _libraries() -> dict[str, str]:
-    """Return the versions of Python and of what the program imported."""
+    """Return the versions of Python and of the libraries that the program imported."""
     names = ("petastorm", "mdstorm", "numpy", "pyarrow", "pandas", "pyspark", "torch", "tensorflow")
     found = {"python": ".".join(map(str, sys.version_info[:3]))}
     for name in names:
