@@ -811,9 +811,11 @@ def watched(found: Any, loader: Loader) -> Any:
     # Frameworks call `type(loader)(…)`, so the class may already be such a subclass.
     cls: Any = getattr(type(found), "recorded_class", type(found))
     methods: dict[str, Any] = {}
+    bases: tuple[Any, ...] = (Watched, cls)
     if hasattr(found, "element_spec"):
         found = tf_dataset(found, loader)
         cls = type(found)
+        bases = (cls,)  # two bases would change the layout; datasets cannot be pickled
     elif hasattr(cls, "__next__"):
         methods["__next__"] = _next
     elif hasattr(cls, "__iter__"):
@@ -822,7 +824,7 @@ def watched(found: Any, loader: Loader) -> Any:
         methods.update(__enter__=_enter, __exit__=_exit)
     names = {"recorded_as": loader, "recorded_class": cls, "__module__": cls.__module__}
     try:
-        found.__class__ = type(cls)(cls.__name__, (Watched, cls), dict(methods, **names))
+        found.__class__ = type(cls)(cls.__name__, bases, dict(methods, **names))
     except Exception as error:  # of a metaclass, or of an object without a __dict__
         loader.note = "it is a {}: {}".format(cls.__name__, error)
     return found
