@@ -438,13 +438,8 @@ def test_claim_of_another_writer_keeps_its_shards(tmp_path: Path) -> None:
 
 
 def test_failed_job_keeps_directory_of_another_on_a_disk_without_locks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, without_locks: None
 ) -> None:
-    def refuse(path: str) -> None:
-        Path(path).touch()  # as opening does, before locking fails
-        raise OSError(errno.ENOLCK, "No locks available", path)
-
-    monkeypatch.setattr(directories, "try_lock", refuse)
     location = Location.of(str(tmp_path / "target"))
     failed = claim_directory(location)
     _ = claim_directory(location)

@@ -1,6 +1,5 @@
 """Directories that datasets are written to: found, claimed, cleared."""
 
-import errno
 import json
 import os
 import signal
@@ -16,7 +15,6 @@ from tests.mds_backend.small_datasets import files_in, write_ints
 from mdstorm_backend import errors
 from mdstorm_backend.format.shard_info import CLAIM_NAME
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write import directories
 from mdstorm_backend.write.directories import Claim, clear_target, find_targets
 
 
@@ -226,13 +224,8 @@ def test_forked_child_does_not_release_the_directory(tmp_path: Path) -> None:
 
 
 def test_directories_without_file_locks_are_not_claimed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, without_locks: None
 ) -> None:
-    def refuse(path: str) -> None:
-        Path(path).touch()  # as opening does, before locking fails
-        raise OSError(errno.ENOLCK, "No locks available", path)
-
-    monkeypatch.setattr(directories, "try_lock", refuse)
     first, second = Claim(Location.of(str(tmp_path))), Claim(Location.of(str(tmp_path)))
     assert list(tmp_path.iterdir()) == []
     first.release()
