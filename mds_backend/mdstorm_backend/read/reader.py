@@ -33,7 +33,7 @@ BLOCK_BYTES = 8 << 20
 #: Tables of at most this many bytes are copied without a thread, if nothing else has to be done.
 SMALL = 2 << 20
 #: Small tables of at most this many shards are read in one block.
-_FEW_SHARDS = 16
+_SHARDS_AT_ONCE = 16
 #: A block of a wide table has more bytes, to amortise the cost per column.
 COLUMN_BYTES = 16 << 10
 _WIDE_BLOCK_BYTES = 64 << 20
@@ -227,7 +227,7 @@ class Reader:
     @property
     def _first_batches(self) -> int:
         """Batches of the first block: all of a small table, which is soon ready as a whole."""
-        is_soon_ready = self._reads_here and len(self.dataset.shard_sizes) <= _FEW_SHARDS
+        is_soon_ready = self._reads_here and len(self.dataset.shard_sizes) <= _SHARDS_AT_ONCE
         return -(-len(self.dataset) // self.batch_size) if is_soon_ready and not self.sends else 1
 
     def _cut(self, samples: Samples, first: int = 1) -> Iterator[Block]:

@@ -156,8 +156,10 @@ class Claim:
         Without locks, another one may have begun if there was a marker before, or if the marker has
         been replaced since.
         """
-        if self.is_exclusive or self._marker is None:
-            return self.is_exclusive
+        if self.is_exclusive:
+            return True
+        if self._marker is None:
+            return False
         with suppress(FileNotFoundError):
             return bytes(self._location.read(MARKER_NAME)) == self._marker
         return False

@@ -270,10 +270,12 @@ class OpenedDataset:
         """
 
         def reached(plan: Plan) -> Position:
-            left, following = samples, plan.following()
-            while following is not None and (is_over or left > (plan.num_batches() or 0)):
-                left -= plan.num_batches() or 0
-                plan, following = following, following.following()
+            left = samples
+            while (following := plan.following()) is not None:
+                batches = plan.num_batches() or 0
+                if left <= batches and not is_over:
+                    break
+                left, plan = left - batches, following
             return plan.end() if is_over else plan.reached(left * plan.num_ranks)
 
         return self._state_at(reached, samples * self.plan().num_ranks, start)
