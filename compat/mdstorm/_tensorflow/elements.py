@@ -83,8 +83,7 @@ class Elements:
 
     def _of_passes(self, passes: ReaderPasses) -> Iterator[Any]:
         """Yield the blocks of a pass, and record their offsets."""
-        begins, skipped = self._loaded
-        skipped = skipped if passes.begins == begins else 0
+        skipped = self._taken_before(passes)
         queue = self._queue = ReadAhead(-skipped, "items")
 
         def make_batches(segment: Segment) -> Sequence[Any]:
@@ -130,9 +129,10 @@ class Elements:
                     "itself, as with batch() or in Keras. Pass the number that was used since the "
                     "iteration began, state_dict(items=…)"
                 )
-        if not queue:
-            return passes.state_dict()
-        state, rest = queue.state_dict(items)
+        if queue:
+            state, rest = queue.state_dict(items)
+        else:
+            state, rest = passes.state_dict(), self._taken_before(passes)
         return {**state, "mdstorm": {**state["mdstorm"], _SKIP: rest}} if rest else state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -141,6 +141,11 @@ class Elements:
         passes.load_state_dict(state)
         self._loaded, self.taken = (passes.begins, state.get("mdstorm", {}).get(_SKIP, 0)), None
         self._queue = ReadAhead()
+
+    def _taken_before(self, passes: ReaderPasses) -> int:
+        """Return the rows of the next block that were taken before the state was."""
+        begins, taken = self._loaded
+        return taken if passes.begins == begins else 0
 
     def _resumable(self) -> ReaderPasses:
         passes = self._own_passes()

@@ -145,6 +145,24 @@ class TestStates:
         else:
             assert sorted(rest) == list(range(1000))
 
+    @with_either
+    def test_state_before_first_block_equals_the_loaded_state(
+        self, thousand: str, reader: Any
+    ) -> None:
+        def make() -> Any:
+            dataset = make_petastorm_dataset(reader(thousand, shuffle_rows=True, seed=3))
+            return dataset.unbatch() if reader is batch_reader else dataset
+
+        first, second, third = make(), make(), make()
+        whole = taken(make())
+        list(islice(first, 250))
+        state = first.state_dict()
+        second.load_state_dict(state)
+        assert second.state_dict() == state
+        third.load_state_dict(second.state_dict())
+        assert taken(third) == whole[250:]
+        assert third.state_dict() != state
+
     @pytest.mark.parametrize("done", [1, 2])
     def test_batches_resume_on_each_rank(self, ten: str, done: int) -> None:
         def make(rank: int) -> Any:
