@@ -178,6 +178,14 @@ def test_nulls_are_counted_and_left_out_of_sums() -> None:
     assert "sum" not in columns["s"]
 
 
+@pytest.mark.parametrize("dtype", ["int64", "uint64", "datetime64[ns]", "timedelta64[ns]"])
+def test_number_with_the_bits_of_nan_is_not_counted_as_null(dtype: str) -> None:
+    number = 0x7FF8_0000_0000_DEAD
+    rows = rows_of(np.array([number], np.int64).astype(dtype))
+    assert rows.nulls == 0
+    assert rows.numbers.tolist() == [float(number)]
+
+
 def test_dtypes_of_subclasses_and_complex_numbers_are_named() -> None:
     second = pd.Timedelta(1, "s")
     assert rows_of([second, second]).dtypes == {"timedelta"}

@@ -123,20 +123,22 @@ def _total(hashes: Any, start: int = 0) -> int:
     return (start + (high << 64) + low) % 2**128
 
 
-def _words_of(array: Any) -> Any:
+def _is_null(array: Any) -> Any:
+    """Whether each number or time is NaN or NaT."""
+    return (np.isnat if array.dtype.kind in "mM" else np.isnan)(array)
+
+
+def _words_of(array: Any, is_null: Any) -> Any:
     """Return the canonical words of numbers or times."""
     kind = array.dtype.kind
     if kind in "mM":
         unit = "datetime64[ns]" if kind == "M" else "timedelta64[ns]"
-        words = _words_of(array.astype(unit).astype(np.int64))
-        return np.where(np.isnat(array), _NULL, words)
+        array = array.astype(unit).astype(np.int64)
     words = np.ascontiguousarray(array, np.float64).view(np.uint64)
-    if kind == "f":
-        return np.where(np.isnan(array), _NULL, words)
-    if array.dtype.itemsize < 8:
-        return words
-    is_exact = (array <= _EXACT) & ((array >= -_EXACT) if kind == "i" else True)
-    return np.where(is_exact, words, array.astype(np.uint64))
+    if array.dtype.kind in "iu" and array.dtype.itemsize == 8:
+        is_exact = (array <= _EXACT) & ((array >= -_EXACT) if array.dtype.kind == "i" else True)
+        words = np.where(is_exact, words, array.astype(np.uint64))
+    return np.where(is_null, _NULL, words) if is_null.any() else words
 
 
 @dataclass
@@ -200,8 +202,8 @@ def _rows_of_numbers(array: Any) -> Rows:
     if array.dtype.kind == "c":
         array = np.stack([array.real, array.imag], axis=-1)
     shape = array.shape[1:]
-    words = _words_of(array)
-    is_null = words == _NULL
+    is_null = _is_null(array)
+    words = _words_of(array, is_null)
     hashes = _hashed(words.reshape(len(array), -1), shape)
     numbers = array.astype(np.int64) if array.dtype.kind in "mM" else array
     numbers = (numbers[~is_null] if is_null.any() else numbers.ravel()).astype(np.float64)
