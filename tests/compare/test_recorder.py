@@ -392,18 +392,20 @@ from petastorm.spark.spark_dataset_converter import SparkDatasetConverter
 
 for path in sys.argv[1:]:
     converter = SparkDatasetConverter(path)
-    with converter.make_torch_dataloader(num_epochs=1) as loader:
-        list(loader)
+    {reads}
     converter.delete()
 """
+CLOSES = "with converter.make_torch_dataloader(num_epochs=1) as loader: list(loader)"
+DOES_NOT_CLOSE = "list(converter.make_torch_dataloader(num_epochs=1).__enter__())"
 
 
-def test_loader_of_a_deleted_copy_is_not_read_again_at_the_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize("reads", [CLOSES, DOES_NOT_CLOSE])
+def test_full_pass_is_read_before_a_converter_is_deleted(reads: str, tmp_path: Path) -> None:
     """Petastorm would wait 30 seconds for the files."""
     package = tmp_path / "petastorm" / "spark"
     package.mkdir(parents=True)
     (package / "spark_dataset_converter.py").write_text(LIBRARY)
-    (tmp_path / "train.py").write_text(DELETES)
+    (tmp_path / "train.py").write_text(DELETES.format(reads=reads))
     paths = [str(tmp_path / name) for name in ("one", "other")]
     for path in paths:
         Path(path).write_text("1\n2\n")
