@@ -146,6 +146,8 @@ class Loader:
         found, start = 0, self.next_position
         if not start.consumed and start.pass_epoch == start.epoch:
             return 0
+        if self.options.num_epochs is None:  # plans follow each other without end
+            return None
         plan: Plan | None = plan_of(self.options.in_world(), self.batching, start)
         while plan is not None:
             if (batches := plan.num_batches()) is None:

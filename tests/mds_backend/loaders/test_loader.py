@@ -83,7 +83,7 @@ def loader_of(
     order: str = "exact",
     batch_size: int = 3,
     *,
-    num_epochs: int = 1,
+    num_epochs: int | None = 1,
     drop_last: bool = False,
     transform: Any = None,
 ) -> Loader:
@@ -140,6 +140,30 @@ def test_state_before_last_batch_resumes_with_that_batch(numbers: Dataset, order
     assert next(iter(list(read_by(other)))) == last
     other.load_state_dict(loader.state_dict())
     assert list(read_by(other)) == list(batches)
+
+
+@in_either_order
+def test_remaining_batches_of_a_resumed_pass_are_counted_in_all_its_epochs(
+    numbers: Dataset, order: str
+) -> None:
+    loader, other = (loader_of(numbers, order, num_epochs=3) for _ in range(2))
+    batches = read_by(loader)
+    assert other.num_remaining() == 0  # the next iteration begins a pass
+    list(islice(batches, loader.length() // 2))
+    other.load_state_dict(loader.state_dict())
+    assert other.num_remaining() == len(list(batches))
+
+
+@in_either_order
+def test_remaining_batches_of_a_resumed_endless_pass_are_not_known(
+    numbers: Dataset, order: str
+) -> None:
+    loader, other = (loader_of(numbers, order, num_epochs=None) for _ in range(2))
+    batches = read_by(loader)
+    next(batches)
+    other.load_state_dict(loader.state_dict())
+    assert other.num_remaining() is None
+    batches.close()
 
 
 @pytest.mark.parametrize(("batch_size", "transform"), [(30, None), (15, ODD)])
