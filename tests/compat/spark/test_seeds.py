@@ -9,6 +9,7 @@ from tests.compat.readers import continue_as_another_process
 from tests.compat.spark.converters import Numbers, in_either_order, with_each_in_either_order
 
 from mdstorm.spark import SparkDatasetConverter
+from mdstorm_backend import StreamingDataLoader
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.order.exact import DEFAULT_SEED
 
@@ -79,6 +80,30 @@ def test_new_loaders_continue_after_epoch_of_loaded_state(
     assert epochs == ([1, 2] if taken == 0 else [3, 4])
     arguments |= {"seed": DEFAULT_SEED, "num_epochs": 3 if taken is not None else 4}
     assert first + begun + rest + last == read()[0]
+
+
+@in_either_order
+def test_state_of_samples_after_another_loader_resumes_in_its_own_epoch(
+    thousand: SparkDatasetConverter, order: str
+) -> None:
+    arguments = {**SHUFFLED, "cur_shard": 0, "shard_count": 1, "order": order}
+
+    def made() -> StreamingDataLoader:
+        dataset = thousand.make_torch_dataloader(16, **arguments).dataset
+        return StreamingDataLoader(dataset, batch_size=None)
+
+    def read(samples: Any) -> list[int]:
+        return [int(sample["number"]) for sample in samples]
+
+    first, loader = read(made()), made()
+    samples = iter(loader)
+    begun, state = read(islice(samples, 9)), loader.state_dict()
+    rest = read(samples)
+    resumed = made()
+    resumed.load_state_dict(state)
+    assert read(resumed) == rest
+    assert sorted(begun + rest) == sorted(first)
+    assert begun + rest != first
 
 
 @with_each_in_either_order

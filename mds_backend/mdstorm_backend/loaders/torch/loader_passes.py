@@ -210,7 +210,7 @@ def counted_batches(
 ) -> Generator[Any, None, None]:
     """Iterate with PyTorch's own loader and count the rows that it yields."""
     is_ours = isinstance(loader.dataset, StreamingDataset)
-    kept.start = source_of(loader)._mdstorm.next_position if is_ours else None
+    kept.start = source_of(loader)._mdstorm.epochs.next_position if is_ours else None
     batches: NumberedBatches = ((batch, 0, 0) for batch in DataLoader.__iter__(loader))
     if kept.device is not None:
         batches = moved_batches.on_device(batches, kept.device)

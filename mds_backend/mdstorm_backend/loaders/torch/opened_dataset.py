@@ -147,11 +147,6 @@ class OpenedDataset:
         self._epochs.follow(self.options)
         return self._epochs
 
-    @property
-    def next_position(self) -> Position:
-        """Where the next iteration begins; the data are not opened for it."""
-        return self._epochs.next_position
-
     def plan(self) -> Plan:
         """Return the plan of a first pass that begins now, in batches of one sample."""
         return plan_of(self.options.in_world(), Batching(1))
