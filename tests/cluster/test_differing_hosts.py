@@ -29,7 +29,7 @@ print(os.getuid(), pathlib.Path(mdstorm.__file__).parents[2], round(ahead / 3600
 
 
 @pytest.mark.parametrize(
-    ("lacking", "said"),
+    ("missing", "said"),
     [
         ("pyarrow", "Python on a Spark worker has no pyarrow"),
         ("mdstorm", "mdstorm cannot be imported on the Spark worker two (No module named"),
@@ -41,18 +41,18 @@ def test_error_names_package_missing_on_one_host(
     hosts: list[Host],
     store: Store,
     spark_cluster: Standalone,
-    lacking: str,
+    missing: str,
     said: str,
 ) -> None:
     for host in (hosts[0], network["driver"]):
         install_python(host)
-    install_python_without(hosts[1], lacking)
+    install_python_without(hosts[1], missing)
     conf = {"spark.pyspark.python": PYTHON, "spark.task.maxFailures": "1"}
     program = EXAMPLES / "train_spark.py"
-    out = spark_cluster.submit(program, "s3://bucket/lacking", conf=conf).finish(fails=True)
+    out = spark_cluster.submit(program, "s3://bucket/missing", conf=conf).finish(fails=True)
     assert f"MissingDependencyError: {said}" in out
     assert "Spark writes Parquet instead" not in out
-    assert store.objects("lacking/") == {}
+    assert store.objects("missing/") == {}
 
 
 @pytest.fixture

@@ -54,8 +54,8 @@ def test_lightning_reads_each_row_once(
     )
     run = collected(hosts, records, tmp_path, finish(started))
     for part in ("train0", "train1", "train0_validation", "test", "predict"):
-        assert run.delivered(part).rows == each_once(ROWS), part
-        assert run.delivered(part).steps == [6, 6], part
+        assert run.recorded(part).rows == each_once(ROWS), part
+        assert run.recorded(part).steps == [6, 6], part
 
 
 def test_accelerate_reads_each_row_once(hosts: list[Host], store: Store, numbers: Numbers) -> None:
@@ -78,9 +78,9 @@ def test_tensorflow_workers_read_each_row_once_in_equal_steps(
         started.append(host.start("python", *program, **variables))
     run = collected(hosts, records, tmp_path, finish(started))
     for part in ("evaluate auto", "distribute auto", "distribute sharded by TensorFlow"):
-        assert run.delivered(part).rows == each_once(ROWS), part
-        assert len(set(run.delivered(part).steps)) == 1, part
-    assert run.delivered("from function").rows == each_once(ROWS)
+        assert run.recorded(part).rows == each_once(ROWS), part
+        assert len(set(run.recorded(part).steps)) == 1, part
+    assert run.recorded("from function").rows == each_once(ROWS)
 
 
 def test_ray_train_reads_each_row_once(hosts: list[Host], store: Store, numbers: Numbers) -> None:

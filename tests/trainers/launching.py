@@ -63,37 +63,37 @@ class Run:
         self._records = records
         self.output = output
 
-    def delivered(self, part: str = "rows") -> NumberedBatches:
+    def recorded(self, part: str = "rows") -> NumberedBatches:
         """Return the rows recorded as `part`, by rank."""
         files = self._records.glob(f"{part}-*.jsonl")
         by_rank = sorted(files, key=lambda file: int(file.stem.rpartition("-")[2]))
         lines = [file.read_text().splitlines() for file in by_rank]
         return NumberedBatches([[json.loads(line) for line in rank] for rank in lines])
 
-    def check_goes_on(self, rows: int) -> None:
+    def check_resumes(self, rows: int) -> None:
         """Check that the first run read all rows of its epochs, and the second one the others.
 
         With the same number of ranks, they train on the same batches.
         """
         for epoch in ("train0", "train1"):
-            assert self.delivered(epoch).rows == each_once(rows)
-        if len(self.delivered("train0").batches) == len(self.delivered("resumed0").batches):
-            self.check_goes_on_exactly()
+            assert self.recorded(epoch).rows == each_once(rows)
+        if len(self.recorded("train0").batches) == len(self.recorded("resumed0").batches):
+            self.check_resumes_exactly()
         else:
-            self.check_goes_on_in_another_world(rows)
+            self.check_resumes_in_another_world(rows)
 
-    def check_goes_on_exactly(self) -> None:
+    def check_resumes_exactly(self) -> None:
         """Check that the second run trained on the first run's batches after its checkpoint."""
-        before = self.delivered("train0").batches
-        assert self.delivered("resumed0").batches == [rank[SAVED_AT:] for rank in before]
-        assert self.delivered("resumed1").batches == self.delivered("train1").batches
+        before = self.recorded("train0").batches
+        assert self.recorded("resumed0").batches == [rank[SAVED_AT:] for rank in before]
+        assert self.recorded("resumed1").batches == self.recorded("train1").batches
 
-    def check_goes_on_in_another_world(self, rows: int) -> None:
+    def check_resumes_in_another_world(self, rows: int) -> None:
         """Check that the second run trained on the remaining rows, and then on all of them."""
-        before = self.delivered("train0").batches
+        before = self.recorded("train0").batches
         trained = NumberedBatches([rank[:SAVED_AT] for rank in before]).rows
-        assert trained + self.delivered("resumed0").rows == each_once(rows)
-        assert self.delivered("resumed1").rows == each_once(rows)
+        assert trained + self.recorded("resumed0").rows == each_once(rows)
+        assert self.recorded("resumed1").rows == each_once(rows)
 
 
 #: `launch` or `fork`.
@@ -107,7 +107,7 @@ def launch(
     processes: int = 1,
     launcher: Sequence[str] | None = None,
     fails: bool = False,
-    told: str = "",
+    warning: str = "",
     **environment: str,
 ) -> Run:
     """Run a program in a directory for its records, which may have those of an earlier run.
@@ -127,7 +127,7 @@ def launch(
         starts its ranks itself.
     fails : bool
         Whether it must fail.
-    told : str
+    warning : str
         A part of the warning that ranks must log; empty if they must not log any.
     **environment
         Further variables.
@@ -146,17 +146,17 @@ def launch(
         timeout=_TIMEOUT_SECONDS,
     )
     assert (done.returncode != 0) is fails, done.stdout
-    _check_told(at, told)
+    _check_warnings(at, warning)
     return Run(at, done.stdout)
 
 
-def _check_told(at: Path, expected: str) -> None:
-    record = at / "told"
+def _check_warnings(at: Path, expected: str) -> None:
+    record = at / "warnings"
     found = record.read_text() if record.exists() else ""
     assert expected in found if expected else not found, found
 
 
-def fork(program: str, *args: object, at: Path, processes: int = 1, told: str = "") -> Run:
+def fork(program: str, *args: object, at: Path, processes: int = 1, warning: str = "") -> Run:
     """Run a program as `launch` does, in forks of this process, which has imported the frameworks.
 
     Starting Python for each rank, as users do, would take longer than the programs themselves.
@@ -174,7 +174,7 @@ def fork(program: str, *args: object, at: Path, processes: int = 1, told: str = 
         process.kill()
     output = "".join(path.read_text() for path in at.glob("*.output"))
     assert [process.exitcode for process in ranks] == [0] * processes, output
-    _check_told(at, told)
+    _check_warnings(at, warning)
     return Run(at, output)
 
 

@@ -77,7 +77,7 @@ def data_of(kind: str, url: str) -> dict[str, Any]:
     """Make the arguments of `fit`, as another process would."""
     converter = converter_of(url)
     continue_as_another_process()
-    if kind == "made anew":
+    if kind == "recreated":
         return {"datamodule": MadeAnew(converter)}
     if kind.endswith("module"):
         options: dict[str, Any] = {"val": converter} if kind == "validated module" else {}

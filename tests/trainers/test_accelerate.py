@@ -37,19 +37,19 @@ def test_gather_for_metrics_gives_each_row_once(
 
     for part in PARTS:
         expected = each_once(EVEN_ROWS if part == "none" else ROWS)
-        assert run.delivered(f"all-{part}").rows == expected, part
-        shapes = {tuple(map(len, rank)) for rank in run.delivered(part).batches}
+        assert run.recorded(f"all-{part}").rows == expected, part
+        shapes = {tuple(map(len, rank)) for rank in run.recorded(part).batches}
         assert len(shapes) == 1, part
-    for rank in run.delivered("all-on-the-way").batches:
+    for rank in run.recorded("all-on-the-way").batches:
         assert sorted(row for batch in rank for row in batch) == list(range(ROWS))
     # Explicit shares are read as they are.
-    assert run.delivered("explicit").rows == each_once(ROWS)
-    assert set(run.delivered("all-in-each").rows.values()) == {processes}
+    assert run.recorded("explicit").rows == each_once(ROWS)
+    assert set(run.recorded("all-in-each").rows.values()) == {processes}
     # Without padding.
-    assert run.delivered("uneven").rows == each_once(ROWS)
-    assert len(set(run.delivered("uneven").steps)) == 1
+    assert run.recorded("uneven").rows == each_once(ROWS)
+    assert len(set(run.recorded("uneven").steps)) == 1
     # MosaicML's order repeats rows where their number does not divide evenly.
-    elastic = run.delivered("all-elastic").rows
+    elastic = run.recorded("all-elastic").rows
     assert set(elastic) == set(range(ROWS))
     assert elastic.total() < ROWS + processes
 
@@ -65,11 +65,11 @@ def test_training_resumes_by_states_or_by_skipping(
     synced = [[int(n % 3 == 0 or n == batches)] for n in range(1, batches + 1)]
     for part in ("state-exact", "skip-exact", "state-elastic", "skip-elastic"):
         for epoch in (0, 1):
-            assert run.delivered(f"{part}-epoch{epoch}").rows == each_once(EVEN_ROWS), part
-            ranks = run.delivered(f"synced-{part}-epoch{epoch}").batches
+            assert run.recorded(f"{part}-epoch{epoch}").rows == each_once(EVEN_ROWS), part
+            ranks = run.recorded(f"synced-{part}-epoch{epoch}").batches
             assert ranks == [synced] * processes, part
     for part in ("skip-exact", "skip-elastic"):
-        last, before = (run.delivered(f"{part}-epoch{epoch}") for epoch in (2, 1))
+        last, before = (run.recorded(f"{part}-epoch{epoch}") for epoch in (2, 1))
         assert last.rows == each_once(EVEN_ROWS)
         assert last.batches != before.batches
 
@@ -84,7 +84,7 @@ def test_state_resumes_in_another_world(url: str, before: int, after: int, tmp_p
             "accelerate_state.py", url, checkpoint, action, at=tmp_path, processes=processes
         )
 
-    assert run.delivered().rows == each_once(ROWS)
+    assert run.recorded().rows == each_once(ROWS)
 
 
 @pytest.mark.long
@@ -94,10 +94,10 @@ def test_each_row_is_read_once_if_some_ranks_have_no_rows(
     run = launch("accelerate_edges.py", few_url, url, at=tmp_path, processes=2)
 
     for part in ("few", "same", "other", "next-same", "next-other"):
-        for rank in run.delivered(part).batches:
+        for rank in run.recorded(part).batches:
             assert sorted(row for batch in rank for row in batch) == list(range(5)), part
     for part in ("loaded-by-loader", "loaded-by-dataset"):
-        assert run.delivered(part).rows == each_once(5), part
+        assert run.recorded(part).rows == each_once(5), part
 
 
 @pytest.mark.long

@@ -52,10 +52,10 @@ def test_composer_reads_each_row_once_and_resumes_within_an_epoch(
     # In MosaicML's order, all ranks have the same number of rows.
     repeated = ROWS % 2 if kind == "streaming" and processes == 2 else 0
     for epoch in ("train0", "train1"):
-        rows = run.delivered(epoch).rows
+        rows = run.recorded(epoch).rows
         assert rows.total() == ROWS + repeated
         assert set(rows) == set(each_once(ROWS))
-    run.check_goes_on_exactly()
+    run.check_resumes_exactly()
 
 
 @pytest.mark.parametrize(
@@ -68,4 +68,4 @@ def test_composer_resumes_in_another_world(
     checkpoint = tmp_path / "0-4.pt"
     run = fit(url, kind, tmp_path, "resumed", checkpoint, processes=after, duration="2ep")
 
-    run.check_goes_on_in_another_world(ROWS)
+    run.check_resumes_in_another_world(ROWS)

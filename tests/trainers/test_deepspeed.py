@@ -28,7 +28,7 @@ def test_deepspeed_ranks_read_each_row_once_and_resume(
 ) -> None:
     loop(url, "loader", "train", at=tmp_path, extensions=extensions)
     again = {"at": tmp_path, "extensions": extensions, "processes": processes}
-    loop(url, "loader", "resumed", "fourth", **again).check_goes_on(ROWS)
+    loop(url, "loader", "resumed", "fourth", **again).check_resumes(ROWS)
 
 
 def test_training_data_raises_instead_of_losing_rows(

@@ -19,11 +19,11 @@ def test_keras_reads_each_row_once_per_epoch_and_knows_the_batch_count(
     run = launch("keras_fit.py", url, at=tmp_path, KERAS_BACKEND=backend)
 
     for part in ("fit", "validation", "two epochs in one", "repeated", "resumed"):
-        assert run.delivered(part).rows == TWICE, part
+        assert run.recorded(part).rows == TWICE, part
     for part in ("evaluate", "predict", "class weights", "sample weights"):
-        assert run.delivered(part).rows == each_once(ROWS), part
-    assert run.delivered("predicted").batches == [[[ROWS]]]
-    assert run.delivered("endless").steps == [10]
+        assert run.recorded(part).rows == each_once(ROWS), part
+    assert run.recorded("predicted").batches == [[[ROWS]]]
+    assert run.recorded("endless").steps == [10]
     steps = {
         "fit": [[11], [11]],
         "two epochs in one": [[21]],
@@ -31,7 +31,7 @@ def test_keras_reads_each_row_once_per_epoch_and_knows_the_batch_count(
         "endless": [[5], [5]],
         "resumed": [[7], [11]],
     }
-    assert {part: run.delivered(f"{part}.steps").batches for part in steps} == {
+    assert {part: run.recorded(f"{part}.steps").batches for part in steps} == {
         part: [found] for part, found in steps.items()
     }
 
@@ -51,15 +51,15 @@ def test_replicas_of_a_strategy_share_the_rows_in_equal_steps(
 
     for share in SHARES:
         for part in ("fit", "resumed"):
-            assert run.delivered(f"{part} {share}").rows == TWICE, (part, share)
+            assert run.recorded(f"{part} {share}").rows == TWICE, (part, share)
         for part in ("evaluate", "distribute"):
-            assert run.delivered(f"{part} {share}").rows == each_once(ROWS), (part, share)
+            assert run.recorded(f"{part} {share}").rows == each_once(ROWS), (part, share)
         for part in ("fit", "resumed", "evaluate", "distribute"):
-            steps = run.delivered(f"{part} {share}").steps
+            steps = run.recorded(f"{part} {share}").steps
             assert len(steps) == processes
             assert len(set(steps)) == 1, (part, share)
-    assert run.delivered("from function").rows == each_once(ROWS)
+    assert run.recorded("from function").rows == each_once(ROWS)
     assert run.output.count(f"batches of a worker: {batches}\n") == processes
     if processes > 1:
-        assert run.delivered("of a reader").rows == each_once(ROWS)
+        assert run.recorded("of a reader").rows == each_once(ROWS)
         assert "rows would be lost" in run.output

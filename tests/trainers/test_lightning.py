@@ -13,13 +13,13 @@ CHECKPOINT = f"epoch=0-step={SAVED_AT}.ckpt"
 
 
 def fit(
-    url: str, kind: str, at: Path, *, fails: bool = False, told: str = "", **options: Any
+    url: str, kind: str, at: Path, *, fails: bool = False, warning: str = "", **options: Any
 ) -> Run:
     """Train two epochs and write a checkpoint in the first; Lightning starts the processes."""
     arguments = {"epochs": 2, "save-at": SAVED_AT, **options}
     named = [f"--{name}={value}" for name, value in arguments.items() if value is not None]
     program = ("lightning_fit.py", url, kind, *named)
-    return launch(*program, at=at, launcher=[sys.executable], fails=fails, told=told)
+    return launch(*program, at=at, launcher=[sys.executable], fails=fails, warning=warning)
 
 
 def resume(url: str, kind: str, at: Path, **options: Any) -> Run:
@@ -34,10 +34,10 @@ def test_the_data_module_reads_every_row_once_on_two_processes(url: str, tmp_pat
 
     validated = ("train0_validation", "train1_validation")
     for part in ("train0", "train1", *validated, "test", "predict"):
-        assert run.delivered(part).rows == each_once(ROWS), part
-        assert run.delivered(part).steps == [6, 6], part
-    assert run.delivered("train0").batches != run.delivered("train1").batches
-    assert run.delivered(validated[0]).batches == run.delivered(validated[1]).batches
+        assert run.recorded(part).rows == each_once(ROWS), part
+        assert run.recorded(part).steps == [6, 6], part
+    assert run.recorded("train0").batches != run.recorded("train1").batches
+    assert run.recorded(validated[0]).batches == run.recorded(validated[1]).batches
 
 
 @pytest.mark.long
@@ -56,9 +56,9 @@ def test_data_module_resumes_within_an_epoch(
     fit(url, "module", tmp_path, **how)
     run = resume(url, "module", tmp_path, **how)
 
-    run.check_goes_on_exactly()
+    run.check_resumes_exactly()
     for part in ("train0", "train1", "train0_validation", "resumed0_validation", "test", "predict"):
-        assert run.delivered(part).rows == each_once(ROWS), part
+        assert run.recorded(part).rows == each_once(ROWS), part
 
 
 @pytest.mark.parametrize(
@@ -79,10 +79,10 @@ def test_two_ranks_whose_model_counts_steps_resume_with_their_next_rows(
     again = (resuming, "--part=resumed", *options)
     run = fork("lightning_fit.py", url, kind, *again, at=tmp_path, processes=2)
 
-    run.check_goes_on_exactly()
+    run.check_resumes_exactly()
     if kind != "streaming":  # whose order repeats a row, so that ranks have the same number
-        assert run.delivered("train0").rows == each_once(ROWS)
-    assert run.delivered("resumed0").batches != run.delivered("resumed1").batches
+        assert run.recorded("train0").rows == each_once(ROWS)
+    assert run.recorded("resumed0").batches != run.recorded("resumed1").batches
 
 
 @pytest.mark.long
@@ -93,8 +93,8 @@ def test_data_module_in_another_world_reads_the_remaining_rows_then_whole_epochs
     fit(url, "module", tmp_path, devices=before)
     run = resume(url, "module", tmp_path, devices=after, **{"count-steps": True})
 
-    run.check_goes_on_in_another_world(ROWS)
-    assert run.delivered("estimated_steps") == run.delivered("steps")
+    run.check_resumes_in_another_world(ROWS)
+    assert run.recorded("estimated_steps") == run.recorded("steps")
 
 
 @pytest.mark.long
@@ -130,10 +130,10 @@ def test_loader_made_before_the_launch_reads_each_row_once_and_resumes(
     fit(url, kind, tmp_path, devices=devices, strategy=strategy)
     run = resume(url, kind, tmp_path, devices=devices, strategy=strategy)
 
-    run.check_goes_on_exactly()
+    run.check_resumes_exactly()
     for epoch in ("train0", "train1"):
-        assert run.delivered(epoch).rows == each_once(ROWS)
-    assert run.delivered("train0").batches != run.delivered("train1").batches
+        assert run.recorded(epoch).rows == each_once(ROWS)
+    assert run.recorded("train0").batches != run.recorded("train1").batches
 
 
 @pytest.mark.long
@@ -146,9 +146,9 @@ def test_two_ranks_resume_from_the_end_of_an_epoch_with_the_next(
     run = fit(url, kind, tmp_path, resume=tmp_path / "epoch=0.ckpt", part="resumed", **how)
 
     for epoch in (1, 2):
-        resumed, trained = (run.delivered(f"{part}{epoch}") for part in ("resumed", "train"))
+        resumed, trained = (run.recorded(f"{part}{epoch}") for part in ("resumed", "train"))
         assert resumed.batches == trained.batches
-    assert run.delivered("train1").batches != run.delivered("train2").batches
+    assert run.recorded("train1").batches != run.recorded("train2").batches
 
 
 @pytest.mark.long
@@ -161,20 +161,20 @@ def test_another_world_resumes_from_the_end_of_an_epoch_with_whole_epochs(
     again = {"resume": tmp_path / "epoch=0.ckpt", "part": "resumed", "strategy": "ddp", **how}
     run = fit(url, kind, tmp_path, devices=2, **again)
 
-    epochs = [run.delivered(f"resumed{epoch}") for epoch in (1, 2)]
+    epochs = [run.recorded(f"resumed{epoch}") for epoch in (1, 2)]
     assert [epoch.rows for epoch in epochs] == [each_once(ROWS)] * 2
     assert epochs[0].batches != epochs[1].batches
 
 
 @pytest.mark.long
 def test_explicit_shards_are_not_split_again(url: str, tmp_path: Path) -> None:
-    how = {"devices": 2, "strategy": "ddp", "told": "both read share 0 of 2"}
+    how = {"devices": 2, "strategy": "ddp", "warning": "both read share 0 of 2"}
     fit(url, "explicit", tmp_path, **how)
     run = resume(url, "explicit", tmp_path, **how)
 
     # The first of two shards, as both ranks were configured.
-    assert run.delivered("train0").rows == Counter(2 * list(range((ROWS + 1) // 2)))
-    run.check_goes_on_exactly()
+    assert run.recorded("train0").rows == Counter(2 * list(range((ROWS + 1) // 2)))
+    run.check_resumes_exactly()
 
 
 @pytest.mark.long
@@ -186,8 +186,8 @@ def test_a_streaming_dataset_with_workers_takes_its_share_of_the_ranks(
     run = fit(url, kind, tmp_path, devices=2, strategy=strategy)
 
     for epoch in ("train0", "train1"):
-        rows = run.delivered(epoch).rows
+        rows = run.recorded(epoch).rows
         assert set(rows) == set(range(ROWS))
         assert rows.total() == ROWS + 1  # as in MosaicML's order, ranks have the same number
     if kind == "streaming":  # PyTorch's own loader has no state
-        resume(url, kind, tmp_path, devices=2, strategy=strategy).check_goes_on_exactly()
+        resume(url, kind, tmp_path, devices=2, strategy=strategy).check_resumes_exactly()

@@ -62,7 +62,7 @@ def check_resumes(
         pytest.param("module", "setup", marks=pytest.mark.long),
         pytest.param("streaming", COUNTS, marks=pytest.mark.long),
         pytest.param("all", COUNTS, marks=pytest.mark.long),
-        pytest.param("made anew", COUNTS, marks=pytest.mark.long),
+        pytest.param("recreated", COUNTS, marks=pytest.mark.long),
         pytest.param("batches of a reader", "", marks=pytest.mark.long),
         pytest.param("rows of a reader", "", marks=pytest.mark.long),
     ],
@@ -77,7 +77,7 @@ def test_two_training_loaders_resume_with_their_next_rows(url: str, tmp_path: Pa
     check_resumes("two loaders", url, tmp_path, loaders=2)
 
 
-@pytest.mark.parametrize("kind", ["module", "made anew"])
+@pytest.mark.parametrize("kind", ["module", "recreated"])
 def test_reloaded_data_resume_with_next_row(url: str, tmp_path: Path, kind: str) -> None:
     check_resumes(kind, url, tmp_path, reload_dataloaders_every_n_epochs=1)
 

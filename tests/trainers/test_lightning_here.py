@@ -75,7 +75,7 @@ def test_explicit_shards_take_precedence_over_automatic_shares(converter: Any) -
         "module",
         "validated module",
         "converter",
-        "made anew",
+        "recreated",
         "all",
         "transform",
         "streaming",
@@ -86,7 +86,7 @@ def test_explicit_shards_take_precedence_over_automatic_shares(converter: Any) -
 def test_epochs_after_a_checkpoint_equal_an_uninterrupted_run(
     url: str, tmp_path: Path, kind: str, options: dict[str, Any]
 ) -> None:
-    options = {"reload_dataloaders_every_n_epochs": int(kind == "made anew"), **options}
+    options = {"reload_dataloaders_every_n_epochs": int(kind == "recreated"), **options}
     whole = fit(data_of(kind, url), tmp_path, **options)
     assert len({tuple(rows) for rows in whole}) == EPOCHS
     again = {"ckpt_path": tmp_path / "epoch=1.ckpt", **options}
@@ -138,7 +138,7 @@ def test_checkpoint_over_other_data_starts_at_the_beginning(
                 ("converter", {"limit_train_batches": 2}),
                 ("streaming", {}),
                 ("transform", {}),
-                ("made anew", {"reload_dataloaders_every_n_epochs": 1}),
+                ("recreated", {"reload_dataloaders_every_n_epochs": 1}),
                 ("batches of a reader", {}),
                 ("rows of a reader", {}),
             )

@@ -21,7 +21,7 @@ def train(
     program = ["plain_torch.py", url] if tensor is None else ["mesh.py", url, data, tensor]
     group = tensor or 1
     launcher = torchrun(data * group)
-    run = launch(*program, steps, *states, at=at / f"run-{number}", launcher=launcher).delivered()
+    run = launch(*program, steps, *states, at=at / f"run-{number}", launcher=launcher).recorded()
     groups = [run.batches[first : first + group] for first in range(0, data * group, group)]
     assert all(ranks == [ranks[0]] * group for ranks in groups)
     return NumberedBatches([ranks[0] for ranks in groups])
@@ -29,9 +29,9 @@ def train(
 
 @pytest.mark.parametrize("tensor", [None, 2])
 def test_every_row_is_read_once(url: str, tmp_path: Path, tensor: int | None) -> None:
-    delivered = train(url, tmp_path, 0, 2, tensor)
-    assert delivered.rows == each_once(ROWS)
-    assert delivered.steps == [11, 11]
+    recorded = train(url, tmp_path, 0, 2, tensor)
+    assert recorded.rows == each_once(ROWS)
+    assert recorded.steps == [11, 11]
 
 
 def test_state_of_rank_0_resumes_with_more_or_fewer_ranks(url: str, tmp_path: Path) -> None:

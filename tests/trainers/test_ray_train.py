@@ -19,4 +19,4 @@ def test_a_prepared_loader_reads_every_row_once_and_the_batch_fetched_ahead_is_n
     state = tmp_path / "state.json"
     run = launch("ray_train.py", url, after, "resumed", state, at=tmp_path, launcher=local)
 
-    run.check_goes_on(ROWS)
+    run.check_resumes(ROWS)

@@ -12,13 +12,13 @@ from mdstorm_backend import ExactOrder, StreamingDataset
 
 
 def resumes_exactly(
-    start: Start, url: str, at: Path, cases: list[str], processes: int = 1, told: str = ""
+    start: Start, url: str, at: Path, cases: list[str], processes: int = 1, warning: str = ""
 ) -> None:
-    run = start("stateful_loader.py", url, *cases, at=at, processes=processes, told=told)
+    run = start("stateful_loader.py", url, *cases, at=at, processes=processes, warning=warning)
     for case in cases:
-        whole, resumed = (run.delivered(f"{case}-{part}") for part in ("whole", "resumed"))
+        whole, resumed = (run.recorded(f"{case}-{part}") for part in ("whole", "resumed"))
         assert resumed == whole, case
-        for part in (resumed, run.delivered(f"{case}-next")):
+        for part in (resumed, run.recorded(f"{case}-next")):
             # In the elastic order, ranks that have a row less repeat one, as MosaicML's do.
             more = sum(part.rows.values()) - ROWS
             assert 0 <= more < (processes if "elastic" in case else 1), case
@@ -38,8 +38,8 @@ def test_state_of_any_position_in_an_epoch_resumes_exactly(
     places = [(workers, stop) for workers in (0, 1, 2, 3) for stop in (0, 1, 2, 7, 31 // processes)]
     cases = [f"{order}:{workers}:{stop}" for workers, stop in places]
     is_odd = order == "exact" and ROWS % processes
-    told = "and others one more" if is_odd else ""
-    resumes_exactly(launch, url, tmp_path, cases, processes, told)
+    warning = "and others one more" if is_odd else ""
+    resumes_exactly(launch, url, tmp_path, cases, processes, warning)
 
 
 @pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")  # torchdata itself calls it

@@ -18,15 +18,15 @@ def test_the_mixin_reads_each_row_once_and_resumes_exactly(
 ) -> None:
     run = start("trainer_with_mixin.py", url, even_url, *PARTS, at=tmp_path, processes=processes)
 
-    for rank in run.delivered("predicted").batches:
+    for rank in run.recorded("predicted").batches:
         assert sorted(rank[0]) == list(range(ROWS))
     steps = EVEN_ROWS // 63 // processes
     for part in PARTS:
-        delivered = run.delivered(part)
-        assert delivered.steps == [2 * steps] * processes, part
+        recorded = run.recorded(part)
+        assert recorded.steps == [2 * steps] * processes, part
         epochs = [
-            NumberedBatches([rank[:steps] for rank in delivered.batches]),
-            NumberedBatches([rank[steps:] for rank in delivered.batches]),
+            NumberedBatches([rank[:steps] for rank in recorded.batches]),
+            NumberedBatches([rank[steps:] for rank in recorded.batches]),
         ]
         for epoch in epochs:
             assert epoch.rows == each_once(EVEN_ROWS), part
@@ -38,14 +38,14 @@ def test_a_checkpoint_of_another_world_is_refused(url: str, even_url: str, tmp_p
     for processes, part in ((2, "converter"), (1, "refused")):
         run = launch("trainer_with_mixin.py", url, even_url, part, at=tmp_path, processes=processes)
 
-    assert not run.delivered("refused").rows
+    assert not run.recorded("refused").rows
 
 
 @pytest.mark.long
 def test_the_trainer_alone_reads_a_dataset_in_one_process_only(url: str, tmp_path: Path) -> None:
     alone = ("trainer_with_mixin.py", url, url, "alone")
-    assert launch(*alone, at=tmp_path / "1").delivered("alone").rows == each_once(ROWS)
+    assert launch(*alone, at=tmp_path / "1").recorded("alone").rows == each_once(ROWS)
     run = launch(*alone, at=tmp_path / "2", processes=2, fails=True)
 
     assert "class MyTrainer(StreamingTrainerMixin, Trainer)" in run.output
-    assert not run.delivered("alone").rows
+    assert not run.recorded("alone").rows

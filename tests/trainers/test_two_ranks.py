@@ -19,15 +19,15 @@ def run(program: str, url: str, order: str, at: Path, **options: Any) -> Run:
 def check_epochs(found: Run, order: str, epochs: int = 2, part: str = "epoch") -> None:
     """Check that each epoch has each row once; the elastic order repeats one to be even."""
     for epoch in range(epochs):
-        delivered = found.delivered(f"{part}{epoch}")
-        surplus = delivered.rows - each_once(ROWS)
-        assert not each_once(ROWS) - delivered.rows
+        recorded = found.recorded(f"{part}{epoch}")
+        surplus = recorded.rows - each_once(ROWS)
+        assert not each_once(ROWS) - recorded.rows
         assert surplus.total() == (order == "elastic")
-        assert len(set(delivered.steps)) == 1
+        assert len(set(recorded.steps)) == 1
 
 
 @in_either_order
-@pytest.mark.parametrize("program", ["looks_first", "looks_with_a_loader_of_its_own"])
+@pytest.mark.parametrize("program", ["peeks_first", "peeks_with_a_separate_loader"])
 def test_rank_that_peeks_first_loses_no_rows(
     url: str, tmp_path: Path, program: str, order: str
 ) -> None:
@@ -62,7 +62,7 @@ def test_ranks_restarted_by_torchrun_lose_no_rows(
     options = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
     launcher = [*torchrun(2), "--max-restarts=1"]
     found = run("is_started_again", even_url, order, tmp_path, launcher=launcher, **options)
-    found.check_goes_on_in_another_world(EVEN_ROWS)
+    found.check_resumes_in_another_world(EVEN_ROWS)
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ _warn_user = agreement.warn_user
 
 
 def _note(message: str) -> None:
-    with (Path(os.environ["MDSTORM_TEST_RECORDS"]) / "told").open("a") as file:
+    with (Path(os.environ["MDSTORM_TEST_RECORDS"]) / "warnings").open("a") as file:
         file.write(f"{message}\n")
     _warn_user(message)
 

@@ -59,7 +59,7 @@ def train(loader: Any, epoch: int, part: str = "epoch") -> None:
         record(batch["number"], f"{part}{epoch}")
 
 
-def looks_first(converter: Any, order: str, rank: int) -> None:
+def peeks_first(converter: Any, order: str, rank: int) -> None:
     loader = loader_of(converter, order)
     if rank == 0:
         next(iter(loader))
@@ -67,7 +67,7 @@ def looks_first(converter: Any, order: str, rank: int) -> None:
         train(loader, epoch)
 
 
-def looks_with_a_loader_of_its_own(converter: Any, order: str, rank: int) -> None:
+def peeks_with_a_separate_loader(converter: Any, order: str, rank: int) -> None:
     if rank == 0:
         next(iter(loader_of(converter, order)))
     for epoch in range(2):
@@ -165,8 +165,8 @@ def resumes(converter: Any, order: str, rank: int) -> None:
 PROGRAMS = {
     each.__name__: each
     for each in (
-        looks_first,
-        looks_with_a_loader_of_its_own,
+        peeks_first,
+        peeks_with_a_separate_loader,
         transforms,
         is_started_again,
     )
