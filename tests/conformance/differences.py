@@ -21,7 +21,7 @@ _OWN_ERROR = {"raises": ["LookupError"], "says": "my own"}
 
 _THREE = "ndarray object (3,) [ndarray int64 (2,) [1, 2], {}, ndarray int64 {}]"
 _SHARES = "shares are rows in stored order, not row groups"
-_RAGGED = "arrays of several lengths and nulls among arrays are delivered as objects"
+_RAGGED = "arrays of several lengths and nulls among arrays are returned as objects"
 _AGAIN = "each pass over a loader is complete and new"
 
 DIFFERENCES = {
@@ -67,7 +67,7 @@ DIFFERENCES = {
         ["class int32", [], ["ndarray float64 (2,) [1.0, 2.0]", "ndarray float64 (2,) [nan, 4.0]"]],
     ),
     "types.unsigned_integers_are_left_out": Difference(
-        "unsigned integers are delivered",
+        "unsigned integers are returned",
         [
             [_batch(id="ndarray int64 (1,) [1]", u="ndarray uint32 (1,) [1]")],
             {"Ignoring...": []},

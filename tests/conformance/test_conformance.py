@@ -43,7 +43,7 @@ def spark_with_cache(spark: Any, tmp_path: Path, set_conf: Callable[..., None]) 
 #: The programs that write with Spark and read the result, which the gate runs.
 _OF_THE_GATE = {
     "all_files",
-    "what_was_written_is_read",
+    "written_rows_are_read",
     "spark_reads_the_files",
     "two_blocks_append",
     "selectors_choose_files",

@@ -37,16 +37,16 @@ def _included(place: Place, fields: list[str], function: Callable[[Any], Any]) -
     return [[int(id_) for id_ in batch.id] for batch in found]
 
 
-def what_comes_in(place: Place) -> Any:
+def values_that_predicates_receive(place: Place) -> Any:
     seen: list[Any] = []
 
-    def look(frame: Any) -> Any:
+    def record(frame: Any) -> Any:
         index = frame.index
         seen.append([type(frame), sorted(frame.columns), frame.shape, len(frame)])
         seen.append([type(index), index.start, index.stop, index.step])
         return frame["id"] >= 0
 
-    return [_included(place, ["x", "id"], look), seen]
+    return [_included(place, ["x", "id"], record), seen]
 
 
 def types_of_columns(place: Place) -> Any:
@@ -67,17 +67,17 @@ def types_of_columns(place: Place) -> Any:
         "list": [[1, 2], [3, 4]],
     }
 
-    def look(frame: Any) -> Any:
+    def record(frame: Any) -> Any:
         for name in columns:
             cells = [None if cell is None else type(cell) for cell in frame[name]]
             seen[name] = [frame[name].dtype.kind, cells]
         return frame["number"] > 0
 
-    batches(place.parquet(columns), predicate=_Asking(list(columns), look))
+    batches(place.parquet(columns), predicate=_Asking(list(columns), record))
     return seen
 
 
-def errors_of_ones_own(place: Place) -> Any:
+def errors_that_predicates_raise(place: Place) -> Any:
     def fail(frame: Any) -> Any:
         raise RuntimeError("my own")
 
@@ -95,9 +95,9 @@ def a_column_and_a_partition(place: Place) -> Any:
 def parts_of_row_groups(place: Place) -> Any:
     lengths: list[int] = []
 
-    def look(frame: Any) -> Any:
+    def record(frame: Any) -> Any:
         lengths.append(len(frame))
         return frame.id >= 0
 
-    found = batches(_table(place), predicate=_Asking(["id"], look), shuffle_row_drop_partitions=2)
+    found = batches(_table(place), predicate=_Asking(["id"], record), shuffle_row_drop_partitions=2)
     return [lengths, [batch.id.tolist() for batch in found]]

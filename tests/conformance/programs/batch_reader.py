@@ -22,25 +22,25 @@ def row_groups_are_batches(place: Place) -> Any:
     return batches(place.numbers())
 
 
-def files_of_a_directory_come_by_name(place: Place) -> Any:
+def files_of_a_directory_are_sorted_by_name(place: Place) -> Any:
     for start, name in enumerate(["b", "a", "part-10", "part-2"]):
         place.parquet({"id": np.array([start])}, name=f"data/{name}.parquet")
     return ids_of(batches(place.url("data")))
 
 
-def hidden_files_are_no_data(place: Place) -> Any:
+def hidden_files_are_skipped(place: Place) -> Any:
     url = place.numbers(4)
     for name in ("_SUCCESS", ".part-0.parquet.crc", "_temporary"):
         (place.folder / "data" / name).write_bytes(b"no Parquet")
     return ids_of(batches(url))
 
 
-def columns_come_as_they_are_stored(place: Place) -> Any:
+def columns_keep_their_stored_order_and_names(place: Place) -> Any:
     url = place.parquet({"b": [1], "a": [2], "B": [3], "count": [4], "é": [5]})
     return batches(url)
 
 
-def endless_epochs_go_on(place: Place) -> Any:
+def endless_epochs_continue(place: Place) -> Any:
     url = place.numbers(5, group=3)
     with make_batch_reader(url, num_epochs=None, **CALM) as reader:
         return ids_of([next(reader) for _ in range(5)])

@@ -8,7 +8,7 @@ from tests.conformance.place import Place
 from tests.conformance.reading import batches, ids_of
 
 
-def row_groups_are_shuffled_unless_told_otherwise(place: Place) -> Any:
+def row_groups_are_shuffled_by_default(place: Place) -> Any:
     url = place.numbers(60, group=2)
     with make_batch_reader(url, reader_pool_type="dummy", seed=5) as reader:
         found = ids_of(list(reader))

@@ -74,7 +74,7 @@ def chosen_columns(place: Place, spark: Any) -> Any:
         return list(loader)
 
 
-def a_loader_of_ones_own(place: Place, spark: Any) -> Any:
+def custom_loader_functions(place: Place, spark: Any) -> Any:
     from petastorm.pytorch import BatchedDataLoader, DataLoader
 
     def collate(rows: list[dict[str, Any]]) -> int:

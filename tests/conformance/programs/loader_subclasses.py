@@ -105,16 +105,16 @@ def a_wrapped_pass(place: Place) -> Any:
     return [_over_batches(_Filled, place, batch_size=4), _over_rows(_Filled, place, batch_size=4)]
 
 
-def batches_of_its_own(place: Place) -> Any:
+def subclass_with_custom_batches(place: Place) -> Any:
     return [_over_batches(_InPairs, place, batch_size=2), _over_rows(_InPairs, place, batch_size=2)]
 
 
-def batches_of_its_own_from_a_queue_of_batches(place: Place) -> Any:
+def subclass_with_custom_batches_from_a_queue_of_batches(place: Place) -> Any:
     np.random.seed(3)  # noqa: NPY002
     return _over_batches(_InPairs, place, batch_size=2, shuffling_queue_capacity=5)
 
 
-def batches_of_its_own_from_a_queue_of_rows(place: Place) -> Any:
+def subclass_with_custom_batches_from_a_queue_of_rows(place: Place) -> Any:
     np.random.seed(3)  # noqa: NPY002
     return _over_rows(_InPairs, place, batch_size=1, shuffling_queue_capacity=3)
 
@@ -124,7 +124,7 @@ def a_copied_pass_with_a_queue(place: Place) -> Any:
     return _over_batches(_Copied, place, batch_size=3, shuffling_queue_capacity=4)
 
 
-def a_collation_of_its_own(place: Place) -> Any:
+def subclass_with_custom_collation(place: Place) -> Any:
     def with_size(rows: list[Any]) -> Any:
         return {**decimal_friendly_collate(rows), "rows": len(rows)}
 
@@ -151,7 +151,7 @@ def types_for_torch(place: Place) -> Any:
     return row
 
 
-def types_that_torch_lacks(place: Place) -> Any:
+def types_that_torch_does_not_support(place: Place) -> Any:
     values = {"text": np.array(["a"]), "raw": np.array([b"a"]), "any": np.array([{}]), "null": None}
     return [
         error_of(lambda n=name, v=value: _sanitize_pytorch_types({n: v}), f"Found None in {name}")

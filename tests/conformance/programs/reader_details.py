@@ -42,7 +42,7 @@ def diagnostics_of_processes(place: Place) -> Any:
     return found
 
 
-def rows_that_do_not_match_are_no_reason_to_warn_yet(place: Place) -> Any:
+def no_warning_before_rows_are_filtered(place: Place) -> Any:
     url, predicate = place.numbers(), in_lambda(["id"], lambda id_: id_ > 77)
     return warnings_of(lambda: make_batch_reader(url, predicate=predicate, **CALM), _NO_DATA)
 

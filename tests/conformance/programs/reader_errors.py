@@ -65,7 +65,7 @@ def a_known_cache_that_does_nothing(place: Place) -> Any:
     return [batches(url, cache_type=None), batches(url, cache_type="null")]
 
 
-def names_that_are_no_identifiers(place: Place) -> Any:
+def names_that_are_not_identifiers(place: Place) -> Any:
     return [
         error_of(lambda: batches(place.parquet({name: [1]}, name=f"{i}/x.parquet")), says)  # noqa: B023
         for i, (name, says) in enumerate(

@@ -39,7 +39,7 @@ def a_reader_is_its_own_iterator(place: Place) -> Any:
         return [iter(reader) is reader, first, ids_of([next(reader)]), ids_of([reader.next()])]
 
 
-def the_end_is_the_end(place: Place) -> Any:
+def exhausted_reader_stays_exhausted(place: Place) -> Any:
     with make_batch_reader(place.numbers(4), **CALM) as reader:
         seen = [reader.last_row_consumed]
         next(reader)

@@ -33,7 +33,7 @@ def batches_are_dictionaries(place: Place) -> Any:
     return _batches(DataLoader, place.numbers(), {}, batch_size=4)
 
 
-def one_row_unless_told_otherwise(place: Place) -> Any:
+def batches_have_one_row_by_default(place: Place) -> Any:
     return _batches(DataLoader, place.numbers(2), {})
 
 

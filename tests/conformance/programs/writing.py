@@ -45,7 +45,7 @@ def _write(place: Place, spark: Any, count: int = 4) -> str:
     return url
 
 
-def what_was_written_is_read(place: Place, spark: Any) -> Any:
+def written_rows_are_read(place: Place, spark: Any) -> Any:
     return rows(_write(place, spark))
 
 
