@@ -100,7 +100,7 @@ class MDStormError(Exception):
         return f"{message}\n{SITE_URL}/troubleshooting.html#{ours.__name__.lower()}"
 
 
-class _PlaceError(MDStormError):
+class _UrlError(MDStormError):
     """Base of errors with the URL at fault."""
 
     def __init__(self, message: str, *, url: str = "") -> None:
@@ -108,7 +108,7 @@ class _PlaceError(MDStormError):
         self.url = url
 
 
-class DatasetNotFoundError(_PlaceError, FileNotFoundError, RuntimeError):
+class DatasetNotFoundError(_UrlError, FileNotFoundError, RuntimeError):
     """There is no dataset at a URL, or one of its shards is gone.
 
     Attributes
@@ -118,7 +118,7 @@ class DatasetNotFoundError(_PlaceError, FileNotFoundError, RuntimeError):
     """
 
 
-class CorruptDatasetError(_PlaceError, ValueError):
+class CorruptDatasetError(_UrlError, ValueError):
     """A file of a dataset does not match the MDS format or the index.
 
     Attributes
@@ -161,7 +161,7 @@ class UnsupportedEncodingError(MDStormError, NotImplementedError, ValueError):
     """A column is stored in an encoding that is not known in this process."""
 
 
-class UnsupportedTableError(_PlaceError, NotImplementedError):
+class UnsupportedTableError(_UrlError, NotImplementedError):
     """A directory is a table, or the output of an unfinished job, whose live rows are unknown.
 
     Attributes
@@ -295,7 +295,7 @@ class DatasetExistsError(WriteError, FileExistsError):
     """Something already exists where a dataset should be written; it is left unchanged."""
 
 
-class StorageError(_PlaceError, OSError):
+class StorageError(_UrlError, OSError):
     """A storage, or the disk of the shard cache, failed even after retries.
 
     Attributes
@@ -309,7 +309,7 @@ class NameNodeError(StorageError, RuntimeError):
     """HDFS cannot be reached, or neither the URL nor the configuration names a name node."""
 
 
-class CredentialsError(_PlaceError, PermissionError):
+class CredentialsError(_UrlError, PermissionError):
     """Credentials for a storage are missing, have expired, or do not allow the request.
 
     Attributes

@@ -32,7 +32,7 @@ _Out = TypeVar("_Out")
 
 
 class OrderedPool(ThreadPoolExecutor):
-    """A pool whose threads know the `place` of their work, and can leave work to `hand_off`."""
+    """A pool whose threads know the priority of their work, and can pass it on with `hand_off`."""
 
     def __init__(self, max_workers: int, thread_name_prefix: str = "") -> None:
         super().__init__(max_workers, thread_name_prefix)
@@ -40,13 +40,13 @@ class OrderedPool(ThreadPoolExecutor):
 
     def submit(self, fn: Callable[..., _Out], /, *args: Any, **kwargs: Any) -> Future[_Out]:
         """Call `fn` in a thread of the pool."""
-        return self.submit_at(next_place(), fn, *args, **kwargs)
+        return self.submit_at(next_priority(), fn, *args, **kwargs)
 
     def submit_at(
-        self, place: int, fn: Callable[..., _Out], /, *args: Any, **kwargs: Any
+        self, priority: int, fn: Callable[..., _Out], /, *args: Any, **kwargs: Any
     ) -> Future[_Out]:
-        """Call `fn` in a thread of the pool, as work at a place of `next_place`."""
-        return super().submit(_called, self._others, place, fn, *args, **kwargs)
+        """Call `fn` in a thread of the pool, with a priority from `next_priority`."""
+        return super().submit(_called, self._others, priority, fn, *args, **kwargs)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End the threads, and those to which they handed off work."""
@@ -54,17 +54,17 @@ class OrderedPool(ThreadPoolExecutor):
         self._others.shutdown(wait)
 
 
-_places = count()
+_priorities = count()
 
 
-def next_place() -> int:
-    """Return a place after those of all work so far, for work that is needed at one time."""
-    return next(_places)
+def next_priority() -> int:
+    """Return a priority below that of all work so far: a greater number is less urgent."""
+    return next(_priorities)
 
 
 class _Here(threading.local):
-    #: The number of this thread's work, and the threads to which it may hand off work.
-    place: int | None = None
+    #: The priority of this thread's work, and the threads to which it may hand off work.
+    priority: int | None = None
     others: ThreadPoolExecutor | None = None
     #: Receives the pools of generators that this thread closes.
     closed: list[ThreadPoolExecutor] | None = None
@@ -73,9 +73,9 @@ class _Here(threading.local):
 _here = _Here()
 
 
-def place() -> int:
-    """Return the number of this thread's work; work that is submitted later has a greater one."""
-    return next_place() if _here.place is None else _here.place
+def current_priority() -> int:
+    """Return the priority of this thread's work; work that is submitted later has a greater one."""
+    return next_priority() if _here.priority is None else _here.priority
 
 
 def hand_off(function: Callable[[], object]) -> bool:
@@ -89,14 +89,14 @@ def hand_off(function: Callable[[], object]) -> bool:
     """
     others = _here.others
     if others is not None:
-        others.submit(_called, others, place(), of_this_task(function))
+        others.submit(_called, others, current_priority(), of_this_task(function))
     return others is not None
 
 
 def _called(
-    others: ThreadPoolExecutor, number: int, fn: Callable[..., _Out], *args: Any, **kwargs: Any
+    others: ThreadPoolExecutor, priority: int, fn: Callable[..., _Out], *args: Any, **kwargs: Any
 ) -> _Out:
-    _here.others, _here.place = others, number
+    _here.others, _here.priority = others, priority
     return fn(*args, **kwargs)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _HOOKS = ("get_shards", "prepare_shard", "_download_file")
 
 
-class _Said:
+class _Setting:
     """An argument of a stream; an unset one is taken from the stream's dataset."""
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -32,7 +32,7 @@ class _Said:
         return self if stream is None else stream._mdstorm.shown(self._name)
 
     def __set__(self, stream: Any, value: Any) -> None:
-        stream._mdstorm.say(self._name, value)
+        stream._mdstorm.set(self._name, value)
 
 
 class Stream:
@@ -85,15 +85,15 @@ class Stream:
         If more than one of the weights is passed, or a value is invalid.
     """
 
-    remote = _Said()
-    split = _Said()
-    proportion = _Said()
-    repeat = _Said()
-    choose = _Said()
-    download_retry = _Said()
-    download_timeout = _Said()
-    validate_hash = _Said()
-    keep_zip = _Said()
+    remote = _Setting()
+    split = _Setting()
+    proportion = _Setting()
+    repeat = _Setting()
+    choose = _Setting()
+    download_retry = _Setting()
+    download_timeout = _Setting()
+    validate_hash = _Setting()
+    keep_zip = _Setting()
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class Stream:
         StreamShape((), proportion, repeat, choose)
         check_download(download_retry, download_timeout)
         self.remote = None if remote is None else os.fspath(remote)
-        self._mdstorm.say("local", None if local is None else os.fspath(local))
+        self._mdstorm.set("local", None if local is None else os.fspath(local))
         self.split = split
         self.proportion, self.repeat, self.choose = proportion, repeat, choose
         self.download_retry = download_retry
@@ -141,7 +141,7 @@ class Stream:
 
     @local.setter
     def local(self, path: str | None) -> None:
-        self._mdstorm.say("local", path)
+        self._mdstorm.set("local", path)
 
     @property
     def safe_keep_zip(self) -> bool:

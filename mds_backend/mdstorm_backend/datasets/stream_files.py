@@ -61,7 +61,7 @@ class StreamFiles:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "storage_options": None}
 
-    def say(self, name: str, value: Any) -> None:
+    def set(self, name: str, value: Any) -> None:
         """Set an argument of the stream."""
         self._own[name] = value
         if name in _WEIGHTS:

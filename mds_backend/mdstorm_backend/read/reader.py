@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 
 from mdstorm_backend.base import cached_property, is_integer
 from mdstorm_backend.base.recorder import Cause, Recorder, work
-from mdstorm_backend.base.threads import OrderedPool, PoolContext, Prefetcher, next_place
+from mdstorm_backend.base.threads import OrderedPool, PoolContext, Prefetcher, next_priority
 from mdstorm_backend.errors import CorruptDatasetError, InvalidArgumentError
 from mdstorm_backend.format import Batch, Schema, num_rows
 from mdstorm_backend.order import Chunk, Samples
@@ -387,9 +387,9 @@ class ShardsAhead(PoolContext):
         waiting: deque[tuple[int, Block]] = deque()
         samples = 0
         for block in blocks:
-            place = next_place()  # of all its shards: the block needs them at the same time
+            priority = next_priority()  # of all its shards: the block needs them at the same time
             for part in block.parts:
-                part.shards = [self._begin(n, part.kept, place) for n in part.shard_numbers]
+                part.shards = [self._begin(n, part.kept, priority) for n in part.shard_numbers]
                 part.recorder = self._recorder
             rows = sum(block.sizes)
             waiting.append((rows, block))
@@ -410,11 +410,11 @@ class ShardsAhead(PoolContext):
             sum(not future.done() for future in self._under_way.values()) >= _MANY
         )
 
-    def _begin(self, number: int, kept: Opened | None, place: int) -> Shard | Future[Any]:
+    def _begin(self, number: int, kept: Opened | None, priority: int) -> Shard | Future[Any]:
         found = None if kept is None else kept.get(number)
         found = found or self._find(number) or self._under_way.get(number)
         if found is None and self._pool is not None:
-            found = self._under_way[number] = self._pool.submit_at(place, self._task, number)
+            found = self._under_way[number] = self._pool.submit_at(priority, self._task, number)
         elif found is None:
             self._opened += 1
             found = self._open_here(number)

@@ -24,7 +24,7 @@ from random import random
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from mdstorm_backend.base.threads import OwnContext, place
+from mdstorm_backend.base.threads import OwnContext, current_priority
 from mdstorm_backend.errors import StorageError
 from mdstorm_backend.storage.local_files import Arrival
 from mdstorm_backend.storage.turns import Pace, Turns
@@ -149,7 +149,7 @@ class _Download:
     timeout: float
     arrival: Arrival
     is_read: bool
-    work: int = field(default_factory=place)
+    work: int = field(default_factory=current_priority)
     #: Set when the first range is answered, or `_HEAD_START` seconds after it was requested. The
     #: others wait for it, so that an earlier item of work that starts a moment later still gets its
     #: turns first, and that they find the URL signed.
@@ -206,8 +206,8 @@ class _Download:
 
         if not is_ahead and start > min(self.arrival.missing):
             await self.begun.wait()
-        place = _AHEAD if is_ahead else start
-        async with self._turns.taken(self.work, place, stop - start) as turn:
+        position = _AHEAD if is_ahead else start
+        async with self._turns.taken(self.work, position, stop - start) as turn:
             with _Deadline(self.timeout, self._turns.pace) as deadline:
                 for _ in range(_ATTEMPTS):
                     asked, first = deadline.heard(), start

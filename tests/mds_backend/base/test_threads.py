@@ -16,7 +16,13 @@ from tests.programs import run_program
 
 from mdstorm_backend import StreamingDataLoader, StreamingDataset
 from mdstorm_backend.base import cached_property, threads
-from mdstorm_backend.base.threads import OrderedPool, PassThreads, Prefetcher, WorkAhead, place
+from mdstorm_backend.base.threads import (
+    OrderedPool,
+    PassThreads,
+    Prefetcher,
+    WorkAhead,
+    current_priority,
+)
 from mdstorm_backend.elastic import elastic_plan
 
 SECONDS = 30
@@ -25,9 +31,14 @@ SECONDS = 30
 def test_tasks_of_all_pools_are_numbered_in_order() -> None:
     with OrderedPool(1) as first, OrderedPool(3) as second:
         pools = [second, first, second, first, first]
-        found = [f.result() for f in [pool.submit(lambda: (place(), place())) for pool in pools]]
+        found = [
+            f.result()
+            for f in [
+                pool.submit(lambda: (current_priority(), current_priority())) for pool in pools
+            ]
+        ]
     assert found == [(first, first) for first, _ in sorted(found)]
-    assert place() > found[-1][0]
+    assert current_priority() > found[-1][0]
 
 
 @pytest.mark.parametrize("first_here", [False, True])
@@ -349,9 +360,9 @@ def test_epoch_computed_ahead_equals_one_computed_on_use(
 def test_result_computed_ahead_is_kept_until_the_next_one() -> None:
     ahead: WorkAhead[str] = WorkAhead()
     assert ahead.get("one", lambda: "made") == "made"
-    assert ahead.get("one", lambda: "made anew") == "made"
+    assert ahead.get("one", lambda: "recreated") == "made"
     assert ahead.get("two", lambda: "another") == "another"
-    assert ahead.get("one", lambda: "made anew") == "made anew"
+    assert ahead.get("one", lambda: "recreated") == "recreated"
 
 
 def test_failed_work_ahead_runs_once_and_raises_on_request() -> None:
