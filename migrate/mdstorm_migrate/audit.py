@@ -141,15 +141,15 @@ def _use(path: str) -> tuple[str, str]:
     parts = path.split(".")
     if parts[-1] == CONSTANT:
         return CONF, CONSTANT
-    lacking = petastorm.missing(path)
-    if lacking is not None:
-        module, _, name = lacking.rpartition(".")
+    absent = petastorm.missing(path)
+    if absent is not None:
+        module, _, name = absent.rpartition(".")
         module, name = (
             petastorm.HOMES.get(module, {}).get(name, module),
             petastorm.RENAMED.get((module, name), name),
         )
         known = f"{module}.{name}"
-        return _use(known) if known != lacking else (INTERNALS, lacking)
+        return _use(known) if known != absent else (INTERNALS, absent)
     stop = next(n for n in range(len(parts), 0, -1) if ".".join(parts[:n]) in _PATH_FEATURES)
     return _PATH_FEATURES[".".join(parts[:stop])], _name(parts)
 

@@ -105,8 +105,8 @@ def convert(
             **options,
         )
     except KeyboardInterrupt:
-        goes_on = resume and not spark
-        then = "run it again to continue" if goes_on else "nothing was kept"
+        can_resume = resume and not spark
+        then = "run it again to continue" if can_resume else "nothing was kept"
         raise KeyboardInterrupt(then) from None
     if quiet:
         return

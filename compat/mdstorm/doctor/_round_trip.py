@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from mdstorm.doctor._machine import no_new_directories
 from mdstorm.doctor._report import Finding, Setup, of_error, ok, problem
-from mdstorm.doctor._software import installed, said_by
+from mdstorm.doctor._software import installed, output_of
 from mdstorm.spark import make_spark_converter
 from mdstorm_backend.errors import MDStormError
 from mdstorm_backend.spark import start_session
@@ -103,7 +103,7 @@ def _read_in(library: str, url: str) -> dict[str, Any]:
     quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
     command = (sys.executable, "-m", "mdstorm.doctor._round_trip", library, url)
     try:
-        said = said_by(*command, env={**os.environ, **quiet}, timeout=_PATIENCE)
+        output = output_of(*command, env={**os.environ, **quiet}, timeout=_PATIENCE)
     except subprocess.TimeoutExpired:
         raise MDStormError(
             f"{library} had not read the rows after {_PATIENCE} s. Measure how fast this host "
@@ -113,7 +113,7 @@ def _read_in(library: str, url: str) -> dict[str, Any]:
         raise MDStormError(
             f"{library} failed: {error}. See whether `import {library}` works here"
         ) from None
-    found: dict[str, Any] = json.loads(said.splitlines()[-1])
+    found: dict[str, Any] = json.loads(output.splitlines()[-1])
     return found
 
 

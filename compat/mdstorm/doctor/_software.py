@@ -198,7 +198,7 @@ def check_java(setup: Setup) -> Finding:
         looked = f"JAVA_HOME={home} has no bin/java" if home else "there is no java on the PATH"
         return problem(f"{looked}, and Spark needs one", _INSTALL_JAVA)
     try:
-        text = said_by(java, "-version", stderr=subprocess.STDOUT)
+        text = output_of(java, "-version", stderr=subprocess.STDOUT)
     except (OSError, subprocess.SubprocessError) as error:
         return problem(f"{java} does not run: {error}", _INSTALL_JAVA)
     match = re.search(r'version "(?:1\.)?(\d+)', text)
@@ -223,7 +223,7 @@ def check_workers(setup: Setup) -> Finding | None:
     if python is None:
         return problem(f"{says} is not a program here", remedy)
     try:
-        found = json.loads(said_by(python, "-c", _ASK_WORKER).splitlines()[-1])
+        found = json.loads(output_of(python, "-c", _ASK_WORKER).splitlines()[-1])
     except (OSError, IndexError, ValueError, subprocess.SubprocessError) as error:
         return problem(f"{says} does not run as a Python: {error}", remedy)
     version, own = ("{}.{}".format(*one) for one in (found["python"], sys.version_info))
@@ -338,7 +338,7 @@ def check_gpus(_: Setup) -> Finding:
     """Check that PyTorch can use the GPUs that the driver lists."""
     gpus: list[str] = []
     with suppress(OSError, subprocess.SubprocessError):
-        gpus = said_by("nvidia-smi", "--query-gpu=name", "--format=csv,noheader").split("\n")
+        gpus = output_of("nvidia-smi", "--query-gpu=name", "--format=csv,noheader").split("\n")
     if not gpus:
         return note("the driver shows no NVIDIA GPU here")
     found = f"{len(gpus)} GPU{'s' * (len(gpus) > 1)} ({gpus[0]})"
@@ -346,7 +346,7 @@ def check_gpus(_: Setup) -> Finding:
     if version is None:
         return note(f"{found}; PyTorch is not installed")
     try:
-        can, count, cuda = json.loads(said_by(sys.executable, "-c", _ASK_TORCH).splitlines()[-1])
+        can, count, cuda = json.loads(output_of(sys.executable, "-c", _ASK_TORCH).splitlines()[-1])
     except (OSError, IndexError, ValueError, subprocess.SubprocessError) as error:
         return problem(f"{found}, and torch {version} cannot be imported: {error}")
     if cuda is None:
@@ -370,7 +370,7 @@ def check_gpus(_: Setup) -> Finding:
     return ok(f"{found}; torch {version} uses it with CUDA {cuda}")
 
 
-def said_by(*command: str, **how: Any) -> str:
+def output_of(*command: str, **how: Any) -> str:
     """Run a program and return its standard output, without surrounding white space.
 
     Raises

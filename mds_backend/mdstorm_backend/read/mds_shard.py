@@ -238,8 +238,8 @@ class MDSShard(Shard):
 
     def _check_columns(self, columns: Sequence[str]) -> None:
         """Raise for columns that the dataset does not have, or that only its other shards have."""
-        lacking = set(columns).difference(self.layout.names)  # there may be thousands of columns
-        missing = [name for name in columns if name in lacking]
+        absent = set(columns).difference(self.layout.names)  # there may be thousands of columns
+        missing = [name for name in columns if name in absent]
         unknown = [name for name in missing if name not in self.schema]
         if unknown:
             raise ArgumentTypeError(

@@ -195,9 +195,9 @@ def collect_reports(mapped: DataFrame) -> list[str]:
         return [row["report"] for row in mapped.collect()]
     except Exception as error:
         _check_interrupted(error)
-        lacking = _lacking(error, mapped.sparkSession)
-        if lacking:
-            raise errors.MissingDependencyError(lacking) from error
+        message = _missing_library(error, mapped.sparkSession)
+        if message:
+            raise errors.MissingDependencyError(message) from error
         reason = sessions.short_reason(error, longest=_LONGEST_WRITE_ERROR)
         _, is_ours, text = reason.partition(_WRITE_ERROR)
         if is_ours:
@@ -213,7 +213,7 @@ def _check_interrupted(error: BaseException | None) -> None:
         error = error.__context__
 
 
-def _lacking(error: Exception, session: SparkSession) -> str:
+def _missing_library(error: Exception, session: SparkSession) -> str:
     """Return a message if a Spark error means that workers miss a library; otherwise ""."""
     reason = sessions.short_reason(error)
     if ours := _NO_MDSTORM.match(reason):

@@ -74,7 +74,7 @@ def rewrite_requirement(
     if needs.index is not None and needs.index not in document.text:
         yield from name_index(document, found, rule, place)
     if additions:
-        edit = list_beside(document, found, rule, place, additions, message)
+        edit = list_after(document, found, rule, place, additions, message)
         yield edit or _no_room(found, rule, additions)
 
 
@@ -192,14 +192,14 @@ def name_index(
         return
     items = option.split() if place == "word" else [option]
     is_room = place in ("item", "word")
-    if is_room and (edit := list_beside(document, found, rule, place, items, message)):
+    if is_room and (edit := list_after(document, found, rule, place, items, message)):
         yield edit
     else:
         text = f"mdstorm is installed from {document.needs.index}, which this file cannot express"
         yield Finding(rule, "note", found.start, found.stop, text)
 
 
-def list_beside(
+def list_after(
     document: Document,
     found: Requirement,
     rule: str,

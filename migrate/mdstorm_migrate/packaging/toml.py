@@ -233,7 +233,7 @@ def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[
         yield Finding(rule, "note", key.start, key.stop, needs.why_petastorm_stays)
         if needs.moved and not is_named:
             items = [rewriting.requirement_of(document, names), *transitive]
-            yield from _add_beside(document, key, rule, items)
+            yield from _add_dependencies(document, key, rule, items)
         return
     if is_named:
         is_table = key.value_start == key.value_stop  # it ends where the next table begins
@@ -250,7 +250,7 @@ def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[
         return
     yield Edit(rule, "exact", key.start, key.stop, "mdstorm", rewriting.MESSAGE, topic="install")
     yield from _value_edits(document, key, rule, start, value)
-    yield from _add_beside(document, key, rule, transitive)
+    yield from _add_dependencies(document, key, rule, transitive)
 
 
 def rewrite_extras(text: str, rule: str) -> Iterator[Edit]:
@@ -299,7 +299,7 @@ def _is_copy(value: str) -> bool:
     return any(is_local_version(one["version"]) for one in versions if one is not None)
 
 
-def _add_beside(
+def _add_dependencies(
     document: Document, key: TomlKey, rule: str, items: list[str]
 ) -> Iterator[Edit | Finding]:
     """Yield the edit that adds dependencies on separate lines above a key, or a finding."""

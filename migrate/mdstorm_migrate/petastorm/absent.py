@@ -207,8 +207,8 @@ _TORCH_LOADER = words(
     "transform_fn"
 )
 
-#: Lacking attributes, by the last part of the name of the function or class that makes the object.
-LACKING: dict[str, frozenset[str]] = {
+#: Missing attributes, by the last part of the name of the function or class that makes the object.
+MISSING: dict[str, frozenset[str]] = {
     "make_reader": _READER,
     "make_batch_reader": _READER,
     "Reader": _READER,
@@ -227,8 +227,8 @@ LACKING: dict[str, frozenset[str]] = {
     "FilesystemResolver": words("_filesystem_factory _parsed_dataset_url"),
 }
 
-#: Lacking attributes of objects inside a reader, by the attribute that leads to the object.
-LACKING_BEHIND: dict[str, frozenset[str]] = {
+#: Missing attributes of objects inside a reader, by the attribute that leads to the object.
+MISSING_BEHIND: dict[str, frozenset[str]] = {
     # The `ParquetDataset` of old pyarrow.
     "dataset": words(
         "common_metadata_path get_row_group_info metadata metadata_path "

@@ -92,21 +92,21 @@ def _can_move(module: PythonModule, name: ImportedName, binding: Binding) -> boo
     if binding.name == "*":
         return petastorm.is_module(target) and not incidental_names(module, name.scope, target)
     if isinstance(binding.statement, ast.ImportFrom) and not petastorm.is_module(target):
-        is_compared = target == petastorm.VERSION and any(use.lacks for use in name.uses)
+        is_compared = target == petastorm.VERSION and any(use.first_missing for use in name.uses)
         return moved_to(module, binding) is not None and not is_compared
-    return petastorm.is_module(target) and not any(use.lacks for use in name.uses)
+    return petastorm.is_module(target) and not any(use.first_missing for use in name.uses)
 
 
 def _action_for_root(module: PythonModule, name: ImportedName) -> Action:
     targets = [one.imported_module for one in name.imports]
     if any(shadowed(module, one) or is_fallback_import(module, one) for one in name.imports):
         return "keep"
-    lacking = [use.lacks for use in name.uses] + [text.missing for text in name.texts]
-    some = None in lacking
+    missing = [use.first_missing for use in name.uses] + [text.missing for text in name.texts]
+    some = None in missing
     only_imports = len(name.imports) == len(name.scope.bindings[name.name])
     named = any(isinstance(one.node, ast.alias) and one.node.asname for one in name.imports)
     plain = only_imports and not named and _can_rename(module, name)
-    if any(lacking) or not all(map(petastorm.is_module, targets)):
+    if any(missing) or not all(map(petastorm.is_module, targets)):
         return "both" if some and plain and not _needs_one_name(module, name) else "keep"
     return "move" if plain and not _is_exported(module, name) else "alias"
 

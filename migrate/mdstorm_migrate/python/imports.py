@@ -61,7 +61,7 @@ class Use:
     further: tuple[Use, ...] = ()
 
     @property
-    def lacks(self) -> str | None:
+    def first_missing(self) -> str | None:
         """The first path that is not in mdstorm, among this use and its further uses."""
         return next(filter(None, (use.missing for use in self.with_further())), None)
 
@@ -172,7 +172,7 @@ def _use(module: PythonModule, name: ast.Name, target: str, depth: int) -> Use:
     further: list[Use] = []
     if is_module(path) and depth:
         further = [_use(module, one, path, depth - 1) for one in _other_names(module, node)]
-    return Use(node, name, path, lacking(module, node, path), tuple(further))
+    return Use(node, name, path, missing_prefix(module, node, path), tuple(further))
 
 
 def _other_names(module: PythonModule, node: ast.expr) -> Iterator[ast.Name]:
@@ -216,7 +216,7 @@ def _reads_of_parameter(
                 yield reference.node
 
 
-def lacking(module: PythonModule, node: ast.expr, path: str) -> str | None:
+def missing_prefix(module: PythonModule, node: ast.expr, path: str) -> str | None:
     """Return the prefix of a path that is not in mdstorm, or means something else there.
 
     The latter is Petastorm's version where code decides by it.

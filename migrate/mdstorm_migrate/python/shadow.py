@@ -74,8 +74,8 @@ def shadow_of(module: PythonModule, path: str, name: str | None = None) -> Local
             if part := _own_part(package, path, name):
                 return Local(part, "part")
             continue
-        is_beside = is_script and package.parent == file.parent
-        if _provides(package, path, name) or is_beside:
+        is_in_same_folder = is_script and package.parent == file.parent
+        if _provides(package, path, name) or is_in_same_folder:
             is_copy = any((package / one).exists() for one in _COPY_FILES)
             if _is_empty(package):
                 return Local(shown, "neighbour")

@@ -69,7 +69,9 @@ def _imported_from_both(module: PythonModule) -> tuple[Binding, str] | None:
             continue
         for binding in name.imports:
             is_used = is_module(binding.target or "")
-            paths = [use.path for use in name.all_uses if use.lacks is None] if is_used else []
+            paths = (
+                [use.path for use in name.all_uses if use.first_missing is None] if is_used else []
+            )
             for path in paths if is_used else [binding.target or ""]:
                 if _public(path) in public.values() and not is_fallback_import(module, binding):
                     return binding, path
@@ -135,10 +137,10 @@ def _is_before(module: PythonModule, one: Binding, other: Binding) -> bool:
     if not isinstance(one.statement, ast.Import) or other.statement is None:
         return False
     parents = module.scopes.parents
-    is_beside = parents.get(one.statement) is parents.get(other.statement)
+    is_in_same_block = parents.get(one.statement) is parents.get(other.statement)
     is_plain = isinstance(one.node, ast.alias) and one.node.asname is None
     earlier = module.span(one.node) < module.span(other.node)
-    return earlier and is_plain and is_beside and not _is_branched(module, other.statement)
+    return earlier and is_plain and is_in_same_block and not _is_branched(module, other.statement)
 
 
 def _is_branched(module: PythonModule, statement: ast.stmt) -> bool:

@@ -22,7 +22,7 @@ def check(module: PythonModule) -> Iterable[Edit]:
         if not name.is_root or action_for(module, name) not in ("move", "both"):
             continue
         for use in name.uses:
-            if use.lacks is None:
+            if use.first_missing is None:
                 start, stop = module.span(use.name)
                 message = f"`{use.path}` becomes `{renamed(use.path)}`"
                 yield Edit(CODE, CLASS, start, stop, NEW_ROOT, message, name.group)

@@ -18,7 +18,7 @@ from mdstorm_migrate.python.calls import (
 )
 from mdstorm_migrate.python.exchange import resolves
 from mdstorm_migrate.python.import_actions import has_fallback, is_fallback
-from mdstorm_migrate.python.imports import lacking
+from mdstorm_migrate.python.imports import missing_prefix
 from mdstorm_migrate.python.module import PythonModule, inner_span, string_value
 from mdstorm_migrate.python.shadow import shadow_of
 
@@ -72,14 +72,14 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
             absent = None if names.is_module(value) else value
             yield _renamed(module, string, value, absent, why, None)
         elif call := _version_call(module, string):
-            absent = lacking(module, call, names.VERSION)
+            absent = missing_prefix(module, call, names.VERSION)
             yield _renamed(module, string, value, absent, None, None)
         elif _is_resolved(module, string):
             if local := shadow_of(module, value):
                 what = f"this may mean `{local.name}`, not the library"
                 yield Finding(CODE, "note", *module.span(string), what)
             else:
-                absent = names.missing(value) or _lacking_of_module(module, string, value)
+                absent = names.missing(value) or _missing_in_module(module, string, value)
                 yield _renamed(module, string, value, absent, _why(module, string, value), NAMES)
         elif _may_be_resolved(module, string):
             yield _unknown(module, string, value)
@@ -209,7 +209,7 @@ def _version_call(module: PythonModule, string: ast.Constant) -> ast.Call | None
     return call if string.value == names.OLD_ROOT and is_asking else None
 
 
-def _lacking_of_module(module: PythonModule, string: ast.Constant, value: str) -> str | None:
+def _missing_in_module(module: PythonModule, string: ast.Constant, value: str) -> str | None:
     """Return the used names of a module, imported by name, that mdstorm does not have."""
     call = call_with_first(module, string)
     function = function_of(module, call)
@@ -225,7 +225,7 @@ def _lacking_of_module(module: PythonModule, string: ast.Constant, value: str) -
             home = module.scopes.scopes[call].home(name)
             references = module.scopes.references.get(name, ())
             nodes = [one.node for one in references if home and home in one.scope.owners(name)]
-    found = (lacking(module, *module.chain(one, value)) for one in nodes)
+    found = (missing_prefix(module, *module.chain(one, value)) for one in nodes)
     return next(filter(None, found), None)
 
 

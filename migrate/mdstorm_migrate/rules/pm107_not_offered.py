@@ -41,10 +41,10 @@ def check(module: PythonModule) -> Iterable[Finding]:
         if any(shadowed(module, binding) for binding in name.imports):
             continue  # PM115 reports it
         for binding in name.imports:
-            lacking = _lacking(module, binding)
-            if lacking is not None:
-                key = binding.statement, _state(lacking), _advice(lacking)
-                places_by_advice.setdefault(key, []).append((module.span(binding.node), lacking))
+            missing = _missing(module, binding)
+            if missing is not None:
+                key = binding.statement, _state(missing), _advice(missing)
+                places_by_advice.setdefault(key, []).append((module.span(binding.node), missing))
             yield from _leaked_names(module, binding)
         yield from (_replaced(module, use) for use in name.all_uses if use.is_assigned)
         target = name.imports[0].target or ""
@@ -100,7 +100,7 @@ def _without_holds(found: Iterable[Finding]) -> Iterator[Finding]:
     return (replace(finding, holds=None) for finding in found)
 
 
-def _lacking(module: PythonModule, binding: Binding) -> str | None:
+def _missing(module: PythonModule, binding: Binding) -> str | None:
     """Return the prefix of an imported path that is not in mdstorm; None if the path is."""
     alias, old = binding.node, binding.imported_module
     assert isinstance(alias, ast.alias)
@@ -126,50 +126,50 @@ def _leaked_names(module: PythonModule, binding: Binding) -> Iterator[Finding]:
             yield Finding(CODE, CLASS, *span, what, f"{what}; {advice}", holds=f"{target}.*")
 
 
-def _use_findings(span: tuple[int, int], lacking: str | None) -> Iterator[Finding]:
-    if lacking is not None:
-        yield _finding(span, [lacking], _state(lacking), _advice(lacking))
+def _use_findings(span: tuple[int, int], missing: str | None) -> Iterator[Finding]:
+    if missing is not None:
+        yield _finding(span, [missing], _state(missing), _advice(missing))
 
 
-def _finding(span: tuple[int, int], lacking: list[str], state: str, advice: str) -> Finding:
-    module = lacking[0].rpartition(".")[0]
-    rest = (name.removeprefix(f"{module}.") for name in lacking[1:])
-    names = [f"`{name}`" for name in (lacking[0], *rest)]
+def _finding(span: tuple[int, int], missing: list[str], state: str, advice: str) -> Finding:
+    module = missing[0].rpartition(".")[0]
+    rest = (name.removeprefix(f"{module}.") for name in missing[1:])
+    names = [f"`{name}`" for name in (missing[0], *rest)]
     which = " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
     what = f"{which} {'is' if len(names) == 1 else 'are'} {state}"
-    holding = (name for name in lacking if not (petastorm.is_independent(name) or _is_blank(name)))
+    holding = (name for name in missing if not (petastorm.is_independent(name) or _is_blank(name)))
     holds = next(holding, None)
     because = _DECIDES if holds == petastorm.VERSION else None
     return Finding(CODE, CLASS, *span, what, f"{what}; {advice}", holds=holds, because=because)
 
 
-def _state(lacking: str) -> str:
-    if lacking == petastorm.VERSION:
+def _state(missing: str) -> str:
+    if missing == petastorm.VERSION:
         return "compared"
-    if _is_blank(lacking):
+    if _is_blank(missing):
         return "a blank to fill in"
-    if is_unknown(lacking):
+    if is_unknown(missing):
         return "in neither mdstorm nor Petastorm 0.13.1"
-    is_private = lacking.rpartition(".")[2].startswith("_")
+    is_private = missing.rpartition(".")[2].startswith("_")
     return "private to Petastorm" if is_private else "not in mdstorm"
 
 
-def _is_blank(lacking: str) -> bool:
+def _is_blank(missing: str) -> bool:
     """Whether a name consists of underscores, as in exercises: no object comes from it."""
-    return not lacking.rpartition(".")[2].strip("_")
+    return not missing.rpartition(".")[2].strip("_")
 
 
-def _advice(lacking: str) -> str:
-    module, _, name = lacking.rpartition(".")
-    if _is_blank(lacking):
+def _advice(missing: str) -> str:
+    module, _, name = missing.rpartition(".")
+    if _is_blank(missing):
         return "fill in a name that mdstorm has"
     if name in petastorm.HOMES.get(module, ()):
         return f"import it from {petastorm.renamed(petastorm.HOMES[module][name])}"
-    if is_unknown(lacking) and lacking not in petastorm.REMOVED:
+    if is_unknown(missing) and missing not in petastorm.REMOVED:
         home = home_of(name)
         old = "perhaps from an older version or a fork: replace this use"
         return old if home is None else f"{petastorm.renamed(home)} has one"
     kept = "the import from Petastorm stays until you replace it"
-    advice = petastorm.REMOVED.get(lacking, kept)
-    section = section_of(lacking)
+    advice = petastorm.REMOVED.get(missing, kept)
+    section = section_of(missing)
     return advice if section is None else f"{advice}: see mdstorm's {section}"

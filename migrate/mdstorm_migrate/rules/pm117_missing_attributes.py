@@ -21,13 +21,13 @@ KIND = "python"
 _OWNERS = {
     "dataset": "`reader.dataset`",
     "pieces": "a piece of `reader.dataset`",
-    "load_row_groups": "what load_row_groups() lists",
+    "load_row_groups": "a row group of load_row_groups()",
     "filesystem": "the file system",
 }
 _READERS = frozenset({"Reader", "make_batch_reader", "make_reader"})
 #: How people name a reader that a function gets as an argument.
 _READER = re.compile(r"(?:^|_)reader$", re.IGNORECASE)
-_PARTS = frozenset().union(*absent.LACKING.values(), *absent.LACKING_BEHIND.values())
+_PARTS = frozenset().union(*absent.MISSING.values(), *absent.MISSING_BEHIND.values())
 #: A codec used without a dataset, which works the same with any codec.
 _CODEC_CALL = re.compile(r"\.codec\.(?:de|en)code\(")
 _DATASET_USE = re.compile(r"materialize_dataset|make_(?:batch_)?reader|get_schema")
@@ -46,7 +46,7 @@ def check(module: PythonModule) -> Iterable[Finding]:
         if isinstance(node, ast.ClassDef):
             yield from _overridden(module, node, own)
         elif isinstance(node, ast.Attribute) and node.attr in _PARTS:
-            yield from _lacking_attribute(module, node, made, taken)
+            yield from _missing_attribute(module, node, made, taken)
         elif isinstance(node, ast.Constant) and node.value in absent.UNMISTAKABLE:  # in `getattr`
             yield _finding(module, node, "Reader", str(node.value))
     for given in given_arguments(module):
@@ -54,18 +54,18 @@ def check(module: PythonModule) -> Iterable[Finding]:
             yield from _own_codec(module, given.call, own)
 
 
-def _lacking_attribute(
+def _missing_attribute(
     module: PythonModule, node: ast.Attribute, made: dict[str, set[str]], taken: dict[str, str]
 ) -> Iterator[Finding]:
     """Yield a finding if the object of an attribute is known not to have it in mdstorm."""
     if not isinstance(node.ctx, ast.Load):
         return
     kinds = made.get(name_of(node.value)) or _class_of(module, node.value)
-    lacking = [kind for kind in sorted(kinds) if node.attr in absent.LACKING.get(kind, ())]
+    missing = [kind for kind in sorted(kinds) if node.attr in absent.MISSING.get(kind, ())]
     kind = _source_attribute(module, node.value, taken)
-    if lacking and len(lacking) == len(kinds):
-        yield _finding(module, node, lacking[0], node.attr)
-    elif kind is not None and node.attr in absent.LACKING_BEHIND[kind]:
+    if missing and len(missing) == len(kinds):
+        yield _finding(module, node, missing[0], node.attr)
+    elif kind is not None and node.attr in absent.MISSING_BEHIND[kind]:
         yield _finding(module, node, kind, node.attr)
     elif node.attr in absent.UNMISTAKABLE and not kinds:
         yield _finding(module, node, "Reader", node.attr)
@@ -138,11 +138,11 @@ def _overridden(module: PythonModule, node: ast.ClassDef, own: set[str]) -> Iter
         start = module.text.index(node.name, module.span(node)[0])
         yield _own_class((start, start + len(node.name)), node.name, final[0])
     for base in sorted(bases):
-        lacking = absent.LACKING.get(base, frozenset()) - absent.UNMISTAKABLE
+        missing = absent.MISSING.get(base, frozenset()) - absent.UNMISTAKABLE
         for one in ast.walk(node):
-            if isinstance(one, ast.FunctionDef) and one.name in lacking:
+            if isinstance(one, ast.FunctionDef) and one.name in missing:
                 yield _finding(module, one, base, one.name)
-            elif isinstance(one, ast.Attribute) and one.attr in lacking and _is_self(one.value):
+            elif isinstance(one, ast.Attribute) and one.attr in missing and _is_self(one.value):
                 yield _finding(module, one, base, one.attr)
 
 
@@ -185,7 +185,7 @@ def _finding(module: PythonModule, node: ast.AST, kind: str, attribute: str) -> 
     if isinstance(node, ast.FunctionDef):
         start = module.text.index(attribute, start)
         stop = start + len(attribute)
-    is_made = kind in absent.LACKING and kind[0].islower()
+    is_made = kind in absent.MISSING and kind[0].islower()
     owner = f"what {kind}() returns" if is_made else _OWNERS.get(kind, f"`{kind}`")
     what = f"{owner} has no `{attribute}` in mdstorm"
     advice = "use its public methods, or keep the file on Petastorm"

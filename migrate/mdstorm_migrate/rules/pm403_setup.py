@@ -89,7 +89,7 @@ def _string_results(
         for result in rewrite_requirement(module.document, at, CODE, place):
             yield result
             if isinstance(result, Edit) and (result.start, result.stop) == (at.start, at.stop):
-                yield from _versions_beside(module, string)
+                yield from _version_arguments(module, string)
 
 
 def _is_key(module: PythonModule, string: ast.Constant) -> bool:
@@ -136,12 +136,12 @@ def _is_install_command(parent: ast.AST | None) -> bool:
 def _is_conda_string(module: PythonModule, string: ast.Constant) -> bool:
     """Whether conda installs a required package: conda is named, or pip has a separate list."""
     parent = module.scopes.parents.get(string)
-    beside = parent.elts if isinstance(parent, _LISTS) else []
+    siblings = parent.elts if isinstance(parent, _LISTS) else []
     is_conda = "conda" in _holder(module, string).lower()
-    return is_conda or any(isinstance(one, ast.Dict) for one in beside)
+    return is_conda or any(isinstance(one, ast.Dict) for one in siblings)
 
 
-def _versions_beside(module: PythonModule, string: ast.Constant) -> Iterator[Edit]:
+def _version_arguments(module: PythonModule, string: ast.Constant) -> Iterator[Edit]:
     """Yield the edit that removes a separate version argument: ``f("petastorm", version=v)``."""
     call = module.scopes.parents.get(string)
     given = [*call.args, *call.keywords] if isinstance(call, ast.Call) else []

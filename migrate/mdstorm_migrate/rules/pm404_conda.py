@@ -77,7 +77,7 @@ def _move_to_pip(
         yield Edit(CODE, "exact", item.start, item.stop, new, rewriting.MESSAGE, topic="install")
         return
     if not any(_PIP_ENTRY.match(text, one.start, one.stop) for one in listed):
-        edit = rewriting.list_beside(document, listed[0], CODE, "item", required, rewriting.MESSAGE)
+        edit = rewriting.list_after(document, listed[0], CODE, "item", required, rewriting.MESSAGE)
         yield from [edit] if edit else []
     at, end = rewriting.removal(document, item)
     yield Edit(CODE, "exact", at, end, "", "pip installs mdstorm instead", topic="install")

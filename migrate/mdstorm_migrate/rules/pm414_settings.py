@@ -67,8 +67,8 @@ def _entries(document: Document, start: int, stop: int) -> Iterator[Edit | Findi
         path = f"{entry['module']}.{entry['name']}"
         if is_commented_out(document.text, at, INI):
             continue
-        if lacking := missing(path):
-            what = f"this entry point runs `{path}`; `{lacking}` is not in mdstorm"
+        if absent := missing(path):
+            what = f"this entry point runs `{path}`; `{absent}` is not in mdstorm"
             yield Finding(CODE, "manual", at, entry.end(), what, f"{what}: it needs Petastorm")
         else:
             message = f"run `{renamed(path)}`"

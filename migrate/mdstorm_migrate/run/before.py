@@ -38,7 +38,7 @@ _MEANINGS = {
 #: Rules that report lines which mention Petastorm and stay.
 _MENTION_RULES = frozenset({"PM001", "PM410"})
 _EXTRAS = re.compile(rb"\bmdstorm\[([\w,-]+)\]")
-_LACKING = re.compile(rb"\.(%s)\b" % b"|".join(_MEANINGS))
+_CHANGED_ATTRIBUTE = re.compile(rb"\.(%s)\b" % b"|".join(_MEANINGS))
 #: Folders whose files belong to the folder above.
 _SUBFOLDERS = frozenset({"ci", "conda", "deploy", "docker", "env", "envs", "jobs", "requirements"})
 
@@ -96,7 +96,7 @@ def before_running(
         found.append(Condition("libraries", _LIBRARIES))
     if use.moved:
         found += old_uses(path for path in files if is_code(path))
-        found += _lacking_uses(set(files).difference(one.path for one in outcomes))
+        found += _changed_attribute_uses(set(files).difference(one.path for one in outcomes))
     return list(dict.fromkeys([*found, *_remaining_mentions(outcomes)]))
 
 
@@ -105,14 +105,14 @@ def _is_page(one: FileOutcome) -> bool:
     return one.outcome.exchange is not None and one.path.name != "setup.py"
 
 
-def _lacking_uses(paths: Iterable[Path]) -> Iterator[Condition]:
+def _changed_attribute_uses(paths: Iterable[Path]) -> Iterator[Condition]:
     """Yield uses of attributes in `_MEANINGS` in code that does not mention Petastorm."""
     for path in sorted(path for path in paths if path.suffix == ".py"):
         try:
             data = path.read_bytes()
         except OSError:
             continue
-        if found := _LACKING.search(data):
+        if found := _CHANGED_ATTRIBUTE.search(data):
             line = data.count(b"\n", 0, found.start()) + 1
             yield Condition("names", f"`{found[1].decode()}`: {_MEANINGS[found[1]]}", path, line)
 

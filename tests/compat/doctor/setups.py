@@ -53,9 +53,9 @@ class Setup:
         """Install a distribution, replacing any other version of it."""
         for link in self.libraries.glob(f"{name}-*.dist-info"):
             link.unlink()
-        self.add_beside(name, version, *requires)
+        self.add_installation(name, version, *requires)
 
-    def add_beside(self, name: str, version: str, *requires: str) -> None:
+    def add_installation(self, name: str, version: str, *requires: str) -> None:
         """Install a distribution next to others of its name."""
         described = self.libraries / f"{name}-{version}.dist-info"
         described.mkdir()

@@ -247,7 +247,7 @@ BROKEN = [
     ],
     [
         Broken(
-            lambda setup: setup.add_beside("mdstorm", "0.0.9"),
+            lambda setup: setup.add_installation("mdstorm", "0.0.9"),
             *("mdstorm", "two versions are installed", "pip uninstall mdstorm"),
         )
     ],

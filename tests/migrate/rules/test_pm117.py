@@ -10,7 +10,7 @@ from mdstorm import make_batch_reader
 from mdstorm.fs_utils import FilesystemResolver
 from mdstorm.local_disk_cache import LocalDiskCache
 from mdstorm.reader_impl.shuffling_buffer import RandomShufflingBuffer
-from mdstorm_migrate.petastorm.absent import LACKING, LACKING_BEHIND
+from mdstorm_migrate.petastorm.absent import MISSING, MISSING_BEHIND
 
 READER = (
     "from petastorm import make_reader\n"
@@ -90,7 +90,7 @@ def test_table_of_attributes_matches_objects(tmp_path: Path) -> None:
         "RandomShufflingBuffer": RandomShufflingBuffer(10, 5),
     }
     for name, one in objects.items():
-        parts = {**LACKING, **LACKING_BEHIND}[name]
+        parts = {**MISSING, **MISSING_BEHIND}[name]
         assert [part for part in parts if hasattr(one, part)] == []
 
 

@@ -83,8 +83,8 @@ def test_cell_in_other_language_gets_note() -> None:
 
 def test_cells_of_held_notebook_wait_together() -> None:
     cell = "# MAGIC %python\n# MAGIC from petastorm.reader import make_reader as r, Reader\n"
-    for lacking in ("from petastorm.reader import ArrowReaderWorker", "import petastorm.hdfs"):
-        check_noop(f"{HEADER}{lacking}{COMMAND}{cell}", "a.py")
+    for missing in ("from petastorm.reader import ArrowReaderWorker", "import petastorm.hdfs"):
+        check_noop(f"{HEADER}{missing}{COMMAND}{cell}", "a.py")
     cell = "# MAGIC %python\n# MAGIC from petastorm.reader import ArrowReaderWorker\n"
     check_noop(f"{HEADER}from petastorm import make_reader{COMMAND}{cell}", "a.py")
 
