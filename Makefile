@@ -73,7 +73,7 @@ test-all:
 		LOWEST_TESTS="tests --ignore=tests/trainers --ignore=tests/cluster" \
 		REFUSING_TESTS="tests/compat/etl tests/compat/spark tests/mds_backend/spark" \
 		REFUSING_KINDS="refusing-connect refusing" \
-		PYTEST_ARGS="--hypothesis-profile=anew $(PYTEST_ARGS)"
+		PYTEST_ARGS="--hypothesis-profile=random $(PYTEST_ARGS)"
 	+$(MAKE) test-refusing GATE= REFUSING_KINDS=refusing-python REFUSING_TESTS=tests/compat/spark
 	+$(MAKE) test-runtime
 	+$(MAKE) test-cluster
@@ -89,7 +89,7 @@ quick: $(DEV)/.complete
 areas = $(shell find tests -type d -name '$(AREA)')
 
 # Without a network, and with every warning an error. Links, names and sizes are checked afterwards.
-# All pages are read anew: Sphinx forgets what a search finds in those that it does not read.
+# All pages are read again: Sphinx drops pages that it does not read from the search index.
 docs: $(DOCS)/.complete
 	$(DOCS)/bin/python -m sphinx --quiet --fail-on-warning --keep-going --nitpicky --fresh-env \
 		--builder html --doctree-dir docs/_build/doctrees docs docs/_build/html

@@ -21,7 +21,7 @@ from tests.programs import free_port
 # other ones; an example that fails there is kept as an `@example`. There is no time limit, because
 # a loaded machine would exceed it.
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=30)
-settings.register_profile("anew", deadline=None, print_blob=True)
+settings.register_profile("random", deadline=None, print_blob=True)
 settings.load_profile("repeatable")
 
 #: After this many seconds a test fails, and the next one runs. If the test cannot be interrupted,

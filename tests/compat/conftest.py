@@ -45,6 +45,6 @@ def thousand(tmp_path: Path) -> str:
 
 
 @pytest.fixture(autouse=True)
-def _no_reader_goes_on() -> Iterator[None]:
+def _stop_readers_after_each_test() -> Iterator[None]:
     yield
     stop_readers()

@@ -76,14 +76,14 @@ class ItemReader:
         self.stopped = 0
         self.joined = 0
         self._items = items
-        self._rest = iter(items)
+        self._remaining = iter(items)
 
     def __iter__(self) -> "ItemReader":
         return self
 
     def __next__(self) -> Any:
         try:
-            return next(self._rest)
+            return next(self._remaining)
         except StopIteration:
             self.last_row_consumed = True
             raise
@@ -91,7 +91,7 @@ class ItemReader:
     def reset(self) -> None:
         if not self.last_row_consumed:
             raise NotImplementedError("resetting a reader while in the middle of iteration")
-        self._rest, self.last_row_consumed = iter(self._items), False
+        self._remaining, self.last_row_consumed = iter(self._items), False
 
     def stop(self) -> None:
         self.stopped += 1

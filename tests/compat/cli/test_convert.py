@@ -79,11 +79,11 @@ def test_interrupted_conversion_prints_whether_it_can_continue(
 def test_decimals_option_converts_decimals_to_floats(tmp_path: Path, target: Path) -> None:
     prices = pa.array([Decimal("0.10"), None], pa.decimal128(9, 2))
     pq.write_table(pa.table({"price": prices}), tmp_path / "prices.parquet")
-    source, asked = tmp_path / "prices.parquet", ("--decimals", "float64")
-    told = run("convert", source, target, *asked)
-    assert "Compare with: mdstorm verify --decimals float64 --against" in told.stdout
+    source, options = tmp_path / "prices.parquet", ("--decimals", "float64")
+    converted = run("convert", source, target, *options)
+    assert "Compare with: mdstorm verify --decimals float64 --against" in converted.stdout
     assert open_dataset(str(target)).to_table().to_pydict() == {"price": [0.1, None]}
-    assert run("verify", target, "--against", source, *asked).exit_code == 0
+    assert run("verify", target, "--against", source, *options).exit_code == 0
     different = run("verify", target, "--against", source)
     assert different.exit_code == 1
     assert "is decimal128(9, 2) in" in " ".join(different.stdout.split())
@@ -114,8 +114,8 @@ def test_existing_dataset_is_replaced_only_with_overwrite(source: Path, target: 
     pq.write_table(numbers(5), source / "0.parquet")
     again = run("convert", source, target)
     assert again.exit_code == 3
-    told = f"error: Directory is not empty: file://{target} already holds a dataset."
-    assert again.stderr.startswith(told)
+    message = f"error: Directory is not empty: file://{target} already holds a dataset."
+    assert again.stderr.startswith(message)
     assert "--overwrite" in again.stderr
     assert run("convert", source, target, "--overwrite").exit_code == 0
     assert len(open_dataset(str(target))) == 5

@@ -424,9 +424,9 @@ def test_every_session_obeys_the_size_of_row_groups(
 
 def test_file_written_with_another_codec_raises_error(tmp_path: Path) -> None:
     refusal = pytest.raises(errors.PetastormMetadataGenerationError, match=r"\['a'\]")
-    for codec, told in ((NdarrayCodec(), nullcontext()), (CompressedNdarrayCodec(), refusal)):
+    for codec, context in ((NdarrayCodec(), nullcontext()), (CompressedNdarrayCodec(), refusal)):
         schema = Unischema("S", [UnischemaField("a", np.float32, (2,), codec)])
-        with told, materialize_dataset(None, tmp_path.as_uri(), schema):
+        with context, materialize_dataset(None, tmp_path.as_uri(), schema):
             pq.write_table(pa.table({"a": [b""]}), tmp_path / f"{type(codec).__name__}.parquet")
 
 

@@ -76,11 +76,11 @@ class TestThreads:
         assert not set(threading.enumerate()) - before
 
     def test_iterator_in_use_by_another_thread_raises_error(self, thousand: str) -> None:
-        is_in, goes_on = threading.Event(), threading.Event()
+        is_in, may_continue = threading.Event(), threading.Event()
 
         def hold(rows: list[Any]) -> int:
             is_in.set()
-            assert goes_on.wait(60)
+            assert may_continue.wait(60)
             return len(rows)
 
         batches = iter(DataLoader(batch_reader(thousand), 100, hold))
@@ -91,7 +91,7 @@ class TestThreads:
                 with pytest.raises(ConcurrentIterationError, match="another thread is using"):
                     next(batches)
             finally:
-                goes_on.set()
+                may_continue.set()
             assert sum(found.result()) == 1000
 
     def test_threads_end_after_an_error(self, thousand: str) -> None:

@@ -162,12 +162,12 @@ def test_instructions_that_petastorm_does_not_use_raise_error(
     "change", [b"}X\x04\x00\x00\x00nameNsb", b"N}X\x04\x00\x00\x00nameNs\x86b", b"NNs", b"Na"]
 )
 def test_pickle_cannot_change_a_name_for_the_next_pickle(name: bytes, change: bytes) -> None:
-    stands_for_it = read_pickle(name + b".")
-    before = dict(vars(stands_for_it))
+    stand_in = read_pickle(name + b".")
+    before = dict(vars(stand_in))
     with pytest.raises(UnsafePickleError, match="while reading it"):
         read_pickle(name + change + b".")
-    assert vars(stands_for_it) == before
-    assert read_pickle(name + b".") is stands_for_it
+    assert vars(stand_in) == before
+    assert read_pickle(name + b".") is stand_in
 
 
 @pytest.mark.parametrize("place", ["codec", "shape", "numpy_dtype", "name", "_name", "_fields"])

@@ -87,8 +87,8 @@ def test_loader_over_decimals_warns_unless_decimals_is_given(halves: SparkDatase
 
 def test_decimals_of_converter_apply_to_its_loaders(tmp_path: Path) -> None:
     columns = COLUMNS | {"x": pa.array(COLUMNS["x"], pa.decimal128(21, 1))}
-    told: Any = make_spark_converter(write_parquet(tmp_path, columns), decimals="float64")
-    for made in (told, pickle.loads(pickle.dumps(told))):  # noqa: S301  # our own
+    converter: Any = make_spark_converter(write_parquet(tmp_path, columns), decimals="float64")
+    for made in (converter, pickle.loads(pickle.dumps(converter))):  # noqa: S301  # our own
         (batch,) = made.make_torch_dataloader(**IN_ORDER)
         assert batch["x"].tolist() == [0.0, 0.5, 1.0, 1.5]
         (row,) = made.make_tf_dataset(**IN_ORDER)

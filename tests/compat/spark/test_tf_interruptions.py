@@ -98,7 +98,9 @@ def taken_until(
     return numbers(items)
 
 
-def rest_after(seen: list[int], dataset: Any, make: Callable[[str], Any], url: str) -> list[int]:
+def remaining_after(
+    seen: list[int], dataset: Any, make: Callable[[str], Any], url: str
+) -> list[int]:
     """Return the rows after a state; none if all were seen, since it begins the next epoch then."""
     if len(seen) == ROWS:
         return []
@@ -116,7 +118,7 @@ def test_state_after_exception_in_loop_resumes_with_next_batch(
 ) -> None:
     dataset = make(url)
     seen = taken_until(dataset, error, stop)
-    assert sorted(seen + rest_after(seen, dataset, make, url)) == list(range(ROWS))
+    assert sorted(seen + remaining_after(seen, dataset, make, url)) == list(range(ROWS))
 
 
 @pytest.mark.parametrize("row", [7, 200, 390])
@@ -133,7 +135,7 @@ def test_state_after_error_of_a_function_resumes_with_next_batch(
     seen = taken_until(dataset, tf.errors.OpError)
     assert MOMENT.row is None
     assert len(seen) < ROWS
-    assert sorted(seen + rest_after(seen, dataset, make, url)) == list(range(ROWS))
+    assert sorted(seen + remaining_after(seen, dataset, make, url)) == list(range(ROWS))
 
 
 @pytest.mark.parametrize("row", [7, 200, 390])
@@ -145,7 +147,7 @@ def test_state_after_interrupt_while_reading_resumes_with_next_batch(
     dataset = make(url)
     seen = taken_until(dataset, KeyboardInterrupt)
     assert MOMENT.row is None
-    assert sorted(seen + rest_after(seen, dataset, make, url)) == list(range(ROWS))
+    assert sorted(seen + remaining_after(seen, dataset, make, url)) == list(range(ROWS))
 
 
 @pytest.fixture

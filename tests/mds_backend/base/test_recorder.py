@@ -139,7 +139,7 @@ def test_task_continued_in_another_thread_is_recorded(clock: Clock, recorder: Re
     def begin(_: object) -> Any:
         return of_this_task(lambda: busy(clock, DOWNLOADS=4)(None))
 
-    go_on, _ = recorder.task(begin)(None)
+    resume, _ = recorder.task(begin)(None)
     with ThreadPoolExecutor(1) as pool:
-        pool.submit(go_on).result()
+        pool.submit(resume).result()
     assert recorder.totals()["download_seconds"] == 4

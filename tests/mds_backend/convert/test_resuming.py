@@ -215,13 +215,13 @@ def test_a_codec_at_work_does_not_delay_an_interruption(
     source: ParquetDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As zstd at its highest levels, which takes half a minute for a shard."""
-    at_work, go_on = threading.Event(), threading.Event()
+    at_work, may_continue = threading.Event(), threading.Event()
     was_left_behind: list[bool] = []
     compress = compression.compress
 
     def at_length(*arguments: Any) -> Any:
         at_work.set()
-        was_left_behind.append(go_on.wait(60))
+        was_left_behind.append(may_continue.wait(60))
         return compress(*arguments)
 
     class Interrupted(SimpleQueue[Any]):
@@ -238,7 +238,7 @@ def test_a_codec_at_work_does_not_delay_an_interruption(
         convert_parquet(source, str(tmp_path / "mds"), **options)
     monkeypatch.undo()
     left = names(tmp_path / "mds", "")
-    go_on.set()
+    may_continue.set()
     for thread in threading.enumerate():
         if thread.name == "mdstorm-pack":
             thread.join(60)

@@ -78,9 +78,9 @@ def test_nested_work_shows_one_progress_bar(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_progress_callback_replaces_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = new_terminal(monkeypatch)
-    told: list[tuple[int, int]] = []
-    work(lambda done, total: told.append((done, total)))
-    assert told == [(1, 3), (2, 3), (3, 3)]
+    reported: list[tuple[int, int]] = []
+    work(lambda done, total: reported.append((done, total)))
+    assert reported == [(1, 3), (2, 3), (3, 3)]
     assert terminal.getvalue() == ""
 
 

@@ -190,13 +190,13 @@ def test_set_epoch_chooses_the_next_pass_of_a_loader(
 ) -> None:
     dataset = dataset_of(url, order)
     loader = loader_of(dataset, num_workers=num_workers, persistent_workers=num_workers > 0)
-    told = loader if of_loader else dataset
+    target = loader if of_loader else dataset
     with loader:
         epochs = [rows(loader) for _ in range(3)]
         for epoch in (1, 1, 0, 2):
-            told.set_epoch(epoch)
+            target.set_epoch(epoch)
             assert rows(loader) == epochs[epoch]
-        told.set_epoch(0)
+        target.set_epoch(0)
         assert [rows(loader) for _ in range(3)] == epochs
 
 

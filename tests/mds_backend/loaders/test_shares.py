@@ -120,12 +120,12 @@ def test_exact_position_resumes_on_any_rank(url: str, launch: Launch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "is_told"),
+    ("options", "warns"),
     [({}, True), ({"batch_size": 37}, True), ({"batch_size": 20}, False)],
     ids=str,
 )
 def test_uneven_shares_of_samples_warn(
-    url: str, launch: Launch, monkeypatch: pytest.MonkeyPatch, options: Any, is_told: bool
+    url: str, launch: Launch, monkeypatch: pytest.MonkeyPatch, options: Any, warns: bool
 ) -> None:
     monkeypatch.setattr(agreement, "_warned", set())
     launch(0, 3)
@@ -134,9 +134,9 @@ def test_uneven_shares_of_samples_warn(
         warnings.simplefilter("always")
         for _ in range(2):
             assert len(list(dataset)) in (333, 334)
-    told = [str(one.message) for one in found]
-    assert len(told) == is_told
-    assert all("some ranks read 333 samples" in text for text in told)
+    messages = [str(one.message) for one in found]
+    assert len(messages) == warns
+    assert all("some ranks read 333 samples" in text for text in messages)
 
 
 def test_equal_shares_of_samples_do_not_warn(url: str, launch: Launch) -> None:

@@ -207,7 +207,7 @@ class Worlds:
                 order, self.bounds, batch_size, self.epochs, False, parts, self.position
             )
 
-    def go_on(self) -> None:
+    def advance(self) -> None:
         """Advance a world by some batches."""
         ranks = list(self.world())
         (begin,) = {plan.begin for plan in ranks}
@@ -253,7 +253,7 @@ def test_each_row_is_read_once_per_epoch_in_any_chain_of_worlds(seeds: range) ->
         print("seed", seed)  # printed if the test fails
         worlds = Worlds(seed)
         while worlds.left:
-            worlds.go_on()
+            worlds.advance()
             assert max(max(seen.values(), default=0) for seen in worlds.seen) <= 1
         assert worlds.seen == [Counter(range(worlds.rows))] * worlds.epochs
 

@@ -114,6 +114,8 @@ def test_shuffled_rows_keep_their_values_together(
             found = pa.Table.from_batches(
                 to_record_batch(b, parquet.schema) for b in batches(blocks)
             )
-            delivered = found[number].to_pylist()
-            assert delivered == numbers if numbers else sorted(delivered) == list(range(len(table)))
-            assert same_values(found, table.take(delivered))
+            table_rows = found[number].to_pylist()
+            assert (
+                table_rows == numbers if numbers else sorted(table_rows) == list(range(len(table)))
+            )
+            assert same_values(found, table.take(table_rows))

@@ -89,7 +89,7 @@ def test_shards_that_the_driver_cannot_see_are_an_error(
 ) -> None:
     make_task = tasks.make_task
 
-    def make_task_on_a_disk_of_its_own(write: Any, job: dict[str, Any]) -> Any:
+    def make_task_on_a_separate_disk(write: Any, job: dict[str, Any]) -> Any:
         write_shards, directory = make_task(write, job), str(target)
 
         def write_and_lose(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -101,7 +101,7 @@ def test_shards_that_the_driver_cannot_see_are_an_error(
 
         return write_and_lose
 
-    monkeypatch.setattr(tasks, "make_task", make_task_on_a_disk_of_its_own)
+    monkeypatch.setattr(tasks, "make_task", make_task_on_a_separate_disk)
     with pytest.raises(WriteError, match=r"1 of 1 shards .* cannot be seen from here"):
         materialize(spark.range(0, 10, 1, 1), str(target))
     assert not target.exists()

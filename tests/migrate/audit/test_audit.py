@@ -171,8 +171,8 @@ def test_audit_is_the_same_for_any_number_of_jobs(tmp_path: Path) -> None:
 
 
 def test_estimates_are_rounded_to_minutes_or_hours() -> None:
-    told = ["0 minutes", "40 minutes", "1.6 hours", "100 hours"]
-    assert [duration(one) for one in (0, 40, 95, 6000)] == told
+    expected = ["0 minutes", "40 minutes", "1.6 hours", "100 hours"]
+    assert [duration(one) for one in (0, 40, 95, 6000)] == expected
 
 
 @each(

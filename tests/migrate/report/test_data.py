@@ -151,8 +151,8 @@ def test_only_conditions_outside_of_cells_have_lines_in_sarif(
 ) -> None:
     report = report_of(tmp_path)
     report.conditions.append(Condition("pin", "old", Path("a"), 3, cell))
-    (told,) = run_of(to_sarif(report))["invocations"][0]["toolExecutionNotifications"]
-    region = told["locations"][0]["physicalLocation"].get("region")
+    (notification,) = run_of(to_sarif(report))["invocations"][0]["toolExecutionNotifications"]
+    region = notification["locations"][0]["physicalLocation"].get("region")
     assert region == (None if cell else {"startLine": 3})
 
 

@@ -183,29 +183,29 @@ const shown = () => document.getElementById("shown").textContent;
 const items = "details.file:not([hidden]) .item:not([hidden])";
 const visible = () => [...document.querySelectorAll(items)]
   .map((item) => item.dataset.rule || "error").join();
-const told = [document.title, shown()];
+const found = [document.title, shown()];
 const change = (act) => {
   act();
   document.getElementById("filters").dispatchEvent(new Event("input"));
-  told.push(visible());
+  found.push(visible());
 };
 change(() => { box("exact").checked = false; });
 change(() => { box("PM107").checked = false; });
 change(() => { box("problem").checked = false; box("exact").checked = true; });
 change(() => { document.getElementById("search").value = "HOSTILE"; });
 document.getElementById("collapse").click();
-told.push(document.querySelectorAll("details.file[open]:not([hidden])").length);
+found.push(document.querySelectorAll("details.file[open]:not([hidden])").length);
 document.querySelector(".todo input").click();
-told.push(document.getElementById("done-text").textContent);
-told.push(JSON.parse(localStorage.getItem("mdstorm-migrate-checklist")).length);
+found.push(document.getElementById("done-text").textContent);
+found.push(JSON.parse(localStorage.getItem("mdstorm-migrate-checklist")).length);
 const listed = () => document.querySelectorAll(".places li:not([hidden])").length;
 const look = (wanted) => {
   document.getElementById("todo-search").value = wanted;
   document.getElementById("todo-search").dispatchEvent(new Event("input"));
-  told.push(listed());
+  found.push(listed());
 };
 look("_fullmatch"); look("broken"); look("nothing like this"); look("");
-document.body.innerHTML = `<pre>${told.join("|")}</pre>`;
+document.body.innerHTML = `<pre>${found.join("|")}</pre>`;
 </script>
 """
 
@@ -237,8 +237,8 @@ def test_script_runs_under_content_security_policy(tmp_path: Path, mixed: str) -
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 def test_filter_and_checklist_work_from_file_url(tmp_path: Path, mixed: str) -> None:
     html = mixed.replace("script-src", "script-src 'unsafe-inline'; x").replace("</body>", DRIVER)
-    told = dom(tmp_path / "r.html", html).partition("<pre>")[2].partition("</pre>")[0].split("|")
-    assert told == [
+    found = dom(tmp_path / "r.html", html).partition("<pre>")[2].partition("</pre>")[0].split("|")
+    assert found == [
         "Migration to mdstorm",
         "3 of 3 files, 6 places",
         "PM103,PM107,PM109,error",
@@ -264,8 +264,8 @@ document.body.innerHTML = `<pre>${shown.join("|")}</pre>`;
 </script></body>"""
     html = to_html(report_of_text(tmp_path, text))
     html = html.replace("script-src", "script-src 'unsafe-inline'; x").replace("</body>", seen)
-    told = dom(tmp_path / "r.html", html, f"--window-size={width},900")
-    lines = told.partition("<pre>")[2].partition("</pre>")[0].split("|")
+    found = dom(tmp_path / "r.html", html, f"--window-size={width},900")
+    lines = found.partition("<pre>")[2].partition("</pre>")[0].split("|")
     old, new = "\u2212import petastorm.spark as s", "+import mdstorm.spark as s"
     kept = 1 if width == 600 else 2
     assert lines == ["x = 1"] * kept + [old, new] + ["y = 2"] * kept

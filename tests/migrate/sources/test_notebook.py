@@ -238,8 +238,8 @@ def test_cells_with_python_or_shell_magics_are_migrated(cell: str) -> None:
 def test_markdown_cells_with_petastorm_are_reported_and_unchanged() -> None:
     def made(code: str) -> str:
         found = notebook(code)
-        told = {"cell_type": "markdown", "source": "```\npip install petastorm\n```"}
-        found["cells"] = [told, *found["cells"], {"cell_type": "raw", "source": ["petastorm"]}]
+        page = {"cell_type": "markdown", "source": "```\npip install petastorm\n```"}
+        found["cells"] = [page, *found["cells"], {"cell_type": "raw", "source": ["petastorm"]}]
         return json.dumps(found, indent=1)
 
     before = "from petastorm import make_reader\n"

@@ -256,10 +256,10 @@ EXPECTED: dict[str, Expected] = {
     ),
     # Behaviour that differs in mdstorm.
     "programs/nulls_and_types_torch.py": Expected(
-        computes={"error": None}, why="strings are delivered to PyTorch, as lists"
+        computes={"error": None}, why="strings become lists in PyTorch"
     ),
     "programs/tf_dataset_strings_dates.py": Expected(
-        computes="NullValueError", why="TensorFlow has no nulls; Petastorm delivers numbers"
+        computes="NullValueError", why="TensorFlow has no nulls; Petastorm returns numbers"
     ),
     "programs/weighted_mix.py": Expected(
         computes=[0, 0, 0, 0, 0], why="Petastorm's reader fails with today's NumPy"

@@ -92,23 +92,23 @@ def _missed(name: str, expected: Expected, outcome: Outcome) -> Iterator[str]:
         if text not in after:
             yield f"`{text}` should be there"
     comments = dict(_todos(after))
-    told = [*comments.items(), *_reported(outcome)]
+    messages = [*comments.items(), *_reported(outcome)]
     for line, words in expected.todo.items():
-        texts = [text for about, text in told if line in about]
+        texts = [text for about, text in messages if line in about]
         if not texts:
-            yield f"nothing is said of `{line}`"
+            yield f"`{line}` is not reported"
         elif not any(words in text for text in texts):
-            yield f"what is said of `{line}` does not name `{words}`: {texts[0]}"
+            yield f"the report on `{line}` does not name `{words}`: {texts[0]}"
     for text in expected.listed:
-        if not any(text in line for line, _ in told):
+        if not any(text in line for line, _ in messages):
             yield f"the report does not name `{text}`"
     for about, todo in comments.items():
         if not any(line in about for line in expected.todo):
             yield f"needless: {todo}"
     if name.endswith(".py") and not comments and not expected.untouched:
         for number, line in _left(after):
-            if not any(line in about for about, _ in told):
-                yield f"line {number} imports Petastorm, and nothing says so"
+            if not any(line in about for about, _ in messages):
+                yield f"line {number} imports Petastorm, and is not reported"
 
 
 def _reported(outcome: Outcome) -> Iterator[tuple[str, str]]:

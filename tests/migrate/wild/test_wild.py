@@ -45,8 +45,8 @@ def test_table_of_expectations_lists_existing_files() -> None:
 
 def test_guide_lists_expected_outcomes() -> None:
     guide = (Path(__file__).parents[3] / "docs" / "migrate.md").read_text("utf-8")
-    told = guide.partition("kept as tests |\n")[2].partition("\n\n")[0].splitlines()[1:]
-    shares = "\n".join(row.split("|")[-2].strip() for row in told)
+    expected = guide.partition("kept as tests |\n")[2].partition("\n\n")[0].splitlines()[1:]
+    shares = "\n".join(row.split("|")[-2].strip() for row in expected)
     assert shares == column(), "copy it: python -m tests.migrate.wild.judge"
 
 

@@ -187,8 +187,8 @@ def test_a_batch_is_copied_while_the_one_before_is_used(
     device: Device, name: str, found: str
 ) -> None:
     batches = ((torch.tensor([n]), n, 1) for n in range(3))
-    delivered = on_device(batches, torch.device(name))
-    next(delivered)
+    moved = on_device(batches, torch.device(name))
+    next(moved)
     copies = f"copies to {found}"
     first = [
         (f"copied on {copies}", [0]),
@@ -199,14 +199,14 @@ def test_a_batch_is_copied_while_the_one_before_is_used(
         ("used on", "compute"),
     ]
     assert device.log == first
-    next(delivered)
+    next(moved)
     assert device.log[len(first) :] == [
         (f"copied on {copies}", [2]),
         ("recorded on", copies),
         ("compute waits for", "event 1"),
         ("used on", "compute"),
     ]
-    assert [mark for _, mark, _ in delivered] == [2]
+    assert [mark for _, mark, _ in moved] == [2]
     assert device.log[-2:] == [("compute waits for", "event 2"), ("used on", "compute")]
 
 
@@ -232,13 +232,13 @@ def test_reading_ends_after_an_error_and_with_the_loader(device: Device) -> None
             closed.append(True)
 
     for ends_early in (False, True):
-        delivered = on_device(batches(), torch.device("xpu"))
-        assert next(delivered)[1] == 0
+        moved = on_device(batches(), torch.device("xpu"))
+        assert next(moved)[1] == 0
         if ends_early:
-            delivered.close()
+            moved.close()
         else:
             with pytest.raises(RuntimeError, match="broken"):
-                list(delivered)
+                list(moved)
         assert closed.pop()
 
 

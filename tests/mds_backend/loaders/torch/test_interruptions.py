@@ -78,7 +78,7 @@ def taken(loader: StreamingDataLoader, stop: int | None, error: type[BaseExcepti
     return found
 
 
-def rest_after(loader: StreamingDataLoader, url: str, order: str, workers: int) -> list[int]:
+def remaining_after(loader: StreamingDataLoader, url: str, order: str, workers: int) -> list[int]:
     state = json.loads(json.dumps(loader.state_dict()))
     resumed = loader_of(url, order, workers)
     resumed.load_state_dict(state)
@@ -101,7 +101,7 @@ def test_state_after_exception_in_loop_resumes_with_next_batch(
     loader = loader_of(url, order, workers)
     seen = taken(loader, stop, error)
     assert len(seen) == stop * SIZE
-    check_each_row_once(seen, rest_after(loader, url, order, 0))
+    check_each_row_once(seen, remaining_after(loader, url, order, 0))
 
 
 @pytest.mark.parametrize("order", ["exact", "elastic"])
@@ -123,7 +123,7 @@ def test_state_after_interrupt_while_reading_resumes_with_next_batch(
         found = taken(loader, None, KeyboardInterrupt)
         assert not FAILS_AT
         assert len(found) < ROWS
-    check_each_row_once(found, rest_after(loader, url, order, 0))
+    check_each_row_once(found, remaining_after(loader, url, order, 0))
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -135,7 +135,7 @@ def test_state_after_error_of_a_function_resumes_with_next_batch(url: str, worke
     finally:
         FAILS_AT.clear()
     assert len(seen) < ROWS
-    check_each_row_once(seen, rest_after(loader, url, "exact", workers))
+    check_each_row_once(seen, remaining_after(loader, url, "exact", workers))
 
 
 def test_state_after_a_worker_was_killed_resumes_with_next_batch(url: str) -> None:
@@ -146,7 +146,7 @@ def test_state_after_a_worker_was_killed_resumes_with_next_batch(url: str) -> No
     finally:
         FAILS_AT.clear()
     assert len(seen) < ROWS
-    check_each_row_once(seen, rest_after(loader, url, "exact", 0))
+    check_each_row_once(seen, remaining_after(loader, url, "exact", 0))
 
 
 def killed_at(batch: dict[str, Any]) -> dict[str, Any]:
@@ -171,7 +171,7 @@ def test_state_after_random_interrupts_loses_no_row(url: str, seed: int, tmp_pat
         state = json.loads(json.dumps(loader.state_dict()))
         loader = loader_of(url, order, draw.choice([0, 0, 2]))
         loader.load_state_dict(state)
-    check_each_row_once(seen, rest_after(loader, url, order, 0))
+    check_each_row_once(seen, remaining_after(loader, url, order, 0))
 
 
 #: Rows of a table that is read without a thread, and of one that is not.

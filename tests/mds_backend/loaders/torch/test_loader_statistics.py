@@ -164,7 +164,7 @@ class Case:
         #: Whether training waits for a thread; always True without threads that work ahead.
         self._is_waiting, self._changed = True, threading.Condition()
 
-    def _tell_waits(self) -> None:
+    def _stop_clock_between_waits(self) -> None:
         """From now on, let time pass in threads only while training waits for a result."""
         result = Future.result
 
@@ -207,7 +207,7 @@ class Case:
         """Read some passes, in which training takes `training` seconds for each batch."""
         arguments = {"batch_size": BATCH, "order": ExactOrder(), "workers": 0}
         if options.get("workers"):
-            self._tell_waits()
+            self._stop_clock_between_waits()
         names = ("batch_map", "collate_fn", "num_workers", "persistent_workers")
         of_loader = {name: options.pop(name) for name in names if name in options}
         self.dataset = of(remote=self._url, local=str(self._local), **{**arguments, **options})

@@ -45,18 +45,18 @@ def dataset_of(urls: list[str], **arguments: Any) -> StreamingDataset:
 def test_changed_setting_applies_to_the_next_pass(
     urls: list[str], name: str, value: Any, num_workers: int
 ) -> None:
-    dataset, told = dataset_of(urls), dataset_of(urls, **{name: value})
+    dataset, expected = dataset_of(urls), dataset_of(urls, **{name: value})
     loader = StreamingDataLoader(dataset, batch_size=4, num_workers=num_workers)
     iterator = iter(loader)
     before = column(islice(iterator, 3))
     setattr(dataset, name, value)
     assert before + column(iterator) == column(StreamingDataLoader(dataset_of(urls), 4))
     assert getattr(dataset, name) == value
-    told.next_epoch = 1
-    other = StreamingDataLoader(told, batch_size=4, num_workers=num_workers)
+    expected.next_epoch = 1
+    other = StreamingDataLoader(expected, batch_size=4, num_workers=num_workers)
     assert column(loader) == column(other)
-    assert [s["number"] for s in dataset] == [s["number"] for s in told]
-    assert len(dataset) == len(told)
+    assert [s["number"] for s in dataset] == [s["number"] for s in expected]
+    assert len(dataset) == len(expected)
 
 
 def test_a_size_as_text_and_an_omitted_predownload_read_as_numbers(urls: list[str]) -> None:
@@ -84,9 +84,9 @@ def test_seed_set_after_loading_a_state_applies_to_the_next_epoch(urls: list[str
     assert rest == [s["number"] for s in first][20:]
     assert (dataset.shuffle_seed, dataset.initial_physical_nodes) == (5, 1)
     dataset.shuffle_seed = 6
-    told = StreamingDataset(remote=urls[0], batch_size=4, shuffle=True, shuffle_seed=6)
-    told.next_epoch = 1
-    assert [s["number"] for s in dataset] == [s["number"] for s in told]
+    expected = StreamingDataset(remote=urls[0], batch_size=4, shuffle=True, shuffle_seed=6)
+    expected.next_epoch = 1
+    assert [s["number"] for s in dataset] == [s["number"] for s in expected]
 
 
 def test_copied_dataset_has_separate_settings(urls: list[str]) -> None:
@@ -95,8 +95,8 @@ def test_copied_dataset_has_separate_settings(urls: list[str]) -> None:
     other.shuffle = False
     assert (dataset.shuffle, other.shuffle) == (True, False)
     assert [s["number"] for s in dataset] == [s["number"] for s in dataset_of(urls)]
-    told = dataset_of(urls, shuffle=False)
-    assert [s["number"] for s in other] == [s["number"] for s in told]
+    expected = dataset_of(urls, shuffle=False)
+    assert [s["number"] for s in other] == [s["number"] for s in expected]
     assert dataset.next_epoch == other.next_epoch == 2
 
 

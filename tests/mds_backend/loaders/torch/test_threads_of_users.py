@@ -24,11 +24,11 @@ class Held:
     """A `batch_map` that waits in the first batch until it is released."""
 
     def __init__(self) -> None:
-        self.is_in, self.goes_on = threading.Event(), threading.Event()
+        self.is_in, self.may_continue = threading.Event(), threading.Event()
 
     def __call__(self, batch: dict[str, Any]) -> list[int]:
         self.is_in.set()
-        assert self.goes_on.wait(60)
+        assert self.may_continue.wait(60)
         numbers: list[int] = batch["number"].tolist()
         return numbers
 
@@ -48,7 +48,7 @@ def test_iterator_in_use_by_another_thread_raises_error_and_loses_no_row(
             with pytest.raises(ConcurrentIterationError, match=r"hold a threading\.Lock"):
                 call()
         finally:
-            held.goes_on.set()
+            held.may_continue.set()
         assert sorted(rows.result()) == list(range(ROWS))
 
 
