@@ -31,6 +31,9 @@ _KEPT_OF_LIMITED_CACHE = 4
 #: these shards is bounded, because each takes a file descriptor.
 _BYTES_AHEAD = 256 << 20
 _FEWEST_AHEAD, _MOST_AHEAD = 2, 64
+#: Shards that are opened to find a schema. If all of them are damaged, the index probably belongs
+#: to other data, and trying more could download the whole dataset.
+_SHARDS_TRIED = 8
 #: Shards of up to this many bytes are read into memory rather than mapped.
 _SMALL_SHARD = 64 << 10
 
@@ -162,13 +165,30 @@ class Dataset(SampleDataset):
 
     @cached_property
     def schema(self) -> Schema:  # type: ignore[override]
-        """The columns in the order of the DataFrame, or of the first shard if it is lost."""
-        index, shards = self.index, self.index.shards
-        if self._lost_schema and shards:
-            url = self._url(shards[0])
-            index = self._opened(lambda _, content: restored(index, content, url=url), 0)
+        """The columns in the order of the DataFrame, or of a shard if the index has no schema."""
+        index = self._restored_index() if self._lost_schema else self.index
         schema = schema_of(index, url=self.location.file_url(INDEX_NAME))
         return schema.opened(self.url, allow_unsafe_types=self.allow_unsafe_types)
+
+    def _restored_index(self) -> Index:
+        """Return the index with the schema in the first shard that is not damaged.
+
+        Damaged shards are reported when their samples are read.
+
+        Raises
+        ------
+        CorruptDatasetError
+            If there are only damaged shards, or too many at the beginning.
+        """
+        damaged: list[CorruptDatasetError] = []
+        for number, info in enumerate(self.index.shards[:_SHARDS_TRIED]):
+            try:
+                return self._opened(partial(restored, self.index, url=self._url(info)), number)
+            except CorruptDatasetError as error:
+                damaged.append(error)
+        if damaged:
+            raise damaged[0]
+        return self.index
 
     @property
     def _lost_schema(self) -> bool:

@@ -209,15 +209,17 @@ def joined_form(columns: Iterable[Column]) -> Column:
     )
 
 
-def restored(index: Index, first: Buffer, *, url: str) -> Index:
+def restored(index: Index, info: ShardInfo, content: Buffer, *, url: str) -> Index:
     """Return the index with the columns in a shard's header, if there are any.
 
     Parameters
     ----------
     index : Index
         An index without a schema.
-    first : bytes-like
-        The first shard, uncompressed.
+    info : ShardInfo
+        Index entry of the shard.
+    content : bytes-like
+        The shard, uncompressed.
     url : str
         Where the shard came from, for error messages.
 
@@ -226,7 +228,7 @@ def restored(index: Index, first: Buffer, *, url: str) -> Index:
     CorruptDatasetError
         If the shard does not match the index.
     """
-    _, extra = parse_header(np.frombuffer(first, np.uint8), index.shards[0], url=url)
+    _, extra = parse_header(np.frombuffer(content, np.uint8), info, url=url)
     columns: Any = extra.get("columns")
     if isinstance(columns, list) and all(isinstance(column, dict) for column in columns):
         columns = [_with_common_form(column, index) for column in columns]

@@ -1,5 +1,6 @@
 """`on_corrupt="skip"` of converters and readers: damaged shards and row groups are left out."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,25 @@ def test_readers_skip_damaged_row_groups_and_loaders_count_them(tmp_path: Path) 
     with DataLoader(make_batch_reader(url, on_corrupt="skip", shuffle_row_groups=False), 8) as made:
         assert [n for batch in made for n in batch["n"].tolist()] == SOUND
         assert made.statistics().skipped == PER_SHARD  # type: ignore[attr-defined]
+
+
+@with_either
+def test_damaged_first_shard_of_converter_and_reader_is_skipped_without_schema_in_index(
+    tmp_path: Path, read: Read
+) -> None:
+    written = converter_of(tmp_path, COLUMNS, {"n": "long", "text": "string"}, tasks=4)
+    index = json.loads((tmp_path / "index.json").read_text())
+    del index["mdstorm"]
+    (tmp_path / "index.json").write_text(json.dumps(index))
+    Path(written.file_urls[0].removeprefix("file://")).write_bytes(b"")
+    converter = make_spark_converter(written.cache_dir_url)
+    batches = read(converter, on_corrupt="skip", batch_size=PER_SHARD, **IN_ORDER)
+    sound = list(range(PER_SHARD, ROWS))
+    assert [n for batch in batches for n in batch["n"]] == sound
+    with make_batch_reader(
+        converter.cache_dir_url, on_corrupt="skip", shuffle_row_groups=False
+    ) as reader:
+        assert [int(n) for batch in reader for n in batch.n] == sound
 
 
 def test_on_corrupt_is_validated_and_rejects_row_cache(tmp_path: Path) -> None:

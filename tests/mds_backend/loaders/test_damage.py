@@ -1,5 +1,6 @@
 """`on_corrupt="skip"`: damaged shards, samples and images are left out of their batches."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,59 @@ def test_state_after_damaged_samples_resumes_with_next_sample(directory: Path) -
     assert [n for batch in taken + rest for n in batch] == [
         n for n in range(ROWS) if n not in DAMAGED
     ]
+
+
+def drop_schema(directory: Path) -> None:
+    """Rewrite the index as MosaicML Streaming writes it."""
+    index = json.loads((directory / "index.json").read_text())
+    del index["mdstorm"]
+    (directory / "index.json").write_text(json.dumps(index))
+
+
+@pytest.mark.parametrize("kept_bytes", [0, 40])
+@pytest.mark.parametrize("compression", [None, "zstd"])
+def test_damaged_first_shard_without_schema_in_index_is_skipped(
+    compression: str | None, kept_bytes: int, tmp_path: Path
+) -> None:
+    write_dataset(tmp_path, COLUMNS, FIELDS, tasks=SHARDS, compression=compression)
+    drop_schema(tmp_path)
+    for shard in sorted(tmp_path.rglob("*.mds*"))[:2]:
+        shard.write_bytes(shard.read_bytes()[:kept_bytes])
+    found = []
+    for rank in range(2):
+        dataset = StreamingDataset(
+            local=str(tmp_path), order=ExactOrder(), world=(rank, 2), on_corrupt="skip"
+        )
+        made = StreamingDataLoader(dataset, batch_size=4, num_workers=1)
+        found.append(numbers(made))
+        assert made.statistics().skipped == (20 if rank == 0 else 0)
+    assert [len(batches) for batches in found] == [10, 10]
+    assert [n for batches in found for batch in batches for n in batch] == list(range(20, ROWS))
+
+
+def test_damaged_first_shard_without_schema_in_index_raises_when_it_is_read(
+    tmp_path: Path,
+) -> None:
+    write_dataset(tmp_path, COLUMNS, FIELDS, tasks=SHARDS)
+    drop_schema(tmp_path)
+    first = min(tmp_path.rglob("*.mds"))
+    first.write_bytes(b"")
+    dataset = StreamingDataset(local=str(tmp_path), order=ExactOrder())
+    assert dataset[10]["n"] == 10
+    with pytest.raises(CorruptDatasetError, match=f"{first.name} holds 0 bytes"):
+        list(StreamingDataLoader(dataset, batch_size=4))
+
+
+def test_many_damaged_shards_without_schema_in_index_raise_error_about_the_first(
+    tmp_path: Path,
+) -> None:
+    write_dataset(tmp_path, COLUMNS, FIELDS, tasks=10)
+    drop_schema(tmp_path)
+    damaged = sorted(tmp_path.rglob("*.mds"))[:9]
+    for shard in damaged:
+        shard.write_bytes(b"")
+    with pytest.raises(CorruptDatasetError, match=f"{damaged[0].name} holds 0 bytes"):
+        list(loader(tmp_path, on_corrupt="skip"))
 
 
 class Same:
