@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from mdstorm_migrate.python.module import PythonModule, dotted, last_name, string_value
+from mdstorm_migrate.python.scopes import Binding
 
 #: Functions that import or look up what their first argument names; the last part of their names.
 IMPORTING = frozenset(
@@ -59,13 +60,10 @@ def function_of(module: PythonModule, call: ast.Call | None) -> str:
     """
     if call is None or not isinstance(call.func, ast.Name):
         return called(call)
-    bindings = module.bindings(call.func.id, module.scopes.scopes[call])
-    names = {
-        one.node.name
-        for one in bindings
-        if isinstance(one.node, ast.alias) and isinstance(one.statement, ast.ImportFrom)
-    }
-    return names.pop() if len(names) == len(bindings) == 1 else called(call)
+    match module.bindings(call.func.id, module.scopes.scopes[call]):
+        case [Binding(node=ast.alias(name=name), statement=ast.ImportFrom())]:
+            return name
+    return called(call)
 
 
 @dataclass(frozen=True)

@@ -227,13 +227,19 @@ class PythonModule:
         """Whether the file defines a function or class of that name, other than as a fallback."""
         if not isinstance(function, ast.Name):
             return False
-        return any(
-            isinstance(one.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        return (scope.home(function.id), function.id) in self._defined_names
+
+    @cached_property
+    def _defined_names(self) -> set[tuple[Scope | None, str]]:
+        """The functions and classes that the file defines, other than as fallbacks."""
+        return {
+            (one.scope, one.name)
+            for one in self.scopes.bindings
+            if isinstance(one.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
             and not isinstance(
                 self.scopes.parents.get(one.node), ast.Try | ast.ExceptHandler | ast.If
             )
-            for one in self.bindings(function.id, scope)
-        )
+        }
 
     def logical_line(self, offset: int) -> tuple[int, int]:
         """Return the span of the statement around a character; only its head if it has a body.

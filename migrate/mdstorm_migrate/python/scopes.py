@@ -127,7 +127,7 @@ class Analysis:
     ----------
     module : Scope
     bindings : list of Binding
-        Bindings by absolute imports, in textual order.
+        In textual order.
     references : dict of str to list of Reference
         By name, in textual order.
     calls : list of ast.Call
@@ -202,8 +202,7 @@ class _Analyser:
 
     def _note(self, binding: Binding) -> None:
         binding.scope.bindings.setdefault(binding.name, []).append(binding)
-        if binding.target is not None:
-            self.found.bindings.append(binding)
+        self.found.bindings.append(binding)
 
     # Imports
 

@@ -10,6 +10,7 @@ from mdstorm_migrate.petastorm.names import is_petastorm
 from mdstorm_migrate.petastorm.signatures import ACCEPTED, ADDED, REMOVED_KEYWORDS
 from mdstorm_migrate.python.calls import CALLING, called, given_arguments, keywords_of_call
 from mdstorm_migrate.python.module import PythonModule, dotted
+from mdstorm_migrate.python.scopes import Scope
 
 CODE = "PM113"
 TITLE = "Arguments that neither Petastorm nor mdstorm has"
@@ -19,10 +20,16 @@ KIND = "python"
 
 def check(module: PythonModule) -> Iterable[Finding]:
     """Yield a finding for each unknown argument; PM106 reports those of older versions."""
+    # Names that are also imported from elsewhere, such as torch's `DataLoader`.
+    others = {
+        (binding.scope, binding.name)
+        for binding in module.scopes.bindings
+        if isinstance(binding.node, ast.alias) and not is_petastorm(binding.target)
+    }
     for given in given_arguments(module):
         call, function = given.call, given.function
         accepted = ACCEPTED.get(function)
-        if accepted is None or _may_be_another(module, call):
+        if accepted is None or _name_of(module, call) in others:
             continue
         known = {*accepted, *ADDED, *REMOVED_KEYWORDS.get(function, ())}
         for name, node in keywords_of_call(module, call):
@@ -33,12 +40,11 @@ def check(module: PythonModule) -> Iterable[Finding]:
             yield Finding(CODE, CLASS, *module.span(node), what, remedy)
 
 
-def _may_be_another(module: PythonModule, call: ast.Call) -> bool:
-    """Whether the function may also be imported from elsewhere, such as torch's `DataLoader`."""
+def _name_of(module: PythonModule, call: ast.Call) -> tuple[Scope | None, str] | None:
+    """Return the name by which a call reaches the function, and the scope that owns the name."""
     function = call.args[0] if called(call) in CALLING and call.args else call.func
     found = dotted(function)
-    bindings = module.bindings(found[0].id, module.scopes.scopes[call]) if found else ()
-    return any(
-        isinstance(binding.node, ast.alias) and not is_petastorm(binding.target)
-        for binding in bindings
-    )
+    if found is None:
+        return None
+    name = found[0].id
+    return module.scopes.scopes[call].home(name), name

@@ -145,6 +145,8 @@ def test_name_bound_by_two_imports_stays_bound() -> None:
     "class Test{0}:\n    from petastorm import make_reader\n    reader = make_reader('file:///a')\n",
     "try:\n    import mdstorm as {0}\nexcept ImportError:\n    import petastorm as {0}\n",
     "import petastorm.pytorch\nmock.patch('petastorm.pytorch.DataLoader')\n",
+    "from petastorm import make_reader\nmake_reader('file:///data', seed=1)\n",
+    "from importlib import import_module\nimport_module('petastorm.reader')\n",
 )
 def test_work_grows_linearly_with_imports(lines: str) -> None:
     small, large = (
