@@ -6,15 +6,19 @@ import inspect
 import logging
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from contextvars import ContextVar
 from functools import partial
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.base import warn_user, when_loaded, wrap
 from mdstorm_backend.errors import StateMismatchError
 
+if TYPE_CHECKING:
+    from mdstorm_backend.loaders import Consumer
+
 _logger = logging.getLogger(__name__)
+#: The `Consumer` that each object of a framework is.
+_consumers: weakref.WeakKeyDictionary[Any, Consumer] = weakref.WeakKeyDictionary()
 
 
 def hand_over_to_accelerate(module: ModuleType) -> None:
@@ -56,30 +60,30 @@ def _letting_skip(skip: Callable[..., Any]) -> Callable[..., Any]:
     return skip_first_batches
 
 
-def _has_fetched(is_waiting: Callable[[Any], bool], fetcher: Any) -> Callable[[], bool]:
-    alive = weakref.ref(fetcher)
+def _consumer(owner: Any, has_fetched: Callable[[Any], bool] | None, **how: Any) -> Consumer:
+    """Return the `Consumer` that an object of a framework is; `has_fetched` is called with it."""
+    from mdstorm_backend.loaders import Consumer
 
-    def has_fetched() -> bool:
-        fetching = alive()
-        return fetching is not None and is_waiting(fetching)
+    if (known := _consumers.get(owner)) is None:
+        alive = weakref.ref(owner)
 
-    return has_fetched
+        def has_unused() -> bool:
+            fetching = alive()
+            return has_fetched is not None and fetching is not None and has_fetched(fetching)
+
+        known = Consumer(None if has_fetched is None else has_unused, **how)
+        _consumers[owner] = known
+    return known
 
 
-def _setting(variable: str, value_of: Callable[[Any], Any], iterate: Callable[[Any], Any]) -> Any:
-    """Return a method that sets a variable of `mdstorm_backend.loaders` while it iterates."""
+def _requesting(consumer_of: Callable[[Any], Consumer], iterate: Callable[[Any], Any]) -> Any:
+    """Return a method that iterates over loaders as the `Consumer` of its object."""
 
-    def iterate_and_report(self: Any) -> Any:
-        from mdstorm_backend import loaders
-
-        found: ContextVar[Any] = getattr(loaders, variable)
-        token = found.set(value_of(self))
-        try:
+    def request(self: Any) -> Any:
+        with consumer_of(self).requesting():
             return iterate(self)
-        finally:
-            found.reset(token)
 
-    return iterate_and_report
+    return request
 
 
 def report_use_in_ray(module: ModuleType) -> None:
@@ -97,38 +101,31 @@ def report_use_in_ray(module: ModuleType) -> None:
 
 
 def _beginning_in_ray(iterate: Callable[[Any], Any]) -> Any:
-    reporting = _ahead_in_ray(iterate)
+    requesting = _requesting(_consumer_in_ray, iterate)
 
     def leave_and_iterate(self: Any) -> Any:
-        _end_in_ray(self).leave()
-        return reporting(self)
+        _consumer_in_ray(self).leave()
+        return requesting(self)
 
     return leave_and_iterate
 
 
 def _continuing_in_ray(iterate: Callable[[Any], Any]) -> Any:
-    reporting = _ahead_in_ray(iterate)
+    requesting = _requesting(_consumer_in_ray, iterate)
 
     def iterate_and_finish(self: Any) -> Any:
         try:
-            return reporting(self)
+            return requesting(self)
         except StopIteration:
-            _end_in_ray(self).use()
+            _consumer_in_ray(self).use_end()
             raise
 
     return iterate_and_finish
 
 
-def _ahead_in_ray(iterate: Callable[[Any], Any]) -> Any:
-    has_fetched = partial(_has_fetched, lambda each: each.next_batch is not None)
-    return _setting("ENDS_AHEAD", _end_in_ray, _setting("FETCHES_AHEAD", has_fetched, iterate))
-
-
-def _end_in_ray(wrapped: Any) -> Any:
-    """Return the `EndAhead` of one of Ray's loaders, which has one iteration at a time."""
-    from mdstorm_backend.loaders import EndAhead
-
-    return vars(wrapped).setdefault("_mdstorm_end", EndAhead())
+def _consumer_in_ray(wrapped: Any) -> Consumer:
+    """Return the `Consumer` that one of Ray's loaders is; it has one iteration at a time."""
+    return _consumer(wrapped, lambda each: each.next_batch is not None)
 
 
 def report_use_in_lightning(module: ModuleType) -> None:
@@ -142,21 +139,21 @@ def report_use_in_lightning(module: ModuleType) -> None:
     left, and with ``limit_train_batches=1``: it counts batches, and does not request the end.
 
     Lightning only asks a loader for batches and its state, and has no API to report either. So this
-    wraps the iteration of the classes that fetch, and of their base class. Tried with Lightning
-    2.6.6, in both of its packages.
+    wraps the iteration of the base class of all classes that fetch. Tried with Lightning 2.6.6, in
+    both of its packages.
     """
     for method in ("__iter__", "__next__"):  # `__next__` restarts shorter loaders
-        wrap(getattr(module, "_PrefetchDataFetcher", None), method, _prefetching)
         wrap(
             getattr(module, "_DataFetcher", None),
             method,
-            partial(_setting, "USES_EACH_BATCH", lambda _: True),
+            partial(_requesting, _consumer_in_lightning),
         )
 
 
-def _prefetching(iterate: Callable[[Any], Any]) -> Any:
-    has_fetched = partial(_has_fetched, lambda each: bool(each.batches))
-    return _setting("FETCHES_AHEAD", has_fetched, iterate)
+def _consumer_in_lightning(fetcher: Any) -> Consumer:
+    """Return the `Consumer` that one of Lightning's fetchers is; only some fetch ahead."""
+    has_fetched = (lambda each: bool(each.batches)) if hasattr(fetcher, "batches") else None
+    return _consumer(fetcher, has_fetched, peek=0)
 
 
 def restore_in_lightning(module: ModuleType) -> None:

@@ -23,7 +23,7 @@ from torch.utils import data
 
 from mdstorm_backend.base import OwnContext
 from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.loaders import ENDS_AHEAD, FETCHES_AHEAD, EndAhead, Statistics
+from mdstorm_backend.loaders import Consumer, Statistics
 from mdstorm_backend.loaders.torch import OpenedDataset, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.loaders.torch.loader_passes import source_of
 from mdstorm_backend.loaders.torch.moved_batches import repeated_rows
@@ -248,7 +248,6 @@ class PreparedLoader(OwnContext, data.DataLoader[Any]):
             If it was taken from another dataset or order, or is not a state.
         """
         self._batches.loader.load_state_dict(state)
-        self._batches.is_ahead = False
 
     def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
         self.close()
@@ -292,8 +291,6 @@ class PreparedBatches(data.IterableDataset[Any]):
         Rows of the last global batch without its padding; 0 if it has none.
     batch_map : callable or None
         Applied to each batch before it goes to the device.
-    is_ahead : bool
-        Whether the loader is one batch ahead of the latest one.
     """
 
     def __init__(
@@ -308,7 +305,6 @@ class PreparedBatches(data.IterableDataset[Any]):
         self.end_of_dataloader = False
         self.remainder = 0
         self.batch_map: Callable[[Any], Any] | None = None
-        self.is_ahead = False
 
     def __len__(self) -> int:
         """Return the number of rows of an epoch over all ranks.
@@ -329,38 +325,33 @@ class PreparedBatches(data.IterableDataset[Any]):
     def after(self, skipped: int) -> Generator[Any, None, None]:
         """Iterate over a pass, and yield the batches after the first `skipped` ones."""
         loader, state = self.loader, GradientState()
-        passes = loader._mdstorm.of(loader)
-        passes.skipped = skipped
-        self.is_ahead, self.end_of_dataloader, self.remainder = False, False, 0
-        batches, before, padding, end = iter(loader), None, None, EndAhead()
+        is_ahead, self.end_of_dataloader, self.remainder = False, False, 0
+        consumer = Consumer(lambda: is_ahead, skipped=skipped)
+        batches, before, padding = iter(loader), None, None
         state._add_dataloader(self)
         try:
-            token, ends = FETCHES_AHEAD.set(lambda: self.is_ahead), ENDS_AHEAD.set(end)
-            try:
+            with consumer.requesting():
                 batch = next(batches, _NONE)
-            finally:
-                FETCHES_AHEAD.reset(token)
-                ENDS_AHEAD.reset(ends)
             if batch is not _NONE:
                 padding = self._padding()
             number = 0
             while batch is not _NONE:
                 number += 1
                 # An error here leaves the loader one batch ahead of those that were yielded.
-                self.is_ahead = True
+                is_ahead = True
                 if padding is not None and number == padding.last:
                     batch = self._padded(batch, before, padding)
                 finished, before = self._finished(batch), batch
                 batch = next(batches, _NONE)
                 self.end_of_dataloader = batch is _NONE
-                self.is_ahead = not self.end_of_dataloader
+                is_ahead = not self.end_of_dataloader
                 if number > skipped:
                     yield finished
-            end.use()
+            consumer.use_end()
         finally:
             state._remove_dataloader(self)
             batches.close()
-            end.leave()
+            consumer.leave()
 
     def _padding(self) -> _Padding | None:
         """Return the padding of this rank's last batch; None if the pass that began has none."""
@@ -401,5 +392,6 @@ class PreparedBatches(data.IterableDataset[Any]):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the values that a copy needs to resume after the latest batch."""
-        loader = copy(self.loader) if self.is_ahead else self.loader
-        return {**self.__dict__, "loader": loader, "is_ahead": False}
+        passes = self.loader._mdstorm.passes
+        has_unused = passes is not None and passes.has_unused
+        return {**self.__dict__, "loader": copy(self.loader) if has_unused else self.loader}

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from mdstorm_backend.format.values.batch import MASK_SUFFIX
+from mdstorm_backend.loaders.consumer import CONSUMER, Consumer
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings
 from mdstorm_backend.loaders.loader import (
-    ENDS_AHEAD,
-    FETCHES_AHEAD,
     NOTHING,
-    USES_EACH_BATCH,
     Convert,
-    EndAhead,
     ItemCursor,
     Loader,
     MakeBatches,
@@ -23,15 +20,13 @@ from mdstorm_backend.loaders.reader_options import ReaderOptions, describe_data,
 from mdstorm_backend.loaders.segment import Batching, Segment, plan_of
 
 __all__ = [
-    "ENDS_AHEAD",
-    "FETCHES_AHEAD",
+    "CONSUMER",
     "MASK_SUFFIX",
     "NOTHING",
-    "USES_EACH_BATCH",
     "Batching",
+    "Consumer",
     "Convert",
     "DatasetSettings",
-    "EndAhead",
     "ItemCursor",
     "Loader",
     "MakeBatches",

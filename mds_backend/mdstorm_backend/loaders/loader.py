@@ -14,14 +14,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import Any, TypeAlias
 
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.base.threads import PassThreads
 from mdstorm_backend.loaders.agreement import Numbering
+from mdstorm_backend.loaders.consumer import CONSUMER, Consumer
 from mdstorm_backend.loaders.epochs import Epochs
 from mdstorm_backend.loaders.loader_statistics import PassRecorders
 from mdstorm_backend.loaders.passes import Pass
@@ -31,14 +32,6 @@ from mdstorm_backend.loaders.state import write_state
 from mdstorm_backend.order import Plan, Position
 from mdstorm_backend.read.block import Block
 
-#: Set while a framework that fetches batches ahead of use requests a batch: returns whether the
-#: batch that it fetched last has yet to be used.
-FETCHES_AHEAD: ContextVar[Callable[[], bool] | None] = ContextVar("FETCHES_AHEAD", default=None)
-#: Set while a framework that trains on each batch requests one: one batch is not a peek then.
-USES_EACH_BATCH: ContextVar[bool] = ContextVar("USES_EACH_BATCH", default=False)
-#: Set while a framework requests a batch if it requests the end while the last batch is not used
-#: yet.
-ENDS_AHEAD: ContextVar[EndAhead | None] = ContextVar("ENDS_AHEAD", default=None)
 #: Used in place of a batch that only advances the pass, and is not yielded.
 NOTHING: Any = object()
 #: Batches, each with its offset in the plan and its number of rows.
@@ -95,10 +88,6 @@ class Loader:
         self._latest: Pass | None = None
         #: Where the next iteration starts; None for the beginning that `epochs` holds.
         self._resumes: Position | None = None
-        #: The value of `FETCHES_AHEAD` when the latest iteration began.
-        self.is_ahead: Callable[[], bool] | None = None
-        #: How many batches of each iteration are skipped: they are not taken by the user.
-        self.skipped = 0
         #: Whether no iteration has begun since the loader was made or loaded a state.
         self._is_first = True
         #: The iteration under way that began last.
@@ -119,8 +108,8 @@ class Loader:
 
     @property
     def has_unused(self) -> bool:
-        """Whether a framework has fetched the latest batch and not used it yet."""
-        return self.is_ahead is not None and self.is_ahead()
+        """Whether the latest batch was fetched and is not used yet."""
+        return self._latest is not None and self._latest.consumer.has_unused
 
     @property
     def next_position(self) -> Position:
@@ -155,26 +144,28 @@ class Loader:
             found, plan = found + batches, plan.following()
         return found
 
-    def begin(self) -> Pass:
+    def begin(self, consumer: Consumer) -> Pass:
         """Begin the next iteration: the remainder of a pass, or a new one.
 
         An iteration that is still under way counts now.
         """
         if self._open is not None:
             self.count(self._open)
-        self._latest = self._open = self.next_pass()
+        self._latest = self._open = self.next_pass(consumer)
         return self._latest
 
-    def next_pass(self) -> Pass:
+    def next_pass(self, consumer: Consumer) -> Pass:
         """Return the pass of the next iteration; others stay as they are."""
         epochs, here = self.epochs, self.options.in_world()
         start, moves = epochs.open(self._resumes)
         is_tried = (start.epoch, start.consumed) in epochs.tried
         is_first = self._is_first or epochs.is_loaded
-        may_peek = self.may_peek and is_first and not is_tried and not USES_EACH_BATCH.get()
+        may_peek = self.may_peek and is_first and not is_tried
         self._is_first = epochs.is_loaded = False
-        counts_from = self.skipped + (2 if may_peek else 1)
-        return Pass(epochs, here, self.batching, self._numbering, start, moves, counts_from)
+        return Pass(
+            *(epochs, here, self.batching, self._numbering, start, moves, consumer),
+            may_peek=may_peek,
+        )
 
     def count(self, current: Pass) -> None:
         """Let a pass count."""
@@ -204,8 +195,8 @@ class Loader:
         used, if a framework requests that ahead of use.
         """
         recorder, is_waiting = self.new_recorder(), False
-        self.is_ahead, end_ahead = FETCHES_AHEAD.get(), ENDS_AHEAD.get()
-        current = self.begin()
+        consumer = CONSUMER.get()
+        current = self.begin(consumer)
         try:
             for segment in current.segments(recorder):
                 with ExitStack() as stack:
@@ -215,20 +206,19 @@ class Loader:
                         batches = stack.enter_context(self.threads.closing(stage))
                     batches = _watched(batches, segment)
                     yield from self._batches_of(current, segment, batches, recorder)
-            if end_ahead is None:
-                self.count(current)
-            else:
+            if consumer.ends_ahead:
                 self.take(current, recorder.batches)  # the last batch is used next
+            else:
+                self.count(current)
             current.finish()
             self._latest = current
             is_waiting = True
         except GeneratorExit:
-            if self.is_ahead is not None and not self.is_ahead():
-                self.take(current, recorder.batches)
+            self.take(current, recorder.batches - consumer.has_unused)
             raise
         finally:
-            if end_ahead is not None and is_waiting:
-                end_ahead.hold(self, current)
+            if consumer.ends_ahead and is_waiting:
+                consumer.hold_end(partial(self.count, current), partial(self.leave, current))
             else:
                 self.leave(current)
             recorder.end(is_waiting=is_waiting)
@@ -243,6 +233,7 @@ class Loader:
         self, current: Pass, segment: Segment, batches: NumberedBatches, recorder: Recorder
     ) -> Generator[Any, None, None]:
         least, compared, check = segment.least_rows, current.compared, self.check
+        num_ahead = int(current.consumer.fetches_ahead)
         # Until then the pass counts, also if one more batch was fetched ahead of use.
         most_uncounted = current.counts_from + 1
         for batch, offset, size in batches:
@@ -255,7 +246,7 @@ class Loader:
             is_yielded = batch is not NOTHING
             if is_yielded and recorder.batches < most_uncounted:
                 recorder.record_batches(size)
-                self.take(current, recorder.batches - (self.is_ahead is not None))
+                self.take(current, recorder.batches - num_ahead)
             elif is_yielded:
                 # As `record_batches`, without its call, and below `advance` and `record_request`:
                 # there may be 50,000 batches a second.
@@ -331,39 +322,11 @@ class Loader:
         other._resumes, latest = self._resumes, self._latest
         if latest is not None and latest.has_counted:
             position = latest.position
-            if self.has_unused:
+            if latest.consumer.has_unused:
                 position = latest.position_before
             is_empty = position.is_end and not position.consumed
             other._resumes = position.beginning_of(position.epoch + 1) if is_empty else position
         return other
-
-
-class EndAhead:
-    """The end of an iteration that a framework requests while its user holds the last batch.
-
-    The pass stays open until the framework calls `use` or `leave`.
-    """
-
-    def __init__(self) -> None:
-        self._held: tuple[Loader, Pass] | None = None
-
-    def hold(self, loader: Loader, current: Pass) -> None:
-        """Keep a pass open whose end was requested ahead of use."""
-        self._held = loader, current
-
-    def use(self) -> None:
-        """Record that the user has requested the end: the pass counts."""
-        if self._held is not None:
-            loader, current = self._held
-            loader.count(current)
-        self.leave()
-
-    def leave(self) -> None:
-        """Record that the user has left the iteration."""
-        held, self._held = self._held, None
-        if held is not None:
-            loader, current = held
-            loader.leave(current)
 
 
 def _watched(batches: NumberedBatches, segment: Segment) -> NumberedBatches:

@@ -17,6 +17,7 @@ from typing import Any
 
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.loaders.agreement import Beginning, Numbering, begin_pass
+from mdstorm_backend.loaders.consumer import Consumer
 from mdstorm_backend.loaders.epochs import Epochs
 from mdstorm_backend.loaders.reader_options import ReaderOptions, log_endless
 from mdstorm_backend.loaders.segment import Batching, Segment
@@ -41,11 +42,15 @@ class Pass:
         Where the pass starts.
     moves : int
         How often the beginning of the next pass had been moved then.
-    counts_from : int
-        The number of the batch that makes the pass count: 2 if it may be a peek, otherwise 1.
+    consumer : Consumer
+        The code that takes the batches.
+    may_peek : bool
+        Whether the pass may be a peek; otherwise it counts from its first batch.
 
     Attributes
     ----------
+    counts_from : int
+        The number of the batch that makes the pass count.
     offset : int
         Offset of the latest batch in the plan of the segment.
     before : int
@@ -68,9 +73,12 @@ class Pass:
         numbering: Numbering,
         start: Position,
         moves: int,
-        counts_from: int,
+        consumer: Consumer,
+        *,
+        may_peek: bool,
     ) -> None:
-        self.here, self.batching, self.counts_from = here, batching, counts_from
+        self.here, self.batching, self.consumer = here, batching, consumer
+        self.counts_from = consumer.counts_from(may_peek=may_peek)
         self._epochs, self._numbering = epochs, numbering
         self.start, self._moves = start, moves
         #: The epoch of the latest batch.

@@ -16,7 +16,7 @@ from mdstorm.ngram import NGram
 from mdstorm.predicates import in_lambda
 from mdstorm.pytorch import BatchedDataLoader, DataLoader
 from mdstorm.reader import make_batch_reader, make_reader
-from mdstorm_backend.loaders import FETCHES_AHEAD
+from mdstorm_backend.loaders import Consumer
 
 pytestmark = [pytest.mark.newest, pytest.mark.filterwarnings("ignore:Currently make_reader")]
 
@@ -89,10 +89,9 @@ def test_state_of_reader_leaves_out_item_fetched_ahead(thirty: str, way: str, us
         whole = [described(item) for item in reader]
     used = min(used, len(whole) - 1)
     with WAYS[way](thirty) as reader:
-        token = FETCHES_AHEAD.set(lambda: True)
-        for _ in range(used + 1):
-            next(reader)
-        FETCHES_AHEAD.reset(token)
+        with Consumer(lambda: True).requesting():
+            for _ in range(used + 1):
+                next(reader)
         state = reader.state_dict()
     with WAYS[way](thirty) as reader:
         reader.load_state_dict(state)
@@ -109,12 +108,11 @@ def test_state_of_loader_over_reader_leaves_out_batch_fetched_ahead(
 
     whole = [batch["id"].tolist() for batch in loader()]
     is_ahead = True
-    token = FETCHES_AHEAD.set(lambda: is_ahead)
     begun = loader()
     batches = iter(begun)
-    for _ in range(used + 1):
-        next(batches)
-    FETCHES_AHEAD.reset(token)
+    with Consumer(lambda: is_ahead).requesting():
+        for _ in range(used + 1):
+            next(batches)
     for ahead in (True, False):
         is_ahead, resumed = ahead, loader()
         resumed.load_state_dict(begun.state_dict())

@@ -12,7 +12,7 @@ import pytest
 from tests.mds_backend.loaders.loaders import Launch, dataset_in, in_either_order, loader_in, rows
 
 from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset, open_dataset
-from mdstorm_backend.loaders import FETCHES_AHEAD, agreement
+from mdstorm_backend.loaders import Consumer, agreement
 
 ROWS, SHARDS = 1_000, 13
 BATCH = 20
@@ -402,10 +402,9 @@ def test_batches_fetched_ahead_do_not_count(
 ) -> None:
     """As Lightning fetches them: one more than were used, unless it has just used the last one."""
     loader = loader_in(order, url, BATCH)
-    token = FETCHES_AHEAD.set(lambda: is_ahead)
     batches = iter(loader)
-    for _ in range(used + is_ahead):
-        next(batches)
-    FETCHES_AHEAD.reset(token)
+    with Consumer(lambda: is_ahead).requesting():
+        for _ in range(used + is_ahead):
+            next(batches)
     batches.close()
     assert loader.dataset.next_epoch == (used > 1)

@@ -25,7 +25,7 @@ from typing import Any
 
 from mdstorm_backend.base.recorder import WAITED, Recorder
 from mdstorm_backend.errors import StateMismatchError
-from mdstorm_backend.loaders import Batching, Loader, ReaderOptions, Segment
+from mdstorm_backend.loaders import Batching, Consumer, Loader, ReaderOptions, Segment
 from mdstorm_backend.loaders.loader_statistics import LOOP, PIPELINE
 from mdstorm_backend.loaders.passes import Pass
 from mdstorm_backend.loaders.reader_options import log_endless
@@ -248,9 +248,8 @@ class TFRuns:
         for under_way in self._open.values():
             under_way.reach()
         self._run = run
-        run.current = self.loader.next_pass()
-        if run.current.counts_from > 1 and not is_announced:
-            run.current.counts_from += self._ahead
+        # A peek of Python code takes one batch; TensorFlow may request more of them ahead.
+        run.current = self.loader.next_pass(Consumer(peek=1 if is_announced else 1 + self._ahead))
         self._check_claim()
         return run
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence, Sized
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -19,8 +19,9 @@ from torch.utils.data import DataLoader
 from mdstorm_backend.base.threads import PassThreads
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders import (
-    FETCHES_AHEAD,
+    CONSUMER,
     Batching,
+    Consumer,
     Loader,
     NumberedBatches,
     PassRecorders,
@@ -30,6 +31,47 @@ from mdstorm_backend.loaders import (
 from mdstorm_backend.loaders.torch import moved_batches, torch_batches, torch_tensors
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.order import Position
+
+
+@dataclass
+class CountedPass:
+    """An iteration whose samples are counted by its batches, by us or by a subclass.
+
+    Attributes
+    ----------
+    start : Position or None
+        Where it began; None for the beginning of the latest epoch.
+    consumer : Consumer
+        The code that takes the batches.
+    samples : int
+        Samples of the batches so far.
+    last : int
+        Samples of the latest batch.
+    is_over : bool
+        Whether the end was requested.
+    """
+
+    start: Position | None = None
+    consumer: Consumer = field(default_factory=CONSUMER.get)
+    samples: int = 0
+    last: int = 0
+    is_over: bool = False
+
+    @property
+    def used(self) -> int:
+        """Samples of the batches that are used."""
+        return self.samples - (self.last if self.consumer.has_unused else 0)
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether the end was requested, and all batches before it are used."""
+        return self.is_over and not self.consumer.has_unused
+
+    def copied(self) -> CountedPass:
+        """Return the pass of a copy, which resumes after the batches that are used."""
+        return replace(
+            self, consumer=Consumer(), samples=self.used, last=0, is_over=self.is_used_up
+        )
 
 
 @dataclass
@@ -52,17 +94,8 @@ class LoaderPasses:
         The loop and its position; None before the first use, which opens the dataset.
     workers : Workers or None
         The persistent worker processes.
-    counted : int or None
-        Number of samples of the last iteration if PyTorch or a subclass counted them; None if
-        `passes` counts them.
-    last : int
-        Samples of the last counted batch.
-    start : Position or None
-        Where the iteration began whose samples are counted; None if that is not known.
-    is_over : bool
-        Whether the end of the iteration whose samples are counted was requested.
-    is_ahead : callable or None
-        The value of `FETCHES_AHEAD` when counting began.
+    counted : CountedPass or None
+        The pass that was advanced last, if its samples are counted; None if it is one of `passes`.
     has_length : bool
         Whether ``len`` is available to callers that assume the same length for all passes.
     """
@@ -76,11 +109,7 @@ class LoaderPasses:
     workers: torch_batches.Workers | None = None
     threads: PassThreads = field(default_factory=PassThreads)
     recorders: PassRecorders = field(default_factory=PassRecorders)
-    counted: int | None = None
-    last: int = 0
-    start: Position | None = None
-    is_over: bool = False
-    is_ahead: Callable[[], bool] | None = None
+    counted: CountedPass | None = None
     has_length: bool = True
 
     def __getstate__(self) -> dict[str, Any]:
@@ -88,8 +117,9 @@ class LoaderPasses:
         threads, passes = PassThreads(), self.passes
         passes = None if passes is None else passes.copied(threads)
         recorders = PassRecorders() if passes is None else passes.recorders
-        fresh = {"threads": threads, "passes": passes, "recorders": recorders}
-        return {**self.__dict__, **fresh, "workers": None, "is_ahead": None}
+        counted = None if self.counted is None else self.counted.copied()
+        fresh = {"threads": threads, "passes": passes, "recorders": recorders, "counted": counted}
+        return {**self.__dict__, **fresh, "workers": None}
 
     def end_workers(self) -> None:
         """End the persistent workers; workers of a running iteration end with that iteration."""
@@ -130,41 +160,37 @@ class LoaderPasses:
             Returns how many samples a batch counts as; by default the number read for it.
         """
         self.recorders.record_request()
-        self.counted = self.start = None
+        self.counted = None
         passes = self.of(loader)
         if not self.collates:
             torch_tensors.check_columns(passes.options)
         source_of(loader)._mdstorm.latest = passes
         batches = passes.run(partial(self._make_batches, loader))
-        yield from batches if count_rows is None else self.counting(batches, count_rows)
+        if count_rows is not None:
+            batches = self.counting(CountedPass(), batches, count_rows)
+        yield from batches
 
     def counting(
-        self, batches: Generator[Any, None, None], count_rows: Callable[[Any], int]
+        self,
+        counted: CountedPass,
+        batches: Generator[Any, None, None],
+        count_rows: Callable[[Any], int],
     ) -> Generator[Any, None, None]:
         """Yield batches, and count their samples."""
-        self.counted = self.last = 0
-        self.is_over = False
-        self.is_ahead = FETCHES_AHEAD.get()
+        self.counted = counted
         with closing(batches):
             for batch in batches:
-                self.last = count_rows(batch)
-                self.counted = (self.counted or 0) + self.last
+                counted.last = count_rows(batch)
+                counted.samples += counted.last
+                self.counted = counted  # another iteration may have been advanced meanwhile
                 yield batch
-        self.is_over = True
-
-    @property
-    def used(self) -> int:
-        """Counted samples, without a batch that a framework has fetched and not used yet."""
-        return (self.counted or 0) - (self.last if self.has_unused else 0)
-
-    @property
-    def has_unused(self) -> bool:
-        """Whether a framework has fetched the last counted batch and not used it yet."""
-        return self.is_ahead is not None and self.is_ahead()
+        counted.is_over, self.counted = True, counted
 
     def _make_batches(self, loader: DataLoader[Any], segment: Segment) -> Sequence[Any]:
         if self.counted is not None:
-            self.counted = 0  # states count from the beginning of an epoch that is read by itself
+            self.counted.samples = (
+                0  # states count from the beginning of an epoch that is read by itself
+            )
         collate = loader.collate_fn if self.collates else None
         made = torch_batches.OutputBatches(source_of(loader), segment, collate, self.batch_map)
         stages: list[Any] = []
@@ -210,7 +236,7 @@ def counted_batches(
 ) -> Generator[Any, None, None]:
     """Iterate with PyTorch's own loader and count the rows that it yields."""
     is_ours = isinstance(loader.dataset, StreamingDataset)
-    kept.start = source_of(loader)._mdstorm.epochs.next_position if is_ours else None
+    counted = CountedPass(source_of(loader)._mdstorm.epochs.next_position if is_ours else None)
     batches: NumberedBatches = ((batch, 0, 0) for batch in DataLoader.__iter__(loader))
     if kept.device is not None:
         batches = moved_batches.on_device(batches, kept.device)
@@ -219,8 +245,8 @@ def counted_batches(
     recorder, is_waiting = kept.recorders.begin(name, loader.num_workers), False
     try:
         made = (batch for batch, _, _ in recorder.consumed(batches))
-        for batch in kept.counting(made, count_rows):
-            recorder.record_batches((kept.counted or 0) - recorder.rows)
+        for batch in kept.counting(counted, made, count_rows):
+            recorder.record_batches(counted.samples - recorder.rows)
             yield batch
             recorder.record_request()
         is_waiting = True

@@ -176,12 +176,14 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         """
         kept = self._mdstorm
         if kept.counted is not None:
-            return kept.counted
+            return kept.counted.samples
         return 0 if kept.passes is None else kept.passes.rows
 
     @num_samples_yielded.setter
     def num_samples_yielded(self, count: int) -> None:
-        self._mdstorm.counted = count
+        if self._mdstorm.counted is None:
+            self._mdstorm.counted = loader_passes.CountedPass()
+        self._mdstorm.counted.samples = count
 
     def _get_batch_size(self, batch: Any) -> int:
         """Return the number of samples in a batch made by PyTorch, as in MosaicML Streaming."""
@@ -262,16 +264,12 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         if not isinstance(self.dataset, StreamingDataset):
             return None
         opened = self.dataset._mdstorm
-        yielded = self.num_samples_yielded if kept.counted is None else kept.used
-        samples = yielded * opened.plan().num_ranks
+        counted = kept.counted or loader_passes.CountedPass(samples=self.num_samples_yielded)
+        samples = counted.used * opened.plan().num_ranks
         if _has_own_states(self.dataset):
             return self.dataset.state_dict(samples, False)
         check_items_are_samples(self.dataset)
-        if kept.counted is None:
-            state = opened.state_of_rank(yielded)
-        else:
-            is_over = kept.is_over and not kept.has_unused
-            state = opened.state_of_rank(yielded, kept.start, is_over=is_over)
+        state = opened.state_of_rank(counted.used, counted.start, is_over=counted.is_used_up)
         if not (kept.reads_blocks or _counts_itself(self)):
             opened.check_batches(samples, self.batch_size or 1, self.num_workers)
         return state

@@ -6,6 +6,7 @@ Subclasses may use any names for their attributes, so our own state is kept unde
 import pickle
 from collections import Counter
 from collections.abc import Callable, Iterator
+from copy import copy
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from mdstorm_backend import ExactOrder, MDSWriter, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
-from mdstorm_backend.loaders import FETCHES_AHEAD
+from mdstorm_backend.loaders import Consumer
 
 ROWS, SHARDS = 42, 4
 ARGUMENTS: dict[str, Any] = {"batch_size": 4, "shuffle": True, "shuffle_seed": 3}
@@ -91,12 +92,34 @@ def test_state_of_counted_batches_leaves_out_batch_fetched_ahead(
         return StreamingDataLoader(Squares(remote=url, **ARGUMENTS), batch_size)
 
     whole, begun = column(loader()), loader()
-    token = FETCHES_AHEAD.set(lambda: True)
-    column(islice(begun, used + 1))
-    FETCHES_AHEAD.reset(token)
+    with Consumer(lambda: True).requesting():
+        column(islice(begun, used + 1))
     resumed = loader()
     resumed.load_state_dict(begun.state_dict())
     assert column(resumed) == whole[used:]
+
+
+@pytest.mark.parametrize("batch_size", [4, None])
+def test_copy_of_counted_loader_leaves_out_batch_fetched_ahead(
+    url: str, batch_size: int | None
+) -> None:
+    begun = StreamingDataLoader(Squares(remote=url, **ARGUMENTS), batch_size)
+    with Consumer(lambda: True).requesting():
+        column(islice(begun, 3))
+    assert copy(begun).state_dict() == begun.state_dict()
+
+
+@pytest.mark.parametrize("batch_size", [4, None])
+def test_samples_of_the_iteration_advanced_last_are_counted(
+    url: str, batch_size: int | None
+) -> None:
+    loader = StreamingDataLoader(Squares(remote=url, **ARGUMENTS), batch_size)
+    first, second = iter(loader), iter(loader)
+    found = []
+    for iterator in (first, first, second, first, second):
+        next(iterator)
+        found.append(loader.num_samples_yielded)
+    assert found == [number * (batch_size or 1) for number in (1, 2, 1, 3, 2)]
 
 
 class Packs(Squares):

@@ -1,0 +1,94 @@
+"""`Consumer`: the code that takes the batches of an iteration, and when it uses them.
+
+A loop uses each batch when it takes it. A training framework may fetch a batch, or request the end,
+while its user still holds the batch before, or it may leave out batches. A hook for the framework
+describes that by a `Consumer`, and sets `CONSUMER` to it while the framework requests a batch. A
+pass keeps the consumer that requested its first batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+
+class Consumer:
+    """When the batches of an iteration are used, and how many make it count.
+
+    Parameters
+    ----------
+    has_unused : callable, optional
+        For a consumer that fetches one batch ahead: returns whether the latest batch is not used
+        yet. By default, batches are used as they are taken.
+    peek : int
+        How many batches of an iteration may be taken without using it up; 0 for a consumer that
+        trains on each batch.
+    skipped : int
+        How many batches of each iteration are left out before the first one that is used.
+
+    Attributes
+    ----------
+    peek, skipped
+        As given.
+    fetches_ahead : bool
+        Whether a batch is fetched before the one before it is used.
+    """
+
+    def __init__(
+        self, has_unused: Callable[[], bool] | None = None, *, peek: int = 1, skipped: int = 0
+    ) -> None:
+        self.peek, self.skipped = peek, skipped
+        self.fetches_ahead = has_unused is not None
+        self._has_unused = has_unused
+        #: What to call for the passes whose end was requested ahead of use: when the end is used,
+        #: and when the iteration is left.
+        self._held: list[tuple[Callable[[], None], Callable[[], None]]] = []
+
+    @property
+    def has_unused(self) -> bool:
+        """Whether the latest batch was fetched and is not used yet."""
+        return self._has_unused is not None and self._has_unused()
+
+    @property
+    def ends_ahead(self) -> bool:
+        """Whether the end may be requested while the last batch is not used yet.
+
+        A consumer that trains on each batch uses the last one in any case.
+        """
+        return self.fetches_ahead and self.peek > 0
+
+    def hold_end(self, use: Callable[[], None], leave: Callable[[], None]) -> None:
+        """Keep a pass open whose end was requested, until `use_end` or `leave` is called."""
+        self._held.append((use, leave))
+
+    def use_end(self) -> None:
+        """Record that the user has requested the end: the pass counts."""
+        for use, _ in self._held:
+            use()
+        self.leave()
+
+    def leave(self) -> None:
+        """Record that the user has left the iteration."""
+        held, self._held = self._held, []
+        for _, leave in held:
+            leave()
+
+    def counts_from(self, *, may_peek: bool) -> int:
+        """Return the number of the batch that makes an iteration count."""
+        return self.skipped + (self.peek if may_peek else 0) + 1
+
+    @contextmanager
+    def requesting(self) -> Iterator[None]:
+        """Return a context in which loaders are iterated by this consumer."""
+        token = CONSUMER.set(self)
+        try:
+            yield
+        finally:
+            CONSUMER.reset(token)
+
+
+#: A loop that uses each batch as it takes it.
+_LOOP = Consumer()
+#: The consumer that requests a batch.
+CONSUMER: ContextVar[Consumer] = ContextVar("CONSUMER", default=_LOOP)

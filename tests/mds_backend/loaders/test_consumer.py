@@ -1,0 +1,150 @@
+"""`Consumer`: frameworks that fetch batches, or request the end, ahead of use."""
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+import pytest
+from tests.mds_backend.loaders.loaders import in_either_order, loader_in, rows
+from tests.mds_backend.small_datasets import write_numbers
+
+from mdstorm_backend import StreamingDataLoader
+from mdstorm_backend.loaders import CONSUMER, Consumer
+
+ROWS, BATCH = 30, 10
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_numbers(tmp_path_factory.mktemp("numbers") / "data", ROWS).url
+
+
+def loader_of(url: str, order: str = "exact") -> StreamingDataLoader:
+    return loader_in(order, url, BATCH)
+
+
+def begun(loader: StreamingDataLoader, consumer: Consumer, batches: int) -> Iterator[Any]:
+    """Begin an iteration of a consumer, take some batches, and return the iterator."""
+    iterator = iter(loader)
+    with consumer.requesting():
+        for _ in range(batches):
+            next(iterator)
+    return iterator
+
+
+@pytest.mark.parametrize(
+    ("consumer", "as_peek", "otherwise"),
+    [
+        (Consumer(), 2, 1),
+        (Consumer(peek=0), 1, 1),
+        (Consumer(peek=3), 4, 1),
+        (Consumer(skipped=5), 7, 6),
+        (Consumer(peek=0, skipped=5), 6, 6),
+    ],
+)
+def test_iteration_counts_after_skipped_batches_and_a_peek(
+    consumer: Consumer, as_peek: int, otherwise: int
+) -> None:
+    assert consumer.counts_from(may_peek=True) == as_peek
+    assert consumer.counts_from(may_peek=False) == otherwise
+
+
+def fail(consumer: Consumer) -> None:
+    with consumer.requesting():
+        assert CONSUMER.get() is consumer
+        raise ZeroDivisionError
+
+
+def test_consumer_is_current_only_while_it_requests() -> None:
+    before = CONSUMER.get()
+    with pytest.raises(ZeroDivisionError):
+        fail(Consumer())
+    assert CONSUMER.get() is before
+
+
+def test_end_that_is_used_calls_all_held_passes_once() -> None:
+    calls: list[str] = []
+
+    def record(name: str) -> Callable[[], None]:
+        return lambda: calls.append(name)
+
+    consumer = Consumer(lambda: False)
+    for name in "ab":
+        consumer.hold_end(record(f"use {name}"), record(f"leave {name}"))
+    consumer.use_end()
+    consumer.use_end()
+    consumer.leave()
+    assert calls == ["use a", "use b", "leave a", "leave b"]
+
+
+def test_iteration_that_is_left_does_not_use_its_end() -> None:
+    calls: list[str] = []
+    consumer = Consumer(lambda: False)
+    consumer.hold_end(lambda: calls.append("use"), lambda: calls.append("leave"))
+    consumer.leave()
+    assert calls == ["leave"]
+
+
+@in_either_order
+@pytest.mark.parametrize(
+    ("consumer", "batches", "counts"),
+    [
+        (Consumer(), 1, False),
+        (Consumer(), 2, True),
+        (Consumer(peek=0), 1, True),
+        (Consumer(skipped=1), 2, False),
+        (Consumer(skipped=1), 3, True),
+        (Consumer(lambda: True), 2, False),
+        (Consumer(lambda: True), 3, True),
+        (Consumer(lambda: False), 2, True),
+        (Consumer(lambda: True, peek=0), 1, False),
+        (Consumer(lambda: True, peek=0), 2, True),
+        (Consumer(lambda: False, peek=0), 1, True),
+    ],
+)
+def test_iteration_of_a_consumer_moves_the_epoch_once_it_counts(
+    url: str, order: str, consumer: Consumer, batches: int, *, counts: bool
+) -> None:
+    loader = loader_of(url, order)
+    begun(loader, consumer, batches).close()  # type: ignore[attr-defined]
+    assert loader.dataset.next_epoch == counts
+
+
+@pytest.mark.parametrize("peek", [0, 1])
+def test_end_requested_ahead_counts_at_once_if_each_batch_is_trained_on(
+    url: str, peek: int
+) -> None:
+    loader = loader_of(url)
+    before = begun(loader, Consumer(), 2)
+    loader.load_state_dict(loader.state_dict() or {})
+    before.close()  # type: ignore[attr-defined]
+    consumer = Consumer(lambda: True, peek=peek)
+    with consumer.requesting():
+        assert len(list(loader)) == 1  # the last batch of the epoch
+    assert loader.dataset.next_epoch == (0 if peek else 1)
+    consumer.use_end()
+    assert loader.dataset.next_epoch == 1
+
+
+@in_either_order
+def test_batch_fetched_ahead_belongs_to_its_own_pass(url: str, order: str) -> None:
+    loader = loader_of(url, order)
+    first = begun(loader, Consumer(lambda: True), 2)
+    second = iter(loader)
+    next(second)
+    resumed = loader_of(url, order)
+    resumed.load_state_dict(loader.state_dict() or {})
+    assert rows(resumed) == rows(second)  # all batches of the loop are used
+    next(first)
+    resumed = loader_of(url, order)
+    resumed.load_state_dict(loader.state_dict() or {})
+    whole = rows(loader_of(url, order))
+    assert rows(resumed) == whole[2 * BATCH :]
+    first.close()  # type: ignore[attr-defined]
+
+
+def test_consumer_that_skips_batches_does_not_affect_later_iterations(url: str) -> None:
+    loader, epochs = loader_of(url), rows(loader_of(url))
+    begun(loader, Consumer(skipped=2), 1).close()  # type: ignore[attr-defined]
+    assert rows(islice(loader, 2)) == epochs[: 2 * BATCH]
+    assert loader.dataset.next_epoch == 1
