@@ -105,8 +105,14 @@ class _Namespaces:
             raise OSError(first)
 
     @property
-    def _directory(self) -> str:
-        return f"/proc/{self._process.pid}/ns"
+    def pid(self) -> int:
+        """The id of the process."""
+        return self._process.pid
+
+    @property
+    def handles(self) -> str:
+        """The directory with a file for each namespace."""
+        return f"/proc/{self.pid}/ns"
 
     def end(self) -> None:
         """End everything in them at once; a second call does nothing."""
@@ -159,7 +165,7 @@ class Host(_Namespaces):
         """Start a program in ``/tmp`` of the host, with further variables."""
         entered = ("net", "mnt", "uts", "ipc", "pid_for_children")
         options = ("--net", "--mount", "--uts", "--ipc", "--pid")
-        enter = [f"{o}={self._directory}/{e}" for o, e in zip(options, entered, strict=True)]
+        enter = [f"{o}={self.handles}/{e}" for o, e in zip(options, entered, strict=True)]
         words = ["nsenter", *enter, "env", "-C", "/tmp", *map(str, command)]
         self._programs.append(Program(words, {**self.environment, **environment}))
         return self._programs[-1]
@@ -191,7 +197,7 @@ class Host(_Namespaces):
     @contextmanager
     def network(self) -> Iterator[None]:
         """Switch this thread to the network of the host: sockets made in the block stay there."""
-        with open("/proc/thread-self/ns/net") as before, open(f"{self._directory}/net") as there:
+        with open("/proc/thread-self/ns/net") as before, open(f"{self.handles}/net") as there:
             _enter(there.fileno())
             try:
                 yield
@@ -235,7 +241,7 @@ class Network:
         known = [f"{number} {other}" for other, number in self._addresses.items()]
         at = self._directory / f"{name}-{port}"
         host = Host(name, address, port, at, "\n".join(["127.0.0.1 localhost", *known, ""]))
-        number = host._process.pid
+        number = host.pid
         self._on_switch(f"link add {port} type veth peer name eth0 netns {number}")
         self._on_switch(f"link set {port} master bridge up")
         for words in ("link set lo up", f"addr add {address}/24 dev eth0", "link set eth0 up"):
@@ -243,7 +249,7 @@ class Network:
         return host
 
     def _on_switch(self, words: str, command: str = "ip") -> None:
-        enter = ["nsenter", f"--net={self._switch._directory}/net", command, *words.split()]
+        enter = ["nsenter", f"--net={self._switch.handles}/net", command, *words.split()]
         subprocess.run(enter, check=True, capture_output=True)
 
     def unplug(self, host: Host) -> None:

@@ -23,10 +23,10 @@ class Store(S3Server):
         with host.network():
             super().__init__(host.address)
 
-    def _answer(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+    def answer(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         size = 0
         try:
-            for block in super()._answer(environ, start):
+            for block in super().answer(environ, start):
                 size += len(block)
                 yield block
         finally:

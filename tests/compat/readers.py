@@ -60,8 +60,8 @@ def stop_readers() -> None:
 
 def continue_as_another_process() -> None:
     """Forget which epochs this process has read, so that the next reader begins with the first."""
-    options._next_epochs.clear()
-    options._tried.clear()
+    options.next_epochs.clear()
+    options.tried_passes.clear()
 
 
 class ItemReader:

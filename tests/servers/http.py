@@ -35,7 +35,7 @@ class Server:
         self.requests: list[tuple[str, str]] = []
         self.fault: Fault | None = None
         self._server: BaseWSGIServer = make_server(
-            address, 0, self._answer, threaded=True, request_handler=_Silent
+            address, 0, self.answer, threaded=True, request_handler=_Silent
         )
         self._server.daemon_threads = True  # type: ignore[attr-defined]
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
@@ -58,7 +58,7 @@ class Server:
         """Number of requests of a method whose path has this ending."""
         return sum(m == method and path.endswith(ending) for m, path in list(self.requests))
 
-    def _answer(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+    def answer(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
         self.requests.append((method, path))
         app = self.fault(method, path) if self.fault else None

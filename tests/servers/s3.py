@@ -32,7 +32,7 @@ class S3Server(Server):
         return found
 
     @property
-    def _keys(self) -> Any:
+    def keys(self) -> Any:
         from moto.s3.models import s3_backends
 
         return s3_backends[ACCOUNT]["aws"].buckets[BUCKET].keys
@@ -47,7 +47,7 @@ class S3Server(Server):
             key.last_modified -= timedelta(days=2)
 
     def _below(self, prefix: str) -> list[tuple[str, Any]]:
-        return [(name, key) for name, key in self._keys.items() if name.startswith(prefix)]
+        return [(name, key) for name, key in self.keys.items() if name.startswith(prefix)]
 
     def check_credentials(self, check: bool) -> None:
         """Check credentials from now on; all are refused, because the server knows none."""

@@ -52,7 +52,7 @@ class UnityServer(Server):
     """
 
     def __init__(self, vend: Vend) -> None:
-        self._vend = vend
+        self.vend = vend
         self.clear()
         super().__init__(self._application)
 
@@ -139,7 +139,7 @@ class UnityServer(Server):
         table = next(t for t in self.tables.values() if t["table_id"] == wanted["table_id"])
         expires = int(1000 * (time.time() + self.lifetime + self.skew))
         prefix = table["storage_location"].partition("://")[2].partition("/")[2] + "/"
-        vended = self._vend(prefix, self.lifetime)
+        vended = self.vend(prefix, self.lifetime)
         return _json({**vended, "expiration_time": expires, "url": table["storage_location"]})
 
     def _iceberg(self, path: str, environ: WSGIEnvironment) -> Any:
@@ -153,7 +153,7 @@ class UnityServer(Server):
             return _error(*self.refusal)
         metadata = self.metadata[name]
         prefix = metadata.partition("://")[2].partition("/")[2].rpartition("/metadata/")[0] + "/"
-        vended = self._vend(prefix, self.lifetime)["aws_temp_credentials"]
+        vended = self.vend(prefix, self.lifetime)["aws_temp_credentials"]
         config = {
             "s3.access-key-id": vended["access_key_id"],
             "s3.secret-access-key": vended["secret_access_key"],

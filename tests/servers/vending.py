@@ -113,7 +113,7 @@ class GuardedS3(Server):
         if not f"{wanted}/".startswith(token.prefix):
             self.outside.append(wanted)
             return _refuse(method, "403 Forbidden", "AccessDenied")(environ, start)
-        if key and key not in self._behind._keys and not self.shows_missing:
+        if key and key not in self._behind.keys and not self.shows_missing:
             return _refuse(method, "403 Forbidden", "AccessDenied")(environ, start)
         if method == "GET" and key and self.seconds_per_object:
             with self._link:

@@ -66,14 +66,14 @@ def install_as_petastorm() -> None:
         `ImportError`.
     """
     _PETASTORM.install()
-    when_loaded(_CLASSES, _keep_refused)
+    when_loaded(_CLASSES, keep_refused_confs)
     ours, theirs = logging.getLogger("mdstorm"), logging.getLogger("petastorm")
     if ours.parent is not theirs:
         theirs.parent, ours.parent = ours.parent, theirs
     theirs.setLevel(theirs.level)  # clears the loggers' cached levels
 
 
-def _keep_refused(module: ModuleType) -> None:
+def keep_refused_confs(module: ModuleType) -> None:
     """Patch a module's conf class once, to keep our keys that a session refuses."""
     conf = getattr(module, _CLASSES[module.__name__])
     if hasattr(conf.set, "keeps_for_mdstorm"):

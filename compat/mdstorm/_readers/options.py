@@ -36,9 +36,9 @@ from mdstorm_backend.read import ImageDecoder, SampleSource, Transform
 _logger = logging.getLogger(__name__)
 _warned = False
 #: For each share that was read without a seed, the first epoch of the next loader.
-_next_epochs: dict[tuple[Any, ...], int] = {}
+next_epochs: dict[tuple[Any, ...], int] = {}
 #: For each share, see `ReaderOptions.tried`.
-_tried: dict[tuple[Any, ...], set[tuple[int, int]]] = {}
+tried_passes: dict[tuple[Any, ...], set[tuple[int, int]]] = {}
 Framework: TypeAlias = Literal["PyTorch", "TensorFlow"]
 _FORMS = {"PyTorch": "a list of Decimal", "TensorFlow": "text"}
 
@@ -363,17 +363,17 @@ class FirstEpoch:
     epoch: int
 
     def __call__(self, epoch: int) -> None:
-        before = _next_epochs.get(self.share, 0)
-        _next_epochs[self.share] = max(epoch + self.num_epochs, before)
+        before = next_epochs.get(self.share, 0)
+        next_epochs[self.share] = max(epoch + self.num_epochs, before)
 
     @property
     def tried(self) -> set[tuple[int, int]]:
         """See `ReaderOptions.tried`."""
-        return _tried.setdefault(self.share, set())
+        return tried_passes.setdefault(self.share, set())
 
     def find(self) -> int:
         """Return the index of the epoch for a loader that begins now."""
-        return max(self.epoch, _next_epochs.get(self.share, 0))
+        return max(self.epoch, next_epochs.get(self.share, 0))
 
 
 def first_epoch(arguments: ReaderArguments, url: str) -> FirstEpoch | None:
@@ -387,7 +387,7 @@ def first_epoch(arguments: ReaderArguments, url: str) -> FirstEpoch | None:
     if not (shuffles and arguments.is_share) or _seed(arguments, is_shared=False) is not None:
         return None
     share = (url, arguments.cur_shard, arguments.shard_count)
-    return FirstEpoch(share, arguments.num_epochs or 1, _next_epochs.get(share, 0))
+    return FirstEpoch(share, arguments.num_epochs or 1, next_epochs.get(share, 0))
 
 
 def draws_seed(arguments: ReaderArguments) -> bool:

@@ -93,7 +93,7 @@ class CacheKey:
         found = self._find(source)
         if found is None:
             with self._claimed(source):
-                found = self._find(source) or self._add(known or convert(), source, known)
+                found = self._find(source) or self.add(known or convert(), source, known)
         return found
 
     def _find(self, source: str) -> str | None:
@@ -108,7 +108,7 @@ class CacheKey:
         except (FileNotFoundError, KeyError, TypeError, ValueError):
             return []
 
-    def _add(self, url: str, source: str, known: str | None) -> str:
+    def add(self, url: str, source: str, known: str | None) -> str:
         """Record a copy, and remove those that it replaces; return the copy to use."""
         twin = self._find(source)
         if twin is not None:

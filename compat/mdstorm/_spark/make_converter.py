@@ -217,7 +217,7 @@ def make_spark_converter(
         application = jobs.read_conf(session, "spark.app.id") or "unknown"
         dir_url = f"{parent}/{datetime.now():%Y%m%d%H%M%S}-appid-{application}-{uuid.uuid4()}"
         if dtype is not None and any(column.is_floating for column in plan):
-            _warn_of_dtype(dtype)
+            warn_of_dtype(dtype)
         if staged_in is None:
             jobs.materialize(df, dir_url, **options)
         else:
@@ -239,7 +239,7 @@ def make_spark_converter(
 
 
 @cache
-def _warn_of_dtype(dtype: str) -> None:
+def warn_of_dtype(dtype: str) -> None:
     """Log once per process that floating-point columns are converted."""
     _logger.warning("Converting floating-point columns to %s", dtype)
 

@@ -15,7 +15,7 @@ PATIENCE = 60
 #: Longest text of the workspace that messages repeat.
 _LONGEST_TEXT = 300
 #: Clients and their hosts by process, requested host and state of the environment.
-_clients: dict[tuple[int, str | None, int], tuple[Any, str]] = {}
+clients: dict[tuple[int, str | None, int], tuple[Any, str]] = {}
 
 
 class Workspace:
@@ -40,7 +40,7 @@ class Workspace:
         core = require("databricks.sdk").core
         set_now = sorted((k, v) for k, v in os.environ.items() if k.startswith("DATABRICKS_"))
         place = (os.getpid(), host, hash(tuple(set_now)))
-        if place not in _clients:
+        if place not in clients:
             known = host or os.environ.get("DATABRICKS_HOST", "")
             try:
                 if known:  # `Config` itself would try to reach it for a minute
@@ -53,8 +53,8 @@ class Workspace:
                 config.authenticate()
             except Exception as error:
                 raise _log_in_failed(error) from None
-            _clients[place] = core.ApiClient(config), str(config.host)
-        self._client, self.host = _clients[place]
+            clients[place] = core.ApiClient(config), str(config.host)
+        self._client, self.host = clients[place]
 
     def get(self, path: str, query: Mapping[str, Any], headers: Mapping[str, str] = {}) -> Any:
         """Return the answer to a GET, parsed."""

@@ -105,7 +105,7 @@ def materialize_staged(
         with sessions.session_conf(df.sparkSession, _EXACT_TIMES):
             writer = plain.write.option("parquet.block.size", str(_ROW_GROUP_BYTES))
             with materialization.write_progress(df.sparkSession, None, "Staging Parquet"):
-                _write(writer, staging)
+                write_parquet(writer, staging)
         return convert_parquet(
             _open(staging),
             url,
@@ -132,7 +132,7 @@ def _check_shared(session: SparkSession, directory: Location) -> None:
     driver's disk.
     """
     try:
-        _write(session.range(0, _TASKS, 1, _TASKS).write, directory)
+        write_parquet(session.range(0, _TASKS, 1, _TASKS).write, directory)
         if (seen := len(_open(directory))) != _TASKS:
             raise WriteError(
                 f"Some of Spark's executors write to their own disks: of {_TASKS} rows that "
@@ -142,7 +142,8 @@ def _check_shared(session: SparkSession, directory: Location) -> None:
         _remove(directory)
 
 
-def _write(writer: DataFrameWriter, staging: Location) -> None:
+def write_parquet(writer: DataFrameWriter, staging: Location) -> None:
+    """Write Parquet files with Spark; an error suggests another staging directory."""
     try:
         writer.parquet(sessions.spark_url(staging.url))
     except Exception as error:  # each kind of session raises its own errors

@@ -81,14 +81,14 @@ class StandIn(MetaPathFinder, Loader):
         @functools.wraps(construct)
         def construct_and_send(spark: Any, *args: Any, **kwargs: Any) -> None:
             construct(spark, *args, **kwargs)
-            _send(spark, self.shim)
+            send_shim(spark, self.shim)
 
         setattr(construct_and_send, mark, True)
         entrance.__init__ = construct_and_send
         is_classic = entrance.__name__ == "SparkContext"
         present = entrance._active_spark_context if is_classic else entrance.getActiveSession()
         if present is not None:
-            _send(present, self.shim)
+            send_shim(present, self.shim)
 
     def find_spec(self, fullname: str, *where: object) -> ModuleSpec | None:
         """Find ``library.x.y`` as ``package.x.y``."""
@@ -307,7 +307,7 @@ _ENTRANCES = {
 }
 
 
-def _send(spark: Any, shim: Path) -> None:
+def send_shim(spark: Any, shim: Path) -> None:
     """Send the shim to the workers of a SparkContext or of a Spark Connect session."""
     try:
         if hasattr(spark, "addArtifact"):

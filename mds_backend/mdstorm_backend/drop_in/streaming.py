@@ -18,7 +18,7 @@ from mdstorm_backend.drop_in.stand_in import AbsentNames, StandIn
 _PACKAGE = "mdstorm_backend.streaming"
 
 #: Section of the page → the names that it covers.
-_SECTIONS = {
+SECTIONS = {
     "json-csv-and-xsv-shards": (
         "base.format.json base.format.xsv *.CSVReader *.CSVWriter *.JSONReader *.JSONWriter "
         "*.TSVReader *.TSVWriter *.XSVReader *.XSVWriter"
@@ -47,7 +47,7 @@ ABSENT = AbsentNames(
     "streaming",
     _PACKAGE,
     "docs/mosaicml.md",
-    {section: tuple(names.split()) for section, names in _SECTIONS.items()},
+    {section: tuple(names.split()) for section, names in SECTIONS.items()},
 )
 
 
@@ -56,7 +56,7 @@ def _of(home: str, names: str) -> dict[str, str]:
     return dict.fromkeys(names.split(), f"mdstorm_backend.{home}".rstrip("."))
 
 
-_CLASSES = _of("", "LocalDataset MDSWriter Stream StreamingDataLoader StreamingDataset")
+CLASSES = _of("", "LocalDataset MDSWriter Stream StreamingDataLoader StreamingDataset")
 _CONVERTERS = {
     **_of("spark.dataframe_to_mds", "dataframe_to_mds"),
     **_of("mosaic.util", "infer_dataframe_schema is_json_compatible"),
@@ -75,9 +75,9 @@ _UPLOADERS = _of(
 #: Paths of modules below the package → their names → the modules that define them. A name that maps
 #: to its own module is a submodule.
 MODULES: dict[str, dict[str, str]] = {
-    "": {**_CLASSES, "text": _PACKAGE, "vision": _PACKAGE},
+    "": {**CLASSES, "text": _PACKAGE, "vision": _PACKAGE},
     "_version": {"__version__": _PACKAGE},
-    "base": _CLASSES,
+    "base": CLASSES,
     "base.array": _of("datasets.sample_access", "Array"),
     "base.compression": _of(
         "mosaic.files",

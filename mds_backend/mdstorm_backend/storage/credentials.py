@@ -97,14 +97,14 @@ class CredentialProvider(ABC):
         Threads that ask at the same time wait for one request. Near the end of a lease, one thread
         renews it, while the others still use it.
         """
-        return _lessee(self).current()
+        return lessee_of(self).current()
 
     def renewed(self, refused: Lease) -> Lease | None:
         """Return other credentials than those that a storage has refused as expired.
 
         None if they are too new to have expired.
         """
-        return _lessee(self).renewed(refused)
+        return lessee_of(self).renewed(refused)
 
 
 class _Lessee:
@@ -161,20 +161,22 @@ class _Lessee:
         return lease
 
 
-_lessees: dict[CredentialProvider, _Lessee] = {}
-_lessees_lock = threading.Lock()
+#: The leases of this process, by provider.
+lessees: dict[CredentialProvider, _Lessee] = {}
+lessees_lock = threading.Lock()
 
 
-def _lessee(provider: CredentialProvider) -> _Lessee:
-    with _lessees_lock:
-        return _lessees.setdefault(provider, _Lessee(provider))
+def lessee_of(provider: CredentialProvider) -> _Lessee:
+    """Return the lease of a provider in this process."""
+    with lessees_lock:
+        return lessees.setdefault(provider, _Lessee(provider))
 
 
 def _after_fork() -> None:
     """Replace locks in a forked child: a thread of the parent may have held them."""
-    global _lessees_lock
-    _lessees_lock = threading.Lock()
-    for lessee in _lessees.values():
+    global lessees_lock
+    lessees_lock = threading.Lock()
+    for lessee in lessees.values():
         lessee.lock = threading.Lock()
 
 

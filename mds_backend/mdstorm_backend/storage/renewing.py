@@ -26,7 +26,7 @@ _logger = logging.getLogger(__name__)
 #: Options of a lease that are credentials, and not how to reach the storage.
 SECRETS = ("key", "secret", "token", "sas_token", "aad_token")
 #: By process, store, provider and options.
-_opened: dict[tuple[int, str, CredentialProvider, str], Any] = {}
+opened_filesystems: dict[tuple[int, str, CredentialProvider, str], Any] = {}
 
 
 def open_renewing(
@@ -62,9 +62,9 @@ def open_renewing(
     by_variables = filesystems.of_s3(url, options) if store == "s3" else {}
     options = {**kind._get_kwargs_from_urls(url), **by_variables, **how, **options}
     place = (os.getpid(), store, provider, tokenize(options))
-    fs = _opened.get(place)
+    fs = opened_filesystems.get(place)
     if fs is None:
-        fs = _opened[place] = _OPENERS[store](kind, options, provider, lease)
+        fs = opened_filesystems[place] = _OPENERS[store](kind, options, provider, lease)
         urls.check_reachable(fs)
     return fs, fs._strip_protocol(url)
 

@@ -53,13 +53,13 @@ class ReplacedError(StorageError):
 
 
 #: By event loop and file system: a forked child has its own loop.
-_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, WeakKeyDictionary[Any, Turns]]
-_turns = WeakKeyDictionary()
+turns_by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, WeakKeyDictionary[Any, Turns]]
+turns_by_loop = WeakKeyDictionary()
 
 
 def _turns_of(filesystem: Any) -> Turns:
     """Return the `Turns` for a file system in the running event loop."""
-    by_filesystem = _turns.setdefault(asyncio.get_running_loop(), WeakKeyDictionary())
+    by_filesystem = turns_by_loop.setdefault(asyncio.get_running_loop(), WeakKeyDictionary())
     turns = by_filesystem.get(filesystem)
     if turns is None:
         given = (filesystem.config_kwargs or {}).get("max_pool_connections")

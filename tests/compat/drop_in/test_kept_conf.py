@@ -10,7 +10,7 @@ import pytest
 from tests import refusing
 from tests.conftest import IS_CONNECT
 
-from mdstorm import _drop_in
+from mdstorm._drop_in import keep_refused_confs
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 
 KEY = SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF
@@ -40,19 +40,16 @@ class RuntimeConfig:
         self._values.pop(key, None)
 
 
-@pytest.fixture(autouse=True)
-def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_drop_in, "_kept", {})
-
-
 @pytest.fixture
-def patched(monkeypatch: pytest.MonkeyPatch) -> type[RuntimeConfig]:
+def patched() -> Iterator[type[RuntimeConfig]]:
+    """A class that keeps refused keys, and forgets them after the test."""
     module = ModuleType("pyspark.sql.conf")
     kind = type("RuntimeConfig", (RuntimeConfig,), dict(vars(RuntimeConfig)))
     module.RuntimeConfig = kind  # type: ignore[attr-defined]
-    _drop_in._keep_refused(module)
-    _drop_in._keep_refused(module)
-    return kind
+    keep_refused_confs(module)
+    keep_refused_confs(module)
+    yield kind
+    kind(OSError(), KEY).set(KEY, "")  # a key that a session takes is no longer kept
 
 
 def refused(key: str = KEY) -> Exception:
@@ -72,8 +69,9 @@ def test_conf_that_a_session_accepts_is_not_kept(patched: type[RuntimeConfig]) -
     patched(refused()).set(KEY, "kept")
     conf = patched(refused(), KEY)
     conf.set(KEY, "taken")
-    assert _drop_in._kept == {}
     assert conf.get(KEY) == "taken"
+    with pytest.raises(Exception, match="CONFIG_NOT_AVAILABLE"):
+        patched(refused()).get(KEY)  # the earlier value is forgotten
     conf.unset(KEY)
     assert conf.get(KEY) is None
 
@@ -84,14 +82,16 @@ def test_other_errors_of_conf_are_raised(patched: type[RuntimeConfig]) -> None:
         with pytest.raises(type(error)) as caught:
             patched(error).set(key, "x")
         assert caught.value is error
-        assert _drop_in._kept == {}
+        with pytest.raises(type(error)):
+            patched(error).get(key)
 
 
 @pytest.fixture
 def refusing_session(spark: Any) -> Iterator[Any]:
     with refusing.refusing(connect=IS_CONNECT):
-        _drop_in._keep_refused(import_module(f"pyspark.sql.{'connect.' if IS_CONNECT else ''}conf"))
+        keep_refused_confs(import_module(f"pyspark.sql.{'connect.' if IS_CONNECT else ''}conf"))
         yield spark
+        spark.conf.unset(KEY)
 
 
 def test_a_legacy_program_converts_on_a_session_that_refuses_its_conf(

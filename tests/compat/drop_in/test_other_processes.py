@@ -107,4 +107,4 @@ def test_session_that_refuses_the_shim_warns(tmp_path: Path) -> None:
             raise PermissionError("not on this cluster")
 
     with pytest.warns(UserWarning, match=r"will not find petastorm.*not on this cluster"):
-        stand_in._send(Refuses(), tmp_path / "petastorm.py")
+        stand_in.send_shim(Refuses(), tmp_path / "petastorm.py")

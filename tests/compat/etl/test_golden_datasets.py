@@ -1,7 +1,11 @@
 """Datasets that Petastorm wrote are read as by Petastorm: as Parquet, as MDS, as RDDs."""
 
+from __future__ import annotations
+
 import pickle
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -18,7 +22,7 @@ from tests.conftest import IS_CONNECT, IS_REFUSING
 from mdstorm._conversion import mds_plan
 from mdstorm._datasets.decoded_source import DecodedSource, decoded, stored_unischema
 from mdstorm.errors import UnsupportedArgumentError
-from mdstorm.spark_utils import _rows, dataset_as_rdd
+from mdstorm.spark_utils import dataset_as_rdd
 from mdstorm.unischema import Unischema
 from mdstorm_backend.convert import convert_parquet
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
@@ -162,10 +166,19 @@ def test_a_session_without_rdds_is_refused(spark: Any) -> None:
         dataset_as_rdd(golden_url("codecs"), spark)
 
 
-def test_executors_read_whole_row_groups() -> None:
-    from mdstorm.etl.dataset_metadata import get_schema_from_dataset_url
+class Partitions:
+    """An RDD with one number per partition, read in this process, the last partition first."""
 
-    url = golden_url("codecs")
-    schema = get_schema_from_dataset_url(url)
-    rows = [*_rows(url, schema, iter([1])), *_rows(url, schema, iter([0]))]
+    def parallelize(self, numbers: Iterable[int], slices: int) -> Partitions:
+        self.numbers = list(numbers)
+        assert len(self.numbers) == slices
+        return self
+
+    def mapPartitions(self, function: Callable[[Iterator[int]], Iterator[Any]]) -> list[Any]:  # noqa: N802
+        return [row for number in reversed(self.numbers) for row in function(iter([number]))]
+
+
+def test_executors_read_whole_row_groups() -> None:
+    session = SimpleNamespace(sparkContext=Partitions())
+    rows = cast("list[Any]", dataset_as_rdd(golden_url("codecs"), cast("Any", session)))
     assert_rows(sorted(rows, key=lambda row: row.id), expected_rows("codecs"))

@@ -12,7 +12,7 @@ from tests.compat.spark.converters import IN_ORDER, with_torch
 from tests.conftest import runs_python_on_executors
 from tests.naming import value_id
 
-from mdstorm._spark.make_converter import _warn_of_dtype, mds_compression
+from mdstorm._spark.make_converter import mds_compression, warn_of_dtype
 from mdstorm.errors import CompressionCodecError, NotADataFrameError, NotOnDriverError
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 from mdstorm_backend.datasets.dataset import open_dataset
@@ -57,7 +57,7 @@ def test_parquet_row_group_size_is_used_as_shard_size(spark: Any, cache_dir: Pat
 def test_float_conversion_is_logged_once_in_a_process(
     spark: Any, cache_dir: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    _warn_of_dtype.cache_clear()  # earlier tests have already triggered the warning
+    warn_of_dtype.cache_clear()  # earlier tests have already triggered the warning
     with caplog.at_level(logging.WARNING, "mdstorm"):
         make_spark_converter(spark.range(3))
         assert not caplog.records

@@ -142,7 +142,7 @@ class TestClaims:
         key, other = (CacheKey(tmp_path.as_uri(), "one") for _ in range(2))
         (tmp_path / key.claim_name).write_text("another process")
         monkeypatch.setattr(
-            kept_copies.time, "sleep", lambda _: other._add(write_copy(tmp_path, 1), "source", None)
+            kept_copies.time, "sleep", lambda _: other.add(write_copy(tmp_path, 1), "source", None)
         )
         assert key.find_or_convert("source", must_not_convert, None) == copies_in(tmp_path)[0]
         assert "another process converts cache_key='one'" in caplog.text
@@ -161,7 +161,7 @@ class TestClaims:
         key, other = (CacheKey(tmp_path.as_uri(), "one") for _ in range(2))
 
         def convert() -> str:
-            other._add(write_copy(tmp_path, 1), "source", None)
+            other.add(write_copy(tmp_path, 1), "source", None)
             return write_copy(tmp_path, 2)
 
         url = key.find_or_convert("source", convert, None)

@@ -256,7 +256,7 @@ def own_disks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Executors on several machines write most files to disks that this machine does not see."""
     from mdstorm_backend.convert import staged_parquet
 
-    write = staged_parquet._write
+    write = staged_parquet.write_parquet
 
     def written(writer: Any, directory: Location) -> None:
         write(writer, directory)
@@ -264,7 +264,7 @@ def own_disks(monkeypatch: pytest.MonkeyPatch) -> None:
             if "part-" in name and "part-00000" not in name:
                 directory.remove(name)
 
-    monkeypatch.setattr(staged_parquet, "_write", written)
+    monkeypatch.setattr(staged_parquet, "write_parquet", written)
     monkeypatch.setattr(staged_parquet.sessions, "is_local", lambda session: False)
 
 

@@ -30,7 +30,7 @@ def hosts(orders: Catalog, monkeypatch: pytest.MonkeyPatch) -> list[str]:  # noq
 
     points = s3control_backends[ACCOUNT]["aws"]
     points.create_access_point(ACCOUNT, "points", BUCKET, {}, {})
-    monkeypatch.setattr(renewing, "_opened", {})
+    monkeypatch.setattr(renewing, "opened_filesystems", {})
     monkeypatch.setenv("AWS_ENDPOINT_URL", ENDPOINT)
     monkeypatch.setenv("http_proxy", orders.guard.url)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
@@ -40,13 +40,13 @@ def hosts(orders: Catalog, monkeypatch: pytest.MonkeyPatch) -> list[str]:  # noq
 @pytest.fixture
 def vended(orders: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
     """Credentials that name the access point."""
-    vend = orders.unity._vend
+    vend = orders.unity.vend
 
     def vend_for_access_point(prefix: str, seconds: float) -> dict[str, Any]:
         keys = vend(prefix, seconds)["aws_temp_credentials"]
         return {"aws_temp_credentials": {**keys, "access_point": POINT}}
 
-    monkeypatch.setattr(orders.unity, "_vend", vend_for_access_point)
+    monkeypatch.setattr(orders.unity, "vend", vend_for_access_point)
 
 
 @pytest.mark.parametrize("format_", ["DELTA", "PARQUET"])

@@ -89,8 +89,10 @@ def test_requests_under_way_when_credentials_expire_are_repeated(
             last = guard.handed_out[0]
             guard.handed_out[0] = type(last)(last.prefix, 0.0, *last.keys().values())
 
-    monkeypatch.setattr(renewing, "_opened", {})
-    monkeypatch.setattr(s3_objects, "_turns", WeakKeyDictionary())  # without other tests' stores
+    monkeypatch.setattr(renewing, "opened_filesystems", {})
+    monkeypatch.setattr(
+        s3_objects, "turns_by_loop", WeakKeyDictionary()
+    )  # without other tests' stores
     monkeypatch.setattr("mdstorm_backend.storage.credentials.LONGEST_YOUTH", 0.0)
     dataset = open_parquet(NAME)
     guard.requests.clear()
@@ -98,7 +100,7 @@ def test_requests_under_way_when_credentials_expire_are_repeated(
     assert sorted(dataset.to_table(["n"])["n"].to_pylist()) == list(range(FILES * ROWS))
     assert guard.expired > 0
     assert len(guard.handed_out) == 2
-    refusing = [turns.refusing for by in s3_objects._turns.values() for turns in by.values()]
+    refusing = [turns.refusing for by in s3_objects.turns_by_loop.values() for turns in by.values()]
     assert not any(refusing)  # signed URLs are still used
 
 

@@ -238,12 +238,12 @@ def test_table_on_r2_is_read_at_an_endpoint(
     orders: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At that of its account, unless the options have another one."""
-    vend, host = orders.unity._vend, "account.r2.invalid"
+    vend, host = orders.unity.vend, "account.r2.invalid"
 
     def vend_for_r2(prefix: str, seconds: float) -> dict[str, Any]:
         return {"r2_temp_credentials": vend(prefix, seconds)["aws_temp_credentials"]}
 
-    monkeypatch.setattr(orders.unity, "_vend", vend_for_r2)
+    monkeypatch.setattr(orders.unity, "vend", vend_for_r2)
     monkeypatch.delenv("AWS_ENDPOINT_URL")
     orders.unity.tables[NAME]["storage_location"] = f"r2://{BUCKET}@{host}/tables/{NAME}"
     options = {"endpoint_url": orders.guard.url}
@@ -343,7 +343,7 @@ def test_catalog_that_fails_is_a_storage_error(
     status: str, orders: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workspace, "PATIENCE", 1)
-    monkeypatch.setattr(workspace, "_clients", {})
+    monkeypatch.setattr(workspace, "clients", {})
     orders.unity.fails = status
     with pytest.raises(StorageError, match=r"the catalog of http.* fails \(.*Repeat the request"):
         make_batch_reader(NAME)

@@ -118,7 +118,7 @@ def store(
 ) -> Store:
     """A Parquet table of the catalog; the environment has credentials that its store refuses."""
     found: Store = request.param(catalog, request)
-    monkeypatch.setattr(renewing, "_opened", {})
+    monkeypatch.setattr(renewing, "opened_filesystems", {})
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table({"n": ROWS}), sink, row_group_size=5)
     options = {"endpoint_url": catalog.behind.url, "key": "testing", "secret": "testing-secret"}
@@ -126,7 +126,7 @@ def store(
     location.write("a.parquet", [sink.getvalue().to_pybytes()])
     forget_filesystems()
     catalog.unity.add(NAME, found.url, "PARQUET", table_type="EXTERNAL")
-    catalog.unity._vend = lambda prefix, seconds: found.answer
+    catalog.unity.vend = lambda prefix, seconds: found.answer
     for name, value in found.environment.items():
         monkeypatch.setenv(name, value)
     return found
@@ -171,7 +171,7 @@ def test_secrets_of_a_named_table_are_seen_nowhere(
 def test_secrets_that_a_store_refuses_are_not_in_the_error(
     store: Store, catalog: Catalog, leaks: Callable[..., list[str]]
 ) -> None:
-    catalog.unity._vend = lambda prefix, seconds: store.refused
+    catalog.unity.vend = lambda prefix, seconds: store.refused
     with pytest.raises(CredentialsError, match=NAME) as caught:
         make_batch_reader(NAME)
     texts = [str(caught.value), repr(caught.value), str(caught.getrepr(style="long"))]

@@ -49,8 +49,8 @@ started_databricks = started("databricks.sdk", lambda _: DatabricksServer())
 
 def forget_filesystems() -> None:
     """Drop the file systems and leases of other tests, with their credentials."""
-    renewal._lessees.clear()
-    renewing._opened.clear()
+    renewal.lessees.clear()
+    renewing.opened_filesystems.clear()
     for name in ("s3", "gs", "abfs"):
         with suppress(ImportError):
             fsspec.get_filesystem_class(name).clear_instance_cache()

@@ -181,7 +181,7 @@ def test_forked_child_uses_the_credentials_of_its_parent(place: Location, guard:
     done = threading.Event()
 
     def hold() -> None:
-        with renewal._lessee(provider).lock, renewal._lessees_lock:
+        with renewal.lessee_of(provider).lock, renewal.lessees_lock:
             held.set()
             done.wait()
 

@@ -61,10 +61,9 @@ def test_azure_signature_is_renewed_without_the_environment(
     assert plain.list_names() == ["a"]
     assert Signer.count == 1
     monkeypatch.setattr(renewal, "LONGEST_YOUTH", 0.0)
-    lease = renewal._lessee(Signer("t"))._lease
-    assert lease is not None
+    lease = Signer("t").current()
     monkeypatch.setattr(Signer, "seconds", -60.0)
-    assert renewal._lessee(Signer("t")).renewed(lease) is not None
+    assert Signer("t").renewed(lease) is not None
     monkeypatch.setattr(Signer, "seconds", 3600.0)
     assert plain.read("a") == b"content"  # after a refusal
     assert Signer.count == 3

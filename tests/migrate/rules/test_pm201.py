@@ -17,8 +17,8 @@ noop = partial(check_noop, library="streaming")
 def test_tables_of_streaming_names_match_engine() -> None:
     assert {one for one in streaming.MODULES if one} == names.MODULES
     assert {one for table in streaming.MODULES.values() for one in table} == names.NAMES
-    assert streaming._SECTIONS == names.SECTIONS
-    assert set(streaming._CLASSES) == names.FRONT_NAMES
+    assert streaming.SECTIONS == names.SECTIONS
+    assert set(streaming.CLASSES) == names.FRONT_NAMES
 
 
 @each(

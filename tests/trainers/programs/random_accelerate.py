@@ -16,7 +16,7 @@ from accelerate.utils import gather_object
 from support import converter_of, keep_all
 
 from mdstorm import TransformSpec
-from mdstorm._readers.options import _next_epochs
+from mdstorm._readers.options import next_epochs
 from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
 
 ROWS = 1_009
@@ -41,7 +41,7 @@ class Program:
         self.make()
 
     def make(self) -> None:
-        _next_epochs.clear()  # as in a new process
+        next_epochs.clear()  # as in a new process
         self.accelerator = Accelerator(
             cpu=True, dataloader_config=DataLoaderConfiguration(**self.configuration)
         )

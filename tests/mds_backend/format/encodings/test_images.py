@@ -204,12 +204,13 @@ def test_a_large_jpeg_is_decoded_at_the_smallest_scale_that_covers_the_size(
     decoder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes = []
-    cropped = decode_images._cropped
-    monkeypatch.setattr(
-        decode_images,
-        "_cropped",
-        lambda image, size: sizes.append(image.size) or cropped(image, size),
-    )
+    resize = Image.Image.resize
+
+    def recorded(image: Image.Image, *arguments: Any) -> Image.Image:
+        sizes.append(image.size)
+        return resize(image, *arguments)
+
+    monkeypatch.setattr(Image.Image, "resize", recorded)
     data = file(picture("RGB", 640, 480), "JPEG")
     assert rgb_pixels("jpeg", data, (224, 224)).shape == (224, 224, 3)
     assert sizes == [(320, 240)]
