@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NoReturn, TypeAlias, cast
+from weakref import WeakSet
 
 from mdstorm import errors
 from mdstorm._datasets.sources import Opened, ReadDataset
@@ -124,8 +125,8 @@ class Reader(Described, OwnContext):
         self._mdstorm_owner: str | None = None
         #: See `ReaderOptions.tried`.
         self._mdstorm_tried = set() if options.tried is None else options.tried
-        #: Number of calls of `set_epoch`.
-        self._mdstorm_times_set = 0
+        #: The loaders over this reader, whose next passes also follow `set_epoch`.
+        self._mdstorm_loaders: WeakSet[loaders.Loader] = WeakSet()
         self._mdstorm_lock = threading.RLock()
 
     def __reduce__(self) -> NoReturn:
@@ -215,7 +216,8 @@ class Reader(Described, OwnContext):
         with self._mdstorm_lock:
             self._mdstorm_cursor.set_epoch(epoch)
             self._mdstorm_next_epoch = epoch
-            self._mdstorm_times_set += 1
+            for loader in list(self._mdstorm_loaders):
+                loader.set_epoch(epoch)
 
     def stop(self) -> None:
         """Stop reading, and end the threads or processes that read ahead; may be called again."""
@@ -461,7 +463,6 @@ class ReaderPasses:
                 is_elastic=reader._mdstorm_arguments.is_elastic,
                 may_add_rows=options.transform is not None,
             )
-        self._times_set = reader._mdstorm_times_set
         self.loader = loaders.Loader(
             options,
             loaders.Batching(rows, by_shard=by_shard),
@@ -470,6 +471,7 @@ class ReaderPasses:
             recorders=reader._mdstorm_recorders,
         )
         self.loader.set_epoch(reader._mdstorm_next_epoch)
+        reader._mdstorm_loaders.add(self.loader)
 
     @property
     def begins(self) -> Position:
@@ -492,13 +494,10 @@ class ReaderPasses:
 
     def run(self, make_batches: loaders.MakeBatches) -> Iterator[Any]:
         """Iterate over a pass, whose batches `make_batches` makes of each segment."""
-        reader, loader = self._reader, self.loader
+        reader = self._reader
         reader._mdstorm_check_running()
         reader._mdstorm_owner = self._owner
-        if self._times_set != reader._mdstorm_times_set:
-            self._times_set = reader._mdstorm_times_set
-            loader.set_epoch(reader._mdstorm_next_epoch)
-        yield from loader.run(make_batches)
+        yield from self.loader.run(make_batches)
         reader._mdstorm_untouched, reader.last_row_consumed = False, True
 
     def _count_pass(self, first_epoch: int) -> None:

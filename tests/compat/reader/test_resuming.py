@@ -213,6 +213,28 @@ def test_loader_begins_its_next_pass_with_the_epoch_of_set_epoch(
     assert epochs[0] != epochs[1] != epochs[2]
 
 
+@in_either_order
+@pytest.mark.parametrize("kind", [DataLoader, BatchedDataLoader])
+def test_loader_loads_and_saves_states_after_set_epoch(thirty: str, order: str, kind: Any) -> None:
+    def make() -> Any:
+        return kind(reader_of(thirty, order), batch_size=4)
+
+    def read(loader: Any) -> list[int]:
+        return [n for batch in loader for n in batch["id"].tolist()]
+
+    one, other = make(), make()
+    epochs = [read(one) for _ in range(3)]
+    begun = read(islice(other, 3))
+    state = other.state_dict()
+    one.set_epoch(2)
+    one.load_state_dict(state)
+    assert read(one) == epochs[0][len(begun) :]
+    other.load_state_dict(state)
+    other.set_epoch(2)
+    one.load_state_dict(other.state_dict())
+    assert read(one) == read(other) == epochs[2]
+
+
 @pytest.mark.parametrize("later", [False, True])
 def test_row_reader_refuses_state_of_another_rank(tmp_path: Path, *, later: bool) -> None:
     """Near the beginning of an epoch no row group has been consumed, only items of the first."""

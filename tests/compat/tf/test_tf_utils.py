@@ -163,6 +163,14 @@ class TestStates:
         assert taken(third) == whole[250:]
         assert third.state_dict() != state
 
+    def test_set_epoch_after_load_begins_a_whole_epoch(self, thousand: str) -> None:
+        readers = [row_reader(thousand, shuffle_rows=True, seed=3) for _ in range(2)]
+        first, second = map(make_petastorm_dataset, readers)
+        list(islice(first, 250))
+        second.load_state_dict(first.state_dict())
+        readers[1].set_epoch(1)
+        assert sorted(taken(second)) == list(range(1000))
+
     @pytest.mark.parametrize("done", [1, 2])
     def test_batches_resume_on_each_rank(self, ten: str, done: int) -> None:
         def make(rank: int) -> Any:
