@@ -45,7 +45,6 @@ with make_batch_reader(sys.argv[1]) as reader:
 #: Options of the recorder, by the name of the column; None means without it.
 WAYS: dict[str, list[str] | None] = {
     "without": None,
-    "one run, no further pass": ["--runs", "1", "--no-full-pass"],
     "one run": ["--runs", "1"],
     "as a whole (two runs)": [],
 }

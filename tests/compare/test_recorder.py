@@ -230,9 +230,20 @@ def test_examples_are_the_same_rows_in_any_order() -> None:
     assert len(found[0]) == 3
 
 
-def test_secrets_stay_out_of_a_recording() -> None:
-    shown = recorder._as_json(["s3://key:secret@bucket/path?token=secret", "plain"])
-    assert shown == ["s3://bucket/path", "plain"]
+@pytest.mark.parametrize(
+    ("argument", "written"),
+    [
+        ("s3://key:secret@bucket/path?token=secret", "str"),
+        (["s3://key:secret@bucket/path", "plain"], "list"),
+        ({"aws_secret_access_key": "secret"}, "dict"),
+        ([("name", "=", "secret")], "list"),
+        ("process", "process"),
+        (None, None),
+        (3, 3),
+    ],
+)
+def test_secrets_stay_out_of_a_recording(argument: object, written: object) -> None:
+    assert recorder._as_json(argument) == written
 
 
 def test_recorder_is_a_program_of_python_37() -> None:
@@ -357,13 +368,13 @@ def test_program_that_fails_leaves_its_recording(
     assert [run["ended"] for run in found["runs"]] == [ended]
 
 
-#: The part of Petastorm that the recorder patches here: a loader that reads a file with threads.
+#: The part of Petastorm that the recorder patches here: a converter whose loaders read a file.
 LIBRARY = """
 import numpy as np
 
 class Loader:
-    def __init__(self, path, pool):
-        self.path, self.pool = path, pool
+    def __init__(self, path, epochs):
+        self.path, self.epochs = path, epochs
 
     def __enter__(self):
         return self
@@ -372,7 +383,7 @@ class Loader:
         pass
 
     def __iter__(self):
-        print("read with", self.pool)
+        print("read epochs:", self.epochs)
         for value in open(self.path):
             yield {"x": np.array([float(value)])}
 
@@ -380,8 +391,8 @@ class SparkDatasetConverter:
     def __init__(self, path):
         self.path = path
 
-    def make_torch_dataloader(self, num_epochs=None, reader_pool_type="thread"):
-        return Loader(self.path, reader_pool_type)
+    def make_torch_dataloader(self, num_epochs=None):
+        return Loader(self.path, num_epochs)
 
     def delete(self):
         print("delete")
@@ -395,8 +406,8 @@ for path in sys.argv[1:]:
     {reads}
     converter.delete()
 """
-CLOSES = "with converter.make_torch_dataloader(num_epochs=1) as loader: list(loader)"
-DOES_NOT_CLOSE = "list(converter.make_torch_dataloader(num_epochs=1).__enter__())"
+CLOSES = "with converter.make_torch_dataloader() as loader: next(iter(loader))"
+DOES_NOT_CLOSE = "next(iter(converter.make_torch_dataloader().__enter__()))"
 
 
 @pytest.mark.parametrize("reads", [CLOSES, DOES_NOT_CLOSE])
@@ -412,7 +423,40 @@ def test_full_pass_is_read_before_a_converter_is_deleted(reads: str, tmp_path: P
     command = [sys.executable, str(SOURCE), "--runs", "1", "train.py", *paths]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["read with thread", "read with dummy", "delete"] * 2
+    once = ["read epochs: None", "read epochs: 1", "delete"]
+    assert done.stdout.splitlines() == once * 2
+
+
+#: The part of Petastorm that the recorder patches here: a reader that reads with a pool.
+POOL = """
+class Reader:
+    batched_output = True
+
+    def __init__(self, reader_pool_type):
+        print("pool", reader_pool_type)
+
+    def __iter__(self):
+        return iter([])
+
+def make_batch_reader(url, reader_pool_type="thread"):
+    return Reader(reader_pool_type)
+"""
+
+
+@pytest.mark.parametrize("given", ["", ", 'process'", ", reader_pool_type='thread'"])
+def test_petastorm_reads_without_a_pool_while_it_is_recorded(given: str, tmp_path: Path) -> None:
+    """Its thread pool may end before it has read all rows."""
+    (tmp_path / "petastorm").mkdir()
+    (tmp_path / "petastorm" / "reader.py").write_text(POOL)
+    program = f"from petastorm.reader import make_batch_reader\nmake_batch_reader('x'{given})\n"
+    (tmp_path / "train.py").write_text(program)
+    command = [sys.executable, str(SOURCE), "--runs", "1", "train.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert {*done.stdout.splitlines()} == {"pool dummy"}
+    (run,) = json.loads((tmp_path / "train.recording.json").read_text())["runs"]
+    pools = [one["arguments"].get("reader_pool_type", "") for one in run["loaders"]]
+    assert pools == [given.rpartition("'")[0].rpartition("'")[2]]
 
 
 WATCHED = """
@@ -431,14 +475,13 @@ class Registered(BatchedDataLoader):
         subclasses.append(cls)
 
 class Loader(Registered):
-    pass
+    def __iter__(self):
+        yield from super().__iter__()
 
-def loader():
+for cls in (BatchedDataLoader, Loader):
     reader = mdstorm.reader.make_batch_reader("file:///{path}", num_epochs=1)
-    return Loader(reader, batch_size=2)
-
-with loader() as recorded:
-    print(sum(len(batch["x"]) for batch in recorded), isinstance(recorded, Loader))
+    with cls(reader, batch_size=2) as recorded:
+        print(sum(len(batch["x"]) for batch in recorded), type(recorded) is cls)
 print([cls is Loader for cls in subclasses])
 with make_spark_converter("file:///{path}").make_torch_dataloader(num_epochs=1) as recorded:
     again = pickle.loads(pickle.dumps(recorded))
@@ -453,6 +496,7 @@ def test_program_that_pickles_loaders_reloads_and_registers_classes_is_recorded(
     pq.write_table(pa.table({"x": [1, 2, 3]}), path)
     (tmp_path / "train.py").write_text(WATCHED.replace("{path}", str(path).lstrip("/")))
     done = run_recorder("--runs", "1", "train.py", cwd=tmp_path)
-    assert done.stdout.splitlines() == ["3 True", "[True]", "StreamingDataLoader 3"]
-    found = json.loads((tmp_path / "train.recording.json").read_text())
-    assert [one["data"]["rows"] for one in found["runs"][0]["loaders"]] == [3, 3]
+    assert done.stdout.splitlines() == ["3 True", "3 True", "[True]", "StreamingDataLoader 3"]
+    (run,) = json.loads((tmp_path / "train.recording.json").read_text())["runs"]
+    assert [one["data"]["rows"] for one in run["loaders"]] == [3, 3, 3]
+    assert [one["passes"] for one in run["loaders"]] == [[[2, 3, True]], [[2, 3, True]], []]

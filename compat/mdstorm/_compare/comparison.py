@@ -148,7 +148,7 @@ def _of_passes(
     """Compare how many passes the program made, and how much it took of each."""
     if old.is_share or new.is_share:
         return  # shares have different numbers of batches
-    if again is not None and again.passes != old.passes and not old.is_threaded:
+    if again is not None and again.passes != old.passes:
         verdict.remarks.append("the numbers of batches that the program takes are random")
         return
     if len(old.passes) != len(new.passes):
@@ -161,11 +161,6 @@ def _of_passes(
         if was_complete != is_complete:
             detail = "complete, then not" if was_complete else "not complete, then complete"
             yield Difference("passes", "", f"pass {number}: {detail}")
-        elif was_complete and rows < rows_now and old.is_threaded:
-            verdict.remarks.append(
-                f"pass {number} had {rows} rows instead of {rows_now}: Petastorm's thread pool may "
-                "end before it has read all rows (docs/differences.md#fixed-defects)"
-            )
         elif rows != rows_now and (_has_rows(old, new) if was_complete else not _reads_ahead(old)):
             yield Difference("passes", "", f"pass {number}: {rows} rows, then {rows_now}")
 

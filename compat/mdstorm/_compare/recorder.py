@@ -6,14 +6,15 @@
 This one file needs Python 3.7 and NumPy, so that it runs where Petastorm does. It patches
 Petastorm's public entry points, runs the program as Python would, and writes counts and digests of
 what the loaders yield. Of the data, the file holds only minima, maxima and sums of numbers,
-unless ``--examples`` asks for rows.
+unless ``--examples`` asks for rows. Petastorm's readers read without threads or processes, because
+its thread pool may end before it has read all rows.
 
 The parts, in this order:
 
 1. digests: canonical values, and hashes of rows that can be summed in any order
 2. statistics of one pass over a loader
 3. loaders: where each was made, with which arguments, and what was read from it
-4. what the program gets in place of its loaders, so that they are recorded
+4. the methods of loaders that record what the program does with them
 5. entry points: the functions and classes that are patched when their module is imported
 6. the program, and the file that is written
 """
@@ -23,25 +24,23 @@ from __future__ import annotations
 import argparse
 import contextlib
 import copy
-import copyreg
 import datetime
 import decimal
 import functools
 import hashlib
-import importlib.abc
-import importlib.util
 import inspect
 import json
 import math
+import operator
 import os
 import random
 import runpy
 import subprocess
 import sys
-import tempfile
 import threading
-import time
 import traceback
+import weakref
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -50,9 +49,9 @@ import numpy as np
 
 #: Version of the format of recordings.
 FORMAT = 1
-#: Most distinct dtypes, shapes or batch sizes to list for a column or loader.
+#: Most distinct shapes to list for a column.
 LISTED = 8
-#: Listed in place of the others.
+#: Listed in place of more.
 SEVERAL = "several"
 #: Rows of a row reader that are hashed together.
 ROWS_TOGETHER = 512
@@ -308,8 +307,6 @@ class Column:
         self.nulls += rows.nulls
         self.dtypes |= rows.dtypes
         self.shapes |= rows.shapes
-        if len(self.shapes) > LISTED or SEVERAL in self.shapes:
-            self.shapes = {SEVERAL}
         numbers = rows.numbers
         if numbers.size:
             self._least = min(self._least, float(numbers.min()))
@@ -322,7 +319,7 @@ class Column:
         """Return the column as JSON values."""
         found: dict[str, Any] = {
             "dtypes": sorted(self.dtypes),
-            "shapes": sorted(self.shapes),
+            "shapes": sorted(self.shapes) if len(self.shapes) <= LISTED else [SEVERAL],
             "nulls": self.nulls,
         }
         for name in ("digest", "ordered", "rest"):
@@ -339,12 +336,12 @@ class Pass:
     def __init__(self, is_batched: bool, examples: int = 0) -> None:
         self.is_batched = is_batched
         self.rows = self.digest = 0
-        self.sizes: dict[str, int] = {}
+        self.sizes: Counter[int] = Counter()
         self.columns: dict[str, Column] = {}
         self.note = ""
         self._examples = examples
         self._kept: list[tuple[str, dict[str, str]]] = []
-        self._waiting: dict[str, list[Any]] = {}
+        self._waiting: list[dict[str, Any]] = []
 
     def add(self, item: Any) -> None:
         """Add a batch, or a row of a row reader."""
@@ -352,20 +349,17 @@ class Pass:
         if self.is_batched:
             self._add_columns({name: _with_rows(value) for name, value in columns.items()})
             return
-        if self._waiting.keys() != columns.keys():
-            self.flush()
-            self._waiting = {name: [] for name in columns}
-        for name, value in columns.items():
-            # Copied, since the program may change it before it is hashed.
-            self._waiting[name].append(value.copy() if isinstance(value, np.ndarray) else value)
-        if max(map(len, self._waiting.values()), default=0) >= ROWS_TOGETHER:
+        # Copied, since the program may change them before they are hashed.
+        self._waiting.append({name: copy.copy(value) for name, value in columns.items()})
+        if len(self._waiting) == ROWS_TOGETHER:
             self.flush()
 
     def flush(self) -> None:
         """Hash the rows that wait for others."""
-        waiting, self._waiting = self._waiting, {}
-        if any(waiting.values()):
-            self._add_columns(waiting)
+        rows, self._waiting = self._waiting, []
+        names = dict.fromkeys(name for row in rows for name in row)
+        if names:
+            self._add_columns({name: [row.get(name) for row in rows] for name in names})
 
     def _add_columns(self, columns: dict[str, Any]) -> None:
         parts = {}
@@ -377,8 +371,7 @@ class Pass:
         sizes = {len(part.hashes) for part in parts.values()}
         rows = max(sizes, default=0)
         if self.is_batched:
-            key = str(rows) if str(rows) in self.sizes or len(self.sizes) < LISTED else SEVERAL
-            self.sizes[key] = self.sizes.get(key, 0) + 1
+            self.sizes[rows] += 1
         for name, part in parts.items():
             self.columns.setdefault(name, Column(name)).add(part)
         if len(sizes) > 1:
@@ -492,33 +485,15 @@ class Call:
         return self._make(**dict(self.arguments, **taken))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the given arguments: plain values, and of others the type; some may be secret."""
-        secret = ("storage_options", "filesystem", "cache_extra_settings", "filters")
-        return {
-            name: type(value).__name__ if name in secret and value is not None else _as_json(value)
-            for name, value in self.arguments.items()
-            if name not in ("self", "reader")
-        }
+        """Return the given arguments: numbers and short texts, and of others the type."""
+        given = self.arguments.items()
+        return {name: _as_json(value) for name, value in given if name not in ("self", "reader")}
 
 
 def _as_json(value: Any) -> Any:
-    if value is None or isinstance(value, (bool, int, float)):
-        return value if value is None or math.isfinite(value) else str(value)
-    if isinstance(value, str):
-        return _without_secrets(value)
-    if isinstance(value, (list, tuple)) and len(value) <= 20:
-        return [_as_json(element) for element in value]
-    name = getattr(value, "__name__", "")
-    return "function {}".format(name) if callable(value) and name else type(value).__name__
-
-
-def _without_secrets(text: str) -> str:
-    """Return a URL without user, password and query."""
-    scheme, colon, rest = text.partition("://")
-    if not colon:
-        return text
-    host, slash, path = rest.partition("/")
-    return scheme + colon + host.rpartition("@")[2] + slash + path.partition("?")[0]
+    """Return a value as it is written: URLs and collections may contain secrets."""
+    is_plain = value is None or isinstance(value, (bool, int, float, str))
+    return type(value).__name__ if not is_plain or "://" in str(value) else value
 
 
 @dataclass(eq=False)
@@ -531,13 +506,12 @@ class Loader:
 
     kind: str
     call: Call
-    #: The reader that it was made of, and file, function and line that made it.
+    #: The reader that it was made of, and file and function that made it.
     reader: Loader | None
-    site: tuple[str, str, int]
+    site: tuple[str, str]
     #: Which call of the same function it is.
     number: int
     is_batched: bool
-    examples: int
     is_used_by_loader: bool = False
     #: For each pass: batches, rows, and whether it is complete.
     passes: list[list[Any]] = field(default_factory=list)
@@ -545,42 +519,34 @@ class Loader:
     source: str = "program"
     times: int = 1
     note: str = ""
-    is_read_again: bool = False
     _current: Pass | None = None
-    _lock: Any = field(default_factory=threading.RLock)
 
     def begin(self) -> None:
         """Begin a pass."""
-        with self._lock:
-            self.passes.append([0, 0, False])
-            needs_data = self.data is None and not self.is_endless and not self.note
-            self._current = Pass(self.is_batched, self.examples) if needs_data else None
+        self.passes.append([0, 0, False])
+        needs_data = self.data is None and self._epochs is not None and not self.note
+        self._current = Pass(self.is_batched, RECORDER.examples) if needs_data else None
+
+    def _continue(self) -> None:
+        """Begin a pass unless one has begun."""
+        if not self.passes or self.passes[-1][2]:
+            self.begin()
 
     def add(self, item: Any) -> None:
         """Count and hash the values that the program gets."""
-        with self._lock:
-            self.passes[-1][0] += 1
-            self.passes[-1][1] += _length(item) if self.is_batched else 1
-            if self._current is not None:
-                self._guarded(functools.partial(self._current.add, item))
+        self._continue()
+        self.passes[-1][0] += 1
+        self.passes[-1][1] += _length(item) if self.is_batched else 1
+        if self._current is not None:
+            self._guarded(functools.partial(self._current.add, item))
 
     def end(self) -> None:
         """End a pass that is complete."""
-        with self._lock:
-            self.passes[-1][2] = True
-            current, self._current = self._current, None
-            if current is not None and self.passes[-1][0] and self._guarded(current.flush):
-                self.data = current
-
-    def next_of(self, take: Callable[[], Any]) -> Any:
-        """Take an item for the program."""
-        try:
-            item = take()
-        except StopIteration:
-            self.end()
-            raise
-        self.add(item)
-        return item
+        self._continue()
+        self.passes[-1][2] = True
+        current, self._current = self._current, None
+        if current is not None and self.passes[-1][0] and self._guarded(current.flush):
+            self.data = current
 
     def _guarded(self, act: Callable[[], None]) -> bool:
         """Run a step of hashing; the program must not fail if the step does."""
@@ -592,61 +558,29 @@ class Loader:
         return not self.note
 
     @property
-    def is_silent(self) -> bool:
-        """Whether another loader or an entry point takes the items, not the program."""
-        return self.is_used_by_loader or RECORDER.is_nested
-
-    @property
-    def _calls(self) -> list[Call]:
-        """The call that made the loader, and the one that made its reader."""
-        return [self.call] if self.reader is None else [self.call, self.reader.call]
-
-    @property
-    def is_endless(self) -> bool:
-        """Whether the loader was made for infinitely many epochs."""
-        return any(call.get("num_epochs", 1) is None for call in self._calls)
-
-    @property
-    def _epochs(self) -> int:
-        """The number of epochs of a pass; 1 if it is endless."""
-        found = 1
-        for call in self._calls:
-            found *= call.get("num_epochs") or 1
-        return int(found)
-
-    @property
-    def is_threaded(self) -> bool:
-        """Whether it reads with Petastorm's thread pool, which may end before it has read all."""
-        pool = self._calls[-1].get("reader_pool_type", "thread")
-        return bool(pool == "thread" and "mdstorm" not in sys.modules)
+    def _epochs(self) -> int | None:
+        """The number of epochs of a pass; None if it is endless."""
+        calls = [self.call] if self.reader is None else [self.call, self.reader.call]
+        found = [call.get("num_epochs", 1) for call in calls]
+        return None if None in found else functools.reduce(operator.mul, found)
 
     def read_full_pass(self) -> None:
-        """Read one complete pass, if the program has read none, or may have missed rows.
-
-        That is done once, when the program closes the loader: its files may be deleted later.
-        """
-        is_complete = self.data is not None
-        is_needed = not is_complete or self.is_threaded
-        if self.note or self.is_used_by_loader or self.is_read_again or not is_needed:
+        """Read one complete pass, if the program has read none: its files may be deleted later."""
+        if self.data is not None or self.note or self.is_used_by_loader:
             return
-        self.is_read_again = True
-        found = Pass(self.is_batched, self.examples)
-        changed: dict[str, Any] = {"reader_pool_type": "dummy"}
-        if not is_complete:
-            changed["num_epochs"] = 1
+        found = Pass(self.is_batched, RECORDER.examples)
         with kept_random_states(), own_graph(), RECORDER.nested():
-            if not self._guarded(lambda: self._read_again(found, changed)):
-                self.note = "" if is_complete else "a full pass could not be read: " + self.note
-                return
-        if self.data is None or found.rows > self.data.rows:
-            self.data, self.source = found, "full pass"
-            self.times = 1 if is_complete else self._epochs
+            if self._guarded(functools.partial(self._read_again, found)):
+                self.data, self.source, self.times = found, "full pass", self._epochs or 1
+            else:
+                self.note = "a full pass could not be read: " + self.note
 
-    def _read_again(self, found: Pass, changed: dict[str, Any]) -> None:
-        """Read a pass of another loader, made with some other arguments."""
+    def _read_again(self, found: Pass) -> None:
+        """Read one epoch of another loader, made with the same arguments."""
+        changed: dict[str, Any] = {"num_epochs": 1, POOL: "dummy"}
         reader = None if self.reader is None else self.reader.call.again(**changed)
         if reader is not None:
-            changed = dict(changed, reader=reader)
+            changed["reader"] = reader
         made = self.call.again(**changed)
         owner: Any = made if hasattr(made, "__enter__") else reader
         with owner as entered:
@@ -657,16 +591,14 @@ class Loader:
 
     def to_json(self) -> dict[str, Any]:
         """Return the loader as JSON values."""
-        file, function, line = self.site
+        file, function = self.site
         found: dict[str, Any] = {
             "kind": self.kind,
             "file": file,
             "function": function,
             "call": self.number,
-            "line": line,
             "arguments": self.call.to_json(),
             "passes": self.passes,
-            "threaded": self.is_threaded,
         }
         if self.reader is not None:
             found["reader"] = {"kind": self.reader.kind, "arguments": self.reader.call.to_json()}
@@ -732,6 +664,8 @@ class Recorder:
         self.examples = 0
         self.full_pass = True
         self.folder = os.getcwd()
+        #: The loaders of the objects that the program got, by the ids of the objects.
+        self.objects: dict[int, tuple[weakref.ref[Any], Loader]] = {}
         self._thread = threading.local()
         self._numbers: dict[tuple[str, ...], int] = {}
 
@@ -750,19 +684,25 @@ class Recorder:
         """Whether an entry point is running in this thread."""
         return getattr(self._thread, "is_nested", False)
 
+    def loader_of(self, found: Any) -> Loader | None:
+        """Return the loader of an object, unless an entry point is using the object."""
+        reference, loader = self.objects.get(id(found), (None, None))
+        is_known = reference is not None and reference() is found
+        return loader if is_known and not self.is_nested else None
+
     def started(self, kind: str, call: Call, found: Any) -> Any:
         """Record a loader, and return the object that the program gets for it."""
         given = call.get("reader")
-        reader: Loader | None = getattr(type(given), "recorded_as", None)
+        reader = self.loader_of(given)
         site = _site(self.folder)
-        key = (kind, *site[:2])
+        key = (kind, *site)
         self._numbers[key] = number = self._numbers.get(key, -1) + 1
         if reader is not None and kind == "tf_tensors":
             # It takes rows from the reader, one for each run.
             reader.kind, reader.site, reader.number = kind, site, number
             return found
         is_batched = _is_batched(kind, found if given is None else given)
-        loader = Loader(kind, call, reader, site, number, is_batched, self.examples)
+        loader = Loader(kind, call, reader, site, number, is_batched)
         self.loaders.append(loader)
         if reader is not None:
             reader.is_used_by_loader = True
@@ -784,15 +724,15 @@ class Recorder:
 RECORDER = Recorder()
 
 
-def _site(folder: str) -> tuple[str, str, int]:
-    """Return file, function and line of the code that called an entry point."""
+def _site(folder: str) -> tuple[str, str]:
+    """Return file and function of the code that called an entry point."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("RECORDER") is RECORDER:
         frame = frame.f_back
     file = os.path.abspath(frame.f_code.co_filename)
     inside = file.startswith(folder + os.sep)
     file = os.path.relpath(file, folder) if inside else os.path.basename(file)
-    return file.replace(os.sep, "/"), frame.f_code.co_name, frame.f_lineno
+    return file.replace(os.sep, "/"), frame.f_code.co_name
 
 
 def _is_batched(kind: str, reader: Any) -> bool:
@@ -802,112 +742,97 @@ def _is_batched(kind: str, reader: Any) -> bool:
     return True
 
 
-# --- 4. What the program gets --------------------------------------------------------------------
+# --- 4. Methods of loaders -----------------------------------------------------------------------
 
 
 def watched(found: Any, loader: Loader) -> Any:
-    """Return an object whose iterations and ``with`` statements its loader records.
+    """Return the object that the program gets for a loader, and record what it does with it.
 
-    Its class becomes a separate subclass of its class. A dataset of tf.data is replaced.
+    Its class stays the same, and gets methods that record. A dataset of tf.data is replaced.
     """
-    # Frameworks call `type(loader)(…)`, so the class may already be such a subclass.
-    cls: Any = getattr(type(found), "recorded_class", type(found))
-    methods: dict[str, Any] = {}
-    bases: tuple[Any, ...] = (Watched, cls)
-    if hasattr(found, "element_spec"):
-        found = tf_dataset(found, loader)
-        cls = type(found)
-        bases = (cls,)  # two bases would change the layout; datasets cannot be pickled
-    elif hasattr(cls, "__next__"):
-        methods["__next__"] = _next
-    elif hasattr(cls, "__iter__"):
-        methods["__iter__"] = _iterate
-    if hasattr(cls, "__enter__"):
-        methods.update(__enter__=_enter, __exit__=_exit)
-    names = {"recorded_as": loader, "recorded_class": cls, "__module__": cls.__module__}
+    given = tf_dataset(found, loader) if hasattr(found, "element_spec") else found
     try:
-        found.__class__ = type(cls)(cls.__name__, bases, dict(methods, **names))
-    except Exception as error:  # of a metaclass, or of an object without a __dict__
-        loader.note = "it is a {}: {}".format(cls.__name__, error)
-    return found
+        RECORDER.objects[id(found)] = weakref.ref(found), loader
+        for method in RECORDING:
+            patch_method(type(found), method)
+    except Exception as error:  # of a built-in class
+        loader.note = "it is a {}: {}".format(type(found).__name__, error)
+    return given
 
 
-class Watched:
-    """The subclass of a loader's class derives from this one as well."""
+def patch_method(cls: Any, name: str) -> None:
+    """Make a method of a class record the objects of `RECORDER`."""
+    original = getattr(cls, name, None)
+    if original is None or hasattr(vars(cls).get(name), "records"):
+        return
+    record = RECORDING[name]
 
-    recorded_class: Any
+    @functools.wraps(original)
+    def method(self: Any, *args: Any) -> Any:
+        # A subclass is patched itself, so its base class does not record again.
+        loader = RECORDER.loader_of(self) if type(self) is cls else None
+        act = functools.partial(original, self)
+        return act(*args) if loader is None else record(loader, act, *args)
 
-    def __init_subclass__(cls) -> None:
-        """Hide the subclass from classes of the program that register their subclasses."""
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        """Pickle and copy the object as one of its own class, which does not record."""
-        cls: Any = type(self)
-        self.__class__ = self.recorded_class
-        try:
-            construct, arguments, *state = self.__reduce_ex__(protocol)
-        finally:
-            self.__class__ = cls
-        if construct is copyreg.__newobj__:  # type: ignore[attr-defined]
-            construct = self.recorded_class.__new__  # pickle refuses to construct another class
-        return (construct, arguments, *state)
+    method.__dict__["records"] = True
+    setattr(cls, name, method)
 
 
-def _next(self: Any) -> Any:
-    """Take an item of a reader, which is its own iterator."""
-    loader, take = self.recorded_as, functools.partial(self.recorded_class.__next__, self)
-    if loader.is_silent:
+def _next(loader: Loader, take: Callable[[], Any]) -> Any:
+    """Take an item of a reader."""
+    if loader.is_used_by_loader:
         return take()
-    if not loader.passes or loader.passes[-1][2]:
-        loader.begin()
-    return loader.next_of(take)
+    try:
+        item = take()
+    except StopIteration:
+        loader.end()
+        raise
+    loader.add(item)
+    return item
 
 
-def _iterate(self: Any) -> Any:
-    """Begin a pass over a loader."""
-    iterator = self.recorded_class.__iter__(self)
-    return iterator if self.recorded_as.is_silent else Iteration(iterator, self.recorded_as)
+def _iterate(loader: Loader, begin: Callable[[], Any]) -> Any:
+    """Begin a pass over a loader; a reader is its own iterator."""
+    iterator = begin()
+    is_recorded = loader.is_used_by_loader or RECORDER.loader_of(iterator) is loader
+    return iterator if is_recorded else _items(loader, iterator)
 
 
-def _enter(self: Any) -> Any:
+def _items(loader: Loader, iterator: Iterator[Any]) -> Iterator[Any]:
+    loader.begin()
+    for item in iterator:
+        loader.add(item)
+        yield item
+    loader.end()
+
+
+def _enter(loader: Loader, enter: Callable[[], Any]) -> Any:
     """Enter a ``with`` statement, which may return another object."""
     with RECORDER.nested():
-        entered = self.recorded_class.__enter__(self)
-    is_known = entered is self or RECORDER.is_nested
-    return entered if is_known else watched(entered, self.recorded_as)
+        entered = enter()
+    return entered if RECORDER.loader_of(entered) else watched(entered, loader)
 
 
-def _exit(self: Any, *error: Any) -> Any:
+def _exit(loader: Loader, leave: Callable[..., Any], *error: Any) -> Any:
     """Leave a ``with`` statement, after which the program may delete the files."""
     with RECORDER.nested():
-        found = self.recorded_class.__exit__(self, *error)
+        found = leave(*error)
     # A generator that is closed early raises GeneratorExit in its `with` block.
-    if error[0] in (None, GeneratorExit) and not RECORDER.is_nested:
-        closed = self.recorded_as
-        RECORDER.read_full_passes(lambda loader: closed in (loader, loader.reader))
+    if error[0] in (None, GeneratorExit):
+        RECORDER.read_full_passes(lambda other: loader in (other, other.reader))
     return found
 
 
-class Iteration:
-    """An iterator that reports its items to a `Loader`."""
-
-    def __init__(self, iterable: Any, loader: Loader) -> None:
-        self._iterator = iter(iterable)
-        self._loader = loader
-        loader.begin()
-
-    def __iter__(self) -> Iteration:
-        return self
-
-    def __next__(self) -> Any:
-        return self._loader.next_of(functools.partial(next, self._iterator))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._iterator, name)
+RECORDING: dict[str, Callable[..., Any]] = {
+    "__next__": _next,
+    "__iter__": _iterate,
+    "__enter__": _enter,
+    "__exit__": _exit,
+}
 
 
 def tf_dataset(dataset: Any, loader: Loader) -> Any:
-    """Return a dataset that shows its elements, and the beginnings and ends of its passes.
+    """Return a dataset that records its elements and the ends of its passes.
 
     TensorFlow takes elements in its own threads, also in graph mode, where no Python code sees
     them. Functions in the dataset therefore count elements as they are read, ahead of use.
@@ -916,53 +841,52 @@ def tf_dataset(dataset: Any, loader: Loader) -> Any:
 
     # Datasets of TensorFlow 1 have more methods, such as make_one_shot_iterator.
     v1 = tf.compat.v1.data.Dataset
-    one = (v1 if isinstance(dataset, v1) else tf.data.Dataset).range(1)
-
-    def marker(act: Callable[[], None]) -> Any:
-        def take_none() -> Any:
-            act()
-            return np.int64(0)
-
-        @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
-        def nothing(_: Any) -> Any:
-            return dataset.take(tf.reshape(tf.numpy_function(take_none, [], tf.int64), ()))
-
-        return one.flat_map(nothing)
+    cls = v1 if isinstance(dataset, v1) else tf.data.Dataset
 
     @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
-    def shown(*elements: Any) -> Any:
-        element = elements[0] if len(elements) == 1 else elements
+    def shown(number: Any, element: Any) -> Any:
         columns = dict(_columns_of(element))
 
-        def see(*arrays: Any) -> Any:
+        def see(number: Any, *arrays: Any) -> Any:
+            if number == 0:
+                loader.begin()
             parts = iter(arrays)
             loader.add({name: _values_of(column, parts) for name, column in columns.items()})
             return np.int64(0)
 
         flat = tf.nest.flatten([*columns.values()], expand_composites=True)
-        with tf.control_dependencies([tf.numpy_function(see, flat, tf.int64)]):
+        with tf.control_dependencies([tf.numpy_function(see, [number, *flat], tf.int64)]):
             return tf.nest.map_structure(tf.identity, element, expand_composites=True)
 
-    seen = marker(loader.begin).concatenate(dataset.map(shown)).concatenate(marker(loader.end))
-    if hasattr(type(dataset), "__enter__"):
-        _pass_on_context(seen, dataset)
-    return seen
+    def end() -> Any:
+        loader.end()
+        return np.int64(0)
+
+    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+    def nothing(_: Any) -> Any:
+        return dataset.take(tf.reshape(tf.numpy_function(end, [], tf.int64), ()))
+
+    numbered = cls.zip((cls.range(2**62), dataset))
+    given = numbered.map(shown).concatenate(cls.range(1).flat_map(nothing))
+    if hasattr(dataset, "__enter__"):
+        _delegate(given, dataset)
+    return given
 
 
-def _pass_on_context(seen: Any, dataset: Any) -> None:
-    """Give a dataset the ``with`` statement and the other attributes of the one it shows."""
+def _delegate(given: Any, dataset: Any) -> None:
+    """Give a dataset the ``with`` statement and the other attributes of the one that it reads."""
 
     def enter(self: Any) -> Any:
         entered = dataset.__enter__()
         return self if entered is dataset else entered
 
-    cls = type(seen)
     methods = {
         "__enter__": enter,
         "__exit__": lambda self, *error: dataset.__exit__(*error),
         "__getattr__": lambda self, name: getattr(dataset, name),
     }
-    seen.__class__ = type(cls.__name__, (cls,), methods)
+    cls = type(given)
+    given.__class__ = type(cls.__name__, (cls,), methods)
 
 
 def _values_of(column: Any, arrays: Iterator[Any]) -> Any:
@@ -990,12 +914,16 @@ ENTRY_POINTS: dict[str, tuple[str, ...]] = {
         "SparkDatasetConverter.delete",
     ),
 }
-LIBRARIES = ("petastorm", "mdstorm")
+#: The argument that selects threads, processes or neither to read with.
+POOL = "reader_pool_type"
+MODULES = {
+    "{}.{}".format(name, module) for name in ("petastorm", "mdstorm") for module in ENTRY_POINTS
+}
 
 
-def patch_module(module: Any, names: tuple[str, ...]) -> None:
+def patch_module(module: Any) -> None:
     """Make the entry points of a module record."""
-    for name in names:
+    for name in ENTRY_POINTS[module.__name__.partition(".")[2]]:
         owner, _, method = name.rpartition(".")
         target: Any = getattr(module, owner, None) if owner else module
         original = getattr(target, method, None)
@@ -1004,52 +932,55 @@ def patch_module(module: Any, names: tuple[str, ...]) -> None:
         if method == "delete":
             wrapper = _deleting(original)
         elif method == "__init__":
-            wrapper = _constructing(target, original)
+            wrapper = _constructing(owner, original)
         else:
-            wrapper = _calling(method, original)
+            wrapper = _making(method, original, original)
         wrapper.__dict__["records"] = True
         setattr(target, method, wrapper)
 
 
-def _calling(kind: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that makes a loader and records it."""
+def _making(
+    kind: str, original: Callable[..., Any], again: Callable[..., Any]
+) -> Callable[..., Any]:
+    """Return a function that makes a loader and records it; `again` makes another one."""
+    signature = inspect.signature(original)
+    # Petastorm's pool of threads may end before it has read all rows.
+    is_pool = original.__module__.startswith("petastorm") and POOL in signature.parameters
 
     @functools.wraps(original)
-    def called(*args: Any, **kwargs: Any) -> Any:
+    def make(*args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(*args, **kwargs)
+        call = Call(again, given)
+        if is_pool:
+            given.arguments[POOL] = "dummy"
         if RECORDER.is_nested:
-            return original(*args, **kwargs)
+            return original(*given.args, **given.kwargs)
         with RECORDER.nested():
-            found = original(*args, **kwargs)
-        bound = inspect.signature(original).bind(*args, **kwargs)
-        return RECORDER.started(kind, Call(original, bound), found)
+            found = original(*given.args, **given.kwargs)
+        return RECORDER.started(kind, call, found)
 
-    return called
+    return make
 
 
-def _constructing(cls: type, original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the ``__init__`` of a loader class, which records the loader."""
-    signature = inspect.signature(original)
-    without_self = signature.replace(parameters=[*signature.parameters.values()][1:])
+def _constructing(kind: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the ``__init__`` of a class of loaders, which records them."""
+
+    @functools.wraps(original)
+    def construct(self: Any, *args: Any, **kwargs: Any) -> Any:
+        original(self, *args, **kwargs)
+        return self
+
+    def again(self: Any, **arguments: Any) -> Any:
+        # A subclass may have set attributes of its own before.
+        return construct(copy.copy(self), **arguments)
+
+    make = _making(kind, construct, again)
 
     @functools.wraps(original)
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-        if RECORDER.is_nested:
-            original(self, *args, **kwargs)
-            return
-        with RECORDER.nested():
-            original(self, *args, **kwargs)
-        # The arguments of a subclass may be others: its loader is copied, and constructed again.
-        make = cls if type(self) is cls else functools.partial(_another, self, original)
-        bound = without_self.bind(*args, **kwargs)
-        RECORDER.started(cls.__name__, Call(make, bound), self)
+        make(self, *args, **kwargs)
 
     return __init__
-
-
-def _another(loader: Any, construct: Callable[..., Any], **arguments: Any) -> Any:
-    other = copy.copy(loader)
-    construct(other, **arguments)
-    return other
 
 
 def _deleting(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -1063,49 +994,40 @@ def _deleting(original: Callable[..., Any]) -> Callable[..., Any]:
     return delete
 
 
-class PatchingFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+class PatchingFinder:
     """Finds the modules of the libraries as the other finders do, and patches them."""
-
-    def __init__(self) -> None:
-        self._names = {
-            "{}.{}".format(library, module): names
-            for library in LIBRARIES
-            for module, names in ENTRY_POINTS.items()
-        }
-        self._finding: set[str] = set()
-        self._loaders: dict[str, Any] = {}
 
     def install(self) -> None:
         """Patch modules that are loaded, and others when they are imported."""
-        if not any(isinstance(finder, PatchingFinder) for finder in sys.meta_path):
-            sys.meta_path.insert(0, self)
-        for name, names in self._names.items():
-            if name in sys.modules:
-                patch_module(sys.modules[name], names)
+        sys.meta_path.insert(0, self)
+        for name in MODULES & sys.modules.keys():
+            patch_module(sys.modules[name])
 
-    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
+    def find_spec(self, fullname: str, *where: Any) -> Any:
         """Find a module as the other finders do, and load it here."""
-        if fullname not in self._names or fullname in self._finding:
-            return None
-        self._finding.add(fullname)
-        try:
-            spec = importlib.util.find_spec(fullname)
-        finally:
-            self._finding.remove(fullname)
-        # A module that is loaded again has the spec that was returned here before.
-        if spec is not None and spec.loader is not self:
-            self._loaders[fullname], spec.loader = spec.loader, self
-        return spec
+        finders = sys.meta_path if fullname in MODULES else ()
+        for finder in finders:
+            if not isinstance(finder, PatchingFinder) and hasattr(finder, "find_spec"):
+                spec = finder.find_spec(fullname, *where)
+                if spec is not None:
+                    spec.loader = PatchingLoader(spec.loader)  # type: ignore[assignment]
+                    return spec
+        return None
 
-    def create_module(self, spec: Any) -> Any:
-        """Create the module as its loader does."""
-        return self._loaders[spec.name].create_module(spec)
+
+class PatchingLoader:
+    """Loads a module as another loader does, and patches it."""
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
 
     def exec_module(self, module: Any) -> None:
-        """Execute the module as its loader does, then patch it."""
-        name = module.__spec__.name
-        self._loaders[name].exec_module(module)
-        patch_module(module, self._names[name])
+        """Execute the module, then patch it."""
+        self._loader.exec_module(module)
+        patch_module(module)
 
 
 # --- 6. The program ------------------------------------------------------------------------------
@@ -1133,20 +1055,17 @@ def main(arguments: list[str]) -> int:
     command = options.module or options.program
     if not command:
         _parser().error("name the program to record")
-    _, count = rank_and_count()
     path = _path_of_rank(options.output or _default_output(command[0]))
-    runs = options.runs or (1 if count > 1 else 2)
-    if runs > 1:
-        code, recording = record_in_children(options, runs)
-    else:
-        code, recording = record(command, bool(options.module), options)
-    if recording is None:
+    if options.append:
+        return record_to(path, command, options)
+    if os.path.exists(path):
+        os.remove(path)
+    runs = options.runs or (1 if rank_and_count()[1] > 1 else 2)
+    code = record_to(path, command, options) if runs == 1 else record_in_children(arguments, runs)
+    if not os.path.exists(path):
         _print("the program ended before anything was written")
         return code or 1
-    _write(path, recording)
-    if options.child:
-        return code
-    run = recording["runs"][-1]
+    run = _read(path)["runs"][-1]
     _print("wrote {}, number of loaders: {}".format(path, len(run["loaders"])))
     if run["ended"]:
         _print("the program ended with {}: later loaders are missing".format(run["ended"]))
@@ -1178,7 +1097,7 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="do not read a complete pass of loaders that the program reads in part",
     )
-    add("--child", action="store_true", help=argparse.SUPPRESS)
+    add("--append", action="store_true", help=argparse.SUPPRESS)  # record one further run
     add("-m", dest="module", nargs=argparse.REMAINDER, help="run a module, as python -m does")
     add("program", nargs=argparse.REMAINDER, help="the program and its arguments")
     return parser
@@ -1197,36 +1116,30 @@ def _path_of_rank(path: str) -> str:
     return "{}.rank-{}{}".format(stem, rank, suffix) if count > 1 else path
 
 
-def _write(path: str, recording: dict[str, Any]) -> None:
-    with open(path + ".part", "w", encoding="utf-8") as file:
-        json.dump(recording, file, indent=1, allow_nan=True)
-    os.replace(path + ".part", path)
-
-
-def record_in_children(options: Any, runs: int) -> tuple[int, dict[str, Any] | None]:
-    """Record several runs, each in its own process, and join them."""
-    recording: dict[str, Any] | None = None
+def record_in_children(arguments: list[str], runs: int) -> int:
+    """Record several runs, each in its own process; return the exit code of the last one."""
     code = 0
-    with tempfile.TemporaryDirectory() as folder:
-        output = os.path.join(folder, "run.json")
-        path = _path_of_rank(output)
-        command = [sys.executable, os.path.abspath(__file__), "--runs", "1", "--output", output]
-        command += ["--child"]
-        command += ["--examples", str(options.examples)]
-        command += ["--no-full-pass"] * options.no_full_pass + ["-m"] * bool(options.module)
-        command += options.module or options.program
-        for run in range(runs):
-            _print("run {} of {}".format(run + 1, runs))
-            code = subprocess.call(command)
-            if not os.path.exists(path):
-                break
-            with open(path, encoding="utf-8") as file:
-                one = json.load(file)
-            os.remove(path)
-            recording = dict(one, runs=[*(recording or {"runs": []})["runs"], *one["runs"]])
-            if code:
-                break
-    return code, recording
+    for run in range(runs):
+        _print("run {} of {}".format(run + 1, runs))
+        code = subprocess.call([sys.executable, os.path.abspath(__file__), "--append", *arguments])
+        if code:
+            break
+    return code
+
+
+def record_to(path: str, command: list[str], options: Any) -> int:
+    """Run the program here, and add the recording to those in the file; return the exit code."""
+    code, recording = record(command, bool(options.module), options)
+    before = _read(path)["runs"] if os.path.exists(path) else []
+    with open(path + ".part", "w", encoding="utf-8") as file:
+        json.dump(dict(recording, runs=before + recording["runs"]), file, indent=1)
+    os.replace(path + ".part", path)
+    return code
+
+
+def _read(path: str) -> Any:
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
 
 
 def record(command: list[str], is_module: bool, options: Any) -> tuple[int, dict[str, Any]]:
@@ -1236,12 +1149,10 @@ def record(command: list[str], is_module: bool, options: Any) -> tuple[int, dict
     if not is_module:
         RECORDER.folder = os.path.dirname(os.path.abspath(command[0]))
     PatchingFinder().install()
-    start = time.time()
     code, ended = _run(command, is_module)
-    seconds = time.time() - start
     if code != 130:
         RECORDER.read_full_passes()
-    run = {"ended": ended, "seconds": round(seconds, 2), "loaders": RECORDER.to_json()}
+    run = {"ended": ended, "loaders": RECORDER.to_json()}
     rank, count = rank_and_count()
     return code, {
         "recording": FORMAT,

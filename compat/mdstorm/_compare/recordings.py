@@ -144,8 +144,6 @@ class Loader:
     passes: Sequence[tuple[int, int, bool]]
     data: Data | None
     note: str = ""
-    #: Whether Petastorm's thread pool read it.
-    is_threaded: bool = False
     #: The shares that are joined here.
     shards: frozenset[int] = frozenset()
 
@@ -164,7 +162,6 @@ class Loader:
             [(batches, rows, complete) for batches, rows, complete in value["passes"]],
             Data.from_json(value["data"]) if "data" in value else None,
             value.get("note", ""),
-            value["threaded"],
             frozenset() if not isinstance(shard, int) else frozenset({shard}),
         )
 
