@@ -240,7 +240,9 @@ class NpyHeader:
             If the file is too short.
         """
         if len(file) < self.start + self.size:
-            raise ValueError(f"it says that it holds {self.shape} of {self.dtype}, and ends before")
+            raise ValueError(
+                f"its header describes {self.shape} of {self.dtype}, but the data is shorter"
+            )
         order: Literal["F", "C"] = "F" if self.fortran_order else "C"
         stored: npt.NDArray[Any]
         stored = np.ndarray(self.shape, self.dtype, file, self.start, order=order)

@@ -221,7 +221,7 @@ def check_workers(setup: Setup) -> Finding | None:
     says = f"PYSPARK_PYTHON={named}" if named else "PYSPARK_PYTHON is not set, and python3"
     remedy = f"export PYSPARK_PYTHON={sys.executable}"
     if python is None:
-        return problem(f"{says} is not a program here", remedy)
+        return problem(f"{says} was not found, or cannot be executed", remedy)
     try:
         found = json.loads(output_of(python, "-c", _ASK_WORKER).splitlines()[-1])
     except (OSError, IndexError, ValueError, subprocess.SubprocessError) as error:

@@ -58,7 +58,7 @@ def generate_petastorm_metadata(
     Raises
     ------
     InvalidArgumentError
-        If `unischema_class` names no Unischema, or the URL has no scheme; also ValueError.
+        If `unischema_class` does not name a Unischema, or the URL has no scheme; also ValueError.
     PetastormMetadataError
         If `unischema_class` is not passed, and the dataset has no schema.
     MissingColumnError

@@ -64,7 +64,7 @@ def require(module: str) -> ModuleType:
             raise
         package = f'"mdstorm[{extra}]"' if extra else module
         raise MissingDependencyError(
-            f"{purpose} need the library {module!r}, which is not installed here. "
+            f"{purpose} need the library {module!r}, which is not installed. "
             f"Install it with: pip install {package}",
             extra=extra,
             name=module,

@@ -26,9 +26,9 @@ def hand_over_to_accelerate(module: ModuleType) -> None:
 
     Accelerate gives each process a part of a loader's data. Its API does not provide for
     loaders that read only the share of their process: it checks whether a loader has been prepared,
-    but does not let a loader prepare itself, and tells it neither the device nor how batches are to
-    be split. So this wraps ``accelerate.data_loader.prepare_data_loader``, the documented function
-    with which ``Accelerator.prepare`` makes its loaders, and which is given all of this.
+    but does not let a loader prepare itself, and passes it neither the device nor how to split
+    batches. So this wraps ``accelerate.data_loader.prepare_data_loader``, the documented function
+    with which ``Accelerator.prepare`` makes its loaders: its arguments include both.
 
     ``skip_first_batches`` makes a new loader over a loader's dataset, and takes the length of the
     dataset for a number of batches. So it is wrapped as well: our loaders skip batches themselves.

@@ -104,8 +104,8 @@ class ExactPlan(Plan):
         is_refused = is_recut or self.batch_size > 1
         if 0 < left < size and is_refused and not own.padded_to and not self.drop_last:
             raise NoDataAvailableError(
-                f"only {left} rows are left of this pass, for {size} ranks: resume on at most as "
-                "many ranks as rows, or begin the next epoch on all of them, without this state"
+                f"only {left} rows remain in this pass, for {size} ranks: resume on at most {left} "
+                "ranks, or begin the next epoch on all of them, without this state"
             )
         return begin
 

@@ -128,7 +128,7 @@ def class_of(url: str, protocol: str) -> Any:
             raise _missing(url, protocol, error) from error
         if protocol in _INSTEAD:
             raise errors.UnsupportedURLError(
-                f"{url!r} is a URL of Hadoop's, which is written {_INSTEAD[protocol]} here"
+                f"{url!r} is a Hadoop URL: write it as {_INSTEAD[protocol]}"
             ) from error
         raise errors.UnsupportedURLError(
             f"{url!r} cannot be opened ({error}): use file:///…, dbfs:/…, s3://…, gs://…, "
@@ -164,7 +164,9 @@ def _unreachable(url: str, error: OSError) -> errors.NameNodeError:
     """Return the error for HDFS without its library or without the name of a host."""
     host = url.removeprefix("hdfs://").partition("/")[0]
     said = str(error).partition("\n")[0]  # more lines list where a library was looked for
-    reason = f"HDFS at {host}" if host else "it names no name node, and this machine's name node"
+    reason = (
+        f"HDFS at {host}" if host else "it does not name a name node, and this machine's name node"
+    )
     return errors.NameNodeError(
         f"{url!r} cannot be opened: {reason} cannot be used ({said}). Set HADOOP_HOME, JAVA_HOME "
         "and CLASSPATH as pyarrow's HadoopFileSystem needs them, and fs.defaultFS, or write "
@@ -177,8 +179,7 @@ def _missing(url: str, scheme: str, error: Exception) -> errors.MissingDependenc
     extra = _EXTRAS.get(scheme, "")
     install = f': pip install "mdstorm[{extra}]"' if extra else f" ({error})"
     return errors.MissingDependencyError(
-        f"{url!r} needs a library for {scheme}: URLs, which is not installed here. Install "
-        f"it{install}",
+        f"{url!r} needs a library for {scheme}: URLs, which is not installed. Install it{install}",
         extra=extra,
         name=getattr(error, "name", None),
     )

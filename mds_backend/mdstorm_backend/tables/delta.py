@@ -219,7 +219,9 @@ def _checked_features(table: Any, url: str) -> frozenset[str]:
     unknown = sorted(features - _KNOWN_FEATURES)
     if unknown or protocol.min_reader_version > 3:
         needed = unknown or [f"reader version {protocol.min_reader_version}"]
-        raise snapshot.unsupported(url, f"needs {', '.join(needed)}, which is not known here")
+        raise snapshot.unsupported(
+            url, f"needs {', '.join(needed)}, which mdstorm does not support"
+        )
     return features
 
 

@@ -208,7 +208,7 @@ def _parsed(directory: Location, name: str) -> Any:
     raw = parse_json(content)
     version = raw["format-version"]
     if version not in (1, 2, 3):
-        raise _unsupported(url, f"has format version {version}, which is not known here")
+        raise _unsupported(url, f"has format version {version}, which mdstorm does not support")
     return _pyiceberg("table.metadata").TableMetadataUtil.parse_obj(raw)
 
 

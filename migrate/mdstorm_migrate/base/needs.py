@@ -80,7 +80,7 @@ class Needs:
     extras : tuple of str
         Extras that the code needs and that no other requirement brings in.
     transitive : tuple of str
-        Dependencies of Petastorm's that the code imports itself.
+        Petastorm's dependencies that the code imports itself.
     importers : tuple of str
         Files that continue to import Petastorm, so that the requirement has to stay.
     moved : bool

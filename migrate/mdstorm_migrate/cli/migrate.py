@@ -76,7 +76,9 @@ def _requirement(ctx: click.Context, parameter: click.Parameter, value: str | No
     help="The library to replace; `streaming` is MosaicML Streaming.",
 )
 @click.option("-w", "--write", is_flag=True, help="Write the files.")
-@click.option("--check", is_flag=True, help="Write nothing; exit with 1 if something is left.")
+@click.option(
+    "--check", is_flag=True, help="Write nothing; exit with 1 if anything remains to be done."
+)
 @click.option(
     "--diff/--no-diff", default=True, show_default=True, help="Show the diff, or only the summary."
 )

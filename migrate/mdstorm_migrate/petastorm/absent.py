@@ -67,7 +67,7 @@ def is_unknown(path: str) -> bool:
 
 
 def home_of(name: str) -> str | None:
-    """Return the one module of Petastorm's, mirrored by mdstorm, that offers a name."""
+    """Return the only Petastorm module, mirrored by mdstorm, that offers a name."""
     homes = [module for module, names in PUBLIC.items() if name in names]
     return homes[0] if len(homes) == 1 or OLD_ROOT in homes else None
 
@@ -191,7 +191,7 @@ _INCIDENTAL: dict[str, frozenset[str]] = {
 
 
 def incidental_of(module: str) -> frozenset[str]:
-    """Return the names that a star import leaks from a module of Petastorm's."""
+    """Return the names that a star import leaks from a Petastorm module."""
     return _INCIDENTAL.get(module, frozenset()).union(HOMES.get(module, ()))
 
 

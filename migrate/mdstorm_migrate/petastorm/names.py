@@ -216,7 +216,7 @@ def is_mdstorm(path: str | None) -> bool:
 
 
 def is_module(path: str) -> bool:
-    """Whether mdstorm has a counterpart of a module of Petastorm's."""
+    """Whether mdstorm has a counterpart of a Petastorm module."""
     return path in PUBLIC
 
 

@@ -68,7 +68,7 @@ def function_of(module: PythonModule, call: ast.Call | None) -> str:
 
 @dataclass(frozen=True)
 class GivenArguments:
-    """The arguments that a call gives to a function of Petastorm's.
+    """The arguments that a call gives to a Petastorm function.
 
     Attributes
     ----------

@@ -71,7 +71,7 @@ _LEVELS = 3
 _LIBRARIES = r"(?:pickle|cloudpickle|dill|joblib|cPickle|pkl|torch)"
 _LOADING = re.compile(rf"{_LIBRARIES}\.loads?")
 _DUMPING = re.compile(rf"{_LIBRARIES}\.(?:dumps?|save)")
-#: How code names the objects of Petastorm's that people pickle.
+#: How code names the Petastorm objects that people pickle.
 _OBJECT_NAMES = re.compile(r"schema|ROWGROUPS_INDEX|petastorm|converter|ngram", re.IGNORECASE)
 #: The makers of such objects.
 _PICKLED = frozenset(
@@ -106,7 +106,7 @@ def _examples(module: PythonModule) -> Iterator[tuple[Binding, str]]:
 
 
 def _passed_on(module: PythonModule) -> Iterator[tuple[ast.Call, str]]:
-    """Yield the calls that pass an object of Petastorm's to such a package, and its name."""
+    """Yield the calls that pass a Petastorm object to such a package, and its name."""
     ours = {call for call, _ in module.calls}
     for call in module.scopes.calls:
         name = None if call in ours else _module_of(module, call.func)

@@ -234,7 +234,7 @@ class Origins:
     facts : dict of Path to FileFacts
         The facts about the files that were added.
     offered : dict of Path to OriginsByName
-        For each file, the names that hold objects of Petastorm's or lead to some.
+        For each file, the names that hold Petastorm objects or lead to some.
     graph : ImportGraph
         The imports of all files that may be added.
     """

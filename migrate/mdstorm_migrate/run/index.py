@@ -84,7 +84,7 @@ class RunIndex:
         return path in self._groups or one.stays is not None
 
     def _links(self) -> Iterable[tuple[Path, ...]]:
-        """Yield files that exchange objects of Petastorm's, or name each other's modules."""
+        """Yield files that exchange Petastorm objects, or name each other's modules."""
         for path, reached in self.affected_by.items():
             known, named = self.facts.keys() & set(reached), self.facts[path].named
             yield path, *(one for one in known if self.facts[one].may_notice(named))
@@ -136,7 +136,7 @@ def index_of(outcomes: Sequence[FileOutcome], paths: Sequence[Path], jobs: int =
     outcomes : sequence of FileOutcome
         The outcomes of the files that mention Petastorm, each examined alone.
     paths : sequence of Path
-        All files of the run. The others are read only if objects of Petastorm's might pass through
+        All files of the run. The others are read only if Petastorm objects might pass through
         them to a file that stays.
     jobs : int
         Number of processes.
@@ -186,7 +186,7 @@ def _add_importers(
 ) -> None:
     """Add facts, and the facts of files that import from these files, directly or indirectly.
 
-    Each file is parsed at most once, when a file that it imports offers objects of Petastorm's.
+    Each file is parsed at most once, when a file that it imports offers Petastorm objects.
     """
     new: Mapping[Path, FileFacts] = facts
     while new:

@@ -125,7 +125,7 @@ BROKEN = [
         Broken(
             lambda setup: setup.set(PYSPARK_PYTHON="/nowhere/python"),
             "workers",
-            "PYSPARK_PYTHON=/nowhere/python is not a program here",
+            "PYSPARK_PYTHON=/nowhere/python was not found, or cannot be executed",
             f"export PYSPARK_PYTHON={sys.executable}",
         ),
         Broken(

@@ -69,7 +69,7 @@ def test_paths_of_object_stores_begin_with_the_bucket(url: str, path: str) -> No
 
 
 def test_unusable_name_node_raises_error_at_once() -> None:
-    with pytest.raises(NameNodeError, match="it names no name node"):
+    with pytest.raises(NameNodeError, match="it does not name a name node"):
         FilesystemResolver("hdfs:///data")
 
 

@@ -144,9 +144,9 @@ def test_resume_with_fewer_rows_than_ranks_raises_error(numbers: Dataset) -> Non
     second = Ranks(numbers, 1, 19, state)
     second.take(1)
     state = second.loaders[0].state_dict()
-    with pytest.raises(NoDataAvailableError, match=r"2 rows are left .* for 3 ranks") as e:
+    with pytest.raises(NoDataAvailableError, match=r"2 rows remain .* for 3 ranks") as e:
         Ranks(numbers, 3, 4, state)
-    assert "as many ranks as rows, or begin the next epoch" in str(e.value)
+    assert "ranks, or begin the next epoch" in str(e.value)
     assert len(Ranks(numbers, 2, 4, state).take(None)) == 2
 
 

@@ -322,7 +322,7 @@ def test_padded_last_step_fills_one_rank_after_the_other() -> None:
 def test_world_with_more_ranks_than_remaining_rows_raises_error() -> None:
     order = ExactOrder(rank=0, world_size=4)
     plan = ExactPlan(order, np.array([0, 10]), 2, start=Position(0, 7, 0, (Lanes(0, 1),)))
-    with pytest.raises(NoDataAvailableError, match="only 3 rows are left of this pass, for 4"):
+    with pytest.raises(NoDataAvailableError, match="only 3 rows remain in this pass, for 4"):
         _ = plan.begin
 
 

@@ -85,14 +85,14 @@ def test_unreachable_hdfs_raises_a_named_error(monkeypatch: pytest.MonkeyPatch, 
     with pytest.raises(errors.NameNodeError, match=text) as raised:
         Location.of(url).list_names()
     assert isinstance(raised.value, (OSError, RuntimeError))
-    assert ("names no name node" in str(raised.value)) == (url == "hdfs:///x")
+    assert ("does not name a name node" in str(raised.value)) == (url == "hdfs:///x")
 
 
 @pytest.mark.parametrize(
     ("url", "instead"),
     [
-        ("s3n://bucket/x", "is written s3://bucket/path here"),
-        ("wasbs://c@a.blob.core.windows.net/x", "is written abfss://container@account.dfs.core"),
+        ("s3n://bucket/x", "write it as s3://bucket/path"),
+        ("wasbs://c@a.blob.core.windows.net/x", "write it as abfss://container@account.dfs.core"),
         ("file://~/x", r"Write '~/x', or file:///home/me/x"),
         ("C:\\Data", "on Windows.* In WSL the drive is /mnt/c"),
         ("c:/Data", "on Windows.* In WSL the drive is /mnt/c"),

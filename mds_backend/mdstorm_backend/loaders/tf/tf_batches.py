@@ -138,10 +138,9 @@ class ContextDataset(Described, OwnContext):
     def statistics(self, *, last_pass: bool = False) -> loaders.Statistics:
         """Return the numbers of batches and rows so far, and the causes of waiting.
 
-        Where Python code takes the batches, ``for batch in dataset``, its waiting is measured. In
-        Keras and in a ``tf.function`` that is not possible, and the waiting of TensorFlow's input
-        pipeline is measured, which requests batches ahead of use. Rows are those that the pipeline
-        has read.
+        In a Python loop, ``for batch in dataset``, the time that the loop waits is measured. In
+        Keras and in a ``tf.function``, it is the time that TensorFlow's input pipeline waits, which
+        requests batches ahead of use. Rows count when the pipeline has read them.
 
         Parameters
         ----------
