@@ -17,6 +17,10 @@ from math import inf
 #: least number until its first bytes arrive: ranges that are needed first share the link with all
 #: ranges that are requested at the same time.
 _FIRST, _FEWEST = 64 << 20, 16 << 20
+#: Further bytes to request at a time for each byte that has arrived on an idle link. Requests that
+#: are sent at the same time also end at the same time, and the link would idle until the next ones
+#: are answered.
+_GROWTH = 2
 #: Bytes requested at a time, relative to the bandwidth-delay product: the surplus keeps it from
 #: idling.
 _GAIN = 2.0
@@ -44,7 +48,7 @@ class Pace:
         Largest number of requests at a time: the connections of the client.
     is_given : bool
         Whether the user set this number: then it is used as long as the store answers, and bytes
-        are not limited once the first have arrived.
+        are only limited while the first ones arrive.
 
     Attributes
     ----------
@@ -156,8 +160,8 @@ class Turns:
         self.pace = pace
         self.refusing: set[str] = set()
         self._taken = self._bytes = 0
-        #: Whether bytes have arrived since the link was idle.
-        self._is_flowing = False
+        #: Bytes that have arrived since the link was idle.
+        self._arrived = 0
         self._waiting: list[tuple[int, int, int, Turn]] = []
         self._count = count()
 
@@ -174,13 +178,14 @@ class Turns:
             if not turn.begun.cancelled():
                 self._taken -= 1
                 self._bytes -= turn.missing
-                self._is_flowing &= self._taken > 0
+                if not self._taken:
+                    self._arrived = 0
             self._give()
 
     def arrived(self, size: int) -> None:
         """Let others request as many bytes as have arrived."""
         self._bytes -= size
-        self._is_flowing = True
+        self._arrived += size
         self._give()
 
     def _give(self) -> None:
@@ -188,7 +193,7 @@ class Turns:
             turn = self._waiting[0][-1]
             if not turn.begun.done():  # turns of failed downloads are cancelled
                 if not self._has_room(turn.missing):
-                    self.pace.is_full |= self._is_flowing
+                    self.pace.is_full |= self._arrived > 0
                     return
                 turn.begun.set_result(None)
                 self._taken += 1
@@ -198,6 +203,6 @@ class Turns:
     def _has_room(self, size: int) -> bool:
         """Whether a request for `size` bytes may be sent; a single one always may."""
         pace = self.pace
-        most = pace.bytes if self._is_flowing else min(pace.bytes, _FEWEST)
+        most = min(pace.bytes, _FEWEST + _GROWTH * self._arrived)
         has_room = self._taken + 1 <= pace.requests and self._bytes + size <= most
         return has_room or not self._taken

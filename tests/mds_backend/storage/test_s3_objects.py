@@ -12,7 +12,7 @@ from tests.servers.s3 import BUCKET, S3Server
 
 from mdstorm_backend.errors import StorageError
 from mdstorm_backend.storage import Location, s3_objects
-from mdstorm_backend.storage.turns import Pace, Turns
+from mdstorm_backend.storage.turns import Pace, Turn, Turns
 
 RANGE, SIZE = 1000, 5500
 CONTENT = bytes(i % 251 for i in range(SIZE))
@@ -284,5 +284,31 @@ def test_idle_link_gets_few_requests_until_the_first_bytes_arrive() -> None:
             arriving.set()
             await asyncio.gather(*tasks)
             assert begun == [0, 1, 2, 3, 4]
+
+    asyncio.run(asyncio.wait_for(main(), 30))
+
+
+def test_idle_link_gets_more_requests_as_bytes_arrive() -> None:
+    async def main() -> None:
+        turns, size, begun = Turns(Pace(64)), 1 << 20, list[Turn]()
+        is_over = asyncio.Event()
+
+        async def take(start: int) -> None:
+            async with turns.taken(0, start, size) as turn:
+                begun.append(turn)
+                await is_over.wait()
+
+        async def arrive(*which: int) -> int:
+            for i in which:
+                begun[i].arrived(size)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            return len(begun)
+
+        tasks = [asyncio.ensure_future(take(i)) for i in range(64)]
+        await asyncio.sleep(0)
+        assert [await arrive(), await arrive(0), await arrive(1, 2)] == [16, 19, 25]
+        is_over.set()
+        await asyncio.gather(*tasks)
 
     asyncio.run(asyncio.wait_for(main(), 30))
