@@ -46,6 +46,11 @@ class S3Server(Server):
         for _, key in self._below(prefix):
             key.last_modified -= timedelta(days=2)
 
+    def remove(self, prefix: str) -> None:
+        """Remove all objects below a prefix."""
+        for name, _ in self._below(prefix):
+            self._keys.pop(name)
+
     def _below(self, prefix: str) -> list[tuple[str, Any]]:
         return [(name, key) for name, key in self.keys.items() if name.startswith(prefix)]
 

@@ -38,3 +38,4 @@ def catalog(
     yield found
     found.unity.reset()
     found.guard.reset()
+    found.behind.remove("tables/")  # otherwise the next table at a prefix would have these files
