@@ -172,6 +172,15 @@ plt.show()
 # COMMAND ----------
 
 # MAGIC %md
+# MAGIC ## Clean up
+
+# COMMAND ----------
+
+converter.delete()
+
+# COMMAND ----------
+
+# MAGIC %md
 # MAGIC ## A table by its name
 # MAGIC
 # MAGIC A table of Unity Catalog needs no converter in the notebook: the function gets the name, and
@@ -202,12 +211,3 @@ def count_rows(name):
 
 
 print(f"rows of {TABLE} by process: {run_distributed(count_rows, TABLE)}")
-
-# COMMAND ----------
-
-# MAGIC %md
-# MAGIC ## Clean up
-
-# COMMAND ----------
-
-converter.delete()
